@@ -63,7 +63,7 @@ def on_all(hosts: Sequence[Host], do: Callable[[Host], object]) -> float:
 
 def run_true(hosts: Sequence[Host]) -> dict[str, float]:
     """Connect and run `true`; then run it again on the open connections."""
-    from remote.transport.problem import Deadline
+    from remote.transport.failure import Deadline
     from remote.transport.ssh.connect import Connector, SshConnection
     from remote.transport.ssh.keys import UserKeys
 

@@ -31,7 +31,7 @@ from training.mistake import Mistake
 from training.wire.events import Record
 
 if TYPE_CHECKING:  # a list of runs, or a form, is shown before any of this is needed
-    from remote.doctor.host_facts import Finding
+    from remote.doctor.host_facts import HostFinding
     from remote.session.examination import Examination
     from remote.session.notify import Notifier
     from remote.session.session import Session
@@ -186,7 +186,7 @@ def _uploads(cluster: Cluster) -> tuple[tuple[Upload, ...], str]:
     return sources.resolve_uploads(cluster.sync, here), sources.project_name(here)
 
 
-def check_data(job: Job) -> Finding:
+def check_data(job: Job) -> HostFinding:
     """Check the data on this machine, which reads or uploads them. Raises: PlanError."""
     from remote.doctor.host_facts import FAILED
     from remote.doctor.work import judge_data

@@ -23,85 +23,98 @@ OTHERS = ("max_slots", "max-slots", "maxslots")
 
 
 @dataclass
-class Named:
-    """A host as a line names it, and where. `count`: as the line says, None where it does not;
-    then `lines` are its ranks."""
+class HostLine:
+    """A host as a line names it."""
 
     name: str
     user: str
     count: int | None
+    """Its ranks; None if the line does not say."""
     place: str
+    """The file and line, for messages."""
     lines: int = 1
+    """How many lines name it. These are its ranks if none says how many."""
 
-    def table(self) -> dict[str, object]:
+    def to_table(self) -> dict[str, object]:
         """Return what a [[host]] table would say."""
-        user = {"user": self.user} if self.user else {}
-        return {"name": self.name, "address": self.name, "slots": self.count or self.lines, **user}
+        table: dict[str, object] = {"name": self.name, "address": self.name}
+        table["slots"] = self.count or self.lines
+        if self.user:
+            table["user"] = self.user
+        return table
 
 
 def is_hostfile(text: str) -> bool:
     """Return True for a hostfile, and False for TOML. The first line of a hostfile names a host."""
-    first = next(filter(None, (line.partition("#")[0].strip() for line in text.splitlines())), "")
-    return bool(re.match(rf"{NAME}(?::\d+)?(?:\s+[\w-]+\s*=.*|\s+\w+)?$", first)) and not re.match(
-        r"\[|[\w.\"'-]+\s*=", first
-    )
+    lines = _strip_comments(text)
+    first = lines[0][1] if lines else ""
+    if re.match(r"\[|[\w.\"'-]+\s*=", first):  # a table or a setting in TOML
+        return False
+    return re.match(rf"{NAME}(?::\d+)?(?:\s+[\w-]+\s*=.*|\s+\w+)?$", first) is not None
+
+
+def _strip_comments(text: str) -> list[tuple[int, str]]:
+    """Return the lines that say something, with their numbers."""
+    lines = list[tuple[int, str]]()
+    for number, line in enumerate(text.splitlines(), 1):
+        content = line.partition("#")[0].strip()
+        if content:
+            lines.append((number, content))
+    return lines
 
 
 def read(path: Path, text: str) -> list[dict[str, object]]:
     """Read the hosts of a hostfile. Raises: HostsError, with all mistakes and their lines."""
-    lines = (
-        (number, line.partition("#")[0].strip()) for number, line in enumerate(text.splitlines(), 1)
-    )
-    return _tables(
-        ((f"{path}, line {number}", line) for number, line in lines if line), "a slots=4"
-    )
+    lines = [(f"{path}, line {number}", line) for number, line in _strip_comments(text)]
+    return _make_tables(lines, "a slots=4")
 
 
 def listed(words: str, flag: str = "-H") -> list[dict[str, object]]:
     """Read the hosts of `a:4,b:4`. Raises: HostsError."""
     parts = [part.strip() for part in words.split(",")]
-    return _tables(((f"{flag} {words}", part) for part in parts), "a:4,b:4")
+    return _make_tables(((f"{flag} {words}", part) for part in parts), "a:4,b:4")
 
 
-def _tables(lines: Iterable[tuple[str, str]], example: str) -> list[dict[str, object]]:
-    found: dict[str, Named] = {}
-    mistakes = []
+def _make_tables(lines: Iterable[tuple[str, str]], example: str) -> list[dict[str, object]]:
+    """Read lines, each with its place. Raises: HostsError, with all mistakes."""
+    hosts = dict[str, HostLine]()
+    mistakes = list[str]()
     for place, line in lines:
         try:
-            _add(found, _named(place, line, example))
+            _add_host(hosts, _parse_line(place, line, example))
         except HostsError as error:
             mistakes.append(str(error))
     if mistakes:
         raise HostsError(*mistakes)
-    return [named.table() for named in found.values()]
+    return [host.to_table() for host in hosts.values()]
 
 
-def _add(found: dict[str, Named], named: Named) -> None:
-    """Take a host; one that is there already has one rank more, unless a line says how many."""
-    first = found.setdefault(named.name, named)
-    if first is named:
+def _add_host(hosts: dict[str, HostLine], host: HostLine) -> None:
+    """Add a host; one that is there already has one rank more, unless a line says how many."""
+    first = hosts.setdefault(host.name, host)
+    if first is host:
         return
-    if first.count or named.count:
+    if first.count or host.count:
         raise HostsError(
-            f"{named.place}: {named.name} is there already ({first.place}): name it once, with all "
+            f"{host.place}: {host.name} is there already ({first.place}): name it once, with all "
             "its slots"
         )
     first.lines += 1
 
 
-def _named(place: str, line: str, example: str) -> Named:
+def _parse_line(place: str, line: str, example: str) -> HostLine:
     """Read one host. Raises: HostsError."""
     word, *rest = re.split(r"\s+", line, maxsplit=1)
-    found = HOST.fullmatch(word)
+    match = HOST.fullmatch(word)
     character = unseen_character(line)
     if character:
         raise HostsError(
             f"{place}: {line!r} is not a host: {unseen(character)}, such as "
             f"{example}, or [[host]] tables (README.md has an example)"
         )
-    if not found:
+    if not match:
         raise HostsError(f"{place}: {line!r} is not a host: write {example}")
-    count = found["count"]
+    count = match["count"]
     for key, value in SETTING.findall(rest[0] if rest else ""):
         if key == "slots" and count is None:
             count = value
@@ -114,5 +127,5 @@ def _named(place: str, line: str, example: str) -> Named:
             f"{place}: {count!r} is not a number of ranks: write one from 1 to {SLOTS}, as in "
             f"{example}"
         )
-    name = found["bracketed"] or found["name"]
-    return Named(name, found["user"] or "", int(count) if count else None, place)
+    name = match["bracketed"] or match["name"]
+    return HostLine(name, match["user"] or "", int(count) if count else None, place)

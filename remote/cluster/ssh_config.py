@@ -37,7 +37,7 @@ class SshConfig:
     def read(cls, path: Path) -> SshConfig:
         """Read the settings of the file; none, with a remark, if it cannot be read."""
         try:
-            lines, remarks = _followed(
+            lines, remarks = _select_supported(
                 path, path.expanduser().read_text(errors="replace").splitlines()
             )
             return cls(tuple(remarks), SSHConfig.from_text("\n".join(lines)))
@@ -50,55 +50,56 @@ class SshConfig:
         """Return the value of an option (in lower case) for an address; "" if there is none."""
         return str(self._parsed.lookup(address).get(option, ""))
 
-    def fill(self, host: Host, said: Set[str]) -> Host:
+    def fill(self, host: Host, given: Set[str]) -> Host:
         """Return the host, with the file's values for its address in all fields but those in
-        `said`."""
-        found = self._parsed.lookup(host.address)
-        values: dict[str, str | int] = {"address": found["hostname"]}
-        if "user" in found:
-            values["user"] = found["user"]
-        if found.get("port", "").isdigit():
-            values["port"] = int(found["port"])
+        `given`."""
+        settings = self._parsed.lookup(host.address)
+        values: dict[str, str | int] = {"address": settings["hostname"]}
+        if "user" in settings:
+            values["user"] = settings["user"]
+        if settings.get("port", "").isdigit():
+            values["port"] = int(settings["port"])
         files = [
-            file for file in found.get("identityfile", []) if Path(file).expanduser().is_file()
+            file for file in settings.get("identityfile", []) if Path(file).expanduser().is_file()
         ]
         if files:
             values["identity_file"] = files[0]
-        if not {"jump", "proxy_command"} & said:
-            values |= _way(found.get("proxyjump"), found.get("proxycommand"))
+        if not {"jump", "proxy_command"} & given:
+            values |= _choose_way(settings.get("proxyjump"), settings.get("proxycommand"))
         missing = {
-            key: value for key, value in values.items() if key == "address" or key not in said
+            key: value for key, value in values.items() if key == "address" or key not in given
         }
         return replace(host, **missing)  # type: ignore[arg-type]
 
 
-def _way(jump: str | None, command: str | None) -> dict[str, str | int]:
+def _choose_way(jump: str | None, command: str | None) -> dict[str, str | int]:
+    """Return how to reach the host: through other hosts, or by a command."""
     if jump and jump.lower() != "none":
         return {"jump": jump.replace("ssh://", "").replace(" ", "")}
     return {"proxy_command": command} if command else {}
 
 
-def _followed(path: Path, lines: list[str]) -> tuple[list[str], list[str]]:
+def _select_supported(path: Path, lines: list[str]) -> tuple[list[str], list[str]]:
     """Return the supported lines, and a remark on each other line. A `Match` that is not supported
     removes its whole block."""
-    kept: list[str] = []
+    supported: list[str] = []
     remarks: list[str] = []
-    skipping = False
+    is_skipped = False
     for number, line in enumerate(lines, start=1):
         key, *words = re.split(r"[\s=]+", line.strip().lower()) if line.strip() else [""]
         if key in ("host", "match"):
-            skipping = key == "match" and not _matchable(words)
-        if (skipping and key == "match") or key in NOT_FOLLOWED:
+            is_skipped = key == "match" and not _is_supported(words)
+        if (is_skipped and key == "match") or key in NOT_FOLLOWED:
             remarks.append(
                 f"{path}, line {number}: {line.strip()!r} is not followed; say in hosts.toml what "
                 "depends on it"
             )
-        elif not skipping:
-            kept.append(line)
-    return kept, remarks
+        elif not is_skipped:
+            supported.append(line)
+    return supported, remarks
 
 
-def _matchable(words: list[str]) -> bool:
+def _is_supported(words: list[str]) -> bool:
     alone = {"all", "canonical", "final"}
     while words:
         criterion = words[0].lstrip("!")

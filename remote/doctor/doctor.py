@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from remote.cluster.hosts import Host
 from remote.doctor import machine, network, software, work
-from remote.doctor.host_facts import FAILED, NAMED, OK, WARNING, Finding, HostFacts
+from remote.doctor.host_facts import FAILED, NAMED, OK, WARNING, HostFacts, HostFinding
 from remote.events import CheckFinished
 from remote.format import listed
 from remote.plan.place import master_address
@@ -47,9 +47,9 @@ __all__ = [
 
 SECONDS = 3.0
 """How long a host has to connect to the others."""
-OF_FACTS: dict[str, Callable[[HostFacts, int], Finding]] = {
+OF_FACTS: dict[str, Callable[[HostFacts, int], HostFinding]] = {
     "address": machine.check_address,
-    "login": lambda facts, index: Finding(OK, facts.hello(index).user),
+    "login": lambda facts, index: HostFinding(OK, facts.hello(index).user),
     "python": software.check_python,
     "torch": software.check_torch,
     "torchvision": software.check_torchvision,
@@ -117,7 +117,7 @@ def check_facts(
     return checks
 
 
-def _checked(host: int, check: str, finding: Finding) -> CheckFinished:
+def _checked(host: int, check: str, finding: HostFinding) -> CheckFinished:
     return CheckFinished(host, check, finding.outcome, finding.text, finding.advice)
 
 

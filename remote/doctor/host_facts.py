@@ -31,7 +31,7 @@ NAMED = 3
 
 
 @dataclass(frozen=True)
-class Finding:
+class HostFinding:
     """What a check comes to; see `remote.events.CheckFinished`."""
 
     outcome: str

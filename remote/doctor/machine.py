@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 
-from remote.doctor.host_facts import FAILED, OK, WARNING, Finding, HostFacts
+from remote.doctor.host_facts import FAILED, OK, WARNING, HostFacts, HostFinding
 from remote.format import count, duration, size
 from remote.transport.failure import advise_room
 
@@ -23,16 +23,16 @@ BUSY = 0.5
 """The share of a host's cores that others may keep busy."""
 
 
-def check_address(facts: HostFacts, index: int) -> Finding:
+def check_address(facts: HostFacts, index: int) -> HostFinding:
     """Warn if several hosts of the file are one machine, which is most likely a mistake in it.
     Those of a lab, and containers, have interfaces of their own."""
     own = facts.host(index)
     same = [facts.host(other) for other in facts.sharing(index)]
     if len(same) == 1 or facts.plan.is_local:
-        return Finding(OK, own.address)
+        return HostFinding(OK, own.address)
     cores = count(facts.hello(index).cores, "core")
     slots = sum(host.slots for host in same)
-    return Finding(
+    return HostFinding(
         WARNING,
         f"the same machine ({cores}): such hosts do not make training faster",
         f"in {own.hosts_file} set the address of each to a machine of its own, or keep "
@@ -40,23 +40,23 @@ def check_address(facts: HostFacts, index: int) -> Finding:
     )
 
 
-def check_disk(facts: HostFacts, index: int) -> Finding:
+def check_disk(facts: HostFacts, index: int) -> HostFinding:
     """Check the room in the work folder, for the journals and checkpoints of runs."""
     free = facts.hello(index).disk_free
     host = facts.host(index)
     advice = advise_room(host.workdir, host.hosts_file)
     if not free:
-        return Finding(OK, "not known")
+        return HostFinding(OK, "not known")
     left = f"only {size(free)} left in {host.workdir}"
     if free < DISK_NEEDED:
-        return Finding(FAILED, left, advice)
+        return HostFinding(FAILED, left, advice)
     if free < DISK_WANTED:
         what = f"{left}; journals take up to {size(DISK_WANTED)} per run"
-        return Finding(WARNING, what, advice)
-    return Finding(OK, size(free))
+        return HostFinding(WARNING, what, advice)
+    return HostFinding(OK, size(free))
 
 
-def check_memory(facts: HostFacts, index: int) -> Finding:
+def check_memory(facts: HostFacts, index: int) -> HostFinding:
     """Check the memory that is left for the ranks of this machine."""
     free = facts.hello(index).memory_free
     ranks = facts.ranks_on_machine(index)
@@ -64,20 +64,20 @@ def check_memory(facts: HostFacts, index: int) -> Finding:
     advice = f"end what else runs there, or give it fewer slots in {hosts_file}"
     what = f"only {size(free)} free for {count(ranks, 'rank')}"
     if not free:
-        return Finding(OK, "not known")
+        return HostFinding(OK, "not known")
     if free < MEMORY_NEEDED * ranks:
-        return Finding(FAILED, what, advice)
+        return HostFinding(FAILED, what, advice)
     if free < MEMORY_WANTED * ranks:
         needed = f"one with torch takes {size(MEMORY_WANTED)} and more"
-        return Finding(WARNING, f"{what}; {needed}", advice)
+        return HostFinding(WARNING, f"{what}; {needed}", advice)
 
     def memory_of_rank(other: int) -> float:
         return facts.hello(other).memory / _ranks_sharing(facts, other)
 
     usual = facts.median_if_behind(index, memory_of_rank)
     if not usual:
-        return Finding(OK, size(free))
-    return Finding(
+        return HostFinding(OK, size(free))
+    return HostFinding(
         WARNING,
         f"{size(memory_of_rank(index))} of memory per rank, but {size(usual)} on "
         f"{facts.median_host}: a batch that fits there may not fit here",
@@ -90,16 +90,16 @@ def _ranks_sharing(facts: HostFacts, index: int) -> int:
     return sum(facts.host(other).slots for other in facts.sharing(index))
 
 
-def check_clock(facts: HostFacts, index: int) -> Finding:
+def check_clock(facts: HostFacts, index: int) -> HostFinding:
     """Check how far the host's clock is from ours. The times of a run are corrected by it, so it is
     no reason not to start."""
     offset = facts.offsets[index]
     if not math.isfinite(offset):
-        return Finding(OK, "not known")
+        return HostFinding(OK, "not known")
     if abs(offset) <= CLOCK:
-        return Finding(OK, f"{round(offset, 1) + 0.0:+.1f} s")  # adding 0.0 makes 0.0 of -0.0
+        return HostFinding(OK, f"{round(offset, 1) + 0.0:+.1f} s")  # adding 0.0 makes 0.0 of -0.0
     where = "ahead of" if offset > 0 else "behind"
-    return Finding(
+    return HostFinding(
         WARNING,
         f"its clock is {duration(abs(offset))} {where} this machine's",
         "keep the clocks of both in step: sudo timedatectl set-ntp true; times of this run are "
@@ -107,7 +107,7 @@ def check_clock(facts: HostFacts, index: int) -> Finding:
     )
 
 
-def check_cores(facts: HostFacts, index: int) -> Finding:
+def check_cores(facts: HostFacts, index: int) -> HostFinding:
     """Check the cores for the threads that the hosts file asks for. That hosts which are one
     machine share its cores is meant so."""
     own = facts.host(index)
@@ -117,14 +117,14 @@ def check_cores(facts: HostFacts, index: int) -> Finding:
         return _compare_cores(facts, index)
     each = f" of {own.threads} threads" if own.threads else ""
     fewer = "threads or slots" if own.threads else "slots"
-    return Finding(
+    return HostFinding(
         WARNING,
         f"{count(own.slots, 'rank')}{each} on {count(cores, 'core')}: they wait for each other",
         f"give it fewer {fewer} in {own.hosts_file}",
     )
 
 
-def _compare_cores(facts: HostFacts, index: int) -> Finding:
+def _compare_cores(facts: HostFacts, index: int) -> HostFinding:
     """Compare the cores that a rank has with those of the other hosts: the ranks with the fewest
     hold up all others, unless they compute on GPUs."""
 
@@ -136,11 +136,11 @@ def _compare_cores(facts: HostFacts, index: int) -> Finding:
     host = facts.host(index)
     usual = facts.median_if_behind(index, cores_of_rank)
     if not usual or facts.has_gpu_per_rank or not facts.waits_for_slowest:
-        return Finding(OK, f"{facts.hello(index).cores:g}")
+        return HostFinding(OK, f"{facts.hello(index).cores:g}")
     advice = f"leave it out with --exclude {host.name}"
     if host.slots > 1:
         advice = f"give it fewer slots in {host.hosts_file}, or {advice}"
-    return Finding(
+    return HostFinding(
         WARNING,
         f"{cores_of_rank(index):.3g} cores per rank, but {usual:.3g} on {facts.median_host}: "
         "every step waits for it",
@@ -148,7 +148,7 @@ def _compare_cores(facts: HostFacts, index: int) -> Finding:
     )
 
 
-def check_load(facts: HostFacts, index: int) -> Finding:
+def check_load(facts: HostFacts, index: int) -> HostFinding:
     """Warn if another run of this user, or other processes, keep the host busy."""
     hello = facts.hello(index)
     or_without = "" if facts.plan.is_local else ", or leave the host out with --exclude"
@@ -156,7 +156,7 @@ def check_load(facts: HostFacts, index: int) -> Finding:
         run, ranks = hello.runs[0]
         name = f"{run} ({count(ranks, 'rank')})" if ranks else run
         more = f" and {len(hello.runs) - 1} more" if len(hello.runs) > 1 else ""
-        return Finding(
+        return HostFinding(
             WARNING,
             f"another run of yours trains there: {name}{more}",
             "they slow each other down: wait for its end, end it with rankboard stop "
@@ -168,28 +168,30 @@ def check_load(facts: HostFacts, index: int) -> Finding:
     first = facts.hello(machine[0])
     others = first.load - (len(machine) - 1)
     if others <= max(1.0, BUSY * first.cores):
-        return Finding(OK, f"{first.load:.1f}")
+        return HostFinding(OK, f"{first.load:.1f}")
     processes = count(round(others), "other process", "other processes")
-    return Finding(
+    return HostFinding(
         WARNING,
         f"about {processes} on {count(first.cores, 'core')} slow every rank down",
         f"see top there and wait for their end{or_without}",
     )
 
 
-def check_gpus(facts: HostFacts, index: int) -> Finding:
+def check_gpus(facts: HostFacts, index: int) -> HostFinding:
     """Check the GPUs, which are used only if every rank of the run has one of its own."""
     gpus = facts.hello(index).gpus
     slots = facts.host(index).slots
     has_any = any(facts.hello(other).gpus for other in facts.reached)
     if not has_any or len(gpus) >= slots:
-        return Finding(OK, f"{len(gpus)} x {gpus[0].removeprefix('NVIDIA ')}" if gpus else "none")
+        return HostFinding(
+            OK, f"{len(gpus)} x {gpus[0].removeprefix('NVIDIA ')}" if gpus else "none"
+        )
     if gpus:
         lack = f"{len(gpus)} GPUs for {slots} ranks"
     else:
         having = facts.names(lambda hello: bool(hello.gpus))
         lack = f"no GPU (or no driver that shows one), but there are some on {having}"
-    return Finding(
+    return HostFinding(
         WARNING,
         lack,
         f"then all ranks train on CPUs: set slots in {facts.plan.hosts_file} to the GPUs of each "

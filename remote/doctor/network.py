@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from ipaddress import ip_address, ip_interface
 
-from remote.doctor.host_facts import FAILED, OK, WARNING, Finding, HostFacts
+from remote.doctor.host_facts import FAILED, OK, WARNING, HostFacts, HostFinding
 from remote.plan.place import is_loopback
 from training.wire.events import Connected, Reserved
 
@@ -31,7 +31,7 @@ def own_address(facts: HostFacts, index: int) -> str:
     return ""
 
 
-def check_interface(facts: HostFacts, index: int) -> Finding:
+def check_interface(facts: HostFacts, index: int) -> HostFinding:
     """Check which interface leads from the host to the master, and whether others could use its
     address."""
     address = own_address(facts, index)
@@ -48,7 +48,7 @@ def check_interface(facts: HostFacts, index: int) -> Finding:
     what = (
         "a bridge of its containers or virtual machines" if is_bridge else "no address of its own"
     )
-    return Finding(
+    return HostFinding(
         FAILED,
         f"{name} ({address}) is {what}: {names} has the same address, so nobody else can reach it "
         "there",
@@ -56,7 +56,7 @@ def check_interface(facts: HostFacts, index: int) -> Finding:
     )
 
 
-def _compare_speed(facts: HostFacts, index: int, what: str) -> Finding:
+def _compare_speed(facts: HostFacts, index: int, what: str) -> HostFinding:
     """Compare the speed of the interface with those of the other hosts: all wait for the slowest
     link."""
 
@@ -67,8 +67,8 @@ def _compare_speed(facts: HostFacts, index: int, what: str) -> Finding:
 
     usual = facts.median_if_behind(index, speed_of)
     if not usual or not facts.waits_for_slowest:
-        return Finding(OK, what)
-    return Finding(
+        return HostFinding(OK, what)
+    return HostFinding(
         WARNING,
         f"{what} runs at {speed_of(index):g} Mbit/s, but {usual:g} Mbit/s on {facts.median_host}: "
         "every step waits for it",
@@ -77,13 +77,13 @@ def _compare_speed(facts: HostFacts, index: int, what: str) -> Finding:
     )
 
 
-def _no_address(facts: HostFacts, index: int) -> Finding:
+def _no_address(facts: HostFacts, index: int) -> HostFinding:
     interface = facts.host(index).interface
     master = facts.host(0)
     if interface:
         what = f"it has no interface {interface!r} with an IPv4 address"
-        return Finding(FAILED, what, _suggest_interface(facts, index))
-    return Finding(
+        return HostFinding(FAILED, what, _suggest_interface(facts, index))
+    return HostFinding(
         FAILED,
         f"it cannot reach {master.address}: the name does not resolve there, or there is no route",
         f"set the address of {master.name} in {master.hosts_file} to one that all hosts reach, as "
@@ -91,18 +91,18 @@ def _no_address(facts: HostFacts, index: int) -> Finding:
     )
 
 
-def _loopback(facts: HostFacts, index: int, address: str) -> Finding:
+def _loopback(facts: HostFacts, index: int, address: str) -> HostFinding:
     """Refuse an address that leads to the own machine only, unless all hosts are one machine."""
     if not facts.elsewhere(index):
-        return Finding(OK, f"{facts.hello(index).route_interface or 'lo'} {address}")
+        return HostFinding(OK, f"{facts.hello(index).route_interface or 'lo'} {address}")
     master = facts.host(0)
     if 0 in facts.on_same_machine(index):
         why = f"{facts.host(index).address} means {address} there, itself alone"
         if address == "127.0.1.1":
             why += ", as Debian's /etc/hosts has it"
         what = f"the other hosts cannot reach it: {why}"
-        return Finding(FAILED, what, _suggest_interface(facts, index))
-    return Finding(
+        return HostFinding(FAILED, what, _suggest_interface(facts, index))
+    return HostFinding(
         FAILED,
         f"{master.address}, the address of {master.name}, means {address} there, which is this "
         "host itself",
@@ -142,27 +142,27 @@ def _addresses(facts: HostFacts, index: int) -> set[str]:
     return {address for _, address, _ in facts.hello(index).interfaces}
 
 
-def check_port(facts: HostFacts, index: int, reserved: Reserved) -> Finding:
+def check_port(facts: HostFacts, index: int, reserved: Reserved) -> HostFinding:
     """Check the port that was reserved on the host: the rendezvous on the first, any other one
     elsewhere."""
     if not reserved.error:
-        return Finding(OK, f"{reserved.port} is free")
+        return HostFinding(OK, f"{reserved.port} is free")
     hosts_file = facts.plan.hosts_file
     if index:
-        return Finding(FAILED, reserved.error, f"set interface for it in {hosts_file}")
+        return HostFinding(FAILED, reserved.error, f"set interface for it in {hosts_file}")
     advice = (
         f"set another master_port for it in {hosts_file}, or leave the key out and a free one is "
         "chosen"
     )
-    return Finding(FAILED, reserved.error, advice)
+    return HostFinding(FAILED, reserved.error, advice)
 
 
 def check_connect(
     facts: HostFacts, index: int, listening: Sequence[Reserved | None], tried: Sequence[Connected]
-) -> Finding:
+) -> HostFinding:
     """Check whether the host reached the master and its neighbour."""
     if not tried:
-        return Finding(
+        return HostFinding(
             FAILED,
             "it did not say whether it reaches the others",
             "see whether its agent is held up, and try again",
@@ -170,13 +170,13 @@ def check_connect(
     failed = [answer for answer in tried if answer.error]
     if not failed:
         slowest = max(answer.seconds for answer in tried)
-        return Finding(OK, f"{1000 * slowest:.1f} ms")
+        return HostFinding(OK, f"{1000 * slowest:.1f} ms")
     missed: list[str] = []
     for answer in failed:
         name = _name_of(facts, answer, listening)
         missed.append(f"{name} at {answer.address}:{answer.port} ({answer.error})")
     what = f"cannot reach {' and '.join(missed)} from {own_address(facts, index)}"
-    return Finding(FAILED, what, _advise_on_network(facts, failed))
+    return HostFinding(FAILED, what, _advise_on_network(facts, failed))
 
 
 def _name_of(facts: HostFacts, tried: Connected, listening: Sequence[Reserved | None]) -> str:

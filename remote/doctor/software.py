@@ -6,22 +6,22 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from remote.doctor.host_facts import FAILED, OK, WARNING, Finding, HostFacts
+from remote.doctor.host_facts import FAILED, OK, WARNING, HostFacts, HostFinding
 from remote.plan.plan import Plan
 from remote.transport.bootstrap.archive import build_archive
 from training import registry
 from training.wire.events import Hello
 
 
-def check_python(facts: HostFacts, index: int) -> Finding:
+def check_python(facts: HostFacts, index: int) -> HostFinding:
     """Compare the version of Python, of which the first two numbers count."""
     hello = facts.hello(index)
     usual = facts.usual(_minor_version)
     if _minor_version(hello) == usual:
-        return Finding(OK, hello.python)
+        return HostFinding(OK, hello.python)
     names = facts.names(lambda other: _minor_version(other) == usual)
     python = f"/usr/bin/python{usual}"
-    return Finding(
+    return HostFinding(
         WARNING,
         f"{hello.python}, but {usual} on {names}",
         f'set python in {facts.plan.hosts_file} to a Python {usual} there, as python = "{python}"',
@@ -32,19 +32,19 @@ def _minor_version(hello: Hello) -> str:
     return ".".join(hello.python.split(".")[:2])
 
 
-def check_torch(facts: HostFacts, index: int) -> Finding:
+def check_torch(facts: HostFacts, index: int) -> HostFinding:
     """Compare the version of torch and what it was built for. A script may do without, if all hosts
     do."""
     hello = facts.hello(index)
     usual = facts.usual(_torch_version)
     if not hello.torch and (facts.plan.job or usual):
         what = f"{hello.executable} (Python {hello.python}) has no torch"
-        return Finding(FAILED, what, _advise_on_torch(facts, hello, "torch torchvision"))
+        return HostFinding(FAILED, what, _advise_on_torch(facts, hello, "torch torchvision"))
     if _torch_version(hello) != usual:
         names = facts.names(lambda other: _torch_version(other) == usual)
         what = f"torch {hello.torch or 'none'}, but {usual or 'none'} on {names}"
         advice = _advise_on_torch(facts, hello, f"torch=={usual}", f" --torch {usual}")
-        return Finding(FAILED, what, advice)
+        return HostFinding(FAILED, what, advice)
     return _compare_backends(facts, hello)
 
 
@@ -70,36 +70,36 @@ def _torch_version(hello: Hello) -> str:
     return hello.torch.partition("+")[0]
 
 
-def _compare_backends(facts: HostFacts, hello: Hello) -> Finding:
+def _compare_backends(facts: HostFacts, hello: Hello) -> HostFinding:
     """Compare what torch was built for. Builds for different GPUs cannot talk to each other on
     them; if no host has one, all do on CPUs."""
     usual = facts.usual(lambda other: other.backends)
     has_gpus = any(facts.hello(index).gpus for index in facts.reached)
     if hello.backends == usual or not has_gpus:
-        return Finding(OK, hello.torch or "none")
+        return HostFinding(OK, hello.torch or "none")
     own = ", ".join(hello.backends) or "CPUs only"
     theirs = ", ".join(usual) or "CPUs only"
     names = facts.names(lambda other: other.backends == usual)
     what = f"torch {hello.torch} is built for {own}, but for {theirs} on {names}"
     advice = "install the same build of torch everywhere"
     if hello.backends and usual:
-        return Finding(FAILED, what, advice)
-    return Finding(WARNING, what, f"{advice}; as it is, all ranks train on CPUs")
+        return HostFinding(FAILED, what, advice)
+    return HostFinding(WARNING, what, f"{advice}; as it is, all ranks train on CPUs")
 
 
-def check_torchvision(facts: HostFacts, index: int) -> Finding:
+def check_torchvision(facts: HostFacts, index: int) -> HostFinding:
     """Check for torchvision, if the job needs it: for its model, or for a data set whose files may
     have to be fetched."""
     hello = facts.hello(index)
     if hello.torchvision:
-        return Finding(OK, hello.torchvision)
+        return HostFinding(OK, hello.torchvision)
     install = _install(facts, hello, "torchvision")
     if needs_torchvision(facts.plan) == "model":
-        return Finding(FAILED, "no torchvision, which provides the model", install)
+        return HostFinding(FAILED, "no torchvision, which provides the model", install)
     if hello.data_missing:
-        return Finding(FAILED, "no torchvision to download the data set with", install)
+        return HostFinding(FAILED, "no torchvision to download the data set with", install)
     what = "no torchvision; the data set needs it, unless its files are already there"
-    return Finding(WARNING, what, install)
+    return HostFinding(WARNING, what, install)
 
 
 def needs_torchvision(plan: Plan) -> str:
@@ -126,12 +126,12 @@ def _imports_torchvision(module: str) -> bool:
     return any(_imports_torchvision(name) for name in shared)
 
 
-def check_code(facts: HostFacts, index: int) -> Finding:
+def check_code(facts: HostFacts, index: int) -> HostFinding:
     """Check that the files of rankboard there are this machine's. A host that has said Hello has
     compared them with their digest at this start, in a folder that no other user may write: see
     `remote.transport.bootstrap`."""
     files = f"{build_archive().count} files"
     if not facts.hello(index).code_changed:
-        return Finding(OK, files)
+        return HostFinding(OK, files)
     what = f"{files}, sent again: those in its workdir had been changed"
-    return Finding(WARNING, what, "see who or what changes files there")
+    return HostFinding(WARNING, what, "see who or what changes files there")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from remote.doctor.host_facts import FAILED, OK, WARNING, Finding, HostFacts
+from remote.doctor.host_facts import FAILED, OK, WARNING, HostFacts, HostFinding
 from remote.format import count, listed, size
 from remote.plan.needs import kind_of_program, path_of
 from remote.plan.plan import Plan, Script
@@ -41,17 +41,17 @@ def checks_for(plan: Plan) -> set[str]:
 
 
 def _declared_files(job: Job) -> object:
-    return registry.declared("datasets", job.dataset, "FILES")
+    return registry.read_constant("datasets", job.dataset, "FILES")
 
 
-def check_data(facts: HostFacts, index: int) -> Finding:
+def check_data(facts: HostFacts, index: int) -> HostFinding:
     """Check for the files of the data set: there, to be downloaded, or missing."""
     hello = facts.hello(index)
     job = _job(facts)
     if not path_of(job) and not _declared_files(job):
-        return Finding(OK, "not needed")
+        return HostFinding(OK, "not needed")
     if not hello.data_folder:
-        return Finding(OK, "uploaded" if facts.plan.uploads else "not known")
+        return HostFinding(OK, "uploaded" if facts.plan.uploads else "not known")
     return judge_data(job, **{name: getattr(hello, name) for name in DATA})
 
 
@@ -64,7 +64,7 @@ def judge_data(
     data_damaged: Sequence[str] = (),
     data_unread: Sequence[str] = (),
     data_unreachable: Sequence[tuple[str, str]] = (),
-) -> Finding:
+) -> HostFinding:
     """Say what it means for a job that this was found of its data, see `Hello`."""
     path = path_of(job)
     if path:
@@ -73,38 +73,40 @@ def judge_data(
             f"write {name}PATH with a path that can be read there; --upload sends a folder of "
             "this machine to the hosts"
         )
-        return Finding(FAILED, data_problem, advice) if data_problem else Finding(OK, "there")
+        return (
+            HostFinding(FAILED, data_problem, advice) if data_problem else HostFinding(OK, "there")
+        )
     if data_damaged:
         return _damaged(data_damaged)
     if not data_missing:
         if data_problem:
-            return Finding(FAILED, data_problem, "let this user read it, or use --data-dir")
-        return Finding(OK, "there, unchecked" if data_unread else "there")
+            return HostFinding(FAILED, data_problem, "let this user read it, or use --data-dir")
+        return HostFinding(OK, "there, unchecked" if data_unread else "there")
     absent = f"{job.dataset} is not in {data_folder}, and"
     if data_problem:
         what = f"{absent} cannot be downloaded into it: {data_problem}"
-        return Finding(FAILED, what, "put its files there, or use --data-dir")
-    download = registry.declared("datasets", job.dataset, "DOWNLOAD_MB", 0)
-    room = registry.declared("datasets", job.dataset, "ROOM_MB", download)
+        return HostFinding(FAILED, what, "put its files there, or use --data-dir")
+    download = registry.read_constant("datasets", job.dataset, "DOWNLOAD_MB", 0)
+    room = registry.read_constant("datasets", job.dataset, "ROOM_MB", download)
     if data_free < room * MB:
         free = f"only {size(data_free)} are free there"
         what = f"{absent} its {size(room * MB)} do not fit: {free}"
-        return Finding(FAILED, what, "make room there, or use --data-dir")
+        return HostFinding(FAILED, what, "make room there, or use --data-dir")
     if data_unreachable:
         return _unreachable(absent, data_unreachable)
-    return Finding(OK, f"fetch {size(download * MB)}", is_download=True)
+    return HostFinding(OK, f"fetch {size(download * MB)}", is_download=True)
 
 
-def _damaged(files: Sequence[str]) -> Finding:
+def _damaged(files: Sequence[str]) -> HostFinding:
     if len(files) == 1:
         what = f"{files[0]} does not have the published checksum"
-        return Finding(FAILED, what, "replace it, or accept it with --no-verify-data")
+        return HostFinding(FAILED, what, "replace it, or accept it with --no-verify-data")
     others = count(len(files) - 1, "more file")
     what = f"{files[0]} and {others} do not have the published checksum"
-    return Finding(FAILED, what, "replace them, or accept them with --no-verify-data")
+    return HostFinding(FAILED, what, "replace them, or accept them with --no-verify-data")
 
 
-def _unreachable(absent: str, servers: Sequence[tuple[str, str]]) -> Finding:
+def _unreachable(absent: str, servers: Sequence[tuple[str, str]]) -> HostFinding:
     """Say that the data set cannot be downloaded. A server that did not answer in a few seconds may
     only be slow, so that is no reason not to start."""
     reasons = [f"{server}: {why or 'it does not answer'}" for server, why in servers]
@@ -114,20 +116,20 @@ def _unreachable(absent: str, servers: Sequence[tuple[str, str]]) -> Finding:
         "folder of this machine to the hosts"
     )
     is_certain = all(why for _, why in servers)
-    return Finding(FAILED if is_certain else WARNING, what, advice)
+    return HostFinding(FAILED if is_certain else WARNING, what, advice)
 
 
-def check_job(facts: HostFacts, index: int) -> Finding:
+def check_job(facts: HostFacts, index: int) -> HostFinding:
     """Check for the checkpoint that the run resumes from: one host that has it is enough."""
     job = _job(facts)
     hello = facts.hello(index)
     if not job.resume or hello.resume != job.resume:
         side = job.image_side
-        return Finding(OK, f"{side}x{side}" if side else "ok")
+        return HostFinding(OK, f"{side}x{side}" if side else "ok")
     if hello.resume_step:
-        return Finding(OK, f"step {hello.resume_step}")
+        return HostFinding(OK, f"step {hello.resume_step}")
     if any(facts.hello(other).resume_step for other in facts.reached):
-        return Finding(OK, "none here")
+        return HostFinding(OK, "none here")
     known: set[str] = set()
     for other in facts.reached:
         known.update(facts.hello(other).resume_known)
@@ -135,7 +137,7 @@ def check_job(facts: HostFacts, index: int) -> Finding:
     there = (
         f"the newest there that have some are {newest}" if known else "no run there has saved one"
     )
-    return Finding(
+    return HostFinding(
         FAILED,
         f"--resume {job.resume}: no complete checkpoint of it is there; {there}",
         "give the hosts that it ran on, a run that was started with --checkpoint-every, or a path "
@@ -143,17 +145,17 @@ def check_job(facts: HostFacts, index: int) -> Finding:
     )
 
 
-def check_precision(facts: HostFacts, index: int) -> Finding:
+def check_precision(facts: HostFacts, index: int) -> HostFinding:
     """Check whether the CPU has instructions for bf16. It does not matter if every rank has a
     GPU."""
     from training.agent.local_api import lacks_bf16  # with all the host commands
 
     flags = facts.hello(index).flags
     if facts.has_gpu_per_rank:
-        return Finding(OK, "bf16 on GPUs")
+        return HostFinding(OK, "bf16 on GPUs")
     if not lacks_bf16(flags):
-        return Finding(OK, "bf16" if flags else "not known")
-    return Finding(WARNING, f"the CPU has no bf16 instructions: {SLOW} there", INSTEAD)
+        return HostFinding(OK, "bf16" if flags else "not known")
+    return HostFinding(WARNING, f"the CPU has no bf16 instructions: {SLOW} there", INSTEAD)
 
 
 def _job(facts: HostFacts) -> Job:
@@ -161,7 +163,7 @@ def _job(facts: HostFacts) -> Job:
     return facts.plan.job
 
 
-def check_program(facts: HostFacts, index: int) -> Finding:
+def check_program(facts: HostFacts, index: int) -> HostFinding:
     """Check that the user's script is there, and can be started."""
     from training.agent.local_api import programs  # with all the host commands
 
@@ -177,25 +179,27 @@ def check_program(facts: HostFacts, index: int) -> Finding:
         elsewhere = "put this folder there with --upload ., or name one that is there with --cwd"
     is_quoted = len(name.split()) > 1
     if lack == programs.FOLDER:
-        return Finding(FAILED, f"there is no folder {cwd}", elsewhere)
+        return HostFinding(FAILED, f"there is no folder {cwd}", elsewhere)
     if lack in (programs.FILE, programs.COMMAND) and is_quoted:
-        return Finding(FAILED, f"there is no program '{name}'", f"leave out the quotes: -- {name}")
+        return HostFinding(
+            FAILED, f"there is no program '{name}'", f"leave out the quotes: -- {name}"
+        )
     if lack == programs.NO_FILE:
         advice = f"name the program in it, such as -- {name.rstrip('/')}/train.py"
-        return Finding(FAILED, f"{name} is a folder", advice)
+        return HostFinding(FAILED, f"{name} is a folder", advice)
     if lack == programs.FILE:
-        return Finding(FAILED, f"there is no {name} in {cwd}", elsewhere)
+        return HostFinding(FAILED, f"there is no {name} in {cwd}", elsewhere)
     if lack == programs.MODULE:
         what = f"its Python finds no module {name}, nor is it in {cwd}"
         advice = f"install it there ({hello.executable} -m pip install …), or {elsewhere}"
-        return Finding(FAILED, what, advice)
+        return HostFinding(FAILED, what, advice)
     if lack == programs.COMMAND:
         advice = f"write -- ./{name} for a file of that name, or give its whole path"
-        return Finding(FAILED, f"there is no command {name}", advice)
+        return HostFinding(FAILED, f"there is no command {name}", advice)
     if lack == programs.EXECUTE:
         advice = f"chmod +x {name} there, or write -- bash {name}"
-        return Finding(FAILED, f"{name} is not executable", advice)
+        return HostFinding(FAILED, f"{name} is not executable", advice)
     if lack == programs.READ:
         what = f"{hello.user} may not read {name} in {cwd}"
-        return Finding(FAILED, what, f"chmod +r {name} there")
-    return Finding(OK, "uploaded" if plan.project else name or "ok")
+        return HostFinding(FAILED, what, f"chmod +r {name} there")
+    return HostFinding(OK, "uploaded" if plan.project else name or "ok")

@@ -22,7 +22,7 @@ from typing import TextIO
 
 from remote.lab import quota, relay
 from remote.lab.lab import Lab, LabState
-from remote.lab.spec import LabError, Spec, flag
+from remote.lab.spec import LabError, LabSpec, flag
 from training.file_locks import try_lock, wait_for_lock
 from training.wire.codec import decoder_of
 from training.wire.jsonl import dumps
@@ -40,7 +40,7 @@ class Standing:
     """A lab that is up. The process `pid` holds it."""
 
     pid: int
-    spec: Spec
+    spec: LabSpec
     lab: LabState
 
 

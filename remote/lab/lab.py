@@ -10,7 +10,7 @@ from pathlib import Path
 from remote.cluster.hosts import Host
 from remote.lab import namespaces, quota, wires
 from remote.lab.namespaces import Space
-from remote.lab.spec import INTERFACE, LabError, Spec
+from remote.lab.spec import INTERFACE, LabError, LabSpec
 
 NO_GROUPS = "--cpus limits hosts by cgroups: {}; run as root, or leave --cpus out"
 
@@ -43,7 +43,7 @@ class Lab:
     """A running lab. It ends when the process that started it closes it or ends."""
 
     def __init__(
-        self, spec: Spec, state: LabState, process: subprocess.Popen[bytes] | None = None
+        self, spec: LabSpec, state: LabState, process: subprocess.Popen[bytes] | None = None
     ) -> None:
         """`process` holds the lab. Only the process that started the lab has it."""
         self.spec = spec
@@ -51,7 +51,7 @@ class Lab:
         self._process = process
 
     @classmethod
-    def start(cls, spec: Spec) -> Lab:
+    def start(cls, spec: LabSpec) -> Lab:
         """Make the hosts and the network between them. On an error nothing is left. Raises:
         LabError."""
         namespaces.check()
@@ -71,7 +71,7 @@ class Lab:
         return lab
 
     @classmethod
-    def _made(cls, spec: Spec) -> Lab:
+    def _made(cls, spec: LabSpec) -> Lab:
         """The hosts, without network and quotas."""
         hosts = spec.hosts()
         # torch looks up the names of addresses that are mapped to IPv6.

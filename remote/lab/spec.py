@@ -34,7 +34,7 @@ class LabError(ValueError):
 
 
 @dataclass(frozen=True)
-class Spec:
+class LabSpec:
     """One host per rate, in bits per second each way. `cpus` are the hosts' quotas in cores; empty
     for none. `delays` are added to what each host sends, in seconds; empty for none. `slots` are
     the ranks of each host.
@@ -93,7 +93,7 @@ def flag(name: str) -> str:
     return "" if name == DEFAULT else f" --name {name}"
 
 
-def parse(hosts: int, link: str, cpus: str = "", slots: int = 1) -> Spec:
+def parse(hosts: int, link: str, cpus: str = "", slots: int = 1) -> LabSpec:
     """The lab of `hosts` hosts of `slots` ranks that `--link` and `--cpus` ask for: one value for
     all, or one per host.
 
@@ -104,7 +104,7 @@ def parse(hosts: int, link: str, cpus: str = "", slots: int = 1) -> Spec:
     links = [_link(word) for word in _spread("--link", link, hosts)]
     rates, delays = zip(*links, strict=True)
     cores = tuple(_cores(word) for word in _spread("--cpus", cpus, hosts)) if cpus else ()
-    return Spec(rates, cores, delays if any(delays) else (), slots)
+    return LabSpec(rates, cores, delays if any(delays) else (), slots)
 
 
 def _link(text: str) -> tuple[int, float]:

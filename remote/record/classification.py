@@ -60,7 +60,7 @@ class ClassFigures:
 
 
 @dataclass(frozen=True)
-class Report:
+class ClassificationReport:
     """The figures of all classes."""
 
     classes: dict[str, ClassFigures]
@@ -73,7 +73,7 @@ class Report:
     """Their mean, weighted by support."""
 
     @classmethod
-    def of(cls, confusion: Confusion, names: Sequence[str] = ()) -> Report:
+    def of(cls, confusion: Confusion, names: Sequence[str] = ()) -> ClassificationReport:
         """Return the report of a confusion matrix with at least one sample; classes without names
         are called by their numbers."""
         has_names = len(set(names)) == len(confusion)
@@ -133,7 +133,7 @@ def format_last_report(state: RunState) -> str:
     lines = [
         f"{state.plan.run} after epoch {last.epoch}, step {last.step}: {result}",
         "",
-        Report.of(last.confusion, last.classes).text(),
+        ClassificationReport.of(last.confusion, last.classes).text(),
         "confusion matrix: row is the true class, column the predicted",
         "",
         format_matrix(last.confusion, last.classes),

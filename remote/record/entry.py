@@ -21,7 +21,7 @@ from remote.record.overview import (
     Count,
     Figure,
     Overview,
-    figure,
+    check_number,
     read_overview,
 )
 from remote.run.state.phases import Verdict
@@ -103,11 +103,11 @@ OF_OVERVIEW = tuple(name for name in Overview.__struct_fields__ if name in Entry
 def read_entry(folder: Path, failed: files.Failed = files.ignore) -> Entry:
     """Read a recorded run; only its name if it has no plan that this version reads. `failed` is
     called with the error of each file that cannot be read, also of one that is missing."""
-    return read_with_source(folder, failed)[0]
+    return read_with_sources(folder, failed)[0]
 
 
-def read_with_source(folder: Path, failed: files.Failed) -> tuple[Entry, str]:
-    """Read a recorded run, as `read_entry`. Return with it the name of the file that says what
+def read_with_sources(folder: Path, failed: files.Failed) -> tuple[Entry, tuple[str, ...]]:
+    """Read a recorded run, as `read_entry`. Return with it the names of the files that say what
     became of it."""
     own_marks: dict[str, Any] = {
         "star": marks.is_starred(folder),
@@ -116,10 +116,10 @@ def read_with_source(folder: Path, failed: files.Failed) -> tuple[Entry, str]:
     }
     plan, problem = _read_plan(folder, failed)
     if problem:
-        return Entry(folder.name, problem, **own_marks), PLAN
-    overview, source = read_overview(folder, failed)
+        return Entry(folder.name, problem, **own_marks), (PLAN,)
+    overview, sources = read_overview(folder, failed)
     outcome = {name: getattr(overview, name) for name in OF_OVERVIEW}
-    return Entry(folder.name, **_describe_plan(plan), **outcome, **own_marks), source
+    return Entry(folder.name, **_describe_plan(plan), **outcome, **own_marks), sources
 
 
 def _read_plan(folder: Path, failed: files.Failed) -> tuple[dict[str, Any], str]:
@@ -171,5 +171,5 @@ def is_setting(name: str, value: Any) -> bool:
     if kind == SEVERAL:
         return isinstance(value, list) and all(isinstance(word, str) for word in value)
     if TYPES[kind] in (int, float):
-        return figure(value) is not None
+        return check_number(value) is not None
     return type(value) is TYPES[kind]

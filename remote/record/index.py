@@ -20,7 +20,7 @@ import msgspec
 from remote.jsonl import load
 from remote.limits import LIMITS
 from remote.record import files
-from remote.record.entry import DEFAULTS, RUNNING, UNKNOWN, Entry, is_setting, read_with_source
+from remote.record.entry import DEFAULTS, RUNNING, UNKNOWN, Entry, is_setting, read_with_sources
 from remote.record.files import is_folder
 from remote.record.layout import (
     EVENTS,
@@ -39,7 +39,7 @@ from training.writing import write_whole
 
 T = TypeVar("T")
 
-VERSION = 5
+VERSION = 6
 """Increase it if the same files are to be read in another way."""
 YOUNG = 2 * 10**9
 """Nanoseconds. A file that has just changed may change again at the same time and in size, as some
@@ -48,7 +48,7 @@ HEAD = [VERSION, [*Entry._fields], DEFAULTS]
 """An index that begins otherwise is of another version."""
 OF_RUNS = (PLAN, OVERVIEW, SUMMARY, EVENTS, NOTE, NAME)
 """The files that a run may be read from."""
-FATES = ("lost", "failed", "stopped", "finished")
+OUTCOMES = ("lost", "failed", "stopped", "finished")
 """What becomes of a run is the first of these that any of its agents reports."""
 Remark = Callable[[str, OSError], object]
 """Is called with the name of a folder, and why one of its files cannot be read."""
@@ -118,7 +118,7 @@ def _complete(runs_dir: Path, run: Entry, trials: Mapping[str, tuple[str, str]])
 def _ask_local_agents(run: Entry, workdir: Path) -> Entry:
     """Return a run that no launcher records and of which none has seen the end, with what its
     agents have recorded of it, if they are on this machine."""
-    from training.agent import local_api  # most runs have ended under a launcher
+    from training.agent import local_api  # rarely needed: most runs have ended under a launcher
 
     if not is_folder(workdir):
         return run._replace(verdict=UNKNOWN)
@@ -128,7 +128,7 @@ def _ask_local_agents(run: Entry, workdir: Path) -> Entry:
     except OSError:
         parts = []
     phases = {part.phase for part in parts}
-    verdict = next((fate for fate in FATES if fate in phases), UNKNOWN)
+    verdict = next((outcome for outcome in OUTCOMES if outcome in phases), UNKNOWN)
     if any(part.live for part in parts):
         verdict = RUNNING
     if verdict == UNKNOWN:
@@ -199,11 +199,13 @@ def _read_folder(folder: str, mark: str, read: Read[T]) -> tuple[Cached[T] | Non
 
 def _is_fresh(folder: str, cached: Cached[Any]) -> bool:
     """Return True if no file that this was read from has changed since."""
-    try:  # for thousands of folders: as little as possible
-        found = [os.lstat(f"{folder}/{name}") for name in cached.files.split(" ")]
-    except (OSError, ValueError):  # of a spoilt index: a name that no file can have
+    # This is called for thousands of folders, so it does as little as possible.
+    try:
+        statuses = [os.lstat(f"{folder}/{name}") for name in cached.files.split(" ")]
+    except (OSError, ValueError):  # a spoilt index may have a name that no file can have
         return False
-    return cached.stamps == " ".join([f"{one.st_mtime_ns}.{one.st_size}" for one in found])
+    stamps = [f"{status.st_mtime_ns}.{status.st_size}" for status in statuses]
+    return cached.stamps == " ".join(stamps)
 
 
 def _stamp(path: str) -> str:
@@ -232,8 +234,8 @@ def _newest_change(stamps: str) -> int:
 
 
 def _read_run(folder: Path, failed: files.Failed) -> tuple[Entry, tuple[str, ...]]:
-    run, source = read_with_source(folder, failed)
-    return run, (source, NOTE, NAME)
+    run, sources = read_with_sources(folder, failed)
+    return run, (*sources, NOTE, NAME)
 
 
 def _read_study(folder: Path, failed: files.Failed) -> tuple[dict[str, str], tuple[str, ...]]:

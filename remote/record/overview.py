@@ -7,6 +7,7 @@ overview is made of its summary, or of its record where it has not ended.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -34,6 +35,9 @@ LARGEST = 1e15
 """The largest number that a list shows: no run can have a larger one."""
 SAMPLE = 1 << 14
 """Bytes of records that are read at each place of the course of a loss: some twenty steps."""
+OUTDATED = 15.0
+"""Seconds by which records may be newer than the overview: a launcher writes one every
+`remote.record.write.OVERVIEW_EVERY` seconds."""
 LONGEST_TEXT = 300
 """Characters of a cause that a list keeps."""
 
@@ -74,8 +78,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 NOT_KNOWN = Overview()
 
 
-def overview_of(state: RunState) -> Overview:
-    """Return the overview of a run, as its records tell it so far."""
+def make_overview(state: RunState) -> Overview:
+    """Return the overview of a run, by its records so far."""
     losses = [rank.loss for rank in state.ranks if rank.step]
     last = state.progress.evaluations[-1] if state.progress.evaluations else None
     was_restarted = bool(state.progress.restarts)
@@ -86,12 +90,12 @@ def overview_of(state: RunState) -> Overview:
         diverged=state.progress.diverged is not None,
         step=max((rank.step for rank in state.ranks), default=0),
         steps=state.progress.steps,
-        loss=figure(finite_mean(losses)),
-        test_loss=figure(last.loss) if last else None,
-        accuracy=figure(last.accuracy) if last else None,
-        step_seconds=figure(join_means(rank.timing.warm for rank in state.ranks).seconds),
-        started=figure(state.started) if state.started else None,
-        elapsed=figure(state.elapsed) if state.started else None,
+        loss=check_number(finite_mean(losses)),
+        test_loss=check_number(last.loss) if last else None,
+        accuracy=check_number(last.accuracy) if last else None,
+        step_seconds=check_number(join_means(rank.timing.warm for rank in state.ranks).seconds),
+        started=check_number(state.started) if state.started else None,
+        elapsed=check_number(state.elapsed) if state.started else None,
         attempts=state.attempt + 1 if state.started else 0,
         ranks_started=was_restarted
         or any(rank.phase is not RankPhase.WAITING for rank in state.ranks),
@@ -104,18 +108,23 @@ def encode_overview(overview: Overview) -> bytes:
     return msgspec.json.encode(overview) + b"\n"
 
 
-def read_overview(folder: Path, failed: files.Failed = files.ignore) -> tuple[Overview, str]:
-    """Read the overview of a recorded run. Return it with the name of the file that it is from.
+def read_overview(
+    folder: Path, failed: files.Failed = files.ignore
+) -> tuple[Overview, tuple[str, ...]]:
+    """Read the overview of a recorded run. Return it with the names of the files that say what it
+    is: once they have changed, it is another one.
 
     `failed` is called with the error of each file that cannot be read, also of one that is missing.
     """
     overview = read_own_overview(folder, failed)
+    if overview is not None and overview.verdict:
+        return overview, (OVERVIEW,)
     if overview is not None:
-        return overview, OVERVIEW
+        return overview, (OVERVIEW, EVENTS)
     overview = _from_summary(summarized(folder, failed))
     if overview.verdict:
-        return overview, SUMMARY
-    return _from_events(folder, failed), EVENTS
+        return overview, (SUMMARY,)
+    return _from_events(folder, failed), (EVENTS,)
 
 
 def read_written_overview(folder: Path) -> Overview | None:
@@ -125,7 +134,10 @@ def read_written_overview(folder: Path) -> Overview | None:
 
 
 def read_own_overview(folder: Path, failed: files.Failed = files.ignore) -> Overview | None:
-    """Read the overview that the launcher of a run wrote; None if there is none that is sound."""
+    """Read the overview that the launcher of a run wrote; None if there is none that is sound, or
+    if the record has gone on without it."""
+    if _is_outdated(folder):
+        return None
     try:
         overview = _decode(files.read(folder / OVERVIEW, LIMITS.small_file))
     except OSError as error:
@@ -134,6 +146,17 @@ def read_own_overview(folder: Path, failed: files.Failed = files.ignore) -> Over
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
     return overview if overview.verdict in ("", *ENDS) else None
+
+
+def _is_outdated(folder: Path) -> bool:
+    """Return True if records have come that the overview cannot know of: a launcher of an older
+    version, which writes none, has continued the run."""
+    try:
+        written = os.lstat(folder / OVERVIEW).st_mtime
+        recorded = os.lstat(folder / EVENTS).st_mtime
+    except OSError:
+        return False
+    return recorded > written + OUTDATED
 
 
 _decode = msgspec.json.Decoder(Overview).decode
@@ -179,7 +202,7 @@ def _from_events(folder: Path, failed: files.Failed) -> Overview:
             failed(error.__cause__)
         return NOT_KNOWN
     tape.close()
-    return overview_of(tape.state)
+    return make_overview(tape.state)
 
 
 def _from_summary(summary: dict[str, Any]) -> Overview:
@@ -189,7 +212,7 @@ def _from_summary(summary: dict[str, Any]) -> Overview:
     if verdict not in ENDS:
         return NOT_KNOWN
     ranks = [rank for rank in _list(summary.get("ranks")) if isinstance(rank, dict)]
-    losses = [figure(rank.get("loss")) for rank in ranks if _count(rank.get("step"))]
+    losses = [check_number(rank.get("loss")) for rank in ranks if _count(rank.get("step"))]
     known_losses = [loss for loss in losses if loss is not None]
     test = _dict(summary.get("test"))
     means = _dict(summary.get("means"))
@@ -204,19 +227,19 @@ def _from_summary(summary: dict[str, Any]) -> Overview:
         diverged=isinstance(summary.get("diverged"), dict),
         step=max((_count(rank.get("step")) for rank in ranks), default=0),
         steps=_count(summary.get("steps")),
-        loss=figure(finite_mean(known_losses)),
-        test_loss=figure(test.get("loss")),
-        accuracy=figure(test.get("accuracy")),
-        step_seconds=figure(warm.get("seconds")),
-        started=figure(summary.get("started")),
-        elapsed=figure(summary.get("elapsed")),
+        loss=check_number(finite_mean(known_losses)),
+        test_loss=check_number(test.get("loss")),
+        accuracy=check_number(test.get("accuracy")),
+        step_seconds=check_number(warm.get("seconds")),
+        started=check_number(summary.get("started")),
+        elapsed=check_number(summary.get("elapsed")),
         attempts=len(restarts) + 1,
         ranks_started=has_rank or bool(restarts),
         checkpoint_step=max((_count(rank.get("checkpoint_step")) for rank in ranks), default=0),
     )
 
 
-def figure(value: Any) -> float | None:
+def check_number(value: Any) -> float | None:
     """Return the value if it is a number that a run can have, else None."""
     is_number = type(value) in (int, float) and -LARGEST <= value <= LARGEST
     return value if is_number else None

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import Any
 
 from remote.plan.plan import Plan, Script
-from remote.record.classification import Report
+from remote.record.classification import ClassificationReport
 from remote.record.remarks import find_remarks
 from remote.run.findings import script_visibility
 from remote.run.findings.alerts import find_alerts
@@ -178,7 +178,7 @@ def _summarize_test(state: RunState) -> dict[str, Any] | None:
         return None
     last = state.progress.evaluations[-1]
     confusion = last.confusion or None
-    report = Report.of(confusion, last.classes).to_object() if confusion else None
+    report = ClassificationReport.of(confusion, last.classes).to_object() if confusion else None
     return {
         "confusion": confusion,
         "classes": (last.classes or None) if confusion else None,

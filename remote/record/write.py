@@ -21,7 +21,7 @@ from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError
 from remote.record import files, layout, lock, marks, summary, trust
 from remote.record.classification import format_last_report
-from remote.record.overview import encode_overview, overview_of
+from remote.record.overview import encode_overview, make_overview
 from remote.run.run_state import RunState
 from training.wire.events import OutputText, Record
 from training.writing import write_whole
@@ -108,7 +108,7 @@ class Recorder:
         problem = self.flush()
         self.release()
         written = {
-            layout.OVERVIEW: encode_overview(overview_of(state)),
+            layout.OVERVIEW: encode_overview(make_overview(state)),
             layout.SUMMARY: _bytes(_json(summary.summarize(state))),
             layout.REPORT: _bytes(format_last_report(state)),
         }
@@ -127,7 +127,7 @@ class Recorder:
             return
         self._overview_due = now + OVERVIEW_EVERY
         with suppress(OSError):  # a disk that fails is reported by `flush`
-            write_whole(self.folder / layout.OVERVIEW, encode_overview(overview_of(state)))
+            write_whole(self.folder / layout.OVERVIEW, encode_overview(make_overview(state)))
 
     def release(self) -> None:
         """Let another launcher record the run."""

@@ -113,7 +113,7 @@ def _take_step(
         _end_stall_if_over(run, when)
     # At each step of the first rank that trains, look how fast all are.
     if _renew_forecast(run, rank) and run.waits_for_slowest and run.stragglers.is_due(rank.step):
-        for text in run.stragglers.look(run.ranks, run.hosts, rank.step, when):
+        for text in run.stragglers.check_ranks(run.ranks, run.hosts, rank.step, when):
             run.note("", text, when)
 
 

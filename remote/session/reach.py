@@ -78,8 +78,8 @@ def _wait_for_any(inputs: DecisionInput) -> list[Action]:
     live = inputs.live
     patience = inputs.times.unheard
     if all(inputs.now - link.heard_at >= patience for _, link in live):
-        what = f"no host has answered for {patience:.0f} s: detaching; the run continues"
-        return [Say(RemarkMade(SESSION, what)), Say(Detached(cut_off=True))]
+        text = f"no host has answered for {patience:.0f} s: detaching; the run continues"
+        return [Say(RemarkMade(SESSION, text)), Say(Detached(cut_off=True))]
     actions: list[Action] = []
     for host, link in live:
         actions += _say_silent(inputs, host, link)
@@ -97,8 +97,8 @@ def _reach(inputs: DecisionInput, host: HostState, link: HostLink) -> list[Actio
         return [lose(inputs, host, f"no sign of life for {quiet:.0f} s")]
     if _has_parted(inputs, link):
         seconds = f"{inputs.times.parted:g} s"
-        what = f"the connection broke, and no new one could be made for {seconds}"
-        return [lose(inputs, host, what)]
+        text = f"the connection broke, and no new one could be made for {seconds}"
+        return [lose(inputs, host, text)]
     opened = [Open(host.index)] if _is_to_reopen(inputs, host, link) else []
     return [*opened, *_say_silent(inputs, host, link)]
 

@@ -25,8 +25,8 @@ def restart(inputs: DecisionInput) -> list[Action]:
         return []
     missing = inputs.missing_variables(host.index for host, _ in live)
     if missing:
-        what = f"not restarted: the ranks need {missing[0]}; export it here, and attach again"
-        return [Say(RemarkMade(SESSION, what)), Say(Detached(cut_off=True))]
+        text = f"not restarted: the ranks need {missing[0]}; export it here, and attach again"
+        return [Say(RemarkMade(SESSION, text)), Say(Detached(cut_off=True))]
     away = [(host, link) for host, link in live if not link.met]
     if away:
         usual = "cannot be reached, and the run is to be restarted"
@@ -63,5 +63,5 @@ def _warn_of_lost_checkpoints(inputs: DecisionInput, hosts: Collection[int]) -> 
     saving = [state.index for state in inputs.run.hosts if state.saved_step]
     if not saving or any(index in hosts for index in saving):
         return []
-    what = "no remaining host has a complete checkpoint: the run starts from the beginning"
-    return [Say(RemarkMade(SESSION, what))]
+    text = "no remaining host has a complete checkpoint: the run starts from the beginning"
+    return [Say(RemarkMade(SESSION, text))]

@@ -39,9 +39,9 @@ def leave(inputs: DecisionInput, *, asked: bool = False) -> list[Action]:
         return []
     away = _names_away(inputs)
     if away and not launcher.keep:
-        what = f"cannot detach: {', '.join(away)} cannot be reached now; try again, or stop the run"
+        text = f"cannot detach: {', '.join(away)} cannot be reached now; try again, or stop the run"
         withdrawn = [Say(DetachRequested(False))] if launcher.leaving else []
-        return [Say(RemarkMade(SESSION, what)), *withdrawn]
+        return [Say(RemarkMade(SESSION, text)), *withdrawn]
     plan = public_plan(inputs.run.plan, keep=True)
     actions: list[Action] = []
     for host, link in inputs.live:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from remote.format import count, duration
 from remote.plan.plan import Script
 from remote.record.layout import recorded
-from remote.record.overview import figure
+from remote.record.overview import check_number
 from remote.record.read import summarized
 from remote.study.progress import StudyProgress
 from remote.study.study import REPETITION, UNITS, Cell, is_same_training
@@ -101,7 +101,7 @@ def _read_past_runs(runs_dir: Path) -> Iterator[PastRun]:
 def _read_past_run(summary: Mapping[str, Any]) -> PastRun | None:
     """Return a run from its summary, or None if it has not finished or cannot be read."""
     ranks = summary.get("ranks")
-    elapsed = figure(summary.get("elapsed"))
+    elapsed = check_number(summary.get("elapsed"))
     if summary.get("verdict") != "finished" or not elapsed or not isinstance(ranks, list):
         return None
     script = summary.get("script")

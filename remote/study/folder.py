@@ -27,7 +27,7 @@ from remote.limits import LIMITS
 from remote.metrics.conditions import UNKNOWN, Conditions
 from remote.record import files, layout, trust
 from remote.record.layout import LOCK
-from remote.record.overview import figure
+from remote.record.overview import check_number
 from remote.study.study import StudyError
 from training.file_locks import try_lock
 from training.wire.jsonl import dumps
@@ -248,7 +248,7 @@ def _parse_entry(data: dict[str, Any]) -> JournalEntry | None:
     if data.get("event") != "ended" or data.get("outcome") not in list(TrialOutcome):
         return None
     outcome = TrialOutcome(data["outcome"])
-    value = figure(data.get("value"))
+    value = check_number(data.get("value"))
     if outcome is TrialOutcome.COUNTED and value is None:
         return None
     remarks = data.get("remarks")
@@ -259,7 +259,7 @@ def _parse_entry(data: dict[str, Any]) -> JournalEntry | None:
         value,
         str(data.get("cause", "")),
         tuple(map(str, remarks)) if isinstance(remarks, list) else (),
-        max(0.0, figure(data.get("seconds")) or 0.0),
+        max(0.0, check_number(data.get("seconds")) or 0.0),
         _parse_pair(data.get("losses")),
         str(data.get("reason", "")),
         str(data.get("lacks", "")),
@@ -280,8 +280,8 @@ def _parse_pair(value: Any) -> tuple[float, float] | None:
     """Return two numbers, or None if the value is something else."""
     if not isinstance(value, list) or len(value) != 2:
         return None
-    first = figure(value[0])
-    last = figure(value[1])
+    first = check_number(value[0])
+    last = check_number(value[1])
     return None if first is None or last is None else (first, last)
 
 

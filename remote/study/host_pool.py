@@ -14,7 +14,7 @@ from remote.lab.lab import Lab
 from remote.lab.spec import LabError, parse
 from remote.launch import check_data
 from remote.plan.place import is_loopback
-from remote.study.study import Cell, CellPlace, Study, StudyError
+from remote.study.study import Cell, CellPlace, Study, StudyAxis, StudyError
 from remote.transport import Transport
 from remote.transport.registry import Transports, is_here
 from remote.transport.warm import WarmTransport
@@ -29,38 +29,43 @@ FASTEST = "10gbit"
 
 
 def without_labs(study: Study) -> Study:
-    """The study on hosts of a file: links and cores are as they are, and cells that differ in
-    nothing else are one."""
+    """Return the study on hosts of a file.
+
+    Links and cores are as they are there, and cells that differ in nothing else are one.
+    """
+    lab_axes = [axis.name for axis in study.axes if _varies_only_labs(axis)]
     cells: dict[str, Cell] = {}
     for cell in study.cells:
         place = replace(cell.place, link="", cpus="")
-        labels = tuple(
-            (axis, AS_IT_IS if _is_shape(study, axis) else label) for axis, label in cell.labels
-        )
-        fitted = replace(cell, labels=labels, place=place)
+        labels = []
+        for axis, label in cell.labels:
+            is_of_labs = axis in lab_axes
+            labels.append((axis, AS_IT_IS if is_of_labs else label))
+        fitted = replace(cell, labels=tuple(labels), place=place)
         cells.setdefault(fitted.key, fitted)
     return replace(study, cells=tuple(cells.values()))
 
 
 @dataclass
 class HostPool:
-    """Finds hosts for each place. Transports and labs stay open until it is closed, so that the
-    next run finds them, and finds its hosts warm.
+    """Finds hosts for the place of each cell.
 
-    `cluster` are the selected hosts. `link` and `cpus` are those of a lab on this machine where the
-    place names none; without either the hosts are reached as the cluster says.
+    Transports and labs stay open until it is closed, so that the next run finds its hosts warm.
     """
 
     cluster: Cluster
+    """The selected hosts."""
     link: str = ""
+    """The rate of a lab on this machine, if the place names none; "" without such a lab."""
     cpus: str = ""
+    """The cores of each host of such a lab."""
     _open: ExitStack = field(default_factory=ExitStack)
     _reached: dict[tuple[str, str], tuple[tuple[Host, ...], WarmTransport]] = field(
         default_factory=dict
     )
 
     def fitted(self, study: Study) -> Study:
-        """The study as it can be made here."""
+        """Return the study as it can be made here."""
         return study if is_here(self.cluster.hosts) else without_labs(study)
 
     def check(self, study: Study) -> None:
@@ -70,10 +75,11 @@ class HostPool:
         available = len(self.cluster.hosts)
         needed = max(cell.place.nodes for cell in study.cells)
         if needed > available:
-            what = f"start it with --local {needed}" if here else f"add hosts to {self._file}"
+            advice = f"start it with --local {needed}" if here else f"add hosts to {self._file}"
+            are = "is" if available == 1 else "are"
             mistakes.append(
-                f"{study.name} needs {count(needed, 'host')}, and there "
-                f"{'is' if available == 1 else 'are'} {available}: {what}, or change nodes"
+                f"{study.name} needs {count(needed, 'host')}, and there {are} {available}: "
+                f"{advice}, or change nodes"
             )
         wires = {self._wires(cell.place) for cell in study.cells} - {("", "")}
         for link, cpus in sorted(wires):
@@ -85,24 +91,30 @@ class HostPool:
             raise StudyError("\n".join(mistakes))
 
     def find_data(self, study: Study) -> list[str]:
-        """Look for the data sets of all cells, where they are to be on this machine. Returns what
-        the runs will have to fetch, in words. Raises: PlanError, where one cannot be had."""
+        """Return what the runs will have to fetch, in words, if they run on this machine.
+
+        Raises: PlanError, if a data set cannot be had.
+        """
         if not is_here(self.cluster.hosts):
             return []
-        jobs = {(job.dataset, job.data_dir): job for cell in study.cells if (job := cell.job)}
-        findings = [(job, check_data(job)) for job in jobs.values()]
-        return [
-            f"{job.dataset} is not in {job.data_dir}: the first run has to {finding.text} for it"
-            for job, finding in findings
-            if finding.is_download
-        ]
+        jobs = [cell.job for cell in study.cells if cell.job]
+        job_of_each_set = {(job.dataset, job.data_dir): job for job in jobs}
+        lines = []
+        for job in job_of_each_set.values():
+            finding = check_data(job)
+            if finding.is_download:
+                place = f"{job.dataset} is not in {job.data_dir}"
+                lines.append(f"{place}: the first run has to {finding.text} for it")
+        return lines
 
     def reach(self, place: CellPlace, most_nodes: int = 0) -> tuple[Cluster, Transport]:
-        """The hosts of a place, and the transport to them. `most_nodes` are those of the largest
-        run with which runs here are compared. Raises: LabError."""
+        """Return the hosts of a place, and the transport to them. Raises: LabError.
+
+        `most_nodes` are the hosts of the largest run with which runs here are compared.
+        """
         wires = self._wires(place)
         is_new = wires not in self._reached
-        hosts, transport = self._reach(*wires) if is_new else self._reached.pop(wires)
+        hosts, transport = self._open_hosts(*wires) if is_new else self._reached.pop(wires)
         self._reached[wires] = hosts, transport  # the last one is the one used last
         for _, warm in list(self._reached.values())[:-WARM]:
             warm.cool()
@@ -117,9 +129,11 @@ class HostPool:
         return replace(self.cluster, hosts=chosen), transport
 
     def _share(self, place: CellPlace, most_nodes: int) -> int:
-        """The threads of a rank where all hosts are this machine: each host has the same share of
-        the cores in all runs, so that more hosts have more cores, as separate machines would. 0
-        where they are not, and the cores of each are its own."""
+        """Return the threads of a rank if all hosts are this machine; 0 if they are not.
+
+        Each host has the same share of the cores in all runs, so that more hosts have more cores,
+        as separate machines would.
+        """
         if not self._is_this_machine:
             return 0
         hosts = max(place.nodes, most_nodes)
@@ -127,13 +141,15 @@ class HostPool:
 
     @property
     def _is_this_machine(self) -> bool:
-        """Whether all hosts are this machine, as far as their addresses say."""
+        """Return whether all hosts are this machine, as far as their addresses say."""
         hosts = self.cluster.hosts
-        return is_here(hosts) or all(map(_is_loopback, hosts))
+        return is_here(hosts) or all(_is_loopback(host) for host in hosts)
 
     def thread_remarks(self, study: Study) -> list[str]:
-        """Say how many threads ranks have, where runs on one host and on several are compared, and
-        what to write where their numbers differ."""
+        """Return how many threads ranks have, if runs on one host and on several are compared.
+
+        If their numbers differ, this is a warning that says what to write.
+        """
         counts = sorted({cell.place.nodes for cell in study.cells})
         has_quotas = any(self._wires(cell.place)[1] for cell in study.cells)
         if len(counts) < 2 or has_quotas:
@@ -141,15 +157,16 @@ class HostPool:
         hosts = self.cluster.hosts[: counts[-1]]
         numbers = {host.threads for host in hosts}
         if len(numbers) > 1:
-            said = ", ".join(f"{host.name} {host.threads or 'as many as cores'}" for host in hosts)
+            listed = [f"{host.name} {host.threads or 'as many as cores'}" for host in hosts]
             return [
                 "warning: runs on some of the hosts have other numbers of threads per rank than "
-                f"runs on others ({said}): write the same threads = N for each host in {self._file}"
+                f"runs on others ({', '.join(listed)}): write the same threads = N for each host "
+                f"in {self._file}"
             ]
         if numbers != {0}:
             return []
         if self._is_this_machine:
-            return [self._shares(study, len(hosts))]
+            return [self._describe_shares(study, len(hosts))]
         return [
             f"warning: {', '.join(names)} have one address, so they share the cores of a machine, "
             "and a rank has more threads in a run on fewer of them: write threads = N for each in "
@@ -157,8 +174,8 @@ class HostPool:
             for names in _same_addresses(hosts)
         ]
 
-    def _shares(self, study: Study, hosts: int) -> str:
-        """Say what share of this machine each host has in all runs."""
+    def _describe_shares(self, study: Study, hosts: int) -> str:
+        """Return what share of this machine each host has in all runs."""
         cores = usable_cores()
         threads = sorted({self._share(cell.place, hosts) for cell in study.cells})
         each = " or ".join(map(str, threads))
@@ -167,7 +184,7 @@ class HostPool:
             f"{'thread' if threads == [1] else 'threads'} in every run, also on fewer hosts"
         )
 
-    def _reach(self, link: str, cpus: str) -> tuple[tuple[Host, ...], WarmTransport]:
+    def _open_hosts(self, link: str, cpus: str) -> tuple[tuple[Host, ...], WarmTransport]:
         if not link:
             return self.cluster.hosts, self._warm(Transports(self.cluster.hosts))
         lab = self._open.enter_context(Lab.start(parse(len(self.cluster.hosts), link, cpus)))
@@ -177,7 +194,7 @@ class HostPool:
         return self._open.enter_context(closing(WarmTransport(transport)))
 
     def _wires(self, place: CellPlace) -> tuple[str, str]:
-        """Link and cores of the lab of a place; ("", "") without a lab."""
+        """Return link and cores of the lab of a place; ("", "") without a lab."""
         link = place.link or self.link
         cpus = place.cpus or self.cpus
         return (link or FASTEST if cpus else link), cpus
@@ -199,27 +216,25 @@ class HostPool:
 
 
 def _is_loopback(host: Host) -> bool:
-    """Whether the address of a host leads to this machine, and not to that of a jump host."""
+    """Return whether the address of a host leads to this machine, not to that of a jump host."""
     is_direct = not (host.jump or host.proxy_command or host.slurm_job)
     return is_direct and (host.address == "localhost" or is_loopback(host.address))
 
 
 def _same_addresses(hosts: Sequence[Host]) -> list[list[str]]:
-    """The names of hosts that have one address, for each such address."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    """Return the names of hosts that have one address, for each such address."""
+    names_of: dict[tuple[str, str, str], list[str]] = {}
     for host in hosts:
-        found.setdefault((host.address, host.jump, host.proxy_command), []).append(host.name)
-    return [names for names in found.values() if len(names) > 1]
+        address = host.address, host.jump, host.proxy_command
+        names_of.setdefault(address, []).append(host.name)
+    return [names for names in names_of.values() if len(names) > 1]
 
 
 def _threads(host: Host, processes: int) -> int:
-    """The threads of a rank, where the host says how many one rank may have."""
+    """Return the threads of a rank, if the host says how many one rank may have; else 0."""
     return max(1, host.threads * host.slots // processes) if host.threads else 0
 
 
-def _is_shape(study: Study, name: str) -> bool:
-    """Whether an axis varies nothing but links and cores."""
-    axis = next((one for one in study.axes if one.name == name), None)
-    return axis is not None and all(
-        set(value.settings) <= {"link", "cpus"} for value in axis.values
-    )
+def _varies_only_labs(axis: StudyAxis) -> bool:
+    """Return whether an axis varies nothing but links and cores."""
+    return all(set(value.settings) <= {"link", "cpus"} for value in axis.values)

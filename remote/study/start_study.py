@@ -14,7 +14,7 @@ from remote.format import count
 from remote.plan.plan import PlanError, Script
 from remote.record.entry import FINISHED
 from remote.record.events_file import RunFolderError
-from remote.record.overview import figure
+from remote.record.overview import check_number
 from remote.record.read import load_plan, summarized
 from remote.study.folder import STUDY, SUFFIX, RunEnded, StudyFolder, TrialOutcome
 from remote.study.host_pool import without_labs
@@ -308,7 +308,7 @@ def _read_recorded_value(study: Study, trial: Trial, run: Path) -> float | None:
         work = load_plan(run).work
         summary = summarized(run)
         if summary.get("verdict") == FINISHED and _is_same_work(work, trial.work):
-            return figure(read_value(study, summary))
+            return check_number(read_value(study, summary))
     except (RunFolderError, PlanError, LookupError, TypeError, AttributeError):
         pass  # it is gone, or somebody has changed it: it is repeated
     return None

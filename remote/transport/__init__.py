@@ -1,4 +1,4 @@
-"""How a host's agent is reached: the contract of a transport.
+"""Reach the agents of hosts: the contract of a transport.
 
 A transport is one module or package of this folder. It assigns `TRANSPORT`, a `TransportKind`, at
 its top level, and importing it is cheap: what takes time to import is imported by its `make`.
@@ -19,20 +19,20 @@ from training.wire.enums import Reach
 
 
 class Unreachable(Exception):
-    """A host's agent could not be reached; the text says why and what to do, in one or two
+    """A host's agent could not be reached. The text says why and what to do, in one or two
     lines."""
 
     def __init__(self, host: str, failure: Failure) -> None:
-        """`host` is its name."""
+        """Name the host in the text."""
         super().__init__(f"{host}: {failure.text}")
         self.failure = failure
 
 
 class Program(Protocol):
-    """What is to run on a host: `python -m training.agent` with these arguments."""
+    """A program to run on a host: `python -m training.agent` with these arguments."""
 
     def argv(self) -> tuple[str, ...]:
-        """The arguments, the first of which is a verb."""
+        """Return the arguments, the first of which is a verb."""
 
 
 @dataclass(frozen=True)
@@ -42,59 +42,64 @@ class HostCommand:
     words: tuple[str, ...]
 
     def argv(self) -> tuple[str, ...]:
-        """The verb and its arguments."""
+        """Return the verb and its arguments."""
         return self.words
 
 
 @dataclass(frozen=True)
 class AgentCommand:
-    """Starts the agent of one host for one run, or returns to it.
-
-    `after` is the last sequence number that is known. `keep`: the run continues without its
-    launcher. The host reports its route to the address `route_to`. `cwd` is where its ranks work.
-    `found`: start an agent if there is none. `needs` is what its `Hello` has to report, see
-    `remote.plan.needs`.
-    """
+    """Starts the agent of one host for one run, or returns to it."""
 
     folder: str
+    """The run's folder on the host."""
     run: str
     host: int
+    """The index of the host in the run."""
     route_to: str
+    """The address to which the host reports its route."""
     cwd: str
+    """Where its ranks work."""
     after: int = 0
+    """The last record number that is known."""
     keep: bool = False
+    """The run continues without its launcher."""
     found: bool = True
+    """Start an agent if there is none."""
     needs: str = ""
+    """What its `Hello` has to report, see `remote.plan.needs`."""
 
     def argv(self) -> tuple[str, ...]:
-        """The verb `follow` and its arguments."""
-        said = {"folder": self.folder, "run": self.run, "host": self.host, "after": self.after}
-        said |= {
+        """Return the verb `follow` and its arguments."""
+        options = {
+            "folder": self.folder,
+            "run": self.run,
+            "host": self.host,
+            "after": self.after,
             "policy": "keep" if self.keep else "stop",
             "route-to": self.route_to,
             "cwd": self.cwd,
+            "needs": self.needs,
         }
-        said |= {"needs": self.needs}
-        more = () if self.found else ("--no-found",)
-        return (
-            "follow",
-            *more,
-            *(word for key, value in said.items() for word in (f"--{key}", str(value))),
-        )
+        words = ["follow"]
+        if not self.found:
+            words.append("--no-found")
+        for name, value in options.items():
+            words += [f"--{name}", str(value)]
+        return tuple(words)
 
 
 class Channel(Protocol):
-    """The byte channel to the program on one host: stdin and stdout of a follower or an errand."""
+    """The byte channel to the program on one host: its stdin and stdout."""
 
     def read(self) -> bytes:
-        """Some bytes of the journal or an errand's answer. Waits until some come; b"" once the
-        channel has ended or was closed."""
+        """Wait for bytes of the journal or of an answer, and return them; b"" once the channel has
+        ended or was closed."""
 
     def write(self, data: bytes) -> None:
-        """Send command lines. Raises: OSError, where the channel has ended."""
+        """Send command lines. Raises: OSError, if the channel has ended."""
 
     def close(self) -> str:
-        """End the channel. Returns what the far end said on stderr, where that explains an early
+        """End the channel. Return what the far end said on stderr, if that explains an early
         end."""
 
 
@@ -127,24 +132,23 @@ class Transport(Protocol):
 
 
 Enter = Callable[[str], Sequence[str]]
-"""Gives what to put before a command so that it runs on the host of this name; a lab has hosts that
-are entered so."""
+"""Returns what to put before a command so that it runs on the host of this name; hosts of a lab are
+entered so."""
 
 
 @dataclass(frozen=True)
 class TransportKind:
-    """What is known of a transport before it is made.
-
-    `make` makes it. `is_here`: its hosts are this machine, so that they see its files.
-    `shares_environment`: its ranks have the variables of the shell that starts rankboard. `reached`
-    is what messages say of a host that is reached, such as "ssh ok". `by_hand` gives the command
-    with which a person reaches a host, or "". `host_keys` is for a transport whose hosts prove who
-    they are by keys that the user has to accept.
-    """
+    """What is known of a transport before it is made."""
 
     make: Callable[[Enter], Transport]
     is_here: bool = False
+    """Its hosts are this machine, so that they see its files."""
     shares_environment: bool = False
+    """Its ranks have the variables of the shell that starts rankboard."""
     reached: str = ""
+    """What messages say of a host that is reached, such as "ssh ok"."""
     by_hand: Callable[[Host], str] = lambda _: ""
+    """Returns the command with which a person reaches a host, or ""."""
     host_keys: Callable[[], HostKeys] | None = None
+    """Makes the keeper of host keys, if hosts prove who they are by keys that the user has to
+    accept."""

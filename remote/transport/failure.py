@@ -1,11 +1,15 @@
-"""Why a host cannot be reached, as facts; its sentence is made here and nowhere else."""
+"""Say why a host cannot be reached: as facts, as errors, and as a sentence, which is made here and
+nowhere else."""
 
 from __future__ import annotations
 
+import copy
+import time
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Self
 
-from remote.cluster.hosts import HOSTS_FILE, hosts_option
+from remote.cluster.hosts import HOSTS_FILE, Host, hosts_option
 
 
 class FailureCause(Enum):
@@ -52,23 +56,27 @@ FULL = ("ENOSPC", "EDQUOT")
 
 @dataclass(frozen=True)
 class Failure:
-    """`what` is wrong, and in `advice` what to do about it. `apart`: the advice is a line of its
-    own, so that a command in it can be copied."""
+    """Why a host was not reached."""
 
     cause: FailureCause
     what: str
+    """What is wrong."""
     advice: str = ""
+    """What to do about it."""
     apart: bool = False
+    """The advice is a line of its own, so that a command in it can be copied."""
 
     @property
     def text(self) -> str:
         """One or two lines for the user, without the host's name."""
+        if not self.advice:
+            return self.what
         separator = "\n" if self.apart else "; "
-        return f"{self.what}{separator}{self.advice}" if self.advice else self.what
+        return f"{self.what}{separator}{self.advice}"
 
-    def of(self, whose: str) -> Failure:
-        """The same failure of another host on the way."""
-        return replace(self, what=f"{whose}: {self.what}")
+    def of_other_host(self, name: str) -> Failure:
+        """Return the same failure of another host on the way."""
+        return replace(self, what=f"{name}: {self.what}")
 
 
 def explain_workdir_failure(
@@ -89,3 +97,66 @@ def advise_room(workdir: str, hosts_file: str) -> str:
         f"make room there (rankboard prune{hosts_option(hosts_file)} removes old runs), or set "
         f"workdir in {hosts_file} to a larger disk than {workdir}'s"
     )
+
+
+# Errors -------------------------------------------------------------------------------------------
+
+
+class ReachError(Exception):
+    """A `Failure` that is raised. Its text is one or two lines, without the host's name."""
+
+    def __init__(
+        self, cause: FailureCause, what: str, advice: str = "", *, apart: bool = False
+    ) -> None:
+        """Raise a failure of these fields."""
+        self.failure = Failure(cause, what, advice, apart)
+
+    def __str__(self) -> str:
+        return self.failure.text
+
+    def of_other_host(self, name: str) -> Self:
+        """Return the same error of another host on the way, such as a jump host."""
+        other = copy.copy(self)
+        other.failure = self.failure.of_other_host(name)
+        return other
+
+
+class HungUp(ReachError):
+    """The far end hung up before the login, as a busy sshd does at random. Try again."""
+
+
+class Deadline:
+    """The time that a host has to answer."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.doing = "connecting"  # what messages say that it was doing
+        self.restart()
+
+    def left(self) -> float:
+        """Return the seconds left. Raises: TimeoutError, if none are."""
+        left = self.end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+    @property
+    def is_over(self) -> bool:
+        """True if the time is up."""
+        return time.monotonic() >= self.end
+
+    def restart(self) -> None:
+        """Give the full time again, since something has moved."""
+        self.end = time.monotonic() + self.seconds
+
+
+def explain_failure(error: Exception, deadline: Deadline, host: Host) -> Failure:
+    """Say why this host was not reached before the deadline."""
+    if isinstance(error, ReachError):
+        return error.failure
+    if deadline.is_over or isinstance(error, TimeoutError):
+        what = f"no answer within {deadline.seconds:g} s while {deadline.doing}"
+        advice = f"is it up? If it is only slow, raise timeout in {host.hosts_file}"
+        return Failure(FailureCause.TIMEOUT, what, advice)
+    what = f"the connection broke while {deadline.doing}: {str(error) or 'end of file'}"
+    return Failure(FailureCause.BROKEN, what)

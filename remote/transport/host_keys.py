@@ -11,12 +11,14 @@ from remote.cluster.hosts import Host
 
 
 class KeyStatus(Enum):
-    """What the user's files say of a key: accepted, of a host without any, not the one that they
-    have, or revoked."""
+    """What the user's files say of a key."""
 
     KNOWN = "known"
+    """It is accepted."""
     UNKNOWN = "unknown"
+    """They have no key of its host."""
     CHANGED = "changed"
+    """They have other keys of its host."""
     REVOKED = "revoked"
 
 
@@ -44,29 +46,29 @@ class PresentedKey(Protocol):
         """The command that prints the fingerprint on the host itself."""
 
     def standing(self) -> KeyStatus:
-        """What the files say of the key now."""
+        """Return what the files say of the key now."""
 
     def place(self) -> str:
-        """Where an accepted key stands, in words."""
+        """Say where an accepted key stands."""
 
     def revoked(self) -> str:
-        """A revoked key and where it stands, in words."""
+        """Say which key is revoked and where that stands."""
 
     def others(self) -> list[str]:
-        """The keys that the files have in the place of this one, in words."""
+        """Name the keys that the files have in the place of this one."""
 
 
 class NotRecorded(Exception):
-    """A key that could not be recorded; the text says why, in one line."""
+    """A key could not be recorded. The text says why, in one line."""
 
 
 class HostKeys(Protocol):
     """Asks hosts for their keys, and records those that a person accepts."""
 
     def meet(self, host: Host) -> PresentedKey:
-        """The key that a host shows. Where a jump host on the way has a key that is not accepted,
-        the key of that jump host. Raises: Unreachable."""
+        """Return the key that a host shows; if a jump host on the way has a key that is not
+        accepted, the key of that jump host. Raises: Unreachable."""
 
     def accept(self, shown: PresentedKey) -> Path:
-        """Record a key in place of others of its host. Returns the file that has it now. Raises:
+        """Record a key in place of others of its host. Return the file that has it now. Raises:
         NotRecorded."""

@@ -1,4 +1,4 @@
-"""Starts a host's agent as a process of this machine: the transport of `--local N`. Deploys
+"""Start a host's agent as a process of this machine: the transport of `--local N`. It deploys
 nothing."""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ADVICE = {
     FailureCause.NO_ROOM: "make room there, or choose a folder on a larger disk with --runs-dir",
     FailureCause.WORKDIR: "make it accessible, or choose another folder with --runs-dir",
 }
-"""What to do where the folder of the runs cannot be used: no hosts file names it."""
+"""What to do if the folder of the runs cannot be used, which no hosts file names."""
 
 
 class LocalTransport:
@@ -72,15 +72,16 @@ class LocalTransport:
             what = f"cannot start {python}: {error.strerror}"
             advice = "set python to one that works"
             raise Unreachable(host.name, Failure(FailureCause.PYTHON, what, advice)) from error
-        failure = channel.greet(host.timeout, progress)
-        if failure:
-            if failure.cause in ADVICE:
-                channel.close()
-                raise Unreachable(host.name, replace(failure, advice=ADVICE[failure.cause]))
-            why = quote_output(last_line(channel.close())) or "no reason given"
-            what = f"its agent {failure.what}: {why}"
-            raise Unreachable(host.name, replace(failure, what=what))
-        return channel
+        failure = channel.await_agent(host.timeout, progress)
+        if not failure:
+            return channel
+        stderr = channel.close()
+        if failure.cause in ADVICE:
+            failure = replace(failure, advice=ADVICE[failure.cause])
+        else:
+            reason = quote_output(last_line(stderr)) or "no reason given"
+            failure = replace(failure, what=f"its agent {failure.what}: {reason}")
+        raise Unreachable(host.name, failure)
 
 
 TRANSPORT = TransportKind(
@@ -91,13 +92,13 @@ TRANSPORT = TransportKind(
 class LocalChannel(ProcessChannel):
     """The pipes of the process that is the program."""
 
-    def greet(self, timeout: float, progress: ReachProgress) -> Failure | None:
-        """Read up to the agent's marker. Returns None, or why it did not come within `timeout`
+    def await_agent(self, timeout: float, progress: ReachProgress) -> Failure | None:
+        """Read up to the agent's marker. Return None, or why it did not come within `timeout`
         seconds."""
         deadline = time.monotonic() + timeout
-        talk = StartDialog()
+        dialog = StartDialog()
         while data := self._next(deadline):
-            for step in talk.feed(data):
+            for step in dialog.feed(data):
                 match step:
                     case ShellNoise(text):
                         progress.said(text)

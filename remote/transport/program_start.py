@@ -1,4 +1,4 @@
-"""Runs the command that starts a program on a host, until the program speaks."""
+"""Run the command that starts a program on a host, until the program speaks."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from remote.cluster.hosts import Host
 from remote.transport import Program, ReachProgress
 from remote.transport.bootstrap.archive import Archive
 from remote.transport.bootstrap.command import build_start_command
-from remote.transport.failure import FailureCause
-from remote.transport.problem import Deadline, ReachError
+from remote.transport.failure import Deadline, FailureCause, ReachError
 from remote.transport.start_dialog import (
     AgentReady,
     CodeChanged,
@@ -34,20 +33,20 @@ class StartingChannel(Protocol):
     """A channel while its program starts."""
 
     def receive(self, deadline: Deadline) -> bytes:
-        """The next bytes before the deadline; b"" at their end. Raises: TimeoutError."""
+        """Return the next bytes before the deadline; b"" at their end. Raises: TimeoutError."""
 
     def send(self, data: bytes, deadline: Deadline) -> None:
         """Send much. The deadline starts again with each part. Raises: TimeoutError, OSError."""
 
     def begin(self, rest: bytes) -> None:
-        """The program speaks, with these bytes first."""
+        """Note that the program speaks, with these bytes first."""
 
     def ended(self) -> tuple[int, str]:
-        """The exit status (-1: none came) and the end of stderr, once the output has ended.
-        Raises: Problem, where what carries the command says what is wrong."""
+        """Return the exit status (-1: none came) and the end of stderr, once the output has ended.
+        Raises: ReachError, if what carries the command says what is wrong."""
 
 
-LineT = TypeVar("LineT", bound=StartingChannel)
+ChannelT = TypeVar("ChannelT", bound=StartingChannel)
 
 
 class ProgramStart:
@@ -57,40 +56,43 @@ class ProgramStart:
         self._host = host
         self._deadline = deadline
         self._progress = progress
-        self._needed = self._placed = False
+        self._is_code_needed = False
+        self._is_code_placed = False
         self._noise = ""
 
     def run(
         self,
         program: Program,
         code: Archive,
-        execute: Callable[[str], LineT],
+        execute: Callable[[str], ChannelT],
         *,
         stays: bool = False,
-    ) -> LineT:
-        """The channel to the program, once it speaks. `execute` has the host's shell run a command;
-        `stays`: see `build_start_command`. Raises: ReachError, TimeoutError,
-        OSError, what `execute` raises."""
+    ) -> ChannelT:
+        """Return the channel to the program, once it speaks.
+
+        `execute` has the host's shell run a command; `stays`: see `build_start_command`. Raises:
+        ReachError, TimeoutError, OSError, what `execute` raises.
+        """
         self._deadline.doing = STARTING
         self._progress.phase(Reach.STARTING)
-        python = self._host.python or "python3"
-        channel = execute(
-            build_start_command(python, self._host.workdir, code, program.argv(), stays=stays)
-        )
-        talk = StartDialog(hosts_file=self._host.hosts_file)
+        host = self._host
+        python = host.python or "python3"
+        command = build_start_command(python, host.workdir, code, program.argv(), stays=stays)
+        channel = execute(command)
+        dialog = StartDialog(hosts_file=host.hosts_file)
         while data := channel.receive(self._deadline):
-            for step in talk.feed(data):
+            for step in dialog.feed(data):
                 if isinstance(step, AgentReady):
                     channel.begin(step.rest)
                     return channel
                 if isinstance(step, CodeNeeded):
                     self._send(channel, code)
                 self._take(step)
-        raise _ended(self._host, channel, self._placed, self._noise, talk.echoed)
+        raise self._explain_end(channel, dialog.echoed)
 
     def _send(self, channel: StartingChannel, code: Archive) -> None:
         """Send the code. As long as it moves, the host has time."""
-        self._needed = True
+        self._is_code_needed = True
         self._progress.phase(Reach.DEPLOYING)
         self._deadline.doing = "sending the code"
         channel.send(code.data, self._deadline)
@@ -101,9 +103,9 @@ class ProgramStart:
                 self._noise = text
                 self._progress.said(text)
             case CodePlaced():
-                self._placed = True
+                self._is_code_placed = True
                 self._deadline.doing = STARTING
-                if self._needed:
+                if self._is_code_needed:
                     self._progress.phase(Reach.STARTING)
             case CodeChanged(folder):
                 self._progress.said(
@@ -112,38 +114,33 @@ class ProgramStart:
             case StartFailed(failure):
                 raise ReachError(failure.cause, failure.what, failure.advice)
 
-
-def _ended(
-    host: Host, channel: StartingChannel, placed: bool, noise: str, echoed: bool
-) -> ReachError:
-    """Why a command ended before its program spoke. `echoed`: the host printed the program instead
-    of running it."""
-    python = host.python
-    status, said = channel.ended()
-    last = quote_output(last_line(said))
-    if placed:
-        why = last or "it gave no reason"
-        return ReachError(
-            FailureCause.AGENT, f"its agent ended at its start (exit status {status}): {why}"
+    def _explain_end(self, channel: StartingChannel, echoed: bool) -> ReachError:
+        """Say why a command ended before its program spoke. `echoed`: the host printed the program
+        instead of running it."""
+        python = self._host.python
+        status, stderr = channel.ended()
+        exit_status = f"(exit status {status})"
+        last = quote_output(last_line(stderr))
+        reason = last or "it gave no reason"
+        if self._is_code_placed:
+            what = f"its agent ended at its start {exit_status}: {reason}"
+            return ReachError(FailureCause.AGENT, what)
+        advice = f'set python = "/path/to/python3" for it in {self._host.hosts_file}'
+        if echoed or is_echo(stderr) or _is_from_program(python, stderr):
+            what = f"{python} is not a working Python 3 {exit_status}: {last or self._noise}"
+            return ReachError(FailureCause.PYTHON, what, advice)
+        is_missing = re.search("not found|unknown command|no such file", stderr, re.IGNORECASE)
+        if status in (126, 127) or is_missing:
+            return ReachError(FailureCause.PYTHON, f"no {python} there ({last})", advice)
+        reason = last or self._noise or reason
+        what = (
+            f"its login shell, or {python} there, ended {exit_status} before anything was started"
         )
-    advice = f'set python = "/path/to/python3" for it in {host.hosts_file}'
-    if echoed or is_echo(said) or _speaks(python, said):
-        what = f"{python} is not a working Python 3 (exit status {status}): {last or noise}"
-        return ReachError(FailureCause.PYTHON, what, advice)
-    if status in (126, 127) or re.search(
-        r"not found|unknown command|no such file", said, re.IGNORECASE
-    ):
-        return ReachError(FailureCause.PYTHON, f"no {python} there ({last})", advice)
-    reason = last or noise or "it gave no reason"
-    what = f"its login shell, or {python} there, ended (exit status {status}) before anything was"
-    return ReachError(FailureCause.SHELL, f"{what} started: {reason}")
+        return ReachError(FailureCause.SHELL, f"{what}: {reason}")
 
 
-def _speaks(python: str, said: str) -> bool:
-    """Whether a line of stderr begins with the name of this program, as error messages do."""
-    names = "|".join(map(re.escape, {python, python.rpartition("/")[2]}))
-    return bool(
-        re.search(
-            rf"^(?:{names}): (?!.*(?:not found|no such file))", said, re.IGNORECASE | re.MULTILINE
-        )
-    )
+def _is_from_program(python: str, stderr: str) -> bool:
+    """Return True if a line begins with the name of this program, as error messages do."""
+    names = "|".join(re.escape(name) for name in {python, python.rpartition("/")[2]})
+    message = rf"^(?:{names}): (?!.*(?:not found|no such file))"
+    return bool(re.search(message, stderr, re.IGNORECASE | re.MULTILINE))

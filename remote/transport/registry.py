@@ -1,4 +1,4 @@
-"""Transports by their names, and `Transports`, which reaches every host by its own."""
+"""Find transports by their names, and reach every host by its own."""
 
 from __future__ import annotations
 
@@ -12,27 +12,30 @@ from remote.cluster.transports import PACKAGE, is_transport
 from remote.transport import Channel, Enter, Program, ReachProgress, Transport, TransportKind
 from remote.transport.host_keys import HostKeys
 
-FILES = 16
-OTHERS = 256
-"""Files that a launcher opens for each host, and for all else, at the most."""
+FILES_PER_HOST = 16
+"""Files that a launcher opens for each host at the most."""
+OTHER_FILES = 256
+"""Files that it opens for all else at the most."""
 
 
 def load_transport(name: str) -> TransportKind:
-    """The transport of this name. Raises: LookupError, where there is none."""
+    """Return the transport of this name. Raises: LookupError, if there is none."""
     if not is_transport(name):
         raise LookupError(f"no transport is called {name!r}")
-    found = importlib.import_module(f"{PACKAGE}.{name}").TRANSPORT
-    assert isinstance(found, TransportKind)
-    return found
+    kind = importlib.import_module(f"{PACKAGE}.{name}").TRANSPORT
+    assert isinstance(kind, TransportKind)
+    return kind
 
 
 def is_here(hosts: Sequence[Host]) -> bool:
-    """Whether these hosts, at least one, are all this machine, so that they see its files."""
+    """Return True if these hosts, at least one, are all this machine, so that they see its
+    files."""
     return bool(hosts) and all(load_transport(host.transport).is_here for host in hosts)
 
 
 def load_host_keys(hosts: Iterable[Host]) -> dict[str, HostKeys]:
-    """By the name of a transport, who handles its host keys; without those that have none."""
+    """Return who handles the host keys of each transport, by its name; without those that have
+    none."""
     makers = {name: load_transport(name).host_keys for name in {host.transport for host in hosts}}
     return {name: make() for name, make in makers.items() if make}
 
@@ -41,34 +44,34 @@ class Transports:
     """Reaches every host by its own transport; itself a transport."""
 
     def __init__(self, hosts: Iterable[Host] = (), enter: Enter = lambda _: ()) -> None:
-        """Makes the transports of these hosts at once, and those of others when they are needed.
-        `enter`: what leads to a host of a lab."""
+        """Make the transports of these hosts at once, and those of others when they are needed.
+        `enter`: see `Enter`."""
         self._enter = enter
         self._made: dict[str, Transport] = {}
-        self._hosts: set[str] = set()
-        self._making = threading.Lock()
+        self._host_names: set[str] = set()
+        self._lock = threading.Lock()
         for host in hosts:
-            self._of(host)
+            self._transport_of(host)
 
     def open(self, host: Host, program: Program, progress: ReachProgress) -> Channel:
-        """See `Transport.open`. Raises: Unreachable."""
-        return self._of(host).open(host, program, progress)
+        """Open a channel as `Transport.open` does. Raises: Unreachable."""
+        return self._transport_of(host).open(host, program, progress)
 
-    def _of(self, host: Host) -> Transport:
-        with self._making:
-            if host.name not in self._hosts:
-                self._hosts.add(host.name)
-                _allow_files(FILES * len(self._hosts) + OTHERS)
+    def _transport_of(self, host: Host) -> Transport:
+        with self._lock:
+            if host.name not in self._host_names:
+                self._host_names.add(host.name)
+                _allow_files(FILES_PER_HOST * len(self._host_names) + OTHER_FILES)
             if host.transport not in self._made:
                 self._made[host.transport] = load_transport(host.transport).make(self._enter)
             return self._made[host.transport]
 
 
-def _allow_files(wanted: int) -> None:
+def _allow_files(number: int) -> None:
     """Let this process open so many files, or as many as it may. Never fewer: what it starts
     inherits the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
-    if soft != unlimited and soft < wanted:
-        soft = wanted if hard == unlimited else min(wanted, hard)
+    if soft != unlimited and soft < number:
+        soft = number if hard == unlimited else min(number, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,4 +1,4 @@
-"""Reaches the nodes of a Slurm job by `srun`: one step per connection, beside those that run there.
+"""Reach the nodes of a Slurm job by `srun`: one step per connection, beside those that run there.
 
 Slurm kills what a step has started when the first process of the step ends. So that process stays
 as long as the agent, and its `srun` with it: neither is killed when a channel is closed.
@@ -20,8 +20,7 @@ from remote.cluster.hosts import Host
 from remote.transport import Program, ReachProgress, TransportKind, Unreachable
 from remote.transport.bootstrap.archive import PACKAGE, build_archive
 from remote.transport.bootstrap.first import LEFT
-from remote.transport.failure import FailureCause
-from remote.transport.problem import Deadline, ReachError, explain_failure
+from remote.transport.failure import Deadline, FailureCause, ReachError, explain_failure
 from remote.transport.process_channel import BLOCK, LOOK, ProcessChannel, is_ready, start_process
 from remote.transport.program_start import ProgramStart
 from remote.transport.start_dialog import last_line, quote_output
@@ -40,9 +39,11 @@ OF_STEP = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS", "SLU
 """Variables with the place of a task in its step, from which some programs would take their
 rank."""
 EXITED = re.compile(r"srun: error: \S+: task 0: Exited with exit code \d+")
+"""What srun says of a task that failed."""
 REFUSED = re.compile(r"^srun: (?:error|fatal): (.*)", re.MULTILINE)
+"""What it says if it starts none."""
 OVER = re.compile(r"^srun: .*(?:Invalid job id|invalid job|already completing)", re.MULTILINE)
-"""What srun says of a task that failed, where it starts none, and of a job that is over."""
+"""What it says of a job that is over."""
 
 _staying: list[subprocess.Popen[bytes]] = []
 """Each srun whose channel is closed while the agent of its step still runs."""
@@ -80,10 +81,10 @@ class SlurmTransport:
 
 
 def _srun(host: Host, command: str) -> subprocess.Popen[bytes]:
-    """Have the node run a command in a step of its own. Raises: Problem."""
+    """Have the node run a command in a step of its own. Raises: ReachError."""
     forgotten = (word for name in OF_STEP for word in ("-u", name))
     shell = f"cd; exec env {' '.join(forgotten)} {command}"
-    argv = [*_words(host), "--unbuffered", "--cpu-bind=none", "--chdir=/", "sh", "-c", shell]
+    argv = [*_srun_words(host), "--unbuffered", "--cpu-bind=none", "--chdir=/", "sh", "-c", shell]
     _staying[:] = [process for process in _staying if process.poll() is None]
     try:
         return start_process(argv, environment(os.environ))
@@ -94,7 +95,7 @@ def _srun(host: Host, command: str) -> subprocess.Popen[bytes]:
 
 
 def _job(host: Host) -> str:
-    """The number of the job. Raises: Problem."""
+    """Return the number of the job. Raises: ReachError."""
     job = str(host.slurm_job or os.environ.get("SLURM_JOB_ID", ""))
     if not job:
         what = "it is a node of a Slurm job, but this is not a job"
@@ -105,18 +106,18 @@ def _job(host: Host) -> str:
     return job
 
 
-def _words(host: Host) -> list[str]:
+def _srun_words(host: Host) -> list[str]:
     return ["srun", "--jobid", _job(host), "--overlap", "-N1", "-n1", "-w", host.name]
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables with which a step is started, without those of other tasks."""
+    """Return the variables with which a step is started, without those of other tasks."""
     return {name: value for name, value in variables.items() if not OF_TASKS.fullmatch(name)}
 
 
 def _by_hand(host: Host) -> str:
-    """The command that reaches the node as `SlurmTransport` does."""
-    return shlex.join([*_words(host), "true"])
+    """Return the command that reaches the node as `SlurmTransport` does."""
+    return shlex.join([*_srun_words(host), "true"])
 
 
 TRANSPORT = TransportKind(
@@ -134,9 +135,9 @@ class SlurmChannel(ProcessChannel):
         self._has_left = False
 
     def receive(self, deadline: Deadline) -> bytes:
-        """The next bytes before the deadline; b"" at their end. Raises: TimeoutError."""
+        """Return the next bytes before the deadline; b"" at their end. Raises: TimeoutError."""
         data = self._next(deadline.end)
-        if not data and deadline.over:
+        if not data and deadline.is_over:
             raise TimeoutError
         return data
 
@@ -147,44 +148,45 @@ class SlurmChannel(ProcessChannel):
             deadline.restart()
 
     def begin(self, rest: bytes) -> None:
-        """The program speaks, with these bytes first."""
-        self._rest = self._known(rest)
+        """Note that the program speaks, with these bytes first."""
+        self._rest = self._without_sign(rest)
         self._tail = b""
 
     def ended(self) -> tuple[int, str]:
-        """The exit status (-1: none came) and the end of stderr, once the output has ended.
+        """Return the exit status (-1: none came) and the end of stderr, once the output has ended.
 
-        Raises: Problem, where srun has started no step.
+        Raises: ReachError, if srun has started no step.
         """
         status = -1
         with suppress(subprocess.TimeoutExpired):
             status = self._process.wait(STATUS)
-        self._hear_all()
-        said = self._last_words()
-        if OVER.search(said):
+        self._drain_errors()
+        stderr = self._last_words()
+        if OVER.search(stderr):
             what = f"Slurm job {self._job} is over, and with it all that ran there"
             raise ReachError(FailureCause.GONE, what)
-        refused = REFUSED.search(said)
+        refused = REFUSED.search(stderr)
         if refused:
             what = f"Slurm starts nothing there: {quote_output(refused[1])}"
             raise ReachError(FailureCause.REFUSED, what, "is the job over? squeue lists yours")
-        return status, said
+        return status, stderr
 
     def give_up(self) -> str:
-        """End the step of a program that does not speak. Returns the end of stderr."""
+        """End the step of a program that does not speak. Return the end of stderr."""
         self._kill()
         return self.close()
 
     def read(self) -> bytes:
-        """Some bytes of the journal; b"" once the program has ended or the channel was closed."""
+        """Return some bytes of the journal; b"" once the program has ended or the channel was
+        closed."""
         if self._has_left:
             return b""
         data = self._rest
         self._rest = b""
-        return data or self._known(self._next(None))
+        return data or self._without_sign(self._next(None))
 
-    def _known(self, data: bytes) -> bytes:
-        """What the program said; without the sign that it has left something behind."""
+    def _without_sign(self, data: bytes) -> bytes:
+        """Return what the program said, without the sign that it has left something behind."""
         if self._stays and data.endswith(LEFT):
             self._has_left = True
             return data.removesuffix(LEFT)
@@ -199,7 +201,7 @@ class SlurmChannel(ProcessChannel):
         os.write(self._wake, b"x")  # so that a read of another thread ends
         with self._reading:
             while not self._has_left and is_ready(self._out, max(0.0, until - time.monotonic())):
-                if not self._known(os.read(self._out.fileno(), BLOCK)):
+                if not self._without_sign(os.read(self._out.fileno(), BLOCK)):
                     break
         if not self._has_left:
             with suppress(subprocess.TimeoutExpired):

@@ -1,5 +1,5 @@
-"""What a host says from the start of its command to the agent's marker. No I/O: who owns the
-connection feeds `StartDialog` with what comes.
+"""Understand what a host says from the start of its command to the agent's marker. No I/O: who owns
+the connection feeds `StartDialog` with what comes.
 """
 
 from __future__ import annotations
@@ -57,65 +57,65 @@ class AgentReady:
 
 
 IN_HOSTS_FILE = (FailureCause.PYTHON, FailureCause.CODE)
-"""What a host itself fails of whose advice ends with a setting of the hosts file."""
+"""Causes that a host itself reports, whose advice ends with a setting of the hosts file."""
 
 DialogStep = ShellNoise | CodeNeeded | CodePlaced | CodeChanged | StartFailed | AgentReady
 
 
 class StartDialog:
-    """Turns what a host prints before the agent's marker into steps.
-
-    `echoed`: the host printed the program instead of running it.
-    """
+    """Turns what a host prints before the agent's marker into steps."""
 
     def __init__(self, limits: Limits = LIMITS, hosts_file: str = HOSTS_FILE) -> None:
         self._hosts_file = hosts_file
         self._limits = limits
         self._cutter = LineCutter(limits.banner)
-        self._taken = 0
-        self._needed = False
+        self._size = 0
+        self._is_code_needed = False
         self.echoed = False
+        """The host printed the program instead of running it."""
 
     def feed(self, data: bytes) -> Iterator[DialogStep]:
-        """Take bytes as they come, and give each step that they complete. Feed nothing after
+        """Take bytes as they come, and yield each step that they complete. Feed nothing after
         `AgentReady` or `StartFailed`."""
-        self._taken += len(data)
+        self._size += len(data)
         try:
             lines = self._cutter.feed(data)
         except LineTooLong:
             lines = []
-            self._taken = self._limits.banner + 1
+            self._size = self._limits.banner + 1
         for number, line in enumerate(lines, start=1):
-            noise, spoken, words = line.rstrip(b"\n").partition(SPOKEN.encode())
-            if line.endswith(MARKER):
-                spoken = MARKER
-                noise = line.removesuffix(MARKER)
-            text = noise.decode(errors="replace")
-            self.echoed |= is_echo(text)
-            text = quote_output(text)
-            if text:
-                yield ShellNoise(text)
-            if spoken == MARKER:
+            is_ready = line.endswith(MARKER)
+            if is_ready:
+                noise, spoken, words = line.removesuffix(MARKER), b"", b""
+            else:
+                noise, spoken, words = line.rstrip(b"\n").partition(SPOKEN.encode())
+            yield from self._hear_noise(noise.decode(errors="replace"))
+            if is_ready:
                 yield AgentReady(b"".join(lines[number:]) + self._cutter.rest)
                 return
             if spoken:
                 yield self._step(words.decode(errors="replace"))
-        if self._taken > self._limits.banner:
-            most = size(self._limits.banner)
-            yield StartFailed(
-                Failure(
-                    FailureCause.SHELL,
-                    f"its login shell, or its python, printed more than {most} before anything "
-                    "was started",
-                    "make its start-up files print nothing, or set python for it in "
-                    f"{self._hosts_file}",
-                )
-            )
+        if self._size > self._limits.banner:
+            yield self._too_much()
+
+    def _hear_noise(self, text: str) -> Iterator[ShellNoise]:
+        self.echoed |= is_echo(text)
+        shown = quote_output(text)
+        if shown:
+            yield ShellNoise(shown)
+
+    def _too_much(self) -> StartFailed:
+        most = size(self._limits.banner)
+        what = f"its login shell, or its python, printed more than {most} before anything"
+        advice = (
+            f"make its start-up files print nothing, or set python for it in {self._hosts_file}"
+        )
+        return StartFailed(Failure(FailureCause.SHELL, f"{what} was started", advice))
 
     def _step(self, words: str) -> DialogStep:
         match words.split(" ", 1):
-            case ["need"] if not self._needed:
-                self._needed = True
+            case ["need"] if not self._is_code_needed:
+                self._is_code_needed = True
                 return CodeNeeded()
             case ["have"]:
                 return CodePlaced()
@@ -129,7 +129,7 @@ class StartDialog:
         return StartFailed(Failure(FailureCause.OTHER, what))
 
     def _failure(self, error: str) -> Failure | None:
-        """What the `fail` of `bootstrap.rest` says; None, where something else says it."""
+        """Read what `fail` of `bootstrap.rest` says. None if something else says it."""
         name, _, text = error.partition(" ")
         try:
             what, advice = json.loads(text)
@@ -143,7 +143,7 @@ class StartDialog:
             return None
 
     def _unusable(self, facts: str) -> Failure | None:
-        """What the `refuse_workdir` of `bootstrap.rest` says, or the agent; None, where something
+        """Read what `refuse_workdir` of `bootstrap.rest` says, or the agent. None if something
         else says it."""
         try:
             shown = [_one_line(fact)[: self._limits.shown] for fact in json.loads(facts)]
@@ -161,24 +161,26 @@ _PROGRAM = re.compile(
 
 
 def quote_output(text: str) -> str:
-    """A host's output for a message: one line, cut, without the program that it was given."""
+    """Return a host's output for a message: one line, cut, without the program it was given."""
     text = _one_line(_PROGRAM.sub("…", text))
     return text if len(text) <= QUOTED else f"{text[: QUOTED - 1]}…"
 
 
 def _one_line(text: str) -> str:
-    from remote.sanitise import (
-        one_line,
-    )  # what it imports takes as long as all else here, and most hosts print nothing
+    if not text.strip():
+        return ""
+    # what it imports takes as long as all else here, and most hosts print nothing
+    from remote.sanitise import one_line
 
-    return one_line(text) if text.strip() else ""
+    return one_line(text)
 
 
 def is_echo(text: str) -> bool:
-    """Whether a text contains the program: what printed it instead of running it is no Python."""
+    """Return True if a text contains the program: what printed it instead of running it is no
+    Python."""
     return bool(_PROGRAM.search(text))
 
 
 def last_line(text: str) -> str:
-    """The last line of a program's stderr; of a traceback, the error."""
+    """Return the last line of a program's stderr; of a traceback, the error."""
     return text.strip().rpartition("\n")[2].strip()

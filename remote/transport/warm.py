@@ -1,7 +1,7 @@
-"""Keeps hosts warm from one run to the next of the same launcher: the connection to each stays
+"""Keep hosts warm from one run to the next of the same launcher: the connection to each stays
 open, to a process there that has imported torch and starts the agents (`training.fork_server`).
 
-Where that process or its connection has ended, or does not answer, a run starts as any other.
+If that process or its connection has ended, or does not answer, a run starts as any other.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class WarmTransport:
         self._is_closed = False
 
     def open(self, host: Host, program: Program, progress: ReachProgress) -> Channel:
-        """See `Transport.open`. The first connection of a run to its host is kept for the next run;
-        others are not. Raises: Unreachable."""
-        way = _way(host)
+        """Open a channel as `Transport.open` does. The first connection of a run to its host is
+        kept for the next run; others are not. Raises: Unreachable."""
+        way = _server_key(host)
         channel = None
         is_first = isinstance(program, AgentCommand) and program.found and not program.after
         if not is_first or not self._take(way):
@@ -76,7 +76,8 @@ class WarmTransport:
         self.cool()
 
     def _take(self, way: Host) -> bool:
-        """Whether no other run has the host's server, or is starting it; then this one has it."""
+        """Take the host's server for this run. Return False if another run has it, or is starting
+        it."""
         with self._lock:
             if way in self._taken or self._is_closed:
                 return False
@@ -84,7 +85,7 @@ class WarmTransport:
             return True
 
     def _give_back(self, way: Host, server: Channel | None) -> bool:
-        """A run leaves the host, and its server where that can be kept. Returns whether it is."""
+        """Leave the host, and its server if that can be kept. Return True if it is."""
         with self._lock:
             self._taken.discard(way)
             if not server or self._is_closed:
@@ -95,20 +96,20 @@ class WarmTransport:
     def _start(
         self, server: Channel, way: Host, program: Program, seconds: float
     ) -> RunChannel | None:
-        """The channel to the program, which the server starts; None where it does not, and is
-        closed."""
+        """Have the server start the program, and return the channel to it. If it does not, close
+        the server and return None."""
         stopper = threading.Timer(seconds, server.close)
         stopper.daemon = True
         stopper.start()
-        said = b""
+        output = b""
         if _send(server, {"run": program.argv()}):
-            while MARKER not in said and len(said) < NOISE and (data := server.read()):
-                said += data
+            while MARKER not in output and len(output) < NOISE and (data := server.read()):
+                output += data
         stopper.cancel()
-        if MARKER not in said:
+        if MARKER not in output:
             server.close()
             return None
-        rest = said.partition(MARKER)[2]
+        rest = output.partition(MARKER)[2]
         return RunChannel(server, rest, partial(self._give_back, way))
 
 
@@ -127,7 +128,8 @@ class RunChannel:
     _why: str = ""
 
     def read(self) -> bytes:
-        """Some bytes of the journal; b"" once the follower has exited or the channel was closed."""
+        """Return some bytes of the journal; b"" once the follower has exited or the channel was
+        closed."""
         if self._over.is_set():
             return b""
         data = self.rest or self.server.read()
@@ -139,7 +141,7 @@ class RunChannel:
         return data
 
     def write(self, data: bytes) -> None:
-        """Send command lines. Raises: OSError, where the channel has ended."""
+        """Send command lines. Raises: OSError, if the channel has ended."""
         if self._over.is_set():
             raise BrokenPipeError("the channel is closed")
         self.server.write(data)
@@ -159,14 +161,15 @@ class RunChannel:
 
 
 def _send(server: Channel, line: object) -> bool:
-    """Send a line. Returns whether the connection takes it."""
+    """Send a line. Return True if the connection takes it."""
     with suppress(OSError):
         server.write(dumps(line).encode(errors="backslashreplace") + b"\n")
         return True
     return False
 
 
-def _way(host: Host) -> Host:
-    """What matters of a host for its server. On this machine each run has a workdir of its own."""
+def _server_key(host: Host) -> Host:
+    """Return what matters of a host for its server. On this machine each run has a workdir of its
+    own."""
     workdir = "" if is_here((host,)) else host.workdir
     return replace(host, slots=1, threads=0, interface="", master_port=0, workdir=workdir)

@@ -149,7 +149,7 @@ def test_a_foreign_run_restarts_only_as_often_as_the_operator_says(
     done = run(watching(watched, attach), run="a-run", max_restarts=given)
     (session,) = watched.sessions
     session._recorder.release()
-    assert session.plan.policy.max_restarts == session.state.course.restarts_left == restarts
+    assert session.plan.policy.max_restarts == session.state.launcher.restarts_left == restarts
     assert not session._controller._forwarded
     assert ("a failed run is restarted only with --max-restarts N" in done.stderr) == (
         given is None

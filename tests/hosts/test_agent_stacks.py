@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from remote.run.diagnosis.stacks import frames, threads, whereabouts
+from remote.run.diagnosis.stacks import frames, locate_rank, split_threads
 from remote.run.diagnosis.stall_causes import find_culprits
 from tests.kit.agents import Follower, Host, python
 from tests.kit.wait import wait
@@ -62,7 +62,7 @@ def test_a_script_of_the_users_tells_its_stack_as_often_as_it_is_asked(
             ("4", "load_batch", "time.sleep(1000)"),
             ("5", "<module>", "load_batch()"),
         ]
-        assert len(threads(stack.text)) == 2  # the state, and this one dump's main thread
+        assert len(split_threads(stack.text)) == 2  # the state, and this one dump's main thread
     assert not list((host.folder / "stacks").iterdir())
     follower.close()
 
@@ -76,7 +76,7 @@ def test_the_main_thread_is_told_first_and_all_others_too(host: Host, tmp_path: 
     follower.start(run(script(tmp_path, LOAD + more + "load_batch()\n")))
     follower.wait_for_text("at it")
     stack = ask(follower)[0]
-    assert len(threads(stack.text)) == 5
+    assert len(split_threads(stack.text)) == 5
     assert frames(stack.text)[0].function == "load_batch"
     follower.close()
 
@@ -134,7 +134,7 @@ def test_a_stopped_rank_is_said_to_be_stopped_and_goes_on_unharmed(
     wait(lambda: spy.state_letter(follower.pid(0)) == "S", "the stop's end")
     stack = ask(follower, 2)[0]
     assert stack.source == "faulthandler"
-    assert len(threads(stack.text)) == 2
+    assert len(split_threads(stack.text)) == 2
     follower.close()
 
 
@@ -269,7 +269,7 @@ def test_of_real_ranks_the_one_is_named_that_is_not_inside_a_collective(
         "the other to wait",
     )
     assert {stack.source for stack in stacks.values()} == {"faulthandler"}
-    assert [whereabouts(stacks[rank]).where for rank in range(2)] == [
+    assert [locate_rank(stacks[rank]).where for rank in range(2)] == [
         "all_reduce",
         "train.py:8, load_batch",
     ]

@@ -13,7 +13,7 @@ import pytest
 from remote.cluster.hosts import Host
 from remote.transport import registry
 from remote.transport.process_channel import ProcessChannel, start_process
-from remote.transport.registry import FILES, OTHERS, Transports
+from remote.transport.registry import FILES_PER_HOST, OTHER_FILES, Transports
 from remote.transport.slurm import SlurmChannel
 
 USUAL = 1024
@@ -43,10 +43,10 @@ def test_the_limit_of_files_grows_with_the_hosts(
     Transports(hosts(20))
     assert limit() == USUAL, "programs inherit it"
     Transports(hosts(300))
-    assert limit() == min(FILES * 300 + OTHERS, most)
+    assert limit() == min(FILES_PER_HOST * 300 + OTHER_FILES, most)
     Transports(hosts(200))
-    assert limit() == min(FILES * 300 + OTHERS, most)
-    monkeypatch.setattr(registry, "FILES", most)
+    assert limit() == min(FILES_PER_HOST * 300 + OTHER_FILES, most)
+    monkeypatch.setattr(registry, "FILES_PER_HOST", most)
     Transports(hosts(2))
     assert limit() == most
 

@@ -27,7 +27,7 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.transport import AgentCommand, Unreachable
-from remote.transport.problem import Deadline
+from remote.transport.failure import Deadline
 from remote.transport.ssh import login, sockets
 from remote.transport.ssh.channel import SshChannel
 from remote.transport.ssh.keys import UserKeys
@@ -574,7 +574,7 @@ def test_name_whose_first_address_is_a_black_hole(
         ]
         with socket.create_connection(full.getsockname()):  # from now on nobody else gets through
             monkeypatch.setattr(sockets, "_addresses", lambda *_: addresses)
-            with sockets.tcp(host, Deadline(1.0)) as connection:
+            with sockets.connect_tcp(host, Deadline(1.0)) as connection:
                 assert connection.getpeername() == (host.address, host.port)
 
 
@@ -725,5 +725,5 @@ def test_a_login_that_times_out_is_no_refusal() -> None:
         login._accepts(slow, "ada", paramiko.PKey())
     entry = login.Login(UserKeys(), print, Deadline(5.0))
     with pytest.raises(TimeoutError):
-        entry._refused(slow, Host("node1", "127.0.0.1"), "ada", ["a key"], [])
+        entry._explain_refusal(slow, Host("node1", "127.0.0.1"), "ada", ["a key"], [])
     assert 0 < slow.auth_timeout <= 5

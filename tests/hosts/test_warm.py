@@ -225,9 +225,9 @@ from pathlib import Path
 from tests.hosts.test_warm import JOB, LONG, Launcher
 from remote.cluster.hosts import Host
 from remote.transport.registry import Transports
-from remote.transport.warm import Warm
+from remote.transport.warm import WarmTransport
 host = HOST
-launcher = Launcher(Warm(Transports((host,))), host, Path(sys.argv[1]))
+launcher = Launcher(WarmTransport(Transports((host,))), host, Path(sys.argv[1]))
 launcher.run()
 if sys.argv[2] == "between":
     print(launcher.servers[0], flush=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from remote.lab import namespaces, quota, wires
-from remote.lab.spec import LabError, Spec, parse, rate, show
+from remote.lab.spec import LabError, LabSpec, parse, rate, show
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ def test_wrong_rates(text: str) -> None:
 
 
 def test_one_value_is_for_all_hosts() -> None:
-    assert parse(3, "10mbit", "0.5") == Spec((10**7,) * 3, (0.5,) * 3)
-    assert parse(2, "10mbit, 1gbit", "0.5,2") == Spec((10**7, 10**9), (0.5, 2.0))
+    assert parse(3, "10mbit", "0.5") == LabSpec((10**7,) * 3, (0.5,) * 3)
+    assert parse(2, "10mbit, 1gbit", "0.5,2") == LabSpec((10**7, 10**9), (0.5, 2.0))
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_limit() -> None:
 
 
 def test_delays() -> None:
-    assert parse(2, "1gbit/5ms") == Spec((10**9,) * 2, (), (0.005, 0.005))
-    assert parse(2, "1gbit,1mbit/1.5s") == Spec((10**9, 10**6), (), (0.0, 1.5))
+    assert parse(2, "1gbit/5ms") == LabSpec((10**9,) * 2, (), (0.005, 0.005))
+    assert parse(2, "1gbit,1mbit/1.5s") == LabSpec((10**9, 10**6), (), (0.0, 1.5))
     for wrong in ("1gbit/", "1gbit/5", "1gbit/ms", "/5ms", "1gbit/5ms/5ms"):
         with pytest.raises(LabError, match=r"behind a slash"):
             parse(2, wrong)

@@ -42,7 +42,7 @@ from training.wire.enums import EndReason
 from training.wire.events import SESSION, AgentEnded, Exited, Hello, Launched, StopHeard
 from training.wire.host_replies import CodeArchive, RunFolder, codec
 from training.wire.jsonl import dumps
-from tui.commands.prune import _rows, _total, prune
+from tui.commands.prune import _make_rows, _total, prune
 from tui.commands.ps import ps
 from tui.home.history import History
 
@@ -594,7 +594,7 @@ def test_prune_counts_runs_and_shows_their_total() -> None:
         found_runs.join_parts(parts), (code,), frozenset({"node1", "node2"})
     )
     going, _ = pruning.find_removable(known, 0, 0, elsewhere=True)
-    rows = _rows(going)
+    rows = _make_rows(going)
     assert [(row[0], *row[3:]) for row in rows] == [
         ("20261122-a", "1.9 MiB", "elsewhere", "node1, node2"),
         ("20261122-b", "977 KiB", "elsewhere", "node1"),
@@ -612,7 +612,7 @@ def test_prune_counts_runs_and_shows_their_total() -> None:
     )
     runs = (known.runs[0], replace(known.runs[1], record=record))
     own, _ = pruning.find_removable(replace(known, runs=runs, code=()), 0, 0)
-    assert [row[4] for row in _rows(own)] == ["here"]
+    assert [row[4] for row in _make_rows(own)] == ["here"]
 
 
 def test_a_live_run_is_not_removed_by_its_name() -> None:

@@ -173,7 +173,7 @@ def test_files_that_a_program_writes_are_read(tmp_path: Path) -> None:
 def test_files_are_followed_of_a_program_alone(tmp_path: Path) -> None:
     done = run(tmp_path, "--run", "--local", "2", "--follow", "*.csv")
     assert done.returncode == 2
-    assert "--follow is for a program of your own, which comes last, after --" in done.stderr
+    assert "--follow is for your own script, which comes last, after --" in done.stderr
 
 
 def test_a_file_in_a_folder_that_hosts_share_is_read_once(sshd: Sshd, tmp_path: Path) -> None:

@@ -498,7 +498,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Answer:
 
 
 def trust(*hosts: Host, replaces: bool = False, config: Path = Path("/none")) -> list[int]:
-    return Trusting({"ssh": SshTransport(ssh_config=config)}, replaces).hosts(hosts)
+    return Trusting({"ssh": SshTransport(ssh_config=config)}, replaces).trust_hosts(hosts)
 
 
 def test_an_unknown_key_is_shown_and_recorded_once_a_person_agrees(

@@ -126,7 +126,7 @@ def test_stop_fails_as_long_as_a_host_has_not_confirmed(
 def test_a_launcher_that_does_not_obey_is_named(
     run: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.commands.stop.OBEYING", 0.3)
+    monkeypatch.setattr("tui.commands.stop.STOP_TIMEOUT", 0.3)
     with recording(tmp_path, DEAF) as pid:
         done = run(watching(Watched(), stop), run="a-run", now=True)
     assert done.returncode == 3

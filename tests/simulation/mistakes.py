@@ -109,12 +109,12 @@ def _() -> AbstractContextManager[object]:
 
 @_mistake("a launcher asks for one record too late", 0)
 def _() -> AbstractContextManager[object]:
-    real = pool.Agent
+    real = pool.AgentCommand
 
     def agent(*words: Any, after: int, **more: Any) -> Any:
         return real(*words, after=after + (after > 0), **more)
 
-    return patch.object(pool, "Agent", agent)
+    return patch.object(pool, "AgentCommand", agent)
 
 
 @_mistake("a launcher does not record what it knows", 0)
@@ -132,7 +132,7 @@ def _() -> AbstractContextManager[object]:
     real = Controller.stop
 
     def stop(self: Any, reason: str, now: float, *, at_once: bool) -> Any:
-        self.state.course.final = True
+        self.state.launcher.final = True
         return real(self, reason, now, at_once=at_once)
 
     return patch.object(Controller, "stop", stop)

@@ -25,7 +25,7 @@ from tui.app.command_list import ActionPalette, list_commands
 from tui.app.file_saving import FileSaver, find_shown_session
 from tui.app.quitting import DashboardRuns, Quitting
 from tui.kit import keymap
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, focus_places
 from tui.kit.dialogs import Dialog, Leave, TooSmall, is_too_small
 from tui.kit.interpreter import switch_threads_often
@@ -62,7 +62,7 @@ class Dashboard(App[None], Generic[RunsT]):
 
     TITLE = "rankboard"
     CSS = "ToastRack { align-horizontal: right; margin-bottom: 2; }"
-    BINDINGS: ClassVar[list[BindingType]] = bindings(Place.EVERYWHERE)
+    BINDINGS: ClassVar[list[BindingType]] = bindings(KeyPlace.EVERYWHERE)
     ENABLE_COMMAND_PALETTE = False  # its key is one of ours
     ESCAPE_TO_MINIMIZE = False  # so is this one, which leaves a search first
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from textual.app import App
 
-from tui.kit.actions import ACTIONS, Action, Place
+from tui.kit.actions import ACTIONS, Action, KeyPlace
 from tui.kit.bindings import keys_of, panels_of
 from tui.kit.dialogs import TextDialog
 from tui.run.panels import PANELS
@@ -31,11 +31,11 @@ STATES = (
 class HelpDialog(TextDialog):
     """The keys of `here`, the places from the focus outwards, and then of all other places."""
 
-    def __init__(self, app: App[Any], here: Sequence[Place]) -> None:
+    def __init__(self, app: App[Any], here: Sequence[KeyPlace]) -> None:
         super().__init__("keys", "\n".join(_list_help(app, here)))
 
 
-def _list_help(app: App[Any], here: Sequence[Place]) -> Iterator[str]:
+def _list_help(app: App[Any], here: Sequence[KeyPlace]) -> Iterator[str]:
     """Yield all lines of the help."""
     near = list(here)
     for place in here:
@@ -47,11 +47,11 @@ def _list_help(app: App[Any], here: Sequence[Place]) -> Iterator[str]:
     for panel in PANELS:
         yield from _put_beside(panel.title, panel.help)
     yield ""
-    yield from _list_places(app, [place for place in Place if place not in near], listed)
+    yield from _list_places(app, [place for place in KeyPlace if place not in near], listed)
     yield from textwrap.wrap(STATES, KEY_WIDTH + TEXT_WIDTH)
 
 
-def _list_places(app: App[Any], places: Sequence[Place], listed: set[str]) -> Iterator[str]:
+def _list_places(app: App[Any], places: Sequence[KeyPlace], listed: set[str]) -> Iterator[str]:
     """Yield the actions of these places that are not listed yet; each is listed once."""
     for place in places:
         actions = [action for action in ACTIONS[place] if action.name not in listed]
@@ -60,7 +60,7 @@ def _list_places(app: App[Any], places: Sequence[Place], listed: set[str]) -> It
         listed.update(action.name for action in actions)
         yield f"{place.value}:"
         yield from _list_actions(app, actions)
-        if place is Place.EVERYWHERE:
+        if place is KeyPlace.EVERYWHERE:
             yield from _put_beside("", SCROLL)
         yield ""
 

@@ -31,7 +31,7 @@ from tui.charts.heading import heading, next_cursor
 from tui.charts.kinds import KINDS, ChartKind
 from tui.charts.plot_frame import PlotOptions
 from tui.kit import palette
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.messages import ReadRecord, SaveChart
@@ -65,7 +65,7 @@ class Charts(Panel):
     )
     row = ScreenRow.MIDDLE
     copies = 3
-    place = Place.CHART
+    place = KeyPlace.CHART
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     @dataclass

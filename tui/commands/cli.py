@@ -78,10 +78,14 @@ def _call_command(app: App, words: Sequence[str], command: str) -> None:
     if commands and words and words[0] in commands:
         _call_command(app[words[0]], words[1:], f"{command} {words[0]}")
         return
-    if (commands and not words) or any(flag in before_dashes for flag in HELP):
+    if any(flag in before_dashes for flag in HELP):
         print_help(app)
         return
+    if commands and not words:
+        print_help(app)
     with refusing(MissingParameter):
+        if commands and not words:
+            raise UsageError(f"see {command} --help")
         if commands:
             raise UsageError(refuse_command(command, words[0], commands))
         parsed = parse(app, words, Flags(app, command))
@@ -127,7 +131,7 @@ def _refuse_flags_of_torchrun(words: Sequence[str], flag: str) -> None:
     at = words.index(flag)
     line = shlex.join([*words[:at], "--", *words[at:]])
     raise UsageError(
-        f"{flag} is a flag of torchrun; write it after --, before your program: rankboard {line}"
+        f"{flag} is a flag of torchrun; write it after --, before your script: rankboard {line}"
     )
 
 

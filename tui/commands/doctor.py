@@ -46,19 +46,19 @@ from tui.run import outcome
 def doctor(
     program: Annotated[
         tuple[str, ...],
-        Parameter(name="PROGRAM", help="after --: check the hosts for this program of your own"),
+        Parameter(name="PROGRAM", help="after --: check the hosts for this script"),
     ] = (),
     /,
     *,
     host_flags: HostFlags = HostFlags(),
     cwd: Annotated[
-        str, Parameter(metavar="PATH", help="the folder on the hosts that the program works in")
+        str, Parameter(metavar="PATH", help="the folder on the hosts that the script works in")
     ] = "",
     upload: Annotated[
         tuple[Path, ...],
         Parameter(
             metavar="PATH",
-            help="check for a run with this --upload: the program is looked for here, and nothing "
+            help="check for a run with this --upload: the script is looked for here, and nothing "
             "is sent (repeatable)",
         ),
     ] = (),
@@ -70,8 +70,8 @@ def doctor(
     """Check whether the hosts are ready for a run, and say how to fix what is not.
 
     Nothing is started; only rankboard's own code is copied to the hosts. Every start makes the same
-    checks; --no-doctor skips them. With job options, doctor also checks that job; with a program,
-    it checks that the program exists and can be started.
+    checks; --no-doctor skips them. With job options, doctor also checks that job; with a script,
+    it checks that the script exists and can be started.
 
     Examples:
       rankboard doctor

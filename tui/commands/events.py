@@ -14,7 +14,7 @@ from tui.kit.narrate import narrate
 from tui.run.json_printer import JsonPrinter
 
 
-def events(*, run: RunName, hosts: HostsFile = None, runs_dir: RunsDir = RUNS) -> None:
+def events(run: RunName, /, *, hosts: HostsFile = None, runs_dir: RunsDir = RUNS) -> None:
     """Print the events of a run as JSON, one object per line, and follow a live run to its end.
 
     The output is that of --run --json. The first line is the plan, the last one the summary.

@@ -46,7 +46,13 @@ def export(
     ],
     /,
     *,
-    to: Annotated[Format, Parameter(help="the format of the files")],
+    to: Annotated[
+        Format,
+        Parameter(
+            metavar="FORMAT",
+            help="the format of the files: tensorboard, csv, parquet, json",
+        ),
+    ],
     out: Annotated[
         Path | None,
         Parameter(metavar="PATH", help="the folder for the files (default: exports/FORMAT)"),

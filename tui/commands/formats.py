@@ -29,7 +29,7 @@ def formats(
     """List the log formats that rankboard reads, each with an example; or show one with all its
     samples.
 
-    rankboard detects the format of a program's output automatically: see rankboard parse.
+    rankboard detects the format of a script's output automatically: see rankboard parse.
 
     Examples:
       rankboard formats

@@ -1,8 +1,8 @@
-"""`rankboard lab …`: a cluster in a box that stays up, and what may be done to it."""
+"""`rankboard lab …`: start, show, change and stop a cluster in a box."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated
 
@@ -35,8 +35,8 @@ HostName = Annotated[str, Parameter(name="HOST", help="a host of the lab, such a
 
 
 @contextmanager
-def _host(name: str, host: str) -> Iterator[tuple[Lab, str]]:
-    """The lab and one of its hosts, to be changed."""
+def _open_host(name: str, host: str) -> Iterator[tuple[Lab, str]]:
+    """Open a lab to change one of its hosts; yield the lab and the name of the host."""
     with refusing(OSError), Folder(name).lab() as lab:
         yield lab, lab.host(f"node{host}" if host.isdigit() else host).name
 
@@ -94,31 +94,32 @@ def status(*, name: Name = DEFAULT) -> None:
     with refusing(OSError):
         folder = Folder(name)
         with folder.lab() as lab:
-            rows = list(map(_row, lab.state.hosts))
+            rows = [_make_row(host) for host in lab.state.hosts]
     print_table(("host", "address", "rate", "link", "sshd", "pid"), rows)
     narrate(f"its hosts file is {folder.path / logins.HOSTS}")
 
 
-def _row(host: LabHost) -> Row:
-    link, sshd = ("up" if up else "down" for up in (host.connected, logins.listens(host)))
+def _make_row(host: LabHost) -> Row:
+    link = "up" if host.connected else "down"
+    sshd = "up" if logins.listens(host) else "down"
     return host.name, host.address, show(host.rate), link, sshd, str(host.pid)
 
 
 def cut(host: HostName, /, *, name: Name = DEFAULT) -> None:
     """Unplug the cable of a host."""
-    with _host(name, host) as (lab, node):
-        lab.cut(node)
+    with _open_host(name, host) as (lab, host_name):
+        lab.cut(host_name)
 
 
 def heal(host: HostName, /, *, name: Name = DEFAULT) -> None:
     """Plug the cable of a host in again."""
-    with _host(name, host) as (lab, node):
-        lab.heal(node)
+    with _open_host(name, host) as (lab, host_name):
+        lab.heal(host_name)
 
 
 def set_rate(
     host: HostName,
-    to: Annotated[str, Parameter(name="RATE", help="the new rate, such as 1gbit or 100mbit")],
+    new_rate: Annotated[str, Parameter(name="RATE", help="the new rate, such as 1gbit or 100mbit")],
     /,
     *,
     name: Name = DEFAULT,
@@ -130,17 +131,20 @@ def set_rate(
     Examples:
       rankboard lab rate 2 50mbit
     """
-    with _host(name, host) as (lab, node):
-        lab.set_rate(node, rate(to, ""))
+    with _open_host(name, host) as (lab, host_name):
+        lab.set_rate(host_name, rate(new_rate, ""))
 
 
 app = make_app("rankboard lab", None, help=HELP)
-for command, function in (
-    ("up", up),
-    ("down", down),
-    ("status", status),
-    ("cut", cut),
-    ("heal", heal),
-    ("rate", set_rate),
-):
-    app.command(make_app(f"rankboard lab {command}", function))
+COMMANDS: dict[str, Callable[..., None]] = {
+    "up": up,
+    "down": down,
+    "status": status,
+    "cut": cut,
+    "heal": heal,
+    "rate": set_rate,
+}
+for place, (name, function) in enumerate(COMMANDS.items()):
+    command = make_app(f"rankboard lab {name}", function)
+    command.sort_key = place
+    app.command(command)

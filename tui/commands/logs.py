@@ -40,7 +40,7 @@ def logs(
     parse: Annotated[
         bool,
         Parameter(
-            help="print the steps and values that rankboard reads from a program's output",
+            help="print the steps and values that rankboard reads from a script's output",
         ),
     ] = False,
     hosts: HostsFile = None,
@@ -84,7 +84,7 @@ def _check_parse(plan: Plan, follow: bool) -> None:
     """Raises: UsageError."""
     if plan.job:
         raise UsageError(
-            f"--parse: {plan.run} did not run your own program; rankboard events {plan.run} prints "
+            f"--parse: {plan.run} did not run your own script; rankboard events {plan.run} prints "
             "its steps"
         )
     if follow:

@@ -6,7 +6,6 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -24,7 +23,7 @@ from tui.kit.prompt import confirm
 from tui.kit.text_table import Row, print_table
 
 AGE = "7d"
-"""How long ago a run has ended that is removed, where nothing else is given."""
+"""Runs that ended at least so long ago are removed, if no age is given."""
 COLUMNS = ("run", "state", "age", "size", "recorded", "where")
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -88,46 +87,44 @@ def prune(
             flags = "--older-than, --keep, --not-started and --elsewhere"
             raise UsageError(f"name runs, or choose them with {flags}, not both")
         age_limit = older_than or ("0" if not_started else AGE)
-        older = _seconds(age_limit)
-        transport, known = reach_hosts(hosts)
-        found = inventory.take_inventory(transport, known, runs_dir, figures=not_started)
-        named = _match_names(names, found)
-        going, kept = pruning.find_removable(
-            found, older, keep, named, elsewhere=elsewhere, without_step=not_started
+        min_age = _parse_age(age_limit)
+        transport, known_hosts = reach_hosts(hosts)
+        known_runs = inventory.take_inventory(transport, known_hosts, runs_dir, figures=not_started)
+        named = _match_names(names, known_runs)
+        removable, kept_runs = pruning.find_removable(
+            known_runs, min_age, keep, named, elsewhere=elsewhere, without_step=not_started
         )
-        _show(going, kept, hosts)
-        narrate(*_unreachable(found, {one.run for one in going} & named))
-        if going and dry_run:
-            narrate(f"would remove {_total(going)}; nothing was removed")
-        elif going and confirm(f"remove {_total(going)}? [y/N]", yes):
-            freed, problems = pruning.remove_files(transport, known, runs_dir, going)
+        if removable:
+            print_table(COLUMNS, _make_rows(removable))
+        hosts_flag = f" --hosts {shlex.quote(str(hosts))}" if hosts else ""
+        narrate(*_explain_kept(kept_runs, hosts_flag))
+        removed_names = named.intersection(part.run for part in removable)
+        narrate(*_warn_of_unreachable(known_runs, removed_names))
+        if removable and dry_run:
+            narrate(f"would remove {_total(removable)}; nothing was removed")
+        elif removable and confirm(f"remove {_total(removable)}? [y/N]", yes):
+            freed, problems = pruning.remove_files(transport, known_hosts, runs_dir, removable)
             narrate(*problems)
             narrate(f"removed {size(freed)}")
-        elif not going and not named:
-            narrate(_nothing(age_limit if older else "", keep, not_started))
-        report_unreachable(found.problems)
+        elif not removable and not named:
+            narrate(_explain_nothing(age_limit if min_age else "", keep, not_started))
+        report_unreachable(known_runs.problems)
 
 
-def _show(going: Sequence[Removable], kept: Sequence[KeptRun], hosts: Path | None) -> None:
-    """Print what would be removed, and why the rest is kept."""
-    if going:
-        print_table(COLUMNS, _rows(going))
-    narrate(*_reasons(kept, f" --hosts {shlex.quote(str(hosts))}" if hosts else ""))
+def _parse_age(text: str) -> float:
+    """Return the seconds of an age such as 12h. Raises: UsageError."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw]?)", text.strip())
+    if match:
+        number = float(match[1])
+        unit = match[2]
+        if unit or number == 0:  # only 0 needs no unit
+            return number * UNITS[unit]
+    raise UsageError(f"--older-than {text}: write a number and s, m, h, d or w, such as 12h or 7d")
 
 
-def _seconds(older_than: str) -> float:
-    """Read an age such as 12h. Raises: UsageError."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw]?)", older_than.strip())
-    if not found or not (found[2] or float(found[1]) == 0):
-        raise UsageError(
-            f"--older-than {older_than}: write a number and s, m, h, d or w, such as 12h or 7d"
-        )
-    return float(found[1]) * UNITS[found[2]]
-
-
-def _match_names(names: Sequence[str], found: RunInventory) -> set[str]:
+def _match_names(names: Sequence[str], known_runs: RunInventory) -> set[str]:
     """Find the runs with these names, or that begin with them. Raises: UsageError."""
-    known = [run.name for run in found.runs]
+    known = [run.name for run in known_runs.runs]
     return {_match_name(name, known) for name in names}
 
 
@@ -143,78 +140,83 @@ def _match_name(name: str, known: Sequence[str]) -> str:
     return runs[0]
 
 
-def _rows(going: Sequence[Removable]) -> list[Row]:
-    """Make one row per run, and one for all code."""
-    runs: dict[str, list[Removable]] = defaultdict(list)
-    for one in sorted(going, key=lambda one: not one.run):
-        runs[one.run].append(one)
-    return [
-        (
-            name or "code that no live run uses",
-            parts[0].state if name else UNKNOWN,
-            age(min(one.idle for one in parts)),
-            size(sum(one.size for one in parts)),
-            _recorded(parts) if name else UNKNOWN,
-            ", ".join(dict.fromkeys(one.host or "here" for one in parts)),
-        )
-        for name, parts in runs.items()
-    ]
+def _make_rows(removable: Sequence[Removable]) -> list[Row]:
+    """Make one row per run, and a last one for all code."""
+    parts_by_run: dict[str, list[Removable]] = defaultdict(list)
+    for part in removable:
+        parts_by_run[part.run].append(part)
+    code = parts_by_run.pop("", [])
+    rows = [_make_row(name, parts) for name, parts in parts_by_run.items()]
+    if code:
+        rows.append(_make_row("", code))
+    return rows
 
 
-def _recorded(parts: Sequence[Removable]) -> str:
-    """Say whether a run is recorded here, and so is the user's own to remove."""
-    return "here" if parts[0].is_recorded_here else "elsewhere"
+def _make_row(name: str, parts: Sequence[Removable]) -> Row:
+    """Make the row of a run, or of code if `name` is empty."""
+    recorded = "here" if parts[0].is_recorded_here else "elsewhere"
+    places = dict.fromkeys(part.host or "here" for part in parts)
+    return (
+        name or "code that no live run uses",
+        parts[0].state if name else UNKNOWN,
+        age(min(part.idle for part in parts)),
+        size(sum(part.size for part in parts)),
+        recorded if name else UNKNOWN,
+        ", ".join(places),
+    )
 
 
-def _reasons(kept: Sequence[KeptRun], flag: str) -> list[str]:
-    """Say why runs are kept, each reason once. `flag` names the hosts file, if one was given."""
+def _explain_kept(kept_runs: Sequence[KeptRun], hosts_flag: str) -> list[str]:
+    """Say why runs are kept, and how to remove them all the same; each reason once."""
     by_reason: dict[str, list[KeptRun]] = defaultdict(list)
-    for one in kept:
-        by_reason[one.why].append(one)
+    for kept in kept_runs:
+        by_reason[kept.why].append(kept)
     lines = []
-    for why, runs in by_reason.items():
+    for reason, runs in by_reason.items():
         subject = f"{runs[0].run} is" if len(runs) == 1 else f"{count(len(runs), 'run')} are"
-        lines.append(f"{subject} kept: {why}{_remedy(runs, flag)}")
+        line = f"{subject} kept: {reason}"
+        if runs[0].is_elsewhere:
+            line += f"; to remove such runs, too: rankboard prune{hosts_flag} --elsewhere"
+        elif runs[0].by_name:
+            names = " ".join(kept.run for kept in runs)
+            line += f"; to remove the record anyway: rankboard prune{hosts_flag} {names}"
+        lines.append(line)
     return lines
 
 
-def _remedy(kept: Sequence[KeptRun], flag: str) -> str:
-    """Say how these runs, which are kept for one reason, are removed all the same."""
-    if kept[0].is_elsewhere:
-        return f"; to remove such runs, too: rankboard prune{flag} --elsewhere"
-    if kept[0].by_name:
-        names = " ".join(one.run for one in kept)
-        return f"; to remove the record anyway: rankboard prune{flag} {names}"
-    return ""
+def _warn_of_unreachable(known_runs: RunInventory, names: set[str]) -> list[str]:
+    """Say which files of these runs stay on hosts that cannot be reached."""
+    lines = []
+    for run in known_runs.runs:
+        hosts = pruning.unreachable_hosts(run, known_runs) if run.name in names else []
+        if hosts:
+            lines.append(
+                f"{run.name}: cannot reach {', '.join(hosts)}: files of the run stay there, and a "
+                "live run continues"
+            )
+    return lines
 
 
-def _unreachable(found: RunInventory, going: set[str]) -> list[str]:
-    """Say what is left on hosts that cannot be reached."""
-    away = [
-        (run.name, pruning.unreachable_hosts(run, found)) for run in found.runs if run.name in going
-    ]
-    return [
-        f"{run}: cannot reach {', '.join(hosts)}: files of the run stay there, and a live run "
-        "continues"
-        for run, hosts in away
-        if hosts
-    ]
-
-
-def _total(going: Sequence[Removable]) -> str:
-    runs = {one.run for one in going if one.run}
-    others = {one.run for one in going if one.run and not one.is_recorded_here}
-    parts = [count(len(runs), "run")] if runs else []
+def _total(removable: Sequence[Removable]) -> str:
+    """Say how many runs these are, whether code is among them, and their size."""
+    runs = {part.run for part in removable if part.run}
+    others = {part.run for part in removable if part.run and not part.is_recorded_here}
+    subjects = []
     if others:
-        parts[0] += f", {len(others)} of them {ELSEWHERE}"
-    parts += ["unused code"] if any(not one.run for one in going) else []
-    return f"{' and '.join(parts)}, {size(sum(one.size for one in going))}"
+        subjects.append(f"{count(len(runs), 'run')}, {len(others)} of them {ELSEWHERE}")
+    elif runs:
+        subjects.append(count(len(runs), "run"))
+    if any(not part.run for part in removable):
+        subjects.append("unused code")
+    return f"{' and '.join(subjects)}, {size(sum(part.size for part in removable))}"
 
 
-def _nothing(older_than: str, keep: int, without_step: bool) -> str:
+def _explain_nothing(older_than: str, keep: int, without_step: bool) -> str:
+    """Say which runs there are none of to remove."""
     ended = "has ended"
     if older_than:
         ended = f"ended at least {older_than} ago"
     if without_step:
         ended += ", before its first step"
-    return f"nothing to remove that {ended}" + (f", except for the {keep} newest" if keep else "")
+    exception = f", except for the {keep} newest" if keep else ""
+    return f"nothing to remove that {ended}{exception}"

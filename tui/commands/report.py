@@ -1,4 +1,4 @@
-"""`rankboard report`: what runs and studies came to, as a page."""
+"""`rankboard report`: write a report of runs and studies, as a page and as data."""
 
 from __future__ import annotations
 
@@ -74,35 +74,35 @@ def report(
     with refusing(StudyError):
         _check_installed()
         rate = spec.rate(link) / 8 if link else 0.0
-        studies, folders = _found(names, runs_dir.absolute())
-        called = _called(names, studies, runs_dir.absolute())
-        target = OutputFolder(out or Path(f"report-{_plain(called)}"), "report")
+        studies, folders = _find_subjects(names, runs_dir.absolute())
+        own_names = _find_own_names(names, studies, runs_dir.absolute())
+        target = OutputFolder(out or Path(f"report-{_join_names(own_names)}"), "report")
         _check_target(target, submission)
         subjects = _read(studies, folders, runs_dir.absolute(), rate)
         _write(target, subjects, studies, submission)
 
 
 def _check_installed() -> None:
-    """Raises: UsageError, where a package of the extra is missing."""
+    """Check that the packages of the extra are installed. Raises: UsageError."""
     from importlib.util import find_spec
 
     missing = [name for name in OPTIONAL if find_spec(name) is None]
     if missing:
-        what = f"a report needs {' and '.join(missing)}, which is not installed:"
-        raise UsageError(f"{what}\n{to_install('report')}")
+        problem = f"a report needs {' and '.join(missing)}, which is not installed:"
+        raise UsageError(f"{problem}\n{to_install('report')}")
 
 
-def _found(names: Sequence[str], runs_dir: Path) -> tuple[dict[StudyFolder, Study], list[Path]]:
-    """The studies and the folders of the runs that are named. Raises: UsageError, PlanError,
+def _find_subjects(
+    names: Sequence[str], runs_dir: Path
+) -> tuple[dict[StudyFolder, Study], list[Path]]:
+    """Return the studies and the folders of the runs that are named. Raises: UsageError, PlanError,
     StudyError."""
-    from remote.study.start_study import open_study
-
     studies: dict[StudyFolder, Study] = {}
     folders: list[Path] = []
     for name in names:
         folder = _study_folder(name, runs_dir)
         if folder:
-            studies[folder] = open_study(folder)
+            studies[folder] = start.open_study(folder)
         else:
             folders.append(_run_folder(name, runs_dir))
     if len(set(folders)) < len(folders):
@@ -112,30 +112,33 @@ def _found(names: Sequence[str], runs_dir: Path) -> tuple[dict[StudyFolder, Stud
     return studies, folders
 
 
-def _called(names: Sequence[str], studies: dict[StudyFolder, Study], runs_dir: Path) -> list[str]:
-    """What is reported, by its own names: those of studies that have only their quick variant say
-    so."""
-    found = []
+def _find_own_names(
+    names: Sequence[str], studies: dict[StudyFolder, Study], runs_dir: Path
+) -> list[str]:
+    """Return the names of what is reported. A study may have only its quick variant; say so."""
+    own_names = []
     for name in names:
         folder = _study_folder(name, runs_dir)
-        found.append(folder.name if folder else name)
+        own_names.append(folder.name if folder else name)
         if folder and studies[folder].is_quick and not Path(name).name.startswith(folder.name):
             narrate(f"only the quick variant of {name} was started: this reports {folder.name}")
-    return found
+    return own_names
 
 
 def _study_folder(name: str, runs_dir: Path) -> StudyFolder | None:
-    """The folder of a study that was started, in its short variant if only that was."""
+    """Return the folder of a study that was started; of its quick variant if only that was."""
     plain = name.rstrip("/").removesuffix(SUFFIX)
-    for one in (plain, f"{plain}{start.QUICK}"):
-        folder = StudyFolder.of(runs_dir, one)
-        if "/" not in one and folder.exists:
+    if "/" in plain:
+        return None
+    for candidate in (plain, f"{plain}{start.QUICK}"):
+        folder = StudyFolder.of(runs_dir, candidate)
+        if folder.exists:
             return folder
     return None
 
 
 def _run_folder(name: str, runs_dir: Path) -> Path:
-    """The folder of a run. Raises: UsageError, PlanError."""
+    """Return the folder of a run. Raises: UsageError, PlanError."""
     try:
         return folder_of(name, runs_dir)
     except UsageError:
@@ -151,8 +154,10 @@ def _read(
     from tui.report.load import SubjectReader
 
     reader = SubjectReader(runs_dir, link, narrate)
-    found = [reader.read_study(folder, study) for folder, study in studies.items()]
-    return [*found, *([reader.read_runs(folders)] if folders else [])]
+    subjects = [reader.read_study(folder, study) for folder, study in studies.items()]
+    if folders:
+        subjects.append(reader.read_runs(folders))
+    return subjects
 
 
 def _write(
@@ -173,26 +178,26 @@ def _write(
         if submission:
             path = folder / _archive(target)
             target.note([path.name])
-            write_archive(path, files, subjects, {one.name: one.text() for one in studies})
+            study_texts = {study_folder.name: study_folder.text() for study_folder in studies}
+            write_archive(path, files, subjects, study_texts)
             echo(path)
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {error.strerror or error}") from error
 
 
-def _plain(names: Sequence[str]) -> str:
-    """The name of the report of these."""
+def _join_names(names: Sequence[str]) -> str:
     return "-and-".join(Path(name).name.removesuffix(SUFFIX) for name in names[:2])
 
 
 def _archive(target: OutputFolder) -> str:
-    """The name of the archive of a report."""
+    """Return the name of the archive of a report."""
     from tui.report.submission import SUFFIX as ZIP
 
     return f"{target.path.name}{ZIP}"
 
 
 def _check_target(target: OutputFolder, submission: bool) -> None:
-    """Raises: UsageError, where something else than a report is there."""
+    """Check that the folder has no other files than a report. Raises: UsageError."""
     folder = target.path
     if (folder / PLAN).exists() or folder.suffix == SUFFIX:
         raise UsageError(f"{folder} is the directory of a run or a study: give another --out")

@@ -33,7 +33,7 @@ def run(
     give options of the hosts, such as --local 4, it opens a form for a new run; if you give options
     of the job, it starts the run at once. --form opens the form in any case, with these options.
     With --run, rankboard prints lines instead of opening the dashboard. Everything after -- is
-    your own program: rankboard starts it on all hosts, as torchrun does.
+    your own script: rankboard starts it on all hosts, as torchrun does.
 
     Examples:
       rankboard                               list all runs, and start new ones

@@ -1,5 +1,4 @@
-"""`rankboard runs`: all runs that are recorded here, what became of them, and what to keep of
-them."""
+"""`rankboard runs`: list the runs that are recorded here, and mark or name them."""
 
 from __future__ import annotations
 
@@ -35,7 +34,8 @@ def runs(
     /,
     *,
     sort: Annotated[
-        str, Parameter(metavar="KEY", help="sort by this key, the lowest value first")
+        str,
+        Parameter(metavar="KEY", help="sort by this key, the lowest value first (default: run)"),
     ] = "run",
     reverse: Annotated[bool, Parameter(name=("--reverse", "-r"), help="reverse the order")] = False,
     all_runs: Annotated[
@@ -71,7 +71,7 @@ def runs(
     on other hosts that no launcher records any more: rankboard ps asks the hosts.
 
     Runs that ended before their first step, such as refused ones, are listed with --all, or where
-    no others fit. A run of your own program counts if none of its ranks was started.
+    no others fit. A run of your own script counts if none of its ranks was started.
 
     Examples:
       rankboard runs sync=ring nodes=4 'loss<0.5'
@@ -137,30 +137,30 @@ def _mark(
     note: tuple[str, str] | None,
     name: tuple[str, str] | None,
 ) -> None:
-    """Keep stars, a note and a name. All runs are looked up first. Raises: OSError, PlanError,
+    """Record stars, a note and a name. All runs are looked up first. Raises: OSError, PlanError,
     UsageError."""
-    starred = [_folder(name, runs_dir) for name in star]
-    plain = [_folder(name, runs_dir) for name in unstar]
-    noted = _folder(note[0], runs_dir) if note else None
-    named = _folder(name[0], runs_dir) if name else None
-    for folder in starred:
+    star_folders = [_find_folder(run, runs_dir) for run in star]
+    unstar_folders = [_find_folder(run, runs_dir) for run in unstar]
+    note_folder = _find_folder(note[0], runs_dir) if note else None
+    name_folder = _find_folder(name[0], runs_dir) if name else None
+    for folder in star_folders:
         marks.star(folder, True)
         narrate(f"starred {folder.name}")
-    for folder in plain:
+    for folder in unstar_folders:
         marks.star(folder, False)
         narrate(f"{folder.name} has no star now")
-    if noted and note:
-        marks.write_note(noted, note[1])
-        narrate(
-            f"noted on {noted.name}" if note[1].strip() else f"removed the note of {noted.name}"
-        )
-    if named and name:
-        marks.write_name(named, name[1])
+    if note and note_folder:
+        marks.write_note(note_folder, note[1])
+        message = "noted on" if note[1].strip() else "removed the note of"
+        narrate(f"{message} {note_folder.name}")
+    if name and name_folder:
+        marks.write_name(name_folder, name[1])
         text = name[1].strip()
-        narrate(f"{named.name} is named {text!r} now" if text else f"{named.name} has no name now")
+        message = f"is named {text!r} now" if text else "has no name now"
+        narrate(f"{name_folder.name} {message}")
 
 
-def _folder(name: str, runs_dir: Path) -> Path:
+def _find_folder(name: str, runs_dir: Path) -> Path:
     """Return the folder of a run. Raises: PlanError, UsageError."""
     folder = find(name, runs_dir)
     if not folder:

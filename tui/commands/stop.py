@@ -1,4 +1,4 @@
-"""`rankboard stop`: end a run, through its launcher where one runs on this machine."""
+"""`rankboard stop`: end a run, through its launcher if one runs on this machine."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ from tui.kit.exit import STOPPED, UNREACHABLE
 from tui.kit.narrate import narrate
 from tui.run import outcome
 
-OBEYING = 15.0
-LOOK = 0.1
-"""Seconds that a launcher has to stop its run, and between two looks at whether it has."""
+STOP_TIMEOUT = 15.0
+"""Seconds that a launcher has to stop its run."""
+POLL_SECONDS = 0.1
+"""Seconds between two looks at whether it has."""
 
 
 def stop(
@@ -64,31 +65,35 @@ def stop(
 
 
 @dataclass(frozen=True)
-class _End:
-    """What became of a run that was to be stopped, and the exit code of who stopped it."""
+class _StoppedRun:
+    """A run after it was stopped."""
 
     state: RunState
     code: int
+    """The exit code of the launcher that stopped it."""
 
 
-def _stop(launcher: Launcher, session: Session, now: bool, *, is_kept: bool = True) -> _End:
+def _stop(launcher: Launcher, session: Session, now: bool, *, is_kept: bool = True) -> _StoppedRun:
     session.stop(now=now)
     code = front.watch(launcher, session, LineOptions(quiet=True, is_kept=is_kept, advises=False))
-    return _End(session.state, code)
+    return _StoppedRun(session.state, code)
 
 
-def _stop_by(launcher: Launcher, plan: Plan, now: bool) -> _End:
-    """Stop a run by the plan of a single host. Its record is not kept: that of the run is by the
-    plan that most hosts have."""
+def _stop_by(launcher: Launcher, plan: Plan, now: bool) -> _StoppedRun:
+    """Stop a run by the plan of a single host. No record is kept: the run is recorded by the plan
+    that most hosts have."""
     narrate(f"stopping {plan.run} also by the other plan")
     with tempfile.TemporaryDirectory(prefix="rankboard-") as folder:
-        aside = replace(launcher, runs_dir=Path(folder))
-        return _stop(aside, aside.attach(KeptPlan(plan, {}, foreign=True)), now, is_kept=False)
+        other_launcher = replace(launcher, runs_dir=Path(folder))
+        session = other_launcher.attach(KeptPlan(plan, {}, foreign=True))
+        return _stop(other_launcher, session, now, is_kept=False)
 
 
-def _judge(ends: Sequence[_End], *, is_foreign: bool) -> int:
-    """Return the exit code, and say what to do about hosts that have not confirmed that no rank is
-    left. Of a run that is not recorded here, any host may have ranks that has said nothing."""
+def _judge(ends: Sequence[_StoppedRun], *, is_foreign: bool) -> int:
+    """Return the exit code, and say what to do about hosts that may still have ranks.
+
+    Of a run that is not recorded here, each host that has not confirmed its end may have some.
+    """
     confirmed = {host.name for end in ends for host in end.state.hosts if host.ended}
     unconfirmed: dict[str, None] = {}
     for end in ends:
@@ -102,19 +107,19 @@ def _judge(ends: Sequence[_End], *, is_foreign: bool) -> int:
 
 
 def _close(session: Session) -> None:
-    """Let go of a run that has ended."""
-    for _ in session.batches():  # none come
+    """Close the session of a run that has already ended, and say so."""
+    for _ in session.batches():  # no records come, but the session ends
         continue
     verdict = session.state.verdict
-    how = verdict.word if verdict else "its verdict is not known"
-    narrate(f"{session.plan.run} had already ended: {how}")
+    text = verdict.word if verdict else "its verdict is not known"
+    narrate(f"{session.plan.run} had already ended: {text}")
 
 
-def _stop_through_launcher(launcher: Launcher, plan: Plan, now: bool) -> _End | None:
-    """Ask the process of this machine that records the run to stop it.
+def _stop_through_launcher(launcher: Launcher, plan: Plan, now: bool) -> _StoppedRun | None:
+    """Ask the launcher on this machine that records the run to stop it.
 
-    Returns what became of the run, or None where there is no such process, or it ended before the
-    run did. Raises: PlanError; SystemExit, where the process does not respond.
+    Returns None if there is no such process, or it ended before the run did. Raises: PlanError;
+    SystemExit, if the process does not respond.
     """
     folder = launcher.runs_dir / plan.run
     holder = lock.notify(folder, signal.SIGQUIT if now else lock.STOP)
@@ -133,14 +138,14 @@ def _stop_through_launcher(launcher: Launcher, plan: Plan, now: bool) -> _End | 
     if not state.verdict:
         return None
     front.print_end(state)
-    return _End(state, state.verdict.value)
+    return _StoppedRun(state, state.verdict.value)
 
 
 def _is_released(folder: Path) -> bool:
-    """Wait until no process records the run; False where one still does after `OBEYING`."""
-    deadline = time.monotonic() + OBEYING
+    """Wait until no process records the run; return False if one still does at the deadline."""
+    deadline = time.monotonic() + STOP_TIMEOUT
     while lock.launcher(folder):
         if time.monotonic() > deadline:
             return False
-        time.sleep(LOOK)
+        time.sleep(POLL_SECONDS)
     return True

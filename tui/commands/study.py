@@ -1,4 +1,4 @@
-"""`rankboard study`: make all runs of a study, one after the other, and say what came out."""
+"""`rankboard study`: make all runs of a study, one after the other, and print the results."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from cyclopts.validators import Number
 from remote.launch import Launcher
 from remote.plan.plan import Policy
 from remote.study import start_study as start
+from remote.study.folder import StudyFolder
 from remote.study.host_pool import HostPool
 from remote.study.progress import StudyProgress
 from remote.study.runner import StudyRunner
 from remote.study.study import StudyError
 from remote.study.study_file import parse_study, read_bundled_studies
 from remote.transport.registry import Transports
-from tui.app import show_run as front
-from tui.app import show_study as study_front
+from tui.app import show_study
+from tui.app.show_run import check_terminal
 from tui.flags.common import RUNS, Ascii, RunsDir
 from tui.flags.job import JobFlags
 from tui.flags.mistakes import Mistakes, check_job
@@ -92,12 +93,11 @@ def study(
       2    refused before the start: a mistake in the study, the hosts or the command line
       130  stopped by the user
     """
-    if not name:
-        with refusing():
-            mistakes.refuse()
-        _list()
-        return
     with refusing():
+        if not name:
+            mistakes.refuse()
+            _list_bundled()
+            return
         with mistakes.noting():
             check_job(job_flags.settings, method="")
         with mistakes.noting():
@@ -107,82 +107,121 @@ def study(
             name,
             runs_dir.absolute(),
             job_flags.settings,
-            _to_places(host_flags),
+            _to_settings(host_flags),
             quick=quick,
             new=new,
         )
-        call.study(folder.name)  # so that mistakes in the file are told before those in the hosts
-        with _from_places(call.places) as places:
-            call = replace(call, num_hosts=len(places.cluster.hosts))
-            study = places.fitted(call.study(folder.name))
-            places.check(study)
-            narrate(*places.find_data(study), *places.thread_remarks(study))
+        call.study(folder.name)  # a mistake in the study comes before one in the hosts
+        with _select_pool(call.places) as pool:
+            call = replace(call, num_hosts=len(pool.cluster.hosts))
+            opened = _OpenedStudy(folder, call, pool, runs_dir.absolute(), new)
             if dry_run:
-                if not new:
-                    start.check_unchanged(folder, call)
-                progress = StudyProgress(study) if new else start.read_progress(folder, study)
-                for end in () if new else start.find_recovered_runs(folder, call):
-                    progress.apply(end)
-                whole = None
-                if study.is_quick and not json:
-                    with suppress(StudyError):
-                        whole = places.fitted(replace(call, quick=False).study(folder.name))
-                print_dry_run(study, whole, progress, places, runs_dir.absolute(), json=json)
+                opened.print_runs(json)
                 return
-            launcher = Launcher(Transports(), runs_dir.absolute(), Policy(fetch=False))
-            with start.hold_study(folder, call, new=new) as kept:
-                if kept:
-                    narrate(f"earlier results are kept as {kept}: rankboard report {kept}")
-                runner = StudyRunner(study, folder, places, launcher, (until_stable or 0.0) / 100)
-                if as_lines:
-                    study_front.show_lines(runner, json)
-                else:
-                    study_front.show_dashboard(runner)
-    raise SystemExit(_code(runner))
+            code = opened.make_runs((until_stable or 0.0) / 100, as_lines, json)
+    raise SystemExit(code)
 
 
-def _list() -> None:
-    """Print the bundled studies."""
-    studies = [parse_study(name, text) for name, text in read_bundled_studies().items()]
-    rows = [(one.name, str(len(one.trials())), one.question) for one in studies]
+class _OpenedStudy:
+    """A study whose settings fit the hosts of the command line."""
+
+    def __init__(
+        self,
+        folder: StudyFolder,
+        call: start.StudyCall,
+        pool: HostPool,
+        runs_dir: Path,
+        is_new: bool,
+    ) -> None:
+        """Check the study on these hosts. Raises: StudyError, HostsError, PlanError."""
+        self._folder = folder
+        self._call = call
+        self._pool = pool
+        self._runs_dir = runs_dir
+        self._is_new = is_new
+        self._study = pool.fitted(call.study(folder.name))
+        pool.check(self._study)
+        narrate(*pool.find_data(self._study), *pool.thread_remarks(self._study))
+
+    def print_runs(self, json: bool) -> None:
+        """Print the runs, and which of them are done. Raises: StudyError."""
+        if self._is_new:
+            progress = StudyProgress(self._study)
+        else:
+            start.check_unchanged(self._folder, self._call)
+            progress = start.read_progress(self._folder, self._study)
+            for end in start.find_recovered_runs(self._folder, self._call):
+                progress.apply(end)
+        whole = None
+        if self._study.is_quick and not json:
+            with suppress(StudyError):  # a study may have no other variant than this one
+                whole_call = replace(self._call, quick=False)
+                whole = self._pool.fitted(whole_call.study(self._folder.name))
+        print_dry_run(self._study, whole, progress, self._pool, self._runs_dir, json=json)
+
+    def make_runs(self, precision: float, as_lines: bool, json: bool) -> int:
+        """Make the runs that are missing; return the exit code. Raises: StudyError, UsageError.
+
+        `precision` is the half width of an interval, as a share of the mean, at which a cell has
+        enough runs; 0 for the number that the study says.
+        """
+        launcher = Launcher(Transports(), self._runs_dir, Policy(fetch=False))
+        with start.hold_study(self._folder, self._call, new=self._is_new) as earlier:
+            if earlier:
+                narrate(f"earlier results are kept as {earlier}: rankboard report {earlier}")
+            runner = StudyRunner(self._study, self._folder, self._pool, launcher, precision)
+            if as_lines:
+                show_study.show_lines(runner, json)
+            else:
+                show_study.show_dashboard(runner)
+        return _choose_code(runner)
+
+
+def _list_bundled() -> None:
+    rows = []
+    for name, text in read_bundled_studies().items():
+        bundled = parse_study(name, text)
+        rows.append((bundled.name, str(len(bundled.trials())), bundled.question))
     print_table(("study", "runs", "question"), rows)
 
 
 def _check_flags(as_lines: bool, dry_run: bool, json: bool) -> None:
-    """Raises: UsageError, where the flags do not fit, or there is no terminal for the dashboard."""
-    if json and not (as_lines or dry_run):
+    """Check that the flags fit, and that the dashboard has a terminal. Raises: UsageError."""
+    if as_lines or dry_run:
+        return
+    if json:
         raise UsageError("--json needs --run")
-    if not (as_lines or dry_run):
-        front.check_terminal()
+    check_terminal()
 
 
-def _to_places(flags: HostFlags) -> dict[str, Any]:
-    """Return the flags for hosts that are given, as a study keeps them."""
-    places = asdict(flags)
-    places["nodes"] = places.pop("num_hosts")
+def _to_settings(flags: HostFlags) -> dict[str, Any]:
+    """Return the host flags that are given, as a study records them."""
+    settings = asdict(flags)
+    settings["nodes"] = settings.pop("num_hosts")
     if flags.hosts:
-        places["hosts"] = str(flags.hosts.absolute())
-    return {key: value for key, value in places.items() if value not in (None, "", False)}
+        settings["hosts"] = str(flags.hosts.absolute())
+    return {key: value for key, value in settings.items() if value not in (None, "", False)}
 
 
-def _from_places(options: Mapping[str, Any]) -> HostPool:
-    """Select the hosts of flags as a study keeps them; with --local N, N hosts of one rank each."""
-    places = dict(options)
-    link = places.pop("link", "")
-    cpus = places.pop("cpus", "")
-    if "hosts" in places:
-        places["hosts"] = Path(places["hosts"])
-    flags = HostFlags(num_hosts=places.pop("nodes", None), **places)
+def _select_pool(settings: Mapping[str, Any]) -> HostPool:
+    """Select the hosts of flags as a study records them; --local N means N hosts of one rank."""
+    values = dict(settings)
+    link = values.pop("link", "")
+    cpus = values.pop("cpus", "")
+    if "hosts" in values:
+        values["hosts"] = Path(values["hosts"])
+    flags = HostFlags(num_hosts=values.pop("nodes", None), **values)
     if flags.local:
         flags = replace(flags, slots=flags.slots or 1)
     return HostPool(select_hosts(flags).hosts, link, cpus)
 
 
-def _code(runner: StudyRunner) -> int:
-    """The exit code: whether all runs are there."""
+def _choose_code(runner: StudyRunner) -> int:
+    """Return the exit code of a study whose runner has ended."""
     progress = runner.progress
     if runner.is_refused:
         return FAILED
-    if any(not progress.is_settled(trial) for trial in runner.study.trials()):
+    if not all(progress.is_settled(trial) for trial in runner.study.trials()):
         return STOPPED
-    return FAILED if any(cell.failed for cell in progress.cells.values()) else 0
+    has_failed = any(cell.failed for cell in progress.cells.values())
+    return FAILED if has_failed else 0

@@ -1,5 +1,4 @@
-"""`rankboard trust HOST …`: shows the keys that hosts show, and records those that a person
-accepts."""
+"""`rankboard trust HOST …`: show the keys of hosts, and record those that the user accepts."""
 
 from __future__ import annotations
 
@@ -50,12 +49,12 @@ def trust(
     file = hosts or HOSTS
     with refusing():
         chosen = _choose(load(file), names, every)
-        codes = Trusting(load_host_keys(chosen), replace, yes).hosts(chosen)
+        codes = Trusting(load_host_keys(chosen), replace, yes).trust_hosts(chosen)
     raise SystemExit(max(codes))
 
 
 def _choose(cluster: Cluster, names: Sequence[str], every: bool) -> tuple[Host, ...]:
-    """Raises: UsageError."""
+    """Choose the hosts by their names, or all. Raises: UsageError."""
     if every == bool(names):
         known = ", ".join(host.name for host in cluster.hosts)
         raise UsageError(f"trust: name the hosts, or give --all. The hosts are {known}")
@@ -67,7 +66,7 @@ def _choose(cluster: Cluster, names: Sequence[str], every: bool) -> tuple[Host, 
 
 
 class Trusting:
-    """Goes through hosts, all reached at once, each question asked by itself."""
+    """Reaches all hosts at once, then asks the user about each key by itself."""
 
     def __init__(
         self,
@@ -75,14 +74,16 @@ class Trusting:
         replace: bool,
         yes: bool = False,
     ) -> None:
-        """`keys` are by the name of a transport; `replace` and `yes` are the flags."""
+        """`keys` are by the names of transports; `replace` and `yes` are the flags."""
         self._keys = keys
         self._replace = replace
         self._yes = yes
 
-    def hosts(self, hosts: Iterable[Host]) -> list[int]:
-        """What became of each host, as an exit code. A host behind a jump host just accepted is
-        looked at again."""
+    def trust_hosts(self, hosts: Iterable[Host]) -> list[int]:
+        """Go through these hosts; return an exit code for each.
+
+        A host whose jump host is accepted first is reached again.
+        """
         codes = []
         waiting = []
         for host in hosts:
@@ -92,19 +93,19 @@ class Trusting:
                 narrate(f"{host.name}: transport {host.transport} has no host keys")
                 codes.append(0)
         while waiting:
-            met = map_concurrently(self._meet, waiting)
-            behind = []
-            for host, shown in zip(waiting, met, strict=True):
-                if isinstance(shown, Unreachable):
-                    narrate(str(shown))
+            answers = map_concurrently(self._meet, waiting)
+            behind_jump_host = []
+            for host, key in zip(waiting, answers, strict=True):
+                if isinstance(key, Unreachable):
+                    narrate(str(key))
                     codes.append(UNREACHABLE)
-                elif not self._accepted(host, shown):
+                elif not self._accept(host, key):
                     codes.append(USAGE)
-                elif shown.host is host:
+                elif key.host is host:
                     codes.append(0)
                 else:
-                    behind.append(host)
-            waiting = behind
+                    behind_jump_host.append(host)
+            waiting = behind_jump_host
         return codes
 
     def _meet(self, host: Host) -> PresentedKey | Unreachable:
@@ -113,51 +114,49 @@ class Trusting:
         except Unreachable as error:
             return error
 
-    def _accepted(self, host: Host, shown: PresentedKey) -> bool:
-        """Whether the key is known now; a person is asked where it was not."""
-        whose = (
-            f"{host.name} ({shown.name})"
-            if shown.host is host
-            else f"the jump host of {host.name} ({shown.name})"
-        )
-        standing = shown.standing()
-        if standing is KeyStatus.KNOWN:
-            narrate(f"{whose}: {shown.what} is known: {shown.place()}")
+    def _accept(self, host: Host, key: PresentedKey) -> bool:
+        """Record a key that the user accepts; return True if it is known now."""
+        owner = f"{host.name} ({key.name})"
+        if key.host is not host:
+            owner = f"the jump host of {owner}"
+        status = key.standing()
+        if status is KeyStatus.KNOWN:
+            narrate(f"{owner}: {key.what} is known: {key.place()}")
             return True
-        if standing is KeyStatus.REVOKED:
-            narrate(f"{whose}: {shown.revoked()}: do not trust this host")
+        if status is KeyStatus.REVOKED:
+            narrate(f"{owner}: {key.revoked()}: do not trust this host")
             return False
-        if standing is KeyStatus.CHANGED and not self._changed(whose, shown):
-            return False
-        if not self._agreed(whose, shown):
+        if status is KeyStatus.CHANGED:
+            self._warn_of_change(owner, key)
+            if not self._replace:
+                narrate("if you know why, accept the new key with --replace")
+                return False
+        if not self._ask_user(owner, key):
             return False
         try:
-            file = self._keys[host.transport].accept(shown)
-            narrate(f"{whose}: {shown.what} is recorded in {file}")
+            file = self._keys[host.transport].accept(key)
         except NotRecorded as problem:
-            narrate(f"{whose}: {problem}")
+            narrate(f"{owner}: {problem}")
             return False
+        narrate(f"{owner}: {key.what} is recorded in {file}")
         return True
 
-    def _changed(self, whose: str, shown: PresentedKey) -> bool:
-        """Tell old and new key; whether the new one may be asked about."""
+    def _warn_of_change(self, owner: str, key: PresentedKey) -> None:
+        """Show the old keys and the new one."""
         narrate(
-            f"{whose}: its key has CHANGED. Someone may be intercepting the connection, or the "
+            f"{owner}: its key has CHANGED. Someone may be intercepting the connection, or the "
             "host was reinstalled."
         )
-        for other in shown.others():
+        for other in key.others():
             narrate(f"    was {other}")
-        narrate(f"    now {shown.what}")
-        if not self._replace:
-            narrate("if you know why, accept the new key with --replace")
-        return self._replace
+        narrate(f"    now {key.what}")
 
-    def _agreed(self, whose: str, shown: PresentedKey) -> bool:
-        """Whether a person accepts the key, by a yes or by its fingerprint."""
-        narrate(f"{whose} shows {shown.what}")
+    def _ask_user(self, owner: str, key: PresentedKey) -> bool:
+        """Return True if the user accepts the key, by a yes or by its fingerprint."""
+        narrate(f"{owner} shows {key.what}")
         if not self._yes:
-            narrate(f"compare it with the output of this command on the host: {shown.shows}")
-        if confirm("accept it? (yes, no or the fingerprint)", self._yes, shown.fingerprint):
+            narrate(f"compare it with the output of this command on the host: {key.shows}")
+        if confirm("accept it? (yes, no or the fingerprint)", self._yes, key.fingerprint):
             return True
         narrate("not accepted; nothing was recorded")
         return False

@@ -12,7 +12,7 @@ from tui.kit.exit import UsageError, refusing
 from tui.kit.narrate import narrate
 
 
-def watch(*, run: RunName, ascii_only: Ascii = False, runs_dir: RunsDir = RUNS) -> None:
+def watch(run: RunName, /, *, ascii_only: Ascii = False, runs_dir: RunsDir = RUNS) -> None:
     """Watch a run that somebody else has started, beside its launcher: read-only.
 
     Shows the run screen from the record of the run as it grows. No key stops or changes the run.

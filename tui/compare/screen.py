@@ -37,7 +37,7 @@ from tui.compare.comparison_text import (
 )
 from tui.compare.verdict_text import format_verdict
 from tui.kit import palette
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.background import run_in_background
 from tui.kit.bindings import bindings
 from tui.kit.palette import RUN_LETTERS
@@ -65,7 +65,7 @@ class CompareScreen(Screen[None]):
     CompareScreen #runs:focus { background: $boost; }
     CompareScreen #tables:focus { border-top: solid $primary; }
     """
-    place = Place.COMPARE
+    place = KeyPlace.COMPARE
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     def __init__(self, folders: Iterable[Path]) -> None:

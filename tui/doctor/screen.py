@@ -19,7 +19,7 @@ from remote.run.findings.start_waits import REACHING, Wait, waiting
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from tui.doctor import checks
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.run_session import HostChecks, LiveScreen
 from tui.kit.session_clock import SessionClock
@@ -41,7 +41,7 @@ class DoctorScreen(LiveScreen, Screen[None]):
     DoctorScreen VerticalScroll { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
     DoctorScreen #verdict { height: auto; max-height: 3; padding: 0 1; }
     """
-    place = Place.CHECKS
+    place = KeyPlace.CHECKS
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     def __init__(self, session: HostChecks, again: Callable[[], HostChecks] | None = None) -> None:

@@ -24,7 +24,7 @@ RUNS = Path("runs")
 # The boxes of the help, in its order.
 ARGUMENTS = Group("Arguments", sort_key=0)
 OPTIONS = Group("Options", sort_key=1)
-SCRIPT = Group("Your own program: rankboard … -- train.py --lr 0.1", sort_key=2)
+SCRIPT = Group("Your own script: rankboard … -- train.py --lr 0.1", sort_key=2)
 FAILURES = Group("Failures and disconnects", sort_key=3)
 FIRST_JOB_GROUP = 4
 """The place of the first group of job flags."""

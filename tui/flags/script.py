@@ -33,14 +33,14 @@ class ScriptFlags:
         bool,
         Parameter(
             negative="--no-watch",
-            help="watch torch in your program to see loss, iterations and waits (default: on)",
+            help="watch torch in your script to see loss, iterations and waits (default: on)",
         ),
     ] = True
     follow: Annotated[
         tuple[str, ...],
         Parameter(
             metavar="GLOB",
-            help="read values from files that your program writes, such as '**/metrics.csv' "
+            help="read values from files that your script writes, such as '**/metrics.csv' "
             "(repeatable)",
         ),
     ] = ()
@@ -65,12 +65,12 @@ def make_script(
     if job_flags:
         raise PlanError(
             f"{', '.join(job_flags)}: options of rankboard's own training do not apply to your "
-            f"program ({words[0]}): leave them out, or write them after its name"
+            f"script ({words[0]}): leave them out, or write them after its name"
         )
     for pattern in flags.results:
         leaves_folder = pattern.startswith(("/", "~")) or ".." in pattern.split("/")
         if leaves_folder:
-            hint = "write a pattern below the folder that your program works in, such as 'out/*.pt'"
+            hint = "write a pattern below the folder that your script works in, such as 'out/*.pt'"
             raise PlanError(Mistake("--fetch", pattern, hint=hint))
     for pattern in flags.follow:
         if not (pattern.strip() and pattern.isprintable()):
@@ -90,7 +90,7 @@ def _refuse_script_flags(flags: ScriptFlags) -> None:
     for name, value in given.items():
         if value:
             raise PlanError(
-                f"{name} is for a program of your own, which comes last, after --, as in "
+                f"{name} is for your own script, which comes last, after --, as in "
                 "rankboard --run -- train.py --lr 0.1"
             )
 

@@ -21,7 +21,7 @@ from remote.cluster.hosts import (
     with_slots,
 )
 from remote.cluster.load import has_usual, is_slurm, load, load_named, load_slurm, load_usual
-from remote.lab.spec import LabError, Spec, parse, shared
+from remote.lab.spec import LabError, LabSpec, parse, shared
 from remote.plan.plan import PlanError
 from remote.transport import Transport
 from remote.transport.registry import Transports
@@ -105,7 +105,7 @@ class Selection:
     """All hosts."""
     hosts: Cluster
     """The selected ones."""
-    spec: Spec | None
+    spec: LabSpec | None
     """The lab to make of them, if any."""
 
     @property
@@ -238,7 +238,7 @@ def _local_host(name: str, slots: int) -> Host:
     return Host(name, "127.0.0.1", python=sys.executable, slots=slots, transport=LOCAL)
 
 
-def _make_spec(flags: HostFlags) -> Spec | None:
+def _make_spec(flags: HostFlags) -> LabSpec | None:
     """Make the lab of these flags, if any. Raises: LabError."""
     local = flags.local
     slots = flags.slots

@@ -141,7 +141,7 @@ def parse_script_line(words: Sequence[str], before: Sequence[str] = ()) -> Scrip
         name = _find_flag_by_beginning(word)
         if not name:
             raise UsageError(
-                f"{word.partition('=')[0]} is not a flag of torchrun: write your program after --, "
+                f"{word.partition('=')[0]} is not a flag of torchrun: write your script after --, "
                 "and its arguments after its name"
             )
         _, equals, value = word.partition("=")
@@ -151,7 +151,7 @@ def parse_script_line(words: Sequence[str], before: Sequence[str] = ()) -> Scrip
             value = rest.pop(0)
         flags[name] = value
     if not rest or not rest[0]:
-        raise UsageError("write your own program after --, as in rankboard --run -- train.py")
+        raise UsageError("write your own script after --, as in rankboard --run -- train.py")
     program = _program(rest, flags, passes=launcher == LAUNCH)
     return ScriptLine(program, flags, tuple(env.items()), is_torchrun)
 

@@ -22,7 +22,7 @@ def advise_command(words: Sequence[str], flags: Sequence[str], commands: Iterabl
     if any(map(_is_program, words[:2])):
         program = words[1:] if word in STARTS else words
         return (
-            "To run a program of your own, put -- before it: rankboard --run "
+            "To run your own script, put -- before it: rankboard --run "
             f"{some_flags}-- {shlex.join(program)}"
         )
     if word in STARTS:

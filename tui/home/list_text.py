@@ -9,7 +9,7 @@ from remote.record.entry import FINISHED, RUNNING, Entry
 from remote.sanitise import plain
 from tui.home.history import Answered, Listed
 from tui.home.listing import settings_of
-from tui.home.run_list import RunItem, Selection
+from tui.home.run_list import RowSelection, RunItem
 
 GetKey = Callable[[str], str]
 """Returns the key of an action."""
@@ -60,7 +60,7 @@ def _with_label(name: str, label: str) -> str:
     return f"{label}: {name}" if label else name
 
 
-def count_listed(listed: Listed, selection: Selection, *, has_filter: bool) -> str:
+def count_listed(listed: Listed, selection: RowSelection, *, has_filter: bool) -> str:
     """Say how many runs are listed, and how many are live."""
     recorded = len(listed.runs)
     if has_filter:

@@ -44,7 +44,7 @@ class RunItem:
         return is_recorded_now or bool(self.answer and self.answer.live)
 
 
-class Selection(NamedTuple):
+class RowSelection(NamedTuple):
     """The rows of the list."""
 
     items: list[RunItem]
@@ -54,7 +54,7 @@ class Selection(NamedTuple):
 
 def select_items(
     listed: Listed, answered: Answered, words: Sequence[str], order: str, *, lists_all: bool = True
-) -> Selection:
+) -> RowSelection:
     """Select the rows that pass a filter: live runs first, then studies, then the others in this
     order. Studies and runs of which only hosts know are listed without a filter only. `lists_all`:
     also runs that ended without a step. Raises: QueryError."""
@@ -63,14 +63,14 @@ def select_items(
     hidden = len(ended) - len(shown)
     others = [RunItem(run.name, run) for run in shown]
     if words:
-        return Selection([*live, *others], hidden)
+        return RowSelection([*live, *others], hidden)
     recorded = {run.name for run in listed.runs}
     live += [RunItem(run.name, answer=run) for run in answered.live if run.name not in recorded]
     studies = [RunItem(progress.study.name, study=progress) for progress in listed.studies]
     ended_elsewhere = [
         RunItem(run.name, answer=run) for run in answered.ended if run.name not in recorded
     ]
-    return Selection([*live, *studies, *ended_elsewhere, *others], hidden)
+    return RowSelection([*live, *studies, *ended_elsewhere, *others], hidden)
 
 
 def _select_recorded(

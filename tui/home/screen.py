@@ -18,9 +18,9 @@ from tui.home.history import Answered, History, Listed
 from tui.home.host_poll import HostPoll
 from tui.home.keeping import ERRORS, Keeping
 from tui.home.listing import shorten_names
-from tui.home.run_list import ORDERS, RunItem, Selection, select_items
+from tui.home.run_list import ORDERS, RowSelection, RunItem, select_items
 from tui.home.run_table import CURVE_WIDTH, RunTable, make_rows
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.background import RepeatedTask
 from tui.kit.bindings import bindings, key_of
 from tui.kit.messages import NewRun, OpenRun, OpenStudy
@@ -58,7 +58,7 @@ class HomeScreen(LiveScreen, Keeping):
     HomeScreen.-low #about, HomeScreen.-low #hidden { display: none; }
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (14, "-tall")]  # noqa: RUF012
-    place = Place.HOME
+    place = KeyPlace.HOME
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     AUTO_FOCUS = "ChoiceTable"
 
@@ -69,7 +69,7 @@ class HomeScreen(LiveScreen, Keeping):
         self._tracing = RepeatedTask(self, self._take_courses, self.fail)
         self._listed: Listed | None = None
         self._poll = HostPoll()
-        self._selection = Selection([])
+        self._selection = RowSelection([])
         self._order = next(iter(ORDERS))
         self._words: list[str] = []
         self._courses: dict[str, list[float]] = {}

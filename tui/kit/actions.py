@@ -14,7 +14,7 @@ from functools import partial
 from tui.kit.key_names import parse_key
 
 
-class Place(Enum):
+class KeyPlace(Enum):
     """Where an action works; the value is its title in the help. A screen, panel or widget names
     its own in `place`, and has its keys by `BINDINGS = bindings(place)`."""
 
@@ -43,10 +43,10 @@ class Place(Enum):
 
 
 WITHIN = {
-    Place.LOG: Place.RUN,
-    Place.CHART: Place.RUN,
-    Place.RANKS: Place.RUN,
-    Place.HOSTS: Place.RUN,
+    KeyPlace.LOG: KeyPlace.RUN,
+    KeyPlace.CHART: KeyPlace.RUN,
+    KeyPlace.RANKS: KeyPlace.RUN,
+    KeyPlace.HOSTS: KeyPlace.RUN,
 }
 """The screen of each panel. A key that neither the focused panel nor the screen uses is for the
 first of these panels that uses it."""
@@ -120,8 +120,8 @@ ROW_MOVES = (
     _hidden("bottom", "end,G", "move_to(-1)", "Bottom", "go to the last one"),
 )
 
-ACTIONS: dict[Place, tuple[Action, ...]] = {
-    Place.HOME: (
+ACTIONS: dict[KeyPlace, tuple[Action, ...]] = {
+    KeyPlace.HOME: (
         OPEN,
         NEW_RUN,
         Action("filter", "/", "filter", "Filter", "filter the list, as rankboard runs does"),
@@ -140,7 +140,7 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         QUIT,
         SCREENSHOT,
     ),
-    Place.RUN: (
+    KeyPlace.RUN: (
         BACK,
         QUIT,
         HELP,
@@ -177,7 +177,7 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
             for n in range(1, 10)
         ),
     ),
-    Place.SLIDER: (
+    KeyPlace.SLIDER: (
         _hidden("earlier", "left,h", "jump(-0.01)", "Earlier", "jump back by 1%"),
         _hidden("later", "right", "jump(0.01)", "Later", "jump forward by 1%"),
         _hidden("much-earlier", "pageup", "jump(-0.1)", "Much earlier", "jump back by 10%"),
@@ -185,7 +185,7 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         _hidden("beginning", "home", "jump(-1)", "Beginning", "go to the beginning of the run"),
         _hidden("end", "end", "jump(1)", "End", "go to the end of the run"),
     ),
-    Place.RANK: (
+    KeyPlace.RANK: (
         BACK,
         CLOSE,
         HELP,
@@ -195,8 +195,8 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         Action("chart-of-rank", "c", "chart", "Chart", "show the next chart of the rank"),
         SCREENSHOT,
     ),
-    Place.RANKS: (Action("sort", "o", "sort", "Sort", "sort the ranks by the next column"),),
-    Place.ROWS: (
+    KeyPlace.RANKS: (Action("sort", "o", "sort", "Sort", "sort the ranks by the next column"),),
+    KeyPlace.ROWS: (
         Action(
             "open-rank",
             "enter",
@@ -206,8 +206,8 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         ),
         *ROW_MOVES,
     ),
-    Place.HOSTS: (),
-    Place.CHART: (
+    KeyPlace.HOSTS: (),
+    KeyPlace.CHART: (
         Action(
             "band", "b", "band", "Band", "show mean and band, all ranks, or one against the mean"
         ),
@@ -244,7 +244,7 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         ),
         _hidden("marks", "m", "marks", "Marks", MARKS),
     ),
-    Place.LOG: (
+    KeyPlace.LOG: (
         Action("all-lines", "v", "news", "News/all", "show all lines, or only news"),
         Action("find", "/", "find", "Find", "search with a regular expression"),
         Action("next-match", "n", "next(1)", "Next", "go to the next match"),
@@ -269,7 +269,7 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         _hidden("save-log", "W", "save", "Save", "save the lines as a file in the run's folder"),
         Action("leave-log", "esc", "leave", "Leave", "clear the search, then each filter"),
     ),
-    Place.STACKS: (
+    KeyPlace.STACKS: (
         BACK,
         CLOSE,
         HELP,
@@ -278,14 +278,14 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         Action("all-stacks", "R", "rank(0)", "All ranks", "show the stacks of all ranks"),
         SCREENSHOT,
     ),
-    Place.CHECKS: (
+    KeyPlace.CHECKS: (
         BACK,
         CLOSE,
         HELP,
         Action("check-again", "r", "again", "Check again", "check the hosts again"),
         SCREENSHOT,
     ),
-    Place.FIELD: (
+    KeyPlace.FIELD: (
         Action(
             "edit", "enter", "open", "Edit", "edit the field, open its choices, tick or fold it"
         ),
@@ -302,7 +302,7 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         ),
         _hidden("reset", "r,delete", "reset", "Reset", "reset the field to its default"),
     ),
-    Place.FORM: (
+    KeyPlace.FORM: (
         BACK,
         HELP,
         Action("start", "f5,ctrl+s", "start", "Start", "start the run", priority=True),
@@ -312,14 +312,14 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         Action("copy-command", "y", "copy", "Copy", "copy the command line of the run"),
         CHECKS,
     ),
-    Place.CHOICE: (BACK, CLOSE, *MOVES),
-    Place.PRESETS: (
+    KeyPlace.CHOICE: (BACK, CLOSE, *MOVES),
+    KeyPlace.PRESETS: (
         BACK,
         CLOSE,
         *MOVES,
         _hidden("delete-preset", "delete,d", "delete", "Delete", "delete the preset"),
     ),
-    Place.STUDY: (
+    KeyPlace.STUDY: (
         BACK,
         QUIT,
         HELP,
@@ -327,8 +327,8 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         Action("cell", "d", "cell", "Runs of the cell", "list the runs of the chosen cell"),
         SCREENSHOT,
     ),
-    Place.CELL: (BACK, CLOSE, HELP, OPEN, SCREENSHOT),
-    Place.COMPARE: (
+    KeyPlace.CELL: (BACK, CLOSE, HELP, OPEN, SCREENSHOT),
+    KeyPlace.COMPARE: (
         BACK,
         CLOSE,
         HELP,
@@ -339,9 +339,9 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         LOG_Y,
         SCREENSHOT,
     ),
-    Place.LIST: ROW_MOVES,
-    Place.TEXT: (BACK, _hidden("done", "q,enter,?,f1", "back", "Back", "close it")),
-    Place.DIALOG: (
+    KeyPlace.LIST: ROW_MOVES,
+    KeyPlace.TEXT: (BACK, _hidden("done", "q,enter,?,f1", "back", "Back", "close it")),
+    KeyPlace.DIALOG: (
         BACK,
         _hidden("detach", "d", "answer('detach')", "Detach", "leave the run; it continues"),
         _hidden("leave-now", "q", "answer('now')", "Leave now", "do not wait for the end"),
@@ -354,7 +354,7 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
             "go to the previous answer",
         ),
     ),
-    Place.EVERYWHERE: (
+    KeyPlace.EVERYWHERE: (
         Action(
             "leave",
             "ctrl+q",

@@ -9,11 +9,11 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from tui.kit.actions import ACTIONS, ACTIONS_BY_NAME, WITHIN, Action, Place
+from tui.kit.actions import ACTIONS, ACTIONS_BY_NAME, WITHIN, Action, KeyPlace
 from tui.kit.key_names import format_key
 
 
-def bindings(place: Place) -> list[BindingType]:
+def bindings(place: KeyPlace) -> list[BindingType]:
     """Return the keys of a place; on a screen, also those of its panels, for `elsewhere`."""
     found: list[BindingType] = []
     taken: set[str] = set()
@@ -42,12 +42,12 @@ def _make_binding(action: Action, keys: Iterable[str], call: str, is_shown: bool
     )
 
 
-def panels_of(place: Place) -> list[Place]:
+def panels_of(place: KeyPlace) -> list[KeyPlace]:
     """Return the panels of a screen."""
     return [panel for panel, screen in WITHIN.items() if screen is place]
 
 
-def find_panel_action(name: str) -> tuple[Place, Action]:
+def find_panel_action(name: str) -> tuple[KeyPlace, Action]:
     """Return the panel of an action, and the action. Raises: KeyError, if no panel has it."""
     for panel in WITHIN:
         for action in ACTIONS[panel]:
@@ -56,15 +56,15 @@ def find_panel_action(name: str) -> tuple[Place, Action]:
     raise KeyError(name)
 
 
-def focus_places(screen: Screen[Any]) -> list[Place]:
+def focus_places(screen: Screen[Any]) -> list[KeyPlace]:
     """Return the places of the focus, from the inside out."""
     places = []
     innermost = screen.focused or screen
     for node in innermost.ancestors_with_self:
         place = getattr(node, "place", None)
-        if isinstance(place, Place):
+        if isinstance(place, KeyPlace):
             places.append(place)
-    return [*places, Place.EVERYWHERE]
+    return [*places, KeyPlace.EVERYWHERE]
 
 
 def named_keys(app: App[Any], name: str) -> Sequence[str]:

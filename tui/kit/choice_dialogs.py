@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, key_of
 
 PAUSE = 1.0
@@ -51,7 +51,7 @@ class BoxDialog(ModalScreen[ResultT | None], Generic[ResultT]):
 class ChoiceDialog(BoxDialog[str]):
     """A choice from a list. Typing letters moves to the choice that begins with them."""
 
-    place = Place.CHOICE
+    place = KeyPlace.CHOICE
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     def __init__(self, title: str, help: str, choices: Sequence[str], current: str) -> None:
@@ -116,7 +116,7 @@ class ChoiceDialog(BoxDialog[str]):
 class TextPrompt(BoxDialog[str]):
     """A line of text to type."""
 
-    place = Place.TEXT
+    place = KeyPlace.TEXT
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     def __init__(self, title: str, help: str, text: str = "") -> None:

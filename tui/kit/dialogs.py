@@ -16,7 +16,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Button, Static
 
 from remote.format import count
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, key_of
 
 MIN_TERMINAL = (40, 10)
@@ -72,7 +72,7 @@ class Dialog(ModalScreen[Leave]):
     """
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (66, "-wide")]  # noqa: RUF012
     AUTO_FOCUS = "#stay"
-    place = Place.DIALOG
+    place = KeyPlace.DIALOG
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     question: str
     answers: tuple[tuple[Leave, str], ...]
@@ -225,7 +225,7 @@ class TextDialog(ModalScreen[None]):
         border: round $primary; background: $surface; scrollbar-size-vertical: 1;
     }
     """
-    place = Place.TEXT
+    place = KeyPlace.TEXT
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     def __init__(self, title: str, text: str) -> None:

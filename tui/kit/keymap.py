@@ -13,7 +13,7 @@ from pathlib import Path
 import platformdirs
 import tomllib
 
-from tui.kit.actions import ACTIONS, WITHIN, Action, Place
+from tui.kit.actions import ACTIONS, WITHIN, Action, KeyPlace
 from tui.kit.key_names import format_key
 
 FILE_NAME = "keys.toml"
@@ -99,9 +99,9 @@ def _find_doubles(chosen: Mapping[str, KeyNames]) -> Iterator[tuple[str, str, st
                     yield other.name, min(shared), action.name
 
 
-def _list_active(place: Place) -> list[Action]:
+def _list_active(place: KeyPlace) -> list[Action]:
     """Return the actions that work in a place."""
-    places = [place, Place.EVERYWHERE]
+    places = [place, KeyPlace.EVERYWHERE]
     if place in WITHIN:
         places.append(WITHIN[place])
     return [action for each in dict.fromkeys(places) for action in ACTIONS[each]]

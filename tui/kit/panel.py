@@ -11,7 +11,7 @@ from textual.geometry import Region
 
 from remote.plan.plan import Plan
 from remote.run.run_state import RunState
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 
 
 class ScreenRow(Enum):
@@ -41,7 +41,7 @@ class Panel(Container):
     row: ClassVar[ScreenRow]
     copies: ClassVar[int] = 1
     """How many of it stand beside each other, where there is room."""
-    place: ClassVar[Place]
+    place: ClassVar[KeyPlace]
     """Whose actions it has, see `tui.kit.actions`."""
     number = 0
 

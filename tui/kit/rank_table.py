@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from remote.run.state.rank_state import RankState
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.widgets.choices import ChoiceTable
 from tui.kit.widgets.table import CellTable, TableColumn, TableRow
@@ -38,7 +38,7 @@ class RankTableLine:
 class RankTable(ChoiceTable):
     """Lines that may change their places. The cursor is drawn while the table has the keys."""
 
-    place = Place.ROWS
+    place = KeyPlace.ROWS
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     class Opened(Message):

@@ -15,7 +15,7 @@ from remote.cluster.hosts import Host
 from remote.doctor.doctor import FAILED, OK, WARNING
 from remote.format import count
 from tui.kit import palette
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.choice_dialogs import ChoiceDialog
 from tui.kit.widgets.choices import ChoiceTable
@@ -65,7 +65,7 @@ class FormRow:
 
 def _key_bindings() -> Iterator[Binding]:
     digits = [Binding(digit, f"begin({digit!r})", show=False) for digit in DIGITS]
-    for binding in (*bindings(Place.LIST), *bindings(Place.FIELD), *digits):
+    for binding in (*bindings(KeyPlace.LIST), *bindings(KeyPlace.FIELD), *digits):
         assert isinstance(binding, Binding)
         # With priority, each key has its effect before the next one, which may be typed already.
         yield replace(binding, priority=True)
@@ -74,7 +74,7 @@ def _key_bindings() -> Iterator[Binding]:
 class FormTable(ChoiceTable):
     """The fields of a draft, one row each, which are changed here."""
 
-    place = Place.FIELD
+    place = KeyPlace.FIELD
     BINDINGS: ClassVar[list[BindingType]] = [*_key_bindings()]
 
     class Changed(Message):

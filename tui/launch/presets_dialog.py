@@ -17,7 +17,7 @@ from textual.widgets.option_list import Option
 
 from remote.format import moment
 from remote.plan.plan import Script
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.background import run_in_background
 from tui.kit.bindings import bindings, key_of
 from tui.kit.choice_dialogs import BoxDialog, TextPrompt
@@ -35,7 +35,7 @@ class PresetsDialog(BoxDialog[Preset | RecentWork]):
     """Presets, then jobs of recorded runs; the result is what the form takes over."""
 
     DEFAULT_CSS = "PresetsDialog Vertical { width: 60%; min-width: 76; }"
-    place = Place.PRESETS
+    place = KeyPlace.PRESETS
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     def __init__(self, keep: bool, read_recent: Callable[[], list[RecentWork]]) -> None:

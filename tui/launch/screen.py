@@ -13,7 +13,7 @@ from textual.widgets import Static
 from remote.format import count
 from tui.doctor.checks import findings
 from tui.kit import palette
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, key_of
 from tui.kit.dialogs import DiscardDialog, Leave
 from tui.kit.messages import CheckHosts, ShowChecks, StartRun
@@ -62,7 +62,7 @@ class LaunchScreen(LiveScreen, PresetForm):
     """
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (18, "-tall")]  # noqa: RUF012
-    place = Place.FORM
+    place = KeyPlace.FORM
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     AUTO_FOCUS = "FormTable"
 

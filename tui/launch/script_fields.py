@@ -23,7 +23,7 @@ FIELDS = (
     FormField(
         WORDS,
         "program",
-        "your own program and its arguments, such as train.py --lr 0.1; without one, rankboard "
+        "your own script and its arguments, such as train.py --lr 0.1; without one, rankboard "
         "trains itself",
         "",
         flag="--program",

@@ -13,7 +13,7 @@ from tui.kit.widgets.lines import LineWidget
 class FollowingView(ScrollView, LineWidget, can_focus=True):
     """Follow the newest line. Scrolling up pauses that, and scrolling to the end resumes it."""
 
-    class Changed(Message):
+    class FollowChanged(Message):
         """Posted when the follow mode or the set of shown lines has changed."""
 
     follow: reactive[bool] = reactive(True, repaint=False)
@@ -53,7 +53,7 @@ class FollowingView(ScrollView, LineWidget, can_focus=True):
         # At the end already, a scroll animation may just be arriving: do not stop it.
         if self.follow and self.scroll_offset.y < self.max_scroll_y:
             self.scroll_to_newest()
-        self.post_message(self.Changed())
+        self.post_message(self.FollowChanged())
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)

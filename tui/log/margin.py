@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from remote.format import clock, short_ranks
-from remote.run.output.collapsed_lines import Shared
+from remote.run.output.collapsed_lines import SharedLine
 from remote.run.state.types import LogLine
 
 MIN_COLUMNS_FOR_TIMES = 60
@@ -29,7 +29,7 @@ class LogMargin:
         """The most cells that `repeat_mark` takes behind the text."""
         return len(repeat_mark(self.ranks))
 
-    def text(self, line: LogLine, shared: Shared | None, columns: int) -> tuple[str, str]:
+    def text(self, line: LogLine, shared: SharedLine | None, columns: int) -> tuple[str, str]:
         """Return the time and the ranks of a row, padded to the width of the margin."""
         time = f"{clock(line.time)} "[: self._time_width(columns)]
         ranks = self._rank_text(line, shared)
@@ -45,7 +45,7 @@ class LogMargin:
             return len("HH:MM:SS ")
         return 0
 
-    def _rank_text(self, line: LogLine, shared: Shared | None) -> str:
+    def _rank_text(self, line: LogLine, shared: SharedLine | None) -> str:
         if shared is None:
             return f"[{line.rank}]" if line.rank >= 0 else ""
         all_ranks = f"[{short_ranks(shared.ranks)}]"

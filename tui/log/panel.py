@@ -12,11 +12,11 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from remote.format import count
-from remote.run.output.log_levels import Level, first_error, has_lines, is_of
+from remote.run.output.log_levels import Level, first_error, is_printed_by, prints_lines
 from remote.run.run_state import RunState
 from remote.run.state.types import Cause, LogLine
 from remote.sanitise import plain
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.messages import SaveText
 from tui.kit.panel import Panel, ScreenRow
@@ -39,7 +39,7 @@ class LogPanel(Panel):
     title = "log"
     help = "the output of ranks and hosts, and what rankboard does"
     row = ScreenRow.BOTTOM
-    place = Place.LOG
+    place = KeyPlace.LOG
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     fixed_rank: int | None = None
     """The only rank to show, whatever the user filters by, or None for all."""
@@ -116,12 +116,12 @@ class LogPanel(Panel):
 
     def _last_line_of(self, cause: Cause | None, lines: Sequence[LogLine]) -> LogLine | None:
         """Return the last line of a rank or host that failed without an error, and say so."""
-        if cause is None or not has_lines(cause):
+        if cause is None or not prints_lines(cause):
             self.notify("no line reports an error")
             return None
         source = f"rank {cause.rank}" if cause.rank >= 0 else cause.host
         self.notify(f"{source} printed no error: {cause.what}", markup=False)
-        return next((line for line in reversed(lines) if is_of(line, cause)), None)
+        return next((line for line in reversed(lines) if is_printed_by(line, cause)), None)
 
     def _show_line(self, line: LogLine) -> None:
         """Go to a line, on a panel high enough to read what follows it."""
@@ -262,7 +262,7 @@ class LogPanel(Panel):
 
     # Caption
 
-    def on_following_view_changed(self) -> None:
+    def on_following_view_follow_changed(self) -> None:
         self.refresh_bindings()
         self._update_caption()
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from textual.strip import Strip
 from textual.widget import Widget
 
-from remote.run.output.collapsed_lines import Shared
+from remote.run.output.collapsed_lines import SharedLine
 from remote.run.state.types import LogLine
 from tui.kit import palette
 from tui.log.margin import LogMargin, repeat_mark
@@ -51,7 +51,7 @@ class RowPainter:
         return style + Style(bgcolor=current.bgcolor, bold=current.bold)
 
     def margin_before(
-        self, line: LogLine, shared: Shared | None, columns: int, *, is_continued: bool
+        self, line: LogLine, shared: SharedLine | None, columns: int, *, is_continued: bool
     ) -> Strip:
         """Draw the margin before a row, which is blank if the row is continued from above."""
         style = self.row_style(line)
@@ -66,7 +66,7 @@ class RowPainter:
         # Negative offsets tell a selection that the margin is no part of the text.
         return Strip(parts).apply_offsets(-width, line.number)
 
-    def margin_after(self, line: LogLine, shared: Shared | None) -> Strip:
+    def margin_after(self, line: LogLine, shared: SharedLine | None) -> Strip:
         """Draw how many equal lines the row stands for."""
         if shared is None:
             return Strip([])

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from textual.selection import Selection
 
-from remote.run.output.log_levels import Level, Levels, is_traceback
+from remote.run.output.log_levels import Level, LevelReader, is_traceback
 from remote.run.state.types import LogLine
 from tui.log.margin import LogMargin, repeat_mark
 from tui.log.rows import LogRows
@@ -31,13 +31,13 @@ def format_entry(rows: LogRows, row: int) -> str:
     first = rows.lines[row]
     if not is_traceback(first):
         return rows.text(first)
-    levels = Levels()
+    levels = LevelReader()
     texts = []
     for line in rows.lines[row:]:
         is_same_source = (line.rank, line.host) == (first.rank, first.host)
         if not is_same_source:
             continue
-        if levels.of(line) is not Level.ERROR:
+        if levels.read(line) is not Level.ERROR:
             break
         texts.append(rows.text(line))
     return "\n".join(texts)

@@ -10,8 +10,8 @@ from operator import attrgetter
 
 from rich.cells import cell_len
 
-from remote.run.output.collapsed_lines import Collapse, Shared
-from remote.run.output.log_levels import Level, Levels, without_rank
+from remote.run.output.collapsed_lines import LineCollapser, SharedLine
+from remote.run.output.log_levels import Level, LevelReader, strip_rank_prefix
 from remote.run.state.types import LogLine
 from remote.sanitise import LONGEST_DRAWN, plain
 
@@ -66,8 +66,8 @@ class LogRows:
         """An upper bound of the cells of the widest text."""
         self._search = search
         self._filter = row_filter
-        self._levels = Levels()
-        self._collapse = Collapse()
+        self._levels = LevelReader()
+        self._collapse = LineCollapser()
 
     def add(self, lines: Sequence[LogLine]) -> list[LogLine]:
         """Add new lines. Return the first lines of older rows that some of them have joined."""
@@ -91,7 +91,7 @@ class LogRows:
             lines = news
         level = self._filter.level
         if level > Level.INFO:
-            lines = [line for line in lines if self._levels.of(line) >= level]
+            lines = [line for line in lines if self._levels.read(line) >= level]
         pattern = self._filter.pattern
         if pattern:
             lines = [line for line in lines if pattern.search(plain(own_text(line)))]
@@ -141,7 +141,7 @@ class LogRows:
             self.matches = self._count_matches(self.lines)
         return dropped
 
-    def shared(self, line: LogLine) -> Shared | None:
+    def shared(self, line: LogLine) -> SharedLine | None:
         """Return what the row of this line stands for, if it stands for several lines."""
         return self._collapse.shared.get(line.number)
 
@@ -154,7 +154,7 @@ class LogRows:
 def own_text(line: LogLine) -> str:
     """Return the text of a line without its rank, as that stands beside it, or with its host."""
     if line.rank >= 0:
-        return without_rank(line.text, line.rank)
+        return strip_rank_prefix(line.text, line.rank)
     return f"{line.host}: {line.text}" if line.host else line.text
 
 

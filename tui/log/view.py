@@ -239,7 +239,7 @@ class LogView(FollowingView):
         top = self._top_line()
         self._rebuild_rows()
         self._scroll_back_to(top)
-        self.post_message(self.Changed())
+        self.post_message(self.FollowChanged())
 
     def watch_times(self) -> None:
         self.margin = LogMargin(self.margin.ranks, self.times)
@@ -270,7 +270,7 @@ class LogView(FollowingView):
     def _redraw(self) -> None:
         self._painter = None
         self.refresh()
-        self.post_message(self.Changed())
+        self.post_message(self.FollowChanged())
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """Return the text that is selected with the mouse, without the margins."""

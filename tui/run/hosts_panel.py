@@ -17,7 +17,7 @@ from remote.run.run_state import RunState
 from remote.run.state.host_state import HostState
 from remote.run.state.phases import HostPhase, RunPhase
 from remote.sanitise import plain
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.panel import ScreenRow, TablePanel
@@ -50,7 +50,7 @@ class HostsPanel(TablePanel):
     """One line per host, with the age of its phase, and the reason if it was lost or refused."""
 
     title = "hosts"
-    place = Place.HOSTS
+    place = KeyPlace.HOSTS
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     help = (
         "every host: its phase, how much of the cores that it may use and of its GPUs is busy, "

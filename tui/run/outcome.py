@@ -24,6 +24,7 @@ from remote.run.findings import script_visibility as seen
 from remote.run.output.last_words import HEADER
 from remote.run.run_state import RunState
 from remote.run.series.step_times import Means, join_means
+from remote.run.state.host_state import is_trust_command
 from remote.run.state.phases import FATES, Verdict
 from remote.run.state.rank_state import RankState
 from remote.run.state.types import Cause
@@ -180,15 +181,15 @@ def opening_line(state: RunState) -> str:
     return f"run {plan.run}: {ranks}, {plan.what}"
 
 
-TRUST = "rankboard trust "
-"""Begins the line that says how to accept the key of a host; a cause says it of all hosts."""
-
-
-def repeats_cause(text: str, found: Cause | None) -> bool:
-    """Whether a line says no more than the cause, which is printed at the end."""
-    core = found.what.partition(" (exit code ")[0].rstrip("…") if found else ""
-    is_told = core in text or (len(text) > LEAST and text in core)
-    return bool(core) and (is_told or (text.startswith(TRUST) and TRUST in core))
+def repeats_cause(line: str, cause: Cause | None) -> bool:
+    """Return True if a line says no more than the cause, which is printed at the end."""
+    core = cause.what.partition(" (exit code ")[0].rstrip("…") if cause else ""
+    if not core:
+        return False
+    if core in line or (len(line) > LEAST and line in core):
+        return True
+    # The line is the advice for one host, and the cause has it for all hosts.
+    return is_trust_command(line) and any(map(is_trust_command, core.splitlines()))
 
 
 def describe_cause(state: RunState) -> list[str]:

@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from remote.format import fixed, number, percent
 from remote.plan.plan import Plan
-from remote.record.classification import Report
+from remote.record.classification import ClassificationReport
 from remote.record.layout import REPORT
 from remote.run.findings.alerts import describe_slow_spells
 from remote.run.output.last_words import last_words
@@ -128,7 +128,7 @@ def _tested(run: RunState) -> list[str]:
     ]
     confusion = run.progress.evaluations and run.progress.evaluations[-1].confusion
     if confusion:
-        mean = Report.of(confusion).macro
+        mean = ClassificationReport.of(confusion).macro
         means = f"precision {percent(mean.precision, 1)}, recall {percent(mean.recall, 1)}"
         means += f", F1 {percent(mean.f1, 1)}"
         lines.append(f"mean over classes: {means}; all in {REPORT}")

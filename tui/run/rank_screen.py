@@ -23,7 +23,7 @@ from tui.charts.chart_view import ChartView, CurveMode
 from tui.charts.kinds import ChartKind, available
 from tui.charts.panel import Charts
 from tui.kit import palette
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.run_session import LiveScreen, RunSession
 from tui.kit.session_clock import SessionClock
@@ -63,7 +63,7 @@ class RankScreen(Screen[None], LiveScreen):
     RankScreen.-low #charts, RankScreen.-bare #charts { display: none; }
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (18, "-tall")]  # noqa: RUF012
-    place = Place.RANK
+    place = KeyPlace.RANK
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     def __init__(self, session: RunSession, rank: int, *, asks: bool = True) -> None:

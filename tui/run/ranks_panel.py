@@ -14,7 +14,7 @@ from remote.plan.plan import Plan
 from remote.run.run_state import RunState
 from remote.run.state.rank_state import RankState
 from tui.kit import palette
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.messages import ShowRank
@@ -44,7 +44,7 @@ class RanksPanel(TablePanel):
 
     DEFAULT_CSS = "RanksPanel HeatStrip { dock: top; }"
     title = "ranks"
-    place = Place.RANKS
+    place = KeyPlace.RANKS
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     help = (
         "every rank: state, step, loss, seconds per step and until its gradients are ready, with "

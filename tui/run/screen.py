@@ -16,7 +16,7 @@ from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
 from tui.charts.panel import Charts
 from tui.kit import desktop_notes as desktop
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, find_panel_action, named_keys
 from tui.kit.dialogs import TextDialog
 from tui.kit.messages import CompareRun, GoHome, NewRun, OtherRun, ShowChecks, ShowStacks
@@ -47,7 +47,7 @@ class RunScreen(LiveScreen, Screen[None]):
     CSS = """
     RunScreen .-maximized { height: 1fr; }
     """
-    place = Place.RUN
+    place = KeyPlace.RUN
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     def __init__(

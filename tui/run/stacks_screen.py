@@ -17,7 +17,7 @@ from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from remote.run.state.rank_state import RankState
 from remote.sanitise import plain
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.run_session import LiveScreen, RunSession
 from tui.kit.session_clock import SessionClock
@@ -34,7 +34,7 @@ class StacksScreen(LiveScreen, Screen[None]):
     StacksScreen #stall { border-left: outer $error; background: $error 12%; }
     StacksScreen VerticalScroll { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
     """
-    place = Place.STACKS
+    place = KeyPlace.STACKS
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     def __init__(self, session: RunSession, *, asks: bool = True) -> None:

@@ -22,7 +22,7 @@ from remote.study.results import compute_results
 from remote.study.runner import StudyRunner
 from remote.study.study import Trial
 from tui.home.history import RecordedStudy
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.messages import OpenRun, ShowRun
 from tui.kit.run_session import LiveScreen
@@ -54,7 +54,7 @@ class CellScreen(LiveScreen, Screen[None]):
     }
     CellScreen #about Static { height: auto; }
     """
-    place = Place.CELL
+    place = KeyPlace.CELL
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     def __init__(self, runner: StudyRunner | RecordedStudy, key: str) -> None:
@@ -102,7 +102,7 @@ class CellScreen(LiveScreen, Screen[None]):
             self.query_one("#about Static", Static).update(plain(self._about()))
 
     def _about(self) -> str:
-        """What there is to know of the run under the cursor, and of the cell."""
+        """Return what there is to know of the run under the cursor, and of the cell."""
         end = self._runs[self._cursor].end
         result = compute_results(self._progress)
         row = next(one for one in result.cells if one.cell.key == self._key)
@@ -140,7 +140,7 @@ class CellRun:
     end: RunEnded | None = None
 
     def row(self, number: int, metric: str) -> TableRow:
-        """Its row in the table."""
+        """Return its row in the table."""
         took = duration(self.end.seconds) if self.end and self.end.seconds else UNKNOWN
         return (
             TableCell(str(number)),
@@ -153,7 +153,7 @@ class CellRun:
 
 
 def list_cell_runs(progress: StudyProgress, cell: CellProgress) -> list[CellRun]:
-    """The repetitions of a cell, in order."""
+    """Return the repetitions of a cell, in order."""
     repetitions = progress.study.repetitions
     under_way = {trial for trial, run in progress.open.items() if run == cell.running}
     found = []

@@ -1,4 +1,4 @@
-"""The cells of a study as rows of text, for lines, live tables and the dashboard. Pure."""
+"""The table of the cells of a study as text, for lines, live tables and the dashboard. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VALUES = {
 
 
 def metric_header(study: Study) -> str:
-    """What a study compares, as the head of a column."""
+    """Return what a study compares, as the head of a column."""
     if study.is_of_script and study.metric == "loss":
         return "loss"
     return VALUES.get(study.metric, study.measured)
@@ -32,23 +32,27 @@ def metric_header(study: Study) -> str:
 
 @dataclass(frozen=True)
 class StudyTable:
-    """A row per cell, with the state of each. The first `labels` columns are those of the axes."""
+    """A row of texts per cell, with the state of each."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     states: tuple[CellState, ...]
     labels: int
+    """The number of the first columns, which are those of the axes."""
 
     @property
     def width(self) -> int:
-        """The columns of the terminal that the table takes."""
+        """Return the columns of the terminal that the table takes."""
         wide = column_widths([self.head, *self.rows])
         return sum(wide) + len(GAP) * (len(wide) - 1)
 
 
 def make_cell_table(result: StudyResult, room: float = math.inf) -> StudyTable:
-    """The table of cells. Where the `room` is too narrow, first the intervals of speed-ups go, then
-    those of comparisons, then the speed-ups."""
+    """Return the table of cells in `room` columns.
+
+    If it is too narrow, first the intervals of speed-ups go, then those of comparisons, then the
+    speed-ups.
+    """
     whole = _cells(result, intervals=True, speed_ups=True, bounds=True)
     if whole.width <= room:
         return whole
@@ -83,7 +87,7 @@ def _cells(result: StudyResult, *, intervals: bool, speed_ups: bool, bounds: boo
 
 
 def format_value(number: float | None, metric: str) -> str:
-    """The value of one run: "0.512", "91.4%"."""
+    """Return the value of one run: "0.512", "91.4%"."""
     if number is None:
         return UNKNOWN
     match metric:
@@ -95,7 +99,7 @@ def format_value(number: float | None, metric: str) -> str:
 
 
 def format_interval(interval: Interval | None, study: Study) -> str:
-    """The value of a cell with its interval: "0.512 ±2.1%", "91.4% ±0.3%"."""
+    """Return the value of a cell with its interval: "0.512 ±2.1%", "91.4% ±0.3%"."""
     if interval is None:
         return UNKNOWN
     interval = hide_few(interval)
@@ -108,7 +112,7 @@ def format_interval(interval: Interval | None, study: Study) -> str:
 
 
 def format_speed_up(interval: Interval | None, *, bounds: bool = True) -> str:
-    """How many times faster than the baseline a cell is: "2.23 ±4.0%"."""
+    """Return how many times faster than the baseline a cell is: "2.23 ±4.0%"."""
     if interval is None:
         return UNKNOWN
     is_measured = interval.method not in (IntervalMethod.EXACT, IntervalMethod.NONE)
@@ -117,12 +121,12 @@ def format_speed_up(interval: Interval | None, *, bounds: bool = True) -> str:
 
 
 def _reach(interval: Interval) -> str:
-    """Half the width of an interval, as a share of its value."""
+    """Return half the width of an interval, as a share of its value."""
     return f"±{interval.percent:.1f}%" if interval.percent < 100 else "±>100%"
 
 
 def verdict(study: Study, row: CellResult, *, intervals: bool = True) -> str:
-    """What the comparison of a cell with its reference shows: "1.52x faster (1.40 to 1.70)"."""
+    """Return what a comparison with the reference shows: "1.52x faster (1.40 to 1.70)"."""
     if row.comparison is None:
         is_reference = row.cell.label(study.compare) == study.reference
         return "reference" if is_reference else UNKNOWN
@@ -144,7 +148,7 @@ def verdict(study: Study, row: CellResult, *, intervals: bool = True) -> str:
 
 
 def _apart(study: Study, interval: Interval, found: Finding, *, intervals: bool) -> str:
-    """How far losses or accuracies are apart: "higher by 1.2% (0.5% to 1.9%)"."""
+    """Return how far losses or accuracies are apart: "higher by 1.2% (0.5% to 1.9%)"."""
     bounds: Sequence[float] = sorted(map(abs, (interval.low, interval.high)))
     low, high = (format_value(one, study.metric) for one in bounds)
     what = f"{found.value} by {format_value(abs(interval.value), study.metric)}"

@@ -32,33 +32,33 @@ class StudyRuns:
 
     @property
     def session(self) -> RunSession | None:
-        """The run under way."""
+        """Return the run under way."""
         run = self.runner.current
         return run.session if run else None
 
     @property
     def live(self) -> bool:
-        """Whether the study has not ended."""
+        """Return whether the study has not ended."""
         return self._thread.is_alive()
 
     @property
     def kept(self) -> bool:
-        """Whether the run under way continues without this dashboard."""
+        """Return whether the run under way continues without this dashboard."""
         return bool(self.session and self.session.keep)
 
     @property
     def folder(self) -> Path:
-        """The folder of the study."""
+        """Return the folder of the study."""
         return self.runner.folder.path
 
     def folder_of(self, run: str) -> Path | None:
-        """The folder of a run of the study; None where it is not recorded."""
+        """Return the folder of a run of the study, or None if it is not recorded."""
         folder = self.runs_dir / run
         return folder if folder.is_dir() else None
 
     @property
     def runs_dir(self) -> Path:
-        """The folder that the study and its runs lie in."""
+        """Return the folder that the study and its runs lie in."""
         return self.folder.parent
 
     def raise_errors(self) -> None:
@@ -71,13 +71,15 @@ class StudyRuns:
         self.runner.stop("stopped by the user", now=now)
 
     def finish(self, *, stop: bool, abandon: bool, within: float) -> None:
-        """End the study, because the dashboard is gone; wait at most so many seconds for that.
-        Nobody else goes on with it, so `stop` says nothing. `abandon`: leave the run under way,
-        which its hosts end and the next call judges."""
+        """End the study, because the dashboard is gone; wait at most `within` seconds for that.
+
+        Nobody else goes on with it, so `stop` says nothing. With `abandon`, the run under way is
+        left: its hosts end it and the next call judges it.
+        """
         if self.live and not abandon:
             self.stop()
             self._thread.join(within)
 
     def exit_code(self, return_code: int) -> int:
-        """That of the app; 130 where the study was left before its end."""
+        """Return the exit code of the app, or 130 if the study was left before its end."""
         return return_code or (STOPPED if self.runner.is_stopped else 0)

@@ -22,7 +22,7 @@ from remote.study.runner import StudyRun, StudyRunner
 from remote.study.shortcomings import failure_lines, limit_lines
 from tui.home.history import RecordedStudy
 from tui.kit import palette
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.messages import ShowCell, ShowRun
 from tui.kit.run_session import LiveScreen
@@ -64,7 +64,7 @@ class StudyScreen(LiveScreen, Screen[None]):
     StudyScreen.-low #answer { display: none; }
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-tall")]  # noqa: RUF012
-    place = Place.STUDY
+    place = KeyPlace.STUDY
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     def __init__(self, runner: StudyRunner | RecordedStudy) -> None:
@@ -117,17 +117,15 @@ class StudyScreen(LiveScreen, Screen[None]):
         table.show(columns(shown), rows(shown))
         is_over = self._is_over
         is_known = any(row.value for row in result.cells)
-        told = [*doubt_lines(result)]
-        told += [answer_text(result) if is_over or is_known else "no run has ended yet"]
-        told += (
-            (*effect_lines(result), *failure_lines(self._progress), *limit_lines(result))
-            if is_over
-            else ()
-        )
-        head = "so far: " if is_known and not is_over else ""
-        self.query_one("#answer Static", Static).update(
-            "\n".join(map(plain, (f"{head}{told[0]}", *told[1:])))
-        )
+        lines = doubt_lines(result)
+        lines.append(answer_text(result) if is_over or is_known else "no run has ended yet")
+        if is_over:
+            lines += effect_lines(result)
+            lines += failure_lines(self._progress)
+            lines += limit_lines(result)
+        elif is_known:
+            lines[0] = f"so far: {lines[0]}"
+        self.query_one("#answer Static", Static).update("\n".join(map(plain, lines)))
 
     def _show_run(self, run: StudyRun | None) -> float:
         """Show the run under way; return for how many seconds it has run."""
@@ -167,7 +165,7 @@ class StudyScreen(LiveScreen, Screen[None]):
         self.query_one("#title", Static).update(f"{first}\n{second}")
 
     def _state(self) -> str:
-        """What becomes of the study, as a sign and a word."""
+        """Return what becomes of the study, as a sign and a word."""
         is_stopped = self.runner.is_stopped and not self.runner.is_refused
         if is_stopped:
             return phase_cell("stopped" if self._is_over else "stopping").text
@@ -180,11 +178,11 @@ class StudyScreen(LiveScreen, Screen[None]):
 
     @property
     def _chosen(self) -> str:
-        """The cell under the cursor."""
+        """Return the key of the cell under the cursor."""
         return self._keys[self.query_one(ChoiceTable).cursor]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Go back only from a study that is recorded."""
+        """Return False for going back, unless the study is recorded."""
         return action != "back" or isinstance(self.runner, RecordedStudy)
 
     def action_back(self) -> None:
@@ -206,7 +204,7 @@ class StudyScreen(LiveScreen, Screen[None]):
 
 
 def columns(shown: StudyTable) -> list[TableColumn]:
-    """The columns of the table of cells; labels give way where there is little room."""
+    """Return the columns of the table of cells; labels give way if there is little room."""
     found = []
     for number, (title, *texts) in enumerate(zip(shown.head, *shown.rows, strict=True)):
         wide = max(map(len, (title, *texts))) + SPACE
@@ -220,7 +218,7 @@ def columns(shown: StudyTable) -> list[TableColumn]:
 
 
 def rows(shown: StudyTable) -> list[TableRow]:
-    """The rows of the table of cells, each state as a sign and a word."""
+    """Return the rows of the table of cells, each state as a sign and a word."""
     found = []
     for texts, state in zip(shown.rows, shown.states, strict=True):
         row = [TableCell(plain(text)) for text in texts]
@@ -230,5 +228,5 @@ def rows(shown: StudyTable) -> list[TableRow]:
 
 
 def _pace(state: RunState) -> str:
-    """The seconds of an iteration, of the rank that is slowest."""
+    """Return the seconds of an iteration, of the rank that is slowest."""
     return f"{seconds(state.step_seconds)} s/iter"

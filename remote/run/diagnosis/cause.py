@@ -14,7 +14,7 @@ from remote.cluster.hosts import Host
 from remote.format import listed
 from remote.run.diagnosis.agent_end import describe_end
 from remote.run.output.tracebacks import errors_of, find_exception, speaks_of_communication
-from remote.run.state.host_state import strip_host_name
+from remote.run.state.host_state import strip_host_name, trust_all_hosts
 from remote.run.state.types import Death, Evidence
 from training.wire.enums import EndReason
 from training.wire.events import AgentEnded, Exited
@@ -42,8 +42,7 @@ def _shared_reason(death: Death) -> str:
     """Return the reason without the host's name, so that it may be that of other hosts, too."""
     reason = strip_host_name(death.what, death.host)
     # Its advice may be a command for this host alone, which is as good for all of them.
-    command = rf"^(rankboard trust\b.*) {re.escape(death.host)}$"
-    return re.sub(command, r"\1 --all", reason, flags=re.MULTILINE)
+    return trust_all_hosts(reason, death.host)
 
 
 def find_first(deaths: Iterable[Death]) -> Death | None:

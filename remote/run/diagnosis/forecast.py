@@ -160,11 +160,11 @@ class Forecast:
 
     def between(self, now: float) -> tuple[float, float]:
         """Return the least and the most seconds that are left: one value if the pace is even."""
-        left = self.left(now)
-        error = left * self._spread
+        expected = self.left(now)
+        error = expected * self._spread
         if self._is_wide and error >= WORTH:
-            return left - error, left + error
-        return left, left
+            return expected - error, expected + error
+        return expected, expected
 
     def _update_spread(self, leader: RankState, steps: int) -> None:
         """Take in a new step of the first rank that trains."""

@@ -50,7 +50,7 @@ class Presence(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class StackFrame:
     """One call: `code` is the line's text, "" where it is not known."""
 
     file: str
@@ -73,7 +73,7 @@ class Whereabouts:
     """The collective that it is inside, else a place in its script."""
 
 
-def threads(text: str) -> list[list[str]]:
+def split_threads(text: str) -> list[list[str]]:
     """Return the lines of the text: the state first, then each thread's in a list of its own.
 
     The main thread's come before the others'.
@@ -89,22 +89,22 @@ def threads(text: str) -> list[list[str]]:
     return [head, *main, *(body for body in bodies if body not in main)]
 
 
-def frames(text: str) -> list[Frame]:
+def frames(text: str) -> list[StackFrame]:
     """Return the main thread's frames, the newest call first; none if the stack has none."""
-    return next((calls(thread) for thread in threads(text)[1:]), [])
+    return next((parse_frames(thread) for thread in split_threads(text)[1:]), [])
 
 
-def calls(thread: Iterable[str]) -> list[Frame]:
+def parse_frames(thread: Iterable[str]) -> list[StackFrame]:
     """Return the frames in the lines of one thread, the newest call first."""
-    found: list[Frame] = []
+    parsed: list[StackFrame] = []
     for line in thread:
         match = _FAULTHANDLER.fullmatch(line) or _PY_SPY.fullmatch(line)
         if match:
-            found.append(Frame(match["file"], match["line"], match["function"]))
-        elif found and line.startswith("    "):
-            last = found[-1]
-            found[-1] = Frame(last.file, last.line, last.function, line.strip())
-    return found
+            parsed.append(StackFrame(match["file"], match["line"], match["function"]))
+        elif parsed and line.startswith("    "):
+            last = parsed[-1]
+            parsed[-1] = StackFrame(last.file, last.line, last.function, line.strip())
+    return parsed
 
 
 def state(text: str) -> str:
@@ -113,21 +113,21 @@ def state(text: str) -> str:
     return match["letter"] if match else ""
 
 
-def whereabouts(stack: Stack) -> Whereabouts:
+def locate_rank(stack: Stack) -> Whereabouts:
     """Return whether the rank is inside a collective, and where it is."""
-    found = frames(stack.text)
+    calls = frames(stack.text)
     letter = state(stack.text)
     if letter in ("T", "t"):
-        return Whereabouts(Presence.STOPPED, _place(found))
-    if not found:
+        return Whereabouts(Presence.STOPPED, _find_script_place(calls))
+    if not calls:
         return Whereabouts(Presence.UNKNOWN, next(iter(shown(stack.text)), ""))
-    inside = _collective(found, busy=letter == "R")
+    inside = _find_collective(calls, busy=letter == "R")
     if inside:
         return Whereabouts(Presence.INSIDE, inside)
-    return Whereabouts(Presence.ELSEWHERE, _place(found))
+    return Whereabouts(Presence.ELSEWHERE, _find_script_place(calls))
 
 
-def _collective(found: list[Frame], *, busy: bool) -> str:
+def _find_collective(calls: list[StackFrame], *, busy: bool) -> str:
     """Return the collective that the newest calls belong to, or "".
 
     One that waits in C++ is known by the Python line that called it.
@@ -135,42 +135,45 @@ def _collective(found: list[Frame], *, busy: bool) -> str:
     Frames further out prove nothing: a model's own code runs inside DDP's forward. `busy`: it
     computes, so it waits for nobody.
     """
-    newest = found[0]
-    if (
-        not busy
-        and _AUTOGRAD.search(newest.file)
-        and newest.function in ("_engine_run_backward", "backward")
-    ):
-        return "backward"
-    if not busy and _DDP.search(newest.file):
-        return "DistributedDataParallel"
-    ours = [frame for frame in found if not _inner(frame)]
+    newest = calls[0]
+    if not busy:
+        is_backward = newest.function in ("_engine_run_backward", "backward")
+        if is_backward and _AUTOGRAD.search(newest.file):
+            return "backward"
+        if _DDP.search(newest.file):
+            return "DistributedDataParallel"
+    ours = [frame for frame in calls if not _is_library_call(frame)]
     if not ours:
         return ""
-    if _COLLECTIVE.search(ours[0].file):
-        named = [
-            frame.function
-            for frame in ours
-            if _COLLECTIVE.search(frame.file) and frame.function != "wrapper"
-        ]
-        return named[0] if named else "torch.distributed"
+    innermost = ours[0]
+    if _COLLECTIVE.search(innermost.file):
+        return _name_collective(ours)
     # There the host waits for the end of a step on its GPU.
-    if _METER.search(ours[0].file) and ours[0].function == "phases":
+    if _METER.search(innermost.file) and innermost.function == "phases":
         return ON_GPU
     if busy:
         return ""
-    if _EXCHANGE.search(ours[0].file):
-        if ours[0].file.endswith("/rendezvous.py"):
+    if _EXCHANGE.search(innermost.file):
+        if innermost.file.endswith("/rendezvous.py"):
             return "rendezvous"
-        return f"the exchange of {_method(ours)}"
-    if ours[0] is newest and _WAITING.search(newest.code):
+        return f"the exchange of {_name_sync_method(ours)}"
+    if innermost is newest and _WAITING.search(newest.code):
         return f"wait at {newest.text()}"
     return ""
 
 
-def _method(found: list[Frame]) -> str:
+def _name_collective(calls: list[StackFrame]) -> str:
+    """Return the function of torch.distributed that was called, by the newest frame there."""
+    for frame in calls:
+        # Many functions there are decorated, and a decorator's `wrapper` says nothing.
+        if _COLLECTIVE.search(frame.file) and frame.function != "wrapper":
+            return frame.function
+    return "torch.distributed"
+
+
+def _name_sync_method(calls: list[StackFrame]) -> str:
     """Return the name of the sync method: of its module, if that is among the newest frames."""
-    for frame in found:
+    for frame in calls:
         if not _EXCHANGE.search(frame.file):
             break
         match = _SYNC_METHOD.search(frame.file)
@@ -179,7 +182,7 @@ def _method(found: list[Frame]) -> str:
     return "gradients"
 
 
-def _inner(frame: Frame) -> bool:
+def _is_library_call(frame: StackFrame) -> bool:
     """Return True if it is the standard library's or torch's, but no collective's.
 
     Then it is where its caller is.
@@ -188,8 +191,9 @@ def _inner(frame: Frame) -> bool:
     return bool(_STANDARD.search(frame.file) or inside_torch)
 
 
-def _place(found: list[Frame]) -> str:
+def _find_script_place(calls: list[StackFrame]) -> str:
     """Return the newest place in the script itself, not in a package; "" if it is unknown."""
-    own = (frame for frame in found if not _inner(frame) and not _INSTALLED.search(frame.file))
-    frame = next(own, found[0] if found else None)
-    return frame.text() if frame else ""
+    for frame in calls:
+        if not _is_library_call(frame) and not _INSTALLED.search(frame.file):
+            return frame.text()
+    return calls[0].text() if calls else ""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from remote.events import Stalled
 from remote.format import duration, ranks_text
-from remote.run.diagnosis.stacks import ON_GPU, Presence, Whereabouts, threads, whereabouts
+from remote.run.diagnosis.stacks import ON_GPU, Presence, Whereabouts, locate_rank, split_threads
 from remote.run.state.host_state import HostState
 from remote.run.state.phases import MEETINGS
 from remote.run.state.rank_state import RankState
@@ -23,20 +23,20 @@ Places = Mapping[int, Whereabouts]
 """By rank, what its stack says."""
 
 
-def begin_stall(ranks: Sequence[RankState], found: Stalled, when: float) -> Stall:
+def begin_stall(ranks: Sequence[RankState], event: Stalled, when: float) -> Stall:
     """Return the stall that was just found, of which nobody knows the cause yet."""
-    verb = "has" if len(found.ranks) == 1 else "have"
-    phases = {ranks[rank].phase for rank in found.ranks}
+    verb = "has" if len(event.ranks) == 1 else "have"
+    phases = {ranks[rank].phase for rank in event.ranks}
     during = f" while {min(phases)}" if len(phases) == 1 and phases <= MEETINGS else ""
-    text = f"{ranks_text(found.ranks)} {verb} made no step for {duration(found.seconds)}{during}"
-    return Stall(found.ranks, when - found.seconds, found.seconds, text=text)
+    text = f"{ranks_text(event.ranks)} {verb} made no step for {duration(event.seconds)}{during}"
+    return Stall(event.ranks, when - event.seconds, event.seconds, text=text)
 
 
 def explain_stall(stall: Stall, ranks: Sequence[RankState], hosts: Sequence[HostState]) -> Stall:
     """Return the stall with what the stacks say that were taken since it began."""
     living = [rank for rank in ranks if rank.exited is None]
     places = {
-        rank.rank: whereabouts(rank.stack)
+        rank.rank: locate_rank(rank.stack)
         for rank in living
         if rank.stack and rank.stack_time >= stall.since
     }
@@ -57,13 +57,14 @@ def as_death(
 ) -> Death:
     """Return the stall as what a run ends of that is stopped for this reason because of it."""
     rank = ranks[(*stall.culprits, *stall.ranks)[0]]
-    frames: tuple[str, ...] = ()
+    frames: list[str] = []
     if rank.stack:
-        frames = tuple(line for thread in threads(rank.stack.text)[1:2] for line in thread)
+        _, *threads = split_threads(rank.stack.text)
+        frames = threads[0] if threads else []
     # The rank is named in fields of its own. The reason is on the wire in words alone.
     what = f"stalled: {reason.removeprefix(f'{_name(rank, hosts)} is ')}"
     host = hosts[rank.host].name
-    return Death(host, rank.rank, when, Evidence.OWN, what, rank.step, frames[:FRAMES])
+    return Death(host, rank.rank, when, Evidence.OWN, what, rank.step, tuple(frames[:FRAMES]))
 
 
 def _name(rank: RankState, hosts: Sequence[HostState]) -> str:
@@ -76,7 +77,7 @@ def find_culprits(stacks: Mapping[int, Stack]) -> tuple[int, ...]:
     These are the ranks that are stopped, and those that are not inside a collective while others
     are; if there are none, those that could not tell.
     """
-    return _find_culprits({rank: whereabouts(stack) for rank, stack in stacks.items()})
+    return _find_culprits({rank: locate_rank(stack) for rank, stack in stacks.items()})
 
 
 def _find_culprits(places: Places) -> tuple[int, ...]:
@@ -109,8 +110,8 @@ def describe_stall(places: Places, missing: Iterable[int], names: Mapping[int, s
         return f"{text}{unheard}"
     if inside and without_stack:
         first = without_stack[0]
-        who = names[first] if len(without_stack) == 1 else ranks_text(without_stack)
-        return f"{_describe_waiting(places, inside, '')}; no stack came from {who}"
+        subject = names[first] if len(without_stack) == 1 else ranks_text(without_stack)
+        return f"{_describe_waiting(places, inside, '')}; no stack came from {subject}"
     if inside:
         return _describe_all_inside(places, inside)
     groups = "; ".join(_group_by_place(places, tuple(sorted(places))))

@@ -125,7 +125,7 @@ class StragglerDetector:
         self._calm_checks.clear()
         self._close(when)
 
-    def look(
+    def check_ranks(
         self, ranks: Sequence[RankState], hosts: Sequence[HostState], step: int, when: float
     ) -> list[str]:
         """Check the ranks after a step of the run. Return remarks for the log."""
@@ -136,7 +136,7 @@ class StragglerDetector:
         slow_before = {straggler.rank for straggler in self.slow}
         for rank in training:
             if rank.rank in late or rank.rank in self.by_rank:  # few of perhaps 1,000
-                self._count(rank, late.get(rank.rank), step, training, hosts)
+                self._record_check(rank, late.get(rank.rank), step, training, hosts)
         return self._update_episodes(slow_before, hosts, when)
 
     def _update_episodes(
@@ -161,10 +161,10 @@ class StragglerDetector:
             if not episode.over and (ranks is None or episode.straggler.rank in ranks):
                 self.episodes[place] = replace(episode, over=when)
 
-    def _count(
+    def _record_check(
         self,
         rank: RankState,
-        late: _Late | None,
+        late: _LateRank | None,
         step: int,
         training: Sequence[RankState],
         hosts: Sequence[HostState],
@@ -193,14 +193,14 @@ class StragglerDetector:
 
 
 @dataclass(frozen=True)
-class _Late:
+class _LateRank:
     rank: int
     ready: float
     others: float
     step: float
 
 
-def _find_late(ranks: Sequence[RankState], rule: StragglerRule) -> list[_Late]:
+def _find_late(ranks: Sequence[RankState], rule: StragglerRule) -> list[_LateRank]:
     """Return the ranks that are late now."""
     ready = {rank.rank: rank.pace.median("ready") for rank in ranks}
     in_order = sorted(ready.values())
@@ -215,7 +215,7 @@ def _find_late(ranks: Sequence[RankState], rule: StragglerRule) -> list[_Late]:
             continue
         step = rank.pace.mean("seconds")
         if own - others > rule.share * step:
-            late.append(_Late(rank.rank, own, others, step))
+            late.append(_LateRank(rank.rank, own, others, step))
     return late
 
 
@@ -237,12 +237,12 @@ def describe_stragglers(slow: Sequence[Straggler], hosts: Sequence[HostState]) -
     Of several, the times and the reason are those of the slowest.
     """
     worst = max(slow, key=lambda straggler: straggler.ready)
-    who = ranks_text([straggler.rank for straggler in slow])
+    names_of_ranks = ranks_text([straggler.rank for straggler in slow])
     names = [hosts[straggler.host].name for straggler in slow[:MOST_HOSTS_NAMED]]
     where = " and ".join(dict.fromkeys(names))
     whose = f"rank {worst.rank} takes " if len(slow) > 1 else ""
     text = (
-        f"all ranks wait for {who} on {where}: {whose}{seconds(worst.ready)} of "
+        f"all ranks wait for {names_of_ranks} on {where}: {whose}{seconds(worst.ready)} of "
         f"{seconds(worst.step)} s per step, others {seconds(worst.others)} s"
     )
     return f"{text}; {worst.reason}" if worst.reason else text

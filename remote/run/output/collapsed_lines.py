@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from remote.run.output.log_levels import log_entries, may_be_routine, without_rank
+from remote.run.output.log_levels import log_entries, may_be_routine, strip_rank_prefix
 from remote.run.state.types import LogLine
 
 MOMENT = 30.0
@@ -24,7 +24,7 @@ _STAMP = re.compile(
     r"\A(?:\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\S*|\[[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+(?: +\d+)?)"
 )
 """A time at the start of a line, as of Python's logging and torch's."""
-_NAME = re.compile(r"(\brank[ :=_-]{0,2})(\d+)\b", re.IGNORECASE)
+_RANK_NAME = re.compile(r"(\brank[ :=_-]{0,2})(\d+)\b", re.IGNORECASE)
 _STAMPED = "[2"
 """What a stamp may begin with."""
 _ADDRESS = re.compile(r"\[?\b(?:\d{1,3}\.){3}\d{1,3}\]?:\d+|\[[0-9a-f:]+\]:\d+")
@@ -42,7 +42,7 @@ def _first_number(entry: list[LogLine]) -> int:
 
 
 @dataclass(slots=True)
-class Shared:
+class SharedLine:
     """Lines of several ranks as one."""
 
     text: str
@@ -55,16 +55,16 @@ class Shared:
     def add(self, line: LogLine, first: LogLine, figures: Sequence[float]) -> None:
         """Take in the line of one more rank."""
         self.ranks.append(line.rank)
-        text = without_rank(first.text, first.rank)
+        text = strip_rank_prefix(first.text, first.rank)
         if figures:
             self.figures = [sum(pair) for pair in zip(self.figures, figures, strict=True)]
-            means = (sum_ / len(self.ranks) for sum_ in self.figures)
-            self.text = _FIGURE.sub(lambda found: _like(found[0], next(means)), text)
-        elif without_rank(line.text, line.rank) != text:
-            self.text = _nameless(text, first)
+            means = (total / len(self.ranks) for total in self.figures)
+            self.text = _FIGURE.sub(lambda figure: _format_like(figure[0], next(means)), text)
+        elif strip_rank_prefix(line.text, line.rank) != text:
+            self.text = _hide_names(text, first)
 
 
-class Collapse:
+class LineCollapser:
     """Finds for each line the one that it is equal to, for a traceback the whole of another rank.
     The lines of one rank stay in order: none joins a line before another of its rank.
 
@@ -72,7 +72,7 @@ class Collapse:
     """
 
     def __init__(self) -> None:
-        self.shared: dict[int, Shared] = {}
+        self.shared: dict[int, SharedLine] = {}
         self._new: dict[str, list[list[LogLine]]] = {}
         self._old: dict[str, list[list[LogLine]]] = {}
         self._count = 0
@@ -105,7 +105,7 @@ class Collapse:
         rank = entry[0].rank
         if rank < 0:
             return None
-        keys = [_key(line) for line in entry]
+        keys = [_comparison_key(line) for line in entry]
         key = keys[0][0] if len(keys) == 1 else "\n".join(key for key, _ in keys)
         self._forget(entry[0].time)
         first = self._find(key, self._last.get(rank, -1))
@@ -121,7 +121,9 @@ class Collapse:
     def _share(self, line: LogLine, first: LogLine, figures: Sequence[float]) -> None:
         shared = self.shared.get(first.number)
         if shared is None:
-            shared = Shared(without_rank(first.text, first.rank), [first.rank], _key(first)[1])
+            text = strip_rank_prefix(first.text, first.rank)
+            _, first_figures = _comparison_key(first)
+            shared = SharedLine(text, [first.rank], first_figures)
             self.shared[first.number] = shared
         shared.add(line, first, figures)
 
@@ -131,9 +133,9 @@ class Collapse:
 
     def _find(self, key: str, after: int) -> list[LogLine] | None:
         for recent in (self._old, self._new):
-            found = recent.get(key)
-            if found and found[-1][0].number > after:
-                return found[bisect_right(found, after, key=_first_number)]
+            entries = recent.get(key)
+            if entries and entries[-1][0].number > after:
+                return entries[bisect_right(entries, after, key=_first_number)]
         return None
 
     def _forget(self, now: float) -> None:
@@ -144,26 +146,26 @@ class Collapse:
             self._since = now
 
 
-def _key(line: LogLine) -> tuple[str, list[float]]:
+def _comparison_key(line: LogLine) -> tuple[str, list[float]]:
     """Return what equal lines have in common, and the figures in which lines of an epoch differ."""
-    text = without_rank(line.text, line.rank)
+    text = strip_rank_prefix(line.text, line.rank)
     if may_be_routine(line.text) and _EPOCH.match(line.text):
-        return _FIGURE.sub("\0", text), [float(found) for found in _FIGURE.findall(text)]
-    nameless = _nameless(text, line)
+        return _FIGURE.sub("\0", text), [float(figure) for figure in _FIGURE.findall(text)]
+    nameless = _hide_names(text, line)
     return _STAMP.sub("", nameless) if nameless[:1] in _STAMPED else nameless, []
 
 
-def _nameless(text: str, line: LogLine) -> str:
+def _hide_names(text: str, line: LogLine) -> str:
     """Return the text with * for its rank and its host, and in an error for any address."""
     if line.stream == "stderr":
         text = _ADDRESS.sub("*", text)
     if "ank" in text or "ANK" in text:
         own = str(line.rank)
-        text = _NAME.sub(lambda found: f"{found[1]}*" if found[2] == own else found[0], text)
+        text = _RANK_NAME.sub(lambda name: f"{name[1]}*" if name[2] == own else name[0], text)
     return text.replace(line.host, "*") if line.host else text
 
 
-def _like(figure: str, value: float) -> str:
+def _format_like(figure: str, value: float) -> str:
     """Write a value in the format of a figure."""
     digits, _, power = figure.partition("e")
     decimals = len(digits.partition(".")[2])

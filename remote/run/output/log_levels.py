@@ -32,9 +32,9 @@ def is_routine(line: str) -> bool:
 
     Its figures are in the charts and tables, too.
     """
-    return (
-        line.startswith(_STARTS) and len(line) <= _LONGEST and _ROUTINE.fullmatch(line) is not None
-    )
+    if not line.startswith(_STARTS) or len(line) > _LONGEST:
+        return False
+    return _ROUTINE.fullmatch(line) is not None
 
 
 # Whose --------------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ _PREFIX = re.compile(
 )
 
 
-def without_rank(text: str, rank: int) -> str:
+def strip_rank_prefix(text: str, rank: int) -> str:
     """Return the text without a prefix that names its rank, such as "[rank1]: " or "Rank: 1 "."""
     prefix = _PREFIX.match(text) if text[:1] in _PREFIXED else None
     if not prefix or int(prefix[prefix.lastindex or 0]) != rank:
@@ -84,34 +84,34 @@ _CONTINUES = re.compile(rf"\s|$|frame #\d|Exception raised from |{'|'.join(map(r
 """Lines that follow the last line of a traceback and belong to it."""
 
 
-class Levels:
+class LevelReader:
     """Tells the level of each line; it reads lines in order, as a traceback takes several."""
 
     def __init__(self) -> None:
         self._inside: dict[tuple[int, str], bool] = {}
         """Ranks and hosts within a traceback; False once the exception itself has come."""
 
-    def of(self, line: LogLine) -> Level:
+    def read(self, line: LogLine) -> Level:
         """Return the level of the next line."""
         if line.stream == "note":
             return Level.ERROR if _GRAVE.search(line.text) else Level.WARNING
         if line.routine:
             return Level.INFO
-        text = without_rank(line.text, line.rank)
-        whose = (line.rank, line.host)
+        text = strip_rank_prefix(line.text, line.rank)
+        source = (line.rank, line.host)
         if text.startswith(HEADER):
-            self._inside[whose] = True
-        elif whose not in self._inside:
-            return _level(text)
-        elif self._inside[whose]:
-            self._inside[whose] = RAISED.match(text) is None
+            self._inside[source] = True
+        elif source not in self._inside:
+            return _level_of_text(text)
+        elif self._inside[source]:
+            self._inside[source] = RAISED.match(text) is None
         elif not _CONTINUES.match(text):
-            del self._inside[whose]
-            return _level(text)
+            del self._inside[source]
+            return _level_of_text(text)
         return Level.ERROR
 
 
-def _level(text: str) -> Level:
+def _level_of_text(text: str) -> Level:
     if _ERROR.search(text):
         return Level.ERROR
     return Level.WARNING if _WARNING.search(text) else Level.INFO
@@ -123,26 +123,26 @@ def log_entries(lines: Iterable[LogLine]) -> list[list[LogLine]]:
     Other ranks may print between its lines.
     """
     entries: list[list[LogLine]] = []
-    inside: dict[int, tuple[Levels, list[LogLine]]] = {}
+    inside: dict[int, tuple[LevelReader, list[LogLine]]] = {}
     for line in lines:
         if line.rank in inside:
             levels, traceback = inside[line.rank]
-            if levels.of(line) is Level.ERROR:
+            if levels.read(line) is Level.ERROR:
                 traceback.append(line)
                 continue
             del inside[line.rank]
         entry = [line]
         entries.append(entry)
         if line.rank >= 0 and is_traceback(line):
-            levels = Levels()
-            levels.of(line)
+            levels = LevelReader()
+            levels.read(line)
             inside[line.rank] = levels, entry
     return entries
 
 
 def is_traceback(line: LogLine) -> bool:
     """Return True if a traceback begins with this line."""
-    return HEADER in line.text and without_rank(line.text, line.rank).startswith(HEADER)
+    return HEADER in line.text and strip_rank_prefix(line.text, line.rank).startswith(HEADER)
 
 
 def first_error(lines: Sequence[LogLine], cause: Cause | None, since: float) -> LogLine | None:
@@ -151,27 +151,27 @@ def first_error(lines: Sequence[LogLine], cause: Cause | None, since: float) -> 
     If its `cause` is known, that is the first error of what died first, after the time `since`;
     else the first error that is no consequence of another.
     """
-    levels = Levels()
-    errors = [line for line in lines if levels.of(line) is Level.ERROR]
-    if cause and has_lines(cause):
-        own = (line for line in errors if is_of(line, cause) and line.time >= since)
+    levels = LevelReader()
+    errors = [line for line in lines if levels.read(line) is Level.ERROR]
+    if cause and prints_lines(cause):
+        own = (line for line in errors if is_printed_by(line, cause) and line.time >= since)
         return next(own, None)
     numbers = {line.number for line in errors}
     for entry in log_entries(lines):
-        if entry[0].number in numbers and not any(map(_is_of_victim, entry)):
+        if entry[0].number in numbers and not any(map(_is_of_secondary_failure, entry)):
             return entry[0]
     return errors[0] if errors else None
 
 
-def _is_of_victim(line: LogLine) -> bool:
+def _is_of_secondary_failure(line: LogLine) -> bool:
     return speaks_of_communication(line.text)
 
 
-def has_lines(cause: Cause) -> bool:
+def prints_lines(cause: Cause) -> bool:
     """Return True if it was a rank or a host, which prints lines."""
     return cause.rank >= 0 or bool(cause.host)
 
 
-def is_of(line: LogLine, cause: Cause) -> bool:
+def is_printed_by(line: LogLine, cause: Cause) -> bool:
     """Return True if what died first has printed this line."""
     return line.rank == cause.rank and (line.rank >= 0 or line.host == cause.host)

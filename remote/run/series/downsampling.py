@@ -64,7 +64,7 @@ NO_POINTS = Points(_NO_VALUES, _NO_VALUES, _NO_VALUES, _NO_VALUES, _NO_VALUES, _
 
 
 @dataclass(frozen=True, eq=False)
-class Gathered:
+class GatheredPoints:
     """What was measured at places along x: one line for each row and place, in order of both."""
 
     row: Ints
@@ -88,9 +88,14 @@ class Gathered:
     """Who had `high`."""
 
     @classmethod
-    def of(cls, row: Ints, who: Ints | None, x: Floats, other: Floats, values: Floats) -> Gathered:
-        """Gather points: of each its row, who had it, its x, the other one of step and time, and a
-        value for each figure."""
+    def gather(
+        cls, row: Ints, owners: Ints | None, x: Floats, other: Floats, values: Floats
+    ) -> GatheredPoints:
+        """Gather points. `owners` are the ranks or cores that they are of, None if nobody asks.
+
+        `x` is their step or their time, `other` the other one of these; `values` has a column for
+        each figure.
+        """
         place = np.floor(np.clip(x, -FARTHEST, FARTHEST)).astype(np.int64)
         order = np.lexsort((place, row))
         row = row[order]
@@ -102,15 +107,15 @@ class Gathered:
         total = np.where(is_known, values, 0.0)
         known = is_known.astype(np.int64)
         names = np.empty((len(row), 0), np.int64)
-        if who is not None:
-            names = np.broadcast_to(who[order][:, None], values.shape)
+        if owners is not None:
+            names = np.broadcast_to(owners[order][:, None], values.shape)
         x = x[order]
         other = other[order]
         points = np.ones_like(row)
         gathered = cls(row, place, x, other, points, total, known, low, high, names, names)
         return gathered.merged(_starts(place, row))
 
-    def merged(self, starts: Ints) -> Gathered:
+    def merged(self, starts: Ints) -> GatheredPoints:
         """Return all lines from one of the starts to the next as one."""
         if len(starts) == len(self.row):
             return self
@@ -125,13 +130,15 @@ class Gathered:
         highest = _first_with(self.high, high, self.highest, starts)
         row = self.row[starts]
         place = self.place[starts]
-        return Gathered(row, place, x, other, points, total, known, low, high, lowest, highest)
+        return GatheredPoints(
+            row, place, x, other, points, total, known, low, high, lowest, highest
+        )
 
-    def where(self, mask: Bools) -> Gathered:
+    def where(self, mask: Bools) -> GatheredPoints:
         """Return the lines that are marked True."""
         if mask.all():
             return self
-        return Gathered(*(column[mask] for column in vars(self).values()))
+        return GatheredPoints(*(column[mask] for column in vars(self).values()))
 
 
 def _starts(*keys: Ints) -> Ints:
@@ -194,7 +201,7 @@ class Downsampler:
 
     # Writing
 
-    def add(self, gathered: Gathered) -> None:
+    def add(self, gathered: GatheredPoints) -> None:
         """Take in what was measured."""
         number = self._number(gathered)
         if self._recent:
@@ -209,11 +216,11 @@ class Downsampler:
         self._make_room(int(number.min()), int(number.max()))
         self._put(gathered)
 
-    def _number(self, gathered: Gathered) -> Ints:
+    def _number(self, gathered: GatheredPoints) -> Ints:
         """Return the numbers of the buckets of its places."""
         return gathered.place >> self.span.bit_length() - 1
 
-    def _put(self, gathered: Gathered) -> None:
+    def _put(self, gathered: GatheredPoints) -> None:
         """Add it to its buckets, which have slots."""
         at = gathered.row * self._capacity + self._number(gathered) - self._first
         starts = _starts(at)
@@ -228,10 +235,10 @@ class Downsampler:
             (self._high, self._highest, gathered.high, gathered.highest, np.maximum),
         ):
             before = _flat(ends)[at]
-            found = further(before, new)
-            _flat(ends)[at] = found
+            extremes = further(before, new)
+            _flat(ends)[at] = extremes
             if self._named:
-                _flat(names)[at] = np.where(found != before, by, _flat(names)[at])
+                _flat(names)[at] = np.where(extremes != before, by, _flat(names)[at])
 
     def _make_room(self, lowest: int, highest: int) -> None:
         """Make slots for these buckets and those between; if need be, double the width of all."""
@@ -260,12 +267,12 @@ class Downsampler:
             (self._low, self._lowest, np.minimum, np.inf),
             (self._high, self._highest, np.maximum, -np.inf),
         ):
-            one, other = self._neighbours(ends, none)
-            found = further(one, other)
+            left, right = self._neighbours(ends, none)
+            extremes = further(left, right)
             if self._named:
-                by, by_other = self._neighbours(names, 0)
-                _fill(names, np.where(found == one, by, by_other), 0)
-            _fill(ends, found, none)
+                left_names, right_names = self._neighbours(names, 0)
+                _fill(names, np.where(extremes == left, left_names, right_names), 0)
+            _fill(ends, extremes, none)
         for column in self._sums:
             with np.errstate(invalid="ignore", over="ignore"):
                 _fill(column, np.add(*self._neighbours(column, 0)), 0)

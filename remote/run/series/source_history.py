@@ -107,7 +107,7 @@ class SourceHistory:
             return
         import numpy as np  # takes a while, and not every command has steps
 
-        from remote.run.series.downsampling import Gathered
+        from remote.run.series.downsampling import GatheredPoints
 
         if not self._together:
             self._make()
@@ -116,10 +116,10 @@ class SourceHistory:
         points = points[np.isfinite(points[:, :4]).all(axis=1)]
         if not len(points):
             return
-        row, who = points[:, :2].astype(np.int64).T
+        row, owners = points[:, :2].astype(np.int64).T
         self._eras[-1].rows.update(np.flatnonzero(np.bincount(row)).tolist())
         self._waiting.append(points)
-        gathered = Gathered.of(np.zeros_like(row), who, *self._along(points))
+        gathered = GatheredPoints.gather(np.zeros_like(row), owners, *self._split_columns(points))
         for together in self._together:
             together.add(gathered)
         if sum(map(len, self._waiting)) >= WAITING:
@@ -131,14 +131,16 @@ class SourceHistory:
             return
         import numpy as np
 
-        from remote.run.series.downsampling import Gathered
+        from remote.run.series.downsampling import GatheredPoints
 
         points = np.concatenate(self._waiting)
         self._waiting = []
         self._most = self._block
-        points = self._placed(points)
-        row, who = points[:, :2].astype(np.int64).T
-        gathered = Gathered.of(row, who if self._has_parts else None, *self._along(points))
+        points = self._keep_points_of_rows(points)
+        row, owners = points[:, :2].astype(np.int64).T
+        gathered = GatheredPoints.gather(
+            row, owners if self._has_parts else None, *self._split_columns(points)
+        )
         for each in self._each:
             each.add(gathered)
 
@@ -146,11 +148,11 @@ class SourceHistory:
         """Return the row of the buckets of a rank or host, or None if it has none."""
         return row
 
-    def _placed(self, points: Floats) -> Floats:
+    def _keep_points_of_rows(self, points: Floats) -> Floats:
         """Return the points that are kept of each row, with the row of its buckets."""
         return points
 
-    def _along(self, points: Floats) -> tuple[Floats, Floats, Floats]:
+    def _split_columns(self, points: Floats) -> tuple[Floats, Floats, Floats]:
         """Return the x of points, the other one of step and time, and the figures."""
         step = points[:, 2]
         time = points[:, 3]
@@ -201,11 +203,11 @@ class MetricHistory(SourceHistory):
         ]
         self._rows = 1
 
-    def _placed(self, points: Floats) -> Floats:
+    def _keep_points_of_rows(self, points: Floats) -> Floats:
         import numpy as np
 
         most = METRIC_ROOM // METRIC_LEAST
-        ranks, at = np.unique(points[:, 0].astype(np.int64), return_inverse=True)
+        ranks, positions = np.unique(points[:, 0].astype(np.int64), return_inverse=True)
         for rank in ranks.tolist():
             if len(self._places) < most:
                 self._places.setdefault(rank, len(self._places))
@@ -213,7 +215,7 @@ class MetricHistory(SourceHistory):
             self._rows = _power(2 * len(self._places) - 1)
             capacity = min(METRIC_CAPACITY, METRIC_ROOM // self._rows)
             self._each = [each.resized(self._rows, capacity) for each in self._each]
-        place = np.array([self._places.get(rank, -1) for rank in ranks.tolist()])[at]
+        place = np.array([self._places.get(rank, -1) for rank in ranks.tolist()])[positions]
         points = points.copy()
         points[:, 0] = place
         return points[place >= 0]

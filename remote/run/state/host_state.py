@@ -16,6 +16,7 @@ SOUGHT = (HostPhase.CONNECTING, HostPhase.DEPLOYING, HostPhase.STARTING)
 LAST_WORDS = 200
 """Lines of stderr that are searched for the cause: a chain of tracebacks through torch, with its
 stacks of C++, takes 100 and more."""
+TRUST_COMMAND = "rankboard trust "
 FRESH = 5.0
 """Seconds since a host was heard up to which its ranks are judged: a live agent samples its host
 each second."""
@@ -35,6 +36,25 @@ def strip_host_name(text: str, host_name: str) -> str:
 def names_host(text: str, host_name: str) -> bool:
     """Return True if a reason begins with the name of its host, perhaps among others."""
     return text.startswith(tuple(f"{host_name}{end}" for end in (":", ", ", " and ")))
+
+
+def is_trust_command(line: str) -> bool:
+    """Return True for a line that says how to accept the key of a host.
+
+    On the wire, the advice is the last line of the reason why a host was not reached.
+    """
+    return line.startswith(TRUST_COMMAND)
+
+
+def trust_all_hosts(reason: str, host_name: str) -> str:
+    """Return a reason whose advice is to accept the keys of all hosts, if it is to accept this
+    host's."""
+    lines = reason.split("\n")
+    for number, line in enumerate(lines):
+        command = line.removesuffix(f" {host_name}")
+        if is_trust_command(line) and command != line:
+            lines[number] = f"{command} --all"
+    return "\n".join(lines)
 
 
 @dataclass(slots=True)

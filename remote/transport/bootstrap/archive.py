@@ -1,4 +1,4 @@
-"""The code that hosts get: one archive of the package `training`, named by the digest of its
+"""Build the code that hosts get: one archive of the package `training`, named by the digest of its
 files."""
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ _MAKING = threading.Lock()
 
 @dataclass(frozen=True)
 class Archive:
-    """The package as one zip file, named by the digest of its files, of which there are `count`."""
+    """The package as one zip file."""
 
     digest: str
+    """The digest of its files, by which it is named."""
     data: bytes
     count: int
+    """The number of its files."""
 
 
 def build_archive(package: Path = PACKAGE) -> Archive:
-    """The archive of a package folder. Equal files give equal bytes."""
+    """Return the archive of a package folder. Equal files give equal bytes."""
     with _MAKING:  # dozens of hosts need it at once
         return _archive(package)
 
@@ -38,8 +40,9 @@ def build_archive(package: Path = PACKAGE) -> Archive:
 @cache
 def _archive(package: Path) -> Archive:
     files = {}
-    for path in sorted(path for path in package.rglob("*") if path.is_file()):
-        if _travels(inner := path.relative_to(package)):
+    for path in sorted(package.rglob("*")):
+        inner = path.relative_to(package)
+        if path.is_file() and _travels(inner):
             files[f"{package.name}/{inner.as_posix()}"] = path.read_bytes()
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as bundle:
@@ -51,15 +54,14 @@ def _archive(package: Path) -> Archive:
 
 
 def _digest(files: Mapping[str, bytes]) -> str:
-    """The digest of files by their names, as `hashed` of `bootstrap.rest` makes it."""
-    found = hashlib.blake2b(digest_size=DIGEST_SIZE)
+    """Return the digest of files by their names, as `hashed` of `bootstrap.rest` makes it."""
+    digest = hashlib.blake2b(digest_size=DIGEST_SIZE)
     for name in sorted(files):
-        found.update(f"{name}\0{len(files[name])}\0".encode())
-        found.update(files[name])
-    return found.hexdigest()
+        digest.update(f"{name}\0{len(files[name])}\0".encode())
+        digest.update(files[name])
+    return digest.hexdigest()
 
 
 def _travels(path: Path) -> bool:
-    return path.suffix != ".pyc" and not any(
-        part.startswith(".") or part == "__pycache__" for part in path.parts
-    )
+    is_hidden = any(part.startswith(".") for part in path.parts)
+    return path.suffix != ".pyc" and not is_hidden and "__pycache__" not in path.parts

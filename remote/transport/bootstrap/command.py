@@ -1,4 +1,4 @@
-"""The command that carries the programs of this folder to a host.
+"""Build the command that carries the programs of this folder to a host.
 
 `first` is all that most starts need. `rest` is compiled on a host only when a function of it is
 called, since that takes longer than all else in a start.
@@ -29,12 +29,12 @@ def build_start_command(
     *,
     stays: bool = False,
 ) -> str:
-    """The command for a host's login shell (sh, bash, zsh, csh or fish) that makes sure of the code
-    and becomes the agent.
+    """Return the command for a host's login shell (sh, bash, zsh, csh or fish) that makes sure of
+    the code and becomes the agent.
 
     `settled`: seconds without a change of the code until its state is kept, with which later starts
     compare it. `stays`: the command ends only once all has ended that the program leaves behind;
-    where it leaves something, `LEFT` is the end of what it says. All arguments lie inside the
+    if it leaves something, `LEFT` is the end of what it says. All arguments lie inside the
     encoded program, so that no shell sees their spaces and quotes. `~` works in both paths.
     """
     arguments = (workdir, archive.digest, len(archive.data), list(argv))
@@ -50,12 +50,13 @@ def build_start_command(
 
 @cache
 def _source(name: str) -> str:
-    """What a host gets of a program: the part below `BEGIN`, without comments and empty lines."""
+    """Return what a host gets of a program: the part below `BEGIN`, without comments and empty
+    lines."""
     text = Path(__file__).with_name(f"{name}.py").read_text()
     return COMMENT.sub("", text.partition(BEGIN)[2])
 
 
 def _shell_path(path: str) -> str:
-    """The path quoted, but for a leading `~user/`, which the shell is to expand."""
+    """Return the path quoted, but for a leading `~user/`, which the shell is to expand."""
     home, slash, rest = path.partition("/")
     return f"{home}/{shlex.quote(rest)}" if path.startswith("~") and slash else shlex.quote(path)

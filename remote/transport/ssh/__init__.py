@@ -1,4 +1,4 @@
-"""Reaches hosts over SSH: where a connection leads, keys, host keys, and the one command there."""
+"""Reach hosts over SSH: where a connection leads, keys, host keys, and the one command there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _make() -> SshTransport:
 
 
 def _by_hand(host: Host) -> str:
-    """The ssh command that reaches the host as `SshTransport` does."""
+    """Return the ssh command that reaches the host as `SshTransport` does."""
     through = []
     if host.jump:
         through = ["-J", host.jump]

@@ -8,7 +8,7 @@ from contextlib import suppress
 import paramiko
 from paramiko.ssh_exception import SSHException
 
-from remote.transport.problem import Deadline
+from remote.transport.failure import Deadline
 from remote.transport.ssh.connect import SshConnection
 
 BLOCK = 65536
@@ -42,16 +42,17 @@ class SshChannel:
     def __init__(self, connection: SshConnection, channel: paramiko.Channel) -> None:
         self._connection = connection  # paramiko ends a connection that nobody refers to
         self._channel = channel
-        self._rest = self._tail = b""
+        self._rest = b""
+        self._tail = b""
         # A full window of either stream would stop both, so stderr is drained from the start.
         self._listener = threading.Thread(target=self._drain, name="stderr", daemon=True)
         self._listener.start()
         self._closing = threading.Lock()
-        self._closed = False
+        self._is_closed = False
         self._why = ""
 
     def receive(self, deadline: Deadline) -> bytes:
-        """The next bytes before the deadline. Raises: TimeoutError."""
+        """Return the next bytes before the deadline. Raises: TimeoutError."""
         self._channel.settimeout(deadline.left())
         return self._channel.recv(BLOCK)
 
@@ -63,19 +64,20 @@ class SshChannel:
             deadline.restart()
 
     def begin(self, rest: bytes) -> None:
-        """The program speaks, with these bytes first. From now on there is no timeout."""
+        """Note that the program speaks, with these bytes first. From now on there is no timeout."""
         self._rest = rest
         self._tail = b""  # what a login shell printed before explains no later end
         self._channel.settimeout(None)
 
     def ended(self) -> tuple[int, str]:
-        """The exit status (-1: none came) and the end of stderr, once the output has ended."""
+        """Return the exit status (-1: none came) and the end of stderr, once the output has
+        ended."""
         self._channel.status_event.wait(STATUS)
         self._listener.join(STATUS)
         return self._channel.exit_status, self._last_words()
 
     def read(self) -> bytes:
-        """Some bytes, as they come; b"" once the channel has ended or was closed."""
+        """Return some bytes, as they come; b"" once the channel has ended or was closed."""
         data = self._rest
         self._rest = b""
         # Reading acknowledges what has come, which raises on a connection that has ended.
@@ -84,7 +86,7 @@ class SshChannel:
         return b""
 
     def write(self, data: bytes) -> None:
-        """Send bytes. Raises: OSError, where the channel has ended."""
+        """Send bytes. Raises: OSError, if the channel has ended."""
         try:
             while data:
                 sent = self._channel.send(data)
@@ -96,26 +98,26 @@ class SshChannel:
 
     def close(self) -> str:
         """End the channel, from any thread, any number of times. Takes `CLOSING` seconds or little
-        more. Returns why it had ended before, as far as the far end said."""
+        more. Return why it had ended before, as far as the far end said."""
         with self._closing:
-            if not self._closed:
-                self._closed = True
-                broke = self._broken()
+            if not self._is_closed:
+                self._is_closed = True
+                reason = self._why_broken()
                 if not self._channel.exit_status_ready():
                     polite = threading.Thread(target=self._leave, name="leaving", daemon=True)
                     polite.start()
                     polite.join(CLOSING)
                 self._connection.close()
                 self._listener.join(CLOSING)
-                self._why = self._last_words() or broke
+                self._why = self._last_words() or reason
         return self._why
 
     def _drain(self) -> None:
         with suppress(OSError):
-            while data := self._next_error():
+            while data := self._read_error():
                 self._tail = (self._tail + data)[-TAIL:]
 
-    def _next_error(self) -> bytes:
+    def _read_error(self) -> bytes:
         while True:
             with suppress(TimeoutError):  # paramiko has one timeout for both streams
                 return self._channel.recv_stderr(BLOCK)
@@ -123,8 +125,8 @@ class SshChannel:
     def _last_words(self) -> str:
         return self._tail.decode(errors="replace").strip()
 
-    def _broken(self) -> str:
-        """What ended the connection, unless this side closed it."""
+    def _why_broken(self) -> str:
+        """Say what ended the connection, unless this side closed it."""
         transport = self._connection.transport
         if transport is None or transport.is_active():
             return ""

@@ -1,4 +1,4 @@
-"""Connects to a host over SSH, up to the login: through a proxy or jump hosts, with a verified host
+"""Connect to a host over SSH, up to the login: through a proxy or jump hosts, with a verified host
 key. Runs nothing there."""
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ import paramiko
 from paramiko.ssh_exception import ChannelException, IncompatiblePeer, SSHException
 
 from remote.cluster.hosts import Host, hosts_option
-from remote.transport.failure import FailureCause
+from remote.transport.failure import Deadline, FailureCause, HungUp, ReachError
 from remote.transport.host_keys import KeyStatus
-from remote.transport.problem import Deadline, HungUp, ReachError
 from remote.transport.ssh import known_hosts
 from remote.transport.ssh.keys import UserKeys
 from remote.transport.ssh.login import Login
-from remote.transport.ssh.sockets import Proxy, tcp
+from remote.transport.ssh.sockets import Proxy, connect_tcp
 from remote.transport.ssh.trust import SshHostKey, UnverifiedKey
 
 KEEPALIVE = 15
@@ -28,10 +27,10 @@ Socket = socket.socket | paramiko.Channel
 
 @dataclass
 class SshConnection:
-    """A login at one host. `below` are the connections to its jump hosts, the nearest host
-    first."""
+    """A login at one host."""
 
     below: list[SshConnection] = field(default_factory=list)
+    """The connections to its jump hosts, the nearest host first."""
     proxy: Proxy | None = None
     socket: Socket | None = None
     transport: paramiko.Transport | None = None
@@ -51,30 +50,32 @@ class SshConnection:
 
 @dataclass(frozen=True)
 class Connector:
-    """Connects to hosts before the deadline. `keys` are the user's, `remark` takes warnings for the
-    user, `top` is the name of the host behind all jump hosts."""
+    """Connects to hosts before the deadline."""
 
     keys: UserKeys
     remark: Callable[[str], None]
+    """Takes warnings for the user."""
     deadline: Deadline
     top: str
+    """The name of the host behind all jump hosts."""
 
     def connect(self, host: Host, hops: tuple[Host, ...] = ()) -> SshConnection:
-        """Log in at a host through its jump hosts. On an error nothing stays open. Raises: Problem,
-        TimeoutError."""
+        """Log in at a host through its jump hosts. On an error nothing stays open. Raises:
+        ReachError, TimeoutError."""
         return self._through(host, hops, self._connect)
 
     def meet(self, host: Host, hops: tuple[Host, ...] = ()) -> paramiko.PKey:
-        """The key that a host shows. This logs in at its jump hosts only.
+        """Return the key that a host shows. This logs in at its jump hosts only.
 
-        Raises: Unverified, if the key of a jump host is not accepted; other Problem; TimeoutError.
+        Raises: UnverifiedKey, if the key of a jump host is not accepted; other ReachError;
+        TimeoutError.
         """
-        made = self._through(host, hops, self._meet)
+        connection = self._through(host, hops, self._meet)
         try:
-            assert made.transport is not None
-            return made.transport.get_remote_server_key()
+            assert connection.transport is not None
+            return connection.transport.get_remote_server_key()
         finally:
-            made.close()
+            connection.close()
 
     def _through(
         self,
@@ -82,46 +83,48 @@ class Connector:
         hops: tuple[Host, ...],
         arrive: Callable[[Host, list[SshConnection]], SshConnection],
     ) -> SshConnection:
-        made = SshConnection()
+        connection = SshConnection()
         try:
             for hop in hops:
                 try:
-                    made.below.insert(0, self._connect(hop, made.below[:1]))
+                    connection.below.insert(0, self._connect(hop, connection.below[:1]))
                 except ReachError as problem:
-                    raise problem.of(f"its jump host {hop.name}") from problem
-            below = made.below[:1]
+                    raise problem.of_other_host(f"its jump host {hop.name}") from problem
+            below = connection.below[:1]
             top = arrive(host, below)
-            top.below = made.below
+            top.below = connection.below
             return top
         except BaseException:
-            made.close()
+            connection.close()
             raise
 
     def _meet(self, host: Host, below: list[SshConnection]) -> SshConnection:
-        made = SshConnection()
+        connection = SshConnection()
         try:
             self.deadline.doing = f"connecting to {host.address}:{host.port}"
-            made.socket = self._socket(host, below, made)
-            made.transport = _handshake(made.socket, host, self.deadline, made.proxy)
-            return made
+            connection.socket = self._socket(host, below, connection)
+            connection.transport = _handshake(
+                connection.socket, host, self.deadline, connection.proxy
+            )
+            return connection
         except BaseException:
-            made.close()
+            connection.close()
             raise
 
     def _connect(self, host: Host, below: list[SshConnection]) -> SshConnection:
-        made = self._meet(host, below)
+        connection = self._meet(host, below)
         try:
-            assert made.transport is not None
-            _verify(made.transport.get_remote_server_key(), host, self.top)
+            assert connection.transport is not None
+            _verify(connection.transport.get_remote_server_key(), host, self.top)
             self.deadline.doing = f"logging in at {host.address}:{host.port}"
-            Login(self.keys, self.remark, self.deadline).perform(made.transport, host)
-            made.transport.set_keepalive(KEEPALIVE)
-            return made
+            Login(self.keys, self.remark, self.deadline).perform(connection.transport, host)
+            connection.transport.set_keepalive(KEEPALIVE)
+            return connection
         except BaseException:
-            made.close()
+            connection.close()
             raise
 
-    def _socket(self, host: Host, below: list[SshConnection], made: SshConnection) -> Socket:
+    def _socket(self, host: Host, below: list[SshConnection], connection: SshConnection) -> Socket:
         if below and (transport := below[0].transport):
             try:
                 target = (host.address, host.port)
@@ -132,9 +135,9 @@ class Connector:
                 what = f"its jump host cannot connect to {host.address}:{host.port}: {error.text}"
                 raise ReachError(FailureCause.REFUSED, what) from None
         if host.proxy_command:
-            made.proxy = Proxy(host)
-            return made.proxy.socket
-        return tcp(host, self.deadline)
+            connection.proxy = Proxy(host)
+            return connection.proxy.socket
+        return connect_tcp(host, self.deadline)
 
 
 def _handshake(
@@ -161,8 +164,8 @@ def _handshake(
         raise ReachError(FailureCause.OTHER, what) from None
     except (SSHException, EOFError, OSError) as error:
         where = f"{host.address}:{host.port} hung up before the login"
-        if proxy and proxy.said():
-            what = f"{where}; its proxy_command says: {proxy.said()}"
+        if proxy and proxy.last_error():
+            what = f"{where}; its proxy_command says: {proxy.last_error()}"
             raise HungUp(FailureCause.DROPPED, what) from None
         advice = (
             "is that the port of an ssh server? If it is a busy one, raise MaxStartups there "
@@ -177,20 +180,17 @@ def _handshake(
 
 def _prefer(transport: paramiko.Transport, kinds: list[str]) -> None:
     """Put the types of the known host keys first: a server shows only one of its keys."""
-    wanted = [
-        kind
-        for known in kinds
-        for kind in (["rsa-sha2-512", "rsa-sha2-256"] if known == "ssh-rsa" else [known])
-    ]
+    preferred = []
+    for kind in kinds:
+        preferred += ["rsa-sha2-512", "rsa-sha2-256"] if kind == "ssh-rsa" else [kind]
     options = transport.get_security_options()
     offered = list(options.key_types)
-    options.key_types = [kind for kind in wanted if kind in offered] + [
-        kind for kind in offered if kind not in wanted
-    ]
+    others = [kind for kind in offered if kind not in preferred]
+    options.key_types = [kind for kind in preferred if kind in offered] + others
 
 
 def _verify(key: paramiko.PKey, host: Host, top: str) -> None:
-    """Check a host key against the user's files. Raises: Unverified, unless it is accepted."""
+    """Check a host key against the user's files. Raises: UnverifiedKey, unless it is accepted."""
     shown = SshHostKey(host, key)
     option = hosts_option(host.hosts_file)
     match shown.standing():

@@ -1,5 +1,5 @@
-"""The private keys that a login tries: the host's key file, the keys of ssh-agent, and the default
-key files."""
+"""Find the private keys that a login tries: the host's key file, the keys of ssh-agent, and the
+default key files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import paramiko
 from cryptography.exceptions import UnsupportedAlgorithm
 
 from remote.cluster.hosts import Host
-from remote.transport.failure import FailureCause
-from remote.transport.problem import ReachError
+from remote.transport.failure import FailureCause, ReachError
 
 DEFAULTS = ("id_ed25519", "id_ecdsa", "id_rsa")
 
@@ -24,9 +23,10 @@ class LockedKey(ReachError):
 
 @dataclass(frozen=True)
 class KeyCandidate:
-    """A key to try. `label` names it in messages."""
+    """A key to try."""
 
     label: str
+    """Names it in messages."""
     key: paramiko.PKey
 
 
@@ -40,26 +40,31 @@ class UserKeys:
     def candidates(
         self, host: Host, agents: Sequence[paramiko.PKey], hints: list[str]
     ) -> Iterator[KeyCandidate]:
-        """The keys in the order to try them: those of the host's key file, else of the default
-        files, and those of ssh-agent (`agents`).
+        """Yield the keys in the order to try them: those of the host's key file, else of the
+        default files, and those of ssh-agent (`agents`).
 
-        `hints` takes what would explain a failed login. Raises: Problem, if the host's own key file
-        cannot be used.
+        `hints` takes what would explain a failed login. Raises: ReachError, if the host's own key
+        file cannot be used.
         """
         files = [Path(host.identity_file).expanduser()] if host.identity_file else _default_files()
-        held = [KeyCandidate("a key of ssh-agent", key) for key in agents]
-        public = {_public(file.with_name(file.name + ".pub")) for file in files}
-        yield from (candidate for candidate in held if candidate.key.get_base64() in public)
-        in_agent = {candidate.key.get_base64() for candidate in held}
-        for file in files:
-            if _public(file.with_name(file.name + ".pub")) not in in_agent and (
-                key := self._load(file, hints, host)
-            ):
-                yield KeyCandidate(str(file), key)
-        yield from (candidate for candidate in held if candidate.key.get_base64() not in public)
+        public_keys = {file: _read_public(file.with_name(f"{file.name}.pub")) for file in files}
+        agent_keys = {key.get_base64(): key for key in agents}
+        agent_label = "a key of ssh-agent"
+        for text, key in agent_keys.items():
+            if text in public_keys.values():
+                yield KeyCandidate(agent_label, key)
+        for file, public_key in public_keys.items():
+            if public_key in agent_keys:
+                continue
+            loaded = self._load(file, hints, host)
+            if loaded:
+                yield KeyCandidate(str(file), loaded)
+        for text, key in agent_keys.items():
+            if text not in public_keys.values():
+                yield KeyCandidate(agent_label, key)
 
     def _load(self, file: Path, hints: list[str], host: Host) -> paramiko.PKey | None:
-        """The key in a file; None, with a hint, if it cannot be used but others may work."""
+        """Return the key in a file; None, with a hint, if it cannot be used but others may work."""
         with self._lock:
             try:
                 if file not in self._loaded:
@@ -91,7 +96,7 @@ class UserKeys:
             paramiko.SSHException,
             paramiko.pkey.UnknownKeyType,
         ):
-            other = " but a public one" if _public(file) else ""
+            other = " but a public one" if _read_public(file) else ""
             what = f"{file} is not a private key{other}"
             raise ReachError(FailureCause.AUTHENTICATION, what, _set_key(host)) from None
 
@@ -101,27 +106,29 @@ def _set_key(host: Host) -> str:
 
 
 def _default_files() -> list[Path]:
-    return [file for name in DEFAULTS if (file := Path.home() / ".ssh" / name).is_file()]
+    files = [Path.home() / ".ssh" / name for name in DEFAULTS]
+    return [file for file in files if file.is_file()]
 
 
 def warn_if_readable(host: Host) -> str:
-    """A warning if others can read the host's own key file, which ssh would refuse; else ""."""
+    """Warn if others can read the host's own key file, which ssh would refuse; else return ""."""
+    if not host.identity_file:
+        return ""
     file = Path(host.identity_file).expanduser()
     try:
-        readable = bool(host.identity_file) and file.stat().st_mode & 0o077
+        is_readable = file.stat().st_mode & 0o077
     except OSError:
         return ""
-    return (
-        f"{file} can be read by others, and ssh itself would refuse it: chmod 600 {file}"
-        if readable
-        else ""
-    )
+    if not is_readable:
+        return ""
+    return f"{file} can be read by others, and ssh itself would refuse it: chmod 600 {file}"
 
 
-def _public(file: Path) -> str:
-    """The key of a public key file in base64; "" if it is not one."""
+def _read_public(file: Path) -> str:
+    """Return the key of a public key file in base64; "" if it is not one."""
     try:
         words = file.read_text(errors="replace").split()
     except OSError:
         return ""
-    return words[1] if len(words) > 1 and words[0].startswith(("ssh-", "ecdsa-", "sk-")) else ""
+    is_key = len(words) > 1 and words[0].startswith(("ssh-", "ecdsa-", "sk-"))
+    return words[1] if is_key else ""

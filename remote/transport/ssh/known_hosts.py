@@ -1,4 +1,4 @@
-"""The host keys that the user has accepted: OpenSSH's known_hosts files.
+"""Read and change the host keys that the user has accepted: OpenSSH's known_hosts files.
 
 `paramiko.HostKeys` knows neither patterns nor `@revoked` nor line numbers, so the files are read
 here. `record_key` and `forget_keys` change them after a person has agreed.
@@ -28,13 +28,15 @@ class SharedLine(Exception):
 
 @dataclass(frozen=True)
 class KnownKey:
-    """One accepted (or revoked) key: line `line` of `file`. `kind` is its type, `key` its public
-    part in base64."""
+    """One accepted (or revoked) key."""
 
     file: Path
     line: int
+    """Its line in the file, counted from 1."""
     kind: str
+    """Its type."""
     key: str
+    """Its public part in base64."""
     revoked: bool = False
 
     @property
@@ -44,22 +46,27 @@ class KnownKey:
 
 
 def known_hosts_files(own: str = "") -> tuple[Path, ...]:
-    """The host's `own` file if it has one; else the files that ssh reads, the user's first."""
+    """Return the host's `own` file if it has one; else the files that ssh reads, the user's
+    first."""
     if own:
         return (Path(own).expanduser(),)
-    names = ("known_hosts", "known_hosts2")
-    return tuple(Path.home() / ".ssh" / name for name in names) + tuple(
-        Path("/etc/ssh") / f"ssh_{name}" for name in names
+    home = Path.home() / ".ssh"
+    system = Path("/etc/ssh")
+    return (
+        home / "known_hosts",
+        home / "known_hosts2",
+        system / "ssh_known_hosts",
+        system / "ssh_known_hosts2",
     )
 
 
 def spell_address(address: str, port: int) -> str:
-    """An address as the files write it."""
+    """Return an address as the files write it."""
     return address if port == 22 else f"[{address}]:{port}"
 
 
 def find_known_keys(address: str, port: int, own: str = "") -> tuple[KnownKey, ...]:
-    """The keys that the files hold for an address, in order. Files that cannot be read are
+    """Return the keys that the files hold for an address, in order. Files that cannot be read are
     skipped."""
     name = spell_address(address, port).lower()
     return tuple(known for file in known_hosts_files(own) for known in _in_file(file, name))
@@ -105,9 +112,8 @@ def _is_hash(field: str, name: str) -> bool:
 def _fits(pattern: str, name: str) -> bool:
     if not {"*", "?"} & set(pattern):  # Thousands of regular expressions would take a second.
         return pattern == name
-    return (
-        re.fullmatch(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."), name) is not None
-    )
+    expression = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
+    return re.fullmatch(expression, name) is not None
 
 
 def record_key(file: Path, name: str, kind: str, key: str, *, hashed: bool) -> None:
@@ -118,8 +124,11 @@ def record_key(file: Path, name: str, kind: str, key: str, *, hashed: bool) -> N
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     with open(descriptor, "r+b", buffering=0) as lines:
         size = lines.seek(0, os.SEEK_END)
-        torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-        lines.write(b"\n" * torn + f"{_hash(name) if hashed else name} {kind} {key}\n".encode())
+        line = f"{_hash(name) if hashed else name} {kind} {key}\n"
+        # somebody may have left the last line without its end
+        if size > 0 and os.pread(descriptor, 1, size - 1) != b"\n":
+            line = "\n" + line
+        lines.write(line.encode())
 
 
 def _hash(name: str) -> str:
@@ -133,22 +142,23 @@ def forget_keys(name: str, entries: tuple[KnownKey, ...]) -> None:
     OSError."""
     for file in dict.fromkeys(entry.file for entry in entries):
         lines = file.read_text(errors="surrogateescape").splitlines(keepends=True)
-        for entry in (entry for entry in entries if entry.file == file):
-            lines[entry.line - 1] = _without(name.lower(), lines[entry.line - 1], entry)
+        for entry in entries:
+            if entry.file == file:
+                lines[entry.line - 1] = _without(name.lower(), lines[entry.line - 1], entry)
         _rewrite(file.resolve(), "".join(lines))
 
 
 def _without(name: str, line: str, entry: KnownKey) -> str:
-    """The line without this name; "" if no other name is left on it."""
+    """Return the line without this name; "" if no other name is left on it."""
     names, rest = line.split(maxsplit=1)
     if names.startswith(HASHED):
         return ""
-    left = [one for one in names.split(",") if one.lower() != name]
-    if _names(",".join(left), name):
+    others = ",".join(other for other in names.split(",") if other.lower() != name)
+    if _names(others, name):
         raise SharedLine(
             f"line {entry.line} of {entry.file} is for all of {names}: change it by hand"
         )
-    return f"{','.join(left)} {rest}" if left else ""
+    return f"{others} {rest}" if others else ""
 
 
 def _rewrite(file: Path, text: str) -> None:

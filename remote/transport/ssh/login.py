@@ -1,4 +1,4 @@
-"""Logs in at a host with the keys that the user has."""
+"""Log in at a host with the keys that the user has."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import paramiko
 from paramiko.ssh_exception import BadAuthenticationType, SSHException
 
 from remote.cluster.hosts import Host
-from remote.transport.failure import FailureCause
-from remote.transport.problem import Deadline, ReachError
+from remote.transport.failure import Deadline, FailureCause, ReachError
 from remote.transport.ssh.keys import UserKeys, warn_if_readable
-from remote.transport.ssh.sockets import in_time
+from remote.transport.ssh.sockets import call_in_time
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class Login:
     deadline: Deadline
 
     def perform(self, transport: paramiko.Transport, host: Host) -> None:
-        """Log in over a connection whose host key is verified. Raises: Problem, TimeoutError."""
+        """Log in over a connection whose host key is verified. Raises: ReachError, TimeoutError."""
         user = host.user or getpass.getuser()
         transport.auth_timeout = self.deadline.left()
         tried: list[str] = []
@@ -46,16 +45,16 @@ class Login:
         finally:
             if agent:
                 agent.close()
-        self._refused(transport, host, user, tried, hints)
+        self._explain_refusal(transport, host, user, tried, hints)
 
     def _agent(self, hints: list[str]) -> paramiko.Agent | None:
-        """The user's ssh-agent, if there is one that answers."""
+        """Return the user's ssh-agent, if there is one that answers."""
         if "SSH_AUTH_SOCK" not in os.environ:
             return None
         before = self.deadline.doing
         self.deadline.doing = "asking ssh-agent for its keys"
         try:
-            agent = in_time(paramiko.Agent, self.deadline)
+            agent = call_in_time(paramiko.Agent, self.deadline)
         except TimeoutError:
             raise
         except (SSHException, OSError) as error:
@@ -64,7 +63,7 @@ class Login:
         self.deadline.doing = before
         return agent
 
-    def _refused(
+    def _explain_refusal(
         self,
         transport: paramiko.Transport,
         host: Host,
@@ -72,6 +71,8 @@ class Login:
         tried: list[str],
         hints: list[str],
     ) -> None:
+        """Try to log in without a key, which also tells what the server accepts. Raises:
+        ReachError, TimeoutError."""
         transport.auth_timeout = self.deadline.left()
         try:
             transport.auth_none(user)
@@ -92,7 +93,8 @@ class Login:
 
 
 def _accepts(transport: paramiko.Transport, user: str, key: paramiko.PKey) -> bool:
-    """Whether the server accepts the key. Raises: Problem, if it wants more than a key."""
+    """Return True if the server accepts the key. Raises: ReachError, if it wants more
+    than a key."""
     try:
         more = transport.auth_publickey(user, key)
     except SSHException as error:

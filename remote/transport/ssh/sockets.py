@@ -1,4 +1,4 @@
-"""Sockets to a host, directly or through a proxy command."""
+"""Open sockets to a host, directly or through a proxy command."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from contextlib import suppress
 from typing import TypeVar
 
 from remote.cluster.hosts import Host
-from remote.transport.failure import FailureCause
-from remote.transport.problem import Deadline, ReachError
+from remote.transport.failure import Deadline, FailureCause, ReachError
 
-Answer = TypeVar("Answer")
+ResultT = TypeVar("ResultT")
 Address = tuple[socket.AddressFamily, tuple[object, ...]]
 
 
@@ -31,12 +30,8 @@ class Proxy:
     def __init__(self, host: Host) -> None:
         user = host.user or getpass.getuser()
         command = host.proxy_command
-        for token, value in (
-            ("%h", host.address),
-            ("%p", str(host.port)),
-            ("%r", user),
-            ("%%", "%"),
-        ):
+        values = {"%h": host.address, "%p": str(host.port), "%r": user, "%%": "%"}
+        for token, value in values.items():
             command = command.replace(token, value)
         self.socket, theirs = socket.socketpair()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
@@ -49,13 +44,13 @@ class Proxy:
                 start_new_session=True,
             )
 
-    def said(self) -> str:
-        """The last line of its stderr."""
+    def last_error(self) -> str:
+        """Return the last line of its stderr."""
         self._errors.seek(0)
         return self._errors.read().decode(errors="replace").strip().rpartition("\n")[2]
 
     def close(self) -> None:
-        """End it."""
+        """End the command."""
         self.socket.close()
         self._errors.close()
         if self._process.poll() is None:
@@ -67,7 +62,7 @@ class Proxy:
             self._process.wait()
 
 
-class _Prompt(socket.socket):
+class _QuickSocket(socket.socket):
     """A socket that acknowledges at once. sshd holds back small messages until its last one is
     acknowledged, which may otherwise take 40 ms."""
 
@@ -78,14 +73,14 @@ class _Prompt(socket.socket):
         return data
 
 
-def tcp(host: Host, deadline: Deadline) -> socket.socket:
+def connect_tcp(host: Host, deadline: Deadline) -> socket.socket:
     """Connect to the first of the host's addresses that answers. Each address gets a share of the
-    time that is left. Raises: Problem, TimeoutError."""
+    time that is left. Raises: ReachError, TimeoutError."""
     where = f"{host.address}:{host.port}"
     errors: list[OSError] = []
     addresses = _resolve(host, deadline)
     for tried, (family, address) in enumerate(addresses):
-        sock = _Prompt(family, socket.SOCK_STREAM)
+        sock = _QuickSocket(family, socket.SOCK_STREAM)
         try:
             sock.settimeout(deadline.left() / (len(addresses) - tried))
             sock.connect(address)
@@ -104,11 +99,11 @@ def tcp(host: Host, deadline: Deadline) -> socket.socket:
 
 
 def _resolve(host: Host, deadline: Deadline) -> list[Address]:
-    """The host's addresses. Raises: Problem, TimeoutError."""
+    """Return the host's addresses. Raises: ReachError, TimeoutError."""
     with suppress(OSError, UnicodeError):
         return _addresses(host, socket.AI_NUMERICHOST)
     try:
-        return in_time(lambda: _addresses(host), deadline)
+        return call_in_time(lambda: _addresses(host), deadline)
     except TimeoutError:
         raise
     except (OSError, UnicodeError) as error:
@@ -123,14 +118,14 @@ def _addresses(host: Host, flags: int = 0) -> list[Address]:
     return [(answer[0], answer[4]) for answer in answers]
 
 
-def in_time(ask: Callable[[], Answer], deadline: Deadline) -> Answer:
+def call_in_time(function: Callable[[], ResultT], deadline: Deadline) -> ResultT:
     """Call a function that has no timeout of its own, in a thread that may be left behind. Raises:
     TimeoutError, and what the function raises."""
-    answer: Future[Answer] = Future()
+    answer: Future[ResultT] = Future()
 
     def work() -> None:
         try:
-            answer.set_result(ask())
+            answer.set_result(function())
         except Exception as error:  # noqa: BLE001 - it is raised below
             answer.set_exception(error)
 

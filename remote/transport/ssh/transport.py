@@ -1,4 +1,4 @@
-"""Reaches a host's agent over SSH: one connection, one channel and one command per host. It
+"""Reach a host's agent over SSH: one connection, one channel and one command per host. It
 never asks for a terminal there."""
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from remote.cluster.hosts import SSH_CONFIG, Host
 from remote.cluster.ssh_config import SshConfig
 from remote.transport import Program, ReachProgress, Unreachable
 from remote.transport.bootstrap.archive import PACKAGE, build_archive
-from remote.transport.failure import FailureCause
+from remote.transport.failure import Deadline, FailureCause, HungUp, ReachError, explain_failure
 from remote.transport.host_keys import PresentedKey
-from remote.transport.problem import Deadline, HungUp, ReachError, explain_failure
 from remote.transport.program_start import ProgramStart
 from remote.transport.ssh.channel import SshChannel, execute
 from remote.transport.ssh.connect import Connector, SshConnection
@@ -40,8 +39,8 @@ class SshTransport:
     """Reaches agents over SSH."""
 
     def __init__(self, package: Path = PACKAGE, ssh_config: Path = SSH_CONFIG) -> None:
-        """`package`: the folder of the package `training` that the hosts get. `ssh_config`: the
-        file that says how to reach jump hosts."""
+        """Send the package `training` of the folder `package` to hosts. `ssh_config`: the file that
+        says how to reach jump hosts."""
         self._package = package
         self._ssh_config = ssh_config
         self._keys = UserKeys()
@@ -66,7 +65,7 @@ class SshTransport:
             raise Unreachable(host.name, explain_failure(error, deadline, host)) from error
 
     def meet(self, host: Host) -> SshHostKey:
-        """The key that a host shows, or the key of its first jump host that is not accepted.
+        """Return the key that a host shows, or that of its first jump host that is not accepted.
         Raises: Unreachable."""
         deadline = Deadline(host.timeout)
         connector = Connector(self._keys, lambda _: None, deadline, host.name)
@@ -80,7 +79,7 @@ class SshTransport:
             raise Unreachable(host.name, explain_failure(error, deadline, host)) from error
 
     def accept(self, shown: PresentedKey) -> Path:
-        """Record a key that a person has accepted. Returns the file that holds it. Raises:
+        """Record a key that a person has accepted. Return the file that holds it. Raises:
         NotRecorded."""
         assert isinstance(shown, SshHostKey)
         return shown.record(self._ssh_config)
@@ -90,7 +89,7 @@ class SshTransport:
         return _retry(connector.deadline, lambda: connector.connect(host, hops))
 
     def _hops(self, host: Host) -> tuple[Host, ...]:
-        """The jump hosts, completed by ssh's configuration."""
+        """Return the jump hosts, completed by ssh's configuration."""
         if not host.jump:
             return ()
         config = SshConfig.read(self._ssh_config)
@@ -101,18 +100,18 @@ def _retry(deadline: Deadline, attempt: Callable[[], Reached]) -> Reached:
     """Call `attempt` again after a random pause while the far end hangs up before the login.
     Raises: what the last attempt raises."""
     dropped = None
-    then = ""
+    dropped_while = ""
     for number in itertools.count(1):
         try:
             return attempt()
         except TimeoutError:
-            if dropped and deadline.doing == then:
+            if dropped and deadline.doing == dropped_while:
                 what = f"{dropped.failure.what}; then no answer came"
                 raise ReachError(FailureCause.DROPPED, what, dropped.failure.advice) from None
             raise
         except HungUp as error:
             dropped = error
-            then = deadline.doing
+            dropped_while = deadline.doing
             pause = random.uniform(0.1, 0.3) * min(number, 5)
             if time.monotonic() + pause >= deadline.end:
                 raise
@@ -121,12 +120,16 @@ def _retry(deadline: Deadline, attempt: Callable[[], Reached]) -> Reached:
 
 
 def _hop(text: str, host: Host, config: SshConfig) -> Host:
-    found = re.fullmatch(r"(?:([^@]+)@)?(?:\[([^\]]+)\]|([^:]+))(?::(\d+))?", text)
-    if not found:
+    match = re.fullmatch(r"(?:([^@]+)@)?(?:\[([^\]]+)\]|([^:]+))(?::(\d+))?", text)
+    if not match:
         what = f"jump = {text!r} is wrong: write [user@]host[:port] in {host.hosts_file}"
         raise ReachError(FailureCause.SETTINGS, what)
-    user, bracketed, plain, port = found.groups()
-    said = {key for key, value in (("user", user), ("port", port)) if value} | {"jump"}
+    user, bracketed, plain, port = match.groups()
+    given = {"jump"}  # what ssh's configuration is not to replace
+    if user:
+        given.add("user")
+    if port:
+        given.add("port")
     hop = Host(
         text,
         bracketed or plain,
@@ -135,4 +138,4 @@ def _hop(text: str, host: Host, config: SshConfig) -> Host:
         identity_file=host.identity_file,
         hosts_file=host.hosts_file,
     )
-    return config.fill(hop, said)
+    return config.fill(hop, given)

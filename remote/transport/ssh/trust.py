@@ -1,4 +1,4 @@
-"""Host keys: what the user's files say of the key that a host shows, and how to record it."""
+"""Find out what the user's files say of the key that a host shows, and record it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import paramiko
 
 from remote.cluster.hosts import Host
 from remote.cluster.ssh_config import SshConfig
-from remote.transport.failure import FailureCause
+from remote.transport.failure import FailureCause, ReachError
 from remote.transport.host_keys import KeyStatus, NotRecorded
-from remote.transport.problem import ReachError
 from remote.transport.ssh import known_hosts
 from remote.transport.ssh.known_hosts import KnownKey
 
@@ -49,18 +48,15 @@ class SshHostKey:
         return known_hosts.spell_address(self.host.address, self.host.port)
 
     def known(self) -> tuple[KnownKey, ...]:
-        """The keys that the files hold for the host now."""
+        """Return the keys that the files hold for the host now."""
         return known_hosts.find_known_keys(self.host.address, self.host.port, self.host.known_hosts)
 
     def _same(self) -> list[KnownKey]:
-        return [
-            one
-            for one in self.known()
-            if (one.kind, one.key) == (self.key.get_name(), self.key.get_base64())
-        ]
+        own = (self.key.get_name(), self.key.get_base64())
+        return [entry for entry in self.known() if (entry.kind, entry.key) == own]
 
     def standing(self) -> KeyStatus:
-        """What the files say of the key now."""
+        """Return what the files say of the key now."""
         same = self._same()
         if any(entry.revoked for entry in same):
             return KeyStatus.REVOKED
@@ -69,35 +65,33 @@ class SshHostKey:
         return KeyStatus.CHANGED if self.known() else KeyStatus.UNKNOWN
 
     def place(self) -> str:
-        """The file and line of the accepted key, for a message."""
+        """Say in which file and line the accepted key stands."""
         return self._same()[0].place
 
     def revoked(self) -> str:
-        """The revoked key with its file and line, for a message."""
-        return (
-            f"{self.what} is revoked in "
-            f"{next(entry.place for entry in self._same() if entry.revoked)}"
-        )
+        """Say which key is revoked, and in which file and line."""
+        places = [entry.place for entry in self._same() if entry.revoked]
+        return f"{self.what} is revoked in {places[0]}"
 
     def others(self) -> list[str]:
-        """The keys that the files have instead of this one: type, fingerprint, file and line."""
+        """Name the keys that the files have instead of this one: type, fingerprint, file and
+        line."""
         return [
             f"{_type(entry.kind)} {_fingerprint(entry.key)} ({entry.place})"
             for entry in self.known()
         ]
 
     def record(self, ssh_config: Path, system_config: Path = SYSTEM_CONFIG) -> Path:
-        """Record the key in place of the host's other keys. Returns the file that holds it. Raises:
+        """Record the key in place of the host's other keys. Return the file that holds it. Raises:
         NotRecorded.
 
         With `HashKnownHosts yes` in ssh's configuration, the host's name is written as a digest.
         """
         file = known_hosts.known_hosts_files(self.host.known_hosts)[0]
-        said = (
-            SshConfig.read(config).says(self.host.address, "hashknownhosts")
-            for config in (ssh_config, system_config)
-        )
-        hashed = next(filter(None, said), "").lower() == "yes"
+        setting = ""
+        for config in (ssh_config, system_config):
+            setting = setting or SshConfig.read(config).says(self.host.address, "hashknownhosts")
+        hashed = setting.lower() == "yes"
         try:
             known_hosts.forget_keys(
                 self.name, tuple(entry for entry in self.known() if not entry.revoked)
@@ -123,7 +117,7 @@ class UnverifiedKey(ReachError):
 
 
 def _type(kind: str) -> str:
-    """A key's type as ssh writes it before a fingerprint."""
+    """Return a key's type as ssh writes it before a fingerprint."""
     return kind.removeprefix("ssh-").removeprefix("ecdsa-sha2-").upper().replace("NISTP", "ECDSA-")
 
 

@@ -22,7 +22,7 @@ from remote.record import summary
 from remote.record.classification import format_last_report
 from remote.run.diagnosis import straggler
 from remote.run.diagnosis.host_load import loads
-from remote.run.diagnosis.stacks import whereabouts
+from remote.run.diagnosis.stacks import locate_rank
 from remote.run.findings import script_visibility as seen
 from remote.run.findings import stall
 from remote.run.findings.alerts import describe_slow_spells, find_alerts, sort_by_urgency
@@ -253,7 +253,7 @@ def _facts(run: RunState, now: float) -> None:
     seen.unfollowed(run)
     for rank in run.ranks:
         if rank.stack:
-            whereabouts(rank.stack)
+            locate_rank(rank.stack)
     json.dumps(summary.summarize(run), allow_nan=False)
     assert not CONTROL.search(format_last_report(run))
     for series in (*SERIES, *run.curves.metrics):

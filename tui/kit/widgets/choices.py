@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
 
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.widgets.table import CellTable, TableColumn, TableRow
 
@@ -25,7 +25,7 @@ class ChoiceTable(CellTable):
     ChoiceTable > .choices--cursor { background: $block-cursor-background 30%; text-style: bold; }
     """
     COMPONENT_CLASSES = CellTable.COMPONENT_CLASSES | {"choices--cursor"}
-    place = Place.LIST
+    place = KeyPlace.LIST
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     cursor: reactive[int] = reactive(0)
     is_cursor_placed = False

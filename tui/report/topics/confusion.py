@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from remote.format import count
 from remote.metrics.run import EvaluationFigures, RunFigures
-from remote.record.classification import Report
+from remote.record.classification import ClassificationReport
 from training.formatting import format_loss
 from tui.report.document import ReportPicture, Section, TextBlock
 from tui.report.matrix import MatrixDrawing
@@ -55,7 +55,7 @@ def _picture(number: int, group: RunGroup, test: EvaluationFigures) -> ReportPic
 
 
 def _text(group: RunGroup, run: RunFigures, test: EvaluationFigures) -> TextBlock:
-    report = Report.of(test.confusion, test.classes).text().rstrip().splitlines()
+    report = ClassificationReport.of(test.confusion, test.classes).text().rstrip().splitlines()
     head = f"test loss {format_loss(test.loss)}, test accuracy {test.accuracy:.2%}"
     lines = [f"{run.name}: {head}", "", *report]
     return TextBlock(f"Classification report: {group.label}", lines)

@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from remote.format import duration, percent
 from tui.kit import palette
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.replay import Replay
 
@@ -29,7 +29,7 @@ class ReplaySlider(Container, can_focus=True):
     ReplaySlider:focus { background: $primary 30%; }
     ReplaySlider Static { height: 1; }
     """
-    place = Place.SLIDER
+    place = KeyPlace.SLIDER
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     def __init__(self, replay: Replay) -> None:

@@ -7,7 +7,13 @@ from collections.abc import Iterable, Iterator
 from textual.content import Content
 
 from remote.format import duration
-from remote.run.diagnosis.stacks import Frame, Presence, calls, threads, whereabouts
+from remote.run.diagnosis.stacks import (
+    Presence,
+    StackFrame,
+    locate_rank,
+    parse_frames,
+    split_threads,
+)
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from remote.run.state.rank_state import RankState
@@ -27,7 +33,7 @@ def whereabouts_line(run: RunState, rank: RankState) -> Content:
     """Where a rank is, in a line."""
     if rank.stack is None:
         return Content(f"{_name(run, rank)}  {rank.exit or 'no stack yet'}")
-    found = whereabouts(rank.stack)
+    found = locate_rank(rank.stack)
     head = ""
     where = plain(found.where)
     match found.presence:
@@ -72,16 +78,16 @@ def stack_source(run: RunState, rank: RankState, now: float) -> str:
 
 def _calls_of_all(text: str, width: int) -> Iterator[Content]:
     """The main thread's calls, then the others', with the process's state before them."""
-    state, *found = threads(text)
+    state, *found = split_threads(text)
     for line in state:
         yield Content.styled(plain(line), "$text-muted")
     for number, thread in enumerate(found):
         if number:
             yield Content.styled(plain(thread[0]), "$text-muted")
-        yield from _calls(calls(thread), width)
+        yield from _calls(parse_frames(thread), width)
 
 
-def _calls(found: Iterable[Frame], width: int) -> Iterator[Content]:
+def _calls(found: Iterable[StackFrame], width: int) -> Iterator[Content]:
     """A call in a line with its code beside it, where there is room, else beneath."""
     half = width // 2
     for frame in found:

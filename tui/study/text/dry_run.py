@@ -33,7 +33,9 @@ def print_dry_run(
     json: bool,
 ) -> None:
     """Print what all runs of a study have in common, the runs in order, and how long they may take.
-    `whole` is the study without --quick, None where there is none."""
+
+    `whole` is the study without --quick, or None if this is it.
+    """
     if json:
         for trial in study.trials():
             work = trial.work
@@ -59,7 +61,7 @@ def print_dry_run(
 
 
 def _common(cells: Sequence[Cell]) -> Iterator[str]:
-    """The settings that all cells share, without most defaults: "batch_size 64"."""
+    """Yield the settings that all cells share, without most defaults: "batch_size 64"."""
     first, *others = map(result_settings, cells)
     job = cells[0].job
     usual = result_settings(
@@ -72,7 +74,7 @@ def _common(cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _hosts(places: HostPool) -> str:
-    """The hosts of all runs, and where they are."""
+    """Return the hosts of all runs, and where they are."""
     cluster = places.cluster
     names = ", ".join(host.name for host in cluster.hosts)
     where = "this machine" if is_here(cluster.hosts) else cluster.file or cluster.name
@@ -83,7 +85,7 @@ def _hosts(places: HostPool) -> str:
 
 
 def _quicker(whole: Study, study: Study) -> Iterator[str]:
-    """What the short variant has otherwise."""
+    """Yield what the short variant has otherwise."""
     if len(whole.cells) != len(study.cells):
         yield f"cells {len(whole.cells)}, now {len(study.cells)}"
     if whole.repetitions != study.repetitions:

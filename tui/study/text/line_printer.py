@@ -67,8 +67,8 @@ def finish(runner: StudyRunner) -> None:
     narrate(*failure_lines(progress))
     if any(row.value for row in found.cells):
         narrate(*conclusion_lines(found))
-    left = [one for one in runner.study.trials() if not progress.is_settled(one)]
-    failed = sum(len(cell.failed) for cell in progress.cells.values())
+    left = progress.missing_trials()
+    failed = progress.num_failed
     why = f" ({runner.stop_reason})" if runner.stop_reason else ""
     if runner.is_refused:
         missing = count(len(left) + failed, "run")

@@ -11,7 +11,7 @@ import warnings
 
 import pytest
 
-from remote.record.classification import Confusion, Report, format_matrix
+from remote.record.classification import ClassificationReport, Confusion, format_matrix
 
 
 def predictions(
@@ -49,7 +49,7 @@ def test_it_is_scikit_learns(name: str) -> None:
     from sklearn.metrics import classification_report
 
     classes, (labels, guesses) = CASES[name]
-    report = Report.of(counted(classes, labels, guesses))
+    report = ClassificationReport.of(counted(classes, labels, guesses))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UndefinedMetricWarning)
         expected, text = (
@@ -69,7 +69,7 @@ def test_it_is_scikit_learns(name: str) -> None:
 
 def test_the_formulas() -> None:
     """By hand: of class 0, 3 of 4 guesses are right and 3 of 5 samples are found."""
-    figures = Report.of([[3, 2], [1, 4]]).classes["0"]
+    figures = ClassificationReport.of([[3, 2], [1, 4]]).classes["0"]
     assert (figures.precision, figures.recall, figures.support) == (3 / 4, 3 / 5, 5)
     assert figures.f1 == pytest.approx(2 * (3 / 4) * (3 / 5) / (3 / 4 + 3 / 5))
 
@@ -79,7 +79,7 @@ def test_classes_are_called_by_their_names() -> None:
 
     confusion = [[2, 0, 1], [0, 0, 0], [0, 0, 1]]
     names = ("cat", "dog", "two\nlines")
-    report = Report.of(confusion, names)
+    report = ClassificationReport.of(confusion, names)
     assert list(report.classes) == ["cat", "two\nlines"], "of a dog there is nothing"
     labels, guesses = [0, 0, 0, 2], [0, 0, 2, 2]
     called = ("cat", "two lines")
@@ -88,7 +88,9 @@ def test_classes_are_called_by_their_names() -> None:
         format_matrix(confusion, names)
         == "  0 1 2\n0 2 0 1  cat\n1 0 0 0  dog\n2 0 0 1  two lines\n"
     )
-    assert list(Report.of(confusion, names[:2]).classes) == ["0", "2"], "names of something else"
+    assert list(ClassificationReport.of(confusion, names[:2]).classes) == ["0", "2"], (
+        "names of something else"
+    )
 
 
 def test_the_matrix_is_aligned() -> None:

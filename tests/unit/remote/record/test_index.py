@@ -21,7 +21,7 @@ from remote.plan.plan import Plan
 from remote.record import files, index, marks, summary, tape
 from remote.record.entry import Entry
 from remote.record.layout import EVENTS, INDEX, JOURNAL, NODE, NOTE, OVERVIEW, PLAN, SUMMARY
-from remote.record.overview import overview_of, read_written_overview
+from remote.record.overview import make_overview, read_written_overview
 from remote.record.write import Recorder
 from tests.kit.histories import START, History, plan, stepped
 from tests.kit.replayed import Replayed, all_runs
@@ -69,13 +69,13 @@ def runs_dir(tmp_path: Path) -> Path:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the runs that are read and not taken from the index."""
     names: list[str] = []
-    original = index.read_with_source
+    original = index.read_with_sources
 
     def counting(folder: Path, failed: Callable[[OSError], object]) -> tuple[Entry, str]:
         names.append(folder.name)
         return original(folder, failed)
 
-    monkeypatch.setattr(index, "read_with_source", counting)
+    monkeypatch.setattr(index, "read_with_sources", counting)
     return names
 
 
@@ -392,9 +392,22 @@ def test_the_newest_evaluation_of_a_long_record_is_found_wherever_it_is(
 def test_an_overview_says_what_the_summary_says(tmp_path: Path, kind: str) -> None:
     *_, state = Replayed(all_runs(kind)[0]).states()
     (tmp_path / SUMMARY).write_text(json.dumps(summary.summarize(state)))
-    own = overview_of(state)
+    own = make_overview(state)
     assert read_written_overview(tmp_path) == (own if own.verdict else None)
     assert own.step > 0
+
+
+def test_a_run_that_an_older_version_continued_is_listed_by_its_record(tmp_path: Path) -> None:
+    made = named("a")
+    recorder = Recorder(tmp_path, made)
+    history = History(made).training(steps=4)
+    recorder.raw(b"".join(encode(record).encode() + b"\n" for record in history.records))
+    recorder.flush()
+    recorder.update_overview(History(made).training(steps=2).state())
+    assert index.entries(tmp_path)[0].step == 2, "as the launcher wrote it last"
+    os.utime(recorder.folder / OVERVIEW, (LONG_AGO, LONG_AGO))
+    assert index.entries(tmp_path)[0].step == 4
+    recorder.release()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from remote.cluster.hosts import Cluster, Host
-from remote.lab.spec import Spec
+from remote.lab.spec import LabSpec
 from remote.plan.plan import PlanError
 from remote.statistics.block_model import DRAWS, FEW_DRAWS
 from remote.statistics.comparison import Comparisons, compare_cells
@@ -315,7 +315,7 @@ def test_the_two_labs_used_last_stay_warm(monkeypatch: pytest.MonkeyPatch) -> No
     cooled: list[object] = []
 
     @contextmanager
-    def lab(spec: Spec) -> Iterator[SimpleNamespace]:
+    def lab(spec: LabSpec) -> Iterator[SimpleNamespace]:
         up.append(spec.rates[0])
         yield SimpleNamespace(hosts=(_host(1),), enter=spec.rates[0])
         up.remove(spec.rates[0])

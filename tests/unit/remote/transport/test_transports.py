@@ -120,7 +120,7 @@ def test_a_transport_without_host_keys_has_none_to_trust(
     queue: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     host = Host("a", "a", transport=queue)
-    assert Trusting(registry.load_host_keys([host]), replace=False).hosts([host]) == [0]
+    assert Trusting(registry.load_host_keys([host]), replace=False).trust_hosts([host]) == [0]
     assert capsys.readouterr().err == f"rankboard: a: transport {queue} has no host keys\n"
 
 

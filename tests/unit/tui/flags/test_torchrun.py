@@ -203,11 +203,11 @@ def test_what_a_line_says_of_restarts() -> None:
     [
         (
             "torchrun --bogus 4 x.py",
-            "--bogus is not a flag of torchrun: write your program after --",
+            "--bogus is not a flag of torchrun: write your script after --",
         ),
-        ("torchrun --nproc-per-node 4", "write your own program after --, as in"),
+        ("torchrun --nproc-per-node 4", "write your own script after --, as in"),
         ("torchrun --nproc-per-node", "needs a value"),
-        ("''", "write your own program after --, as in"),
+        ("''", "write your own script after --, as in"),
         (
             "accelerate launch --mixed x train.py --lr 1",
             r"write the program alone, -- train\.py --lr",

@@ -17,7 +17,7 @@ from tui.app.command_list import ActionPalette
 from tui.app.help import HelpDialog
 from tui.charts.chart import Chart
 from tui.charts.panel import Charts
-from tui.kit.actions import ACTIONS, WITHIN, Place
+from tui.kit.actions import ACTIONS, WITHIN, KeyPlace
 from tui.kit.key_names import format_key, parse_key
 from tui.kit.widgets.keys import KeyLine
 from tui.log.panel import LogPanel
@@ -29,8 +29,8 @@ def test_a_name_stands_for_one_action() -> None:
     assert [name for name, many in Counter(one.name for one in alike).items() if many > 1] == []
 
 
-@pytest.mark.parametrize("place", Place)
-def test_a_key_does_one_thing_in_a_place(place: Place) -> None:
+@pytest.mark.parametrize("place", KeyPlace)
+def test_a_key_does_one_thing_in_a_place(place: KeyPlace) -> None:
     keys = Counter(key for one in ACTIONS[place] for key in one.default_keys)
     assert [key for key, many in keys.items() if many > 1] == []
 
@@ -149,7 +149,7 @@ def documented() -> Iterator[str]:
     """The headings and rows of docs/keys.md: each action once, those that are explained alike
     together."""
     listed: set[str] = set()
-    for place in Place:
+    for place in KeyPlace:
         actions = [one for one in ACTIONS[place] if one.name not in listed]
         listed.update(one.name for one in actions)
         if actions:

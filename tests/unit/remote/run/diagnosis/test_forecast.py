@@ -137,6 +137,16 @@ def test_the_spread_is_that_of_blocks_of_steps() -> None:
     assert StepBlocks().spread(10) == noisy.spread(0) == 0.0
 
 
+def test_the_correlation_of_blocks_counts_up_to_a_bound() -> None:
+    """Blocks on a sine wave are correlated by 0.92, and would make any forecast unsure."""
+    blocks = StepBlocks()
+    for number in range(1, 16):
+        blocks.append(1.0 + 0.1 * math.sin(2 * math.pi * number / 16))
+    variance = 0.01 * 8 / 14
+    inflation = (1 + 0.8) / (1 - 0.8)
+    assert blocks.spread(10**9) == pytest.approx(2 * math.sqrt(variance * inflation / 15), rel=1e-3)
+
+
 def test_it_stops_where_no_step_comes() -> None:
     history = made(History(plan(1)).training(), [1.0] * 10)
     state = history.state()

@@ -177,6 +177,17 @@ def test_other_programs_use_its_cores() -> None:
     )
 
 
+@pytest.mark.parametrize(("own_cpu", "matters"), [(140.0, True), (145.0, False)])
+def test_other_programs_matter_from_a_quarter_of_the_cores_on(
+    own_cpu: float, matters: bool
+) -> None:
+    history = with_hosts()
+    for rank in range(4):
+        busy = (95.0, 97.0) if rank == 2 else (50.0, 2.0)
+        history.say(rank, HostSample(busy, 1, 2)).rank(rank, RankSample(rank, own_cpu, 1))
+    assert ("other programs" in reason(made(history, slow_rank(2), SURE))) is matters
+
+
 def test_ranks_of_the_same_machine_are_no_other_programs() -> None:
     history = with_hosts(machines="aaaa")
     for rank in range(4):

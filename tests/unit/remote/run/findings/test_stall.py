@@ -19,7 +19,7 @@ from remote.events import (
 )
 from remote.format import duration
 from remote.record import summary
-from remote.run.diagnosis.stacks import Presence, whereabouts
+from remote.run.diagnosis.stacks import Presence, locate_rank
 from remote.run.diagnosis.stall_causes import find_culprits
 from remote.run.findings import stall
 from remote.run.findings.stall import STALL_LIMITS, StallLimits, find_stall, has_all_stacks
@@ -447,8 +447,8 @@ def test_what_stacks_said_before_a_stall_was_found_is_logged_once(
 def test_whether_a_rank_is_inside_a_collective_is_read_off_its_newest_calls(
     stack: Stack, presence: Presence, where: str
 ) -> None:
-    assert whereabouts(stack).presence is presence
-    assert whereabouts(stack).where == where
+    assert locate_rank(stack).presence is presence
+    assert locate_rank(stack).where == where
 
 
 def test_culprits_are_those_that_are_not_inside_while_others_are() -> None:

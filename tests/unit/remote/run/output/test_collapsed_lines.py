@@ -8,7 +8,7 @@ import pytest
 
 from remote.format import short_ranks
 from remote.run.output import collapsed_lines as collapse
-from remote.run.output.collapsed_lines import Collapse
+from remote.run.output.collapsed_lines import LineCollapser
 from remote.run.state.types import LogLine
 
 
@@ -16,7 +16,7 @@ class Feed:
     """Lines, and the rows that they come to."""
 
     def __init__(self) -> None:
-        self.collapse = Collapse()
+        self.collapse = LineCollapser()
         self.rows: list[LogLine] = []
         self.count = 0
         self.now = 1000.0

@@ -7,12 +7,18 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from remote.run.output.log_levels import Level, Levels, first_error, is_routine, without_rank
+from remote.run.output.log_levels import (
+    Level,
+    LevelReader,
+    first_error,
+    is_routine,
+    strip_rank_prefix,
+)
 from remote.run.state.types import Cause, LogLine
 from tests.kit.histories import GLOO, TRACEBACK, History, plan, raised, said
 from training.job import Job
-from training.meter import Lap
-from training.progress import Iteration, Progress
+from training.meter import StepTimes
+from training.progress import CompletedStep, Progress
 from training.schedule import Schedule
 
 
@@ -34,7 +40,7 @@ def test_what_ranks_print_of_steps_is_routine_and_of_epochs_and_tests_is_news(
     progress = Progress(3, Job(log_format=log_format, log_every=1), Schedule(10, 2))
     for step in (1, 2):
         figures = torch.tensor([loss * 16, 9], dtype=torch.float64)
-        progress.report(Iteration(step, 16, figures, Lap(0.0, 0.5, end=0.7)))
+        progress.report(CompletedStep(step, 16, figures, StepTimes(0.0, 0.5, end=0.7)))
     progress.report_epoch(1, 2)
     progress.report_test(loss, 0.91, 1)
     printed = capsys.readouterr().out.splitlines()
@@ -97,7 +103,7 @@ def test_what_a_host_or_a_script_of_the_user_prints_is_never_routine() -> None:
     ],
 )
 def test_a_prefix_that_names_the_rank_is_cut(text: str, rest: str) -> None:
-    assert without_rank(text, 3) == rest
+    assert strip_rank_prefix(text, 3) == rest
 
 
 @pytest.mark.parametrize(
@@ -115,15 +121,15 @@ def test_a_prefix_that_names_the_rank_is_cut(text: str, rest: str) -> None:
     ],
 )
 def test_what_is_no_prefix_of_the_rank_stays(text: str) -> None:
-    assert without_rank(text, 3) == text
+    assert strip_rank_prefix(text, 3) == text
 
 
 # Level
 
 
 def levels(*texts: str, stream: str = "stderr") -> list[Level]:
-    of = Levels()
-    return [of.of(line) for line in lines(*texts, stream=stream)]
+    of = LevelReader()
+    return [of.read(line) for line in lines(*texts, stream=stream)]
 
 
 def test_a_traceback_is_an_error_from_its_head_to_its_end() -> None:
@@ -140,10 +146,10 @@ def test_a_traceback_is_an_error_from_its_head_to_its_end() -> None:
 
 
 def test_tracebacks_of_ranks_that_print_at_once_are_told_apart() -> None:
-    of = Levels()
-    of.of(lines(TRACEBACK.splitlines()[0], rank=0)[0])
-    assert of.of(lines("step 7", rank=1)[0]) is Level.INFO
-    assert of.of(lines("  main()", rank=0)[0]) is Level.ERROR
+    of = LevelReader()
+    of.read(lines(TRACEBACK.splitlines()[0], rank=0)[0])
+    assert of.read(lines("step 7", rank=1)[0]) is Level.INFO
+    assert of.read(lines("  main()", rank=0)[0]) is Level.ERROR
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from remote.run.apply import apply_record
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
 from remote.run.series.definitions import SERIES, Scope, Unit
-from remote.run.series.downsampling import Downsampler, Gathered, Points
+from remote.run.series.downsampling import Downsampler, GatheredPoints, Points
 from remote.run.series.source_history import CAPACITY, WAITING, SourceHistory
 from tests.kit.histories import START, History, plan, state_of, stepped
 from training.wire.events import (
@@ -44,7 +44,7 @@ def as_lists(points: Points) -> list[list[float]]:
 def add(buckets: Downsampler, values: list[float], first: int = 0) -> None:
     x = np.arange(first, first + len(values), dtype=float)
     rows = np.zeros(len(values), np.int64)
-    buckets.add(Gathered.of(rows, rows, x, x / 10, np.array([values]).T))
+    buckets.add(GatheredPoints.gather(rows, rows, x, x / 10, np.array([values]).T))
 
 
 @pytest.mark.parametrize("count", [1, 8, 9, 100, 1_000])
