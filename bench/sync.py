@@ -58,8 +58,8 @@ class Measured:
 def prepare(name: str, model: torch.nn.Module, meter: Meter, precision: str) -> SyncMethod:
     """A method, given as its name and options, for a model whose gradients it is to reduce."""
     sync, *words = name.split()
-    chosen = options.parse(options.declared(sync), words)
-    method: SyncMethod = registry.load("sync", sync).Method(chosen, TYPES[precision])
+    chosen = options.parse_options(options.declared_options(sync), words)
+    method: SyncMethod = registry.load_module("sync", sync).Method(chosen, TYPES[precision])
     method.prepare(model, torch.optim.SGD(model.parameters(), 0.1), Place.read(), meter)
     return method
 
@@ -68,7 +68,7 @@ def act(names: Sequence[str], rounds: int, precision: str) -> None:
     """One rank: prints the seconds of each round of each method, as JSON."""
     torch.set_num_threads(1)
     distributed.init_process_group("gloo")
-    model, meter = registry.load("models", "vgg11").build(3, 10), Meter(torch.device("cpu"))
+    model, meter = registry.load_module("models", "vgg11").build(3, 10), Meter(torch.device("cpu"))
     torch.manual_seed(distributed.get_rank())
     gradients = [torch.randn_like(parameter) for parameter in model.parameters()]
     means = [gradient / distributed.get_world_size() for gradient in gradients]
@@ -143,7 +143,7 @@ def measure(names: Sequence[str], link: str, rounds: int, precision: str) -> lis
 
 def bound(name: str, link: str, precision: str) -> float:
     """The seconds that the link's rate allows at best."""
-    model = registry.load("models", "vgg11").build(3, 10)
+    model = registry.load_module("models", "vgg11").build(3, 10)
     bits = (
         8 * TYPES[precision].itemsize * sum(parameter.numel() for parameter in model.parameters())
     )

@@ -24,14 +24,14 @@ from training.evaluate import CONFUSION_CLASSES
 from training.job import Job, JobError
 from training.loop import Trainer
 from training.place import Place
-from training.progress import say
-from training.rendezvous import meet
+from training.progress import print_line
+from training.rendezvous import meet_ranks
 from training.wire.enums import Phase
 from training.wire.events import Entered, Started, emit
 
 
 def main(argv: Sequence[str]) -> int:
-    """Trains as the rank that the environment describes: the exit code."""
+    """Train as the rank that the environment describes. Return the exit code."""
     job = Job.parse(argv)
     place = Place.read()
     if place.folder:
@@ -49,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run(job: Job, place: Place) -> None:
-    """Loads the data, meets the other ranks and trains.
+    """Load the data, meet the other ranks and train.
 
     The data come first: while one rank downloads them, the others do not yet wait in a collective,
     which would time out. Raises: JobError, DataError.
@@ -60,13 +60,13 @@ def run(job: Job, place: Place) -> None:
     emit(Entered(place.rank, Phase.LOADING))
     train_set, test_set = (datasets.load(job, split) for split in ("train", "test"))
     emit(Entered(place.rank, Phase.RENDEZVOUS))
-    device, backend, lack = meet(place)
+    device, backend, lack = meet_ranks(place)
     if device.type == "cpu":
         keep_freed_memory()
     trainer = Trainer(job, place, device, train_set, test_set)
     if place.rank == 0:
         for line in (*filter(None, [lack]), *remarks_before_start(trainer)):
-            say(line)
+            print_line(line)
     emit(describe_start(trainer, backend))
     trainer.train()
     distributed.destroy_process_group()
@@ -125,7 +125,7 @@ def _remarks_on_approximation(trainer: Trainer) -> Iterator[str]:
 
 
 def end(argv: Sequence[str]) -> NoReturn:
-    """Runs `main` and ends the process with its exit code, at once.
+    """Run `main` and end the process with its exit code, at once.
 
     After a failure the normal shutdown of the interpreter would wait for peers that may be dead.
     The kernel closes the connections.

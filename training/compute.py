@@ -32,13 +32,14 @@ class Compute:
             check_compiler(device.type)
 
     def lay_out(self, net: nn.Module) -> nn.Module:
-        """The model on the device, with the channels of its weights last. The layout of the
+        """Return the model on the device, with the channels of its weights last. The layout of the
         activations follows. Convolution kernels want this layout; otherwise they reorder weights
         and activations at each call."""
         return net.to(device=self._device, memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
 
     def optimizer(self, net: nn.Module) -> torch.optim.Optimizer:
-        """The job's optimiser: fused SGD, which reads and writes each parameter once per step.
+        """Return the job's optimiser: fused SGD, which reads and writes each parameter once per
+        step.
 
         The momentum buffers start as zeros, which gives the same result: torch's fused SGD fails
         where a parameter gets its first gradient in a later step than another.
@@ -53,15 +54,15 @@ class Compute:
         return optimizer
 
     def compiled(self, model: nn.Module) -> nn.Module:
-        """The model to call, compiled where the job says so: at its first call, and again for a
-        batch of another size."""
+        """Return the model to call, compiled where the job says so: at its first call, and again
+        for a batch of another size."""
         return torch.compile(model) if self._job.compile else model  # type: ignore[return-value]
 
     def logits(self, model: nn.Module, pixels: torch.Tensor) -> torch.Tensor:
-        """The model's (n, classes) logits for (n, C, H, W) float32 pixels.
+        """Return the model's (n, classes) logits for (n, C, H, W) float32 pixels.
 
         With bf16, convolutions and linear layers compute with a copy of the weights. Weights and
-        logits stay in float32, as the loss needs the digits. Raises: JobError, where a BatchNorm
+        logits stay in float32, as the loss needs the digits. Raises: JobError, if a BatchNorm
         gets a single image.
         """
         narrow = self._job.precision == "bf16"
@@ -80,8 +81,8 @@ class Compute:
 
 
 def check_compiler(device: str) -> None:
-    """Checks that this host has what torch.compile needs for a device: a C++ compiler for a CPU, a
-    C compiler for a GPU, and Python's headers. Raises: JobError."""
+    """Check that this host has what torch.compile needs for a device: a C++ compiler for a CPU, a C
+    compiler for a GPU, and Python's headers. Raises: JobError."""
     language, variable = ("C++", "CXX") if device == "cpu" else ("C", "CC")
     compiler = os.environ.get(variable, _default_compiler(device))
     if not shutil.which(compiler):
@@ -98,7 +99,7 @@ def check_compiler(device: str) -> None:
 
 
 def _default_compiler(device: str) -> str:
-    """The compiler that torch takes where the user names none."""
+    """Return the compiler that torch takes where the user names none."""
     if sys.platform == "darwin":
         return "clang++"
     if device == "cpu":

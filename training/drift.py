@@ -8,18 +8,18 @@ from collections.abc import Iterable
 import torch
 from torch import distributed
 
-LIMIT = 1e-6
+LARGEST_DIFFERENCE = 1e-6
 """The largest relative difference between equal models."""
 
 
-def difference(parameters: Iterable[torch.Tensor], ranks: int) -> float:
-    """The largest difference of a figure between ranks, relative to the norm on the first rank.
-    Called by all ranks.
+def model_difference(parameters: Iterable[torch.Tensor], ranks: int) -> float:
+    """Return the largest difference of sum or norm between ranks, relative to the norm on the first
+    rank. Called by all ranks.
 
     It is infinite where a figure is finite on some ranks only. Where it is finite on none, the
     model has diverged, but equally on all ranks.
     """
-    own = _figures(parameters)
+    own = _sum_and_norm(parameters)
     gathered = [torch.empty_like(own) for _ in range(ranks)]
     distributed.all_gather(gathered, own)
     figures = torch.stack(gathered)
@@ -33,8 +33,8 @@ def difference(parameters: Iterable[torch.Tensor], ranks: int) -> float:
 
 
 @torch.no_grad()
-def _figures(parameters: Iterable[torch.Tensor]) -> torch.Tensor:
-    """The sum and the L2 norm of all parameters, (2,) float64."""
+def _sum_and_norm(parameters: Iterable[torch.Tensor]) -> torch.Tensor:
+    """Return the sum and the L2 norm of all parameters, (2,) float64."""
     doubles = (parameter.double() for parameter in parameters)
     of_each = [torch.stack((one.sum(), one.square().sum())) for one in doubles]
     total, squares = torch.stack(of_each).sum(0)

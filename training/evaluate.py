@@ -16,13 +16,13 @@ from training.batch_norm.layers import batch_dependent
 from training.datasets import Images
 from training.place import Place
 
-CHUNK = 64
+CPU_BATCH = 64
 """The number of images in a batch on a CPU. With 250, VGG-11 leaves the cache and takes 1.2 times
 as long per image."""
-GPU_CHUNK = 512
+GPU_BATCH = 512
 """The same on a GPU, which would be idle between smaller batches, for images of 64x64 and less.
 Batches of larger images have as many pixels."""
-BATCH_DEPENDENT_CHUNK = 250
+STATISTICS_BATCH = 250
 """The same for a model that normalises a batch by its own statistics: its figures depend on this
 number."""
 CONFUSION_CLASSES = 100
@@ -58,7 +58,7 @@ def evaluate(
     logits_of: Logits = nn.Module.__call__,
     group: distributed.ProcessGroup | None = None,
 ) -> Evaluation:
-    """Evaluates the bare model: a wrapped one would expect as many batches on every rank. Called by
+    """Evaluate the bare model: a wrapped one would expect as many batches on every rank. Called by
     all ranks, which add up their results in `group`.
 
     Rank i mod W evaluates the whole of chunk i. So the model sees the same batches with any number
@@ -66,36 +66,36 @@ def evaluate(
     added in float64.
     """
     began = time.perf_counter()
-    size = BATCH_DEPENDENT_CHUNK if batch_dependent(model) else _chunk(images, device)
+    size = STATISTICS_BATCH if batch_dependent(model) else _choose_batch_size(images, device)
     counts = torch.zeros(
         images.classes**2 if images.classes <= CONFUSION_CLASSES else 1,
         dtype=torch.int64,
         device=device,
     )
     loss = torch.zeros((), dtype=torch.float64, device=device)
-    with evaluating(model):
-        for indices in _chunks(len(images), size)[place.rank :: place.world_size]:
+    with evaluation_mode(model):
+        for indices in _split_into_batches(len(images), size)[place.rank :: place.world_size]:
             pixels, labels = images.batch(indices, device)
             logits = logits_of(model, pixels)
             loss += cross_entropy(logits, labels, reduction="none").double().sum()
-            counts += _counted(labels, logits.argmax(1), images.classes)
+            counts += _count_predictions(labels, logits.argmax(1), images.classes)
     if place.world_size > 1:
         distributed.all_reduce(loss, group=group)
         distributed.all_reduce(counts, group=group)
-    return _merged(loss.item(), counts.cpu(), images, time.perf_counter() - began)
+    return _merge_results(loss.item(), counts.cpu(), images, time.perf_counter() - began)
 
 
-def _chunk(images: Images, device: torch.device) -> int:
-    """The number of images in a batch, the same on all ranks."""
+def _choose_batch_size(images: Images, device: torch.device) -> int:
+    """Return the number of images in a batch, the same on all ranks."""
     if device.type == "cpu":
-        return CHUNK
+        return CPU_BATCH
     _, height, width = images.shape
-    return min(GPU_CHUNK, max(CHUNK, GPU_CHUNK * 64**2 // (height * width)))
+    return min(GPU_BATCH, max(CPU_BATCH, GPU_BATCH * 64**2 // (height * width)))
 
 
-def _chunks(count: int, size: int) -> list[torch.Tensor]:
-    """The indices of `count` images in chunks. A single last image joins the chunk before it, as
-    it might give a BatchNorm one value per channel."""
+def _split_into_batches(count: int, size: int) -> list[torch.Tensor]:
+    """Return the indices of `count` images in chunks. A single last image joins the chunk before
+    it, as it might give a BatchNorm one value per channel."""
     chunks = list(torch.split(torch.arange(count), size))
     if len(chunks) > 1 and len(chunks[-1]) == 1:
         chunks[-2:] = [torch.cat(chunks[-2:])]
@@ -103,9 +103,9 @@ def _chunks(count: int, size: int) -> list[torch.Tensor]:
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Puts the whole model into evaluation mode, and afterwards those layers back into training
-    mode that were in it before."""
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Put the whole model into evaluation mode, and afterwards those layers back into training mode
+    that were in it before."""
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
@@ -115,15 +115,15 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = True
 
 
-def _counted(labels: torch.Tensor, predicted: torch.Tensor, classes: int) -> torch.Tensor:
-    """The flat confusion matrix (classes²,) of a chunk; for many classes only the number of correct
-    ones (1,)."""
+def _count_predictions(labels: torch.Tensor, predicted: torch.Tensor, classes: int) -> torch.Tensor:
+    """Return the flat confusion matrix (classes²,) of a chunk; for many classes only the number of
+    correct ones (1,)."""
     if classes > CONFUSION_CLASSES:
         return (predicted == labels).sum().view(1)
     return torch.bincount(labels * classes + predicted, minlength=classes**2)
 
 
-def _merged(loss: float, counts: torch.Tensor, images: Images, seconds: float) -> Evaluation:
+def _merge_results(loss: float, counts: torch.Tensor, images: Images, seconds: float) -> Evaluation:
     samples = len(images)
     if images.classes > CONFUSION_CLASSES:
         return Evaluation(loss / samples, counts.item() / samples, samples, seconds)

@@ -42,13 +42,16 @@ def serve(*, code_changed: bool) -> int:
     processes.set_process_name("rankboard-serve")
     signal.alarm(PATIENCE)
     package = Path(__file__).parent
-    sources = state(package.rglob("*.py"))
+    sources = file_states(package.rglob("*.py"))
     rank_starter: Preload = run_rank
     try:
         preload.import_torch()
     except Exception:  # noqa: BLE001 - the ranks of each run find out, and report it
         rank_starter = PRELOAD
-    code = {**state(package.rglob("*")), **sources}  # Python may have compiled some while loading
+    code = {
+        **file_states(package.rglob("*")),
+        **sources,
+    }  # Python may have compiled some while loading
     agent.code_changed = code_changed
     while line := read_line(0):
         follow_words = (load(line) or {}).get("run")
@@ -77,7 +80,7 @@ def run_rank(argv: Sequence[str]) -> NoReturn:
     end(argv)
 
 
-def state(files: Iterable[Path]) -> FileStates:
+def file_states(files: Iterable[Path]) -> FileStates:
     """Return the state of these files, without folders. Raises: OSError, if one is gone."""
     states = {}
     for path in files:
@@ -90,6 +93,6 @@ def state(files: Iterable[Path]) -> FileStates:
 def is_unchanged(code: FileStates) -> bool:
     """Return True if all files are as they were. Python may have compiled more of them since."""
     try:
-        return state(code) == code
+        return file_states(code) == code
     except OSError:
         return False

@@ -139,23 +139,23 @@ class Job:
             raise JobError(*mistakes)
 
     def sync_options(self) -> SimpleNamespace:
-        """The values of the sync method's options. Raises: JobError."""
+        """Return the values of the sync method's options. Raises: JobError."""
         try:
-            return options.parse(options.declared(self.sync), self.sync_option)
+            return options.parse_options(options.declared_options(self.sync), self.sync_option)
         except options.OptionError as error:
-            raise JobError(_in_option(self.sync, error)) from None
+            raise JobError(_mistake_in_option(self.sync, error)) from None
 
     def traits(self) -> Traits:
-        """The traits of the sync method with these options."""
-        return traits.read(self.sync, self.sync_options())
+        """Return the traits of the sync method with these options."""
+        return traits.read_traits(self.sync, self.sync_options())
 
     @property
     def image_side(self) -> int:
-        """The side in pixels of the images that the model sees; 0 where it is not known."""
+        """Return the side in pixels of the images that the model sees; 0 if it is not known."""
         return model_fit.choose_side(self.model, self.dataset, self.image_size)
 
     def check_world(self, world_size: int) -> None:
-        """Checks that the settings fit each other and that many ranks. Raises: JobError."""
+        """Check that the settings fit each other and that many ranks. Raises: JobError."""
         mistakes: list[Mistake] = []
         problem = self._model_problem()
         if problem:
@@ -168,9 +168,11 @@ class Job:
             hint = f"give at least {sharing}, or use fewer ranks"
             mistakes.append(Mistake(problem=what, hint=hint, about="--batch-size"))
         try:
-            options.check(options.declared(self.sync), self.sync_options(), world_size)
+            options.check_options(
+                options.declared_options(self.sync), self.sync_options(), world_size
+            )
         except options.OptionError as error:
-            mistakes.append(_in_option(self.sync, error))
+            mistakes.append(_mistake_in_option(self.sync, error))
         if self.batch_norm == "sync" and sharing > 1 and self.traits().stale:
             what = (
                 "--batch-norm sync makes the ranks wait for each other in every layer, but with "
@@ -182,8 +184,9 @@ class Job:
             raise JobError(*mistakes)
 
     def _model_problem(self) -> str:
-        """Why there is no such model, or why it does not take the images; "" where all is well."""
-        model, argument = registry.split("models", self.model)
+        """Say why there is no such model, or why it does not take the images. Return "" if all is
+        well."""
+        model, argument = registry.split_name("models", self.model)
         if model == "torchvision":
             problem = model_fit.explain_unknown_torchvision_model(*argument)
             if problem:
@@ -191,34 +194,34 @@ class Job:
         return model_fit.explain_wrong_side(self.model, self.image_side)
 
     def trainers(self, world_size: int) -> list[int]:
-        """The ranks that take samples; the others serve them."""
+        """Return the ranks that take samples; the others serve them."""
         traits = self.traits()
         return [rank for rank in range(world_size) if traits.trains(rank)]
 
     def argv(self) -> tuple[str, ...]:
-        """The arguments of `python -m training` for this job: every setting that is given, with
-        defaults."""
+        """Return the arguments of `python -m training` for this job: every setting that is given,
+        with defaults."""
         return self._words(fields(self))
 
     def command_line(self) -> str:
-        """The command of one rank as a person would type it: the model, the data set, the sync
-        method, and every setting that is not the default."""
+        """Return the command of one rank as a person would type it: the model, the data set, the
+        sync method, and every setting that is not the default."""
         changed = self.changed()
         shown = [one for one in fields(self) if one.metadata["folder"] or one.name in changed]
         return shlex.join(("python", "-m", "training", *self._words(shown)))
 
     def flags(self) -> tuple[str, ...]:
-        """The flags of the settings that are not the defaults, with their values."""
+        """Return the flags of the settings that are not the defaults, with their values."""
         changed = self.changed()
         return self._words(one for one in fields(self) if one.name in changed)
 
     def changed(self) -> set[str]:
-        """The names of the settings that are not the defaults."""
+        """Return the names of the settings that are not the defaults."""
         defaults = {one.name: one.default for one in fields(self)} | {"lr": usual_lr(self.model)}
         return {name for name, default in defaults.items() if getattr(self, name) != default}
 
     def _words(self, settings: Iterable[Field[Any]]) -> tuple[str, ...]:
-        """The flags of these settings, with their values."""
+        """Return the flags of these settings, with their values."""
         words: list[str] = []
         for setting in settings:
             value = getattr(self, setting.name)
@@ -227,13 +230,13 @@ class Job:
             if setting.type == SEVERAL:
                 words += [word for item in value for word in (flag(setting), item)]
             elif setting.type == "bool":
-                words.append(flag(setting) if value else no_flag(setting))
+                words.append(flag(setting) if value else negative_flag(setting))
             else:
                 words += [flag(setting), str(value)]
         return tuple(words)
 
     def differs(self, other: Job) -> bool:
-        """Whether two jobs differ in what they train, apart from how long."""
+        """Return True if two jobs differ in what they train, apart from how long."""
         mine, theirs = (
             {name: value for name, value in vars(job).items() if name not in INCIDENTAL}
             for job in (self, other)
@@ -242,8 +245,8 @@ class Job:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Job:
-        """The job of flags as a parser gives them: lists, and None for a flag that is not given.
-        The default of the learning rate is the model's. Raises: JobError."""
+        """Make the job of flags as a parser gives them: lists, and None for a flag that is not
+        given. The default of the learning rate is the model's. Raises: JobError."""
         values: dict[str, Any] = {}
         for name, value in given.items():
             if value is not None:
@@ -254,15 +257,15 @@ class Job:
 
     @classmethod
     def parse(cls, argv: Sequence[str]) -> Job:
-        """The job of the arguments of `python -m training`. Ends the process with a usage message
-        where they are wrong."""
+        """Make the job of the arguments of `python -m training`. End the process with a usage
+        message if they are wrong."""
         parser = argparse.ArgumentParser(
             "python -m training", description="Train as one rank, under torchrun or rankboard."
         )
         for setting in fields(cls):
             kind = TYPES[str(setting.type)]
             name = setting.name.upper()
-            action: dict[str, Any] = {"type": _reader(kind), "metavar": name}
+            action: dict[str, Any] = {"type": _argument_type(kind), "metavar": name}
             if kind is bool:
                 action = {"action": argparse.BooleanOptionalAction}
             elif kind is tuple:
@@ -300,8 +303,8 @@ TYPES: dict[str, type[Any]] = {
 """The types that a job's field may have, by the text of its annotation."""
 
 
-def _reader(kind: type[Any]) -> Callable[[str], Any]:
-    """What reads a value of this type for argparse."""
+def _argument_type(kind: type[Any]) -> Callable[[str], Any]:
+    """Return what reads a value of this type for argparse."""
 
     def read(text: str) -> Any:
         try:
@@ -313,27 +316,27 @@ def _reader(kind: type[Any]) -> Callable[[str], Any]:
 
 
 def usual_lr(model: str) -> float:
-    """The learning rate of a model where the user gives none. Raises: UnknownName."""
-    return float(registry.declared("models", model, "LR", Job.lr))
+    """Return the learning rate of a model where the user gives none. Raises: UnknownName."""
+    return float(registry.read_constant("models", model, "LR", Job.lr))
 
 
 def flag(setting: Field[Any]) -> str:
-    """The command-line flag of a field of `Job`."""
+    """Return the command-line flag of a field of `Job`."""
     return "--" + setting.name.replace("_", "-")
 
 
 def flags_of(names: Collection[str]) -> tuple[str, ...]:
-    """The command-line flags of the fields of `Job` with these names."""
+    """Return the command-line flags of the fields of `Job` with these names."""
     return tuple(flag(setting) for setting in fields(Job) if setting.name in names)
 
 
-def no_flag(setting: Field[Any]) -> str:
-    """The flag that turns a field of type bool off."""
+def negative_flag(setting: Field[Any]) -> str:
+    """Return the flag that turns a field of type bool off."""
     return flag(setting).replace("--", "--no-", 1)
 
 
-def groups() -> dict[str, tuple[Field[Any], ...]]:
-    """The fields of `Job`, by the names of their groups."""
+def field_groups() -> dict[str, tuple[Field[Any], ...]]:
+    """Return the fields of `Job`, by the names of their groups."""
     found: dict[str, tuple[Field[Any], ...]] = {}
     name = ""
     for setting in fields(Job):
@@ -342,63 +345,64 @@ def groups() -> dict[str, tuple[Field[Any], ...]]:
     return found
 
 
-def choices(setting: Field[Any]) -> tuple[str, ...]:
-    """The choices of a field of `Job`; none where any value will do."""
+def choices_of(setting: Field[Any]) -> tuple[str, ...]:
+    """Return the choices of a field of `Job`; none where any value will do."""
     folder = setting.metadata["folder"]
-    return registry.names(folder) if folder else tuple(setting.metadata["choices"])
+    return registry.list_names(folder) if folder else tuple(setting.metadata["choices"])
 
 
 def help_text(setting: Field[Any]) -> str:
-    """The help of a field of `Job`, with its choices."""
+    """Return the help of a field of `Job`, with its choices."""
     text = str(setting.metadata["help"])
-    known = choices(setting)
+    known = choices_of(setting)
     return f"{text}: {', '.join(known)}" if known else text
 
 
 def find_mistakes(values: Mapping[str, Any]) -> list[Mistake]:
-    """All mistakes in these settings of a job, by the names of their fields; None is not given.
-    Where the sync method is not among them, an option may be that of any."""
+    """Find all mistakes in these settings of a job, by the names of their fields; None is not
+    given. Without a sync method an option may be that of any."""
     given = {name: value for name, value in values.items() if value is not None}
     mistakes: list[Mistake] = []
     for setting in fields(Job):
         if setting.name in given:
-            mistakes += _in_setting(setting, given[setting.name])
+            mistakes += _mistakes_in_setting(setting, given[setting.name])
     if given.get("epochs") and given.get("steps"):
         both = "--epochs and --steps exclude each other"
         mistakes.append(Mistake(problem=both, hint="give one of them", about="--epochs"))
     method = str(given.get("sync", ""))
     errors = options.find_errors(method, given.get("sync_option", ()))
-    is_known = method in registry.names("sync")
-    mistakes += [_in_option(method if is_known else "", error) for error in errors]
+    is_known = method in registry.list_names("sync")
+    mistakes += [_mistake_in_option(method if is_known else "", error) for error in errors]
     return mistakes
 
 
-def check(setting: Field[Any], value: Any) -> None:
-    """Checks a value against the metadata of its field. Raises: JobError."""
-    mistakes = _in_setting(setting, value)
+def check_setting(setting: Field[Any], value: Any) -> None:
+    """Check a value against the metadata of its field. Raises: JobError."""
+    mistakes = _mistakes_in_setting(setting, value)
     if mistakes:
         raise JobError(*mistakes)
 
 
-def _in_setting(setting: Field[Any], value: Any) -> list[Mistake]:
-    """The mistake in the value of a setting, if there is one."""
-    problem, hint = _problem(setting, value)
+def _mistakes_in_setting(setting: Field[Any], value: Any) -> list[Mistake]:
+    """Return the mistake in the value of a setting, if there is one."""
+    problem, hint = _explain_value(setting, value)
     return [Mistake(flag(setting), str(value), problem, hint)] if problem or hint else []
 
 
-def _problem(setting: Field[Any], value: Any) -> tuple[str, str]:
-    """What is wrong with the value of a setting, and what to write; "" twice where it is right."""
+def _explain_value(setting: Field[Any], value: Any) -> tuple[str, str]:
+    """Say what is wrong with the value of a setting, and what to write. Return "" twice if it is
+    right."""
     folder = setting.metadata["folder"]
     known = setting.metadata["choices"]
     low = setting.metadata["low"]
     high = setting.metadata["high"]
     if folder:
         try:
-            registry.check(folder, value)
+            registry.check_name(folder, value)
         except registry.UnknownName as error:
             return error.problem, error.hint
     if known and value not in known:
-        return "unknown", registry.suggest(value, known)
+        return "unknown", registry.suggest_names(value, known)
     if isinstance(value, int) and value > high:
         return "", f"must be at most {high}"
     if isinstance(value, float) and not math.isfinite(value):
@@ -411,7 +415,7 @@ def _problem(setting: Field[Any], value: Any) -> tuple[str, str]:
     return "", ""
 
 
-def _in_option(method: str, error: options.OptionError) -> Mistake:
-    """A mistake in an option of a sync method."""
+def _mistake_in_option(method: str, error: options.OptionError) -> Mistake:
+    """Describe a mistake in an option of a sync method."""
     of = f"--sync {method} " if method else ""
     return Mistake(f"{of}--sync-option", error.given, error.problem, error.hint)

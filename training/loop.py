@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from training import drift, models, registry
 from training.batch_norm.layers import BatchNorm
-from training.checkpoint.parts import Parts
+from training.checkpoint.parts import CheckpointParts
 from training.checkpoint.resume import Resumed, resume
 from training.checkpoint.save import Checkpoints
 from training.compute import Compute
@@ -22,10 +22,10 @@ from training.evaluate import evaluate
 from training.job import Job, JobError
 from training.meter import Meter
 from training.place import Place
-from training.progress import Iteration, Progress, say
+from training.progress import CompletedStep, Progress, print_line
 from training.rendezvous import PATIENCE, new_group
 from training.schedule import Schedule
-from training.shard import Group, shard
+from training.shard import StepSamples, make_shard
 from training.sync import SyncMethod, broadcast
 from training.wire.enums import Phase
 from training.wire.events import Drifted, Entered, Evaluated, Finished, Saved, emit
@@ -54,13 +54,13 @@ class Trainer:
         self.meter = Meter(device)
         self.compute = Compute(job, device)
         self.traits = job.traits()
-        method = registry.load("sync", job.sync).Method
+        method = registry.load_module("sync", job.sync).Method
         self.method: SyncMethod = method(job.sync_options(), GRADIENT_TYPES[job.precision])
 
         trainers = job.trainers(place.world_size)
         self.trains = place.rank in trainers
         index = trainers.index(place.rank) if self.trains else 0
-        self.shard = shard(job, train_set.labels, index, len(trainers))
+        self.shard = make_shard(job, train_set.labels, index, len(trainers))
         compares = place.world_size > 1 and self.traits.exact
         self.schedule = Schedule.of(job, self.shard.steps, compares=compares)
         self.progress = Progress(place.rank, job, self.schedule)
@@ -80,7 +80,7 @@ class Trainer:
         self.resumed.finish(self.method)
 
     def _make_net(self) -> nn.Module:
-        """The job's model, equal on all ranks."""
+        """Make the job's model, equal on all ranks."""
         images = self.train_set
         net = models.build(self.job.model, images.shape, images.classes)
         net = self.compute.lay_out(self.batch_norm.convert(net))
@@ -95,10 +95,10 @@ class Trainer:
         return net
 
     def _make_checkpoints(self) -> Checkpoints | None:
-        """The run's checkpoints; None where the job neither saves nor resumes."""
+        """Make the run's checkpoints. Return None if the job neither saves nor resumes."""
         if not (self.job.checkpoint_every or self.job.resume):
             return None
-        parts = Parts(
+        parts = CheckpointParts(
             self.net,
             self.optimizer,
             self.method,
@@ -111,11 +111,11 @@ class Trainer:
 
     @property
     def epoch(self) -> int:
-        """The epoch, from 1 on, to which the last step belongs."""
+        """Return the epoch, from 1 on, to which the last step belongs."""
         return self.schedule.epoch(self.step)
 
     def train(self) -> None:
-        """All steps, with an evaluation at the end of each epoch and of the run. Raises:
+        """Make all steps, with an evaluation at the end of each epoch and of the run. Raises:
         CheckpointError."""
         began = time.perf_counter()
         if self.step >= self.schedule.steps:  # the checkpoint is of the last step
@@ -131,16 +131,16 @@ class Trainer:
         emit(Finished(self.place.rank, self.epoch, self.step, time.perf_counter() - began))
 
     def train_epoch(self) -> None:
-        """The steps to the end of the epoch, or of the run."""
+        """Make the steps to the end of the epoch, or of the run."""
         epoch, first = divmod(self.step, self.shard.steps)
         # The figures of a GPU are read one step late, so the loop does not wait for them.
         late = 1 if self.device.type == "cuda" else 0
-        made: deque[Iteration] = deque()
+        made: deque[CompletedStep] = deque()
         self.meter.start()
         for group in self.shard.groups(epoch + 1, first):
             figures = self.iterate(group)
             self.step += 1
-            made.append(Iteration(self.step, group.samples, figures, self.meter.lap()))
+            made.append(CompletedStep(self.step, group.samples, figures, self.meter.lap()))
             if len(made) > late:
                 self.progress.report(made.popleft())
             if self.schedule.meets(self.step):
@@ -152,7 +152,8 @@ class Trainer:
         self.progress.report_epoch(self.epoch, self.step)
 
     def serve_epoch(self) -> None:
-        """An epoch of a rank that holds the parameters for the others and takes no samples."""
+        """Serve the others for an epoch, on a rank that holds the parameters and takes no
+        samples."""
         emit(Entered(self.place.rank, Phase.SERVING))
         end = self.schedule.epoch_end(self.step)
         while self.step < end:
@@ -162,8 +163,9 @@ class Trainer:
             if self.schedule.meets(stop):
                 self.meet()
 
-    def iterate(self, group: Group) -> torch.Tensor:
-        """One step on a group of batches: its figures, as in `Iteration`.
+    def iterate(self, group: StepSamples) -> torch.Tensor:
+        """Make one step on a group of batches. Return its loss and correct samples, as in
+        `CompletedStep`.
 
         Losses are scaled by ranks per sample of the group: the mean over ranks of the scaled
         losses' gradients is the joined group's gradient, however unevenly it is split.
@@ -185,7 +187,7 @@ class Trainer:
         return figures.to("cpu", non_blocking=True)
 
     def meet(self) -> None:
-        """What all ranks do together between two steps."""
+        """Do what all ranks do together between two steps."""
         if self.schedule.compares(self.step):
             self.compare()
         if self.schedule.saves_within_epoch(self.step):
@@ -193,17 +195,19 @@ class Trainer:
         self.meter.start()
 
     def compare(self) -> None:
-        """Warns where the ranks' models differ, although the method keeps them equal."""
-        difference = drift.difference(self.net.parameters(), self.place.world_size)
-        if self.place.rank == 0 and difference > drift.LIMIT:
+        """Warn if the ranks' models differ, although the method keeps them equal."""
+        difference = drift.model_difference(self.net.parameters(), self.place.world_size)
+        if self.place.rank == 0 and difference > drift.LARGEST_DIFFERENCE:
             drifted = Drifted(0, self.step, difference)
             emit(drifted)
             if not self.drifted:
-                say(f"Warning: after step {self.step} the ranks' models differ {drifted.extent}")
+                print_line(
+                    f"Warning: after step {self.step} the ranks' models differ {drifted.extent}"
+                )
             self.drifted = True
 
     def save(self) -> None:
-        """Saves a checkpoint of the model that the ranks settle on."""
+        """Save a checkpoint of the model that the ranks settle on."""
         assert self.checkpoints
         rank = self.place.rank
         began = time.perf_counter()
@@ -213,21 +217,21 @@ class Trainer:
         seconds = time.perf_counter() - began
         emit(Saved(rank, self.epoch, self.step, seconds, size))
         if rank == 0:
-            say(
+            print_line(
                 f"Checkpoint: step {self.step}, {size / 1e6:.1f} MB in {seconds:.3f} seconds, "
                 f"{self.checkpoints.folder}"
             )
         self._continue()
 
     def settle(self) -> None:
-        """One model on all ranks."""
+        """Make the model equal on all ranks."""
         self.method.settle(self.net)
         if not self.traits.exact:
             self.wait_for_slowest()
         self.batch_norm.settle(self.net)
 
     def evaluate(self) -> None:
-        """Tests the model that the ranks settle on."""
+        """Test the model that the ranks settle on."""
         rank = self.place.rank
         emit(Entered(rank, Phase.EVALUATING))
         self.settle()
@@ -251,8 +255,8 @@ class Trainer:
         self._continue()
 
     def own_accuracy(self) -> float:
-        """The accuracy on the whole test set of the model that only this rank holds; -1 where there
-        is none."""
+        """Return the accuracy, on the whole test set, of the model that only this rank holds; -1 if
+        there is none."""
         if not self.batch_norm.own(self.net):
             return -1.0
         # A rank that does not train evaluates too: the others take as long.
@@ -262,7 +266,7 @@ class Trainer:
         return found.accuracy if self.trains else -1.0
 
     def wait_for_slowest(self) -> None:
-        """Returns when all ranks, each of which went at its own pace, have arrived."""
+        """Return when all ranks, each of which went at its own pace, have arrived."""
         if self.place.world_size > 1:
             met = torch.zeros(1, device=self.device)
             distributed.all_reduce(met, group=self.patient_group)
@@ -270,12 +274,12 @@ class Trainer:
 
     @cached_property
     def patient_group(self) -> distributed.ProcessGroup | None:
-        """The group for meetings after phases without traffic, such as evaluations, in which a slow
-        host falls behind."""
+        """Return the group for meetings after phases without traffic, such as evaluations, in which
+        a slow host falls behind."""
         return new_group(timeout=PATIENCE) if self.place.world_size > 1 else None
 
     def _continue(self) -> None:
-        """Reports that the rank goes on with its steps, unless the run is over."""
+        """Report that the rank goes on with its steps, unless the run is over."""
         if self.step < self.schedule.steps:
             phase = Phase.TRAINING if self.trains else Phase.SERVING
             emit(Entered(self.place.rank, phase))

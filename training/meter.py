@@ -20,7 +20,7 @@ Point = float | torch.cuda.Event
 
 
 @dataclass(frozen=True, slots=True)
-class Phases:
+class StepPhases:
     """The phases of a step in seconds: `data` + `compute` + `sync` = `seconds`. `ready` and
     `cpu_seconds` overlap with them."""
 
@@ -32,12 +32,12 @@ class Phases:
     cpu_seconds: float
 
     def asdict(self) -> dict[str, Any]:
-        """The phases by the names of their fields in `Step`."""
+        """Return the phases by the names of their fields in `Step`."""
         return asdict(self)
 
 
 @dataclass(slots=True)
-class Lap:
+class StepTimes:
     """The points of one step, from the end of the step before it to its own end. `figures` are
     what the sync method and others have added, by their names in `Step`."""
 
@@ -50,8 +50,8 @@ class Lap:
     cpu_seconds: float = 0.0
     figures: dict[str, Any] = field(default_factory=dict)
 
-    def phases(self) -> Phases:
-        """The phases. On a GPU this waits until the step has ended."""
+    def phases(self) -> StepPhases:
+        """Return the phases. On a GPU this waits until the step has ended."""
         if isinstance(self.end, torch.cuda.Event):
             self.end.synchronize()
         waits = [_seconds(*wait) for wait in self.waits]
@@ -59,7 +59,7 @@ class Lap:
         data = sum(_seconds(*load) for load in self.loads)
         sync = sum(waits)
         ready = _seconds(self.start, self.gradient) - sum(waits[: self.waits_before_gradient])
-        return Phases(seconds, data, seconds - data - sync, sync, ready, self.cpu_seconds)
+        return StepPhases(seconds, data, seconds - data - sync, sync, ready, self.cpu_seconds)
 
 
 class Meter:
@@ -71,18 +71,18 @@ class Meter:
         self.start()
 
     def watch(self, model: nn.Module) -> None:
-        """Notes when the model's gradients arrive. Called once, with the bare model."""
+        """Note when the model's gradients arrive. Called once, with the bare model."""
         for parameter in model.parameters():
             if parameter.requires_grad:
                 parameter.register_post_accumulate_grad_hook(self._gradient)  # type: ignore[no-untyped-call]
 
     def start(self) -> None:
-        """Starts the next step: at the beginning, and after an evaluation."""
+        """Start the next step: at the beginning, and after an evaluation."""
         self._begin(self._now())
 
     @contextmanager
     def loading(self) -> Iterator[None]:
-        """Surrounds the loading of a batch to the device; the first load of a step begins with the
+        """Surround the loading of a batch to the device; the first load of a step begins with the
         step."""
         began = self._now() if self._lap.loads else self._lap.start
         yield
@@ -90,7 +90,7 @@ class Meter:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Surrounds everything that blocks on other ranks."""
+        """Surround everything that blocks on other ranks."""
         began = self._now()
         try:
             yield
@@ -98,16 +98,16 @@ class Meter:
             self._lap.waits.append((began, self._now()))
 
     def waited_since_gradient(self) -> None:
-        """Counts all time since the last gradient as waiting: for a method that communicates inside
+        """Count all time since the last gradient as waiting: for a method that communicates inside
         backward."""
         self._lap.waits.append((self._lap.gradient, self._now()))
 
     def add(self, name: str, value: int | float) -> None:
-        """Adds to a figure of this step, which is 0 at its start; `name` is a field of `Step`."""
+        """Add to a figure of this step, which is 0 at its start; `name` is a field of `Step`."""
         self._lap.figures[name] = self._lap.figures.get(name, 0) + value
 
-    def lap(self) -> Lap:
-        """Ends the step and starts the next one."""
+    def lap(self) -> StepTimes:
+        """End the step and start the next one."""
         lap = self._lap
         lap.end = self._now()
         lap.cpu_seconds = time.process_time() - self._cpu
@@ -115,7 +115,7 @@ class Meter:
         return lap
 
     def _begin(self, now: Point) -> None:
-        self._lap, self._cpu = Lap(now, now), time.process_time()
+        self._lap, self._cpu = StepTimes(now, now), time.process_time()
 
     def _gradient(self, _: torch.Tensor) -> None:
         self._lap.gradient = self._now()

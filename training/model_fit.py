@@ -24,9 +24,9 @@ _REGISTERED = re.compile(
 def accepted_sides(model: str) -> tuple[int, int]:
     """Return the smallest and the largest side of the images that a model takes. Raises:
     UnknownName."""
-    sides = registry.declared("models", model, "IMAGE_SIZES", (0, 0))
+    sides = registry.read_constant("models", model, "IMAGE_SIZES", (0, 0))
     if isinstance(sides, dict):
-        name = registry.split("models", model)[1][0]
+        name = registry.split_name("models", model)[1][0]
         matching_sides = (sides[beginning] for beginning in sides if name.startswith(beginning))
         sides = next(matching_sides, (0, 0))
     low, high = sides
@@ -36,10 +36,10 @@ def accepted_sides(model: str) -> tuple[int, int]:
 def choose_side(model: str, dataset: str, requested: int) -> int:
     """Return the side of the images that the model sees if the user asks for `requested` pixels (0:
     for none). Return 0 if it is not known. Raises: UnknownName."""
-    side = requested or int(registry.declared("datasets", dataset, "IMAGE_SIZE", 0))
+    side = requested or int(registry.read_constant("datasets", dataset, "IMAGE_SIZE", 0))
     if side:
         return side
-    preferred = int(registry.declared("datasets", dataset, "DEFAULT_SIZE", 0))
+    preferred = int(registry.read_constant("datasets", dataset, "DEFAULT_SIZE", 0))
     low, high = accepted_sides(model)
     return preferred if low <= preferred <= high else low
 

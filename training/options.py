@@ -59,13 +59,13 @@ class Option:
 
     @property
     def kind(self) -> str:
-        """The values that can be written, such as `yes|no` or `NUMBER`."""
+        """Return the values that can be written, such as `yes|no` or `NUMBER`."""
         if self.choices:
             return "|".join(self.choices)
         return {bool: "yes|no", int: "N", float: "NUMBER", str: "TEXT"}[type(self.default)]
 
     def read(self, text: str) -> Value:
-        """The value that a text stands for. Raises: OptionError."""
+        """Read the value that a text stands for. Raises: OptionError."""
         value = self._value(text)
         if value is None:
             raise OptionError(f"{self.name}={text}", f"must be {self._expected}")
@@ -74,10 +74,10 @@ class Option:
         return value
 
     def check(self, values: SimpleNamespace, world_size: int) -> None:
-        """Checks the option against the other options and the number of ranks. Raises:
+        """Check the option against the other options and the number of ranks. Raises:
         OptionError."""
         value = getattr(values, self.name)
-        given = f"{self.name}={write(value)}"
+        given = f"{self.name}={format_value(value)}"
         if self.is_rank and value >= world_size:
             raise OptionError(given, f"ranks go from 0 to {world_size - 1}")
         if value == self.default:
@@ -86,11 +86,11 @@ class Option:
             raise OptionError(given, f"needs at least {self.min_ranks} ranks; remove it")
         for other, allowed in self.requires.items():
             if getattr(values, other) not in allowed:
-                needed = join(map(write, allowed))
+                needed = join_words(map(format_value, allowed))
                 raise OptionError(f"{given} only applies with {other}={needed}; remove it")
 
     def _value(self, text: str) -> Value | None:
-        """The value of the right type; None where the text is none."""
+        """Convert a text to the option's type. Return None if it has no such value."""
         kind = type(self.default)
         if kind is bool:
             return {"yes": True, "no": False}.get(text)
@@ -104,36 +104,40 @@ class Option:
 
     @property
     def _expected(self) -> str:
-        """The values that are valid, in words."""
+        """Return the values that are valid, in words."""
         if self.choices:
-            return join(self.choices)
+            return join_words(self.choices)
         kinds = {bool: "yes or no", int: "a whole number", float: "a number", str: "a text"}
         return kinds[type(self.default)]
 
     def _check_range(self, value: float) -> None:
         if value < self.low:
-            raise OptionError(f"{self.name}={write(value)}", f"must be at least {self.low:g}")
+            raise OptionError(
+                f"{self.name}={format_value(value)}", f"must be at least {self.low:g}"
+            )
         if value <= self.above:
-            raise OptionError(f"{self.name}={write(value)}", f"must be greater than {self.above:g}")
+            raise OptionError(
+                f"{self.name}={format_value(value)}", f"must be greater than {self.above:g}"
+            )
 
 
 @cache
-def declared(method: str) -> tuple[Option, ...]:
-    """The options of a sync method. Raises: registry.UnknownName."""
-    entries = registry.declared("sync", method, "OPTIONS", {})
+def declared_options(method: str) -> tuple[Option, ...]:
+    """Return the options of a sync method. Raises: registry.UnknownName."""
+    entries = registry.read_constant("sync", method, "OPTIONS", {})
     return tuple(Option(name, **entry) for name, entry in entries.items())
 
 
-def parse(known: Iterable[Option], words: Iterable[str]) -> SimpleNamespace:
-    """The values that `words`, each `key=value`, give to the known options; an option that no word
-    names has its default. Raises: OptionError."""
+def parse_options(known: Iterable[Option], words: Iterable[str]) -> SimpleNamespace:
+    """Read the values that `words`, each `key=value`, give to the known options. An option that no
+    word names has its default. Raises: OptionError."""
     by_name = {option.name: option for option in known}
     values = {name: option.default for name, option in by_name.items()}
     for word in words:
         key, equals, text = word.partition("=")
         if key not in by_name:
             near = registry.did_you_mean(key, by_name)
-            all_known = describe(by_name.values()) or "none"
+            all_known = describe_options(by_name.values()) or "none"
             raise OptionError(word, f"unknown option {key!r}{near} (known: {all_known})")
         if not equals:
             raise OptionError(word, f"write {key}={by_name[key].kind}")
@@ -142,14 +146,14 @@ def parse(known: Iterable[Option], words: Iterable[str]) -> SimpleNamespace:
 
 
 def find_errors(method: str, words: Iterable[str]) -> list[OptionError]:
-    """Each of these words, `key=value`, that is not an option of the method. Of a method that does
-    not exist: that is an option of none."""
+    """Find the words, `key=value`, that are no options of the method; for an unknown method, those
+    that are no options of any."""
     errors: list[OptionError] = []
-    is_known = method in registry.names("sync")
+    is_known = method in registry.list_names("sync")
     for word in words:
         try:
             if is_known:
-                parse(declared(method), (word,))
+                parse_options(declared_options(method), (word,))
             else:
                 _check_any(word)
         except OptionError as error:
@@ -158,33 +162,34 @@ def find_errors(method: str, words: Iterable[str]) -> list[OptionError]:
 
 
 def _check_any(word: str) -> None:
-    """Raises: OptionError, where no method has such an option."""
+    """Refuse an option that no method has. Raises: OptionError."""
     key = word.partition("=")[0]
-    known = {one.name for method in registry.names("sync") for one in declared(method)}
+    known = {one.name for method in registry.list_names("sync") for one in declared_options(method)}
     if key not in known:
         near = registry.did_you_mean(key, sorted(known)) or ": rankboard --help lists all"
         raise OptionError(word, f"no sync method has an option {key!r}{near}")
 
 
-def check(known: Iterable[Option], values: SimpleNamespace, world_size: int) -> None:
-    """Checks that the values fit each other and that many ranks. Raises: OptionError."""
+def check_options(known: Iterable[Option], values: SimpleNamespace, world_size: int) -> None:
+    """Check that the values fit each other and that many ranks. Raises: OptionError."""
     for option in known:
         option.check(values, world_size)
 
 
-def describe(known: Iterable[Option]) -> str:
-    """The options in one line: `granularity=parameter|bucket (bucket), bucket_mb=NUMBER (25)`."""
-    return ", ".join(f"{one.name}={one.kind} ({write(one.default)})" for one in known)
+def describe_options(known: Iterable[Option]) -> str:
+    """Describe the options in one line: `granularity=parameter|bucket (bucket), bucket_mb=NUMBER
+    (25)`."""
+    return ", ".join(f"{one.name}={one.kind} ({format_value(one.default)})" for one in known)
 
 
-def write(value: Any) -> str:
-    """A value as it is written on the command line."""
+def format_value(value: Any) -> str:
+    """Write a value as on the command line."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def join(words: Iterable[str]) -> str:
-    """The words as alternatives: "a, b or c"."""
+def join_words(words: Iterable[str]) -> str:
+    """Join the words as alternatives: "a, b or c"."""
     *first, last = words
     return f"{', '.join(first)} or {last}" if first else last

@@ -44,7 +44,7 @@ class Place:
 
     @classmethod
     def read(cls, env: Mapping[str, str] = os.environ) -> Place:
-        """The place that an environment gives."""
+        """Read the place from an environment."""
         if "RANK" not in env:
             return cls()
         return cls(

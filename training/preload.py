@@ -31,7 +31,7 @@ from training.wire.commands import Placement, StartAttempt, decode
 
 
 @dataclass(frozen=True)
-class Descriptors:
+class PreloadDescriptors:
     """The descriptors from the agent: the report, each rank's (stdout, stderr), and the listening
     socket of rank 0, or -1."""
 
@@ -40,7 +40,7 @@ class Descriptors:
     listen: int
 
     @classmethod
-    def parse(cls, argv: Sequence[str]) -> Descriptors:
+    def parse(cls, argv: Sequence[str]) -> PreloadDescriptors:
         """Parse the command line."""
         parser = argparse.ArgumentParser("python -m training.preload")
         parser.add_argument("--report-fd", type=int, required=True)
@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
     """Run the ranks of one start. Return 0 when all have ended, whatever their exit codes; 1 if
     there is nothing to start."""
     die_with(os.getppid())  # where agent and guard are killed together
-    descriptors = Descriptors.parse(argv)
+    descriptors = PreloadDescriptors.parse(argv)
     folder = os.environ.get(FOLDER)
     if folder:
         stacks.register(folder)  # for the imports; each rank registers itself again
@@ -70,7 +70,7 @@ def main(argv: Sequence[str]) -> int:
                 f"python -m training.preload: error: not a start: a line of {len(line)} bytes\n"
             )
         return 1
-    ranks = {fork(placement, descriptors): placement.rank for placement in start.placements}
+    ranks = {fork_rank(placement, descriptors): placement.rank for placement in start.placements}
     for descriptor in {
         descriptors.listen,
         *(end for ends in descriptors.pipes.values() for end in ends),
@@ -78,7 +78,7 @@ def main(argv: Sequence[str]) -> int:
         os.close(descriptor)
     while ranks:
         pid, status = os.wait()
-        report(descriptors, f"exit {ranks.pop(pid)} {status}")
+        report_to_agent(descriptors, f"exit {ranks.pop(pid)} {status}")
     return 0
 
 
@@ -99,19 +99,19 @@ def import_torch() -> None:
     gc.enable()
 
 
-def fork(placement: Placement, fds: Descriptors) -> int:
+def fork_rank(placement: Placement, fds: PreloadDescriptors) -> int:
     """Start a rank and report it. Return its pid."""
     parent_pid = os.getpid()
     pid = os.fork()
     if pid == 0:
-        become(placement, fds, parent_pid)
+        become_rank(placement, fds, parent_pid)
     with suppress(OSError):  # the rank has already done it, and may have ended
         os.setpgid(pid, pid)
-    report(fds, f"pid {placement.rank} {pid}")
+    report_to_agent(fds, f"pid {placement.rank} {pid}")
     return pid
 
 
-def become(placement: Placement, fds: Descriptors, parent_pid: int) -> NoReturn:
+def become_rank(placement: Placement, fds: PreloadDescriptors, parent_pid: int) -> NoReturn:
     """Turn the forked process into the rank."""
     try:
         os.setpgid(0, 0)
@@ -119,7 +119,7 @@ def become(placement: Placement, fds: Descriptors, parent_pid: int) -> NoReturn:
         set_process_name(f"rank {placement.rank}")
         handle_by_default()
         listen_fd = fds.listen if placement.rank == 0 else -1
-        redirect(*fds.pipes[placement.rank], keep=listen_fd)
+        redirect_output(*fds.pipes[placement.rank], keep=listen_fd)
         os.environ.update(placement.env)
         if listen_fd >= 0:
             os.environ[LISTEN_FD] = str(listen_fd)
@@ -131,7 +131,7 @@ def become(placement: Placement, fds: Descriptors, parent_pid: int) -> NoReturn:
         os._exit(1)
 
 
-def redirect(out: int, err: int, keep: int) -> None:
+def redirect_output(out: int, err: int, keep: int) -> None:
     """Connect stdin to /dev/null, stdout and stderr to the pipes, and close all other descriptors
     except `keep`."""
     null_device = os.open(os.devnull, os.O_RDONLY)
@@ -140,7 +140,7 @@ def redirect(out: int, err: int, keep: int) -> None:
     close_descriptors({0, 1, 2, keep})
 
 
-def report(fds: Descriptors, line: str) -> None:
+def report_to_agent(fds: PreloadDescriptors, line: str) -> None:
     """Send a line to the agent."""
     os.write(fds.report, f"{line}\n".encode())
 

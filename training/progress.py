@@ -10,24 +10,24 @@ import torch
 
 from training.formatting import format_loss
 from training.job import Job
-from training.meter import Lap
+from training.meter import StepTimes
 from training.schedule import Schedule
 from training.wire.events import Epoch, StepFinished, emit
 
 
 @dataclass(frozen=True)
-class Iteration:
+class CompletedStep:
     """One step. `figures` (2,) float64: the sum of the losses and the number of correct samples;
     on a GPU they may not have arrived yet."""
 
     step: int
     samples: int
     figures: torch.Tensor
-    lap: Lap
+    lap: StepTimes
 
 
 @dataclass
-class Sums:
+class EpochSums:
     """The totals of an epoch so far, on this rank; after a resume, since the resume."""
 
     loss: float = 0.0
@@ -37,7 +37,7 @@ class Sums:
     steps: int = 0
 
     def add(self, loss: float, step: StepFinished) -> None:
-        """Adds a step, with the sum of its losses."""
+        """Add a step, with the sum of its losses."""
         self.loss += loss
         self.correct += step.correct
         self.samples += step.samples
@@ -54,10 +54,10 @@ class Progress:
         self._schedule = schedule
         self._log_every = job.log_every
         self._as_reference = job.log_format == "reference"
-        self._sums = Sums()
+        self._sums = EpochSums()
 
-    def report(self, made: Iteration) -> None:
-        """Reports a step. On a GPU this waits until its figures have arrived."""
+    def report(self, made: CompletedStep) -> None:
+        """Report a step. On a GPU this waits until its figures have arrived."""
         phases = made.lap.phases()
         loss, correct = made.figures.tolist()
         epoch, batch = divmod(made.step - 1, self._schedule.steps_per_epoch)
@@ -76,27 +76,29 @@ class Progress:
         if self._as_reference:
             # The reference counts batches from 0 in each epoch.
             if batch % self._log_every == 0:
-                say(self._reference_step(step, batch))
+                print_line(self._reference_step(step, batch))
         elif made.step == 1 or made.step % self._log_every == 0:
-            say(self._step(step))
+            print_line(self._step(step))
 
     def report_epoch(self, epoch: int, step: int) -> None:
-        """Reports the totals of an epoch, whose last step was `step`."""
+        """Report the totals of an epoch, whose last step was `step`."""
         sums = self._sums
-        self._sums = Sums()
+        self._sums = EpochSums()
         loss = sums.loss / sums.samples
         accuracy = sums.correct / sums.samples
         done = Epoch(self._rank, epoch, step, loss, accuracy, sums.samples, sums.seconds)
         emit(done)
         pace = sums.seconds / sums.steps
-        say(self._reference_epoch(done, pace) if self._as_reference else self._epoch(done, pace))
+        print_line(
+            self._reference_epoch(done, pace) if self._as_reference else self._epoch(done, pace)
+        )
 
     def report_test(self, loss: float, accuracy: float, epoch: int) -> None:
-        """Prints the result of an evaluation."""
+        """Print the result of an evaluation."""
         if self._as_reference:
-            say(f"Test Loss: {loss:.3f}, Test Accuracy: {accuracy:.3f}")
+            print_line(f"Test Loss: {loss:.3f}, Test Accuracy: {accuracy:.3f}")
         else:
-            say(f"epoch {epoch} test loss {format_loss(loss)} acc {accuracy:.4f}")
+            print_line(f"epoch {epoch} test loss {format_loss(loss)} acc {accuracy:.4f}")
 
     def _step(self, step: StepFinished) -> str:
         head = f"epoch {step.epoch} step {step.step}/{self._schedule.steps}"
@@ -122,7 +124,7 @@ class Progress:
         )
 
 
-def say(line: str) -> None:
-    """Prints a line to read, on stdout between the events."""
+def print_line(line: str) -> None:
+    """Print a line to read, on stdout between the events."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()

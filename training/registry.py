@@ -6,7 +6,7 @@ at the top level: its name, a separator, and NAME (letters, digits and underscor
 (anything).
 
 What must be known of a module before it is imported, it declares as literals at the top level (see
-`declared`):
+`read_constant`):
 
 - a sync method: `OPTIONS` (see `training.options`) and `TRAITS` (see `training.traits`);
 - a model: `IMAGE_SIZES = (32, 35)`, the smallest and the largest side of the images that it takes
@@ -52,9 +52,9 @@ class UnknownName(ValueError):
         self.hint = hint
 
 
-def names(folder: str) -> tuple[str, ...]:
-    """The names of `training/<folder>`, in alphabetical order; a name that takes an argument as its
-    form, such as `torchvision/NAME`.
+def list_names(folder: str) -> tuple[str, ...]:
+    """Return the names of `training/<folder>`, in alphabetical order; a name that takes an argument
+    as its form, such as `torchvision/NAME`.
 
     Sub-folders, and modules whose names start with an underscore, are no choices.
     """
@@ -73,30 +73,33 @@ def _form(path: Path) -> str:
     return found[1] if found else path.stem
 
 
-def prefix(form: str) -> str:
-    """The part of a form before the argument, such as `torchvision/`; empty for a plain name."""
+def argument_prefix(form: str) -> str:
+    """Return the part of a form before the argument, such as `torchvision/`; empty for a plain
+    name."""
     word = next((word for word in ARGUMENTS if form.endswith(word)), "")
     return form.removesuffix(word) if word else ""
 
 
 def form_of(folder: str, name: str) -> str:
-    """The form to which a name belongs, one of the `names` of the folder."""
-    return next(
-        (form for form in names(folder) if prefix(form) and name.startswith(prefix(form))), name
-    )
-
-
-def check(folder: str, name: str) -> str:
-    """The name, if the folder offers it. Raises: UnknownName."""
-    split(folder, name)
+    """Return the form to which a name belongs, one of the `list_names` of the folder."""
+    for form in list_names(folder):
+        beginning = argument_prefix(form)
+        if beginning and name.startswith(beginning):
+            return form
     return name
 
 
-def split(folder: str, name: str) -> tuple[str, tuple[str, ...]]:
-    """The module of a name, and its argument, if it takes one. Raises: UnknownName."""
-    known = names(folder)
+def check_name(folder: str, name: str) -> str:
+    """Return the name if the folder offers it. Raises: UnknownName."""
+    split_name(folder, name)
+    return name
+
+
+def split_name(folder: str, name: str) -> tuple[str, tuple[str, ...]]:
+    """Split a name into its module and its argument, if it takes one. Raises: UnknownName."""
+    known = list_names(folder)
     for form in known:
-        before = prefix(form)
+        before = argument_prefix(form)
         if not before and form == name:
             return name, ()
         module = before[:-1]
@@ -108,25 +111,26 @@ def split(folder: str, name: str) -> tuple[str, tuple[str, ...]]:
     raise UnknownName(
         f"unknown {WHAT[folder]} {name!r}{did_you_mean(name, known)} (known: {', '.join(known)})",
         f"unknown {WHAT[folder]}",
-        suggest(name, known),
+        suggest_names(name, known),
     )
 
 
 def with_path(folder: str, name: str, change: Callable[[str], str]) -> str:
-    """The name with its PATH changed; the same name, if it takes no PATH. Raises: UnknownName."""
-    (_, argument), form = split(folder, name), form_of(folder, name)
-    return prefix(form) + change(argument[0]) if form.endswith("PATH") else name
+    """Return the name with its PATH changed; the same name, if it takes no PATH. Raises:
+    UnknownName."""
+    (_, argument), form = split_name(folder, name), form_of(folder, name)
+    return argument_prefix(form) + change(argument[0]) if form.endswith("PATH") else name
 
 
-def source(folder: str, name: str) -> Path:
-    """The file of the module of a name. Raises: UnknownName."""
-    return ROOT / folder / f"{split(folder, name)[0]}.py"
+def source_file(folder: str, name: str) -> Path:
+    """Return the file of the module of a name. Raises: UnknownName."""
+    return ROOT / folder / f"{split_name(folder, name)[0]}.py"
 
 
-def declared(folder: str, name: str, constant: str, default: Any = None) -> Any:
-    """The literal that the module of a name assigns to a constant, or the default. The source is
-    read, not run. Raises: UnknownName."""
-    return _literals(source(folder, name)).get(constant, default)
+def read_constant(folder: str, name: str, constant: str, default: Any = None) -> Any:
+    """Read the literal that the module of a name assigns to a constant, or the default. The source
+    is not run. Raises: UnknownName."""
+    return _literals(source_file(folder, name)).get(constant, default)
 
 
 @cache
@@ -160,33 +164,34 @@ class _InsertLiterals(ast.NodeTransformer):
         return ast.Constant(self._literals[node.id]) if node.id in self._literals else node
 
 
-def load(folder: str, name: str) -> ModuleType:
-    """The module of a name, imported. Raises: UnknownName."""
-    return importlib.import_module(f"training.{folder}.{split(folder, name)[0]}")
+def load_module(folder: str, name: str) -> ModuleType:
+    """Import the module of a name. Raises: UnknownName."""
+    return importlib.import_module(f"training.{folder}.{split_name(folder, name)[0]}")
 
 
-def function(folder: str, name: str, of: str) -> Callable[..., Any]:
-    """The function `of` of the module of a name, with the name's argument bound, if it takes one.
-    Raises: UnknownName."""
-    return partial(getattr(load(folder, name), of), *split(folder, name)[1])
+def load_function(folder: str, name: str, of: str) -> Callable[..., Any]:
+    """Return the function `of` of the module of a name, with the name's argument bound, if it takes
+    one. Raises: UnknownName."""
+    return partial(getattr(load_module(folder, name), of), *split_name(folder, name)[1])
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of an error: ": did you mean 'x'?" where a known name is near, otherwise nothing."""
+    """Return the end of an error, ": did you mean 'x'?", if a known name is near; otherwise
+    nothing."""
     near = _nearest(name, known)
     return f": did you mean {near!r}?" if near else ""
 
 
-def suggest(name: str, known: Sequence[str]) -> str:
-    """What to write in place of a name that is not known: the nearest one, and all."""
+def suggest_names(name: str, known: Sequence[str]) -> str:
+    """Say what to write in place of an unknown name: the nearest one, and all."""
     near = _nearest(name, known)
     listing = ", ".join(known)
     return f"did you mean {near!r}? (known: {listing})" if near else f"write one of {listing}"
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
-    """Return the known name that is most like this one, "" where none is like it. The dashes before
-    a flag, which all flags have, make none of them alike."""
+    """Return the known name that is most like this one, "" if none is like it. The dashes before a
+    flag, which all flags have, make none of them alike."""
     by_word = {one.lstrip("-"): one for one in known}
     near = difflib.get_close_matches(name.lstrip("-"), list(by_word), 1, 0.5)
     return by_word[near[0]] if near else ""

@@ -23,9 +23,9 @@ TIMEOUT = timedelta(seconds=60)
 """How long a collective may take."""
 
 
-def meet(place: Place) -> tuple[torch.device, str, str]:
-    """Waits for all ranks and makes the process group. Returns this rank's device, the backend, and
-    why GPUs are not used, "" where there is nothing to explain.
+def meet_ranks(place: Place) -> tuple[torch.device, str, str]:
+    """Wait for all ranks and make the process group. Return this rank's device, the backend, and
+    why GPUs are not used, "" if there is nothing to explain.
 
     The ranks use GPUs and NCCL if each has a GPU of its own, else CPUs and Gloo. Reports when the
     rank has reached the store, where it waits for the others.
@@ -33,10 +33,10 @@ def meet(place: Place) -> tuple[torch.device, str, str]:
     store = _store(place)
     emit(Entered(place.rank, Phase.JOINING))
     keys = [f"device/{rank}" for rank in range(place.world_size)]
-    store.set(keys[place.rank], " ".join(gpu(place)))
+    store.set(keys[place.rank], " ".join(find_gpu(place)))
     store.wait(keys, PATIENCE)
     gpus, reasons = zip(*(store.get(key).decode().split(" ", 1) for key in keys), strict=True)
-    why = lack(gpus, reasons)
+    why = explain_no_gpu(gpus, reasons)
     on_gpu = all(gpus) and not why
     if on_gpu:
         torch.cuda.set_device(place.local_rank)
@@ -47,9 +47,9 @@ def meet(place: Place) -> tuple[torch.device, str, str]:
     return torch.device("cuda", place.local_rank) if on_gpu else torch.device("cpu"), backend, why
 
 
-def gpu(place: Place) -> tuple[str, str]:
-    """The name of this rank's GPU, unique among all hosts; or "", and why the GPU cannot be used
-    ("" where there is none)."""
+def find_gpu(place: Place) -> tuple[str, str]:
+    """Return the name of this rank's GPU, unique among all hosts; or "", and why the GPU cannot be
+    used ("" if there is none)."""
     if not torch.cuda.is_available():
         return "", _why_no_gpu()
     count = torch.cuda.device_count()
@@ -70,7 +70,7 @@ def gpu(place: Place) -> tuple[str, str]:
 
 
 def _why_no_gpu() -> str:
-    """Why torch sees no GPU; "" where there is none, or it is hidden on purpose."""
+    """Say why torch sees no GPU. Return "" if there is none, or it is hidden on purpose."""
     if not torch.version.cuda or "CUDA_VISIBLE_DEVICES" in os.environ:
         return ""
     if not os.path.exists("/dev/nvidiactl"):
@@ -81,9 +81,9 @@ def _why_no_gpu() -> str:
     )
 
 
-def lack(gpus: Sequence[str], reasons: Sequence[str]) -> str:
-    """Why the ranks train on CPUs although some have GPUs; "" where they use GPUs, or none has one.
-    `gpus` and `reasons` are what `gpu` returns on each rank."""
+def explain_no_gpu(gpus: Sequence[str], reasons: Sequence[str]) -> str:
+    """Say why the ranks train on CPUs although some have GPUs. Return "" if they use GPUs, or none
+    has one. `gpus` and `reasons` are what `find_gpu` returns on each rank."""
     for rank, (own, reason) in enumerate(zip(gpus, reasons, strict=True)):
         if reason:
             return f"All ranks train on CPUs: on rank {rank}, {reason}"
@@ -97,8 +97,8 @@ def lack(gpus: Sequence[str], reasons: Sequence[str]) -> str:
 def new_group(
     ranks: Sequence[int] | None = None, timeout: timedelta = TIMEOUT
 ) -> distributed.ProcessGroup | None:
-    """A process group of some ranks, or of all, with the timeout of the default group; None on a
-    rank outside. Called by all ranks.
+    """Make a process group of some ranks, or of all, with the timeout of the default group; None on
+    a rank outside. Called by all ranks.
 
     Without a timeout torch takes 30 minutes, not that of the default group.
     """

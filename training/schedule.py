@@ -19,43 +19,44 @@ class Schedule:
 
     @classmethod
     def of(cls, job: Job, steps_per_epoch: int, *, compares: bool) -> Schedule:
-        """The schedule of a job; `compares`: its ranks ought to hold equal models."""
+        """Make the schedule of a job. `compares`: its ranks ought to hold equal models."""
         steps = job.steps or (job.epochs or 1) * steps_per_epoch
         every = job.checkpoint_every or "0"
         save_every = steps_per_epoch if every == "epoch" else int(every)
         return cls(steps, steps_per_epoch, job.log_every if compares else 0, save_every)
 
     def epoch(self, step: int) -> int:
-        """The epoch, from 1 on, to which a step belongs; the first where no step is made yet."""
+        """Return the epoch, from 1 on, to which a step belongs; the first if no step is made
+        yet."""
         return max(0, step - 1) // self.steps_per_epoch + 1
 
     def epoch_end(self, step: int) -> int:
-        """The last step of the epoch that goes on, or begins, after `step` steps."""
+        """Return the last step of the epoch that goes on, or begins, after `step` steps."""
         return min((step // self.steps_per_epoch + 1) * self.steps_per_epoch, self.steps)
 
     def ends_epoch(self, step: int) -> bool:
-        """Whether a step is the last of its epoch, or of the run."""
+        """Return True if a step is the last of its epoch, or of the run."""
         return step == self.steps or step % self.steps_per_epoch == 0
 
     def compares(self, step: int) -> bool:
-        """Whether the ranks compare their models after a step."""
+        """Return True if the ranks compare their models after a step."""
         return bool(self.compare_every) and step % self.compare_every == 0
 
     def saves(self, step: int) -> bool:
-        """Whether a checkpoint is saved after a step; at the end of an epoch it follows the
+        """Return True if a checkpoint is saved after a step; at the end of an epoch it follows the
         evaluation."""
         return bool(self.save_every) and (step == self.steps or step % self.save_every == 0)
 
     def saves_within_epoch(self, step: int) -> bool:
-        """Whether a checkpoint is saved after a step that is not the last of its epoch."""
+        """Return True if a checkpoint is saved after a step that is not the last of its epoch."""
         return self.saves(step) and not self.ends_epoch(step)
 
     def meets(self, step: int) -> bool:
-        """Whether all ranks meet after a step, outside its time."""
+        """Return True if all ranks meet after a step, outside its time."""
         return self.compares(step) or self.saves_within_epoch(step)
 
     def next_stop(self, step: int) -> int:
-        """The first step after `step` at which the ranks meet, or the epoch ends."""
+        """Return the first step after `step` at which the ranks meet, or the epoch ends."""
         end = self.epoch_end(step)
         later = range(step + 1, end + 1)
         return next(one for one in later if one == end or self.meets(one))

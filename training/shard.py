@@ -26,7 +26,7 @@ from training.step_formulas import (
 
 
 @dataclass(frozen=True)
-class Group:
+class StepSamples:
     """The samples of a step. `shares` are one rank's part of each global batch, (n,) int64 indices;
     `size` is the number of samples of all ranks."""
 
@@ -35,7 +35,7 @@ class Group:
 
     @property
     def samples(self) -> int:
-        """The number of this rank's samples."""
+        """Return the number of this rank's samples."""
         return sum(map(len, self.shares))
 
 
@@ -60,21 +60,22 @@ class Shard:
 
     @property
     def batches(self) -> int:
-        """The global batches of an epoch; a last one smaller than `world_size` is dropped."""
+        """Return the global batches of an epoch; a last one smaller than `world_size` is
+        dropped."""
         return count_batches(self.samples, self.batch_size, self.world_size)
 
     @property
     def steps(self) -> int:
-        """The steps of an epoch."""
+        """Return the steps of an epoch."""
         return count_steps(self.batches, self.accumulate)
 
     @property
     def dropped(self) -> int:
-        """The samples that an epoch leaves out."""
+        """Return the samples that an epoch leaves out."""
         return max(0, self.samples - self.batches * self.batch_size)
 
     def remarks(self) -> Iterator[str]:
-        """What a reader of the figures should know about the split, one line each."""
+        """Yield what a reader of the numbers should know about the split, one line each."""
         shares = share_sizes(self.batch_size, self.world_size)
         if len(set(shares)) > 1:
             yield (
@@ -87,18 +88,19 @@ class Shard:
     def _why(self) -> str:
         return f"fewer than the {self.world_size} ranks"
 
-    def groups(self, epoch: int, first: int = 0) -> Iterator[Group]:
-        """The groups of an epoch (from 1 on), beginning with the group `first` (from 0 on)."""
+    def groups(self, epoch: int, first: int = 0) -> Iterator[StepSamples]:
+        """Yield the groups of an epoch (from 1 on), beginning with the group `first` (from 0
+        on)."""
         batches = self._batches(torch.Generator().manual_seed(self.seed + epoch))
         for start in range(first * self.accumulate, self.batches, self.accumulate):
             shares, sizes = zip(*batches[start : start + self.accumulate], strict=True)
-            yield Group(shares, sum(sizes))
+            yield StepSamples(shares, sum(sizes))
 
     def _batches(self, generator: torch.Generator) -> list[tuple[torch.Tensor, int]]:
         """This rank's share of each global batch of an epoch, and the size of the batch."""
         order = torch.randperm(self.samples, generator=generator)
         batches = torch.split(order, self.batch_size)[: self.batches]
-        return [(share(batch, self.rank, self.world_size), len(batch)) for batch in batches]
+        return [(take_share(batch, self.rank, self.world_size), len(batch)) for batch in batches]
 
 
 @dataclass(frozen=True)
@@ -114,19 +116,20 @@ class LabelShard(Shard):
 
     @property
     def batches(self) -> int:
-        """Global batches of an epoch."""
+        """Return the global batches of an epoch."""
         return count_batches_by_label(self.samples, self.batch_size, self.world_size)
 
     @property
     def dropped(self) -> int:
-        """The samples that an epoch leaves out, of all ranks."""
+        """Return the samples that an epoch leaves out, of all ranks."""
         return self.samples - sum(min(part, self.batches * share) for part, share in self._sizes())
 
     def _why(self) -> str:
         return "all ranks take as many steps as the smallest part allows"
 
     def _sizes(self) -> list[tuple[int, int]]:
-        """The size of each rank's part of the data set, and of its share of a global batch."""
+        """Return the size of each rank's part of the data set, and of its share of a global
+        batch."""
         parts = share_sizes(self.samples, self.world_size)
         shares = share_sizes(self.batch_size, self.world_size)
         return list(zip(parts, shares, strict=True))
@@ -142,13 +145,13 @@ class LabelShard(Shard):
         ]
 
 
-def shard(job: Job, labels: torch.Tensor, rank: int, world_size: int) -> Shard:
-    """The part of `rank` of the samples with these labels, as the job partitions them. Raises:
-    JobError."""
+def make_shard(job: Job, labels: torch.Tensor, rank: int, world_size: int) -> Shard:
+    """Choose the part of `rank` of the samples with these labels, as the job partitions them.
+    Raises: JobError."""
     split = (len(labels), job.batch_size, job.accumulate, job.seed, rank, world_size)
     return LabelShard(*split, labels) if job.partition == "by_label" else Shard(*split)
 
 
-def share(batch: torch.Tensor, rank: int, world_size: int) -> torch.Tensor:
-    """A rank's part of a global batch."""
+def take_share(batch: torch.Tensor, rank: int, world_size: int) -> torch.Tensor:
+    """Return a rank's part of a global batch."""
     return batch[rank::world_size]

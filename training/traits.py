@@ -38,12 +38,12 @@ class Traits:
     """The rank that the option `server` names; -1 where there is no such option."""
 
     def trains(self, rank: int) -> bool:
-        """Whether a rank takes samples."""
+        """Return True if a rank takes samples."""
         return not (self.dedicated_server and rank == self.server)
 
 
-def read(method: str, options: SimpleNamespace) -> Traits:
-    """The traits of a sync method with these values of its options. Raises:
+def read_traits(method: str, options: SimpleNamespace) -> Traits:
+    """Return the traits of a sync method with these values of its options. Raises:
     registry.UnknownName."""
     declared = {name: _holds(value, options) for name, value in _declared(method).items()}
     return Traits(**declared, server=getattr(options, "server", -1))
@@ -51,12 +51,12 @@ def read(method: str, options: SimpleNamespace) -> Traits:
 
 @cache
 def _declared(method: str) -> dict[str, Any]:
-    declared: dict[str, Any] = registry.declared("sync", method, "TRAITS", {})
+    declared: dict[str, Any] = registry.read_constant("sync", method, "TRAITS", {})
     return declared
 
 
 def _holds(trait: bool | dict[str, Any], options: SimpleNamespace) -> bool:
-    """Whether a trait, as it is declared, holds with these options."""
+    """Return True if a trait, as it is declared, holds with these options."""
     if isinstance(trait, bool):
         return trait
     return all(getattr(options, name) == value for name, value in trait.items())

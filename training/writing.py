@@ -56,7 +56,7 @@ def make_private_folders(path: str | os.PathLike[str]) -> None:
 
 def write_synced(path: Path, fill: Callable[[IO[bytes]], object], mode: int = 0o600) -> int:
     """Replace a file by what `fill` writes, so that it survives a power cut. The umask limits the
-    permissions `mode`. Returns its size in bytes.
+    permissions `mode`. Return its size in bytes.
 
     One process at a time may write it: what another one that was killed has left goes. Raises:
     OSError, and what `fill` raises.

@@ -31,7 +31,7 @@ from training.datasets import Images
 from training.job import Job
 from training.loop import Trainer
 from training.place import Place
-from training.progress import Iteration, Progress
+from training.progress import CompletedStep, Progress
 
 M_MMAP_THRESHOLD = -3
 MMAP_MAX, MMAP_THRESHOLD, TRIM_THRESHOLD = 65536, 32 << 20, 64 << 20
@@ -47,7 +47,7 @@ class Timed(Progress):
         super().__init__(*arguments)
         self.ends: list[float] = []
 
-    def report(self, made: Iteration) -> None:
+    def report(self, made: CompletedStep) -> None:
         """Keeps the step's end and reports it."""
         assert isinstance(made.lap.end, float)
         self.ends.append(made.lap.end)

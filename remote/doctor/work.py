@@ -41,7 +41,7 @@ def checks_for(plan: Plan) -> set[str]:
 
 
 def _declared_files(job: Job) -> object:
-    return registry.declared("datasets", job.dataset, "FILES")
+    return registry.read_constant("datasets", job.dataset, "FILES")
 
 
 def check_data(facts: HostFacts, index: int) -> HostFinding:
@@ -86,8 +86,8 @@ def judge_data(
     if data_problem:
         what = f"{absent} cannot be downloaded into it: {data_problem}"
         return HostFinding(FAILED, what, "put its files there, or use --data-dir")
-    download = registry.declared("datasets", job.dataset, "DOWNLOAD_MB", 0)
-    room = registry.declared("datasets", job.dataset, "ROOM_MB", download)
+    download = registry.read_constant("datasets", job.dataset, "DOWNLOAD_MB", 0)
+    room = registry.read_constant("datasets", job.dataset, "ROOM_MB", download)
     if data_free < room * MB:
         free = f"only {size(data_free)} are free there"
         what = f"{absent} its {size(room * MB)} do not fit: {free}"

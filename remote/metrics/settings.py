@@ -92,4 +92,4 @@ def _join(words: Iterable[str]) -> str:
 
 
 def _write(value: object) -> str:
-    return UNKNOWN if value in (None, "") else options.write(value)
+    return UNKNOWN if value in (None, "") else options.format_value(value)

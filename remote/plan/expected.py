@@ -87,7 +87,7 @@ def steps_per_epoch(job: Job, ranks: int) -> int:
 
 def parameters(job: Job) -> int:
     """Return the number of parameters of the job's model; 0 if it is not known."""
-    declared = registry.declared("models", job.model, "PARAMETERS")
+    declared = registry.read_constant("models", job.model, "PARAMETERS")
     _, channels, classes = _training(job)
     if not declared or not channels or not classes:
         return 0
@@ -98,7 +98,9 @@ def parameters(job: Job) -> int:
 def _training(job: Job) -> tuple[int, int, int]:
     """Return the training images of the job's data set, their channels and classes; 0 is not
     known."""
-    images, channels, classes = registry.declared("datasets", job.dataset, "TRAINING", (0, 0, 0))
+    images, channels, classes = registry.read_constant(
+        "datasets", job.dataset, "TRAINING", (0, 0, 0)
+    )
     return images, channels, classes
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from training import options
-from training.job import SEVERAL, Job, check
+from training.job import SEVERAL, Job, check_setting
 
 WRITE = {
     "str": "a text in quotes",
@@ -26,7 +26,7 @@ WRITE = {
 def number_as_text(value: object) -> object:
     """Return the text of a number, which stands in a file without quotes."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return options.write(value) if is_number else value
+    return options.format_value(value) if is_number else value
 
 
 TOML_TYPES: dict[str, Any] = {
@@ -59,5 +59,5 @@ def job_keys() -> dict[str, Any]:
 
 
 def _check_value(setting: Setting[Any], value: Any) -> Any:
-    check(setting, value)
+    check_setting(setting, value)
     return value

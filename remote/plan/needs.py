@@ -53,15 +53,15 @@ def needs_of_job(job: Job) -> dict[str, Any]:
     path = path_of(job)
     if path and path[0] in "/~":
         needed["path"] = path
-    files = registry.declared("datasets", job.dataset, "FILES")
+    files = registry.read_constant("datasets", job.dataset, "FILES")
     if files and job.data_dir[:1] in ("/", "~"):
-        archive = registry.declared("datasets", job.dataset, "ARCHIVE", {})
+        archive = registry.read_constant("datasets", job.dataset, "ARCHIVE", {})
         needed |= {
             "data": job.data_dir,
             "files": tuple(files),
             "archive": archive,
             "sums": files if job.verify_data else {},
-            "sources": registry.declared("datasets", job.dataset, "SOURCES", ()),
+            "sources": registry.read_constant("datasets", job.dataset, "SOURCES", ()),
         }
     return needed
 
@@ -84,7 +84,7 @@ def _with_proxies(needed: dict[str, Any], host: Host) -> dict[str, Any]:
 
 def path_of(job: Job) -> str:
     """Return the path in the name of the job's data set; "" if it has none."""
-    return "".join(registry.split("datasets", job.dataset)[1])
+    return "".join(registry.split_name("datasets", job.dataset)[1])
 
 
 def _is_findable(resume: str) -> bool:

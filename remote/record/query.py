@@ -17,7 +17,7 @@ from typing import Any
 
 from remote.record.entry import VERDICTS, Entry
 from training import options, registry
-from training.job import SEVERAL, Job, choices
+from training.job import SEVERAL, Job, choices_of
 from training.registry import UnknownName, did_you_mean
 
 COMPARE: dict[str, Callable[[Any, Any], bool]] = {
@@ -249,9 +249,9 @@ def _job_key(setting: Any) -> QueryKey:
 
     def check(word: str) -> None:
         if setting.metadata["folder"]:
-            registry.check(setting.metadata["folder"], word)
+            registry.check_name(setting.metadata["folder"], word)
             return
-        known = choices(setting)
+        known = choices_of(setting)
         if known and word not in known:
             near = did_you_mean(word, known)
             raise UnknownName(f"unknown {setting.name} {word!r}{near} (known: {', '.join(known)})")
@@ -262,16 +262,16 @@ def _job_key(setting: Any) -> QueryKey:
 @cache
 def _option_keys() -> dict[str, QueryKey]:
     """Return the options of all sync methods, as keys by name. This reads the methods' sources."""
-    methods = registry.names("sync")
-    names = {option.name for method in methods for option in options.declared(method)}
+    methods = registry.list_names("sync")
+    names = {option.name for method in methods for option in options.declared_options(method)}
     return {name: _option_key(name) for name in names}
 
 
 def _option_key(name: str) -> QueryKey:
     """Return the key of an option; runs whose sync method has no such option have no value."""
     declared = dict[str, Any]()
-    for method in registry.names("sync"):
-        for option in options.declared(method):
+    for method in registry.list_names("sync"):
+        for option in options.declared_options(method):
             if option.name == name:
                 declared[method] = option.default
     is_number = all(type(default) in (int, float) for default in declared.values())
@@ -281,7 +281,7 @@ def _option_key(name: str) -> QueryKey:
         if method not in declared:
             return []
         given = dict(word.partition("=")[::2] for word in run.setting("sync_option"))
-        text = given.get(name, options.write(declared[method]))
+        text = given.get(name, options.format_value(declared[method]))
         if not is_number:
             return [text]
         with suppress(ValueError):

@@ -27,7 +27,7 @@ from remote.sanitise import one_line
 from training.agent.layout import LAST
 from training.job import Job
 from training.mistake import Mistake
-from training.registry import did_you_mean, form_of, split
+from training.registry import did_you_mean, form_of, split_name
 
 
 def job_of(given: Mapping[str, Any], runs_dir: Path, local: bool) -> Job:
@@ -117,7 +117,7 @@ def _check_left(job: Job, recorded: Path, ranks: int) -> None:
 
 def _was_uploaded(job: Job, plan: Plan) -> bool:
     """Return True if the images of a run were uploaded: only then is their path relative."""
-    _, path = split("datasets", job.dataset)
+    _, path = split_name("datasets", job.dataset)
     return bool(plan.uploads and path) and not path[0].startswith(("/", "~"))
 
 

@@ -85,14 +85,14 @@ class JobCells:
         """Return the settings of job and place, and the options of the sync method in words."""
         sync = settings.get("sync", Job.sync)
         own_options: list[str] = []
-        is_method_known = sync in registry.names("sync")
+        is_method_known = sync in registry.list_names("sync")
         if is_method_known:
-            own_options = [option.name for option in options.declared(sync)]
+            own_options = [option.name for option in options.declared_options(sync)]
         known = {}
         words = []
         for key, value in settings.items():
             if key in own_options:
-                words.append(f"{key}={options.write(value)}")
+                words.append(f"{key}={options.format_value(value)}")
             elif key in CellKeys.model_fields:
                 known[key] = value
             elif not _is_option(key):
@@ -132,7 +132,7 @@ def _name_used_here(key: str) -> str:
 
 def _is_option(key: str) -> bool:
     """Return whether this is an option of any sync method."""
-    for method in registry.names("sync"):
-        if any(option.name == key for option in options.declared(method)):
+    for method in registry.list_names("sync"):
+        if any(option.name == key for option in options.declared_options(method)):
             return True
     return False

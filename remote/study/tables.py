@@ -193,7 +193,7 @@ def is_label(value: object) -> bool:
 
 def format_label(value: object) -> str:
     """Return how a value is shown as a label."""
-    return options.write(value) if isinstance(value, bool | int | float) else str(value)
+    return options.format_value(value) if isinstance(value, bool | int | float) else str(value)
 
 
 def with_underscores(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,8 +7,8 @@ import textwrap
 from pathlib import Path
 
 from tests.kit.agents import Host
-from training.watch.gloo import TURN
-from training.watch.steps import GATHER
+from training.watch.gloo import LOCK_SECONDS
+from training.watch.steps import REPORT_INTERVAL
 from training.wire.commands import Placement
 from training.wire.events import OutputText, StepFinished, expand
 
@@ -24,7 +24,7 @@ def step():
 """
 KILLED = f"""{STEP}
 for _ in range(3):
-    time.sleep({2 * GATHER})
+    time.sleep({2 * REPORT_INTERVAL})
     step()
 os.kill(os.getpid(), 9)
 """
@@ -36,7 +36,7 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()
 step()
-time.sleep({2 * GATHER})
+time.sleep({2 * REPORT_INTERVAL})
 weight.sum().backward()  # what has waited is told now
 pipe = int(os.environ["RANKBOARD_EVENTS_FD"].split(":")[0])
 os.dup2(os.open("mine", os.O_CREAT | os.O_WRONLY), pipe)
@@ -98,7 +98,7 @@ def test_a_kill_loses_no_step_unless_they_are_quick(host: Host) -> None:
 
 def test_threads_of_gloo_get_time_to_finish_also_without_the_watch(host: Host) -> None:
     """Otherwise, some of these programs die by SIGABRT."""
-    assert run(host, GLOO)[1] == f"slept {TURN}"
+    assert run(host, GLOO)[1] == f"slept {LOCK_SECONDS}"
 
 
 def test_children_are_not_watched_but_what_the_rank_becomes(host: Host) -> None:

@@ -148,20 +148,24 @@ def test_the_published_sums_and_sources_are_those_of_torchvision() -> None:
     from torchvision import datasets
 
     for name, theirs in (("mnist", datasets.MNIST), ("fashion_mnist", datasets.FashionMNIST)):
-        published = registry.declared("datasets", name, "FILES")
+        published = registry.read_constant("datasets", name, "FILES")
         assert {Path(file).name: md5 for file, md5 in published.items()} == dict(theirs.resources)
-        assert registry.declared("datasets", name, "SOURCES") == tuple(theirs.mirrors)
+        assert registry.read_constant("datasets", name, "SOURCES") == tuple(theirs.mirrors)
     cifar = datasets.CIFAR10
     batches = [*cifar.train_list, *cifar.test_list, (cifar.meta["filename"], cifar.meta["md5"])]
-    published = registry.declared("datasets", "cifar10", "FILES")
+    published = registry.read_constant("datasets", "cifar10", "FILES")
     assert {Path(file).name: md5 for file, md5 in published.items()} == dict(batches)
-    assert registry.declared("datasets", "cifar10", "ARCHIVE") == {cifar.filename: cifar.tgz_md5}
+    assert registry.read_constant("datasets", "cifar10", "ARCHIVE") == {
+        cifar.filename: cifar.tgz_md5
+    }
     for name, urls in (
         ("cifar10", [cifar.url]),
         ("svhn", [url for url, *_ in datasets.SVHN.split_list.values()]),
     ):
-        assert registry.declared("datasets", name, "SOURCES") == (urls[0].rpartition("/")[0] + "/",)
-    svhn = registry.declared("datasets", "svhn", "FILES")
+        assert registry.read_constant("datasets", name, "SOURCES") == (
+            urls[0].rpartition("/")[0] + "/",
+        )
+    svhn = registry.read_constant("datasets", "svhn", "FILES")
     assert all(
         svhn[f"svhn/{datasets.SVHN.split_list[split][1]}"] == datasets.SVHN.split_list[split][2]
         for split in ("train", "test")

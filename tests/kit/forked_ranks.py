@@ -190,12 +190,12 @@ def main() -> None:
 
 
 def _start(folder: str, argv: list[str], envs: list[dict[str, str]]) -> list[int]:
-    from training.preload import Descriptors, fork
+    from training.preload import PreloadDescriptors, fork_rank
 
     files, listener = _outputs(folder, envs), socket.create_server(("127.0.0.1", 0))
     report = os.open(os.devnull, os.O_WRONLY)
-    fds = Descriptors(report, files, listener.fileno())
-    pids = [fork(placement, fds) for placement in _placements(argv, envs, listener)]
+    fds = PreloadDescriptors(report, files, listener.fileno())
+    pids = [fork_rank(placement, fds) for placement in _placements(argv, envs, listener)]
     _close(listener, report, files)
     return pids
 

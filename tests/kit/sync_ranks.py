@@ -43,7 +43,7 @@ from training.job import Job
 from training.loop import Trainer
 from training.models import lenet5
 from training.place import Place
-from training.shard import Shard, share
+from training.shard import Shard, take_share
 from training.wire.events import Drifted, Event, StepFinished
 
 SEED = 5
@@ -279,7 +279,7 @@ def alone(case: Case, trainers: int, joined: bool) -> list[Outcome]:
             shares = (
                 group.shares
                 if joined
-                else [share(batch, index, trainers) for batch in group.shares]
+                else [take_share(batch, index, trainers) for batch in group.shares]
             )
             net.rows = slice(0, None, trainers) if joined else slice(None) if index == 0 else None  # type: ignore[assignment]
             add_gradients(net, images, shares, group.size, outcome)
@@ -439,7 +439,7 @@ def counted(outcome: Outcome) -> Iterator[None]:
 def substitutes(case: Case, rank: int, said: list[Event]) -> Iterator[None]:
     """The case's net in place of the job's model, other weights on each rank to begin with, and
     nothing on stdout."""
-    load = registry.load
+    load = registry.load_module
 
     def build(name: str, shape: tuple[int, int, int], classes: int) -> nn.Module:
         net = NETS[case.net].net()
@@ -458,11 +458,11 @@ def substitutes(case: Case, rank: int, said: list[Event]) -> Iterator[None]:
 
     with (
         patch.object(models, "build", build),
-        patch.object(registry, "load", found),
+        patch.object(registry, "load_module", found),
         patch.object(loop, "emit", said.append),
         patch.object(progress, "emit", said.append),
-        patch.object(loop, "say", lambda _: None),
-        patch.object(progress, "say", lambda _: None),
+        patch.object(loop, "print_line", lambda _: None),
+        patch.object(progress, "print_line", lambda _: None),
     ):
         yield
 

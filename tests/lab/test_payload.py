@@ -22,7 +22,7 @@ HOSTS = 3
 PATIENCE = 20.0
 """Seconds that a collective may take."""
 METHODS: tuple[tuple[str, ...], ...] = (
-    *((sync,) for sync in registry.names("sync") if Job(sync=sync).traits().exact),
+    *((sync,) for sync in registry.list_names("sync") if Job(sync=sync).traits().exact),
     ("all_reduce", "granularity=parameter"),
     ("all_reduce", "granularity=flat"),
     ("ring", "granularity=flat"),
@@ -83,4 +83,4 @@ def test_the_payload_is_what_leaves_the_host(folder: Path, case: Case) -> None:
 
 
 def test_every_method_is_held_to_it() -> None:
-    assert {sync for sync, *_ in METHODS} == set(registry.names("sync")) - {"none"}
+    assert {sync for sync, *_ in METHODS} == set(registry.list_names("sync")) - {"none"}

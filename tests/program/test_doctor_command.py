@@ -219,7 +219,7 @@ def test_a_program_that_is_to_be_uploaded_is_looked_for_here(sshd: Sshd, tmp_pat
 def test_all_hosts_reach_each_other(sshd: Sshd, tmp_path: Path) -> None:
     path = sshd.hosts_toml(sshd.make_hosts(4), sync=["src"])
     (path.parent / "src").mkdir()
-    for name in registry.declared("datasets", "mnist", "FILES"):
+    for name in registry.read_constant("datasets", "mnist", "FILES"):
         file = sshd.far_home / ".cache" / "rankboard" / "data" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(b"of another origin")

@@ -18,8 +18,8 @@ from tests.kit.forked_ranks import Forked, Forker
 from tests.kit.training_ranks import alive, kill
 from tests.kit.wait import wait
 from training import registry
-from training.checkpoint.find import Key, choose, look, read_manifest
-from training.checkpoint.parts import Position
+from training.checkpoint.find import CheckpointKey, choose_checkpoint, read_manifest, take_inventory
+from training.checkpoint.parts import RunPosition
 from training.checkpoint.resume import _check
 from training.job import Job, JobError
 from training.wire.events import Entered, Evaluated, Finished, OutputText, Saved, Started
@@ -240,7 +240,7 @@ def test_ddp_goes_on_to_rounding(forked: Forker) -> None:
 APPROXIMATE = {"ddp": ("compression=powersgd", "rank=1"), "local_sgd": ("every=4",)}
 
 
-@pytest.mark.parametrize("sync", sorted(APPROXIMATE.keys() & set(registry.names("sync"))))
+@pytest.mark.parametrize("sync", sorted(APPROXIMATE.keys() & set(registry.list_names("sync"))))
 def test_an_approximate_method_goes_on_as_a_run_that_saved_at_the_same_steps(
     forked: Forker, sync: str
 ) -> None:
@@ -481,7 +481,7 @@ def test_of_several_copies_that_of_the_parameter_server_counts(forked: Forker) -
     saved = several(forked, "momentum", 0, 1, 2)
     forked.run("momentum", replace(job, steps=CUT, checkpoint_every=str(CUT)), saved, copies=True)
     for order in (saved, saved[::-1]):  # as where hosts are one machine
-        (copy,) = look([folder / "checkpoints" for folder in order], 1).models.values()
+        (copy,) = take_inventory([folder / "checkpoints" for folder in order], 1).models.values()
         assert copy == (0, saved[0] / "checkpoints" / f"step-{CUT:06}" / "model.pt")
 
     again = replace(job, resume="momentum")
@@ -645,29 +645,29 @@ def test_a_manifest_that_is_none_makes_no_checkpoint_complete(text: str, tmp_pat
 
 
 def test_the_newest_checkpoint_that_counts() -> None:
-    old, new, two = Key(4, "a", 3), Key(8, "a", 3), Key(9, "b", 2)
+    old, new, two = CheckpointKey(4, "a", 3), CheckpointKey(8, "a", 3), CheckpointKey(9, "b", 2)
     everywhere = [{old, new}] * 3
-    assert choose([{old, new}, set(), set()], everywhere) == new
-    assert choose([set(), {old, new}, set()], everywhere) == new
-    assert choose([{old, new}, set(), set()], [{old, new}, {old}, {old, new}]) == old, (
+    assert choose_checkpoint([{old, new}, set(), set()], everywhere) == new
+    assert choose_checkpoint([set(), {old, new}, set()], everywhere) == new
+    assert choose_checkpoint([{old, new}, set(), set()], [{old, new}, {old}, {old, new}]) == old, (
         "one rank's file is missing"
     )
-    assert choose([{old}, set(), set()], everywhere) == old, "no manifest"
-    assert choose([{old, new, two}, set(), set()], everywhere) == two, (
+    assert choose_checkpoint([{old}, set(), set()], everywhere) == old, "no manifest"
+    assert choose_checkpoint([{old, new, two}, set(), set()], everywhere) == two, (
         "of another world size: no own files are needed"
     )
-    assert choose([{new}, set(), set()], [set()] * 3) == new, "better than nothing"
-    after = {Key(10, "c", 3), two, old}
-    assert choose([after] * 3, [{old}, set(), {old}]) == Key(10, "c", 3), (
+    assert choose_checkpoint([{new}, set(), set()], [set()] * 3) == new, "better than nothing"
+    after = {CheckpointKey(10, "c", 3), two, old}
+    assert choose_checkpoint([after] * 3, [{old}, set(), {old}]) == CheckpointKey(10, "c", 3), (
         "no own files are to be had from an older world, too"
     )
-    assert choose([set()] * 3, everywhere) is None
+    assert choose_checkpoint([set()] * 3, everywhere) is None
 
 
 def test_a_position_holds_for_other_batches_and_epochs() -> None:
     job = replace(JOB, batch_size=10, accumulate=2)
-    position = Position.at(25, job, 10)
-    assert position == Position(25, 2, 100)
+    position = RunPosition.at(25, job, 10)
+    assert position == RunPosition(25, 2, 100)
     assert position.steps(job, 10) == 25
     assert position.steps(job, 9) == 23, "an epoch has a step less"
     assert position.steps(replace(job, batch_size=30), 4) == 2 * 4 + 1, (

@@ -17,13 +17,20 @@ from tests.kit.forked_ranks import Forker
 from tests.kit.rank_calls import call
 from training.compute import Compute
 from training.datasets import Images
-from training.evaluate import BATCH_DEPENDENT_CHUNK, CHUNK, _chunk, _chunks, evaluate, evaluating
+from training.evaluate import (
+    CPU_BATCH,
+    STATISTICS_BATCH,
+    _choose_batch_size,
+    _split_into_batches,
+    evaluate,
+    evaluation_mode,
+)
 from training.job import Job
 from training.place import Place
 
 CPU = torch.device("cpu")
 CLASSES = 5
-SAMPLES = 2 * BATCH_DEPENDENT_CHUNK + 131
+SAMPLES = 2 * STATISTICS_BATCH + 131
 """Neither size of a chunk divides it."""
 WORLDS = (1, 2, 3, 4)
 NETS = ("tracked", "untracked")
@@ -77,7 +84,7 @@ def test_any_number_of_ranks_says_the_same(found: Found, kind: str) -> None:
 def test_it_is_what_one_process_counts(found: Found, kind: str) -> None:
     classes = 101 if kind == "many" else CLASSES
     data, model = images(classes), net(kind if kind in NETS else "tracked", classes).eval()
-    size = BATCH_DEPENDENT_CHUNK if kind == "untracked" else CHUNK
+    size = STATISTICS_BATCH if kind == "untracked" else CPU_BATCH
     batches = [data.batch(indices, CPU) for indices in torch.arange(SAMPLES).split(size)]  # type: ignore[no-untyped-call]
     with torch.no_grad():
         logits, labels = (
@@ -114,7 +121,7 @@ def test_ranks_merge_what_they_found_in_the_group_that_is_patient() -> None:
 def test_layers_that_were_frozen_stay_so() -> None:
     model = nn.Sequential(nn.BatchNorm2d(2), nn.Sequential(nn.Dropout(), nn.BatchNorm2d(2).eval()))
     before = [module.training for module in model.modules()]
-    with evaluating(model):
+    with evaluation_mode(model):
         assert not any(module.training for module in model.modules())
     assert [module.training for module in model.modules()] == before
 
@@ -131,7 +138,10 @@ def test_a_model_is_evaluated_in_the_precision_of_its_training() -> None:
 @pytest.mark.parametrize(("side", "gpu"), [(32, 512), (64, 512), (128, 128), (224, 64)])
 def test_a_gpu_takes_more_images_at_a_time_unless_they_are_large(side: int, gpu: int) -> None:
     of = replace(images(), size=side)
-    assert [_chunk(of, torch.device(kind)) for kind in ("cpu", "cuda")] == [CHUNK, gpu]
+    assert [_choose_batch_size(of, torch.device(kind)) for kind in ("cpu", "cuda")] == [
+        CPU_BATCH,
+        gpu,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +149,7 @@ def test_a_gpu_takes_more_images_at_a_time_unless_they_are_large(side: int, gpu:
     [(251, [251]), (501, [250, 251]), (252, [250, 2]), (500, [250, 250]), (1, [1])],
 )
 def test_no_chunk_but_the_only_one_is_a_single_image(images: int, sizes: list[int]) -> None:
-    chunks = _chunks(images, 250)
+    chunks = _split_into_batches(images, 250)
     assert [len(chunk) for chunk in chunks] == sizes
     assert torch.equal(torch.cat(chunks), torch.arange(images))
 

@@ -74,7 +74,7 @@ class Run:
         from training.sync import ddp  # which imports all of torch's compiler
 
         self.method: SyncMethod = ddp.Method(
-            options.parse(options.declared("ddp"), words.split()), wire
+            options.parse_options(options.declared_options("ddp"), words.split()), wire
         )
         self.model = self.method.prepare(self.net, self.optimizer, place, self.meter)
         self.meter.start()
@@ -386,4 +386,4 @@ def test_alone_a_rank_trains_as_if_there_was_no_method(outcomes: Outcomes) -> No
 @pytest.mark.parametrize("word", ["bucket_mb=0", "rank=0", "start=1"])
 def test_options_out_of_range_are_refused(word: str) -> None:
     with pytest.raises(options.OptionError, match=word):
-        options.parse(options.declared("ddp"), [word])
+        options.parse_options(options.declared_options("ddp"), [word])

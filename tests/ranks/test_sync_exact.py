@@ -139,7 +139,7 @@ def test_gradients_that_travel_in_bfloat16(ran: Ran, case: Case) -> None:
 
 
 def test_every_method_is_in_the_table() -> None:
-    assert {sync for sync, *_ in METHODS} == set(registry.names("sync")) - {"none"}
+    assert {sync for sync, *_ in METHODS} == set(registry.list_names("sync")) - {"none"}
 
 
 @pytest.mark.parametrize("case", FAULTY, ids=str)

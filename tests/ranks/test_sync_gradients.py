@@ -18,9 +18,9 @@ from tests.kit.rank_calls import call
 from training import options, registry
 from training.meter import Meter
 from training.place import Place
-from training.sync.common.bucketed import Background
+from training.sync.common.bucketed import BackgroundExchange
 from training.sync.common.gradients import Bucket, Gradients
-from training.sync.ring import Ring, alike, cut
+from training.sync.ring import RingExchange, cut_into_chunks, view_scratch_like
 
 
 class Net(nn.Module):
@@ -211,7 +211,7 @@ def test_a_gradient_of_an_earlier_micro_batch_alone_is_packed(net: Net) -> None:
     ("elements", "ranks", "segments"), [(10, 3, 2), (2, 4, 1), (0, 2, 3), (7, 1, 1), (5, 4, 3)]
 )
 def test_a_buffer_is_cut_evenly_and_whole(elements: int, ranks: int, segments: int) -> None:
-    chunks = cut(torch.arange(elements), ranks, segments)
+    chunks = cut_into_chunks(torch.arange(elements), ranks, segments)
     assert [len(chunk) for chunk in chunks] == [segments] * ranks
     sizes = [segment.numel() for chunk in chunks for segment in chunk]
     assert max(sizes) - min(sizes) <= 1
@@ -221,7 +221,7 @@ def test_a_buffer_is_cut_evenly_and_whole(elements: int, ranks: int, segments: i
 
 
 def test_room_for_what_arrives_does_not_overlap() -> None:
-    rooms = alike(
+    rooms = view_scratch_like(
         torch.zeros(100, dtype=torch.uint8), [torch.empty(3), torch.empty(0), torch.empty(2)]
     )
     for number, room in enumerate(rooms):
@@ -248,7 +248,7 @@ def test_an_exchange_takes_what_is_launched_and_its_thread_ends_with_the_step(
             where.add(threading.current_thread() is not threading.main_thread())
             yield bucket
 
-    background = Background(exchange, threaded)
+    background = BackgroundExchange(exchange, threaded)
     for _ in range(3):
         for index in range(4):
             background.launch(bucket(index))
@@ -263,7 +263,7 @@ def test_what_an_exchange_raises_reaches_the_caller(threaded: bool) -> None:
         yield next(launched)
         raise RuntimeError("Connection closed by peer")
 
-    background = Background(exchange, threaded)
+    background = BackgroundExchange(exchange, threaded)
     for index in range(3):
         background.launch(bucket(index))
     exchanged = background.exchanged()
@@ -279,7 +279,7 @@ def ring(place: Place) -> dict[str, list[float]]:
     for elements in (1, 2, 3, 1000):
         for segment in (4, 1000):
             room = torch.empty(8 * elements, dtype=torch.uint8)
-            around = Ring(place.rank, place.world_size, room, segment)
+            around = RingExchange(place.rank, place.world_size, room, segment)
             for name in ("sum_by_segments", "sum_by_pairs"):
                 buffer = torch.arange(elements, dtype=torch.float64) * (place.rank + 1) / 3
                 getattr(around, name)(buffer)
@@ -292,8 +292,8 @@ def bereft(place: Place, words: str) -> dict[str, Any]:
     torch.manual_seed(0)
     net, meter = nn.Linear(50, 50), Meter(torch.device("cpu"))
     name, *chosen = words.split()
-    parsed = options.parse(options.declared(name), chosen)
-    method = registry.load("sync", name).Method(parsed, torch.float32)
+    parsed = options.parse_options(options.declared_options(name), chosen)
+    method = registry.load_module("sync", name).Method(parsed, torch.float32)
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     method.prepare(net, optimizer, replace(place, group_rank=place.rank // 2), meter)
     for step in range(2):

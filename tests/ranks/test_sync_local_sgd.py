@@ -58,7 +58,8 @@ class Run:
         self.meter.watch(self.net)
         self.optimizer, *self.others = map(sgd, [self.net, *self.nets])
         self.method = local_sgd.Method(
-            options.parse(options.declared("local_sgd"), words.split()), torch.bfloat16
+            options.parse_options(options.declared_options("local_sgd"), words.split()),
+            torch.bfloat16,
         )
         self.model = self.method.prepare(self.net, self.optimizer, place, self.meter)
         self.meter.start()
@@ -252,4 +253,4 @@ def test_its_ranks_differ_between_averages_and_it_says_so() -> None:
 @pytest.mark.parametrize("word", ["every=0", "warmup=-1"])
 def test_options_out_of_range_are_refused(word: str) -> None:
     with pytest.raises(options.OptionError, match=word):
-        options.parse(options.declared("local_sgd"), [word])
+        options.parse_options(options.declared_options("local_sgd"), [word])

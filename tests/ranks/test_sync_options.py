@@ -30,7 +30,7 @@ BASES = {
 
 
 def options_of(sync: str) -> dict[str, dict[str, Any]]:
-    options: dict[str, dict[str, Any]] = registry.declared("sync", sync, "OPTIONS", {})
+    options: dict[str, dict[str, Any]] = registry.read_constant("sync", sync, "OPTIONS", {})
     return options
 
 
@@ -45,7 +45,7 @@ def other_values(name: str, option: dict[str, Any]) -> list[str]:
 
 def changes() -> Iterator[tuple[Case, ...]]:
     """Yield a case with an option's default and one with another value, for all other values."""
-    for sync in registry.names("sync"):
+    for sync in registry.list_names("sync"):
         for name, option in options_of(sync).items():
             base = BASES.get(name, ())
             for value in other_values(name, option):
@@ -102,6 +102,6 @@ def test_parameters_are_averaged_as_often_as_the_option_says(
 
 
 def test_each_numeric_option_has_another_value() -> None:
-    for sync in registry.names("sync"):
+    for sync in registry.list_names("sync"):
         for name, option in options_of(sync).items():
             assert other_values(name, option) != [str(option["default"])]

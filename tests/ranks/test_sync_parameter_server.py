@@ -67,7 +67,7 @@ class Rank:
         self.place, self.net, self.made = place, Net(), 0
         self.optimizer = sgd(self.net)
         self.meter = Meter(torch.device("cpu"))
-        chosen = options.parse(options.declared("parameter_server"), words)
+        chosen = options.parse_options(options.declared_options("parameter_server"), words)
         self.method = Method(chosen, torch.float32)
         self.method.prepare(self.net, self.optimizer, place, self.meter)
         self.said: list[tuple[int, int]] = []

@@ -22,7 +22,7 @@ from tests.kit import rank_calls
 from tests.kit.forked_ranks import Forker
 from training.place import Place
 from training.watch.hooks import Hooks, samples_of
-from training.watch.report import Report
+from training.watch.report import WatchReport
 from training.watch.steps import Steps
 from training.wire.events import PREFIX
 
@@ -366,7 +366,7 @@ def both(loop: Callable[[Place], Parameters]) -> Callable[[Place], Result]:
     def run(place: Place) -> Result:
         without = loop(place)
         pipe, end = os.pipe()
-        report = Report(end, place.rank)
+        report = WatchReport(end, place.rank)
         Hooks(Steps(report.steps, gather=0), report).look()
         if loop is failing:
             fail_in_third_step()

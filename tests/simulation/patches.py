@@ -70,8 +70,8 @@ def simulated() -> Iterator[None]:
     DISK.clear()
 
 
-_names = functools.lru_cache(64)(registry.names)
-_source = functools.lru_cache(64)(registry.source)
+_names = functools.lru_cache(64)(registry.list_names)
+_source = functools.lru_cache(64)(registry.source_file)
 _needs_of = functools.lru_cache(64)(needs.needs_of_job)
 _dump = functools.lru_cache(64)(serialize.dump)
 """As the real ones, which look into files each time."""

@@ -40,8 +40,8 @@ class BatchNorm:
         self._settles = settles
 
     def convert(self, net: nn.Module) -> nn.Module:
-        """The model with the layers of the mode. Called on all ranks, before anything refers to the
-        parameters."""
+        """Return the model with the layers of the mode. Called on all ranks, before anything refers
+        to the parameters."""
         layers = {
             name: layer
             for name, layer in net.named_modules(remove_duplicate=False)
@@ -55,8 +55,8 @@ class BatchNorm:
         return net
 
     def own(self, net: nn.Module) -> dict[str, torch.Tensor]:
-        """The parts of the model that differ from rank to rank, by name: the statistics in the mode
-        `local`; the whole model where the ranks never settle."""
+        """Return the parts of the model that differ from rank to rank, by name: the statistics in
+        the mode `local`; the whole model where the ranks never settle."""
         if len(self._trainers) < 2:
             return {}
         if not self._settles:
@@ -72,14 +72,14 @@ class BatchNorm:
         }
 
     def settle(self, net: nn.Module) -> None:
-        """Makes the model's buffers equal on all ranks, except for each rank's own parts. Called by
+        """Make the model's buffers equal on all ranks, except for each rank's own parts. Called by
         all ranks at once."""
         own = self.own(net)
         self._broadcast(buffer for name, buffer in net.named_buffers() if name not in own)
 
     @contextmanager
     def agreed(self, net: nn.Module) -> Iterator[None]:
-        """Makes the whole model equal on all ranks for a while: each rank's own parts are those of
+        """Make the whole model equal on all ranks for a while: each rank's own parts are those of
         the first training rank. Called by all ranks at once."""
         own = self.own(net)
         kept = {name: tensor.clone() for name, tensor in own.items()}
@@ -91,7 +91,7 @@ class BatchNorm:
                 tensor.copy_(kept[name])
 
     def _broadcast(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Sends the tensors of the first training rank to all, those of one type in one message."""
+        """Send the tensors of the first training rank to all, those of one type in one message."""
         if self._place.world_size == 1:
             return
         alike: dict[torch.dtype, list[torch.Tensor]] = {}
@@ -106,8 +106,9 @@ class BatchNorm:
                 tensor.copy_(new.view_as(tensor))
 
     def _synchronised(self, net: nn.Module, layers: dict[str, Layer]) -> nn.Module:
-        """The model with synchronised layers. They have a process group of their own, because in
-        backward they and the gradients' buckets may take turns in another order on each rank."""
+        """Return the model with synchronised layers. They have a process group of their own,
+        because in backward they and the gradients' buckets may take turns in another order on each
+        rank."""
         from training.batch_norm.sync import SyncBatchNorm
 
         group = new_group(self._trainers)
@@ -122,8 +123,8 @@ class BatchNorm:
 
 
 def batch_dependent(net: nn.Module) -> bool:
-    """Whether the result for an image depends on the others in its batch: the model has a BatchNorm
-    without running statistics."""
+    """Return True if the result for an image depends on the others in its batch: the model has a
+    BatchNorm without running statistics."""
     return any(
         isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.running_mean is None
         for layer in net.modules()

@@ -48,7 +48,7 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
     # Waiting for other ranks must not be traced, so a compiled graph ends before it.
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """The normalised input, in its type."""
+        """Return the normalised input, in its type."""
         if not self.training:
             return super().forward(input)
         self._check_input_dim(input)
@@ -74,7 +74,7 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
             raise ValueError(f"expected (N, C, ...), got {tuple(input.shape)}")
 
     def _joined(self, input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The ranks' joined count (), and mean and biased variance (C,), in float64.
+        """Return the ranks' joined count (), and mean and biased variance (C,), in float64.
 
         Each rank computes its mean and variance in two passes, so a large mean costs digits only in
         the float64 sums.
@@ -90,7 +90,7 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
         return sums[0], mean, (squares - mean.square()).clamp_(min=0)
 
     def _track(self, count: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor) -> None:
-        """Updates the running statistics, with the unbiased variance, as nn.BatchNorm does."""
+        """Update the running statistics, with the unbiased variance, as nn.BatchNorm does."""
         self.num_batches_tracked.add_(1)  # type: ignore[union-attr]
         weight = self.momentum
         if weight is None:
@@ -164,8 +164,8 @@ def _input_gradient(
     mean_dy_xhat: torch.Tensor,
     mean_dy: torch.Tensor,
 ) -> torch.Tensor:
-    """weight / deviation x (dy - mean(dy) - xhat x mean(dy xhat)), computed as a factor of dy, a
-    factor of x and a rest."""
+    """Return weight / deviation x (dy - mean(dy) - xhat x mean(dy xhat)), computed as a factor of
+    dy, a factor of x and a rest."""
     of_dy = inverse_deviation if weight is None else inverse_deviation * weight
     of_x = -of_dy * inverse_deviation * mean_dy_xhat
     rest = -of_dy * mean_dy - of_x * mean

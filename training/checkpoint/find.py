@@ -32,7 +32,7 @@ UNREADABLE = (
 """What `torch.load` raises for a damaged file."""
 
 
-class Key(NamedTuple):
+class CheckpointKey(NamedTuple):
     """What identifies a checkpoint; all its files carry it. Newer checkpoints are greater."""
 
     step: int
@@ -40,53 +40,55 @@ class Key(NamedTuple):
     world_size: int
 
 
-class Copy(NamedTuple):
+class ModelCopy(NamedTuple):
     """The model of a complete checkpoint, and which rank wrote it."""
 
     rank: int
     path: Path
 
 
-class Manifest(NamedTuple):
+class CheckpointManifest(NamedTuple):
     """The checkpoint that a manifest makes complete, the rank that wrote it, and the size in bytes
     of its model."""
 
-    key: Key
+    key: CheckpointKey
     rank: int
     model_size: int
 
 
 @dataclass(frozen=True)
-class Inventory:
+class CheckpointInventory:
     """What a rank finds on its host: the model of each complete checkpoint (of several copies the
     lowest rank's), its own files of any checkpoint, and the models that are damaged."""
 
-    models: dict[Key, Copy]
-    own: dict[Key, Path]
+    models: dict[CheckpointKey, ModelCopy]
+    own: dict[CheckpointKey, Path]
     damaged: list[Path]
 
 
-def look(places: Iterable[Path], rank: int) -> Inventory:
-    """What a rank finds in these folders."""
-    found = Inventory({}, {}, [])
-    for where in (where for folder in places for where in folders.steps(folder)):
+def take_inventory(places: Iterable[Path], rank: int) -> CheckpointInventory:
+    """Return what a rank finds in these folders."""
+    found = CheckpointInventory({}, {}, [])
+    for where in (where for folder in places for where in folders.step_folders(folder)):
         manifest = read_manifest(where / MANIFEST)
         if manifest:
-            copy = Copy(manifest.rank, where / MODEL)
+            copy = ModelCopy(manifest.rank, where / MODEL)
             if _is_whole(copy.path, manifest):
                 key = manifest.key
                 found.models[key] = min(copy, found.models.get(key, copy))
             else:
                 found.damaged.append(copy.path)
-        own = where / folders.own_file(rank)
+        own = where / folders.rank_file(rank)
         key_of_own = _file_key(own)
         if key_of_own:
             found.own[key_of_own] = own
     return found
 
 
-def choose(models: Sequence[set[Key]], own: Sequence[set[Key]]) -> Key | None:
-    """The checkpoint to resume from; None where there is none. `models` and `own` are what each
+def choose_checkpoint(
+    models: Sequence[set[CheckpointKey]], own: Sequence[set[CheckpointKey]]
+) -> CheckpointKey | None:
+    """Return the checkpoint to resume from; None if there is none. `models` and `own` are what each
     rank finds.
 
     It is the newest of which some rank finds the model. Among those that were saved by as many
@@ -98,32 +100,32 @@ def choose(models: Sequence[set[Key]], own: Sequence[set[Key]]) -> Key | None:
     return next(whole, next(iter(candidates), None))
 
 
-def read_manifest(path: Path) -> Manifest | None:
-    """A manifest; None where there is none, or it is damaged."""
+def read_manifest(path: Path) -> CheckpointManifest | None:
+    """Return a manifest; None if there is none, or it is damaged."""
     try:
         with path.open("rb") as file:
             head = load(file.read(LONGEST_MANIFEST)) or {}
-        return Manifest(_key(head), int(head.get("rank", 0)), int(head["files"][MODEL]))
+        return CheckpointManifest(_key(head), int(head.get("rank", 0)), int(head["files"][MODEL]))
     except (OSError, ValueError, LookupError, TypeError, OverflowError):
         return None
 
 
 def explain_none(resume: str, place: Place, places: list[Path], damaged: Iterable[Path]) -> str:
-    """Why there is no checkpoint to resume from, and what to do."""
-    root = folders.root_of(resume, place)
+    """Say why there is no checkpoint to resume from, and what to do."""
+    root = folders.resume_root(resume, place)
     paths = ", ".join(map(str, damaged))
     if paths:
         return (
             f"--resume {resume}: the model is missing or damaged: {paths}: restore it, or start "
             "without --resume"
         )
-    begun = [where.name for folder in places for where in folders.steps(folder)]
+    begun = [where.name for folder in places for where in folders.step_folders(folder)]
     if begun:
         return (
             f"--resume {resume}: no checkpoint in {root} is complete ({', '.join(begun)}): start "
             "without --resume"
         )
-    if root in folders.steps(root.parent):
+    if root in folders.step_folders(root.parent):
         return f"--resume {resume}: this is one checkpoint: give the folder above it, {root.parent}"
     advice = (
         "use the hosts it ran on, resume a run that was started with --checkpoint-every, or give "
@@ -132,27 +134,27 @@ def explain_none(resume: str, place: Place, places: list[Path], damaged: Iterabl
     return f"--resume {resume}: {_absence(root)} {root}{_alternatives(root, place)}; {advice}"
 
 
-def _is_whole(model: Path, manifest: Manifest) -> bool:
-    """Whether a model is the one that was saved with the manifest."""
+def _is_whole(model: Path, manifest: CheckpointManifest) -> bool:
+    """Return True if a model is the one that was saved with the manifest."""
     if not model.is_file() or model.stat().st_size != manifest.model_size:
         return False
     return _file_key(model) == manifest.key
 
 
-def _file_key(path: Path) -> Key | None:
-    """The checkpoint to which a file belongs; None where the file is missing or damaged."""
+def _file_key(path: Path) -> CheckpointKey | None:
+    """Return the checkpoint to which a file belongs; None if the file is missing or damaged."""
     try:
         return _key(torch.load(path, map_location="cpu", weights_only=True, mmap=True))
     except UNREADABLE:
         return None
 
 
-def _key(head: Any) -> Key:
-    return Key(int(head["step"]), str(head["token"]), int(head["world_size"]))
+def _key(head: Any) -> CheckpointKey:
+    return CheckpointKey(int(head["step"]), str(head["token"]), int(head["world_size"]))
 
 
 def _absence(root: Path) -> str:
-    """What is wrong with a folder without checkpoints."""
+    """Say what is wrong with a folder without checkpoints."""
     try:
         os.stat(root)
     except (FileNotFoundError, NotADirectoryError):
@@ -163,7 +165,7 @@ def _absence(root: Path) -> str:
 
 
 def _alternatives(root: Path, place: Place) -> str:
-    """The runs with checkpoints beside the one that was named."""
+    """Return the runs with checkpoints beside the one that was named."""
     runs = folders.runs_beside(root, place)
     if runs is None:
         return ""

@@ -21,36 +21,37 @@ from training.place import Place
 MODEL = "model.pt"
 
 
-def own_file(rank: int) -> str:
-    """The name of a rank's own file."""
+def rank_file(rank: int) -> str:
+    """Return the name of a rank's own file."""
     return f"rank{rank}.pt"
 
 
 def step_folder(folder: Path, step: int) -> Path:
-    """The folder of the checkpoint of a step."""
+    """Return the folder of the checkpoint of a step."""
     return folder / f"{STEP}{step:06}"
 
 
-def number(where: Path) -> int:
-    """The step of a checkpoint's folder."""
+def step_of(where: Path) -> int:
+    """Return the step of a checkpoint's folder."""
     return int(where.name[len(STEP) :])
 
 
-def steps(folder: Path) -> list[Path]:
-    """The folders of the checkpoints in `folder`, complete or not, in the order of their steps."""
+def step_folders(folder: Path) -> list[Path]:
+    """Return the folders of the checkpoints in `folder`, complete or not, in the order of their
+    steps."""
     numbered = (path for path in folder.glob(f"{STEP}*") if path.name[len(STEP) :].isdecimal())
-    return sorted(numbered, key=number)
+    return sorted(numbered, key=step_of)
 
 
-def complete(folder: Path) -> list[int]:
-    """The steps whose checkpoints in `folder` are complete, in order."""
-    return [number(where) for where in steps(folder) if (where / MANIFEST).is_file()]
+def complete_steps(folder: Path) -> list[int]:
+    """Return the steps whose checkpoints in `folder` are complete, in order."""
+    return [step_of(where) for where in step_folders(folder) if (where / MANIFEST).is_file()]
 
 
-def search(resume: str, place: Place) -> Iterator[Path]:
-    """The folders of checkpoints that `--resume` may mean on this host. A host may have had several
-    places in a run, each with a folder of its own."""
-    root = root_of(resume, place)
+def resume_folders(resume: str, place: Place) -> Iterator[Path]:
+    """Yield the folders of checkpoints that `--resume` may mean on this host. A host may have had
+    several places in a run, each with a folder of its own."""
+    root = resume_root(resume, place)
     if not os.path.isdir(root):  # also where this user may not look
         return
     for folder in (*sorted(root.glob(f"*/{CHECKPOINTS}")), root / CHECKPOINTS, root):
@@ -58,16 +59,16 @@ def search(resume: str, place: Place) -> Iterator[Path]:
             yield folder
 
 
-def root_of(resume: str, place: Place) -> Path:
-    """The folder that `--resume` names: a path as it is, a name as a run beside this one."""
+def resume_root(resume: str, place: Place) -> Path:
+    """Return the folder that `--resume` names: a path as it is, a name as a run beside this one."""
     if place.folder and "/" not in resume:
         return Path(place.folder).parent.parent / resume
     return Path(os.path.abspath(os.path.expanduser(resume)))
 
 
 def runs_beside(root: Path, place: Place) -> list[str] | None:
-    """The runs with checkpoints beside the one whose folder is `root`; None where `root` does not
-    lie among this host's runs."""
+    """Return the runs with checkpoints beside the one whose folder is `root`; None if `root` does
+    not lie among this host's runs."""
     if not place.folder or root.parent != Path(place.folder).parent.parent:
         return None
     return sorted({path.parts[-3] for path in root.parent.glob(f"*/*/{CHECKPOINTS}")})

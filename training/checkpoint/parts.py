@@ -15,7 +15,7 @@ from training.traits import Traits
 
 
 @dataclass(frozen=True)
-class Position:
+class RunPosition:
     """How far a run is, in terms that hold for other numbers of ranks too: after `step` steps it
     has made whole `epochs` and taken the first `samples` in the order of the next one."""
 
@@ -24,20 +24,20 @@ class Position:
     samples: int
 
     @classmethod
-    def at(cls, step: int, job: Job, steps_per_epoch: int) -> Position:
-        """The position of a job after a step."""
+    def at(cls, step: int, job: Job, steps_per_epoch: int) -> RunPosition:
+        """Make the position of a job after a step."""
         epochs, steps = divmod(step, steps_per_epoch)
         return cls(step, epochs, steps * job.batch_size * job.accumulate)
 
     def steps(self, job: Job, steps_per_epoch: int) -> int:
-        """The number of steps with which this job reaches the position, or comes nearest before
-        it."""
+        """Return the number of steps with which this job reaches the position, or comes nearest
+        before it."""
         within_epoch = self.samples // (job.batch_size * job.accumulate)
         return self.epochs * steps_per_epoch + min(within_epoch, steps_per_epoch)
 
 
 @dataclass(frozen=True)
-class Parts:
+class CheckpointParts:
     """The live objects of this rank that a checkpoint saves, and the names of the classes, where
     there are any."""
 
@@ -50,8 +50,8 @@ class Parts:
     classes: tuple[str, ...]
 
     def shared(self) -> dict[str, Any]:
-        """What is saved once for all ranks. It is the same on every rank, except for what a sync
-        method leaves to rank 0, such as momentum."""
+        """Return what is saved once for all ranks. It is the same on every rank, except for what a
+        sync method leaves to rank 0, such as momentum."""
         return {
             "model": self.net.state_dict(),
             "optimizer": self.optimizer.state_dict()["state"],
@@ -59,8 +59,8 @@ class Parts:
         }
 
     def own(self) -> dict[str, Any]:
-        """What each rank saves: its part of the model, and the optimiser where it follows gradients
-        that only this rank has."""
+        """Return what each rank saves by itself: its part of the model, and the optimiser where it
+        follows gradients that only this rank has."""
         state = {"method": self.method.state(), "random": torch.get_rng_state()}
         if self.device.type == "cuda":
             state["random_gpu"] = torch.cuda.get_rng_state(self.device)

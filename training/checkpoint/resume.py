@@ -17,8 +17,8 @@ import torch
 from torch import distributed, nn
 
 from training.checkpoint import folders
-from training.checkpoint.find import Key, choose, explain_none, look
-from training.checkpoint.parts import Parts, Position
+from training.checkpoint.find import CheckpointKey, choose_checkpoint, explain_none, take_inventory
+from training.checkpoint.parts import CheckpointParts, RunPosition
 from training.checkpoint.save import Checkpoints
 from training.job import INCIDENTAL, Job, JobError
 from training.place import Place
@@ -39,7 +39,7 @@ class Resumed:
     own: dict[str, Any] | None = None
 
     def finish(self, method: SyncMethod) -> None:
-        """Loads what has to wait until the method is prepared."""
+        """Load what has to wait until the method is prepared."""
         if self.own:
             method.load(self.own["method"])
             torch.set_rng_state(self.own["random"].cpu())
@@ -48,12 +48,12 @@ class Resumed:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenCheckpoint:
     """The checkpoint that all ranks load: `holder` sends its model from its `path`, which is None
     on other ranks. `own` is this rank's file, `have_own` which ranks have theirs; `damaged` are the
     models, of all hosts, that cannot be used."""
 
-    key: Key
+    key: CheckpointKey
     holder: int
     path: Path | None
     own: Path | None
@@ -62,10 +62,10 @@ class Chosen:
 
 
 def resume(checkpoints: Checkpoints) -> Resumed:
-    """Loads model and optimiser of the newest checkpoint of `--resume` into all ranks. Called by
-    all at once.
+    """Load model and optimiser of the newest checkpoint of `--resume` into all ranks. Called by all
+    at once.
 
-    Raises: JobError, where there is none, or it is of another model or data set.
+    Raises: JobError, if there is none, or it is of another model or data set.
     """
     job = checkpoints.job
     parts = checkpoints.parts
@@ -81,7 +81,7 @@ def resume(checkpoints: Checkpoints) -> Resumed:
         _load(parts, own, name)
     if reason and _has_lost_momentum(saved):
         reason += "; momentum starts at zero, as the rank that held it is left out too"
-    position = Position(saved["step"], saved["epochs"], saved["samples"])
+    position = RunPosition(saved["step"], saved["epochs"], saved["samples"])
     step = position.steps(job, checkpoints.schedule.steps_per_epoch)
     remarks = (
         f"Resuming from {name}",
@@ -93,27 +93,29 @@ def resume(checkpoints: Checkpoints) -> Resumed:
     return Resumed(step, remarks, own)
 
 
-def _choose(checkpoints: Checkpoints) -> Chosen:
-    """Agrees with the other ranks on a checkpoint. Raises: JobError, where there is none."""
+def _choose(checkpoints: Checkpoints) -> ChosenCheckpoint:
+    """Agree with the other ranks on a checkpoint. Raises: JobError, if there is none."""
     job = checkpoints.job
     place = checkpoints.place
-    places = list(folders.search(job.resume, place))
-    found = look(places, place.rank)
+    places = list(folders.resume_folders(job.resume, place))
+    found = take_inventory(places, place.rank)
     writers = {key: copy.rank for key, copy in found.models.items()}
     of_ranks = checkpoints.gather((writers, list(found.own), found.damaged))
     models, own, damaged = zip(*of_ranks, strict=True)
     all_damaged = tuple(dict.fromkeys(path for paths in damaged for path in paths))
-    key = choose([set(one) for one in models], [set(one) for one in own])
+    key = choose_checkpoint([set(one) for one in models], [set(one) for one in own])
     if key is None:
         raise JobError(explain_none(job.resume, place, places, all_damaged))
     holders = {rank: one[key] for rank, one in enumerate(models) if key in one}
     holder = min(holders, key=holders.__getitem__)
     path = found.models[key].path if holder == place.rank else None
-    return Chosen(key, holder, path, found.own.get(key), [key in one for one in own], all_damaged)
+    return ChosenCheckpoint(
+        key, holder, path, found.own.get(key), [key in one for one in own], all_damaged
+    )
 
 
-def _receive(checkpoints: Checkpoints, chosen: Chosen) -> bytes:
-    """The model's file, sent by the rank that holds it."""
+def _receive(checkpoints: Checkpoints, chosen: ChosenCheckpoint) -> bytes:
+    """Return the model's file, sent by the rank that holds it."""
     own = chosen.path.read_bytes() if chosen.path else b""
     size = checkpoints.broadcast(chosen.holder, len(own))
     data = torch.frombuffer(bytearray(own or size), dtype=torch.uint8)
@@ -122,15 +124,15 @@ def _receive(checkpoints: Checkpoints, chosen: Chosen) -> bytes:
     return data.numpy().tobytes()
 
 
-def _read(data: bytes, parts: Parts) -> dict[str, Any]:
+def _read(data: bytes, parts: CheckpointParts) -> dict[str, Any]:
     content: dict[str, Any] = torch.load(
         io.BytesIO(data), map_location=parts.device, weights_only=True
     )
     return content
 
 
-def _load(parts: Parts, saved: dict[str, Any], name: str) -> None:
-    """Loads model and optimiser, as far as they are in `saved`. Raises: JobError."""
+def _load(parts: CheckpointParts, saved: dict[str, Any], name: str) -> None:
+    """Load model and optimiser, as far as they are in `saved`. Raises: JobError."""
     is_shared = "job" in saved  # a rank's own file may have the model's buffers only
     try:
         if "model" in saved:
@@ -143,8 +145,8 @@ def _load(parts: Parts, saved: dict[str, Any], name: str) -> None:
         parts.optimizer.load_state_dict({"state": saved["optimizer"], "param_groups": groups})
 
 
-def _check(job: Job, parts: Parts, saved: dict[str, Any], name: str) -> None:
-    """Raises: JobError, where the checkpoint is of another model or other data."""
+def _check(job: Job, parts: CheckpointParts, saved: dict[str, Any], name: str) -> None:
+    """Refuse a checkpoint of another model or other data. Raises: JobError."""
     of = saved["job"]
     untracked = (job.batch_norm == "untracked", of["batch_norm"] == "untracked")
     fits = {
@@ -169,12 +171,14 @@ def _check(job: Job, parts: Parts, saved: dict[str, Any], name: str) -> None:
 
 
 def _has_statistics(net: nn.Module) -> bool:
-    """Whether a model has BatchNorm layers."""
+    """Return True if a model has BatchNorm layers."""
     return any(isinstance(layer, nn.modules.batchnorm._BatchNorm) for layer in net.modules())
 
 
-def _why_without_own(job: Job, place: Place, chosen: Chosen, saved: dict[str, Any]) -> str:
-    """Why the ranks' own files are left out; "" where they are not."""
+def _why_without_own(
+    job: Job, place: Place, chosen: ChosenCheckpoint, saved: dict[str, Any]
+) -> str:
+    """Say why the ranks' own files are left out. Return "" if they are not."""
     if chosen.key.world_size != place.world_size:
         return f"it is of {chosen.key.world_size} ranks, these are {place.world_size}"
     for name in ("sync", "sync_option", "batch_norm"):
@@ -187,8 +191,8 @@ def _why_without_own(job: Job, place: Place, chosen: Chosen, saved: dict[str, An
 
 
 def _has_lost_momentum(saved: dict[str, Any]) -> bool:
-    """Whether another rank than the one that saved this held the momentum: with a parameter server
-    only the server does."""
+    """Return True if the momentum was held by another rank than the one that saved this. With a
+    parameter server only the server holds it."""
     if saved["job"]["momentum"] <= 0:
         return False
     buffers = (buffer for state in saved["optimizer"].values() for buffer in state.values())
@@ -204,7 +208,7 @@ def _remarks_on_own(reason: str) -> Iterator[str]:
 
 
 def _remarks_on_settings(job: Job, saved: dict[str, Any]) -> Iterator[str]:
-    """The settings that differ from those of the run that saved the checkpoint."""
+    """Yield the settings that differ from those of the run that saved the checkpoint."""
     changed = [
         f"{_setting(name, value)} (was {_written(saved.get(name))})"
         for name, value in asdict(job).items()
@@ -214,8 +218,10 @@ def _remarks_on_settings(job: Job, saved: dict[str, Any]) -> Iterator[str]:
         yield f"Settings that differ from the checkpoint's: {', '.join(changed)}"
 
 
-def _remarks_on_position(checkpoints: Checkpoints, position: Position, step: int) -> Iterator[str]:
-    """Where the run goes on, if that is another step than the checkpoint's, or past the end."""
+def _remarks_on_position(
+    checkpoints: Checkpoints, position: RunPosition, step: int
+) -> Iterator[str]:
+    """Say where the run goes on, if that is another step than the checkpoint's, or past the end."""
     job = checkpoints.job
     total = checkpoints.schedule.steps
     if step != position.step:

@@ -26,7 +26,7 @@ from torch import distributed
 from training.agent.layout import CHECKPOINTS, MANIFEST
 from training.checkpoint import folders
 from training.checkpoint.folders import MODEL
-from training.checkpoint.parts import Parts, Position
+from training.checkpoint.parts import CheckpointParts, RunPosition
 from training.job import Job, JobError
 from training.place import Place
 from training.schedule import Schedule
@@ -46,7 +46,7 @@ class Checkpoints:
     Raises: JobError, where the folder holds checkpoints of another run.
     """
 
-    def __init__(self, job: Job, place: Place, parts: Parts, schedule: Schedule) -> None:
+    def __init__(self, job: Job, place: Place, parts: CheckpointParts, schedule: Schedule) -> None:
         self.job = job
         self.place = place
         self.parts = parts
@@ -63,8 +63,8 @@ class Checkpoints:
             self._check_folder()
 
     def save(self, step: int) -> int:
-        """Saves the model on which the ranks have settled: the bytes that this rank wrote. Raises:
-        CheckpointError."""
+        """Save the model on which the ranks have settled. Return the bytes that this rank wrote.
+        Raises: CheckpointError."""
         where = folders.step_folder(self.folder, step)
         head = {"step": step, "token": self._token, "world_size": self.place.world_size}
         with _explained(where, ()):
@@ -76,26 +76,25 @@ class Checkpoints:
         if self._keeps_model:
             files = {name: size for one in (*all_sizes, sizes) for name, size in one.items()}
             self._write_manifest(where, head, files)
-        kept = folders.complete(self.folder)[-self.job.checkpoint_keep :]
+        kept = folders.complete_steps(self.folder)[-self.job.checkpoint_keep :]
         self._prune(self.broadcast(0, kept))
         return sum(sizes.values())
 
     def gather(self, own: Any) -> list[Any]:
-        """What each rank gives, in the order of the ranks."""
+        """Return what each rank gives, in the order of the ranks."""
         all_given: list[Any] = [None] * self.place.world_size
         distributed.all_gather_object(all_given, own, group=self.group)
         return all_given
 
     def broadcast(self, source: int, value: Any) -> Any:
-        """The value that the source rank gives."""
+        """Return the value that the source rank gives."""
         values = [value]
         distributed.broadcast_object_list(values, src=source, group=self.group)
         return values[0]
 
     def _check_folder(self) -> None:
-        """Raises: JobError, where the folder holds checkpoints that this run does not resume
-        from."""
-        there = folders.complete(self.folder)
+        """Refuse a folder with checkpoints that this run does not resume from. Raises: JobError."""
+        there = folders.complete_steps(self.folder)
         if there and not self._resumes_here():
             raise JobError(
                 f"--checkpoint-every {self.job.checkpoint_every}: {self.folder} holds another "
@@ -104,19 +103,22 @@ class Checkpoints:
             )
 
     def _resumes_here(self) -> bool:
-        """Whether this run resumes from the folder that it saves to."""
+        """Return True if this run resumes from the folder that it saves to."""
         if not self.job.resume:
             return False
-        return any(self.folder.samefile(one) for one in folders.search(self.job.resume, self.place))
+        return any(
+            self.folder.samefile(one) for one in folders.resume_folders(self.job.resume, self.place)
+        )
 
     def _write_parts(self, where: Path, head: dict[str, Any]) -> dict[str, int]:
-        """Writes the model, where this rank keeps it, and the rank's own file: the size of each."""
+        """Write the model, if this rank keeps it, and the rank's own file. Return the size of
+        each."""
         sizes = {}
-        own = folders.own_file(self.place.rank)
+        own = folders.rank_file(self.place.rank)
         parts = self.parts
         with parts.batch_norm.agreed(parts.net):
             if self._keeps_model:
-                position = Position.at(head["step"], self.job, self.schedule.steps_per_epoch)
+                position = RunPosition.at(head["step"], self.job, self.schedule.steps_per_epoch)
                 model = head | asdict(position) | {"job": asdict(self.job)} | parts.shared()
                 with _explained(where, (MODEL,)):
                     sizes[MODEL] = write_synced(where / MODEL, partial(torch.save, model))
@@ -125,22 +127,22 @@ class Checkpoints:
         return sizes
 
     def _write_manifest(self, where: Path, head: dict[str, Any], files: dict[str, int]) -> None:
-        """Makes the checkpoint complete, and later ones, of ranks that crashed or resumed from
+        """Make the checkpoint complete, and later ones, of ranks that crashed or resumed from
         later, incomplete."""
         manifest = head | {"rank": self.place.rank, "time": time.time(), "torch": torch.__version__}
         manifest |= {"job": asdict(self.job), "files": files}
         with _explained(where, (MANIFEST,)):
             write_synced(where / MANIFEST, partial(_dump, manifest))
-            for other in folders.steps(self.folder):
-                if folders.number(other) > head["step"]:
+            for other in folders.step_folders(self.folder):
+                if folders.step_of(other) > head["step"]:
                     (other / MANIFEST).unlink(missing_ok=True)
 
     def _prune(self, kept: list[int]) -> None:
-        """Removes all other checkpoints from this host; the first of its ranks does it."""
+        """Remove all other checkpoints from this host; the first of its ranks does it."""
         if self.place.local_rank != 0:
             return
-        for where in folders.steps(self.folder):
-            if folders.number(where) not in kept:
+        for where in folders.step_folders(self.folder):
+            if folders.step_of(where) not in kept:
                 (where / MANIFEST).unlink(missing_ok=True)
                 shutil.rmtree(where, ignore_errors=True)
 
@@ -151,7 +153,7 @@ def _dump(content: dict[str, Any], file: IO[bytes]) -> None:
 
 @contextmanager
 def _explained(where: Path, names: Iterable[str]) -> Iterator[None]:
-    """Turns a failure to write these files into an error that says what to do, and removes what was
+    """Turn a failure to write these files into an error that says what to do, and remove what was
     written of them."""
     try:
         yield
@@ -163,7 +165,7 @@ def _explained(where: Path, names: Iterable[str]) -> Iterator[None]:
             where.rmdir()
         reason = describe_write_error(error)
         raise CheckpointError(
-            f"cannot save the checkpoint of step {folders.number(where)} in {where.parent}: "
+            f"cannot save the checkpoint of step {folders.step_of(where)} in {where.parent}: "
             f"{reason}; make room or access there (--checkpoint-keep 1 keeps only the "
             "newest). Earlier checkpoints are unchanged"
         ) from error

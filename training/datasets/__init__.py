@@ -1,8 +1,8 @@
 """The interface of a data set: images in memory as uint8, indexed directly and normalised on the
 device.
 
-Each module in this folder is one data set, with a function `load(wanted: Wanted) -> Images`. Where
-its name takes an argument, that comes first.
+Each module in this folder is one data set, with a function `load(wanted: ImageSelection) ->
+Images`. If its name takes an argument, that comes first.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DataError(Exception):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ImageSelection:
     """Which images of a data set.
 
     `split` is "train" or "test"; `data_dir` the folder of its files on this host; `verify` refuses
@@ -45,8 +45,8 @@ class Wanted:
     seed: int = 0
 
     def chosen(self, count: int) -> torch.Tensor:
-        """The indices (n,) int64 of the images to use, of `count`: a random choice by the seed, or
-        all."""
+        """Return the indices (n,) int64 of the images to use, of `count`: a random choice by the
+        seed, or all."""
         if not 0 < self.limit < count:
             return torch.arange(count)
         generator = torch.Generator().manual_seed(self.seed)
@@ -77,46 +77,46 @@ class Images:
 
     @property
     def channels(self) -> int:
-        """Channels of an image."""
+        """Return the channels of an image."""
         return self.pixels.shape[1]
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of a batch's images."""
+        """Return channels, height and width of a batch's images."""
         height, width = (self.size, self.size) if self.size else self.pixels.shape[2:]
         return self.channels, height, width
 
     def batch(
         self, indices: torch.Tensor, device: torch.device
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The images (n, C, H, W) float32, normalised, and the labels (n,) int64 at `indices` (n,)
-        int64, both on `device`."""
-        mean = _scaled(self.mean, device)
-        std = _scaled(self.std, device)
+        """Return the images (n, C, H, W) float32, normalised, and the labels (n,) int64 at
+        `indices` (n,) int64, both on `device`."""
+        mean = _scale_to_bytes(self.mean, device)
+        std = _scale_to_bytes(self.std, device)
         # index_select is many times faster than self.pixels[indices].
-        pixels = _move(self.pixels.index_select(0, indices), device).float()
+        pixels = _move_to(self.pixels.index_select(0, indices), device).float()
         if self.size and pixels.shape[1:] != self.shape:
             pixels = interpolate(pixels, (self.size, self.size), mode="bilinear", antialias=True)
-        return pixels.sub_(mean).div_(std), _move(self.labels.index_select(0, indices), device)
+        return pixels.sub_(mean).div_(std), _move_to(self.labels.index_select(0, indices), device)
 
 
-def _move(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """The tensor on the device. A GPU copies it asynchronously, so the host does not wait for
-    earlier work on the GPU."""
+def _move_to(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Return the tensor on the device. A GPU copies it asynchronously, so the host does not wait
+    for earlier work on the GPU."""
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
 
 @cache
-def _scaled(figures: tuple[float, ...], device: torch.device) -> torch.Tensor:
-    """A figure of each channel, (C, 1, 1), for pixels from 0 to 255."""
+def _scale_to_bytes(figures: tuple[float, ...], device: torch.device) -> torch.Tensor:
+    """Scale a number of each channel to pixels from 0 to 255, as (C, 1, 1)."""
     return torch.tensor(figures, device=device).view(-1, 1, 1) * 255
 
 
 def load(job: Job, split: str) -> Images:
-    """A split of the job's data set. Raises: DataError."""
-    read = registry.function("datasets", job.dataset, "load")
+    """Return a split of the job's data set. Raises: DataError."""
+    read = registry.load_function("datasets", job.dataset, "load")
     folder = Path(os.path.expanduser(job.data_dir))
-    wanted = Wanted(split, folder, job.verify_data, job.image_side, job.limit, job.seed)
+    wanted = ImageSelection(split, folder, job.verify_data, job.image_side, job.limit, job.seed)
     images: Images = replace(read(wanted), size=job.image_size)
     if len(images) < job.limit:
         remark = f"--limit {job.limit}: all {len(images)} {split} images are used"

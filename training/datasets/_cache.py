@@ -22,18 +22,18 @@ from pathlib import Path
 import torch
 
 from training.checksums import cache_folder
-from training.datasets import DataError, Wanted
+from training.datasets import DataError, ImageSelection
 from training.file_locks import wait_for_lock
 from training.writing import describe_write_error, write_synced
 
 FORMAT = 1
 """Version of what a file holds: {"pixels": (N, C, H, W) uint8, "labels": (N,) int64}."""
 
-MANY = 8
+MOST_NAMED = 8
 """The number of files that an error names."""
-FULL = (errno.ENOSPC, errno.EDQUOT)
+DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 """The error numbers of a full disk."""
-Tensors = tuple[torch.Tensor, torch.Tensor]
+PixelsAndLabels = tuple[torch.Tensor, torch.Tensor]
 UNREADABLE = (
     OSError,
     EOFError,
@@ -58,7 +58,7 @@ class DamagedFile(ValueError):
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
+def name_damaged_file(path: Path) -> Iterator[None]:
     """Name the file that is read, where that fails. Raises: DamagedFile."""
     try:
         yield
@@ -68,58 +68,58 @@ def reading(path: Path) -> Iterator[None]:
         raise DamagedFile(path, error) from error
 
 
-def folder() -> Path:
-    """The folder of the cache on this host."""
+def cache_path() -> Path:
+    """Return the folder of the cache on this host."""
     return Path(cache_folder())
 
 
-def version(wanted: Wanted) -> str:
-    """The split in the name of a file: data that were not checked against the published checksums
-    have files of their own."""
+def cached_split(wanted: ImageSelection) -> str:
+    """Return the split in the name of a file: data that were not checked against the published
+    checksums have files of their own."""
     return wanted.split if wanted.verify else f"{wanted.split}-unverified"
 
 
-def tensors(
+def load_tensors(
     name: str,
     split: str,
     find: Callable[[], Sequence[Path]],
     fetch: Callable[[], None],
-    decode: Callable[[Sequence[Path]], Tensors],
+    decode: Callable[[Sequence[Path]], PixelsAndLabels],
     key: str = "",
-) -> Tensors:
-    """Pixels and labels of a split, from the cache or else decoded into it.
+) -> PixelsAndLabels:
+    """Return pixels and labels of a split, from the cache or else decoded into it.
 
     `find` names the source files, whether they exist or not; `fetch` downloads the missing ones;
     `decode` reads them; `key` is everything else that decides on the result, besides the files'
     names, sizes and times. Raises: DataError.
     """
-    with _permission(name):
+    with _explain_read_failure(name):
         sources = find()
-    found = held(name, split, sources, key)
+    found = read_cached(name, split, sources, key)
     if found:
         return found
-    with _alone(name):
-        with _permission(name):
-            missing = not all(map(there, find()))
+    with _lock_cache(name):
+        with _explain_read_failure(name):
+            missing = not all(map(is_there, find()))
         if missing:
             fetch()
         sources = find()
-        path = _path(name, split, sources, key)
+        path = _cache_path(name, split, sources, key)
         found = _read(path)
         if found is None:
-            decoded = _decoded(name, sources, decode)
+            decoded = _decode_sources(name, sources, decode)
             _write(name, path, decoded)
             found = _read(path) or decoded
         return found
 
 
-def held(name: str, split: str, sources: Sequence[Path], key: str) -> Tensors | None:
-    """Pixels and labels that are in the cache; None where they are not."""
-    return _read(_path(name, split, sources, key))
+def read_cached(name: str, split: str, sources: Sequence[Path], key: str) -> PixelsAndLabels | None:
+    """Return pixels and labels from the cache, or None if they are not there."""
+    return _read(_cache_path(name, split, sources, key))
 
 
-def there(path: Path) -> bool:
-    """Whether a file exists. Raises: OSError, where this user may not look."""
+def is_there(path: Path) -> bool:
+    """Return True if a file exists. Raises: OSError, if this user may not look."""
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -127,16 +127,16 @@ def there(path: Path) -> bool:
     return True
 
 
-def named(sources: Sequence[object]) -> str:
-    """The first of the sources, and how many more there are."""
-    more = f" and {len(sources) - MANY} more" if len(sources) > MANY else ""
-    return ", ".join(map(str, sources[:MANY])) + more
+def list_some(sources: Sequence[object]) -> str:
+    """Return the first of the sources, and how many more there are."""
+    more = f" and {len(sources) - MOST_NAMED} more" if len(sources) > MOST_NAMED else ""
+    return ", ".join(map(str, sources[:MOST_NAMED])) + more
 
 
-def _decoded(
-    name: str, sources: Sequence[Path], decode: Callable[[Sequence[Path]], Tensors]
-) -> Tensors:
-    """What the sources hold. Raises: DataError."""
+def _decode_sources(
+    name: str, sources: Sequence[Path], decode: Callable[[Sequence[Path]], PixelsAndLabels]
+) -> PixelsAndLabels:
+    """Decode the sources. Raises: DataError."""
     try:
         return decode(sources)
     except UNREADABLE as error:
@@ -144,9 +144,9 @@ def _decoded(
             text = f"cannot read {error.path} ({error}): replace or remove it"
             cause = error.error
         else:
-            text = f"cannot read {named(sources)} ({error}): replace or remove what is damaged"
+            text = f"cannot read {list_some(sources)} ({error}): replace or remove what is damaged"
             cause = error
-        if isinstance(cause, OSError) and cause.errno in FULL:
+        if isinstance(cause, OSError) and cause.errno in DISK_FULL_ERRORS:
             text = (
                 f"no room to unpack it in {tempfile.gettempdir()}: make room there, or set TMPDIR "
                 "to another folder"
@@ -154,16 +154,16 @@ def _decoded(
         raise DataError(name, text) from error
 
 
-def _path(name: str, split: str, sources: Sequence[Path], key: str) -> Path | None:
+def _cache_path(name: str, split: str, sources: Sequence[Path], key: str) -> Path | None:
     try:
         made_of = [(s.name, s.stat().st_size, s.stat().st_mtime_ns) for s in sources]
     except OSError:
         return None
     digest = hashlib.sha256(repr((FORMAT, key, made_of)).encode()).hexdigest()[:16]
-    return folder() / f"{name}-{split}-{digest}.pt"
+    return cache_path() / f"{name}-{split}-{digest}.pt"
 
 
-def _read(path: Path | None) -> Tensors | None:
+def _read(path: Path | None) -> PixelsAndLabels | None:
     if path is None or not path.exists():
         return None
     try:
@@ -173,41 +173,41 @@ def _read(path: Path | None) -> Tensors | None:
         return None
 
 
-def _write(name: str, path: Path | None, found: Tensors) -> None:
+def _write(name: str, path: Path | None, found: PixelsAndLabels) -> None:
     if path is None:
         raise DataError(name, "its files were removed while they were read")
     kept = {"pixels": found[0].contiguous(), "labels": found[1].contiguous()}
-    with _writable(name):
+    with _explain_write_failure(name):
         # $RANKBOARD_CACHE may belong to several users: their umask decides who reads it.
         write_synced(path, partial(torch.save, kept), mode=0o666)
 
 
 @contextmanager
-def _alone(name: str) -> Iterator[None]:
-    """Lets one process at a time use the cache of a data set."""
-    with _writable(name):
-        folder().mkdir(parents=True, exist_ok=True)
-        lock = open(folder() / f"{name}.lock", "ab")  # noqa: SIM115
+def _lock_cache(name: str) -> Iterator[None]:
+    """Let one process at a time use the cache of a data set."""
+    with _explain_write_failure(name):
+        cache_path().mkdir(parents=True, exist_ok=True)
+        lock = open(cache_path() / f"{name}.lock", "ab")  # noqa: SIM115
     with lock:  # what fails from here on is no failure to write the cache
         wait_for_lock(lock)
         yield
 
 
 @contextmanager
-def _writable(name: str) -> Iterator[None]:
-    """Turns a failure to write the cache into an error that says what to do."""
+def _explain_write_failure(name: str) -> Iterator[None]:
+    """Turn a failure to write the cache into an error that says what to do."""
     try:
         yield
     except (OSError, RuntimeError) as error:
-        where = f"the cache {folder()} cannot be written ({describe_write_error(error)})"
+        where = f"the cache {cache_path()} cannot be written ({describe_write_error(error)})"
         raise DataError(
             name, f"{where}: make room there, or set RANKBOARD_CACHE to another folder"
         ) from error
 
 
 @contextmanager
-def _permission(name: str) -> Iterator[None]:
-    """Turns a failure to look for files into an error that says what to do."""
+def _explain_read_failure(name: str) -> Iterator[None]:
+    """Turn a failure to look for files into an error that says what to do."""
     try:
         yield
     except OSError as error:

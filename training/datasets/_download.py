@@ -21,8 +21,8 @@ TIMEOUT = 20.0
 """Seconds to wait for an answer of a mirror."""
 
 
-def torchvision(name: str) -> None:
-    """Makes sure that torchvision can be imported. Raises: DataError."""
+def require_torchvision(name: str) -> None:
+    """Make sure that torchvision can be imported. Raises: DataError."""
     try:
         import torchvision.datasets  # noqa: F401
     except ImportError as error:
@@ -33,8 +33,8 @@ def torchvision(name: str) -> None:
         ) from error
 
 
-def verify(name: str, files: Sequence[tuple[Path, str]]) -> None:
-    """Compares the files with their published MD5 sums. Raises: DataError, which names the first
+def verify_checksums(name: str, files: Sequence[tuple[Path, str]]) -> None:
+    """Compare the files with their published MD5 sums. Raises: DataError, which names the first
     that differs; OSError, where one cannot be read."""
     differing, _ = compare({os.path.abspath(path): md5 for path, md5 in files})
     if differing:
@@ -43,11 +43,11 @@ def verify(name: str, files: Sequence[tuple[Path, str]]) -> None:
 
 
 @contextmanager
-def incoming(name: str, folder: Path, missing: Sequence[str]) -> Iterator[Path]:
-    """A temporary folder to download into, on the disk of the `missing` files. Folders that stay
-    empty are removed at the end.
+def download_folder(name: str, folder: Path, missing: Sequence[str]) -> Iterator[Path]:
+    """Yield a temporary folder to download into, on the disk of the `missing` files. Folders that
+    stay empty are removed at the end.
 
-    Raises: DataError, where `folder` cannot be written.
+    Raises: DataError, if `folder` cannot be written.
     """
     made = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
@@ -73,9 +73,9 @@ def _inbox(name: str, folder: Path, missing: Sequence[str]) -> TemporaryDirector
         raise DataError(name, f"{where}: put the files there, or use --data-dir") from error
 
 
-def download(name: str, urls: Sequence[str], into: Path, md5: str, home: Path) -> Path:
-    """Downloads a file into `into` from the first mirror of `urls` that answers: its path. Its MD5
-    sum is checked.
+def download_file(name: str, urls: Sequence[str], into: Path, md5: str, home: Path) -> Path:
+    """Download a file into `into` from the first mirror of `urls` that answers, and check its MD5
+    sum. Return its path.
 
     `home` is the folder where the file belongs. Raises: DataError.
     """

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 from torch.nn.functional import pad
 
-from training.datasets import Wanted, _cache, _download
+from training.datasets import ImageSelection, _cache, _download
 
 STEMS = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
@@ -24,18 +24,22 @@ STEMS = {
 }
 
 
-def tensors(
-    name: str, kind: str, published: Mapping[str, str], sources: Sequence[str], wanted: Wanted
-) -> _cache.Tensors:
-    """Pixels (N, 1, 32, 32) and labels. Downloads the files where they are missing.
+def load_idx(
+    name: str,
+    kind: str,
+    published: Mapping[str, str],
+    sources: Sequence[str],
+    wanted: ImageSelection,
+) -> _cache.PixelsAndLabels:
+    """Return pixels (N, 1, 32, 32) and labels. Download the files if they are missing.
 
     `published` and `sources` are the `FILES` and `SOURCES` of the data set. Raises: DataError.
     """
     sums = {Path(file).name: md5 for file, md5 in published.items()}
     raw = wanted.data_dir / kind / "raw"
-    return _cache.tensors(
+    return _cache.load_tensors(
         name,
-        _cache.version(wanted),
+        _cache.cached_split(wanted),
         partial(_find, raw, wanted.split),
         partial(_fetch, name, raw, sums, sources),
         partial(_decode, name, sums if wanted.verify else {}),
@@ -49,30 +53,32 @@ def _find(raw: Path, split: str) -> list[Path]:
 def _file(raw: Path, stem: str) -> Path:
     packed = raw / f"{stem}.gz"
     plain = raw / stem
-    return plain if _cache.there(plain) and not _cache.there(packed) else packed
+    return plain if _cache.is_there(plain) and not _cache.is_there(packed) else packed
 
 
 def _fetch(name: str, raw: Path, sums: Mapping[str, str], sources: Sequence[str]) -> None:
-    _download.torchvision(name)
+    _download.require_torchvision(name)
     missing = {path.name for split in STEMS for path in _find(raw, split) if not path.exists()}
-    with _download.incoming(name, raw, sorted(missing)) as inbox:
+    with _download.download_folder(name, raw, sorted(missing)) as inbox:
         for file, md5 in sums.items():
             if file in missing:
                 urls = [source + file for source in sources]
-                _download.download(name, urls, inbox, md5, raw).rename(raw / file)
+                _download.download_file(name, urls, inbox, md5, raw).rename(raw / file)
 
 
-def _decode(name: str, sums: Mapping[str, str], files: Sequence[Path]) -> _cache.Tensors:
+def _decode(name: str, sums: Mapping[str, str], files: Sequence[Path]) -> _cache.PixelsAndLabels:
     """Read the files, those that have one of these MD5 `sums` only if they have it."""
-    _download.torchvision(name)
+    _download.require_torchvision(name)
     from torchvision.datasets.mnist import read_image_file, read_label_file
 
-    _download.verify(name, [(file, sums[file.name]) for file in files if file.name in sums])
+    _download.verify_checksums(
+        name, [(file, sums[file.name]) for file in files if file.name in sums]
+    )
     images, labels = files
     with TemporaryDirectory() as unpacked:
-        with _cache.reading(images):
+        with _cache.name_damaged_file(images):
             pixels = read_image_file(str(_unpack(images, Path(unpacked)))).unsqueeze(1)
-        with _cache.reading(labels):
+        with _cache.name_damaged_file(labels):
             classes = read_label_file(str(_unpack(labels, Path(unpacked))))
     return pad(pixels, (2, 2, 2, 2)), classes
 

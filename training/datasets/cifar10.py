@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from training.datasets import Images, Wanted, _cache, _download
+from training.datasets import Images, ImageSelection, _cache, _download
 
 NAME = "cifar10"
 IMAGE_SIZE = 32
@@ -38,12 +38,12 @@ LABELS = "batches.meta"
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
-def load(wanted: Wanted) -> Images:
-    """50,000 or 10,000 images of 3x32x32. Downloads the files where they are missing. Raises:
+def load(wanted: ImageSelection) -> Images:
+    """Return 50,000 or 10,000 images of 3x32x32. Downloads the files if they are missing. Raises:
     DataError."""
-    pixels, labels = _cache.tensors(
+    pixels, labels = _cache.load_tensors(
         NAME,
-        _cache.version(wanted),
+        _cache.cached_split(wanted),
         partial(_find, wanted.data_dir / FOLDER, wanted.split),
         partial(_fetch, wanted.data_dir),
         partial(_decode, wanted),
@@ -65,28 +65,28 @@ def _find(folder: Path, split: str) -> list[Path]:
 
 
 def _fetch(data_dir: Path) -> None:
-    _download.torchvision(NAME)
+    _download.require_torchvision(NAME)
     from torchvision.datasets.utils import extract_archive
 
     missing = sorted(
         {path for split in BATCHES for path in _find(data_dir / FOLDER, split) if not path.exists()}
     )
-    with _download.incoming(NAME, data_dir, [path.name for path in missing]) as inbox:
+    with _download.download_folder(NAME, data_dir, [path.name for path in missing]) as inbox:
         ((name, md5),) = ARCHIVE.items()
         archive = data_dir / name
         if archive.exists():
-            _download.verify(NAME, [(archive, md5)])
+            _download.verify_checksums(NAME, [(archive, md5)])
         else:
             urls = [source + name for source in SOURCES]
-            archive = _download.download(NAME, urls, inbox, md5, data_dir)
+            archive = _download.download_file(NAME, urls, inbox, md5, data_dir)
         extract_archive(archive, inbox)
         (data_dir / FOLDER).mkdir(exist_ok=True)
         for path in missing:
             (inbox / FOLDER / path.name).rename(path)
 
 
-def _decode(wanted: Wanted, files: Sequence[Path]) -> _cache.Tensors:
-    _download.torchvision(NAME)
+def _decode(wanted: ImageSelection, files: Sequence[Path]) -> _cache.PixelsAndLabels:
+    _download.require_torchvision(NAME)
     from torchvision.datasets import CIFAR10
 
     class Batch(CIFAR10):  # type: ignore[misc]
@@ -100,17 +100,17 @@ def _decode(wanted: Wanted, files: Sequence[Path]) -> _cache.Tensors:
             super().__init__(str(wanted.data_dir))
 
         def _load_meta(self) -> None:
-            with _cache.reading(wanted.data_dir / FOLDER / LABELS):
+            with _cache.name_damaged_file(wanted.data_dir / FOLDER / LABELS):
                 super()._load_meta()
 
     if wanted.verify:
-        _download.verify(NAME, [(file, FILES[f"{FOLDER}/{file.name}"]) for file in files])
+        _download.verify_checksums(NAME, [(file, FILES[f"{FOLDER}/{file.name}"]) for file in files])
     pixels = list[torch.Tensor]()
     labels = list[int]()
     for file in files:
         if file.name == LABELS:
             continue
-        with _cache.reading(file):
+        with _cache.name_damaged_file(file):
             batch = Batch(file)
         pixels.append(torch.from_numpy(batch.data).permute(0, 3, 1, 2))
         labels.extend(batch.targets)

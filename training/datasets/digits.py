@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from training.datasets import Images, Wanted
+from training.datasets import Images, ImageSelection
 
 IMAGE_SIZE = 32
 FILES = ()
@@ -27,8 +27,8 @@ SIDE = 8
 FILE = Path(__file__).with_name("digits.gz")
 
 
-def load(wanted: Wanted) -> Images:
-    """1,437 or 360 images of 1x32x32. Reads the shipped file only."""
+def load(wanted: ImageSelection) -> Images:
+    """Return 1,437 or 360 images of 1x32x32. Reads the shipped file only."""
     values = torch.frombuffer(bytearray(gzip.decompress(FILE.read_bytes())), dtype=torch.uint8)
     part = slice(TRAINING[0]) if wanted.split == "train" else slice(TRAINING[0], SAMPLES)
     pixels = values[: SAMPLES * SIDE * SIDE].view(SAMPLES, 1, SIDE, SIDE)[part]

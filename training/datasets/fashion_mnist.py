@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from training.datasets import Images, Wanted, _idx
+from training.datasets import Images, ImageSelection, _idx
 
 IMAGE_SIZE = 32
 TRAINING = (60_000, 1, 10)
@@ -28,8 +28,8 @@ CLASSES = (
 )
 
 
-def load(wanted: Wanted) -> Images:
-    """60,000 or 10,000 images of 1x32x32. Downloads the files where they are missing. Raises:
+def load(wanted: ImageSelection) -> Images:
+    """Return 60,000 or 10,000 images of 1x32x32. Downloads the files if they are missing. Raises:
     DataError."""
-    pixels, labels = _idx.tensors("fashion_mnist", "FashionMNIST", FILES, SOURCES, wanted)
+    pixels, labels = _idx.load_idx("fashion_mnist", "FashionMNIST", FILES, SOURCES, wanted)
     return Images(pixels, labels, len(CLASSES), mean=(0.286,), std=(0.353,), names=CLASSES)

@@ -24,7 +24,7 @@ import torch
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-from training.datasets import DataError, Images, Wanted, _cache
+from training.datasets import DataError, Images, ImageSelection, _cache
 
 FORM = "imagefolder:PATH"
 NAME = "imagefolder"
@@ -38,7 +38,7 @@ DECODING = 2
 
 
 @dataclass(frozen=True)
-class Listing:
+class ImageListing:
     """The files of a split, and the class of each: its index in `names`."""
 
     files: tuple[Path, ...]
@@ -46,20 +46,20 @@ class Listing:
     names: tuple[str, ...]
     remarks: tuple[str, ...] = ()
 
-    def of(self, indices: Sequence[int]) -> Listing:
-        """Some of the files, in this order."""
+    def of(self, indices: Sequence[int]) -> ImageListing:
+        """Return some of the files, in this order."""
         files = tuple(self.files[index] for index in indices)
         labels = tuple(self.labels[index] for index in indices)
         return replace(self, files=files, labels=labels)
 
 
-def load(path: str, wanted: Wanted) -> Images:
-    """The images of a split, (N, 3, size, size). Raises: DataError."""
+def load(path: str, wanted: ImageSelection) -> Images:
+    """Return the images of a split, (N, 3, size, size). Raises: DataError."""
     root = Path(os.path.expanduser(path))
     side = wanted.size or DEFAULT_SIZE
     try:
         os.stat(root)
-        whole = _split(root, wanted.split)
+        whole = _choose_images(root, wanted.split)
     except OSError as error:
         where = f"{error.filename}: {error.strerror}"
         raise DataError(
@@ -68,12 +68,14 @@ def load(path: str, wanted: Wanted) -> Images:
     chosen = wanted.chosen(len(whole.files))
     listing = whole.of(chosen.tolist())
     some = len(chosen) < len(whole.files)
-    if some and (every := _cache.held(NAME, wanted.split, whole.files, _key(whole, root, side))):
+    if some and (
+        every := _cache.read_cached(NAME, wanted.split, whole.files, _key(whole, root, side))
+    ):
         pixels, labels = (each[chosen] for each in every)
     else:
         decode = partial(_decode, listing.labels, side)
         key = _key(listing, root, side)
-        pixels, labels = _cache.tensors(
+        pixels, labels = _cache.load_tensors(
             NAME, wanted.split, lambda: listing.files, lambda: None, decode, key
         )
     # The name of a folder may be any bytes.
@@ -81,17 +83,17 @@ def load(path: str, wanted: Wanted) -> Images:
     return Images(pixels, labels, len(names), MEAN, STD, names, remarks=listing.remarks)
 
 
-def _key(listing: Listing, root: Path, side: int) -> str:
-    """What decides on the images besides the files themselves."""
+def _key(listing: ImageListing, root: Path, side: int) -> str:
+    """Return what decides on the images besides the files themselves."""
     return repr(
         (DECODING, side, listing.names, [str(file.relative_to(root)) for file in listing.files])
     )
 
 
-def _split(root: Path, split: str) -> Listing:
+def _choose_images(root: Path, split: str) -> ImageListing:
     train = root / "train"
     if not train.is_dir():
-        return _tenth(root, _listing(root), split)
+        return _split_off_tenth(root, _list_classes(root), split)
     test = next((root / name for name in ("val", "test") if (root / name).is_dir()), None)
     if not test:
         raise DataError(
@@ -99,7 +101,7 @@ def _split(root: Path, split: str) -> Listing:
             f"{root} has a folder train, but neither val nor test: put the test images into one of "
             "them",
         )
-    listings = {"train": _listing(train), "test": _listing(test)}
+    listings = {"train": _list_classes(train), "test": _list_classes(test)}
     ours, theirs = ({*listings[name].names} for name in ("train", "test"))
     if ours != theirs:
         one, other = (train, test) if ours - theirs else (test, train)
@@ -111,8 +113,8 @@ def _split(root: Path, split: str) -> Listing:
     return listings[split]
 
 
-def _tenth(root: Path, whole: Listing, split: str) -> Listing:
-    """The split of a folder without one: a tenth of the images is for testing."""
+def _split_off_tenth(root: Path, whole: ImageListing, split: str) -> ImageListing:
+    """Return the split of a folder without one: a tenth of the images is for testing."""
     count = len(whole.files)
     if count < 2:
         raise DataError(NAME, f"{root} has only one image: at least two are needed")
@@ -125,8 +127,8 @@ def _tenth(root: Path, whole: Listing, split: str) -> Listing:
     return replace(whole.of(kept), remarks=(remark,))
 
 
-def _listing(folder: Path) -> Listing:
-    """The images below the folder of each class. Raises: DataError, OSError."""
+def _list_classes(folder: Path) -> ImageListing:
+    """Return the images below the folder of each class. Raises: DataError, OSError."""
     names = sorted(
         entry.name
         for entry in folder.iterdir()
@@ -139,7 +141,7 @@ def _listing(folder: Path) -> Listing:
     found: list[Path] = []
     labels: list[int] = []
     for label, name in enumerate(names):
-        files = _images(folder / name)
+        files = _list_images(folder / name)
         if not files:
             raise DataError(
                 NAME,
@@ -148,11 +150,11 @@ def _listing(folder: Path) -> Listing:
             )
         found = found + files
         labels = labels + [label] * len(files)
-    return Listing(tuple(found), tuple(labels), tuple(names))
+    return ImageListing(tuple(found), tuple(labels), tuple(names))
 
 
-def _images(folder: Path) -> list[Path]:
-    """The images in a folder and below it. Raises: OSError."""
+def _list_images(folder: Path) -> list[Path]:
+    """Return the images in a folder and below it. Raises: OSError."""
 
     def refuse(error: OSError) -> None:
         raise error
@@ -166,9 +168,9 @@ def _images(folder: Path) -> list[Path]:
     )
 
 
-def _decode(labels: Sequence[int], side: int, files: Sequence[Path]) -> _cache.Tensors:
-    """All images as squares of `side` pixels. Raises: DataError, which names those that cannot be
-    read."""
+def _decode(labels: Sequence[int], side: int, files: Sequence[Path]) -> _cache.PixelsAndLabels:
+    """Decode all images to squares of `side` pixels. Raises: DataError, which names those that
+    cannot be read."""
     try:
         from PIL import Image as pillow
     except ImportError as error:
@@ -176,13 +178,13 @@ def _decode(labels: Sequence[int], side: int, files: Sequence[Path]) -> _cache.T
             NAME,
             f"Pillow is missing ({error}): install it with {sys.executable} -m pip install pillow",
         ) from error
-    pixels = _room(len(files), side)
+    pixels = _reserve_pixels(len(files), side)
 
     def read(number: int) -> str:
-        """Reads one image: why it cannot be read, "" where it can."""
+        """Read one image. Return why it cannot be read, or "" if it can."""
         try:
             with pillow.open(files[number]) as image:
-                pixels[number] = _square(image, side)
+                pixels[number] = _crop_square(image, side)
         except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
             return f"{files[number]} ({error})"
         return ""
@@ -192,12 +194,12 @@ def _decode(labels: Sequence[int], side: int, files: Sequence[Path]) -> _cache.T
         broken = [why for why in threads.map(read, range(len(files))) if why]
     if broken:
         what = "it" if len(broken) == 1 else "them"
-        raise DataError(NAME, f"cannot read {_cache.named(broken)}: replace or remove {what}")
+        raise DataError(NAME, f"cannot read {_cache.list_some(broken)}: replace or remove {what}")
     return pixels, torch.tensor(labels)
 
 
-def _room(count: int, side: int) -> torch.Tensor:
-    """Memory for so many images, (count, 3, side, side) uint8. Raises: DataError."""
+def _reserve_pixels(count: int, side: int) -> torch.Tensor:
+    """Reserve memory for so many images, (count, 3, side, side) uint8. Raises: DataError."""
     try:
         return torch.empty(count, 3, side, side, dtype=torch.uint8)
     except RuntimeError as error:
@@ -207,8 +209,9 @@ def _room(count: int, side: int) -> torch.Tensor:
         ) from error
 
 
-def _square(image: Image, side: int) -> torch.Tensor:
-    """An image's centre square, (3, side, side) uint8. Raises: what Pillow raises, ValueError."""
+def _crop_square(image: Image, side: int) -> torch.Tensor:
+    """Return an image's centre square, (3, side, side) uint8. Raises: what Pillow raises,
+    ValueError."""
     from PIL.Image import Resampling
 
     extrema: Any = image.getextrema() if image.mode in ("I", "F") else (0, 0)

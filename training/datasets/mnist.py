@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from training.datasets import Images, Wanted, _idx
+from training.datasets import Images, ImageSelection, _idx
 
 IMAGE_SIZE = 32
 TRAINING = (60_000, 1, 10)
@@ -19,8 +19,8 @@ SOURCES = (
 DOWNLOAD_MB = 12
 
 
-def load(wanted: Wanted) -> Images:
-    """60,000 or 10,000 images of 1x32x32. Downloads the files where they are missing. Raises:
+def load(wanted: ImageSelection) -> Images:
+    """Return 60,000 or 10,000 images of 1x32x32. Downloads the files if they are missing. Raises:
     DataError."""
-    pixels, labels = _idx.tensors("mnist", "MNIST", FILES, SOURCES, wanted)
+    pixels, labels = _idx.load_idx("mnist", "MNIST", FILES, SOURCES, wanted)
     return Images(pixels, labels, 10, mean=(0.1307,), std=(0.3081,))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from training.datasets import DataError, Images, Wanted, _cache, _download
+from training.datasets import DataError, Images, ImageSelection, _cache, _download
 
 NAME = "svhn"
 IMAGE_SIZE = 32
@@ -26,13 +26,13 @@ SOURCES = ("http://ufldl.stanford.edu/housenumbers/",)
 DOWNLOAD_MB = 247
 
 
-def load(wanted: Wanted) -> Images:
-    """73,257 or 26,032 images of 3x32x32. Downloads the file where it is missing. Raises:
+def load(wanted: ImageSelection) -> Images:
+    """Return 73,257 or 26,032 images of 3x32x32. Downloads the file if it is missing. Raises:
     DataError."""
     file = wanted.data_dir / "svhn" / f"{wanted.split}_32x32.mat"
-    pixels, labels = _cache.tensors(
+    pixels, labels = _cache.load_tensors(
         NAME,
-        _cache.version(wanted),
+        _cache.cached_split(wanted),
         lambda: [file],
         partial(_fetch, file),
         partial(_decode, wanted),
@@ -41,17 +41,17 @@ def load(wanted: Wanted) -> Images:
 
 
 def _fetch(file: Path) -> None:
-    _download.torchvision(NAME)
+    _download.require_torchvision(NAME)
     urls = [source + file.name for source in SOURCES]
-    with _download.incoming(NAME, file.parent, [file.name]) as inbox:
-        _download.download(NAME, urls, inbox, _published(file), file.parent).rename(file)
+    with _download.download_folder(NAME, file.parent, [file.name]) as inbox:
+        _download.download_file(NAME, urls, inbox, _published(file), file.parent).rename(file)
 
 
 def _published(file: Path) -> str:
     return FILES[f"svhn/{file.name}"]
 
 
-def _decode(wanted: Wanted, files: Sequence[Path]) -> _cache.Tensors:
+def _decode(wanted: ImageSelection, files: Sequence[Path]) -> _cache.PixelsAndLabels:
     try:
         from scipy.io import loadmat
         from scipy.io.matlab import MatReadError
@@ -61,7 +61,7 @@ def _decode(wanted: Wanted, files: Sequence[Path]) -> _cache.Tensors:
             f"scipy is missing ({error}): install it with {sys.executable} -m pip install scipy",
         ) from error
     if wanted.verify:
-        _download.verify(NAME, [(file, _published(file)) for file in files])
+        _download.verify_checksums(NAME, [(file, _published(file)) for file in files])
     try:
         held = loadmat(files[0])
     except MatReadError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from training.datasets import Images, Wanted
+from training.datasets import Images, ImageSelection
 
 IMAGE_SIZE = 32
 FILES = ()
@@ -19,8 +19,8 @@ CONTRAST = 40.0
 NOISE = 50.0
 
 
-def load(wanted: Wanted) -> Images:
-    """4,096 or 1,024 images of 3x32x32. Reads no file."""
+def load(wanted: ImageSelection) -> Images:
+    """Return 4,096 or 1,024 images of 3x32x32. Reads no file."""
     patterns = torch.randn(CLASSES, 3, 8, 8, generator=torch.Generator().manual_seed(0))
     patterns = patterns.repeat_interleave(4, 2).repeat_interleave(4, 3)
     samples = SAMPLES[wanted.split]

@@ -12,12 +12,12 @@ from training.job import JobError
 
 
 def build(name: str, shape: tuple[int, int, int], classes: int) -> nn.Module:
-    """The model of a name, tested with one image of the shape (channels, height, width).
+    """Build the model of a name, and test it with one image of the shape (channels, height, width).
 
-    Raises: JobError, where the model does not take such images.
+    Raises: JobError, if the model does not take such images.
     """
     channels, height, width = shape
-    net: nn.Module = registry.function("models", name, "build")(channels, classes)
+    net: nn.Module = registry.load_function("models", name, "build")(channels, classes)
     try:
         with torch.no_grad():
             net.eval()(torch.zeros(1, *shape))

@@ -33,13 +33,13 @@ class Block(nn.Module):
             )
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """(N, channels, H, W) to (N, width, H / stride, W / stride)."""
+        """Map (N, channels, H, W) to (N, width, H / stride, W / stride)."""
         out: torch.Tensor = self.residual(images) + self.shortcut(images)
         return out.relu_()
 
 
 def build(channels: int, classes: int) -> nn.Module:
-    """The model: (N, channels, H, W) float32 to (N, classes) logits."""
+    """Build the model: (N, channels, H, W) float32 to (N, classes) logits."""
     stem = nn.Conv2d(channels, WIDTHS[0], 3, padding=1, bias=False)
     channels = WIDTHS[0]
     layers: list[nn.Module] = [stem, nn.BatchNorm2d(channels), nn.ReLU(inplace=True)]

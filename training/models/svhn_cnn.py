@@ -8,7 +8,7 @@ PARAMETERS = (52_662, 150, 65)
 
 
 def build(channels: int, classes: int) -> nn.Module:
-    """The model: (N, channels, 32, 32) float32 to (N, classes) logits."""
+    """Build the model: (N, channels, 32, 32) float32 to (N, classes) logits."""
     return nn.Sequential(
         *(nn.Conv2d(channels, 6, 5), nn.ReLU(), nn.MaxPool2d(2)),
         *(nn.Conv2d(6, 16, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),

@@ -35,8 +35,8 @@ MORE: dict[str, dict[str, Any]] = {
 
 
 def build(name: str, channels: int, classes: int) -> nn.Module:
-    """The model: (N, channels, H, W) float32 to (N, classes) logits. Raises: JobError, where there
-    is none of this name."""
+    """Build the model: (N, channels, H, W) float32 to (N, classes) logits. Raises: JobError, if
+    there is none of this name."""
     try:
         from torchvision import models
     except ImportError as error:
@@ -52,8 +52,8 @@ def build(name: str, channels: int, classes: int) -> nn.Module:
 
 
 def _of_channels(net: nn.Module, channels: int) -> nn.Module:
-    """The model with a first convolution for another number of channels, which repeats the weights
-    of the three."""
+    """Return the model with a first convolution for another number of channels, which repeats the
+    weights of the three."""
     path, first = next(
         (path, module) for path, module in net.named_modules() if isinstance(module, nn.Conv2d)
     )

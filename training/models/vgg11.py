@@ -12,7 +12,7 @@ LAYERS = (64, POOL, 128, POOL, 256, 256, POOL, 512, 512, POOL, 512, 512, POOL)
 
 
 def build(channels: int, classes: int) -> nn.Module:
-    """The model: (N, channels, 32, 32) float32 to (N, classes) logits."""
+    """Build the model: (N, channels, 32, 32) float32 to (N, classes) logits."""
     layers: list[nn.Module] = []
     for width in LAYERS:
         if width == POOL:

@@ -36,45 +36,45 @@ class SyncMethod:
     def prepare(
         self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
     ) -> nn.Module:
-        """Returns the model to call from now on. Called once, by all ranks."""
+        """Return the model to call from now on. Called once, by all ranks."""
         return model
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
-        """Surrounds each forward and backward of a step. Nothing may be communicated before the
+        """Surround each forward and backward of a step. Nothing may be communicated before the
         `last` one of the step."""
         return nullcontext()
 
     def reduce(self, model: nn.Module) -> None:
-        """Called after a step's last backward. On return every `p.grad` is final: the mean over the
-        ranks that train.
+        """Finish the exchange, after a step's last backward. On return every `p.grad` is final: the
+        mean over the ranks that train.
 
         A parameter that no rank used keeps `grad = None`. Where only some ranks used it, the
         gradient of the others counts as zero.
         """
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Changes the parameters."""
+        """Change the parameters."""
         optimizer.step()
 
     def settle(self, model: nn.Module) -> None:
-        """Makes the parameters equal before the model is evaluated or saved. Called by all ranks at
+        """Make the parameters equal before the model is evaluated or saved. Called by all ranks at
         the same step."""
 
     def state(self) -> dict[str, Any]:
-        """What this rank needs to resume from here besides the model and the optimiser, for
+        """Return what this rank needs to resume from here besides the model and the optimiser, for
         `torch.save`."""
         return {}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Restores a `state`. Called after `prepare`."""
+        """Restore a `state`. Called after `prepare`."""
 
     def serve(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
-        """Called on a rank that does not train. Returns when each of the others has made so many
-        steps."""
+        """Serve the ranks that train, on one that does not. Return when each of the others has made
+        so many steps."""
 
 
 def broadcast(tensors: Iterable[torch.Tensor], meter: Meter) -> None:
-    """Sends rank 0's tensors to all ranks, in place."""
+    """Send rank 0's tensors to all ranks, in place."""
     with meter.waiting(), torch.no_grad():
         for tensor in tensors:
             distributed.broadcast(tensor, src=0)

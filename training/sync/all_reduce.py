@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from torch import distributed
 
 from training.step_formulas import ring_bytes
-from training.sync.common.bucketed import Bucketed
+from training.sync.common.bucketed import BucketedMethod
 from training.sync.common.gradients import Bucket
 from training.sync.common.options import BUCKET_MB, GRANULARITY
 
@@ -19,11 +19,11 @@ OPTIONS = {
 }
 
 
-class Method(Bucketed):
+class Method(BucketedMethod):
     """The sum over the ranks of gradients that each rank has divided by their number."""
 
     def launch(self, bucket: Bucket) -> None:
-        """Starts the all-reduce of a bucket, or makes it at once."""
+        """Start the all-reduce of a bucket, or make it at once."""
         if self.options.granularity == "parameter":
             with self.meter.waiting():
                 distributed.all_reduce(bucket.buffer)
@@ -32,7 +32,7 @@ class Method(Bucketed):
             self._works.append((bucket, distributed.all_reduce(bucket.buffer, async_op=True)))
 
     def exchanged(self) -> Iterator[Bucket]:
-        """Yields each bucket when its all-reduce has ended."""
+        """Yield each bucket when its all-reduce has ended."""
         while self._works:
             bucket, work = self._works.popleft()
             if work:
@@ -40,9 +40,9 @@ class Method(Bucketed):
             yield bucket
 
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
-        """Starts with nothing in flight."""
+        """Start with nothing in flight."""
         self._works: deque[tuple[Bucket, distributed.Work | None]] = deque()
 
     def payload(self, size: int) -> int:
-        """The bytes of a ring."""
+        """Return the bytes of a ring."""
         return ring_bytes(size, self.place.world_size)

@@ -69,7 +69,7 @@ class Method(SyncMethod):
     def prepare(
         self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
     ) -> nn.Module:
-        """Returns a module that calls the bare model in the first step, then DDP."""
+        """Return a module that calls the bare model in the first step, then DDP."""
         self._place = place
         self._meter = meter
         self._named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
@@ -82,11 +82,12 @@ class Method(SyncMethod):
             if self._compression == "powersgd"
             else None
         )
-        self._wrapped = Wrapped(model)
+        self._wrapped = DDPSwitch(model)
         return self._wrapped if place.world_size > 1 else model
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
-        """Before the last micro-batch the bare model accumulates gradients, as under `no_sync`."""
+        """Choose the model of a micro-batch: before the last one the bare model accumulates
+        gradients, as under `no_sync`."""
         self._wrapped.last = last
         if last and self._finds_unused is not None and self._wrapped.ddp is None:
             # Only now: with a static graph DDP counts the micro-batches of its first step.
@@ -95,17 +96,17 @@ class Method(SyncMethod):
         return nullcontext()
 
     def reduce(self, model: nn.Module) -> None:
-        """Backward has reduced the gradients; its time after the last gradient was waiting. In the
-        first step they are reduced here.
+        """Count what backward has sent, and its time after the last gradient as waiting. In the
+        first step, reduce the gradients here.
 
-        Raises: JobError, where a parameter is unused although the first step used all.
+        Raises: JobError, if a parameter is unused although the first step used all.
         """
         if self._place.world_size == 1:
             return
         if self._finds_unused is None:
             parameters = [p for _, p in self._named]
             with self._meter.waiting():
-                self._finds_unused = not average(parameters, self._place.world_size)
+                self._finds_unused = not average_gradients(parameters, self._place.world_size)
             size = sum(p.grad.nbytes for p in parameters if p.grad is not None)
             self._count_bytes(size + self._map_bytes)
             return
@@ -114,14 +115,14 @@ class Method(SyncMethod):
         self._count_bytes(self._bytes + self._map_bytes * self._finds_unused)
 
     def state(self) -> dict[str, Any]:
-        """What the first step has shown, and the state of PowerSGD."""
+        """Return what the first step has shown, and the state of PowerSGD."""
         return {
             "finds_unused": self._finds_unused,
             "power_sgd": self._power_sgd and self._power_sgd.state(),
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Restores a state; the next step uses DDP."""
+        """Restore a state; the next step uses DDP."""
         if self._power_sgd and state["power_sgd"]:
             self._power_sgd.load(state["power_sgd"], self._named[0][1].device)
         self._finds_unused = state["finds_unused"] if self._place.world_size > 1 else None
@@ -132,7 +133,7 @@ class Method(SyncMethod):
                 "ignore", "find_unused_parameters=True was specified", UserWarning
             )
         ddp = DistributedDataParallel(
-            Held(self._wrapped.model),
+            AccumulatedModel(self._wrapped.model),
             device_ids=[self._place.local_rank] if self._named[0][1].is_cuda else None,
             bucket_cap_mb=2**20 if self._power_sgd else self.options.bucket_mb,
             gradient_as_bucket_view=self.options.gradient_as_bucket_view,
@@ -149,14 +150,15 @@ class Method(SyncMethod):
 
     @property
     def _bytes(self) -> int:
-        """The bytes that a step of DDP exchanges, without the map of used parameters."""
+        """Return the bytes that a step of DDP exchanges, without the map of used parameters."""
         if self._power_sgd:
             return self._power_sgd.size([p for _, p in self._named])
         return sum(p.numel() * WIDTHS.get(self._compression, p.itemsize) for _, p in self._named)
 
     @property
     def _map_bytes(self) -> int:
-        """The bytes of the map of used parameters: an int32 each, in DDP and in the first step."""
+        """Return the bytes of the map of used parameters: an int32 each, in DDP and in the first
+        step."""
         return 4 * len(self._named)
 
     def _count_bytes(self, size: int) -> None:
@@ -180,7 +182,7 @@ WIDTHS = {"fp16": 2, "bf16": 2}
 """The bytes per element that a compression sends."""
 
 
-class Wrapped(nn.Module):
+class DDPSwitch(nn.Module):
     """The module that the loop calls: DDP in the `last` micro-batch of a step, once there is one;
     otherwise the bare model."""
 
@@ -191,11 +193,11 @@ class Wrapped(nn.Module):
         self.ddp: DistributedDataParallel | None = None
 
     def forward(self, *inputs: torch.Tensor) -> Any:
-        """The output of the model."""
+        """Return the output of the model."""
         return self.ddp(*inputs) if self.ddp and self.last else self.model(*inputs)
 
 
-class Held(nn.Module):
+class AccumulatedModel(nn.Module):
     """The model for DDP. A parameter with a gradient from an earlier micro-batch of the step counts
     as used by the last one too.
 
@@ -207,34 +209,34 @@ class Held(nn.Module):
         self.model = model
 
     def forward(self, *inputs: torch.Tensor) -> Any:
-        """The output of the model."""
+        """Return the output of the model."""
         output = self.model(*inputs)
         held = (
             [p for p in self.model.parameters() if p.grad is not None]
             if torch.is_grad_enabled()
             else []
         )
-        return Uses.apply(output, *held) if held else output
+        return MarkUsed.apply(output, *held) if held else output
 
 
-class Uses(torch.autograd.Function):
+class MarkUsed(torch.autograd.Function):
     """Returns its first input. The others become part of the graph and get no gradient."""
 
     @staticmethod
     def forward(ctx: Any, output: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
-        """The first input."""
+        """Return the first input."""
         ctx.parameters = len(parameters)
         return output.view_as(output)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        """The gradient of the first."""
+        """Return the gradient of the first."""
         return (*gradients, *[None] * ctx.parameters)
 
 
-def average(parameters: Sequence[nn.Parameter], ranks: int) -> bool:
-    """Replaces each gradient by its mean over the ranks: whether each rank had all gradients. One
-    that no rank had stays None."""
+def average_gradients(parameters: Sequence[nn.Parameter], ranks: int) -> bool:
+    """Replace each gradient by its mean over the ranks. One that no rank had stays None. Return
+    True if each rank had all gradients."""
     used = torch.tensor(
         [p.grad is not None for p in parameters], dtype=torch.int32, device=parameters[0].device
     )

@@ -16,11 +16,16 @@ from torch import distributed
 
 from training.rendezvous import new_group
 from training.step_formulas import star_bytes
-from training.sync.common.bucketed import Background, Bucketed, segment_count, wait
+from training.sync.common.bucketed import (
+    BackgroundExchange,
+    BucketedMethod,
+    segment_count,
+    wait_for_all,
+)
 from training.sync.common.gradients import Bucket
 from training.sync.common.options import BUCKET_MB, GRANULARITY
 
-AHEAD = 8
+SEGMENTS_AHEAD = 8
 """How many segments of each rank the root starts to receive before it adds the first."""
 Arrival = tuple[distributed.Work | None, torch.Tensor]
 """A receive in flight, and its buffer."""
@@ -38,7 +43,7 @@ OPTIONS = {
 }
 
 
-class Star:
+class StarExchange:
     """Exchanges all buckets of a step between the root, rank 0, and the others."""
 
     def __init__(self, rank: int, ranks: int, buckets: tuple[Bucket, ...], segment: float) -> None:
@@ -50,7 +55,7 @@ class Star:
         self.exchange = self._root if rank == 0 else self._leaf
 
     def _leaf(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
-        """Sends a bucket as soon as it is launched; the sums replace the gradients."""
+        """Send a bucket as soon as it is launched; the sums replace the gradients."""
         works: list[tuple[Bucket, list[distributed.Work | None]]] = []
         for bucket in launched:
             segments = self._segments[bucket.index]
@@ -58,27 +63,28 @@ class Star:
             sent = [distributed.isend(segment, 0, group=self._up) for segment in segments]
             works.append((bucket, sent + received))
         for bucket, both in works:
-            wait(both)
+            wait_for_all(both)
             yield bucket
 
     def _root(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
-        """Adds the segments of the others, one after another, and sends each sum before it waits
-        for the next segment."""
+        """Add the segments of the others, one after another, and send each sum before it waits for
+        the next segment."""
         arrivals = self._arrivals()
         sent: list[distributed.Work | None] = []
         for bucket in launched:
             for segment in self._segments[bucket.index]:
                 for work, arrived in next(arrivals):
-                    wait([work])
+                    wait_for_all([work])
                     segment += arrived
                 sent += [
                     distributed.isend(segment, other, group=self._down) for other in self._others
                 ]
             yield bucket
-        wait(sent)
+        wait_for_all(sent)
 
     def _arrivals(self) -> Iterator[list[Arrival]]:
-        """The receives from all others for each segment of a step, started some segments ahead."""
+        """Start the receives from all others some segments ahead, and yield those of each
+        segment."""
         asked: deque[list[Arrival]] = deque()
         for segment in (segment for segments in self._segments for segment in segments):
             rooms = [torch.empty_like(segment) for _ in self._others]
@@ -88,13 +94,13 @@ class Star:
                     for other, room in zip(self._others, rooms, strict=True)
                 ]
             )
-            if len(asked) > AHEAD:
+            if len(asked) > SEGMENTS_AHEAD:
                 yield asked.popleft()
         while asked:
             yield asked.popleft()
 
 
-class Listing:
+class CollectiveExchange:
     """Exchanges one bucket after another by the collectives `gather` and `scatter`."""
 
     def __init__(self, rank: int, ranks: int) -> None:
@@ -102,7 +108,7 @@ class Listing:
         self._ranks = ranks
 
     def exchange(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
-        """Yields each bucket as the sum over the ranks."""
+        """Yield each bucket as the sum over the ranks."""
         for bucket in launched:
             buffer = bucket.buffer
             gathered = (
@@ -114,21 +120,24 @@ class Listing:
             yield bucket
 
 
-class Method(Bucketed):
+class Method(BucketedMethod):
     """The star, in a thread of its own during backward; or the listing."""
 
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
-        """Makes the star's two groups, one for each direction."""
+        """Make the star's two groups, one for each direction."""
         rank = self.place.rank
         ranks = self.place.world_size
         on_cpu = buckets[0].buffer.device.type == "cpu"
         if self.options.granularity == "parameter" or not on_cpu:
-            self.background = Background(Listing(rank, ranks).exchange, threaded=False)
+            self.background = BackgroundExchange(
+                CollectiveExchange(rank, ranks).exchange, threaded=False
+            )
         else:
-            self.background = Background(
-                Star(rank, ranks, buckets, self.options.segment_kb * 1000).exchange, threaded=True
+            self.background = BackgroundExchange(
+                StarExchange(rank, ranks, buckets, self.options.segment_kb * 1000).exchange,
+                threaded=True,
             )
 
     def payload(self, size: int) -> int:
-        """The bytes of a star."""
+        """Return the bytes of a star."""
         return star_bytes(size, self.place.world_size, root=self.place.rank == 0)

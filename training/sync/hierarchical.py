@@ -10,7 +10,7 @@ from torch import distributed
 
 from training.rendezvous import new_group
 from training.step_formulas import hierarchy_bytes
-from training.sync.common.bucketed import Background, Bucketed, wait
+from training.sync.common.bucketed import BackgroundExchange, BucketedMethod, wait_for_all
 from training.sync.common.gradients import Bucket
 from training.sync.common.options import BUCKET_MB, GRANULARITY_OF_BUCKETS
 
@@ -20,22 +20,22 @@ OPTIONS = {
 }
 
 
-class Method(Bucketed):
+class Method(BucketedMethod):
     """The ranks of a host have the same `group_rank`; the lowest of them is the leader."""
 
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
-        """Makes a group per host and one of the leaders. All ranks make all groups in one order."""
+        """Make a group per host and one of the leaders. All ranks make all groups in one order."""
         hosts = self._hosts(buckets[0].buffer.device)
         inside = [new_group(host) for host in hosts]
         self._between = new_group([host[0] for host in hosts])
         number = next(i for i, host in enumerate(hosts) if self.place.rank in host)
         self._inside, self._host, self._host_count = inside[number], hosts[number], len(hosts)
-        self.background = Background(
+        self.background = BackgroundExchange(
             self._exchange, threaded=buckets[0].buffer.device.type == "cpu"
         )
 
     def payload(self, size: int) -> int:
-        """The bytes of a ring between the hosts, on leaders only."""
+        """Return the bytes of a ring between the hosts, on leaders only."""
         return hierarchy_bytes(size, self._host_count, leader=self._leads)
 
     @property
@@ -43,7 +43,7 @@ class Method(Bucketed):
         return self.place.rank == self._host[0]
 
     def _hosts(self, device: torch.device) -> list[list[int]]:
-        """The ranks of each host."""
+        """Return the ranks of each host."""
         own = torch.tensor([self.place.group_rank], device=device)
         said = [torch.empty_like(own) for _ in range(self.place.world_size)]
         with self.meter.waiting():
@@ -54,7 +54,7 @@ class Method(Bucketed):
         ]
 
     def _exchange(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
-        """Yields each bucket as the sum over the ranks. While one travels between the hosts, the
+        """Yield each bucket as the sum over the ranks. While one travels between the hosts, the
         next is reduced inside them."""
         before: tuple[Bucket, distributed.Work | None] | None = None
         for bucket in launched:
@@ -73,7 +73,7 @@ class Method(Bucketed):
         return None
 
     def _inwards(self, bucket: Bucket, work: distributed.Work | None) -> Bucket:
-        wait([work])
+        wait_for_all([work])
         if len(self._host) > 1:
             distributed.broadcast(bucket.buffer, self._host[0], group=self._inside)
         return bucket

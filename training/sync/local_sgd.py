@@ -45,7 +45,7 @@ class Method(SyncMethod):
     def prepare(
         self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
     ) -> nn.Module:
-        """Returns the model unchanged."""
+        """Return the model unchanged."""
         self._ranks = place.world_size
         self._meter = meter
         self._steps = self._alone = 0
@@ -59,7 +59,7 @@ class Method(SyncMethod):
         return model
 
     def reduce(self, model: nn.Module) -> None:
-        """Averages the gradients in the warm-up; later each rank's gradients are its own."""
+        """Average the gradients in the warm-up; later each rank's gradients are its own."""
         if self._steps < self.options.warmup:
             self._gradients.flush()
             self._wait()
@@ -74,7 +74,7 @@ class Method(SyncMethod):
             ]
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Changes the parameters, and averages them when due."""
+        """Change the parameters, and average them when due."""
         optimizer.step()
         self._steps += 1
         if self._steps > self.options.warmup:
@@ -84,17 +84,17 @@ class Method(SyncMethod):
             self._meter.add("bytes_sent", self._bytes)
 
     def settle(self, model: nn.Module) -> None:
-        """Averages the parameters, unless they are equal already."""
+        """Average the parameters, unless they are equal already."""
         if self._alone:
             self._average()
 
     def state(self) -> dict[str, Any]:
-        """The number of steps. When a model is saved the ranks have settled, so nothing else
+        """Return the number of steps. When a model is saved the ranks have settled, so nothing else
         differs."""
         return {"steps": self._steps}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Restores a state, of a model on which the ranks have settled."""
+        """Restore a state, of a model on which the ranks have settled."""
         self._steps = state["steps"]
         self._alone = 0
 

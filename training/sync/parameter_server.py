@@ -25,7 +25,7 @@ from training.place import Place
 from training.rendezvous import TIMEOUT
 from training.sync import SyncMethod
 from training.sync.common.async_server import AsyncServer
-from training.sync.common.push_pull import connect
+from training.sync.common.push_pull import connect_peers
 from training.sync.common.sync_server import SyncServer
 from training.sync.common.worker import Worker
 
@@ -70,10 +70,10 @@ class Method(SyncMethod):
     def prepare(
         self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
     ) -> nn.Module:
-        """Returns the model; its parameters are views of flat buffers from now on."""
+        """Return the model; its parameters are views of flat buffers from now on."""
         options = self.options
         waits = options.mode == "sync"
-        own = connect(place, options.server, TIMEOUT if waits else PATIENCE)
+        own = connect_peers(place, options.server, TIMEOUT if waits else PATIENCE)
         ranks = place.world_size - options.dedicated
         self._side: SyncMethod
         if place.rank != options.server:
@@ -85,29 +85,29 @@ class Method(SyncMethod):
         return model
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
-        """As the side does."""
+        """Leave it to the side."""
         return self._side.micro(last)
 
     def reduce(self, model: nn.Module) -> None:
-        """Brings the gradients to the server, with `mode=sync` as their mean."""
+        """Bring the gradients to the server, with `mode=sync` as their mean."""
         self._side.reduce(model)
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """The server makes the step; workers pull the parameters."""
+        """Make the step on the server, and pull the parameters on workers."""
         self._side.step(optimizer)
 
     def settle(self, model: nn.Module) -> None:
-        """Gives all ranks the parameters that the server holds once all have arrived."""
+        """Give all ranks the parameters that the server holds once all have arrived."""
         self._side.settle(model)
 
     def serve(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
-        """Serves the workers."""
+        """Serve the workers."""
         self._side.serve(model, optimizer, steps)
 
     def state(self) -> dict[str, Any]:
-        """The state of the side."""
+        """Return the state of the side."""
         return self._side.state()
 
     def load(self, state: dict[str, Any]) -> None:
-        """Restores a state."""
+        """Restore a state."""
         self._side.load(state)

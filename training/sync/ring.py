@@ -18,7 +18,12 @@ import torch
 from torch import distributed
 
 from training.step_formulas import ring_bytes
-from training.sync.common.bucketed import Background, Bucketed, segment_count, wait
+from training.sync.common.bucketed import (
+    BackgroundExchange,
+    BucketedMethod,
+    segment_count,
+    wait_for_all,
+)
 from training.sync.common.gradients import Bucket
 from training.sync.common.options import BUCKET_MB, GRANULARITY_OF_BUCKETS
 
@@ -33,7 +38,7 @@ OPTIONS = {
 }
 
 
-class Ring:
+class RingExchange:
     """Exchanges one buffer after another. `scratch` holds what is received and not yet added."""
 
     def __init__(self, rank: int, ranks: int, scratch: torch.Tensor, segment: float) -> None:
@@ -46,7 +51,7 @@ class Ring:
         self._previous = (rank - 1) % ranks
 
     def exchange(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
-        """Yields each bucket as the sum over the ranks."""
+        """Yield each bucket as the sum over the ranks."""
         for bucket in launched:
             if bucket.buffer.is_cuda:
                 self.sum_by_pairs(bucket.buffer)
@@ -55,37 +60,37 @@ class Ring:
             yield bucket
 
     def sum_by_segments(self, buffer: torch.Tensor) -> None:
-        """Replaces a buffer (elements,) by the sum over the ranks, for a backend that matches sends
-        and receives in any order."""
+        """Replace a buffer (elements,) by the sum over the ranks, for a backend that matches sends
+        and receive in any order."""
         count = segment_count(buffer.nbytes // self._ranks, self._segment)
-        chunks = cut(buffer, self._ranks, count)
+        chunks = cut_into_chunks(buffer, self._ranks, count)
         received = [
             chunks[(self._rank - step - 1) % self._ranks][k]
             for step in range(self._steps)
             for k in range(count)
         ]
         added = len(received) // 2
-        arriving = [*alike(self._scratch, received[:added]), *received[added:]]
+        arriving = [*view_scratch_like(self._scratch, received[:added]), *received[added:]]
         # All receives start at once, so no sender waits for one.
         receives = [self._receive(segment) for segment in arriving]
         sends = [self._send(segment) for segment in chunks[self._rank]]
         for number, (receive, segment) in enumerate(zip(receives, received, strict=True)):
-            wait([receive])
+            wait_for_all([receive])
             if number < added:
                 segment += arriving[number]
             if number + count < len(received):
                 sends.append(self._send(segment))
-        wait(sends)
+        wait_for_all(sends)
 
     def sum_by_pairs(self, buffer: torch.Tensor) -> None:
         """Replace a buffer (elements,) by the sum over the ranks, for a backend that needs pairs of
         sends and receives, such as NCCL: each step is one pair of whole chunks."""
-        chunks = [chunk for (chunk,) in cut(buffer, self._ranks, 1)]
+        chunks = [chunk for (chunk,) in cut_into_chunks(buffer, self._ranks, 1)]
         for step in range(self._steps):
             sent = chunks[(self._rank - step) % self._ranks]
             received = chunks[(self._rank - step - 1) % self._ranks]
             adds = step < self._ranks - 1
-            (target,) = alike(self._scratch, [received]) if adds else [received]
+            (target,) = view_scratch_like(self._scratch, [received]) if adds else [received]
             pair = [
                 (distributed.isend, sent, self._next),
                 (distributed.irecv, target, self._previous),
@@ -95,7 +100,7 @@ class Ring:
                 for kind, tensor, peer in pair
                 if tensor.numel()
             ]
-            wait(distributed.batch_isend_irecv(operations) if operations else ())
+            wait_for_all(distributed.batch_isend_irecv(operations) if operations else ())
             if adds:
                 received += target
 
@@ -110,8 +115,8 @@ class Ring:
         return distributed.irecv(segment, self._previous) if segment.numel() else None
 
 
-def cut(buffer: torch.Tensor, chunks: int, segments: int) -> list[list[torch.Tensor]]:
-    """Cuts a buffer (elements,) into chunks of segments. Sizes differ by at most one; some may be
+def cut_into_chunks(buffer: torch.Tensor, chunks: int, segments: int) -> list[list[torch.Tensor]]:
+    """Cut a buffer (elements,) into chunks of segments. Sizes differ by at most one; some may be
     empty."""
     pieces = chunks * segments
     ends = [buffer.numel() * i // pieces for i in range(pieces + 1)]
@@ -119,26 +124,28 @@ def cut(buffer: torch.Tensor, chunks: int, segments: int) -> list[list[torch.Ten
     return [flat[i : i + segments] for i in range(0, pieces, segments)]
 
 
-def alike(scratch: torch.Tensor, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The start of a buffer (bytes,) as tensors with the sizes and the type of `tensors`, all
+def view_scratch_like(scratch: torch.Tensor, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """View the start of a buffer (bytes,) as tensors with the sizes and the type of `tensors`, all
     (elements,)."""
     sizes = [tensor.numel() for tensor in tensors]
     whole = scratch[: sum(sizes) * tensors[0].element_size()].view(tensors[0].dtype)
     return list(torch.split(whole, sizes))
 
 
-class Method(Bucketed):
+class Method(BucketedMethod):
     """The ring, in a thread of its own during backward."""
 
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
-        """Makes the ring, with room to receive the largest bucket."""
+        """Make the ring, with room to receive the largest bucket."""
         device = buckets[0].buffer.device
         scratch = torch.empty(
             max(bucket.buffer.nbytes for bucket in buckets), dtype=torch.uint8, device=device
         )
-        ring = Ring(self.place.rank, self.place.world_size, scratch, self.options.segment_kb * 1000)
-        self.background = Background(ring.exchange, threaded=device.type == "cpu")
+        ring = RingExchange(
+            self.place.rank, self.place.world_size, scratch, self.options.segment_kb * 1000
+        )
+        self.background = BackgroundExchange(ring.exchange, threaded=device.type == "cpu")
 
     def payload(self, size: int) -> int:
-        """The bytes of a ring."""
+        """Return the bytes of a ring."""
         return ring_bytes(size, self.place.world_size)

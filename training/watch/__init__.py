@@ -13,18 +13,18 @@ import atexit
 import os
 from collections.abc import Callable
 
-from .gloo import let_go
+from .gloo import let_gloo_finish
 from .hooks import Hooks
-from .report import Report
+from .report import WatchReport
 from .steps import Steps
 
 
 def begin(pipe: int) -> Callable[[], None]:
     """Watch this process, and write to this pipe. The function that is returned is to be called
     now and then while torch is imported."""
-    atexit.register(let_go)
+    atexit.register(let_gloo_finish)
     rank = os.environ.get("RANK", "")
-    report = Report(pipe, int(rank) if rank.isdigit() else 0)
+    report = WatchReport(pipe, int(rank) if rank.isdigit() else 0)
     hooks = Hooks(Steps(report.steps), report)
     atexit.register(hooks.end)  # runs before that of `report`, which was registered earlier
     return hooks.look

@@ -21,11 +21,11 @@ class Clock:
         self._stream: Any = None
 
     def use_gpu(self) -> None:
-        """From the next step on, tell the time of the GPU."""
+        """Tell the time of the GPU from the next step on."""
         self._wants_gpu = True
 
     def now(self) -> Point:
-        """This moment."""
+        """Return this moment."""
         if not self.on_gpu or self.is_capturing():
             return time.perf_counter()
         event = sys.modules["torch"].cuda.Event(enable_timing=True)
@@ -33,12 +33,12 @@ class Clock:
         return event
 
     def is_capturing(self) -> bool:
-        """Whether the GPU only notes its work, for a CUDA graph that is run later. To ask for
-        events meanwhile would break the graph."""
+        """Return True if the GPU only records its work, for a CUDA graph that is run later. To ask
+        for events meanwhile would break the graph."""
         return self._wants_gpu and bool(sys.modules["torch"].cuda.is_current_stream_capturing())
 
     def next_step(self, end: Point) -> Point:
-        """The start of the next step, when one has ended."""
+        """Return the start of the next step, when one has ended."""
         if self.on_gpu or self._wants_gpu:
             self._stream = sys.modules["torch"].cuda.current_stream()
         if self.on_gpu == self._wants_gpu:
@@ -47,21 +47,21 @@ class Clock:
         return self.now()
 
     def is_computing(self, stream: Any) -> bool:
-        """Whether this is the stream of the steps."""
+        """Return True if this is the stream of the steps."""
         return self.on_gpu and bool(stream == self._stream)
 
     def is_beside(self) -> bool:
-        """Whether the present stream is another one."""
+        """Return True if the present stream is another one."""
         return self.on_gpu and not self.is_computing(sys.modules["torch"].cuda.current_stream())
 
 
-def passed(point: Point) -> bool:
-    """Whether it can be read."""
+def has_passed(point: Point) -> bool:
+    """Return True if a point can be read."""
     return isinstance(point, float) or bool(point.query())
 
 
-def between(begin: Point, end: Point) -> float:
-    """Seconds between two points that have passed."""
+def seconds_between(begin: Point, end: Point) -> float:
+    """Return the seconds between two points that have passed."""
     if isinstance(begin, float) and isinstance(end, float):
         return end - begin
     if isinstance(begin, float) or isinstance(end, float):

@@ -8,24 +8,25 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-LEARN = 8
+MOST_LEARNT = 8
 """How often it is learnt anew which gradient of a model comes last."""
 
 
-class Gradients:
+class GradientWatch:
     """Calls `told` when gradients of the models in `watch` are there: in the first pass for each,
     then only for the one that came last, as a call for each costs time."""
 
     def __init__(self, told: Callable[[], None]) -> None:
         self._told = told
-        self._models: list[_Model] = []
+        self._models: list[_WatchedModel] = []
 
     def watch(self, model: Any) -> None:
         """Watch the gradients of this module, too."""
-        self._models.append(_Model(model, self._told))
+        self._models.append(_WatchedModel(model, self._told))
 
     def passed(self, *, told: bool) -> None:
-        """A backward pass is over, in which gradients were `told` or not."""
+        """Choose what to listen to, after a backward pass in which gradients were reported or
+        not."""
         self._models = [model for model in self._models if model.is_alive()]
         for model in self._models:
             if told:
@@ -34,7 +35,7 @@ class Gradients:
                 model.learn()
 
 
-class _Model:
+class _WatchedModel:
     def __init__(self, model: Any, told: Callable[[], None]) -> None:
         self._model = weakref.ref(model)
         self._told = told
@@ -44,13 +45,13 @@ class _Model:
         self.learn()
 
     def is_alive(self) -> bool:
-        """Whether the program still has the model."""
+        """Return True if the program still has the model."""
         return self._model() is not None
 
     def learn(self) -> None:
-        """Hear of each gradient."""
+        """Listen to each gradient."""
         model = self._model()
-        if model is None or self._learnt == LEARN:
+        if model is None or self._learnt == MOST_LEARNT:
             return
         self._learnt += 1
         self._last = -1
@@ -66,7 +67,7 @@ class _Model:
         self._told()
 
     def keep_last(self) -> None:
-        """Hear of none but the one that was heard of last."""
+        """Listen only to the gradient that came last."""
         if self._last < 0 or len(self._handles) == 1:
             return
         for number in [*self._handles]:

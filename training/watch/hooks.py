@@ -9,27 +9,27 @@ from threading import get_ident
 from types import ModuleType
 from typing import Any
 
-from .gradients import Gradients
+from .gradients import GradientWatch
 from .inject import inject
-from .report import Report
+from .report import WatchReport
 from .spans import Spans
 from .steps import Steps
-from .waits import COLLECTIVES, Waiting
+from .waits import COLLECTIVES, WaitingMethod
 
 Locals = dict[str, Any]
-NEEDED = ("torch.autograd", "torch.optim.optimizer")
+REQUIRED_MODULES = ("torch.autograd", "torch.optim.optimizer")
 """Without these nothing is seen; without another one, only what it would tell."""
-STANDS_STILL = 16
+LEADER_PATIENCE = 16
 """Steps of another optimiser, after which it leads."""
 
 
 class Hooks:
     """Tells `steps` what happens in torch. The first failure while torch runs ends the watch."""
 
-    def __init__(self, steps: Steps, report: Report) -> None:
+    def __init__(self, steps: Steps, report: WatchReport) -> None:
         self._steps = steps
         self._report = report
-        self._gradients = Gradients(self._safe(steps.gradient))
+        self._gradients = GradientWatch(self._safe(steps.gradient))
         self._spans = Spans(steps.clock, self._is_training)
         self._thread = get_ident()
         self._passes = 0
@@ -61,15 +61,17 @@ class Hooks:
                     if hook:
                         hook(module)
                 except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
-                    self._report.failed(error, f"cannot watch {name}", ends=name in NEEDED)
+                    self._report.failed(
+                        error, f"cannot watch {name}", ends=name in REQUIRED_MODULES
+                    )
 
     def end(self) -> None:
-        """Tell the last steps: the program ends."""
+        """Report the last steps, as the program ends."""
         self._safe(self._steps.report)()
 
     def _safe(self, hook: Callable[..., None]) -> Callable[..., None]:
-        """The hook, which raises nothing and ends the watch where it fails. It does nothing in code
-        that is compiled instead of executed."""
+        """Return the hook in a form that raises nothing, and ends the watch if it fails. It does
+        nothing in code that is compiled instead of executed."""
 
         def safe(*arguments: Any) -> None:
             if not is_compiling() and self._report.on:
@@ -81,7 +83,7 @@ class Hooks:
         return safe
 
     def _is_training(self) -> bool:
-        """Whether this is the thread that trains, or one that does its backward pass."""
+        """Return True if this is the thread that trains, or one that does its backward pass."""
         return self._passes > 0 or get_ident() == self._thread
 
     # Backward passes and losses
@@ -135,14 +137,14 @@ class Hooks:
         vars(module)["register_optimizer_step_post_hook"](self._safe(self._stepped))
 
     def _stepped(self, optimizer: Any, *_: Any) -> None:
-        """A step of the run is a step of the optimiser that was the first to make one: in a GAN,
-        each optimiser makes one per iteration. Without a backward pass since the last one, it is a
-        further part of that step."""
+        """Count a step of the run when the leading optimiser makes one. In a GAN each optimiser
+        makes one per iteration, so only the first one counts. Without a backward pass since the
+        last step, it is a further part of that step."""
         self.look()
         leader = self._leader and self._leader()
         if leader is not optimizer:
             self._of_others += 1
-            if leader is not None and self._of_others < STANDS_STILL:
+            if leader is not None and self._of_others < LEADER_PATIENCE:
                 return
             self._leader = weakref.ref(optimizer)
         self._of_others = 0
@@ -175,8 +177,8 @@ class Hooks:
             self._steps.loads_ended()
 
     def _hook_modes(self, module: ModuleType) -> None:
-        """From `eval()` of a module until its `train()`, or until the load of the next batch that
-        is trained on, is an evaluation."""
+        """Take as an evaluation the time from `eval()` of a module until its `train()`, or until
+        the load of the next batch that is trained on."""
         cls = vars(module)["Module"]
         inject(cls.eval, self._safe(lambda found: self._steps.pause(found["self"])))
         inject(cls.train, self._safe(self._train), condition=self._steps.pauses)
@@ -195,7 +197,7 @@ class Hooks:
                 inject(vars(module)[name], begin, end)
         work = vars(module).get("Work")
         if work:
-            work.wait = Waiting(work.wait, begin, end)
+            work.wait = WaitingMethod(work.wait, begin, end)
 
     def _wait(self, _: Locals | None = None) -> None:
         if self._steps.clock.is_beside():
@@ -217,8 +219,8 @@ class Hooks:
             inject(method, wait, waited)
 
     def _wait_for_stream(self, found: Locals) -> None:
-        """What was communicated on a stream beside that of the computation, as by FSDP, holds the
-        latter up where it waits for the former."""
+        """Count a wait of the computation's stream for another one on which ranks communicate, as
+        with FSDP."""
         if self._communicates and self._steps.clock.is_computing(found["self"]):
             self._spans.begin()
         else:
@@ -241,26 +243,29 @@ class Hooks:
                 inject(cls.scale, self._safe(self._scale))
 
     def _scale(self, found: Locals) -> None:
-        """The loss of the next backward pass, without the graph that it belongs to."""
+        """Note the loss of the next backward pass, before a GradScaler scales it, without its
+        graph."""
         loss = found["outputs"]
         is_number = type(loss) is sys.modules["torch"].Tensor and loss.numel() == 1
         self._unscaled = loss.detach() if is_number else None
 
     def _forget_scaled(self, _: Locals) -> None:
-        """What was scaled is no loss, but the gradients of it are wanted, as for a penalty."""
+        """Forget what was scaled: `torch.autograd.grad` was called on it, as for a gradient
+        penalty, so it is no loss of a step."""
         self._unscaled = None
 
 
 def is_compiling() -> bool:
-    """Whether the code that runs is compiled, by `torch.compile`, instead of executed."""
+    """Return True if the code that runs is compiled, by `torch.compile`, instead of executed."""
     torch = sys.modules.get("torch")
     found = getattr(getattr(torch, "compiler", None), "is_compiling", None)  # not in torch 2.0
     return found is not None and found()
 
 
 def samples_of(batch: Any) -> int:
-    """The samples of a batch: the length of the first tensor in it, or of the tuple of tensors that
-    comes first, as of images of different sizes. 0 if there is none, or it does not tell."""
+    """Return the samples of a batch: the length of the first tensor in it, or of the tuple of
+    tensors that comes first, as of images of different sizes. 0 if there is none, or it does not
+    tell."""
     try:
         tensor = sys.modules["torch"].Tensor
         for depth in range(4):

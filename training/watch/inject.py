@@ -52,7 +52,7 @@ def inject(
 
 
 def _compiled(code: types.CodeType, qualname: str, names: Sequence[str]) -> types.CodeType:
-    """The code of a function, with calls of what has these global names: `before`, `after`,
+    """Compile a function anew, with calls of what has these global names: `before`, `after`,
     `condition`."""
     lines, first = inspect.getsourcelines(code)
     *outer, _ = qualname.split(".")

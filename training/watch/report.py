@@ -15,16 +15,16 @@ from .steps import Step
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 MOST = 1 << 16
 """Bytes that wait to be written; what comes while there are more is dropped."""
-LAST = 1.0
+LAST_WRITE_SECONDS = 1.0
 """Seconds that the agent has to take the rest, when the process ends."""
 
 
-class Report:
+class WatchReport:
     """The pipe. It never blocks: what does not fit waits for the next step, and is dropped where
     `MOST` bytes wait already. Ends for good at the first failure, and in forks of the process."""
 
     def __init__(self, pipe: int, rank: int) -> None:
-        """Raises: OSError, where this is no pipe of the agent's."""
+        """Use the pipe from the agent. Raises: OSError, if it is none."""
         found = os.fstat(pipe)
         if not stat.S_ISFIFO(found.st_mode):
             raise OSError("its pipe is closed")
@@ -94,7 +94,7 @@ class Report:
         if self._waiting:
             room = select.poll()  # `select.select` knows no file from 1,024 on
             room.register(self._pipe, select.POLLOUT)
-            if room.poll(1000 * LAST):
+            if room.poll(1000 * LAST_WRITE_SECONDS):
                 self._write()
 
     def _end(self) -> None:

@@ -18,15 +18,15 @@ class Spans:
         self._of_threads: dict[int, list[Point | None]] = {}
 
     def begin(self) -> None:
-        """A function begins."""
+        """Note that a function begins."""
         spans = self._of_threads.setdefault(get_ident(), [])
         spans.append(self._clock.now() if not spans and self._counts() else None)
 
     def skip(self) -> None:
-        """A function begins whose time does not matter."""
+        """Note that a function begins whose time does not matter."""
         self._of_threads.setdefault(get_ident(), []).append(None)
 
     def end(self) -> Point | None:
-        """The function ends that began last. Returns when it began, if it counts."""
+        """Note that the function ends that began last. Return when it began, if it counts."""
         spans = self._of_threads.get(get_ident())
         return spans.pop() if spans else None

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .clock import Clock, Point, between, passed
+from .clock import Clock, Point, has_passed, seconds_between
 
-LATE = 64
+MOST_BEHIND = 64
 """Steps of which a GPU may be behind; older ones are not told."""
-GATHER = 0.05
+REPORT_INTERVAL = 0.05
 """Seconds between two reports. What is told of a step takes a tenth of a millisecond where the
 program has filled the caches of its CPU: of quick steps, that of several together takes as long."""
 MOST = 10_000
@@ -42,7 +42,7 @@ class Step:
 
 
 @dataclass
-class Lap:
+class StepSoFar:
     """One step so far. `gradient` is when the last local gradient was there, and `waits_before` how
     many waits had ended by then. `losses` are numbers, or tensors that a GPU fills."""
 
@@ -59,19 +59,19 @@ class Lap:
     cpu: float = 0.0
 
     def has_passed(self) -> bool:
-        """Whether all its points can be read. They were set in order, but for the gradient's."""
-        return passed(self.end) and (self.gradient is None or passed(self.gradient))
+        """Return True if all points can be read. They were set in order, but for the gradient's."""
+        return has_passed(self.end) and (self.gradient is None or has_passed(self.gradient))
 
     def step(self, number: int) -> Step:
-        """What it amounts to."""
-        waits = [between(*wait) for wait in self.waits]
+        """Return the step's times."""
+        waits = [seconds_between(*wait) for wait in self.waits]
         paused = _sum(self.pauses)
         data = _sum(self.loads)
         sync = sum(waits)
-        seconds = between(self.start, self.end) - paused
+        seconds = seconds_between(self.start, self.end) - paused
         ready = seconds - sync
         if self.gradient is not None:
-            until = between(self.start, self.gradient)
+            until = seconds_between(self.start, self.gradient)
             ready = until - paused - sum(waits[: self.waits_before])
         losses = [float(loss) for loss in self.losses]
         return Step(
@@ -89,11 +89,11 @@ class Lap:
 
 
 def _sum(spans: Spans) -> float:
-    return sum(between(*span) for span in spans)
+    return sum(seconds_between(*span) for span in spans)
 
 
 @dataclass
-class Mark:
+class StepMark:
     """A moment of a step, with the number of its loads, waits and samples until then."""
 
     when: Point
@@ -103,13 +103,13 @@ class Mark:
 
 
 @dataclass
-class Pause:
+class PossibleEvaluation:
     """A time that may turn out to be an evaluation: from one mark until another, if there is one.
     `model` is the one whose `eval()` began it, if one did."""
 
-    begin: Mark
+    begin: StepMark
     model: weakref.ref[Any] | None
-    end: Mark | None = None
+    end: StepMark | None = None
 
 
 class Steps:
@@ -120,49 +120,49 @@ class Steps:
         self,
         report: Callable[[Sequence[Step]], None],
         clock: Clock | None = None,
-        gather: float = GATHER,
+        gather: float = REPORT_INTERVAL,
     ) -> None:
         self.clock = clock or Clock()
         self._report = report
         self._gather = gather
         self._reported = 0.0
         self._made = 0
-        self._late: deque[tuple[int, Lap]] = deque()
-        self.pauses: list[Pause] = []
+        self._late: deque[tuple[int, StepSoFar]] = deque()
+        self.pauses: list[PossibleEvaluation] = []
         self._shares_gradients = self._has_begun = False
         self._cpu = 0.0
-        self.lap = Lap(0.0)
+        self.lap = StepSoFar(0.0)
 
     def begin(self) -> None:
-        """Training begins, if it has not: what was before is part of no step."""
+        """Begin the first step, if training has not begun: what was before is part of no step."""
         if not self._has_begun:
             self._has_begun = True
             self._cpu = time.process_time()
-            self.lap = Lap(self.clock.now())
+            self.lap = StepSoFar(self.clock.now())
 
     # Spans: they begin and end in turn; of nested ones only the outermost counts
 
     def loaded(self, begin: Point, samples: int) -> None:
-        """A batch was loaded, from `begin` until now."""
+        """Note that a batch was loaded, from `begin` until now."""
         self.lap.samples += samples
         self._add(self.lap.loads, (begin, self.clock.now()))
 
     def waited(self, begin: Point) -> None:
-        """It was blocked on other ranks, from `begin` until now."""
+        """Note that the rank waited for others, from `begin` until now."""
         self._add(self.lap.waits, (begin, self.clock.now()))
 
     def backward(self) -> None:
-        """A backward pass begins."""
+        """Note that a backward pass begins."""
         self._shares_gradients = False
 
     def gradient(self) -> None:
-        """A gradient is there. If it is the last one of the pass, all that follows in it is a wait
-        for those of other ranks."""
+        """Note that a gradient is there. If it is the last one of the pass, all that follows in it
+        is a wait for those of other ranks."""
         self._shares_gradients = True
         self.lap.gradient, self.lap.waits_before = self.clock.now(), len(self.lap.waits)
 
     def backward_ended(self) -> bool:
-        """A backward pass has ended. Returns whether gradients were told of."""
+        """Note that a backward pass has ended. Return True if its gradients were noted."""
         lap = self.lap
         now = self.clock.now()
         if self._shares_gradients:
@@ -172,44 +172,47 @@ class Steps:
         return self._shares_gradients
 
     def lost(self, loss: Any) -> None:
-        """The loss of a backward pass: a number, or a tensor that becomes one."""
+        """Note the loss of a backward pass: a number, or a tensor that becomes one."""
         self._add(self.lap.losses, loss)
 
     def _add(self, entries: list[Any], entry: Any) -> None:
         """Add to the lap."""
         entries.append(entry)
         if len(entries) > (ENDLESS if self._made else MOST):
-            self.lap = Lap(self.clock.now())
+            self.lap = StepSoFar(self.clock.now())
             self.pauses.clear()
             self._shares_gradients = False
 
     # Evaluations
 
     def pause(self, model: Any = None) -> None:
-        """An evaluation may begin here, of this model; unless gradients wait for their step."""
+        """Note that an evaluation of this model may begin here, unless gradients wait for their
+        step."""
         if not self.pauses and self.lap.gradient is None:
             ref = None if model is None else weakref.ref(model)
-            self.pauses.append(Pause(self._mark(), ref))
+            self.pauses.append(PossibleEvaluation(self._mark(), ref))
 
     def may_resume(self) -> None:
-        """If an evaluation is under way, it may have ended here."""
+        """Note that an evaluation that is under way may have ended here."""
         for pause in self.pauses:
             pause.end = self._mark()
 
     def loads_ended(self) -> None:
-        """There are no more batches. An evaluation that no `eval()` began may have ended here."""
+        """Note that there are no more batches: an evaluation that no `eval()` began may have ended
+        here."""
         if self.pauses and self.pauses[0].model is None:
             self.may_resume()
 
     def trains(self, model: Any) -> None:
-        """This model trains again. An evaluation that its `eval()` began has ended here."""
+        """End the evaluation that this model's `eval()` began, as it trains again."""
         ref = self.pauses[0].model if self.pauses else None
         if ref and ref() is model:
             self.may_resume()
             self.resume()
 
     def resume(self) -> None:
-        """Training goes on. There was an evaluation, if it may have ended before."""
+        """Go on with training. If an evaluation may have ended before, its time is part of no
+        step."""
         pause = self.pauses.pop() if self.pauses else None
         if pause and pause.end:
             begin = pause.begin
@@ -220,14 +223,14 @@ class Steps:
             del lap.waits[begin.waits : end.waits]
             lap.samples -= end.samples - begin.samples
 
-    def _mark(self) -> Mark:
+    def _mark(self) -> StepMark:
         lap = self.lap
-        return Mark(self.clock.now(), len(lap.loads), len(lap.waits), lap.samples)
+        return StepMark(self.clock.now(), len(lap.loads), len(lap.waits), lap.samples)
 
     # Steps
 
     def end(self) -> None:
-        """The step has ended."""
+        """End the step."""
         self.begin()
         lap = self.lap
         lap.end, lap.when = self.clock.now(), time.time()
@@ -237,7 +240,7 @@ class Steps:
         self._made += 1
         self._late.append((self._made, lap))
         self.pauses.clear()
-        self.lap = Lap(self.clock.next_step(lap.end))
+        self.lap = StepSoFar(self.clock.next_step(lap.end))
         self.flush()
 
     def flush(self) -> None:
@@ -256,5 +259,5 @@ class Steps:
             told.append(lap.step(number))
         if told:
             self._report(told)
-        while len(self._late) > LATE:
+        while len(self._late) > MOST_BEHIND:
             self._late.popleft()

@@ -18,7 +18,7 @@ COLLECTIVES = (
 """Functions of torch.distributed that wait for other ranks, where their torch has them."""
 
 
-class Waiting:
+class WaitingMethod:
     """A method of a class in C, as an attribute of it. It tells when a call begins and ends, and
     has no frame meanwhile: `begin` is called as the method is looked up, `end` as the method so
     found is dropped, which is right after its call."""

@@ -95,10 +95,10 @@ def print_sync_options() -> None:
     from rich.table import Table
 
     console = Console(file=sys.stdout)
-    for method in registry.names("sync"):
+    for method in registry.list_names("sync"):
         table = Table.grid(padding=(0, 1))
-        for option in options.declared(method):
-            table.add_row(options.describe([option]), option.help)
+        for option in options.declared_options(method):
+            table.add_row(options.describe_options([option]), option.help)
         if table.rows:
             title = f"--sync-option, with --sync {method}"
             console.print(Panel(table, title=title, title_align="left"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from cyclopts import Group, Parameter
 
-from training.job import SEVERAL, TYPES, choices, flag, groups, help_text, no_flag
+from training.job import SEVERAL, TYPES, choices_of, field_groups, flag, help_text, negative_flag
 from tui.flags.common import FIRST_JOB_GROUP, WHOLE_NUMBER
 
 METAVARS: dict[type[Any], str] = {int: "N", float: "X", str: "TEXT", tuple: "TEXT", bool: ""}
@@ -26,7 +26,7 @@ class GivenJob:
 def _declare_flags() -> list[tuple[str, Any, Any]]:
     """Return a field of `JobFlags` for each field of `Job`."""
     declared: list[tuple[str, Any, Any]] = []
-    for place, (name, settings) in enumerate(groups().items()):
+    for place, (name, settings) in enumerate(field_groups().items()):
         group = Group(f"Job: {name}", sort_key=FIRST_JOB_GROUP + place)
         for setting in settings:
             kind: Any = TYPES[str(setting.type)]
@@ -47,7 +47,7 @@ def _declare_flag(setting: Field[Any], group: Group) -> Parameter:
     is_switch = setting.type == "bool"
     return Parameter(
         name=flag(setting),
-        negative=no_flag(setting) if is_switch else "",
+        negative=negative_flag(setting) if is_switch else "",
         help=help,
         metavar=_metavar(setting),
         group=group,
@@ -58,7 +58,7 @@ def _metavar(setting: Field[Any]) -> str | None:
     """Name the value of a setting in the help."""
     if setting.metadata["metavar"]:
         return str(setting.metadata["metavar"])
-    if choices(setting):
+    if choices_of(setting):
         return "NAME"
     return METAVARS[TYPES[str(setting.type)]] or None
 

@@ -23,7 +23,7 @@ from cyclopts import (
 from cyclopts.validators import Number
 
 from training.mistake import WRITE_NUMBER, Mistake
-from training.options import join
+from training.options import join_words
 from training.registry import did_you_mean
 
 EXAMPLES = {"SECONDS": "60", "PERCENT": "5"}
@@ -198,7 +198,7 @@ def _describe_no_value(argument: Argument) -> Mistake:
 def _describe_value(argument: Argument, value: str) -> Mistake:
     """Describe a value that does not fit its flag."""
     if not _takes_value(argument):
-        hint = f"write {join(argument.names)} alone"
+        hint = f"write {join_words(argument.names)} alone"
         return Mistake(argument.names[0], problem="it takes no value", hint=hint)
     return Mistake(argument.names[0], value, hint=advise(argument, value))
 
@@ -208,7 +208,7 @@ def advise(argument: Argument, text: str = "") -> str:
     choices = argument.get_choices(force=True)
     if choices:
         near = did_you_mean(text, choices) if text else ""
-        return f"write {join(choices)}{near}"
+        return f"write {join_words(choices)}{near}"
     metavar = argument.parameter.metavar or "VALUE"
     kind = _find_type(argument.hint)
     if kind not in WRITE_NUMBER:

@@ -150,7 +150,7 @@ class LaunchDraft:
         else:
             # All but the first have no effect without a script.
             groups = {HOSTS: self._host_fields(), script_fields.GROUP: script_fields.FIELDS[:1]}
-            for name, settings in jobs.groups().items():
+            for name, settings in jobs.field_groups().items():
                 groups[name] = self._setting_fields(settings)
         groups[POLICY] = make_policy_fields(self.keep)
         return groups
@@ -188,7 +188,7 @@ class LaunchDraft:
         method = self.get_text("sync")
         fields: list[FormField] = []
         with suppress(UnknownName):
-            pairs = zip(make_method_fields(method), options.declared(method), strict=True)
+            pairs = zip(make_method_fields(method), options.declared_options(method), strict=True)
             for field, option in pairs:
                 if field.name in self.texts or self._has_effect(method, option):
                     fields.append(field)

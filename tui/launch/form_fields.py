@@ -77,7 +77,7 @@ def parse_value(kind: type[Any], text: str, flag: str) -> Any:
 def choice_prefix(choice: str) -> str:
     """Return the beginning of a choice that is completed by typing, such as `torchvision/`; ""
     of any other choice."""
-    return registry.prefix(choice)
+    return registry.argument_prefix(choice)
 
 
 def matches_choice(text: str, choice: str) -> bool:
@@ -98,7 +98,7 @@ def make_setting_field(setting: dataclasses.Field[Any]) -> FormField:
         flag.removeprefix("--"),
         str(setting.metadata["help"]),
         format_value(setting.default),
-        SWITCH if kind is bool else jobs.choices(setting),
+        SWITCH if kind is bool else jobs.choices_of(setting),
         kind in (int, float),
         flag,
     )
@@ -117,7 +117,7 @@ def parse_setting(setting: dataclasses.Field[Any], text: str) -> Any:
 @cache
 def make_method_fields(method: str) -> tuple[FormField, ...]:
     """Return the fields of the options of a sync method. Raises: UnknownName."""
-    return tuple(_make_option_field(method, option) for option in options.declared(method))
+    return tuple(_make_option_field(method, option) for option in options.declared_options(method))
 
 
 def _make_option_field(method: str, option: options.Option) -> FormField:
@@ -162,7 +162,7 @@ def parse_policy(texts: Mapping[str, str], keep: bool) -> Policy:
         name = field.name.removeprefix("policy.")
         text = texts[field.name]
         if field.choices and text not in field.choices:
-            hint = f"write {options.join(field.choices)}"
+            hint = f"write {options.join_words(field.choices)}"
             raise PlanError(Mistake(field.flag, text, hint=hint))
         values[name] = parse_value(_read_declared()[name][0], text, field.flag)
     return make_policy(PolicyFlags(**values), keep)

@@ -24,13 +24,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import platformdirs
 import tomllib
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 
+from remote.plan.job_keys import WRITE, job_keys
 from remote.plan.plan import PlanError, Policy, Script
-from training.job import SEVERAL, TYPES, Job, JobError
+from training.job import SEVERAL, Job, JobError
 from training.registry import UnknownName, did_you_mean
 from training.writing import make_private_folders, write_whole
 from tui.launch.form_fields import (
@@ -45,15 +47,20 @@ NAME = re.compile(r"\w[\w. +-]{0,59}")
 SUFFIX = ".toml"
 LARGEST = 100_000
 """Bytes of a file that is read."""
-JOB_TYPES = {name: str(setting.type) for name, setting in SETTINGS.items()}
-SCRIPT_TYPES = {"words": SEVERAL, "watch": "bool", "follow": SEVERAL, "fetch": SEVERAL}
-"""The settings of a job and of a script, and their types."""
-TYPE_WORDS = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "a text in quotes",
-}
+STRICT = ConfigDict(extra="forbid", strict=True)
+Texts = Annotated[list[str], AfterValidator(tuple), Field(description=WRITE[SEVERAL])]
+JobTable = create_model("JobTable", __config__=STRICT, **job_keys())
+
+
+class ScriptTable(BaseModel):
+    """The settings of a script, which are the fields of `Script`."""
+
+    model_config = STRICT
+
+    words: Texts = []
+    watch: bool = Field(True, description=WRITE["bool"])
+    follow: Texts = []
+    fetch: Texts = []
 
 
 class PresetError(ValueError):
@@ -148,41 +155,33 @@ def _get_table(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _parse_job(table: Mapping[str, Any]) -> Job:
-    _check_types("job", table, JOB_TYPES)
-    values = dict(table)
-    for name, value in table.items():
-        if JOB_TYPES[name] == "float":
-            values[name] = float(value)  # TOML's 1 is a number, too
-    return Job.of(values)
+    return Job.of(_read_table(JobTable, "job", table))
 
 
 def _parse_script(table: Mapping[str, Any]) -> Script:
-    _check_types("program", table, SCRIPT_TYPES)
-    if not table.get("words"):
+    values = _read_table(ScriptTable, "program", table)
+    if not values.get("words"):
         raise PresetError('[program]: write words = ["train.py"], the program and its arguments')
-    return Script(
-        tuple(table["words"]),
-        table.get("watch", True),
-        tuple(table.get("follow", ())),
-        tuple(table.get("fetch", ())),
-    )
+    return Script(**values)
 
 
-def _check_types(table_name: str, table: Mapping[str, Any], types: Mapping[str, str]) -> None:
-    """Check names and types of the settings of a table. Raises: PresetError."""
-    for name, value in table.items():
-        where = f"[{table_name}] {name}"
-        if name not in types:
-            raise PresetError(f"{where}: no such setting{did_you_mean(name, types)}")
-        if types[name] == SEVERAL:
-            if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-                raise PresetError(f'{where}: write a list of texts, such as ["key=value"]')
-            continue
-        kind = TYPES[types[name]]
-        allowed = (int, float) if kind is float else kind
-        is_bool = isinstance(value, bool)  # in Python, also an int
-        if not isinstance(value, allowed) or (is_bool and kind is not bool):
-            raise PresetError(f"{where} = {value!r}: write {TYPE_WORDS[kind]}")
+def _read_table(model: type[BaseModel], name: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a table. Raises: PresetError, JobError."""
+    try:
+        settings = model.model_validate(table)
+    except ValidationError as error:
+        mistake = error.errors()[0]
+    else:
+        return {key: getattr(settings, key) for key in settings.model_fields_set}
+    key = str(mistake["loc"][0])
+    where = f"[{name}] {key}"
+    if mistake["type"] == "extra_forbidden":
+        raise PresetError(f"{where}: no such setting{did_you_mean(key, model.model_fields)}")
+    wrong_value = mistake.get("ctx", {}).get("error")
+    if isinstance(wrong_value, JobError):
+        raise wrong_value
+    write = model.model_fields[key].description
+    raise PresetError(f"{where} = {table[key]!r}: write {write}")
 
 
 def _parse_policy(table: Mapping[str, Any], keep: bool) -> Policy:
@@ -193,8 +192,8 @@ def _parse_policy(table: Mapping[str, Any], keep: bool) -> Policy:
         if name not in fields:
             raise PresetError(f"{where}: no such setting{did_you_mean(name, fields)}")
         if fields[name].is_switch is not isinstance(value, bool):
-            kind = bool if fields[name].is_switch else str
-            raise PresetError(f"{where} = {value!r}: write {TYPE_WORDS[kind]}")
+            kind = "bool" if fields[name].is_switch else "str"
+            raise PresetError(f"{where} = {value!r}: write {WRITE[kind]}")
         texts[fields[name].name] = format_value(value)
     return parse_policy(texts, keep)
 
@@ -208,7 +207,11 @@ def _format(preset: Preset, keep: bool) -> str:
     if isinstance(work, Script):
         table_name = "program"
         default = Script(())
-        changed = [name for name in SCRIPT_TYPES if getattr(work, name) != getattr(default, name)]
+        changed = [
+            name
+            for name in ScriptTable.model_fields
+            if getattr(work, name) != getattr(default, name)
+        ]
     else:
         table_name = "job"
         changed = [name for name in SETTINGS if name in work.changed()]

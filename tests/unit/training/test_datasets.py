@@ -21,7 +21,7 @@ from tests.kit.forked_ranks import Forker
 from tests.kit.rank_calls import call
 from tests.kit.training_ranks import ROOT
 from training import datasets, registry
-from training.datasets import DataError, Images, Wanted, _download, imagefolder
+from training.datasets import DataError, Images, ImageSelection, _download, imagefolder
 from training.job import Job
 from training.place import Place
 
@@ -125,7 +125,9 @@ def pictures(folder: Path, count: int = 2) -> Path:
 
 
 def load(name: str, split: str, folder: Path, verify: bool = True, size: int = 0) -> Images:
-    return registry.function("datasets", name, "load")(Wanted(split, folder, verify, size))
+    return registry.load_function("datasets", name, "load")(
+        ImageSelection(split, folder, verify, size)
+    )
 
 
 def wanted(split: str = "train", **settings: Any) -> Images:
@@ -151,7 +153,7 @@ def test_the_sets_without_files(name: str, tmp_path: Path) -> None:
     for split in ("train", "test"):
         images = load(name, split, tmp_path / "nowhere")
         assert images.pixels.shape == (len(images), images.channels, 32, 32)
-        declared = registry.declared("datasets", name, "TRAINING")
+        declared = registry.read_constant("datasets", name, "TRAINING")
         assert split == "test" or (len(images), images.channels, images.classes) == declared
         assert (images.pixels.dtype, images.labels.dtype) == (torch.uint8, torch.int64)
         assert images.labels.unique().tolist() == list(range(images.classes))
@@ -478,7 +480,7 @@ def test_of_an_image_folder_a_limit_reads_no_more_than_it_takes(
         lambda labels, *rest: read.append(len(labels)) or decode(labels, *rest),
     )
     whole, few = wanted(dataset=name), wanted(dataset=name, limit=5)
-    chosen = Wanted("train", Path(), limit=5, seed=Job().seed).chosen(len(whole))
+    chosen = ImageSelection("train", Path(), limit=5, seed=Job().seed).chosen(len(whole))
     assert torch.equal(few.pixels, whole.pixels[chosen])
     assert few.labels.tolist() == whole.labels[chosen].tolist()
     shutil.rmtree(cache)
@@ -614,7 +616,7 @@ def test_a_download_lands_whole_in_its_place(
         file = urls[0].rpartition("/")[2]
         return Path((into / file).write_bytes((source / file).read_bytes()) and into / file)
 
-    monkeypatch.setattr(_download, "download", download)
+    monkeypatch.setattr(_download, "download_file", download)
     assert len(load("mnist", "train", tmp_path / "data", verify=False)) == 6
     assert sorted(p.name for p in (tmp_path / "data/MNIST/raw").iterdir()) == sorted(
         p.name for p in source.iterdir()

@@ -11,7 +11,7 @@ from training.datasets import Images
 from training.job import Job, JobError
 from training.loop import Trainer
 from training.place import Place
-from training.rendezvous import lack
+from training.rendezvous import explain_no_gpu
 
 CPU = torch.device("cpu")
 IMAGES = Images(
@@ -49,7 +49,7 @@ def trainer() -> Trainer:
 def test_why_gpus_are_not_used_is_told(
     gpus: tuple[str, ...], reasons: tuple[str, ...], told: str
 ) -> None:
-    assert lack(gpus, reasons) == told
+    assert explain_no_gpu(gpus, reasons) == told
 
 
 def test_a_frozen_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

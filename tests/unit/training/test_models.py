@@ -35,14 +35,14 @@ def test_parameter_counts(name: str, channels: int, count: int) -> None:
 
 @pytest.mark.parametrize("name", OWN)
 def test_declared_parameters_hold_for_any_channels_and_classes(name: str) -> None:
-    always, per_channel, per_class = registry.declared("models", name, "PARAMETERS")
+    always, per_channel, per_class = registry.read_constant("models", name, "PARAMETERS")
     for channels, classes in ((1, 10), (3, 7)):
         count = parameters(models.build(name, (channels, 32, 32), classes))
         assert count == always + channels * per_channel + classes * per_class
 
 
 def test_each_file_is_a_model_and_those_of_torchvision_are_a_form() -> None:
-    assert {*OWN, "torchvision/NAME"} <= set(registry.names("models"))
+    assert {*OWN, "torchvision/NAME"} <= set(registry.list_names("models"))
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_resnet18_is_the_published_one_but_for_its_stem() -> None:
 
 def test_the_trial_leaves_the_model_as_it_was_made() -> None:
     torch.manual_seed(3)
-    plain, after = registry.load("models", "resnet18").build(3, 10), torch.rand(1)
+    plain, after = registry.load_module("models", "resnet18").build(3, 10), torch.rand(1)
     torch.manual_seed(3)
     tried = models.build("resnet18", (3, 32, 32), 10)
     assert torch.rand(1) == after
@@ -143,7 +143,7 @@ def test_without_torchvision_its_models_say_how_to_get_it(monkeypatch: pytest.Mo
         JobError,
         match=r"--model torchvision/alexnet needs torchvision .*-m pip install torchvision",
     ):
-        registry.function("models", "torchvision/alexnet", "build")(3, 10)
+        registry.load_function("models", "torchvision/alexnet", "build")(3, 10)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from training.job import Job, JobError
 from training.options import Option
 from training.traits import Traits
 
-METHODS = registry.names("sync")
+METHODS = registry.list_names("sync")
 DOCUMENTATION = Path(registry.ROOT).parent / "docs" / "sync.md"
 
 
@@ -30,7 +30,7 @@ KINDS = (
 
 
 def parsed(*words: str) -> SimpleNamespace:
-    return options.parse(KINDS, words)
+    return options.parse_options(KINDS, words)
 
 
 def test_words_of_every_kind() -> None:
@@ -81,9 +81,9 @@ def test_mistakes_name_the_flag_and_what_to_write(word: str, message: str) -> No
 
 
 def test_a_method_without_options_takes_none() -> None:
-    assert options.parse(options.declared("none"), ()) == SimpleNamespace()
+    assert options.parse_options(options.declared_options("none"), ()) == SimpleNamespace()
     with pytest.raises(options.OptionError, match=r"unknown option 'every' \(known: none\)"):
-        options.parse(options.declared("none"), ["every=2"])
+        options.parse_options(options.declared_options("none"), ["every=2"])
 
 
 @pytest.mark.parametrize("lr", [float("inf"), float("nan")])
@@ -97,20 +97,20 @@ def test_described() -> None:
         "kind=first|second (first), count=N (3), size=NUMBER (2.5), quick=yes|no (no), name=TEXT "
         "(x)"
     )
-    assert options.describe(KINDS) == said
-    assert options.describe(()) == ""
+    assert options.describe_options(KINDS) == said
+    assert options.describe_options(()) == ""
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", ["OPTIONS", "TRAITS"])
 def test_what_is_read_from_the_source_is_what_the_module_has(name: str, method: str) -> None:
-    has = getattr(registry.load("sync", method), name, {})
-    assert registry.declared("sync", method, name, {}) == has
+    has = getattr(registry.load_module("sync", method), name, {})
+    assert registry.read_constant("sync", method, name, {}) == has
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_option_is_explained_and_requires_what_there_is(method: str) -> None:
-    known = {option.name: option for option in options.declared(method)}
+    known = {option.name: option for option in options.declared_options(method)}
     for option in known.values():
         assert option.help
         for other, values in option.requires.items():
@@ -121,13 +121,13 @@ def test_every_option_is_explained_and_requires_what_there_is(method: str) -> No
 def test_every_method_and_option_is_in_the_documentation(method: str) -> None:
     text = DOCUMENTATION.read_text()
     assert f"\n| `{method}` | " in text
-    assert all(f"`{option.name}`" in text for option in options.declared(method))
+    assert all(f"`{option.name}`" in text for option in options.declared_options(method))
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_default_can_be_said(method: str) -> None:
-    defaults = {option.name: option.default for option in options.declared(method)}
-    words = [f"{name}={options.write(value)}" for name, value in defaults.items()]
+    defaults = {option.name: option.default for option in options.declared_options(method)}
+    words = [f"{name}={options.format_value(value)}" for name, value in defaults.items()]
     job = Job(sync=method, sync_option=tuple(words))
     assert vars(job.sync_options()) == defaults
     job.check_world(1)
@@ -137,7 +137,7 @@ def test_the_defaults_are_these() -> None:
     """docs/sync.md says so: whoever changes one on purpose changes it here as well."""
     buckets = {"granularity": "bucket", "bucket_mb": 2.5}
     defaults = {
-        method: {option.name: option.default for option in options.declared(method)}
+        method: {option.name: option.default for option in options.declared_options(method)}
         for method in METHODS
     }
     assert defaults == {
@@ -264,8 +264,8 @@ def test_the_launcher_reads_them_without_torch() -> None:
 import sys
 from training import options, registry
 from training.job import Job
-for name in registry.names("sync"):
-    options.describe(options.declared(name))
+for name in registry.list_names("sync"):
+    options.describe_options(options.declared_options(name))
     Job(sync=name).traits()
 print(sorted(name for name in ("torch", "numpy", "training.sync") if name in sys.modules))
 """

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from training.job import Job, JobError
-from training.shard import Group, LabelShard, Shard, shard, share, share_sizes
+from training.shard import LabelShard, Shard, StepSamples, make_shard, share_sizes, take_share
 
 WORLDS, BATCHES, SAMPLES, ACCUMULATE = (1, 2, 3, 5), (5, 8, 63), (5, 64, 65, 191), (1, 3)
 ALL = list(itertools.product(WORLDS, BATCHES, SAMPLES, ACCUMULATE))
@@ -33,11 +33,11 @@ def labelled(samples: int) -> torch.Tensor:
     return torch.randint(5, (samples,), generator=torch.Generator().manual_seed(samples))
 
 
-def taken(groups: list[Group]) -> list[int]:
+def taken(groups: list[StepSamples]) -> list[int]:
     return torch.cat([share for group in groups for share in group.shares]).tolist()
 
 
-def check(split: list[Shard], batch_size: int, accumulate: int) -> list[list[Group]]:
+def check(split: list[Shard], batch_size: int, accumulate: int) -> list[list[StepSamples]]:
     """What holds for every split of an epoch; gives the groups of each rank."""
     groups = [list(one.groups(epoch=1)) for one in split]
     assert {len(of_rank) for of_rank in groups} == {split[0].steps}
@@ -165,7 +165,7 @@ def test_what_is_left_out_is_said() -> None:
 
 @pytest.mark.parametrize(("samples", "world"), [(10, 1), (10, 3), (2, 4)])
 def test_evaluation_shares_are_a_partition(samples: int, world: int) -> None:
-    shares = [share(torch.arange(samples), rank, world).tolist() for rank in range(world)]
+    shares = [take_share(torch.arange(samples), rank, world).tolist() for rank in range(world)]
     assert sorted(itertools.chain(*shares)) == list(range(samples))
 
 
@@ -176,4 +176,4 @@ def test_too_many_ranks_are_refused() -> None:
 
 @pytest.mark.parametrize(("partition", "kind"), [("iid", Shard), ("by_label", LabelShard)])
 def test_the_job_says_how_samples_are_split(partition: str, kind: type[Shard]) -> None:
-    assert type(shard(Job(partition=partition, batch_size=8), labelled(64), 0, 2)) is kind
+    assert type(make_shard(Job(partition=partition, batch_size=8), labelled(64), 0, 2)) is kind

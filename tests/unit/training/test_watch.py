@@ -24,14 +24,14 @@ from training.place import EVENTS_FD
 from training.watch import gloo
 from training.watch import report as reports
 from training.watch.clock import Clock
-from training.watch.gradients import LEARN, Gradients
+from training.watch.gradients import MOST_LEARNT, GradientWatch
 from training.watch.hooks import Hooks
 from training.watch.inject import CannotInject, inject
-from training.watch.report import MOST, Report
+from training.watch.report import MOST, WatchReport
 from training.watch.spans import Spans
 from training.watch.steps import MOST as MOST_ENTRIES
 from training.watch.steps import Step, Steps
-from training.watch.waits import Waiting
+from training.watch.waits import WaitingMethod
 from training.wire.events import PREFIX
 from training.wire.events import StepFinished as Told
 from training.wire.records import Record
@@ -347,7 +347,7 @@ def test_the_copy_of_a_loss_is_on_the_host_whatever_the_default_device(
         cuda=cuda, Tensor=Loss, empty=lambda _, **options: asked.append(options) or Loss()
     )
     monkeypatch.setitem(sys.modules, "torch", torch)  # type: ignore[arg-type]
-    Hooks(steps, Report(pipe[1], 0))._take_loss(Loss())
+    Hooks(steps, WatchReport(pipe[1], 0))._take_loss(Loss())
     assert asked == [{"dtype": "float32", "device": "cpu", "pin_memory": True}]
 
 
@@ -402,7 +402,7 @@ def event(line: str) -> Any:
 def test_a_step_is_written_as_the_wire_has_it(pipe: tuple[int, int]) -> None:
     from training.wire.events import OutputText, expand
 
-    report = Report(pipe[1], 3)
+    report = WatchReport(pipe[1], 3)
     report.steps([a_step(7)])
     for loss in (*map(float, ("nan", "inf", "-inf")), None):
         report.steps([a_step(8, loss)])
@@ -422,8 +422,8 @@ def test_a_step_is_written_as_the_wire_has_it(pipe: tuple[int, int]) -> None:
 def test_an_agent_that_does_not_read_holds_nobody_up(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reports, "LAST", 0.0)
-    report = Report(pipe[1], 0)
+    monkeypatch.setattr(reports, "LAST_WRITE_SECONDS", 0.0)
+    report = WatchReport(pipe[1], 0)
     for number in range(2000):
         report.steps([a_step(number)])
     text = ""
@@ -442,11 +442,11 @@ def test_the_rest_is_written_to_a_pipe_of_any_number(monkeypatch: pytest.MonkeyP
     pipe, end = os.pipe()
     high = fcntl.fcntl(end, fcntl.F_DUPFD, 1024)
     os.close(end)
-    report = Report(high, 0)
+    report = WatchReport(high, 0)
     for number in range(2000):
         report.steps([a_step(number)])
     assert report._waiting
-    monkeypatch.setattr(reports, "LAST", 0.0)
+    monkeypatch.setattr(reports, "LAST_WRITE_SECONDS", 0.0)
     report.close()
     os.close(high)
     os.close(pipe)
@@ -455,7 +455,7 @@ def test_the_rest_is_written_to_a_pipe_of_any_number(monkeypatch: pytest.MonkeyP
 
 
 def test_a_failure_is_said_once(pipe: tuple[int, int]) -> None:
-    report = Report(pipe[1], 0)
+    report = WatchReport(pipe[1], 0)
     for _ in range(2):
         try:
             raise ValueError("two\nlines")
@@ -471,7 +471,7 @@ def test_a_failure_is_said_once(pipe: tuple[int, int]) -> None:
 def test_a_torch_without_a_part_that_is_not_needed_is_watched_without(
     pipe: tuple[int, int], steps: Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    report = Report(pipe[1], 0)
+    report = WatchReport(pipe[1], 0)
     hooks = Hooks(steps, report)
     for name, on in (("torch.cuda.streams", True), ("torch.optim.optimizer", False)):
         hooks._wanted = {name: hooks._wanted[name]} if on else {name: hooks._hook_steps}
@@ -489,14 +489,14 @@ def test_a_torch_without_a_part_that_is_not_needed_is_watched_without(
 
 def test_another_file_with_the_number_of_the_pipe_is_left_alone(tmp_path: Path) -> None:
     pipe, end = os.pipe()
-    report = Report(end, 0)
+    report = WatchReport(end, 0)
     with (tmp_path / "file").open("w") as file:
         os.dup2(file.fileno(), end)
     report.steps([a_step(1)])
     assert not report.on
     assert (tmp_path / "file").read_text() == ""
     with pytest.raises(OSError, match="its pipe is closed"):
-        Report(end, 0)
+        WatchReport(end, 0)
     os.close(pipe)
     os.close(end)
 
@@ -596,7 +596,7 @@ def test_a_method_in_c_tells_when_it_runs_and_is_in_no_traceback() -> None:
     told: list[str] = []
 
     class Words(list):  # type: ignore[type-arg]
-        pop = Waiting(list.pop, lambda: told.append("begin"), lambda: told.append("end"))
+        pop = WaitingMethod(list.pop, lambda: told.append("begin"), lambda: told.append("end"))
 
     assert Words("ab").pop() == "b"
     assert told == ["begin", "end"]
@@ -620,18 +620,18 @@ def test_threads_of_gloo_get_time_to_finish(monkeypatch: pytest.MonkeyPatch) -> 
         named.set()
         done.wait()
 
-    gloo.let_go()
+    gloo.let_gloo_finish()
     assert slept == []
     thread = threading.Thread(target=be_gloo)
     thread.start()
     named.wait()
-    gloo.let_go()
+    gloo.let_gloo_finish()
     done.set()
     thread.join()
-    assert slept == [gloo.TURN]
+    assert slept == [gloo.LOCK_SECONDS]
 
 
-# Gradients
+# GradientWatch
 
 
 class Parameter:
@@ -664,7 +664,7 @@ class Model:
 
 def test_only_the_gradient_that_came_last_is_heard_from_the_second_pass_on() -> None:
     told: list[int] = []
-    gradients, model = Gradients(lambda: told.append(1)), Model()
+    gradients, model = GradientWatch(lambda: told.append(1)), Model()
     gradients.watch(model)
     for number in (3, 2, 0, 1):
         model.made[number].arrive()
@@ -674,9 +674,9 @@ def test_only_the_gradient_that_came_last_is_heard_from_the_second_pass_on() -> 
 
 
 def test_it_is_learnt_anew_where_the_one_does_not_come() -> None:
-    gradients, model = Gradients(lambda: None), Model()
+    gradients, model = GradientWatch(lambda: None), Model()
     gradients.watch(model)
-    for _ in range(LEARN + 2):
+    for _ in range(MOST_LEARNT + 2):
         for one in model.made:
             one.arrive()
         gradients.passed(told=True)
@@ -685,7 +685,7 @@ def test_it_is_learnt_anew_where_the_one_does_not_come() -> None:
 
 
 def test_a_model_that_the_program_drops_is_forgotten() -> None:
-    gradients = Gradients(lambda: None)
+    gradients = GradientWatch(lambda: None)
     gradients.watch(Model())
     gradients.passed(told=True)
     assert gradients._models == []

@@ -80,7 +80,7 @@ def test_images_of_a_folder_are_brought_to_the_size_that_the_model_takes() -> No
 
 def test_the_declared_files_are_those_that_the_data_sets_read() -> None:
     def declared(name: str) -> set[Path]:
-        return {Path(file) for file in registry.declared("datasets", name, "FILES")}
+        return {Path(file) for file in registry.read_constant("datasets", name, "FILES")}
 
     assert declared("cifar10") == {
         file for split in cifar10.BATCHES for file in cifar10._find(Path(cifar10.FOLDER), split)
@@ -90,7 +90,7 @@ def test_the_declared_files_are_those_that_the_data_sets_read() -> None:
             file for split in _idx.STEMS for file in _idx._find(Path(kind, "raw"), split)
         }
     assert len(declared("svhn")) == 2
-    assert registry.declared("datasets", "digits", "FILES") == ()
+    assert registry.read_constant("datasets", "digits", "FILES") == ()
 
 
 def test_what_a_module_declares_is_read_and_not_run(
@@ -101,9 +101,9 @@ def test_what_a_module_declares_is_read_and_not_run(
         "import nowhere\nIMAGE_SIZES = (8, 9)\nSIDE = open('/no')\nlow = 3\n"
     )
     monkeypatch.setattr(registry, "ROOT", tmp_path)
-    assert registry.declared("models", "mine", "IMAGE_SIZES") == (8, 9)
-    assert registry.declared("models", "mine", "SIDE", 5) == 5
-    assert registry.declared("models", "mine", "low") is None
+    assert registry.read_constant("models", "mine", "IMAGE_SIZES") == (8, 9)
+    assert registry.read_constant("models", "mine", "SIDE", 5) == 5
+    assert registry.read_constant("models", "mine", "low") is None
 
 
 def test_a_model_may_have_a_learning_rate_of_its_own() -> None:
@@ -117,8 +117,8 @@ def test_a_model_may_have_a_learning_rate_of_its_own() -> None:
         assert Job.parse(words) == job, "what is left out of the command is its default"
     own = {
         name: lr
-        for name in registry.names("models")
-        if (lr := registry.declared("models", name, "LR"))
+        for name in registry.list_names("models")
+        if (lr := registry.read_constant("models", name, "LR"))
     }
     assert all(
         f"with {name} the default is {lr:g}" in help_text(Job.__dataclass_fields__["lr"])

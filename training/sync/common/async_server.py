@@ -21,16 +21,16 @@ from training.sync.common.push_pull import (
     PARTED,
     Peer,
     copy_all,
-    flatten,
-    header,
+    empty_header,
+    flatten_parameters,
+    keep_local,
     load_optimizer,
-    nbytes,
     optimizer_state,
-    stay,
+    total_bytes,
 )
 
 
-class Held:
+class HeldParameters:
     """The parameters that all ranks train, as flat `buffers`; `version` counts the updates. Callers
     hold the server's lock.
 
@@ -48,49 +48,49 @@ class Held:
     ) -> None:
         self.optimizer = optimizer
         self._ranks = ranks
-        self.buffers = flatten(parameters)
-        self.gradients = Gradients(nn.ParameterList(parameters), stay, 1, **layout)
+        self.buffers = flatten_parameters(parameters)
+        self.gradients = Gradients(nn.ParameterList(parameters), keep_local, 1, **layout)
         self.version = 0
 
     def apply(self, gradients: Sequence[torch.Tensor], version: int) -> int:
-        """Makes a step with one rank's gradients, computed from parameters of `version`: their
+        """Make a step with one rank's gradients, computed from parameters of `version`: their
         staleness."""
         for bucket, buffer in zip(self.gradients.buckets, gradients, strict=True):
             bucket.buffer.copy_(buffer)
             self.gradients.unpack(bucket)
-        with slowed(self.optimizer, self._ranks):
+        with divided_learning_rate(self.optimizer, self._ranks):
             self.optimizer.step()
         self.version += 1
         return self.version - 1 - version
 
 
-class Seat:
+class WorkerSeat:
     """A worker as the server sees it: its connection, the number of steps it was served, and the
     tensors that are received and sent."""
 
-    def __init__(self, peer: Peer, held: Held) -> None:
+    def __init__(self, peer: Peer, held: HeldParameters) -> None:
         self.peer = peer
         self.steps = 0
-        self.asked, self.answer = header(held.buffers), header(held.buffers)
+        self.asked, self.answer = empty_header(held.buffers), empty_header(held.buffers)
         self.inbox = [torch.empty_like(bucket.buffer) for bucket in held.gradients.buckets]
         self.outbox = [torch.empty_like(buffer) for buffer in held.buffers]
 
     def receive(self) -> bool:
-        """Waits for the next push of the worker; False where it has parted."""
+        """Wait for the next push of the worker; False if it has parted."""
         self.peer.wait(self.peer.receive([self.asked]))
         if self.asked[0] == PARTED:
             return False
         self.peer.wait(self.peer.receive(self.inbox))
         return True
 
-    def answer_with(self, held: Held) -> None:
-        """Applies the pushed gradient and prepares the answer: the parameters and the staleness."""
+    def answer_with(self, held: HeldParameters) -> None:
+        """Apply the pushed gradient and prepare the answer: the parameters and the staleness."""
         staleness = held.apply(self.inbox, int(self.asked[1]))
         self.answer.copy_(torch.tensor([held.version, staleness]))
         copy_all(held.buffers, self.outbox)
 
     def send(self) -> None:
-        """Sends the answer to the worker."""
+        """Send the answer to the worker."""
         self.peer.wait(self.peer.send([self.answer, *self.outbox]))
 
 
@@ -115,13 +115,13 @@ class AsyncServer(SyncMethod):
         super().__init__(options, gradient_dtype)
         self._meter = meter
         layout = {"bucket_mb": options.bucket_mb, "gradient_dtype": gradient_dtype}
-        self._gradients = Gradients(model, stay, 1, **layout)
-        self._model = flatten(model.parameters())
+        self._gradients = Gradients(model, keep_local, 1, **layout)
+        self._model = flatten_parameters(model.parameters())
         theirs = list(model.parameters()), optimizer
-        self._held = Held(
+        self._held = HeldParameters(
             *(theirs if options.dedicated else copy.deepcopy(theirs)), ranks, **layout
         )
-        self._seats = [Seat(peer, self._held) for peer in peers]
+        self._seats = [WorkerSeat(peer, self._held) for peer in peers]
         self._version = 0  # of the model
         self._due = 0  # steps of each worker before `serve` returns
         self._changed = threading.Condition()  # guards the held parameters and all below
@@ -131,16 +131,16 @@ class AsyncServer(SyncMethod):
         self._failure: Exception | None = None
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
-        """Serves the workers from the first forward on."""
+        """Serve the workers from the first forward on."""
         self._open()
         return self._gradients.micro(last)
 
     def reduce(self, model: nn.Module) -> None:
-        """Packs its own gradient."""
+        """Pack its own gradient."""
         self._gradients.flush()
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Pushes its own gradient, and pulls the parameters. The staleness is the number of updates
+        """Push its own gradient, and pull the parameters. The staleness is the number of updates
         that the others made between its last pull and this push."""
         with self._meter.waiting():
             self._changed.acquire()
@@ -157,14 +157,14 @@ class AsyncServer(SyncMethod):
             bucket.reset()
 
     def serve(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
-        """Waits until each worker has made that many more steps."""
+        """Wait until each worker has made that many more steps."""
         self._open()
         self._due += steps
         self._meter.start()
         self._await(lambda: all(seat.steps >= self._due for seat in self._seats))
 
     def settle(self, model: nn.Module) -> None:
-        """Gives all ranks the parameters that are held once all workers have parted."""
+        """Give all ranks the parameters that are held once all workers have parted."""
         self._open()
         self._await(lambda: not self._present)
         for thread in self._threads:
@@ -178,14 +178,14 @@ class AsyncServer(SyncMethod):
                 seat.send()
 
     def state(self) -> dict[str, Any]:
-        """The version, and the optimiser's state, unless rank 0 saves that anyway."""
+        """Return the version, and the optimiser's state, unless rank 0 saves that anyway."""
         keeps = self.options.server or not self.options.dedicated
         return {"version": self._held.version} | (
             optimizer_state(self._held.optimizer) if keeps else {}
         )
 
     def load(self, state: dict[str, Any]) -> None:
-        """Restores a state."""
+        """Restore a state."""
         self._held.version = state["version"]
         load_optimizer(self._held.optimizer, state)
 
@@ -206,7 +206,7 @@ class AsyncServer(SyncMethod):
     # Threads --------------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        """Starts the threads, unless they run already."""
+        """Start the threads, unless they run already."""
         if self._threads:
             return
         if not self.options.dedicated:
@@ -218,8 +218,8 @@ class AsyncServer(SyncMethod):
         for thread in self._threads:
             thread.start()
 
-    def _attend(self, seat: Seat) -> None:
-        """Serves a worker until it parts. The main thread raises its failure."""
+    def _attend(self, seat: WorkerSeat) -> None:
+        """Serve a worker until it parts. The main thread raises its failure."""
         failure = None
         try:
             while self._exchange(seat):
@@ -231,14 +231,14 @@ class AsyncServer(SyncMethod):
             self._present -= 1
             self._changed.notify_all()
 
-    def _exchange(self, seat: Seat) -> bool:
+    def _exchange(self, seat: WorkerSeat) -> bool:
         if not seat.receive():
             return False
         with self._changed:
             if self._failure:
                 return False
             seat.answer_with(self._held)
-            self._sent += HEADER_BYTES + nbytes(seat.outbox)
+            self._sent += HEADER_BYTES + total_bytes(seat.outbox)
         seat.send()
         with self._changed:
             seat.steps += 1
@@ -247,8 +247,8 @@ class AsyncServer(SyncMethod):
 
 
 @contextmanager
-def slowed(optimizer: torch.optim.Optimizer, times: int) -> Iterator[None]:
-    """Divides the learning rates by `times` for a while."""
+def divided_learning_rate(optimizer: torch.optim.Optimizer, times: int) -> Iterator[None]:
+    """Divide the learning rates by `times` for a while."""
     rates = [group["lr"] for group in optimizer.param_groups]
     for group in optimizer.param_groups:
         group["lr"] = group["lr"] / times

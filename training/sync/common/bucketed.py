@@ -26,21 +26,21 @@ Exchange = Callable[[Iterator[Bucket]], Iterator[Bucket]]
 sum over the ranks."""
 
 
-class Bucketed(SyncMethod):
+class BucketedMethod(SyncMethod):
     """Gradients travel in buckets: `launch` starts the exchange of one, `exchanged` waits for them.
     A single rank does nothing.
 
     `options` has `granularity` (parameter, bucket or flat) and `bucket_mb`.
     """
 
-    background: Background
+    background: BackgroundExchange
     """Exchanges the buckets. `connect` makes it, unless a method has its own `launch` and
     `exchanged`."""
 
     def prepare(
         self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
     ) -> nn.Module:
-        """Returns the model, with hooks on its parameters."""
+        """Return the model, with hooks on its parameters."""
         self.place = place
         self.meter = meter
         self._gradients: Gradients | None = None
@@ -62,11 +62,11 @@ class Bucketed(SyncMethod):
         return model
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
-        """Launches buckets in the last backward of a step."""
+        """Launch buckets in the last backward of a step."""
         return self._gradients.micro(last) if self._gradients else nullcontext()
 
     def reduce(self, model: nn.Module) -> None:
-        """Launches the remaining buckets, and waits for all."""
+        """Launch the remaining buckets, and wait for all."""
         if self._gradients is None:
             return
         self._gradients.flush()
@@ -80,22 +80,22 @@ class Bucketed(SyncMethod):
             return next(exchanged, None)
 
     def payload(self, size: int) -> int:
-        """The bytes that this rank sends per step, for gradients of `size` bytes."""
+        """Return the bytes that this rank sends per step, for gradients of `size` bytes."""
         raise NotImplementedError
 
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
-        """Makes what the exchange needs: process groups, buffers to receive."""
+        """Make what the exchange needs: process groups, buffers to receive."""
 
     def launch(self, bucket: Bucket) -> None:
-        """Starts to exchange a bucket. Called in the order of the index, also inside backward."""
+        """Start to exchange a bucket. Called in the order of the index, also inside backward."""
         self.background.launch(bucket)
 
     def exchanged(self) -> Iterator[Bucket]:
-        """Waits for each launched bucket, and yields it."""
+        """Wait for each launched bucket, and yield it."""
         return self.background.exchanged()
 
 
-class Background:
+class BackgroundExchange:
     """Runs an exchange in a thread that lives for one step: from the launch of the first bucket to
     the end of the last one.
 
@@ -110,18 +110,18 @@ class Background:
         self._done: SimpleQueue[Bucket | BaseException | None] = SimpleQueue()
 
     def launch(self, bucket: Bucket) -> None:
-        """Hands a bucket to the exchange."""
+        """Hand a bucket to the exchange."""
         self._launched.put(bucket)
         if self._threaded and self._thread is None:
             self._thread = Thread(target=self._run, name="exchange", daemon=True)
             self._thread.start()
 
     def end(self) -> None:
-        """Says that no more buckets come in this step."""
+        """Say that no more buckets come in this step."""
         self._launched.put(None)
 
     def exchanged(self) -> Iterator[Bucket]:
-        """Yields the buckets of this step as they are done. Raises what the exchange raises."""
+        """Yield the buckets of this step as they are done. Raises what the exchange raises."""
         self.end()
         if self._thread is None:
             yield from self._exchange(iter(self._launched.get, None))
@@ -143,13 +143,13 @@ class Background:
 
 
 def segment_count(nbytes: int, size: float) -> int:
-    """The number of segments of about `size` bytes for `nbytes`: at most 1000, as each has a cost
-    of its own."""
+    """Return the number of segments of about `size` bytes for `nbytes`: at most 1000, as each has a
+    cost of its own."""
     return min(max(1, round(nbytes / size)), 1000)
 
 
-def wait(works: Iterable[distributed.Work | None]) -> None:
-    """Waits once for each, in order."""
+def wait_for_all(works: Iterable[distributed.Work | None]) -> None:
+    """Wait once for each, in order."""
     for work in works:
         if work:
             work.wait()

@@ -33,7 +33,7 @@ class Bucket:
     missing: int = 0
 
     def reset(self) -> None:
-        """Marks all gradients as not packed."""
+        """Mark all gradients as not packed."""
         self.used, self.missing = [False] * len(self.parameters), len(self.parameters)
 
 
@@ -71,12 +71,12 @@ class Gradients:
 
     @property
     def size(self) -> int:
-        """The bytes of all buckets, with flags."""
+        """Return the bytes of all buckets, with flags."""
         return sum(bucket.buffer.nbytes for bucket in self.buckets)
 
     @contextmanager
     def micro(self, last: bool) -> Iterator[None]:
-        """Surrounds each forward and backward; in the last one of a step, gradients are packed as
+        """Surround each forward and backward; in the last one of a step, gradients are packed as
         they arrive."""
         self._last = last and self._overlap
         try:
@@ -85,8 +85,8 @@ class Gradients:
             self._last = False
 
     def flush(self) -> None:
-        """Called after the last backward of a step: packs what no hook has packed (zeros where
-        there is no gradient), and launches the remaining buckets."""
+        """Finish packing after the last backward of a step: pack what no hook has packed (zeros
+        where there is no gradient), and launch the remaining buckets."""
         for bucket in self.buckets[self._launched :]:
             for position, used in enumerate(bucket.used):
                 if not used:
@@ -95,8 +95,8 @@ class Gradients:
         self._launched = 0
 
     def unpack(self, bucket: Bucket) -> None:
-        """Takes the gradients from an exchanged bucket: `grad` becomes the mean, or None where no
-        rank used the parameter."""
+        """Take the gradients from an exchanged bucket: `grad` becomes the mean, or None if no rank
+        used the parameter."""
         used = bucket.used if all(bucket.used) else (bucket.flags > 0).tolist()
         for parameter, view, anywhere in zip(bucket.parameters, bucket.views, used, strict=True):
             if not anywhere:
@@ -143,23 +143,23 @@ class Gradients:
         self._launch(bucket)
 
 
-def travel_type(parameter: nn.Parameter, gradient_dtype: torch.dtype) -> torch.dtype:
-    """The type in which the gradient of a parameter travels."""
+def gradient_type(parameter: nn.Parameter, gradient_dtype: torch.dtype) -> torch.dtype:
+    """Return the type in which the gradient of a parameter travels."""
     return gradient_dtype if gradient_dtype.itemsize < torch.float32.itemsize else parameter.dtype
 
 
 def _split(
     model: nn.Module, size: float, gradient_dtype: torch.dtype
 ) -> Iterator[list[nn.Parameter]]:
-    """Splits the parameters, in about the order of backward, into buckets of one type. A bucket is
+    """Split the parameters, in about the order of backward, into buckets of one type. A bucket is
     closed once it holds `size` bytes. Backward does not hide the last one, which is small if the
     first layers are small, as usual."""
     bucket: list[nn.Parameter] = []
     total = 0
     for parameter in reversed([p for p in model.parameters() if p.requires_grad]):
-        kind = _kind(parameter, gradient_dtype)
+        kind = _bucket_kind(parameter, gradient_dtype)
         is_full = total >= size
-        if bucket and (is_full or _kind(bucket[0], gradient_dtype) != kind):
+        if bucket and (is_full or _bucket_kind(bucket[0], gradient_dtype) != kind):
             yield bucket
             bucket = []
             total = 0
@@ -169,27 +169,29 @@ def _split(
         yield bucket
 
 
-def _kind(parameter: nn.Parameter, gradient_dtype: torch.dtype) -> tuple[torch.dtype, torch.device]:
-    """What the gradients of one bucket have in common."""
-    return travel_type(parameter, gradient_dtype), parameter.device
+def _bucket_kind(
+    parameter: nn.Parameter, gradient_dtype: torch.dtype
+) -> tuple[torch.dtype, torch.device]:
+    """Return what the gradients of one bucket have in common."""
+    return gradient_type(parameter, gradient_dtype), parameter.device
 
 
 def _bucket(index: int, parameters: list[nn.Parameter], gradient_dtype: torch.dtype) -> Bucket:
     sizes = [parameter.numel() for parameter in parameters]
-    kind = travel_type(parameters[0], gradient_dtype)
+    kind = gradient_type(parameters[0], gradient_dtype)
     buffer = torch.zeros(sum(sizes) + len(sizes), dtype=kind, device=parameters[0].device)
     *flat, flags = torch.split(buffer, [*sizes, len(sizes)])
     views = tuple(
-        laid_out(part, parameter) for part, parameter in zip(flat, parameters, strict=True)
+        view_like(part, parameter) for part, parameter in zip(flat, parameters, strict=True)
     )
     bucket = Bucket(index, buffer, tuple(parameters), views, flags)
     bucket.reset()
     return bucket
 
 
-def laid_out(flat: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
-    """Elements (n,) as a tensor of the parameter's shape, with its strides where they leave no gaps
-    (such as channels_last)."""
+def view_like(flat: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+    """View elements (n,) as a tensor of the parameter's shape, with its strides where they leave no
+    gaps (such as channels_last)."""
     strides = sorted(zip(parameter.stride(), parameter.shape, strict=True))
     dense = all(
         stride == math.prod(n for _, n in strides[:i])

@@ -17,9 +17,9 @@ from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDSt
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
-RATE = 2
+LEAST_COMPRESSION = 2
 """A gradient is compressed only if it becomes smaller by more than this factor."""
-KEPT = ("error_dict", "p_memory_dict", "q_memory_dict")
+SAVED_STATES = ("error_dict", "p_memory_dict", "q_memory_dict")
 
 
 class PowerSGD:
@@ -32,46 +32,52 @@ class PowerSGD:
     def __init__(self, rank: int, start: int) -> None:
         # The epsilon matters only for a gradient of zeros, which would become NaN without it.
         self._state = PowerSGDState(
-            None, rank, start, min_compression_rate=RATE, orthogonalization_epsilon=1e-30
+            None,
+            rank,
+            start,
+            min_compression_rate=LEAST_COMPRESSION,
+            orthogonalization_epsilon=1e-30,
         )
         self._state.iter = 1
 
     def register(self, ddp: DistributedDataParallel) -> None:
-        """Registers the hook with DDP. Called before DDP's first step."""
+        """Register the hook with DDP. Called before DDP's first step."""
         # Otherwise DDP rebuilds its bucket after a step, in the order of the gradients.
         ddp.reducer._push_all_rebuilt_params()
-        ddp.register_comm_hook(self._state, hook)
+        ddp.register_comm_hook(self._state, power_sgd_hook)
 
     def size(self, parameters: Iterable[nn.Parameter]) -> int:
-        """The bytes that the last step exchanged for the gradients of these parameters."""
+        """Return the bytes that the last step exchanged for the gradients of these parameters."""
         exact = self._state.iter <= self._state.start_powerSGD_iter
         return sum((p.numel() if exact else self._elements(p)) * p.itemsize for p in parameters)
 
     def state(self) -> dict[str, Any]:
-        """The state for `torch.save`. Random numbers need no state: they are drawn once, when the
-        compression starts, from a fixed seed."""
-        return {"iter": self._state.iter} | {name: getattr(self._state, name) for name in KEPT}
+        """Return the state for `torch.save`. Random numbers need no state: they are drawn once,
+        when the compression starts, from a fixed seed."""
+        return {"iter": self._state.iter} | {
+            name: getattr(self._state, name) for name in SAVED_STATES
+        }
 
     def load(self, state: dict[str, Any], device: torch.device) -> None:
-        """Restores a `state`."""
+        """Restore a `state`."""
         self._state.iter = state["iter"]
-        for name in KEPT:
+        for name in SAVED_STATES:
             setattr(
                 self._state, name, {bucket: kept.to(device) for bucket, kept in state[name].items()}
             )
 
     def _elements(self, parameter: nn.Parameter) -> int:
-        """The number of elements exchanged for a gradient: of two matrices, or its own if that is
-        cheaper."""
+        """Return the number of elements exchanged for a gradient: of two matrices, or its own if
+        that is cheaper."""
         size = parameter.numel()
         rows = parameter.shape[0] if parameter.dim() else 1
         columns = size // rows if size else 0
         compressed = (rows + columns) * self._state.matrix_approximation_rank
-        return int(compressed if compressed * RATE < size else size)
+        return int(compressed if compressed * LEAST_COMPRESSION < size else size)
 
 
 @dataclass(frozen=True)
-class Matrices:
+class NonEmptyBucket:
     """A bucket whose gradients all have a dimension and an element, as torch's hook expects."""
 
     bucket: GradBucket
@@ -80,7 +86,7 @@ class Matrices:
         return getattr(self.bucket, name)
 
     def gradients(self) -> list[torch.Tensor]:
-        """The gradients as views of the bucket."""
+        """Return the gradients as views of the bucket."""
         return [
             gradient if gradient.dim() else gradient.view(1)
             for gradient in self.bucket.gradients()
@@ -88,13 +94,13 @@ class Matrices:
         ]
 
 
-def hook(state: PowerSGDState, bucket: GradBucket) -> Future[torch.Tensor]:
-    """Runs torch's hook and waits for its exchange. Torch's hook would continue in a thread of the
+def power_sgd_hook(state: PowerSGDState, bucket: GradBucket) -> Future[torch.Tensor]:
+    """Run torch's hook and wait for its exchange. Torch's hook would continue in a thread of the
     backend, whose collectives race with those that backward launches next. Torch checks the
     annotations of a hook, so they must not be strings."""
     on_gpu = bucket.buffer().is_cuda
     # On a machine with GPUs torch's hook synchronises the device of the bucket, and fails for CPUs.
     with patch.object(torch.cuda, "is_available", lambda: on_gpu):
-        done: Future[torch.Tensor] = powerSGD_hook(state, cast(GradBucket, Matrices(bucket)))
+        done: Future[torch.Tensor] = powerSGD_hook(state, cast(GradBucket, NonEmptyBucket(bucket)))
         done.wait()
     return done

@@ -18,7 +18,7 @@ from torch import distributed, nn
 
 from training.place import Place
 from training.rendezvous import new_group
-from training.sync.common.gradients import Bucket, laid_out
+from training.sync.common.gradients import Bucket, view_like
 
 PARTED = -1
 """The step in the header of a worker that pushes no gradient and waits for the final parameters."""
@@ -38,16 +38,16 @@ class Peer:
         self._group = group
 
     def send(self, tensors: Iterable[torch.Tensor]) -> list[distributed.Work]:
-        """Starts to send. The tensors must not change until the caller has waited for each work,
+        """Start to send. The tensors must not change until the caller has waited for each work,
         once."""
         return [_work(distributed.isend(tensor, self._rank, self._group)) for tensor in tensors]
 
     def receive(self, tensors: Iterable[torch.Tensor]) -> list[distributed.Work]:
-        """Starts to receive what the peer sends, in its order."""
+        """Start to receive what the peer sends, in its order."""
         return [_work(distributed.irecv(tensor, self._rank, self._group)) for tensor in tensors]
 
     def wait(self, works: Iterable[distributed.Work]) -> None:
-        """Waits for all. Raises: PeerError."""
+        """Wait for all. Raises: PeerError."""
         try:
             for work in works:
                 work.wait()
@@ -55,8 +55,8 @@ class Peer:
             raise PeerError(f"{self._role} (rank {self._rank}): {error}") from error
 
 
-def connect(place: Place, server: int, timeout: timedelta) -> list[Peer]:
-    """Connects the server and its workers. On the server, returns the connections to the workers in
+def connect_peers(place: Place, server: int, timeout: timedelta) -> list[Peer]:
+    """Connect the server and its workers. On the server, return the connections to the workers in
     the order of their ranks; on a worker, the one to the server. Called by all ranks.
 
     `timeout`: how long a peer may be silent.
@@ -73,40 +73,40 @@ def connect(place: Place, server: int, timeout: timedelta) -> list[Peer]:
     return made
 
 
-def header(parameters: Sequence[torch.Tensor]) -> torch.Tensor:
-    """An empty header, (2,) int64, where the parameters are."""
+def empty_header(parameters: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Make an empty header, (2,) int64, where the parameters are."""
     return torch.zeros(2, dtype=torch.int64, device=parameters[0].device)
 
 
-def nbytes(tensors: Iterable[torch.Tensor]) -> int:
-    """The bytes of all tensors."""
+def total_bytes(tensors: Iterable[torch.Tensor]) -> int:
+    """Return the bytes of all tensors."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def copy_all(source: Iterable[torch.Tensor], to: Iterable[torch.Tensor]) -> None:
-    """Copies each tensor into its counterpart."""
+    """Copy each tensor into its counterpart."""
     for one, other in zip(source, to, strict=True):
         other.copy_(one)
 
 
-def stay(bucket: Bucket) -> None:
-    """A `launch` for gradients that do not travel."""
+def keep_local(bucket: Bucket) -> None:
+    """Do nothing: the `launch` of gradients that do not travel."""
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """The state of an optimiser, such as momentum, without its settings."""
+    """Return the state of an optimiser, such as momentum, without its settings."""
     return {"optimizer": optimizer.state_dict()["state"]}
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-    """Restores an `optimizer_state`, if the state has one."""
+    """Restore an `optimizer_state`, if the state has one."""
     if "optimizer" in state:
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": state["optimizer"], "param_groups": groups})
 
 
-def flatten(parameters: Iterable[nn.Parameter]) -> list[torch.Tensor]:
-    """Moves the parameters that need a gradient into one flat buffer (elements,) per type; they
+def flatten_parameters(parameters: Iterable[nn.Parameter]) -> list[torch.Tensor]:
+    """Move the parameters that need a gradient into one flat buffer (elements,) per type; they
     become views of it.
 
     They keep their shapes and, where these have no gaps, their strides (such as channels_last).
@@ -125,7 +125,7 @@ def _moved(parameters: list[nn.Parameter]) -> torch.Tensor:
     for parameter, part in zip(
         parameters, torch.split(buffer, [p.numel() for p in parameters]), strict=True
     ):
-        parameter.data = laid_out(part, parameter).copy_(parameter.detach())
+        parameter.data = view_like(part, parameter).copy_(parameter.detach())
     return buffer
 
 

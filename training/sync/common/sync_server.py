@@ -16,12 +16,12 @@ from training.sync.common.gradients import Gradients
 from training.sync.common.push_pull import (
     HEADER_BYTES,
     Peer,
-    flatten,
-    header,
+    empty_header,
+    flatten_parameters,
+    keep_local,
     load_optimizer,
-    nbytes,
     optimizer_state,
-    stay,
+    total_bytes,
 )
 
 
@@ -45,41 +45,41 @@ class SyncServer(SyncMethod):
         self._peers = peers
         self._optimizer = optimizer
         self._meter = meter
-        self._parameters = flatten(model.parameters())
+        self._parameters = flatten_parameters(model.parameters())
         self._gradients = Gradients(
-            model, stay, ranks, bucket_mb=options.bucket_mb, gradient_dtype=gradient_dtype
+            model, keep_local, ranks, bucket_mb=options.bucket_mb, gradient_dtype=gradient_dtype
         )
         buckets = self._gradients.buckets
         self._inboxes = [
-            [header(self._parameters), *(torch.empty_like(b.buffer) for b in buckets)]
+            [empty_header(self._parameters), *(torch.empty_like(b.buffer) for b in buckets)]
             for _ in peers
         ]
-        self._answer = header(self._parameters)
+        self._answer = empty_header(self._parameters)
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
-        """Starts to receive from the workers before the last backward."""
+        """Start to receive from the workers before the last backward."""
         if last:
             self._expect()
         return self._gradients.micro(last)
 
     def reduce(self, model: nn.Module) -> None:
-        """Adds the workers' gradients to its own."""
+        """Add the workers' gradients to its own."""
         self._gradients.flush()
         self._gather()
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Makes the step and sends the parameters to the workers."""
+        """Make the step and send the parameters to the workers."""
         optimizer.step()
         self._answer[0] += 1
         sent = [(peer, peer.send([self._answer, *self._parameters])) for peer in self._peers]
         with self._meter.waiting():
             for peer, works in sent:
                 peer.wait(works)
-        each = HEADER_BYTES + nbytes(self._parameters)
+        each = HEADER_BYTES + total_bytes(self._parameters)
         self._meter.add("bytes_sent", len(self._peers) * each)
 
     def serve(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
-        """Makes that many rounds without a gradient of its own."""
+        """Make that many rounds without a gradient of its own."""
         for _ in range(steps):
             self._meter.start()
             self._expect()
@@ -89,13 +89,13 @@ class SyncServer(SyncMethod):
             self.step(optimizer)
 
     def state(self) -> dict[str, Any]:
-        """The version, and the optimiser's state, unless rank 0 saves that anyway."""
+        """Return the version, and the optimiser's state, unless rank 0 saves that anyway."""
         return {"version": int(self._answer[0])} | (
             optimizer_state(self._optimizer) if self.options.server else {}
         )
 
     def load(self, state: dict[str, Any]) -> None:
-        """Restores a state."""
+        """Restore a state."""
         self._answer[0] = state["version"]
         load_optimizer(self._optimizer, state)
 

@@ -12,7 +12,13 @@ from torch import distributed, nn
 from training.meter import Meter
 from training.sync import SyncMethod
 from training.sync.common.gradients import Bucket, Gradients
-from training.sync.common.push_pull import HEADER_BYTES, PARTED, Peer, flatten, header
+from training.sync.common.push_pull import (
+    HEADER_BYTES,
+    PARTED,
+    Peer,
+    empty_header,
+    flatten_parameters,
+)
 
 
 class Worker(SyncMethod):
@@ -31,20 +37,20 @@ class Worker(SyncMethod):
         self._stale = options.mode == "async"
         self._peer = peer
         self._meter = meter
-        self._parameters = flatten(model.parameters())
+        self._parameters = flatten_parameters(model.parameters())
         self._gradients = Gradients(
             model, self._push, ranks, bucket_mb=options.bucket_mb, gradient_dtype=gradient_dtype
         )
-        self._asked, self._answer = header(self._parameters), header(self._parameters)
+        self._asked, self._answer = empty_header(self._parameters), empty_header(self._parameters)
         self._steps = 0
         self._works: list[distributed.Work] = []
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
-        """In the last backward, gradients are pushed as they arrive."""
+        """Push gradients as they arrive, in the last backward."""
         return self._gradients.micro(last)
 
     def reduce(self, model: nn.Module) -> None:
-        """Pushes the remaining gradients."""
+        """Push the remaining gradients."""
         self._gradients.flush()
         self._wait()
         for bucket in self._gradients.buckets:
@@ -52,24 +58,24 @@ class Worker(SyncMethod):
         self._meter.add("bytes_sent", HEADER_BYTES + self._gradients.size)
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Pulls the parameters, and with them the staleness that the server found."""
+        """Pull the parameters, and with them the staleness that the server found."""
         self._pull()
         if self._stale:
             # On a GPU reading it waits for the step's end.
             self._meter.add("staleness", int(self._answer[1]))
 
     def settle(self, model: nn.Module) -> None:
-        """Pulls the parameters that the server holds once all ranks have arrived."""
+        """Pull the parameters that the server holds once all ranks have arrived."""
         if self._stale:
             self._ask(PARTED)
             self._pull()
 
     def state(self) -> dict[str, Any]:
-        """The number of steps, and the version of the parameters."""
+        """Return the number of steps, and the version of the parameters."""
         return {"steps": self._steps, "version": int(self._answer[0])}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Restores a state."""
+        """Restore a state."""
         self._steps, self._answer[0] = state["steps"], state["version"]
 
     def _push(self, bucket: Bucket) -> None:

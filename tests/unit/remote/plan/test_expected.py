@@ -9,7 +9,7 @@ from remote.cluster.hosts import Host
 from remote.plan.expected import Traffic, expected, pattern, traffic
 from remote.plan.plan import Plan, Script
 from training.job import Job
-from training.shard import shard
+from training.shard import make_shard
 
 VGG = 9_231_114
 S = 4 * VGG
@@ -35,7 +35,7 @@ def test_the_steps_of_an_epoch_are_those_of_the_ranks(
     labels = torch.arange(min(limit or 1437, 1437)) % 10
     found = expected(plan(job, ranks))
     assert found
-    assert found.steps == shard(job, labels, 0, ranks).steps
+    assert found.steps == make_shard(job, labels, 0, ranks).steps
 
 
 def test_the_figures_of_a_job() -> None:

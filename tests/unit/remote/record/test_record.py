@@ -120,7 +120,7 @@ def test_a_line_that_an_earlier_launcher_tore_tears_no_other(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("script", [False, True])
 def test_plans(tmp_path: Path, script: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("training.options.declared", lambda method: COLOURS)
+    monkeypatch.setattr("training.options.declared_options", lambda method: COLOURS)
     made = plan(3, 2, script)
     made = replace(
         made,

@@ -13,7 +13,7 @@ from remote.plan import serialize
 from tests.kit.commands import Done, call_rankboard
 from tests.kit.launches import RANKBOARD
 from training import options, registry
-from training.job import Job, JobError, flag, groups
+from training.job import Job, JobError, field_groups, flag
 from tui.commands.cli import COMMANDS, make_whole_app
 
 WITH_HELP = (*COMMANDS, "lab up", "lab rate")
@@ -192,12 +192,12 @@ def test_the_help_has_every_flag_and_the_options_of_every_method(tmp_path: Path)
         [RANKBOARD, "--help"], env=env, capture_output=True, text=True, check=True
     ).stdout
     words = " ".join(help.replace("│", " ").split())
-    for name, group in groups().items():
+    for name, group in field_groups().items():
         assert f"─ Job: {name} ─" in help
         assert all(f" {flag(setting)} " in words for setting in group)
-    for method in registry.names("sync"):
-        for option in options.declared(method):
-            assert options.describe([option]).split()[0] in words
+    for method in registry.list_names("sync"):
+        for option in options.declared_options(method):
+            assert options.describe_options([option]).split()[0] in words
             assert option.help
     assert "--sync-option, with --sync ddp" in words
     assert "torchvision/NAME" in words

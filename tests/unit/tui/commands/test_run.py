@@ -18,7 +18,7 @@ from remote.transport.registry import Transports
 from tests.kit.checks import hello
 from tests.kit.commands import Done, call_rankboard
 from tests.kit.histories import History, plan
-from training.job import Job, groups
+from training.job import Job, field_groups
 from training.wire.events import HostSample
 from tui.app import show_run as front
 from tui.app import start_run as start
@@ -197,7 +197,7 @@ def test_a_folder_of_images_that_is_uploaded_is_found_where_it_lands(
 
 
 def test_every_field_of_a_job_is_in_one_group() -> None:
-    assert [setting.name for group in groups().values() for setting in group] == list(
+    assert [setting.name for group in field_groups().values() for setting in group] == list(
         Job.__dataclass_fields__
     )
 

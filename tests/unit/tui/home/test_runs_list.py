@@ -358,7 +358,7 @@ def test_a_program_that_was_restarted_may_have_made_steps(tmp_path: Path) -> Non
 
 
 def test_there_is_one_word_for_each_state_and_the_page_lists_it() -> None:
-    assert set(RUN_STATES) >= {*VERDICTS, *recorded_index.FATES, *host_runs.ORDER}
+    assert set(RUN_STATES) >= {*VERDICTS, *recorded_index.OUTCOMES, *host_runs.ORDER}
     assert set(RUN_STATES) - {host_runs.NOT_STARTED} <= set(PHASE_STYLES)
     page = (Path(__file__).parents[4] / "docs" / "running.md").read_text()
     listed = [line for line in page.splitlines() if line.startswith("| `")]

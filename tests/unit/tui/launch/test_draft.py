@@ -14,7 +14,7 @@ from remote.plan.plan import OnStall, Policy, Script
 from remote.record import index
 from tests.kit.acted import cluster, make_plan
 from training import options, registry
-from training.job import Job, groups
+from training.job import Job, field_groups
 from tui.kit.runs import RunOptions
 from tui.launch import script_fields
 from tui.launch.command_line import explain_missing, format_command_line
@@ -53,7 +53,7 @@ def ready(form: LaunchDraft) -> ReadyRun:
 
 def test_every_setting_option_and_flag_has_a_field_in_a_group() -> None:
     shown = draft().groups()
-    assert list(shown) == [HOSTS, script_fields.GROUP, *groups(), POLICY]
+    assert list(shown) == [HOSTS, script_fields.GROUP, *field_groups(), POLICY]
     names = {one.name for fields_of in shown.values() for one in fields_of}
     assert {one.name for one in fields(Job)} - {"sync_option"} <= names
     policy = {one.name for one in fields(Policy)} - {"keep"} | {"on_disconnect"}
@@ -61,9 +61,9 @@ def test_every_setting_option_and_flag_has_a_field_in_a_group() -> None:
     assert {f"host.{number}" for number in range(4)} <= names
 
 
-@pytest.mark.parametrize("method", registry.names("sync"))
+@pytest.mark.parametrize("method", registry.list_names("sync"))
 def test_options_of_the_chosen_method_are_fields_where_they_have_an_effect(method: str) -> None:
-    known = options.declared(method)
+    known = options.declared_options(method)
     form = draft(Job(sync=method))
     shown = {one.name for one in form.groups()["method"]}
     usual = {one.name: one.default for one in known}

@@ -97,7 +97,7 @@ BROKEN = [
     ('[job]\nsync_option = "a"', "write a list"),
     ('[job]\nsync = "rong"', "did you mean 'ring'"),
     ("[program]\nwatch = true", "write words = "),
-    ('[program]\nwords = "train.py"', "words: write a list of texts"),
+    ('[program]\nwords = "train.py"', "words = 'train.py': write a list of texts"),
     ('[program]\nwords = ["a"]\nwatch = 1', "watch = 1: write true or false"),
     ('[program]\nword = ["a"]', "did you mean 'words'"),
     ('[program]\nwords = ["a"]\n[job]\nlr = 0.1', "cannot be combined"),
