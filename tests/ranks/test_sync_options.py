@@ -86,6 +86,14 @@ def test_one_parameter_is_exchanged_after_the_other(ran: Ran, case: Case) -> Non
         assert outcome.calls["all_reduce"] > outcome.calls["all_reduce, async"] == 0
 
 
+@pytest.mark.parametrize(
+    "case", [Case("gather_scatter", ("granularity=parameter",), 3, net="common")], ids=str
+)
+def test_one_parameter_is_gathered_after_the_other(ran: Ran, case: Case) -> None:
+    for outcome in ran(case):
+        assert outcome.calls["isend"] == outcome.calls["irecv"] == 0
+
+
 NEVER, ALWAYS, SOMETIMES = (
     Case("local_sgd", (f"every={steps}",), 3, net="common") for steps in (9, 1, 2)
 )
