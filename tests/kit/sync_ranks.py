@@ -413,6 +413,7 @@ def counted(outcome: Outcome) -> Iterator[None]:
 
         def counting(*words: Any, **more: Any) -> Any:
             outcome.calls[name] += 1
+            outcome.calls[f"{name}, async"] += bool(more.get("async_op"))
             tensors = [word for word in words if isinstance(word, torch.Tensor)]
             sizes = [tensor.nbytes for tensor in tensors]
             outcome.largest[name] = max([outcome.largest.get(name, 0), *sizes])

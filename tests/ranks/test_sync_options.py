@@ -78,6 +78,22 @@ def test_segments_are_as_large_as_the_option_says(ran: Ran, case: Case) -> None:
         assert 50 - element <= outcome.largest["isend"] <= 50 + element
 
 
+@pytest.mark.parametrize(
+    "case", [Case("all_reduce", ("granularity=parameter",), 3, net="common")], ids=str
+)
+def test_one_parameter_is_exchanged_after_the_other(ran: Ran, case: Case) -> None:
+    for outcome in ran(case):
+        assert outcome.calls["all_reduce"] > outcome.calls["all_reduce, async"] == 0
+
+
+@pytest.mark.parametrize(
+    "case", [Case("gather_scatter", ("granularity=parameter",), 3, net="common")], ids=str
+)
+def test_one_parameter_is_gathered_after_the_other(ran: Ran, case: Case) -> None:
+    for outcome in ran(case):
+        assert outcome.calls["isend"] == outcome.calls["irecv"] == 0
+
+
 NEVER, ALWAYS, SOMETIMES = (
     Case("local_sgd", (f"every={steps}",), 3, net="common") for steps in (9, 1, 2)
 )
