@@ -38,7 +38,7 @@ class Stopwatch:
 def main() -> None:
     """Run the script."""
     _, path, *sys.argv = sys.argv
-    (finder,) = (one for one in sys.meta_path if type(one).__name__ == "Finder")
+    (finder,) = (one for one in sys.meta_path if type(one).__name__ == "ImportWatcher")
     type(finder).find_spec.__globals__["watch"]()  # loads it, before torch is imported
     hooks: Any = sys.modules["_rankboard_watch.hooks"]
     stopwatch, safe = Stopwatch(), hooks.Hooks._safe

@@ -49,9 +49,9 @@ except OSError:
 FACTS = """
 import json, os, socket, sys
 sys.path.insert(0, sys.argv[1])
-from training.agent.host.facts import interfaces, usable_cores
+from training.agent.host.facts import list_interfaces, usable_cores
 print(json.dumps({
-    "name": socket.gethostname(), "interfaces": interfaces(),
+    "name": socket.gethostname(), "interfaces": list_interfaces(),
     "cores": usable_cores(), "uid": os.getuid(),
     "first": open("/proc/1/comm").read().strip(), "named": socket.gethostbyname("node2"),
 }))

@@ -60,7 +60,7 @@ def simulated() -> Iterator[None]:
         (pool, {"time": LauncherTime, "Connection": Connection}),
         (journals, {"JournalReader": Reading}),
         (serialize, {"dump": _dump}),
-        (registry, {"names": _names, "source": _source}),
+        (registry, {"list_names": _names, "source_file": _source}),
         (needs, {"needs_of_job": _needs_of}),
     ]
     with ExitStack() as stack:

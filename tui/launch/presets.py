@@ -24,15 +24,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import platformdirs
 import tomllib
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from remote.plan.job_keys import WRITE, job_keys
+from remote.plan.job_keys import WRITE
 from remote.plan.plan import PlanError, Policy, Script
-from training.job import SEVERAL, Job, JobError
+from training.job import Job, JobError
 from training.registry import UnknownName, did_you_mean
 from training.writing import make_private_folders, write_whole
 from tui.launch.form_fields import (
@@ -45,22 +44,10 @@ from tui.launch.form_fields import (
 
 NAME = re.compile(r"\w[\w. +-]{0,59}")
 SUFFIX = ".toml"
+SCRIPT_SETTINGS = ("words", "watch", "follow", "fetch")
+"""The fields of `Script` that a preset has."""
 LARGEST = 100_000
 """Bytes of a file that is read."""
-STRICT = ConfigDict(extra="forbid", strict=True)
-Texts = Annotated[list[str], AfterValidator(tuple), Field(description=WRITE[SEVERAL])]
-JobTable = create_model("JobTable", __config__=STRICT, **job_keys())
-
-
-class ScriptTable(BaseModel):
-    """The settings of a script, which are the fields of `Script`."""
-
-    model_config = STRICT
-
-    words: Texts = []
-    watch: bool = Field(True, description=WRITE["bool"])
-    follow: Texts = []
-    fetch: Texts = []
 
 
 class PresetError(ValueError):
@@ -128,7 +115,7 @@ def load(name: str, keep: bool) -> Preset:
         raise PresetError(f"{file}: {error}") from None
     try:
         return _parse(data, keep)
-    except (PresetError, JobError, UnknownName, PlanError) as error:
+    except (ValueError, JobError, UnknownName, PlanError) as error:
         raise PresetError(f"{file}: {error}") from None
 
 
@@ -155,33 +142,18 @@ def _get_table(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _parse_job(table: Mapping[str, Any]) -> Job:
-    return Job.of(_read_table(JobTable, "job", table))
+    from tui.launch.preset_tables import read_job  # slow to import, and seldom needed
+
+    return Job.of(read_job(table))
 
 
 def _parse_script(table: Mapping[str, Any]) -> Script:
-    values = _read_table(ScriptTable, "program", table)
+    from tui.launch.preset_tables import read_script
+
+    values = read_script(table)
     if not values.get("words"):
         raise PresetError('[program]: write words = ["train.py"], the program and its arguments')
     return Script(**values)
-
-
-def _read_table(model: type[BaseModel], name: str, table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a table. Raises: PresetError, JobError."""
-    try:
-        settings = model.model_validate(table)
-    except ValidationError as error:
-        mistake = error.errors()[0]
-    else:
-        return {key: getattr(settings, key) for key in settings.model_fields_set}
-    key = str(mistake["loc"][0])
-    where = f"[{name}] {key}"
-    if mistake["type"] == "extra_forbidden":
-        raise PresetError(f"{where}: no such setting{did_you_mean(key, model.model_fields)}")
-    wrong_value = mistake.get("ctx", {}).get("error")
-    if isinstance(wrong_value, JobError):
-        raise wrong_value
-    write = model.model_fields[key].description
-    raise PresetError(f"{where} = {table[key]!r}: write {write}")
 
 
 def _parse_policy(table: Mapping[str, Any], keep: bool) -> Policy:
@@ -208,9 +180,7 @@ def _format(preset: Preset, keep: bool) -> str:
         table_name = "program"
         default = Script(())
         changed = [
-            name
-            for name in ScriptTable.model_fields
-            if getattr(work, name) != getattr(default, name)
+            name for name in SCRIPT_SETTINGS if getattr(work, name) != getattr(default, name)
         ]
     else:
         table_name = "job"
