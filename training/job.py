@@ -290,7 +290,7 @@ INCIDENTAL = {
     "epochs",
     "steps",
 }
-"""The settings that do not change what is trained."""
+"""The settings that do not change what is trained, apart from how long."""
 SEVERAL = "tuple[str, ...]"
 TYPES: dict[str, type[Any]] = {
     "str": str,
@@ -403,10 +403,10 @@ def _explain_value(setting: Field[Any], value: Any) -> tuple[str, str]:
             return error.problem, error.hint
     if known and value not in known:
         return "unknown", registry.suggest_names(value, known)
-    if isinstance(value, int) and value > high:
-        return "", f"must be at most {high}"
     if isinstance(value, float) and not math.isfinite(value):
         return "", "write a finite number"
+    if isinstance(value, int | float) and value > high:
+        return "", f"must be at most {high}"
     if low is not None and value is not None and not value >= low:
         return "", f"must be at least {low}"
     is_interval = value in ("", "epoch") or (str(value).isdecimal() and int(value))

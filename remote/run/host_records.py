@@ -111,7 +111,7 @@ def _take_step(
         _diverge(run, Diverged(rank.rank, step.step, step.loss, when), host, when)
     if run.stalls:
         _end_stall_if_over(run, when)
-    # At each step of the first rank that trains, look how fast all are.
+    # `_renew_forecast` says whether this is the leader: one check per step, not one per rank.
     if _renew_forecast(run, rank) and run.waits_for_slowest and run.stragglers.is_due(rank.step):
         for text in run.stragglers.check_ranks(run.ranks, run.hosts, rank.step, when):
             run.note("", text, when)

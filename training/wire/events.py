@@ -248,7 +248,7 @@ class Evaluated(Event):
 
 @immutable
 class Finished(Event):
-    """A rank has finished all its steps, `seconds` after `Started`."""
+    """A rank has ended its training well, `seconds` after `Started`."""
 
     rank: int
     epoch: int
@@ -450,8 +450,9 @@ class HostSample(Event):
     memory_used: int
     memory_total: int
     sent: int = 0
-    """Bytes by network, loopback aside."""
+    """Bytes that the whole machine has sent by network, without loopback."""
     received: int = 0
+    """The same, received."""
     disk_free: int = 0
     """Bytes on the disk of the run's folder; 0 if unknown."""
 

@@ -92,7 +92,7 @@ def _get_step_seconds(row: RunRow) -> str:
     return UNKNOWN if step_seconds is None else seconds(step_seconds)
 
 
-# A run's name has its start, so that goes first. What tells runs apart goes last.
+# A run's name says when it began, so the column `started` is left out first.
 COLUMNS = (
     RunColumn("run", lambda row: row.name),
     RunColumn("name", lambda row: or_unknown(row.run.label), 10),

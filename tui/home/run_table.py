@@ -23,12 +23,15 @@ CURVE_WIDTH = 10
 
 @dataclass(frozen=True)
 class ListColumn:
-    """A column of the list. Its cells are those of the column of `rankboard runs` with this title,
-    if `make_rows` does not make others."""
+    """A column of the list on the screen.
+
+    Its cells are those of the column of `rankboard runs` with the same title, unless `_make_texts`
+    makes others.
+    """
 
     title: str
     width: int
-    drop_turn: int = 0
+    drop_priority: int = 0
     """A narrow screen leaves out the columns with the largest number first."""
     right: bool = False
     most: int = 0
@@ -112,7 +115,7 @@ def fit_columns(width: int, rows: Sequence[TableRow] = ()) -> list[ListColumn]:
     columns = list[ListColumn]()
     for place, column in enumerate(COLUMNS):
         columns.append(_fit_column(column, [row[place] for row in rows]))
-    shown = sorted(columns, key=lambda column: column.drop_turn)
+    shown = sorted(columns, key=lambda column: column.drop_priority)
     while len(shown) > 1 and sum(column.width for column in shown) > width:
         shown.pop()
     return [column for column in columns if column in shown]

@@ -31,10 +31,10 @@ class StragglerRule:
     share: float = 0.10
     """and the difference is at least this share of a step."""
     checks: int = 5
-    """It is slow after so many checks in a row at which it was late, and no longer after as many at
-    which it was not,"""
+    """A rank is slow once it was late at so many checks in a row. It no longer is once it was on
+    time at as many."""
     seconds: float = 1.0
-    """if the steps between took so long."""
+    """These checks span at least so many seconds."""
     crowded: float = 0.4
     """What a check counts while its machine is crowded: then one rank is late for a while, then
     another."""

@@ -110,7 +110,7 @@ def _wait_for_ranks(run: RunState, now: float) -> list[Wait]:
 
 
 def _together(behind: Sequence[RankState], run: RunState, now: float) -> list[Wait]:
-    """Return one wait for all hosts whose ranks are all that far behind, and one for each other."""
+    """Return one wait for the hosts on which all ranks are behind, and one for each other host."""
     phase = behind[0].phase
     behind = [rank for rank in behind if run.hosts[rank.host].phase is HostPhase.READY]
     by_host = {

@@ -1,7 +1,8 @@
 """The registry of series: each figure of a rank, a host or the run of which a curve is kept.
 
-A new series is one row of `SERIES`. Charts, exports and saved views know it by its `id`. A value
-that a user's own program prints by some name has the id "metric:NAME", and needs no row.
+A new series is a name in the metrics of its `Source`, and a row of `SERIES`. Charts, exports and
+saved views know it by its `id`. A value that a script prints by some name has the id "metric:NAME",
+and needs no row.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Source:
     name: str
     scope: Scope
     figures: tuple[str, ...]
-    """Fields of the event."""
+    """Fields of the event, or of the state that is made of it."""
     by_time: bool = False
     """They come with the time, not with a step."""
 

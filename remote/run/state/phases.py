@@ -28,8 +28,11 @@ class HostPhase(StrEnum):
 
 
 class RankPhase(StrEnum):
-    """Where a rank is; the last five are fates. In rendezvous it has not reached the port where
-    ranks meet, joining it has."""
+    """What a rank is doing, or for the last five, how it has ended.
+
+    These are the phases of `training.wire.enums.Phase` that a rank reports, and the launcher's own.
+    A rank in `rendezvous` has not yet reached the port where ranks meet. One in `joining` has.
+    """
 
     WAITING = "waiting"
     IMPORTING = "importing"

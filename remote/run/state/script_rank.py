@@ -34,8 +34,10 @@ def unknown_if_zero(value: float) -> float:
 
 @dataclass(slots=True)
 class ScriptRank(RankState):
-    """A rank of a script. A step may stand for all since the one before, if a log has only every
-    hundredth."""
+    """A rank of a script.
+
+    If its log has only every hundredth step, a recorded step stands for the hundred since the last.
+    """
 
     lasting_fields: ClassVar[tuple[str, ...]] = (*LASTING_FIELDS, "metrics")
     metrics: dict[str, float] = field(default_factory=dict)
@@ -46,7 +48,7 @@ class ScriptRank(RankState):
     """The seconds between its last reports."""
     longest_gap: float = 0.0
     losses: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
-    """Those of its last steps that are known."""
+    """The losses of its last steps, as far as it reports them. A loss that diverged is NaN."""
 
     @property
     def doing(self) -> str:
