@@ -21,7 +21,7 @@ from tui.kit import palette
 
 INCHES = (8, 4.5)
 DPI = 160
-SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "rankboard"}
+SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "rankboard"}
 """Text stays text, and equal charts give equal files."""
 NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
@@ -49,9 +49,7 @@ def _save(figure: Figure, **settings: Any) -> bytes:
     return file.getvalue()
 
 
-def _draw_chart(
-    axes: Axes, drawing: Drawing, kind: ChartKind, view: ChartView, run: str
-) -> None:
+def _draw_chart(axes: Axes, drawing: Drawing, kind: ChartKind, view: ChartView, run: str) -> None:
     title = f"{kind.title}\n{run}" if run else kind.title
     axes.set_title(title, loc="left", pad=18, parse_math=False)  # above the letters of marks
     options = drawing.options
