@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 
 from training.checksums import cache_folder
-from training.datasets import DataError, ImageSelection
+from training.datasets import DataError
 from training.file_locks import wait_for_lock
 from training.writing import describe_write_error, write_synced
 

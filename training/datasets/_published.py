@@ -1,5 +1,5 @@
-"""Data sets that are published as files: finding the files in the data folder, downloading those that
-are missing, and checking them against the published MD5 sums.
+"""Data sets that are published as files: finding the files in the data folder, downloading those
+that are missing, and checking them against the published MD5 sums.
 
 The module of such a data set declares `FILES`, `SOURCES` and, where one archive has all files,
 `ARCHIVE`: see `training.registry`. Existing files stay as they are.
