@@ -99,15 +99,15 @@ def _reach(inputs: DecisionInput, host: HostState, link: HostLink) -> Actions:
 
 def _await_hello(inputs: DecisionInput, host: HostState, link: HostLink) -> Actions:
     """Connect to a host that has said nothing yet, and lose it if that takes too long."""
+    is_needed = inputs.may_return(host) or inputs.launcher.stage is not Stage.CLOSING
     is_overdue = _is_quiet_too_long(inputs, link)
     if is_overdue and link.is_open:
         quiet = _quiet(inputs, link)
         yield lose(inputs, host, f"the agent started but has sent nothing for {quiet:.0f} s")
     elif is_overdue and link.problem:
         yield lose(inputs, host, link.problem.text)
-    elif inputs.may_return(host) or inputs.launcher.stage is not Stage.CLOSING:
-        if not link.is_open and _may_open(inputs, link):
-            yield Open(host.index)
+    elif is_needed and not link.is_open and _may_open(inputs, link):
+        yield Open(host.index)
 
 
 def _quiet(inputs: DecisionInput, link: HostLink) -> float:
