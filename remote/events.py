@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 from operator import attrgetter
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
@@ -33,7 +33,7 @@ from training.wire.records import (
 class HostEvent(Event):
     """Base of the events that name a host, or SESSION."""
 
-    wire_keys = {"host": "on"}
+    wire_keys: ClassVar = {"host": "on"}
 
     host: int
 
