@@ -13,7 +13,8 @@ import threading
 import time
 from collections.abc import Container
 
-from training.agent.host.system import LINUX, psutil, read_text
+from training.agent.host.proc_files import read_name, state_letter
+from training.agent.host.system import LINUX, psutil
 
 _PDEATHSIG = 1
 _NAME = 15
@@ -128,12 +129,7 @@ def leftovers(seconds: float) -> list[str]:
     """Name the processes below this one that still run after `seconds`: "name (pid 7)"."""
     deadline = time.monotonic() + seconds
     while True:
-        pids = [pid for pid in descendants(os.getpid()) if not _has_ended(pid)]
+        pids = [pid for pid in descendants(os.getpid()) if state_letter(pid) != "Z"]
         if not pids or time.monotonic() > deadline:
-            return [f"{read_text(f'/proc/{pid}/comm').strip()} (pid {pid})" for pid in pids]
+            return [f"{read_name(pid)} (pid {pid})" for pid in pids]
         time.sleep(LOOK)
-
-
-def _has_ended(pid: int) -> bool:
-    fields = read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
-    return not fields or fields[0] == "Z"
