@@ -412,9 +412,7 @@ class OutputText(Event):
 class HostSample(Event):
     """What a host used in the last second."""
 
-    bounds = dict.fromkeys(
-        ("memory_used", "memory_total", "sent", "received", "disk_free"), _BYTES
-    )
+    bounds = dict.fromkeys(("memory_used", "memory_total", "sent", "received", "disk_free"), _BYTES)
 
     cpu: tuple[float, ...]
     """Percent of each core."""
@@ -450,9 +448,7 @@ class RankSample(Event):
 class GpuSample(Event):
     """The GPU of a rank in the last second, with all that runs on it."""
 
-    bounds = dict.fromkeys(
-        ("memory_used", "memory_total", "clock", "clock_most"), _BYTES
-    )
+    bounds = dict.fromkeys(("memory_used", "memory_total", "clock", "clock_most"), _BYTES)
 
     rank: int
     use: float
