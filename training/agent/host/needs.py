@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from training.agent.host.system import disk_free, nearest_existing
-from training.agent.layout import CHECKPOINTS, MANIFEST, SAVED, STEP, step_of
+from training.agent.layout import CHECKPOINTS, MANIFEST, SAVED, STEP, expand_path, step_of
 
 TYPE_CHECKING = False  # as typing itself takes long to import
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def check_needs(needs: dict[str, Any], folder: str) -> dict[str, Any]:
 
 def _path(path: str) -> dict[str, Any]:
     """Check that a file or folder can be read."""
-    path = os.path.abspath(os.path.expanduser(path))
+    path = expand_path(path)
     try:
         os.stat(path)
     except OSError as error:
@@ -62,7 +62,7 @@ def _path(path: str) -> dict[str, Any]:
 def _files(folder: str, needs: dict[str, Any]) -> dict[str, Any]:
     """Look for the files of a data set in a folder: which are damaged or missing, and why the
     missing ones cannot be downloaded into it."""
-    folder = os.path.abspath(os.path.expanduser(folder))
+    folder = expand_path(folder)
     facts: dict[str, Any] = {"data_folder": folder}
     seconds = needs.get("seconds", SECONDS)
     sums = dict(needs["sums"])

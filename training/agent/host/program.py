@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 import sys
 
+from training.agent.layout import expand_path
+
 TYPE_CHECKING = False  # as typing itself takes long to import
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +51,7 @@ def _lacks(script: dict[str, Any]) -> str:
     cwd = script.get("cwd")
     if not cwd:
         return ""
-    cwd = os.path.abspath(os.path.expanduser(cwd))
+    cwd = expand_path(cwd)
     if not os.path.isdir(cwd):
         return FOLDER
     file = script.get("file")

@@ -12,7 +12,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from training.agent.host import facts, system
 from training.agent.host.dial import dial_all
@@ -27,19 +27,19 @@ PATIENCE = 600.0
 """Seconds without a command after which the command ends: its launcher is gone."""
 
 
-def check(words: Sequence[str]) -> Iterator[dict[str, Any]]:
+def check(folder: str, route_to: str, needs: str) -> Iterator[dict[str, Any]]:
     """Yield the facts, then the answer to each command until `close` or the end of stdin.
 
-    Words: the run's folder on this host; the address whose route `hello` shows, perhaps empty; and
-    what the job needs as JSON, perhaps empty (see `training.agent.host.needs`).
+    `folder` is the run's folder on this host; `route_to` the address whose route `hello` shows,
+    perhaps empty; `needs` is what the job needs as JSON, perhaps empty (see
+    `training.agent.host.needs`).
     """
-    folder = os.path.abspath(os.path.expanduser(words[0]))
     problem = obstacle(folder)
     if problem:
         error = f"cannot use its workdir: {problem}"
         yield {"error": error, "cause": "workdir", "advice": "fix that"}
         return
-    yield _event("hello", **facts.hello(folder, *words[1:]))
+    yield _event("hello", **facts.hello(folder, route_to, needs))
     # The port stays reserved until the command ends, so that other hosts can connect to it.
     reserved: list[socket.socket] = []
     while select.select([0], [], [], PATIENCE)[0]:

@@ -57,7 +57,7 @@ class Venv:
     """The virtual environment of a workdir."""
 
     def __init__(self, workdir: str) -> None:
-        self.folder = Path(os.path.abspath(os.path.expanduser(workdir)), "venv")
+        self.folder = Path(workdir, "venv")
         self.python = str(self.folder / "bin" / "python")
         self.mark = self.folder / _UNFINISHED
 
@@ -76,10 +76,9 @@ class Venv:
         return versions
 
 
-def look(words: Sequence[str]) -> Told:
+def look(workdir: str, *packages: str) -> Told:
     """Report what this Python has of the packages, what the workdir's environment has, and why none
     could be made."""
-    workdir, *packages = words
     venv = Venv(workdir)
     yield {
         "executable": sys.executable,
@@ -101,9 +100,9 @@ def _obstacle() -> str:
     )
 
 
-def install(words: Sequence[str]) -> Told:
+def install(workdir: str) -> Told:
     """Make the environment, complete it, or give it other versions."""
-    venv = Venv(words[0])
+    venv = Venv(workdir)
     order = load(read_line(0)) or {}
     child = ChildProcess()
     threading.Thread(target=child.end_with_launcher, daemon=True).start()

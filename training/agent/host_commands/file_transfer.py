@@ -57,7 +57,7 @@ class UploadedFile:
     stamp: Stamp | None = None
 
 
-def receive(words: Sequence[str]) -> Answers:
+def receive(folder: str, name: str, mark: str) -> Answers:
     """`receive FOLDER NAME MARK`: make FOLDER/NAME hold what is announced on stdin; what an earlier
     upload put there, and is not announced any more, goes, unless it has changed since. MARK stands
     for the announcement: where the last upload had the same, it is not asked for again.
@@ -67,9 +67,6 @@ def receive(words: Sequence[str]) -> Answers:
     end, `damaged` (the paths of those that did not arrive as announced); before that perhaps
     `busy`, while it has nothing else to say.
     """
-    folder = os.path.expanduser(words[0])
-    name = words[1]
-    mark = words[2]
     os.makedirs(folder, mode=0o700, exist_ok=True)
     root = os.path.join(folder, name)
     with open(f"{root}.lock", "ab") as lock:
@@ -226,15 +223,14 @@ def _locked(lock: int) -> Iterator[None]:
         time.sleep(0.05)
 
 
-def send(words: Sequence[str]) -> Answers:
+def send(root: str, *patterns: str) -> Answers:
     """`send FOLDER PATTERN…`: announce the files of FOLDER that match these glob patterns, and all
     files in the folders that do, and send those that are asked for on stdin. `unread` are the paths
     of those that cannot be read, each with why."""
-    root = os.path.expanduser(words[0])
     entries: list[FileEntry] = []
     unread = []
     for path in sorted(
-        _matching(root, words[1:]), key=lambda path: (os.path.basename(path) == MANIFEST, path)
+        _matching(root, patterns), key=lambda path: (os.path.basename(path) == MANIFEST, path)
     ):
         try:
             entries += _announced(root, path)
