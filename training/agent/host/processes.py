@@ -5,13 +5,13 @@ Without /proc, psutil is used if it is installed; else no descendants are known.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import signal
 import threading
 import time
 from collections.abc import Container
+from contextlib import suppress
 
 from training.agent.host.proc_files import read_name, state_letter
 from training.agent.host.system import LINUX, psutil
@@ -55,7 +55,7 @@ def close_descriptors(needed: Container[int]) -> None:
     """Close all descriptors of this process but these."""
     for descriptor in map(int, os.listdir("/dev/fd")):
         if descriptor not in needed:
-            with contextlib.suppress(OSError):  # that of the listing itself is already closed
+            with suppress(OSError):  # that of the listing itself is already closed
                 os.close(descriptor)
 
 
@@ -80,7 +80,7 @@ def descendants(pid: int) -> list[int]:
 
 def _children(pid: int) -> list[int]:
     pids: list[int] = []
-    with contextlib.suppress(OSError):  # it has just exited
+    with suppress(OSError):  # it has just exited
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
                 pids += map(int, file.read().split())
@@ -90,20 +90,20 @@ def _children(pid: int) -> list[int]:
 def _psutil_descendants(pid: int) -> list[int]:
     if psutil is None:
         return []
-    with contextlib.suppress(psutil.Error):
+    with suppress(psutil.Error):
         return [child.pid for child in psutil.Process(pid).children(recursive=True)]
     return []
 
 
 def send(pid: int, number: int) -> None:
     """Signal one process, unless it has exited or belongs to another user."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
 
 
 def send_group(leader: int, number: int) -> None:
     """Signal a process group, unless it has exited or belongs to another user."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, number)
 
 

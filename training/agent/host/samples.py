@@ -3,11 +3,11 @@ of memory."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from training.agent.host import processes
@@ -108,7 +108,7 @@ def _percent(now: tuple[int, int], before: tuple[int, int]) -> float:
 def _net_bytes() -> tuple[int, int]:
     """Return the bytes received and sent by all interfaces but loopback."""
     received = sent = 0
-    with contextlib.suppress(OSError), open("/proc/net/dev") as file:
+    with suppress(OSError), open("/proc/net/dev") as file:
         for line in list(file)[2:]:
             name, _, figures = line.partition(":")
             if name.strip() != "lo":
@@ -120,7 +120,7 @@ def _net_bytes() -> tuple[int, int]:
 def _disk_free() -> int:
     """Return the bytes that are left on the disk of the agent's working folder, which is the run's;
     0 if unknown."""
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         return disk_free(".")
     return 0
 
@@ -168,7 +168,7 @@ class PsutilSampler:
         resident = 0
         members = 0
         for member in (pid, *processes.descendants(pid)):
-            with contextlib.suppress(psutil.Error):
+            with suppress(psutil.Error):
                 process = self._processes.setdefault(member, psutil.Process(member))
                 cpu += process.cpu_percent()
                 resident += process.memory_info().rss

@@ -8,7 +8,6 @@ signal is sent it; any other could die.
 
 from __future__ import annotations
 
-import contextlib
 import faulthandler
 import os
 import re
@@ -18,6 +17,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from queue import SimpleQueue
@@ -51,8 +51,8 @@ def register(folder: str) -> None:
     """Let this process report its stacks to the agent of this folder (Linux only)."""
     if sys.platform != "linux":
         return
-    path = os.path.join(folder, STACKS, str(os.getpid()))
-    with contextlib.suppress(OSError):
+    path = f"{folder}/{STACKS}/{os.getpid()}"
+    with suppress(OSError):
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         os.unlink(path)
         faulthandler.register(SIGNAL, file)
@@ -66,7 +66,7 @@ class StackCollector:
         self, selector: selectors.BaseSelector, say: Callable[[Event], None], folder: str
     ) -> None:
         self._say = say
-        self._folder = os.path.join(os.path.realpath(folder), STACKS)
+        self._folder = f"{os.path.realpath(folder)}/{STACKS}"
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         self._collected: deque[Stack] = deque()
         self._ready, self._wake = os.pipe()
@@ -171,7 +171,7 @@ def _read_answer(request: StackRequest) -> str:
 
     A thread that writes blocks the signal.
     """
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         has_grown = os.stat(request.path).st_size != request.size
         if not has_grown or _blocking_threads(request.process) - request.blocked:
             return ""
@@ -183,7 +183,7 @@ def _read_answer(request: StackRequest) -> str:
 
 
 def _blocking_threads(process: int) -> frozenset[str]:
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         threads = os.listdir(f"/proc/{process}/task")
         return frozenset(
             thread for thread in threads if _has_signal(f"{process}/task/{thread}", "SigBlk")

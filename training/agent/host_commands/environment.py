@@ -13,7 +13,6 @@ anew. One that has other versions than the requirements ask for gets those.
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
 import re
@@ -23,6 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -127,7 +127,7 @@ def _beat(folder: str) -> None:
         os.write(1, b'{"busy":""}\n')
 
 
-@contextlib.contextmanager
+@contextmanager
 def _alone(venv: Venv) -> Iterator[None]:
     """Hosts that share a home make one environment, one after the other."""
     venv.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -234,6 +234,6 @@ class ChildProcess:
         while os.read(0, 1 << 16):
             pass
         if self._pid:
-            with contextlib.suppress(ProcessLookupError):
+            with suppress(ProcessLookupError):
                 os.killpg(self._pid, signal.SIGKILL)
         os._exit(1)

@@ -8,7 +8,6 @@ as bytes without anything between them.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
@@ -16,6 +15,7 @@ import signal
 import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -68,11 +68,11 @@ def receive(folder: str, name: str, mark: str) -> Answers:
     `busy`, while it has nothing else to say.
     """
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    root = os.path.join(folder, name)
+    root = f"{folder}/{name}"
     with open(f"{root}.lock", "ab") as lock:
         for _ in _locked(lock.fileno()):
             yield {"busy": "another upload into the same folder is under way"}
-        with contextlib.closing(Tree(root, f"{root}.new")) as tree:
+        with closing(Tree(root, f"{root}.new")) as tree:
             yield from _take_in(tree, f"{root}.json", mark, TransferReader(_stdin))
     signal.alarm(0)
 
@@ -127,7 +127,7 @@ def _remove(tree: Tree, unannounced: dict[str, UploadedFile]) -> list[str]:
     changed since, and stays."""
     changed_paths = []
     for path, uploaded in unannounced.items():
-        with contextlib.suppress(Misplaced):  # what lies behind a link is not what we put here
+        with suppress(Misplaced):  # what lies behind a link is not what we put here
             if tree.state(path) is None:
                 continue
             if uploaded.stamp == _stamp(tree, path) or tree.holds(uploaded.entry, _working):
@@ -240,7 +240,7 @@ def send(root: str, *patterns: str) -> Answers:
     for number in TransferReader(_stdin).line()["need"] if entries else ():
         entry = entries[number]
         if not entry.link:
-            with open_file(os.path.join(root, entry.path)) as file:
+            with open_file(f"{root}/{entry.path}") as file:
                 for chunk in read_chunks(file, entry.size):
                     _alive()
                     yield chunk
@@ -262,7 +262,7 @@ def _matching(root: str, patterns: Sequence[str]) -> set[str]:
 def _announced(root: str, path: str) -> list[FileEntry]:
     """Return the entry of a file or of a link that stays in the folder; nothing for anything else,
     or a half written file."""
-    full = os.path.join(root, path)
+    full = f"{root}/{path}"
     state = os.lstat(full)
     if stat.S_ISLNK(state.st_mode):
         link = os.readlink(full)
