@@ -220,7 +220,7 @@ def _() -> AbstractContextManager[object]:
 def _rule(name: str, rule: Callable[[Any], Any]) -> AbstractContextManager[object]:
     from remote.session import decide as deciding
 
-    rules = tuple(rule if one.__name__ == name else one for one in deciding.RULES)
+    rules = tuple((rule if one.__name__ == name else one, stages) for one, stages in deciding.RULES)
     return patch.object(deciding, "RULES", rules)
 
 
