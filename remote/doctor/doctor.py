@@ -108,8 +108,6 @@ def check_facts(
     """
     reached = reached_hosts(plan, facts, offsets)
     needed = work.checks_for(plan)
-    if software.needs_torchvision(plan):
-        needed.add("torchvision")
     names = [name for name in OF_FACTS if name not in OF_SOME_PLANS or name in needed]
     untrusted = [one for one in failures if one and one.cause is FailureCause.HOST_KEY_UNKNOWN]
     checks: list[CheckFinished] = []

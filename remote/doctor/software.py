@@ -3,13 +3,8 @@ code."""
 
 from __future__ import annotations
 
-import re
-from functools import cache
-
 from remote.doctor.host_facts import FAILED, WARNING, CheckedHost, HostFinding
-from remote.plan.plan import Plan
 from remote.transport.bootstrap.archive import build_archive
-from training import registry
 from training.wire.events import Hello
 
 
@@ -89,42 +84,11 @@ def _compare_backends(own: CheckedHost) -> HostFinding | str:
 
 
 def check_torchvision(own: CheckedHost) -> HostFinding | str:
-    """Check for torchvision, if the job needs it: for its model, or for a data set whose files may
-    have to be fetched."""
-    hello = own.hello
-    if hello.torchvision:
-        return hello.torchvision
+    """Check for torchvision, which provides the model of the job."""
+    if own.hello.torchvision:
+        return own.hello.torchvision
     install = _install(own, "torchvision")
-    if needs_torchvision(own.plan) == "model":
-        return HostFinding(FAILED, "no torchvision, which provides the model", install)
-    if hello.data_missing:
-        return HostFinding(FAILED, "no torchvision to download the data set with", install)
-    what = "no torchvision; the data set needs it, unless its files are already there"
-    return HostFinding(WARNING, what, install)
-
-
-def needs_torchvision(plan: Plan) -> str:
-    """Return what of the job is torchvision's: `model`, `dataset` or ""."""
-    job = plan.job
-    if not job:
-        return ""
-    if job.model.startswith("torchvision/"):
-        return "model"
-    module = re.split(r"\W", job.dataset)[0]
-    return "dataset" if _imports_torchvision(module) else ""
-
-
-@cache
-def _imports_torchvision(module: str) -> bool:
-    """Return True if a data set's module imports torchvision, or one of the folder's own that it
-    imports does."""
-    path = registry.ROOT / "datasets" / f"{module}.py"
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    if re.search(r"^\s*(from|import) torchvision", text, re.MULTILINE):
-        return True
-    imports = re.findall(r"^from training\.datasets import .*$", text, re.MULTILINE)
-    shared = re.findall(r"\b_\w+\b", "\n".join(imports))
-    return any(_imports_torchvision(name) for name in shared)
+    return HostFinding(FAILED, "no torchvision, which provides the model", install)
 
 
 def check_code(own: CheckedHost) -> HostFinding | str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from remote.doctor.host_facts import FAILED, OK, WARNING, CheckedHost, HostFinding
-from remote.format import listed, size
+from remote.format import count, listed, size
 from remote.plan.needs import kind_of_program, path_of
 from remote.plan.plan import Plan, Script
 from training import registry
@@ -28,11 +28,13 @@ INSTEAD = "leave it out; --sync ddp --sync-option compression=bf16 halves the tr
 
 
 def checks_for(plan: Plan) -> set[str]:
-    """Return which of the checks below the plan's work needs."""
+    """Return which of the checks below, and of torchvision, the plan's work needs."""
     job = plan.job
     if not job:
         return {"program"}
     names = {"job"}
+    if job.model.startswith("torchvision/"):
+        names.add("torchvision")
     if path_of(job) or _declared_files(job) is not None:
         names.add("data")
     if job.precision == "bf16":
