@@ -702,8 +702,8 @@ async def test_a_run_that_is_stopped_elsewhere_is_not_shown_as_live(
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
         await home.shows(pilot, "● training", "1 live")
-        summary = {"verdict": "stopped", "started": START, "elapsed": 5.0, "ranks": [{"step": 33}]}
-        (runs_dir / "c-3" / "summary.json").write_text(json.dumps(summary))
+        overview = {"verdict": "stopped", "started": START, "elapsed": 5.0, "step": 33}
+        (runs_dir / "c-3" / "overview.json").write_text(json.dumps(overview))
         await home.shows(pilot, "0 live", "stopped")
 
 
