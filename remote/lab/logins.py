@@ -17,6 +17,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from remote.cluster.hosts import Host
 from remote.lab import relay
@@ -113,7 +114,7 @@ def _write_passwd(home: Path) -> str:
     lines = [f"{USER}:x:{user}:{group}:host of a rankboard lab:{home}:/bin/sh"]
     with suppress(OSError):
         for line in Path("/etc/passwd").read_text(errors="replace").splitlines():
-            if f":{user}:" not in line:
+            if line.split(":")[2:3] != [str(user)]:
                 lines.append(line)
     return "".join(f"{line}\n" for line in lines)
 
@@ -129,7 +130,10 @@ def hosts_toml(folder: Path, hosts: tuple[Host, ...]) -> str:
         "known_hosts": str(folder / KNOWN),
         "proxy_command": f"{escaped} %h %p",
     }
-    tables = [("[cluster]", {"name": folder.name}), ("[defaults]", defaults)]
+    tables: list[tuple[str, dict[str, Any]]] = [
+        ("[cluster]", {"name": folder.name}),
+        ("[defaults]", defaults),
+    ]
     for host in hosts:
         keys = {"name": host.name, "address": host.address, "interface": host.interface}
         tables.append(("[[host]]", keys | ({"threads": host.threads} if host.threads else {})))

@@ -45,7 +45,7 @@ class Space:
         return ("nsenter", "--target", str(self.pid), *self._credentials(), "--net")
 
     def host(self, pid: int) -> tuple[str, ...]:
-        """Return what to put before a command so that it runs on the host that process `pid` holds."""
+        """Return what to put before a command so that it runs on the host of process `pid`."""
         spaces = ("--mount", "--uts", "--net", "--pid")
         return ("nsenter", "--target", str(pid), *self._credentials(), *spaces)
 
@@ -149,7 +149,8 @@ def run(prefix: Sequence[str], tool: str, lines: Sequence[str]) -> None:
 
 
 def refusal(last_line: str, settings: Path = Path("/proc/sys")) -> str:
-    """Say why the kernel does not allow a lab. `last_line` is what the command printed instead of READY."""
+    """Say why the kernel does not allow a lab. `last_line`: what `unshare` printed in place of
+    READY."""
     for name, forbids, allows in OBSTACLES:
         with suppress(OSError):
             if (settings / name).read_text().strip() == forbids:

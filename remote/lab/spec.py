@@ -61,7 +61,7 @@ class LabSpec:
         )
 
     def remarks(self, cores: int = os.cpu_count() or 1) -> tuple[str, ...]:
-        """Return what a user should know of how the hosts share the machine's cores, one line each."""
+        """Return what a user should know of how the hosts share the cores, one line each."""
         count = len(self.rates)
         if not self.cpus:
             if count == 1:
@@ -94,8 +94,8 @@ def flag(name: str) -> str:
 
 
 def parse(hosts: int, link: str, cpus: str = "", slots: int = 1) -> LabSpec:
-    """Return the lab of `hosts` hosts of `slots` ranks that `--link` and `--cpus` ask for: one value for
-    all, or one per host.
+    """Return the lab of `hosts` hosts of `slots` ranks that `--link` and `--cpus` ask for: one
+    value for all, or one per host.
 
     Raises: LabError.
     """
@@ -131,8 +131,8 @@ def _spread(flag: str, text: str, hosts: int) -> list[str]:
 
 
 def rate(text: str, where: str = "--link ") -> int:
-    """Return bits per second of a rate such as `1gbit`, `2.5gbit` or `500kbit`. Raises: LabError, which
-    begins with `where`."""
+    """Return bits per second of a rate such as `1gbit`, `2.5gbit` or `500kbit`. Raises: LabError,
+    which begins with `where`."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(kbit|mbit|gbit)", text.lower())
     if not match:
         raise LabError(
