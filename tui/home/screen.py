@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.events import Resize
 from textual.widgets import Static
 
@@ -59,7 +56,7 @@ class HomeScreen(LiveScreen, Keeping):
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (14, "-tall")]  # noqa: RUF012
     place = KeyPlace.HOME
-    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    BINDINGS = bindings(place)
     AUTO_FOCUS = "ChoiceTable"
 
     def __init__(self, history: History) -> None:

@@ -77,7 +77,7 @@ def _parse_keys(name: str, value: object) -> KeyNames:
     if name not in ACTIONS_BY_NAME:
         hint = did_you_mean(name, ACTIONS_BY_NAME) or "; docs/keys.md lists all names"
         raise ValueError(f"there is no such action{hint}")
-    if ACTIONS_BY_NAME[name].fixed:
+    if ACTIONS_BY_NAME[name].is_fixed:
         raise ValueError("its keys cannot be changed")
     texts = value
     if isinstance(value, str):

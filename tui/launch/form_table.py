@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.geometry import Region
@@ -62,19 +61,18 @@ class FormRow:
         return self.field.name if self.field else self.group
 
 
-def _key_bindings() -> Iterator[Binding]:
+def _key_bindings() -> list[BindingType]:
     digits = [Binding(digit, f"begin({digit!r})", show=False) for digit in DIGITS]
-    for binding in (*bindings(KeyPlace.LIST), *bindings(KeyPlace.FIELD), *digits):
-        assert isinstance(binding, Binding)
-        # With priority, each key has its effect before the next one, which may be typed already.
-        yield replace(binding, priority=True)
+    keys = (*bindings(KeyPlace.LIST), *bindings(KeyPlace.FIELD), *digits)
+    # With priority, each key has its effect before the next one, which may be typed already.
+    return [replace(key, priority=True) for key in keys if isinstance(key, Binding)]
 
 
 class FormTable(ChoiceTable):
     """The fields of a draft, one row each, which are changed here."""
 
     place = KeyPlace.FIELD
-    BINDINGS: ClassVar[list[BindingType]] = [*_key_bindings()]
+    BINDINGS = _key_bindings()
 
     class Changed(Message):
         """A field has another text."""

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import Screen
@@ -33,7 +31,7 @@ class PresetsDialog(BoxDialog[Preset | RecentWork]):
 
     DEFAULT_CSS = "PresetsDialog Vertical { width: 60%; min-width: 76; }"
     place = KeyPlace.PRESETS
-    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    BINDINGS = bindings(place)
 
     def __init__(self, keep: bool, read_recent: Callable[[], list[RecentWork]]) -> None:
         """`keep`: see `presets.save`. `read_recent` runs in a thread."""

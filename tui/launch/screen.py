@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
@@ -63,7 +60,7 @@ class LaunchScreen(LiveScreen, PresetForm):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (18, "-tall")]  # noqa: RUF012
     place = KeyPlace.FORM
-    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    BINDINGS = bindings(place)
     AUTO_FOCUS = "FormTable"
 
     def __init__(

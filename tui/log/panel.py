@@ -6,10 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
 from remote.format import count
 from remote.run.output.log_levels import Level, first_error, is_printed_by, prints_lines
@@ -40,7 +38,7 @@ class LogPanel(Panel):
     help = "the output of ranks and hosts, and what rankboard does"
     row = ScreenRow.BOTTOM
     place = KeyPlace.LOG
-    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    BINDINGS = bindings(place)
     fixed_rank: int | None = None
     """The only rank to show, whatever the user filters by, or None for all."""
 

@@ -53,9 +53,15 @@ def test_two_actions_change_their_keys(tmp_path: Path) -> None:
             ["keys.toml: staks: there is no such action: did you mean 'stacks'?"],
         ),
         ('[keys]\nxyzzy = "S"', ["keys.toml: xyzzy: there is no such action; docs/keys.md lists"]),
-        ('[keys]\nzoom = "ctlr+z"', ["keys.toml: zoom: there is no key 'ctlr+z'; write keys such as"]),
+        (
+            '[keys]\nzoom = "ctlr+z"',
+            ["keys.toml: zoom: there is no key 'ctlr+z'; write keys such as"],
+        ),
         ("[keys]\nzoom = 3", ['keys.toml: zoom: write a key, such as "S" or "ctrl+x", or several']),
-        ('[keys]\nzoom = ""', ['keys.toml: zoom: write a key, such as "S" or "ctrl+x", or several']),
+        (
+            '[keys]\nzoom = ""',
+            ['keys.toml: zoom: write a key, such as "S" or "ctrl+x", or several'],
+        ),
         ('[keys]\ninterrupt = "x"', ["keys.toml: interrupt: its keys cannot be changed"]),
         ('[key]\nzoom = "x"', ["keys.toml: key: unknown: write keys below [keys]"]),
         ('keys = "x"', ["keys.toml: keys: write a table: [keys], and"]),
