@@ -49,8 +49,8 @@ class LaunchRequest:
     `make_plan` raises PlanError where the work does not fit the hosts; `begin` OSError where the
     run cannot be recorded. `check` begins checks of the hosts. `at_once`: start without the form;
     `home`: begin with the list of runs. `attached`: the run to watch first. `ends`: why a run ends
-    with this command, and what to do instead; "" where it need not. `history`: all runs that are
-    recorded. `failure` is why --notify failed, once; else "".
+    with this command, and what to do instead; "" where it need not. `failure` is why
+    --notify failed, once; else "".
     `policy` is that of the command line, and `keep` what it would be without --on-disconnect.
     `link` is the rate of the hosts' slowest link in bytes per second; 0 where it is not known.
     """
@@ -71,7 +71,6 @@ class LaunchRequest:
     keep: bool = False
     options: RunOptions = RunOptions()
     link: float = 0.0
-    history: Any = None
 
 
 class SessionListener(threading.Thread, Generic[S]):

@@ -72,9 +72,9 @@ class Home:
         lab = cluster(1, 2)
         history = History(runs_dir)
         launch = LaunchRequest(
-            lab, lab, Job(), make_plan, self._begin, home=True, runs_dir=runs_dir, history=history
+            lab, lab, Job(), make_plan, self._begin, home=True, runs_dir=runs_dir
         )
-        self.app = RankboardApp(launch)
+        self.app = RankboardApp(launch, history)
 
     def _begin(self, of: Any) -> ActedSession:
         self.sessions.append(ActedSession(replace(of, run=f"started-{len(self.sessions)}")))
