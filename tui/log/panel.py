@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -18,6 +18,7 @@ from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.messages import SaveText
 from tui.kit.panel import Panel, ScreenRow
+from tui.log.margin import LogMargin
 from tui.log.pattern_prompt import PatternPrompt
 from tui.log.row_text import format_entry, format_rows, selected_text
 from tui.log.rows import LogFilter
@@ -243,15 +244,19 @@ class LogPanel(Panel):
         elif view.rows.has(view.current):
             text = format_entry(view.rows, view.rows.row_of(view.current))
         else:
-            text = format_rows(view.rows, view.lines_in_view(), view.margin)
+            text = self._format_rows(view.lines_in_view())
         if text:
             self.app.copy_to_clipboard(text)
             self._write_file(COPY_FILE, text, "copied")
 
     def action_save(self) -> None:
         """Save all shown lines, also those out of view."""
-        text = format_rows(self.view.rows, self.view.rows.lines, self.view.margin)
+        text = self._format_rows(self.view.rows.lines)
         self._write_file(f"log-{datetime.now():%Y%m%d-%H%M%S}.txt", text, "saved")
+
+    def _format_rows(self, lines: Iterable[LogLine]) -> str:
+        margin = LogMargin(self.view.ranks, self.view.times)
+        return format_rows(self.view.rows, lines, margin)
 
     def _write_file(self, name: str, text: str, done: str) -> None:
         line_count = text.count("\n") + 1 if text else 0
