@@ -8,6 +8,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from remote.format import count
+from remote.plan.dry_run import notes
 from tui.doctor.checks import findings
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
@@ -25,7 +26,7 @@ from tui.launch.form_fields import format_policy_flags
 from tui.launch.form_table import FormTable
 from tui.launch.host_marks import HostMark, mark_hosts, summarise
 from tui.launch.presets_dialog import PresetForm
-from tui.launch.run_facts import describe_run, list_hosts, list_warnings
+from tui.launch.run_facts import describe_run, list_hosts
 
 WIDE = 100
 """Columns from which on the description of the run stands beside the fields."""
@@ -140,7 +141,7 @@ class LaunchScreen(LiveScreen, PresetForm):
             return "\n".join([*mistakes, *remarks])
         facts = describe_run(ready.plan, self._launch.link)
         warnings = [f"{bad_sign} {self._error}"] if self._error else []
-        warnings += [f"{warn_sign} {warning}" for warning in list_warnings(ready.plan)]
+        warnings += [f"{warn_sign} {warning}" for warning in notes(ready.plan)]
         start = f"$ {self._format_command_line(ready)}"
         hosts = list_hosts(ready.plan)
         if self.has_class("-narrow"):
