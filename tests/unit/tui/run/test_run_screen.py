@@ -489,6 +489,9 @@ async def test_a_run_with_a_name_is_called_by_it(tmp_path: Path, size: tuple[int
         (tmp_path / run).mkdir()
         (tmp_path / run / PLAN).touch()
         write_name(tmp_path / run, "my baseline")
+        await pilot.press("q")
+        await asked(pilot)
+        await pilot.press("escape")
         first = f"my baseline ({run})" if size[0] > 80 else "my baseline"
         await until(pilot, lambda: stage.text().splitlines()[0].rstrip().endswith(first))
         stage.session.close()
