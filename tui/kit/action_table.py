@@ -183,7 +183,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
             "w",
             "export",
             "Export",
-            "save the chart as CSV, SVG and, with the extra report, PNG",
+            "save the chart as CSV and, with the extra report, SVG and PNG",
         ),
         (
             "marks",
