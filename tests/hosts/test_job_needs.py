@@ -149,7 +149,7 @@ def test_the_published_sums_and_sources_are_those_of_torchvision() -> None:
         assert {Path(file).name: md5 for file, md5 in published.items()} == dict(theirs.resources)
         assert registry.read_constant("datasets", name, "SOURCES") == tuple(theirs.mirrors)
     cifar = datasets.CIFAR10
-    batches = [*cifar.train_list, *cifar.test_list, (cifar.meta["filename"], cifar.meta["md5"])]
+    batches = [*cifar.train_list, *cifar.test_list]
     published = registry.read_constant("datasets", "cifar10", "FILES")
     assert {Path(file).name: md5 for file, md5 in published.items()} == dict(batches)
     assert registry.read_constant("datasets", "cifar10", "ARCHIVE") == {
@@ -395,13 +395,6 @@ def test_a_source_that_is_slow_to_answer_is_a_warning() -> None:
     assert "--upload" in found[0].advice
     unread = hello(1, data_folder="/data", data_unread=("/data/a",))
     assert row("data", JOB, [unread])[0].text == "there, unchecked"
-
-
-def test_without_torchvision_nothing_can_be_downloaded() -> None:
-    found = check(plan(1, work=JOB), [hello(1, torchvision="", **MISSING)])
-    assert amiss(found) == [(0, "torchvision", "failed")]
-    found = check(plan(1, work=JOB), [hello(1, torchvision="", data_folder="/data")])
-    assert amiss(found) == [(0, "torchvision", "warning")]
 
 
 def test_uploaded_data_are_not_looked_for() -> None:
