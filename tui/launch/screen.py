@@ -197,7 +197,7 @@ class LaunchScreen(LiveScreen, PresetForm):
         """Check the hosts of the form for its job, in the background."""
         ready = self._check_ready()
         if ready:
-            self.post_message(CheckHosts(ready.cluster, ready.work, ready.policy))
+            self.post_message(CheckHosts(ready))
 
     def follow(self, checks: HostChecks) -> None:
         """Show what these checks find."""
@@ -245,7 +245,7 @@ class LaunchScreen(LiveScreen, PresetForm):
         twice."""
         ready = self._check_ready() if self.is_active else None
         if ready:
-            self.post_message(StartRun(ready.cluster, ready.work, ready.policy))
+            self.post_message(StartRun(ready))
 
     def _check_ready(self) -> ReadyRun | None:
         """Return the run of the form. If it cannot be started, go to the first mistake."""
