@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 from remote.format import count
 from remote.plan.dry_run import notes
-from tui.doctor.checks import findings
+from tui.doctor.checks import take_findings
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, key_of
@@ -227,7 +227,7 @@ class LaunchScreen(LiveScreen, PresetForm):
         if not self._checks or not self.is_active:
             return
         with self._checks.lock:
-            new_findings = findings(self._checks.state)
+            new_findings = take_findings(self._checks.state)
         if new_findings != self._shown_findings:
             self._shown_findings = new_findings
             self._show_marks()
