@@ -236,39 +236,13 @@ def _on_shared_machine(row: CellResult, other: Cell | None) -> str:
 
 
 def effect_lines(result: StudyResult) -> list[str]:
-    """Return what the answer leaves out, a line each.
-
-    These are the speed-ups of each value of the compared axis, or what other axes change in a loss
-    or an accuracy.
-    """
+    """Return what the answer leaves out, a line each: what other axes change in a loss or an
+    accuracy. The table of cells has all speed-ups."""
     study = result.study
-    others = [axis for axis in study.axes if axis.name != study.compare]
-    if study.compare and not study.compares_times:
-        return [f"{study.measured} by {axis.name}: {_means(result, axis)}" for axis in others]
-    return _speed_up_lines(result, others) if len(others) < 2 else []
-
-
-def _speed_up_lines(result: StudyResult, others: Sequence[StudyAxis]) -> list[str]:
-    """Return the speed-ups against the baseline.
-
-    They stand in one line, or, with another axis, in one for each value of the compared axis.
-    """
-    study = result.study
-    baseline = study.cell(study.baseline)
-    if not baseline:
+    if not study.compare or study.compares_times:
         return []
-    lines: dict[str, list[str]] = {}
-    for row in result.cells:
-        if row.cell == baseline or not row.speed_up or row.speed_up_doubt:
-            continue
-        start = ""
-        place = label = row.cell.label(study.compare)
-        if others:
-            start = f" of {label} by {others[0].name}"
-            place = row.cell.label(others[0].name)
-        lines.setdefault(start, []).append(f"{row.speed_up.value:.2f} ({place})")
-    name = cell_name(study, baseline)
-    return [f"speed-up against {name}{start}: {', '.join(texts)}" for start, texts in lines.items()]
+    others = [axis for axis in study.axes if axis.name != study.compare]
+    return [f"{study.measured} by {axis.name}: {_means(result, axis)}" for axis in others]
 
 
 def _means(result: StudyResult, axis: StudyAxis) -> str:
