@@ -7,12 +7,12 @@ where a user writes it. Only `remote.formats.linear` runs it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from remote.formats.catalog import FormatLine, LogFormat, own_format
+from remote.formats.catalog import FormatLine, LogFormat
 from remote.formats.linear import LONGEST, UnknownExpression, compile_linear
 from remote.formats.names import PLACES
 from remote.formats.numbers import NUMBER
@@ -166,15 +166,9 @@ class RulePattern(LinePattern):
         """The compiled expression."""
         return compile_linear(self._pattern)
 
-    @cached_property
-    def _find(self) -> Callable[[str, int], Any]:
-        """Find the match in the first `LONGEST` characters of a line."""
-        find = self.regex.match if self.is_anchored else self.regex.search
-
-        def find_in_head(line: str, start: int) -> Any:
-            return find(line[:LONGEST], start) if start < LONGEST else None
-
-        return find_in_head
+    def find(self, line: str, start: int) -> Any:
+        """Return the match in the first `LONGEST` characters of a line."""
+        return super().find(line[:LONGEST], start) if start < LONGEST else None
 
 
 class RuleLine(FormatLine, frozen=True, kw_only=True, dict=True):
@@ -191,8 +185,8 @@ def rule_formats(rules: Sequence[Rule]) -> tuple[LogFormat, ...]:
     formats: list[LogFormat] = []
     for rule in rules:
         if not rule.problem:
-            line = RuleLine(
-                pattern=rule.pattern, kind="any" if rule.kind is None else rule.kind.value
+            line = RuleLine(pattern=rule.pattern, kind=rule.kind.value if rule.kind else "any")
+            formats.append(
+                LogFormat(name=rule.name, marks=("",), lines=(line,), family=OWN, own=True)
             )
-            formats.append(own_format(rule.name, [line], OWN))
     return tuple(formats)

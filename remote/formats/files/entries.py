@@ -41,9 +41,7 @@ class FileEntries:
         """Return the reading of an entry; None if it reports nothing."""
         values: dict[str, float] = {}
         for printed, value in pairs:
-            name, factor = self._names(printed)
-            if name is not NEVER and name not in values:
-                values[name] = value * factor
+            self._names.add(values, printed, value)
         has_place = "step" in values or "epoch" in values
         if has_place and self._is_known(values):
             return None
