@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from torch import distributed, nn
+from torch import Tensor, distributed
+from torch.distributed import ProcessGroup
+from torch.nn import Module
 from torch.nn.functional import cross_entropy
 
 from training.batch_norm.layers import batch_dependent
@@ -45,18 +47,18 @@ class Evaluation:
     confusion: tuple[tuple[int, ...], ...] = ()
 
 
-Logits = Callable[[nn.Module, torch.Tensor], torch.Tensor]
+Logits = Callable[[Module, Tensor], Tensor]
 """Computes a model's (n, classes) logits for (n, C, H, W) pixels, in the job's precision."""
 
 
 @torch.no_grad()
 def evaluate(
-    model: nn.Module,
+    model: Module,
     images: Images,
     place: Place,
     device: torch.device,
-    logits_of: Logits = nn.Module.__call__,
-    group: distributed.ProcessGroup | None = None,
+    logits_of: Logits = Module.__call__,
+    group: ProcessGroup | None = None,
 ) -> Evaluation:
     """Evaluate the bare model: a wrapped one would expect as many batches on every rank. Called by
     all ranks, which add up their results in `group`.
@@ -93,7 +95,7 @@ def _choose_batch_size(images: Images, device: torch.device) -> int:
     return min(GPU_BATCH, max(CPU_BATCH, GPU_BATCH * 64**2 // (height * width)))
 
 
-def _split_into_batches(count: int, size: int) -> list[torch.Tensor]:
+def _split_into_batches(count: int, size: int) -> list[Tensor]:
     """Return the indices of `count` images in chunks. A single last image joins the chunk before
     it, as it might give a BatchNorm one value per channel."""
     chunks = list(torch.split(torch.arange(count), size))
@@ -103,7 +105,7 @@ def _split_into_batches(count: int, size: int) -> list[torch.Tensor]:
 
 
 @contextmanager
-def evaluation_mode(model: nn.Module) -> Iterator[None]:
+def evaluation_mode(model: Module) -> Iterator[None]:
     """Put the whole model into evaluation mode, and afterwards those layers back into training mode
     that were in it before."""
     training = [module for module in model.modules() if module.training]
@@ -115,7 +117,7 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
             module.training = True
 
 
-def _count_predictions(labels: torch.Tensor, predicted: torch.Tensor, classes: int) -> torch.Tensor:
+def _count_predictions(labels: Tensor, predicted: Tensor, classes: int) -> Tensor:
     """Return the flat confusion matrix (classes²,) of a chunk; for many classes only the number of
     correct ones (1,)."""
     if classes > CONFUSION_CLASSES:
@@ -123,7 +125,7 @@ def _count_predictions(labels: torch.Tensor, predicted: torch.Tensor, classes: i
     return torch.bincount(labels * classes + predicted, minlength=classes**2)
 
 
-def _merge_results(loss: float, counts: torch.Tensor, images: Images, seconds: float) -> Evaluation:
+def _merge_results(loss: float, counts: Tensor, images: Images, seconds: float) -> Evaluation:
     samples = len(images)
     if images.classes > CONFUSION_CLASSES:
         return Evaluation(loss / samples, counts.item() / samples, samples, seconds)

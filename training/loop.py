@@ -8,7 +8,9 @@ from collections import deque
 from functools import cached_property
 
 import torch
-from torch import distributed, nn
+from torch import Tensor, distributed
+from torch.distributed import ProcessGroup
+from torch.nn import Module
 from torch.nn.functional import cross_entropy
 
 from training import drift, models, registry
@@ -79,7 +81,7 @@ class Trainer:
         self.model = self.method.prepare(compiled, self.optimizer, place, self.meter)
         self.resumed.finish(self.method)
 
-    def _make_net(self) -> nn.Module:
+    def _make_net(self) -> Module:
         """Make the job's model, equal on all ranks."""
         images = self.train_set
         net = models.build(self.job.model, images.shape, images.classes)
@@ -163,7 +165,7 @@ class Trainer:
             if self.schedule.meets(stop):
                 self.meet()
 
-    def iterate(self, group: StepSamples) -> torch.Tensor:
+    def iterate(self, group: StepSamples) -> Tensor:
         """Make one step on a group of batches. Return its loss and correct samples, as in
         `CompletedStep`.
 
@@ -273,7 +275,7 @@ class Trainer:
             met.item()  # on a GPU only this waits
 
     @cached_property
-    def patient_group(self) -> distributed.ProcessGroup | None:
+    def patient_group(self) -> ProcessGroup | None:
         """Return the group for meetings after phases without traffic, such as evaluations, in which
         a slow host falls behind."""
         return new_group(timeout=PATIENCE) if self.place.world_size > 1 else None

@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor
+from torch.nn import Module
 
 Point = float | torch.cuda.Event
 
@@ -70,7 +71,7 @@ class Meter:
         self._on_gpu = device.type == "cuda"
         self.start()
 
-    def watch(self, model: nn.Module) -> None:
+    def watch(self, model: Module) -> None:
         """Note when the model's gradients arrive. Called once, with the bare model."""
         for parameter in model.parameters():
             if parameter.requires_grad:
@@ -117,7 +118,7 @@ class Meter:
     def _begin(self, now: Point) -> None:
         self._lap, self._cpu = StepTimes(now, now), time.process_time()
 
-    def _gradient(self, _: torch.Tensor) -> None:
+    def _gradient(self, _: Tensor) -> None:
         self._lap.gradient = self._now()
         self._lap.waits_before_gradient = len(self._lap.waits)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-import torch
+from torch import Tensor
 
 from training.formatting import format_loss
 from training.job import Job
@@ -22,7 +22,7 @@ class CompletedStep:
 
     step: int
     samples: int
-    figures: torch.Tensor
+    figures: Tensor
     lap: StepTimes
 
 

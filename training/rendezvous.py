@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 from torch import distributed
+from torch.distributed import ProcessGroup
 
 from training.place import Place
 from training.wire.enums import Phase
@@ -96,14 +97,14 @@ def explain_no_gpu(gpus: Sequence[str], reasons: Sequence[str]) -> str:
 
 def new_group(
     ranks: Sequence[int] | None = None, timeout: timedelta = TIMEOUT
-) -> distributed.ProcessGroup | None:
+) -> ProcessGroup | None:
     """Make a process group of some ranks, or of all, with the timeout of the default group; None on
     a rank outside. Called by all ranks.
 
     Without a timeout torch takes 30 minutes, not that of the default group.
     """
     group = distributed.new_group(ranks, timeout=timeout)
-    return group if isinstance(group, distributed.ProcessGroup) else None
+    return group if isinstance(group, ProcessGroup) else None
 
 
 def _store(place: Place) -> distributed.Store:  # type: ignore[name-defined]

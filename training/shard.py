@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import torch
+from torch import Tensor
 
 from training.job import Job, JobError
 from training.step_formulas import (
@@ -30,7 +31,7 @@ class StepSamples:
     """The samples of a step. `shares` are one rank's part of each global batch, (n,) int64 indices;
     `size` is the number of samples of all ranks."""
 
-    shares: tuple[torch.Tensor, ...]
+    shares: tuple[Tensor, ...]
     size: int
 
     @property
@@ -96,7 +97,7 @@ class Shard:
             shares, sizes = zip(*batches[start : start + self.accumulate], strict=True)
             yield StepSamples(shares, sum(sizes))
 
-    def _batches(self, generator: torch.Generator) -> list[tuple[torch.Tensor, int]]:
+    def _batches(self, generator: torch.Generator) -> list[tuple[Tensor, int]]:
         """This rank's share of each global batch of an epoch, and the size of the batch."""
         order = torch.randperm(self.samples, generator=generator)
         batches = torch.split(order, self.batch_size)[: self.batches]
@@ -112,7 +113,7 @@ class LabelShard(Shard):
     smaller.
     """
 
-    labels: torch.Tensor = field(repr=False, compare=False)
+    labels: Tensor = field(repr=False, compare=False)
 
     @property
     def batches(self) -> int:
@@ -134,7 +135,7 @@ class LabelShard(Shard):
         shares = share_sizes(self.batch_size, self.world_size)
         return list(zip(parts, shares, strict=True))
 
-    def _batches(self, generator: torch.Generator) -> list[tuple[torch.Tensor, int]]:
+    def _batches(self, generator: torch.Generator) -> list[tuple[Tensor, int]]:
         sizes = self._sizes()
         orders = [torch.randperm(part, generator=generator) for part, _ in sizes]
         parts = torch.split(self.labels.argsort(stable=True), [part for part, _ in sizes])
@@ -145,13 +146,13 @@ class LabelShard(Shard):
         ]
 
 
-def make_shard(job: Job, labels: torch.Tensor, rank: int, world_size: int) -> Shard:
+def make_shard(job: Job, labels: Tensor, rank: int, world_size: int) -> Shard:
     """Choose the part of `rank` of the samples with these labels, as the job partitions them.
     Raises: JobError."""
     split = (len(labels), job.batch_size, job.accumulate, job.seed, rank, world_size)
     return LabelShard(*split, labels) if job.partition == "by_label" else Shard(*split)
 
 
-def take_share(batch: torch.Tensor, rank: int, world_size: int) -> torch.Tensor:
+def take_share(batch: Tensor, rank: int, world_size: int) -> Tensor:
     """Return a rank's part of a global batch."""
     return batch[rank::world_size]

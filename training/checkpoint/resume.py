@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import distributed, nn
+from torch.nn import Module
 
 from training.checkpoint import folders
 from training.checkpoint.find import CheckpointKey, choose_checkpoint, explain_none, take_inventory
@@ -170,7 +171,7 @@ def _check(job: Job, parts: CheckpointParts, saved: dict[str, Any], name: str) -
         )
 
 
-def _has_statistics(net: nn.Module) -> bool:
+def _has_statistics(net: Module) -> bool:
     """Return True if a model has BatchNorm layers."""
     return any(isinstance(layer, nn.modules.batchnorm._BatchNorm) for layer in net.modules())
 

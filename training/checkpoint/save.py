@@ -22,6 +22,7 @@ from typing import IO, Any
 
 import torch
 from torch import distributed
+from torch.distributed import ProcessGroup
 
 from training.agent.layout import CHECKPOINTS, MANIFEST
 from training.checkpoint import folders
@@ -56,7 +57,7 @@ class Checkpoints:
         self._keeps_model = place.rank == 0 or copies
         # A group of its own: the patience of the default one is meant for networks, not for disks.
         group = distributed.new_group(backend="gloo", timeout=PATIENCE)
-        assert isinstance(group, distributed.ProcessGroup)
+        assert isinstance(group, ProcessGroup)
         self.group = group
         self._token = self.broadcast(0, secrets.token_hex(8))
         if job.checkpoint_every and not place.folder:

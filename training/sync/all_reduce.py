@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from torch import distributed
+from torch.distributed import Work
 
 from training.step_formulas import ring_bytes
 from training.sync.common.bucketed import BucketedMethod
@@ -41,7 +42,7 @@ class Method(BucketedMethod):
 
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
         """Start with nothing in flight."""
-        self._works: deque[tuple[Bucket, distributed.Work | None]] = deque()
+        self._works: deque[tuple[Bucket, Work | None]] = deque()
 
     def payload(self, size: int) -> int:
         """Return the bytes of a ring."""

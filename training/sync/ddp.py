@@ -15,9 +15,11 @@ from typing import Any
 
 import torch
 import torch._dynamo  # otherwise DDP's constructor imports it, in the second step
-from torch import distributed, nn
+from torch import Tensor, distributed
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.nn import Module, Parameter
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
 
 from training.job import JobError
 from training.meter import Meter
@@ -66,9 +68,7 @@ class Method(SyncMethod):
     waiting cannot be told from computing. A single rank needs no DDP.
     """
 
-    def prepare(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
-    ) -> nn.Module:
+    def prepare(self, model: Module, optimizer: Optimizer, place: Place, meter: Meter) -> Module:
         """Return a module that calls the bare model in the first step, then DDP."""
         self._place = place
         self._meter = meter
@@ -95,7 +95,7 @@ class Method(SyncMethod):
                 self._wrapped.ddp = self._ddp(self._finds_unused)
         return nullcontext()
 
-    def reduce(self, model: nn.Module) -> None:
+    def reduce(self, model: Module) -> None:
         """Count what backward has sent, and its time after the last gradient as waiting. In the
         first step, reduce the gradients here.
 
@@ -182,33 +182,33 @@ WIDTHS = {"fp16": 2, "bf16": 2}
 """The bytes per element that a compression sends."""
 
 
-class DDPSwitch(nn.Module):
+class DDPSwitch(Module):
     """The module that the loop calls: DDP in the `last` micro-batch of a step, once there is one;
     otherwise the bare model."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: Module) -> None:
         super().__init__()
         self.model = model
         self.last = True
         self.ddp: DistributedDataParallel | None = None
 
-    def forward(self, *inputs: torch.Tensor) -> Any:
+    def forward(self, *inputs: Tensor) -> Any:
         """Return the output of the model."""
         return self.ddp(*inputs) if self.ddp and self.last else self.model(*inputs)
 
 
-class AccumulatedModel(nn.Module):
+class AccumulatedModel(Module):
     """The model for DDP. A parameter with a gradient from an earlier micro-batch of the step counts
     as used by the last one too.
 
     Otherwise DDP would treat a parameter as unused that only the last micro-batch leaves out.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: Module) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, *inputs: torch.Tensor) -> Any:
+    def forward(self, *inputs: Tensor) -> Any:
         """Return the output of the model."""
         output = self.model(*inputs)
         held = (
@@ -223,18 +223,18 @@ class MarkUsed(torch.autograd.Function):
     """Returns its first input. The others become part of the graph and get no gradient."""
 
     @staticmethod
-    def forward(ctx: Any, output: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Any, output: Tensor, *parameters: Tensor) -> Tensor:
         """Return the first input."""
         ctx.parameters = len(parameters)
         return output.view_as(output)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradient of the first."""
         return (*gradients, *[None] * ctx.parameters)
 
 
-def average_gradients(parameters: Sequence[nn.Parameter], ranks: int) -> bool:
+def average_gradients(parameters: Sequence[Parameter], ranks: int) -> bool:
     """Replace each gradient by its mean over the ranks. One that no rank had stays None. Return
     True if each rank had all gradients."""
     used = torch.tensor(

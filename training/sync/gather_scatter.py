@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Iterator
 
 import torch
-from torch import distributed
+from torch import Tensor, distributed
+from torch.distributed import Work
 
 from training.rendezvous import new_group
 from training.step_formulas import star_bytes
@@ -27,7 +28,7 @@ from training.sync.common.options import BUCKET_MB, GRANULARITY
 
 SEGMENTS_AHEAD = 8
 """How many segments of each rank the root starts to receive before it adds the first."""
-Arrival = tuple[distributed.Work | None, torch.Tensor]
+Arrival = tuple[Work | None, Tensor]
 """A receive in flight, and its buffer."""
 
 
@@ -56,7 +57,7 @@ class StarExchange:
 
     def _leaf(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
         """Send a bucket as soon as it is launched; the sums replace the gradients."""
-        works: list[tuple[Bucket, list[distributed.Work | None]]] = []
+        works: list[tuple[Bucket, list[Work | None]]] = []
         for bucket in launched:
             segments = self._segments[bucket.index]
             received = [distributed.irecv(segment, 0, group=self._down) for segment in segments]
@@ -70,7 +71,7 @@ class StarExchange:
         """Add the segments of the others, one after another, and send each sum before it waits for
         the next segment."""
         arrivals = self._arrivals()
-        sent: list[distributed.Work | None] = []
+        sent: list[Work | None] = []
         for bucket in launched:
             for segment in self._segments[bucket.index]:
                 for work, arrived in next(arrivals):

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
-from torch import distributed
+from torch import Tensor, distributed
+from torch.distributed import Work
 
 from training.rendezvous import new_group
 from training.step_formulas import hierarchy_bytes
@@ -56,7 +57,7 @@ class Method(BucketedMethod):
     def _exchange(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
         """Yield each bucket as the sum over the ranks. While one travels between the hosts, the
         next is reduced inside them."""
-        before: tuple[Bucket, distributed.Work | None] | None = None
+        before: tuple[Bucket, Work | None] | None = None
         for bucket in launched:
             work = self._outwards(bucket.buffer)
             if before:
@@ -65,14 +66,14 @@ class Method(BucketedMethod):
         if before:
             yield self._inwards(*before)
 
-    def _outwards(self, buffer: torch.Tensor) -> distributed.Work | None:
+    def _outwards(self, buffer: Tensor) -> Work | None:
         if len(self._host) > 1:
             distributed.reduce(buffer, self._host[0], group=self._inside)
         if self._leads and self._host_count > 1:
             return distributed.all_reduce(buffer, group=self._between, async_op=True)
         return None
 
-    def _inwards(self, bucket: Bucket, work: distributed.Work | None) -> Bucket:
+    def _inwards(self, bucket: Bucket, work: Work | None) -> Bucket:
         wait_for_all([work])
         if len(self._host) > 1:
             distributed.broadcast(bucket.buffer, self._host[0], group=self._inside)

@@ -11,7 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import distributed, nn
+from torch import distributed
+from torch.distributed import Work
+from torch.nn import Module
+from torch.optim import Optimizer
 
 from training.meter import Meter
 from training.place import Place
@@ -42,14 +45,12 @@ class Method(SyncMethod):
     over all, but weight decay applies on those ranks only: there even `every=1` is not exact.
     """
 
-    def prepare(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
-    ) -> nn.Module:
+    def prepare(self, model: Module, optimizer: Optimizer, place: Place, meter: Meter) -> Module:
         """Return the model unchanged."""
         self._ranks = place.world_size
         self._meter = meter
         self._steps = self._alone = 0
-        self._works: list[distributed.Work | None] = []
+        self._works: list[Work | None] = []
         # A group of its own: a slow host may reach an average long after the timeout of the default
         # group.
         self._group = new_group(timeout=PATIENCE) if self._ranks > 1 else None
@@ -58,7 +59,7 @@ class Method(SyncMethod):
         self._bytes = ring_bytes(self._gradients.size, self._ranks)
         return model
 
-    def reduce(self, model: nn.Module) -> None:
+    def reduce(self, model: Module) -> None:
         """Average the gradients in the warm-up; later each rank's gradients are its own."""
         if self._steps < self.options.warmup:
             self._gradients.flush()
@@ -73,7 +74,7 @@ class Method(SyncMethod):
                 for moved, p in zip(bucket.used, bucket.parameters, strict=True)
             ]
 
-    def step(self, optimizer: torch.optim.Optimizer) -> None:
+    def step(self, optimizer: Optimizer) -> None:
         """Change the parameters, and average them when due."""
         optimizer.step()
         self._steps += 1
@@ -83,7 +84,7 @@ class Method(SyncMethod):
             self._average()
             self._meter.add("bytes_sent", self._bytes)
 
-    def settle(self, model: nn.Module) -> None:
+    def settle(self, model: Module) -> None:
         """Average the parameters, unless they are equal already."""
         if self._alone:
             self._average()

@@ -17,8 +17,8 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
 
-import torch
-from torch import nn
+from torch.nn import Module
+from torch.optim import Optimizer
 
 from training.meter import Meter
 from training.place import Place
@@ -67,9 +67,7 @@ TRAITS = {
 class Method(SyncMethod):
     """One of the two sides: the server or a worker."""
 
-    def prepare(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
-    ) -> nn.Module:
+    def prepare(self, model: Module, optimizer: Optimizer, place: Place, meter: Meter) -> Module:
         """Return the model; its parameters are views of flat buffers from now on."""
         options = self.options
         waits = options.mode == "sync"
@@ -88,19 +86,19 @@ class Method(SyncMethod):
         """Leave it to the side."""
         return self._side.micro(last)
 
-    def reduce(self, model: nn.Module) -> None:
+    def reduce(self, model: Module) -> None:
         """Bring the gradients to the server, with `mode=sync` as their mean."""
         self._side.reduce(model)
 
-    def step(self, optimizer: torch.optim.Optimizer) -> None:
+    def step(self, optimizer: Optimizer) -> None:
         """Make the step on the server, and pull the parameters on workers."""
         self._side.step(optimizer)
 
-    def settle(self, model: nn.Module) -> None:
+    def settle(self, model: Module) -> None:
         """Give all ranks the parameters that the server holds once all have arrived."""
         self._side.settle(model)
 
-    def serve(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
+    def serve(self, model: Module, optimizer: Optimizer, steps: int) -> None:
         """Serve the workers."""
         self._side.serve(model, optimizer, steps)
 

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import torch
-from torch import distributed
+from torch import Tensor, distributed
+from torch.distributed import Work
 
 from training.step_formulas import ring_bytes
 from training.sync.common.bucketed import (
@@ -41,7 +42,7 @@ OPTIONS = {
 class RingExchange:
     """Exchanges one buffer after another. `scratch` holds what is received and not yet added."""
 
-    def __init__(self, rank: int, ranks: int, scratch: torch.Tensor, segment: float) -> None:
+    def __init__(self, rank: int, ranks: int, scratch: Tensor, segment: float) -> None:
         """`scratch` (bytes,) is as long as the largest buffer; `segment` in bytes."""
         self._rank = rank
         self._ranks = ranks
@@ -59,7 +60,7 @@ class RingExchange:
                 self.sum_by_segments(bucket.buffer)
             yield bucket
 
-    def sum_by_segments(self, buffer: torch.Tensor) -> None:
+    def sum_by_segments(self, buffer: Tensor) -> None:
         """Replace a buffer (elements,) by the sum over the ranks, for a backend that matches sends
         and receive in any order."""
         count = segment_count(buffer.nbytes // self._ranks, self._segment)
@@ -82,7 +83,7 @@ class RingExchange:
                 sends.append(self._send(segment))
         wait_for_all(sends)
 
-    def sum_by_pairs(self, buffer: torch.Tensor) -> None:
+    def sum_by_pairs(self, buffer: Tensor) -> None:
         """Replace a buffer (elements,) by the sum over the ranks, for a backend that needs pairs of
         sends and receives, such as NCCL: each step is one pair of whole chunks."""
         chunks = [chunk for (chunk,) in cut_into_chunks(buffer, self._ranks, 1)]
@@ -108,14 +109,14 @@ class RingExchange:
     def _steps(self) -> int:
         return 2 * (self._ranks - 1)
 
-    def _send(self, segment: torch.Tensor) -> distributed.Work | None:
+    def _send(self, segment: Tensor) -> Work | None:
         return distributed.isend(segment, self._next) if segment.numel() else None
 
-    def _receive(self, segment: torch.Tensor) -> distributed.Work | None:
+    def _receive(self, segment: Tensor) -> Work | None:
         return distributed.irecv(segment, self._previous) if segment.numel() else None
 
 
-def cut_into_chunks(buffer: torch.Tensor, chunks: int, segments: int) -> list[list[torch.Tensor]]:
+def cut_into_chunks(buffer: Tensor, chunks: int, segments: int) -> list[list[Tensor]]:
     """Cut a buffer (elements,) into chunks of segments. Sizes differ by at most one; some may be
     empty."""
     pieces = chunks * segments
@@ -124,7 +125,7 @@ def cut_into_chunks(buffer: torch.Tensor, chunks: int, segments: int) -> list[li
     return [flat[i : i + segments] for i in range(0, pieces, segments)]
 
 
-def view_scratch_like(scratch: torch.Tensor, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def view_scratch_like(scratch: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
     """View the start of a buffer (bytes,) as tensors with the sizes and the type of `tensors`, all
     (elements,)."""
     sizes = [tensor.numel() for tensor in tensors]

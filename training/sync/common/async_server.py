@@ -11,7 +11,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import Module, Parameter
+from torch.optim import Optimizer
 
 from training.meter import Meter
 from training.sync import SyncMethod
@@ -41,8 +43,8 @@ class HeldParameters:
 
     def __init__(
         self,
-        parameters: list[nn.Parameter],
-        optimizer: torch.optim.Optimizer,
+        parameters: list[Parameter],
+        optimizer: Optimizer,
         ranks: int,
         **layout: Any,
     ) -> None:
@@ -52,7 +54,7 @@ class HeldParameters:
         self.gradients = Gradients(nn.ParameterList(parameters), keep_local, 1, **layout)
         self.version = 0
 
-    def apply(self, gradients: Sequence[torch.Tensor], version: int) -> int:
+    def apply(self, gradients: Sequence[Tensor], version: int) -> int:
         """Make a step with one rank's gradients, computed from parameters of `version`: their
         staleness."""
         for bucket, buffer in zip(self.gradients.buckets, gradients, strict=True):
@@ -107,8 +109,8 @@ class AsyncServer(SyncMethod):
         options: SimpleNamespace,
         gradient_dtype: torch.dtype,
         peers: list[Peer],
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
+        model: Module,
+        optimizer: Optimizer,
         ranks: int,
         meter: Meter,
     ) -> None:
@@ -135,11 +137,11 @@ class AsyncServer(SyncMethod):
         self._open()
         return self._gradients.micro(last)
 
-    def reduce(self, model: nn.Module) -> None:
+    def reduce(self, model: Module) -> None:
         """Pack its own gradient."""
         self._gradients.flush()
 
-    def step(self, optimizer: torch.optim.Optimizer) -> None:
+    def step(self, optimizer: Optimizer) -> None:
         """Push its own gradient, and pull the parameters. The staleness is the number of updates
         that the others made between its last pull and this push."""
         with self._meter.waiting():
@@ -156,14 +158,14 @@ class AsyncServer(SyncMethod):
         for bucket in self._gradients.buckets:
             bucket.reset()
 
-    def serve(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
+    def serve(self, model: Module, optimizer: Optimizer, steps: int) -> None:
         """Wait until each worker has made that many more steps."""
         self._open()
         self._due += steps
         self._meter.start()
         self._await(lambda: all(seat.steps >= self._due for seat in self._seats))
 
-    def settle(self, model: nn.Module) -> None:
+    def settle(self, model: Module) -> None:
         """Give all ranks the parameters that are held once all workers have parted."""
         self._open()
         self._await(lambda: not self._present)
@@ -247,7 +249,7 @@ class AsyncServer(SyncMethod):
 
 
 @contextmanager
-def divided_learning_rate(optimizer: torch.optim.Optimizer, times: int) -> Iterator[None]:
+def divided_learning_rate(optimizer: Optimizer, times: int) -> Iterator[None]:
     """Divide the learning rates by `times` for a while."""
     rates = [group["lr"] for group in optimizer.param_groups]
     for group in optimizer.param_groups:

@@ -13,8 +13,9 @@ from contextlib import AbstractContextManager, nullcontext
 from queue import SimpleQueue
 from threading import Thread
 
-import torch
-from torch import distributed, nn
+from torch.distributed import Work
+from torch.nn import Module
+from torch.optim import Optimizer
 
 from training.meter import Meter
 from training.place import Place
@@ -37,9 +38,7 @@ class BucketedMethod(SyncMethod):
     """Exchanges the buckets. `connect` makes it, unless a method has its own `launch` and
     `exchanged`."""
 
-    def prepare(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
-    ) -> nn.Module:
+    def prepare(self, model: Module, optimizer: Optimizer, place: Place, meter: Meter) -> Module:
         """Return the model, with hooks on its parameters."""
         self.place = place
         self.meter = meter
@@ -65,7 +64,7 @@ class BucketedMethod(SyncMethod):
         """Launch buckets in the last backward of a step."""
         return self._gradients.micro(last) if self._gradients else nullcontext()
 
-    def reduce(self, model: nn.Module) -> None:
+    def reduce(self, model: Module) -> None:
         """Launch the remaining buckets, and wait for all."""
         if self._gradients is None:
             return
@@ -148,7 +147,7 @@ def segment_count(nbytes: int, size: float) -> int:
     return min(max(1, round(nbytes / size)), 1000)
 
 
-def wait_for_all(works: Iterable[distributed.Work | None]) -> None:
+def wait_for_all(works: Iterable[Work | None]) -> None:
     """Wait once for each, in order."""
     for work in works:
         if work:

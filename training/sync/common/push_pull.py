@@ -14,7 +14,10 @@ from datetime import timedelta
 from typing import Any
 
 import torch
-from torch import distributed, nn
+from torch import Tensor, distributed
+from torch.distributed import ProcessGroup, Work
+from torch.nn import Parameter
+from torch.optim import Optimizer
 
 from training.place import Place
 from training.rendezvous import new_group
@@ -32,21 +35,21 @@ class PeerError(ConnectionError):
 class Peer:
     """The rank at the other end of a connection between the server and a worker."""
 
-    def __init__(self, rank: int, role: str, group: distributed.ProcessGroup) -> None:
+    def __init__(self, rank: int, role: str, group: ProcessGroup) -> None:
         self._rank = rank
         self._role = role
         self._group = group
 
-    def send(self, tensors: Iterable[torch.Tensor]) -> list[distributed.Work]:
+    def send(self, tensors: Iterable[Tensor]) -> list[Work]:
         """Start to send. The tensors must not change until the caller has waited for each work,
         once."""
         return [_work(distributed.isend(tensor, self._rank, self._group)) for tensor in tensors]
 
-    def receive(self, tensors: Iterable[torch.Tensor]) -> list[distributed.Work]:
+    def receive(self, tensors: Iterable[Tensor]) -> list[Work]:
         """Start to receive what the peer sends, in its order."""
         return [_work(distributed.irecv(tensor, self._rank, self._group)) for tensor in tensors]
 
-    def wait(self, works: Iterable[distributed.Work]) -> None:
+    def wait(self, works: Iterable[Work]) -> None:
         """Wait for all. Raises: PeerError."""
         try:
             for work in works:
@@ -73,17 +76,17 @@ def connect_peers(place: Place, server: int, timeout: timedelta) -> list[Peer]:
     return made
 
 
-def empty_header(parameters: Sequence[torch.Tensor]) -> torch.Tensor:
+def empty_header(parameters: Sequence[Tensor]) -> Tensor:
     """Make an empty header, (2,) int64, where the parameters are."""
     return torch.zeros(2, dtype=torch.int64, device=parameters[0].device)
 
 
-def total_bytes(tensors: Iterable[torch.Tensor]) -> int:
+def total_bytes(tensors: Iterable[Tensor]) -> int:
     """Return the bytes of all tensors."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def copy_all(source: Iterable[torch.Tensor], to: Iterable[torch.Tensor]) -> None:
+def copy_all(source: Iterable[Tensor], to: Iterable[Tensor]) -> None:
     """Copy each tensor into its counterpart."""
     for one, other in zip(source, to, strict=True):
         other.copy_(one)
@@ -93,32 +96,32 @@ def keep_local(bucket: Bucket) -> None:
     """Do nothing: the `launch` of gradients that do not travel."""
 
 
-def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+def optimizer_state(optimizer: Optimizer) -> dict[str, Any]:
     """Return the state of an optimiser, such as momentum, without its settings."""
     return {"optimizer": optimizer.state_dict()["state"]}
 
 
-def load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+def load_optimizer(optimizer: Optimizer, state: dict[str, Any]) -> None:
     """Restore an `optimizer_state`, if the state has one."""
     if "optimizer" in state:
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": state["optimizer"], "param_groups": groups})
 
 
-def flatten_parameters(parameters: Iterable[nn.Parameter]) -> list[torch.Tensor]:
+def flatten_parameters(parameters: Iterable[Parameter]) -> list[Tensor]:
     """Move the parameters that need a gradient into one flat buffer (elements,) per type; they
     become views of it.
 
     They keep their shapes and, where these have no gaps, their strides (such as channels_last).
     """
-    kinds: dict[tuple[torch.dtype, torch.device], list[nn.Parameter]] = {}
+    kinds: dict[tuple[torch.dtype, torch.device], list[Parameter]] = {}
     for parameter in parameters:
         if parameter.requires_grad:
             kinds.setdefault((parameter.dtype, parameter.device), []).append(parameter)
     return [_moved(group) for group in kinds.values()]
 
 
-def _moved(parameters: list[nn.Parameter]) -> torch.Tensor:
+def _moved(parameters: list[Parameter]) -> Tensor:
     buffer = torch.empty(
         sum(p.numel() for p in parameters), dtype=parameters[0].dtype, device=parameters[0].device
     )
@@ -129,6 +132,6 @@ def _moved(parameters: list[nn.Parameter]) -> torch.Tensor:
     return buffer
 
 
-def _work(work: distributed.Work | None) -> distributed.Work:
+def _work(work: Work | None) -> Work:
     assert work is not None  # None only outside the group
     return work

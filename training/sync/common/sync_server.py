@@ -8,7 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from torch import nn
+from torch.nn import Module
+from torch.optim import Optimizer
 
 from training.meter import Meter
 from training.sync import SyncMethod
@@ -36,8 +37,8 @@ class SyncServer(SyncMethod):
         options: SimpleNamespace,
         gradient_dtype: torch.dtype,
         peers: list[Peer],
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
+        model: Module,
+        optimizer: Optimizer,
         ranks: int,
         meter: Meter,
     ) -> None:
@@ -62,12 +63,12 @@ class SyncServer(SyncMethod):
             self._expect()
         return self._gradients.micro(last)
 
-    def reduce(self, model: nn.Module) -> None:
+    def reduce(self, model: Module) -> None:
         """Add the workers' gradients to its own."""
         self._gradients.flush()
         self._gather()
 
-    def step(self, optimizer: torch.optim.Optimizer) -> None:
+    def step(self, optimizer: Optimizer) -> None:
         """Make the step and send the parameters to the workers."""
         optimizer.step()
         self._answer[0] += 1
@@ -78,7 +79,7 @@ class SyncServer(SyncMethod):
         each = HEADER_BYTES + total_bytes(self._parameters)
         self._meter.add("bytes_sent", len(self._peers) * each)
 
-    def serve(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
+    def serve(self, model: Module, optimizer: Optimizer, steps: int) -> None:
         """Make that many rounds without a gradient of its own."""
         for _ in range(steps):
             self._meter.start()

@@ -7,7 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from torch import distributed, nn
+from torch.distributed import Work
+from torch.nn import Module
+from torch.optim import Optimizer
 
 from training.meter import Meter
 from training.sync import SyncMethod
@@ -29,7 +31,7 @@ class Worker(SyncMethod):
         options: SimpleNamespace,
         gradient_dtype: torch.dtype,
         peer: Peer,
-        model: nn.Module,
+        model: Module,
         ranks: int,
         meter: Meter,
     ) -> None:
@@ -43,13 +45,13 @@ class Worker(SyncMethod):
         )
         self._asked, self._answer = empty_header(self._parameters), empty_header(self._parameters)
         self._steps = 0
-        self._works: list[distributed.Work] = []
+        self._works: list[Work] = []
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
         """Push gradients as they arrive, in the last backward."""
         return self._gradients.micro(last)
 
-    def reduce(self, model: nn.Module) -> None:
+    def reduce(self, model: Module) -> None:
         """Push the remaining gradients."""
         self._gradients.flush()
         self._wait()
@@ -57,14 +59,14 @@ class Worker(SyncMethod):
             bucket.reset()
         self._meter.add("bytes_sent", HEADER_BYTES + self._gradients.size)
 
-    def step(self, optimizer: torch.optim.Optimizer) -> None:
+    def step(self, optimizer: Optimizer) -> None:
         """Pull the parameters, and with them the staleness that the server found."""
         self._pull()
         if self._stale:
             # On a GPU reading it waits for the step's end.
             self._meter.add("staleness", int(self._answer[1]))
 
-    def settle(self, model: nn.Module) -> None:
+    def settle(self, model: Module) -> None:
         """Pull the parameters that the server holds once all ranks have arrived."""
         if self._stale:
             self._ask(PARTED)
