@@ -160,7 +160,7 @@ class Trainer:
         end = self.schedule.epoch_end(self.step)
         while self.step < end:
             stop = self.schedule.next_stop(self.step)
-            self.method.serve(self.net, self.optimizer, stop - self.step)
+            self.method.serve(stop - self.step)
             self.step = stop
             if self.schedule.meets(stop):
                 self.meet()
@@ -184,7 +184,7 @@ class Trainer:
                 (loss * scale).backward()  # type: ignore[no-untyped-call]
             correct = (logits.argmax(1) == labels).sum()
             figures += torch.stack((loss.detach().double(), correct.double()))
-        self.method.reduce(self.net)
+        self.method.reduce()
         self.method.step(self.optimizer)
         return figures.to("cpu", non_blocking=True)
 
@@ -227,7 +227,7 @@ class Trainer:
 
     def settle(self) -> None:
         """Make the model equal on all ranks."""
-        self.method.settle(self.net)
+        self.method.settle()
         if not self.traits.exact:
             self.wait_for_slowest()
         self.batch_norm.settle(self.net)

@@ -89,7 +89,7 @@ class Run:
             for micro in range(accumulate):
                 with self.method.micro(last=micro == accumulate - 1):
                     self.loss(self.model, self.place, micro, uses).backward()  # type: ignore[no-untyped-call]
-            self.method.reduce(self.net)
+            self.method.reduce()
             self.method.step(self.optimizer)
             self.step_joined(uses, accumulate)
             self.step += 1

@@ -44,7 +44,7 @@ class SyncMethod:
         `last` one of the step."""
         return nullcontext()
 
-    def reduce(self, model: Module) -> None:
+    def reduce(self) -> None:
         """Finish the exchange, after a step's last backward. On return every `p.grad` is final: the
         mean over the ranks that train.
 
@@ -56,7 +56,7 @@ class SyncMethod:
         """Change the parameters."""
         optimizer.step()
 
-    def settle(self, model: Module) -> None:
+    def settle(self) -> None:
         """Make the parameters equal before the model is evaluated or saved. Called by all ranks at
         the same step."""
 
@@ -68,7 +68,7 @@ class SyncMethod:
     def load(self, state: dict[str, Any]) -> None:
         """Restore a `state`. Called after `prepare`."""
 
-    def serve(self, model: Module, optimizer: Optimizer, steps: int) -> None:
+    def serve(self, steps: int) -> None:
         """Serve the ranks that train, on one that does not. Return when each of the others has made
         so many steps."""
 

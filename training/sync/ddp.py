@@ -95,7 +95,7 @@ class Method(SyncMethod):
                 self._wrapped.ddp = self._ddp(self._finds_unused)
         return nullcontext()
 
-    def reduce(self, model: Module) -> None:
+    def reduce(self) -> None:
         """Count what backward has sent, and its time after the last gradient as waiting. In the
         first step, reduce the gradients here.
 

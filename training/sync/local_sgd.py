@@ -59,7 +59,7 @@ class Method(SyncMethod):
         self._bytes = ring_bytes(self._gradients.size, self._ranks)
         return model
 
-    def reduce(self, model: Module) -> None:
+    def reduce(self) -> None:
         """Average the gradients in the warm-up; later each rank's gradients are its own."""
         if self._steps < self.options.warmup:
             self._gradients.flush()
@@ -84,7 +84,7 @@ class Method(SyncMethod):
             self._average()
             self._meter.add("bytes_sent", self._bytes)
 
-    def settle(self, model: Module) -> None:
+    def settle(self) -> None:
         """Average the parameters, unless they are equal already."""
         if self._alone:
             self._average()

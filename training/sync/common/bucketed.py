@@ -64,7 +64,7 @@ class BucketedMethod(SyncMethod):
         """Launch buckets in the last backward of a step."""
         return self._gradients.micro(last) if self._gradients else nullcontext()
 
-    def reduce(self, model: Module) -> None:
+    def reduce(self) -> None:
         """Launch the remaining buckets, and wait for all."""
         if self._gradients is None:
             return

@@ -9,19 +9,22 @@ rank would not notice that one died.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
 
 import torch
 from torch import Tensor, distributed
 from torch.distributed import ProcessGroup, Work
-from torch.nn import Parameter
+from torch.nn import Module, Parameter
 from torch.optim import Optimizer
 
+from training.meter import Meter
 from training.place import Place
 from training.rendezvous import new_group
-from training.sync.common.gradients import Bucket, view_like
+from training.sync import SyncMethod
+from training.sync.common.gradients import Bucket, Gradients, view_like
 
 PARTED = -1
 """The step in the header of a worker that pushes no gradient and waits for the final parameters."""
@@ -64,36 +67,74 @@ def connect_peers(place: Place, server: int, timeout: timedelta) -> list[Peer]:
 
     `timeout`: how long a peer may be silent.
     """
-    made = []
-    for worker in (rank for rank in range(place.world_size) if rank != server):
+    peers = []
+    for worker in range(place.world_size):
+        if worker == server:
+            continue
         group = new_group([server, worker], timeout)
         if group is None:  # this rank is neither
             continue
-        if place.rank == server:
-            made.append(Peer(worker, "worker", group))
-        else:
-            made.append(Peer(server, "parameter server", group))
-    return made
+        is_server = place.rank == server
+        peers.append(
+            Peer(worker, "worker", group) if is_server else Peer(server, "parameter server", group)
+        )
+    return peers
 
 
-def empty_header(parameters: Sequence[Tensor]) -> Tensor:
-    """Make an empty header, (2,) int64, where the parameters are."""
-    return torch.zeros(2, dtype=torch.int64, device=parameters[0].device)
+class Side(SyncMethod):
+    """A rank of a parameter server: its gradients as buckets, and its parameters, which become
+    views of flat buffers."""
+
+    def __init__(
+        self,
+        method: SyncMethod,
+        model: Module,
+        meter: Meter,
+        divisor: int,
+        launch: Callable[[Bucket], None] = lambda bucket: None,
+    ) -> None:
+        """`launch` sends a bucket of gradients, which were divided by `divisor`; without it they
+        stay here."""
+        super().__init__(method.options, method.gradient_dtype)
+        self.meter = meter
+        self.parameters = flatten_parameters(model.parameters())
+        self.gradients = self.bucket_gradients(model, launch, divisor)
+
+    def bucket_gradients(
+        self, model: Module, launch: Callable[[Bucket], None], divisor: int
+    ) -> Gradients:
+        """Make buckets of the sizes that all sides have."""
+        return Gradients(
+            model,
+            launch,
+            divisor,
+            bucket_mb=self.options.bucket_mb,
+            gradient_dtype=self.gradient_dtype,
+        )
+
+    def micro(self, last: bool) -> AbstractContextManager[None]:
+        """Pack gradients as they arrive, in the last backward."""
+        return self.gradients.micro(last)
+
+    def header(self) -> Tensor:
+        """Make an empty header, (2,) int64, where the parameters are."""
+        return torch.zeros(2, dtype=torch.int64, device=self.parameters[0].device)
+
+    def wait(self, peer: Peer, works: Iterable[Work]) -> None:
+        """Wait for all, and count it as waiting. Raises: PeerError."""
+        with self.meter.waiting():
+            peer.wait(works)
 
 
 def total_bytes(tensors: Iterable[Tensor]) -> int:
     """Return the bytes of all tensors."""
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    return sum(tensor.nbytes for tensor in tensors)
 
 
 def copy_all(source: Iterable[Tensor], to: Iterable[Tensor]) -> None:
     """Copy each tensor into its counterpart."""
-    for one, other in zip(source, to, strict=True):
-        other.copy_(one)
-
-
-def keep_local(bucket: Bucket) -> None:
-    """Do nothing: the `launch` of gradients that do not travel."""
+    for tensor, counterpart in zip(source, to, strict=True):
+        counterpart.copy_(tensor)
 
 
 def optimizer_state(optimizer: Optimizer) -> dict[str, Any]:
@@ -122,12 +163,10 @@ def flatten_parameters(parameters: Iterable[Parameter]) -> list[Tensor]:
 
 
 def _moved(parameters: list[Parameter]) -> Tensor:
-    buffer = torch.empty(
-        sum(p.numel() for p in parameters), dtype=parameters[0].dtype, device=parameters[0].device
-    )
-    for parameter, part in zip(
-        parameters, torch.split(buffer, [p.numel() for p in parameters]), strict=True
-    ):
+    sizes = [parameter.numel() for parameter in parameters]
+    first = parameters[0]
+    buffer = torch.empty(sum(sizes), dtype=first.dtype, device=first.device)
+    for parameter, part in zip(parameters, torch.split(buffer, sizes), strict=True):
         parameter.data = view_like(part, parameter).copy_(parameter.detach())
     return buffer
 
