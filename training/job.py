@@ -398,7 +398,7 @@ def _explain_value(setting: Field[Any], value: Any) -> tuple[str, str]:
     high = setting.metadata["high"]
     if folder:
         try:
-            registry.check_name(folder, value)
+            registry.split_name(folder, value)
         except registry.UnknownName as error:
             return error.problem, error.hint
     if known and value not in known:

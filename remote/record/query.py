@@ -249,7 +249,7 @@ def _job_key(setting: Any) -> QueryKey:
 
     def check(word: str) -> None:
         if setting.metadata["folder"]:
-            registry.check_name(setting.metadata["folder"], word)
+            registry.split_name(setting.metadata["folder"], word)
             return
         known = choices_of(setting)
         if known and word not in known:

@@ -94,8 +94,8 @@ class Run:
             self.step_joined(uses, accumulate)
             self.step += 1
             lap = self.meter.lap()
-            assert lap.phases().sync > 0 or self.place.world_size == 1
-            assert lap.phases().compute > 0
+            assert lap.phases()["sync"] > 0 or self.place.world_size == 1
+            assert lap.phases()["compute"] > 0
             sent.append(lap.figures.get("bytes_sent", 0))
         return sent
 

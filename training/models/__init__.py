@@ -5,7 +5,6 @@ Module`. Where its name takes an argument, that comes first.
 from __future__ import annotations
 
 import torch
-from torch import nn
 from torch.nn import Module
 
 from training import registry
