@@ -494,10 +494,7 @@ def test_of_several_copies_that_of_the_parameter_server_counts(forked: Forker) -
     assert joined(left)[2] != pytest.approx(joined(whole, after=CUT)[2], abs=1e-5), (
         "and another way on"
     )
-    assert any(
-        "these are 2; momentum starts at zero, as the rank that held it is left out too" in line
-        for line in lines(left)
-    )
+    assert any("left out: it is of 3 ranks, these are 2" in line for line in lines(left))
 
 
 def test_without_an_agent_they_lie_where_the_ranks_work(forked: Forker) -> None:
@@ -607,14 +604,13 @@ def test_what_cannot_be_resumed_is_told(forked: Forker, alone: str) -> None:
 
     runs = there.parent.parent
     assert error("unknown", replace(JOB, resume="nowhere")) == (
-        f"python -m training: error: --resume nowhere: there is no folder {runs / 'nowhere'} "
-        "(runs with checkpoints on this host: there); use the hosts it ran on, resume a run "
-        "that was started with "
+        f"python -m training: error: --resume nowhere: no complete checkpoint in {runs / 'nowhere'}"
+        ": use the hosts it ran on, resume a run that was started with "
         "--checkpoint-every, or give a path"
     )
     nowhere = runs.parent / "nowhere"
     assert error("no-path", replace(JOB, resume=str(nowhere))) == (
-        f"python -m training: error: --resume {nowhere}: there is no folder {nowhere}; "
+        f"python -m training: error: --resume {nowhere}: no complete checkpoint in {nowhere}: "
         "use the hosts it ran on, resume a run that was started with --checkpoint-every, or "
         "give a path"
     )
@@ -630,9 +626,9 @@ def test_what_cannot_be_resumed_is_told(forked: Forker, alone: str) -> None:
     )
     (there / "checkpoints" / "step-000002" / "manifest.json").unlink()
     assert error("torn", replace(JOB, resume="there")) == (
-        f"python -m training: error: --resume there: no checkpoint in {there.parent} is "
-        "complete (step-000002): "
-        "start without --resume"
+        f"python -m training: error: --resume there: no complete checkpoint in {there.parent}: "
+        "use the hosts it ran on, resume a run that was started with --checkpoint-every, or "
+        "give a path"
     )
 
 

@@ -95,11 +95,11 @@ class Checkpoints:
 
     def _check_folder(self) -> None:
         """Refuse a folder with checkpoints that this run does not resume from. Raises: JobError."""
-        there = folders.complete_steps(self.folder)
-        if there and not self._resumes_here():
+        steps = folders.complete_steps(self.folder)
+        if steps and not self._resumes_here():
             raise JobError(
                 f"--checkpoint-every {self.job.checkpoint_every}: {self.folder} holds another "
-                f"run's checkpoint of step {there[-1]}: resume it with --resume {CHECKPOINTS}, or "
+                f"run's checkpoint of step {steps[-1]}: resume it with --resume {CHECKPOINTS}, or "
                 "move the folder away"
             )
 
@@ -107,9 +107,7 @@ class Checkpoints:
         """Return True if this run resumes from the folder that it saves to."""
         if not self.job.resume:
             return False
-        return any(
-            self.folder.samefile(one) for one in folders.resume_folders(self.job.resume, self.place)
-        )
+        return any(map(self.folder.samefile, folders.resume_folders(self.job.resume, self.place)))
 
     def _write_parts(self, where: Path, head: dict[str, Any]) -> dict[str, int]:
         """Write the model, if this rank keeps it, and the rank's own file. Return the size of
