@@ -11,7 +11,7 @@ import struct
 from base64 import b64decode
 from collections.abc import Iterator
 
-from remote.formats.files.entries import FileEntries
+from remote.formats.files.entries import EntryFile
 from remote.formats.reading import Reading
 
 # Numbers of fields: of an event, a summary, a value, a tensor.
@@ -29,46 +29,41 @@ Message = dict[int, list[int | bytes]]
 """The fields of a message by number: integers, and the bytes of all other kinds."""
 
 
-class EventFile:
+class EventFile(EntryFile):
     """Reads one event file. Values of one step that come together are one reading."""
 
-    unread = 0
-
     def __init__(self) -> None:
-        self.format = ""
-        self._entries = FileEntries()
+        super().__init__("TensorBoard")
+        self._step = -1
+        self._values: dict[str, float] = {}
 
     def read(self, text: str) -> list[Reading]:
         """Return what the records report."""
+        return super().read(text) + self._take_values()
+
+    def _read_line(self, line: str) -> list[Reading]:
         readings: list[Reading] = []
-        last_step = -1
-        values: dict[str, float] = {}
-        for step, tag, value in _scalars(text):
-            if step != last_step or tag in values:
-                readings += self._reading(last_step, values)
-                last_step = step
-                values = {}
-            values[tag] = value
-        readings += self._reading(last_step, values)
+        for step, tag, value in _scalars(line):
+            if step != self._step or tag in self._values:
+                readings += self._take_values()
+                self._step = step
+            self._values[tag] = value
         return readings
 
-    def _reading(self, step: int, values: dict[str, float]) -> list[Reading]:
+    def _take_values(self) -> list[Reading]:
+        values = self._values
         if not values:
             return []
-        reading = self._entries.reading([("step", float(step)), *values.items()])
-        if reading is None:
-            return []
-        self.format = "TensorBoard"
-        return [reading]
+        self._values = {}
+        return self._reading([("step", float(self._step)), *values.items()])
 
 
-def _scalars(text: str) -> Iterator[tuple[int, str, float]]:
-    """Yield steps, tags and numbers."""
-    for line in text.split("\n"):
-        try:
-            yield from _read_event(b64decode(line, validate=True))
-        except (ValueError, struct.error):  # a record that is damaged
-            continue
+def _scalars(line: str) -> list[tuple[int, str, float]]:
+    """Return the steps, tags and numbers of a record, none if it is damaged."""
+    try:
+        return _read_event(b64decode(line, validate=True))
+    except (ValueError, struct.error):
+        return []
 
 
 def _read_event(data: bytes) -> list[tuple[int, str, float]]:
