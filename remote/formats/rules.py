@@ -23,16 +23,6 @@ OWN = "own rules"
 """The family of the rules, and the name of the format of a rule without a name."""
 _SHORT_FORM = re.compile(r"\{([A-Za-z_]\w{0,63})\}")
 _WHOLE = r"\d{1,18}"
-_USUAL_NAMES = (
-    "step",
-    "steps",
-    "epoch",
-    "epochs",
-    "loss",
-    "val_loss",
-    "accuracy",
-    "step_seconds",
-)
 _REPLACEMENTS = (
     (
         re.compile(r"\(\?<?[=!]"),
@@ -66,17 +56,18 @@ class Rule:
 
     def check(self) -> None:
         """Refuse a rule with a mistake. Raises: ValueError, which says what to write instead."""
+        pattern = self.pattern
         try:
-            regex = re.compile(self.pattern)
+            regex = re.compile(pattern)
         except (re.error, OverflowError, RecursionError) as error:
             raise ValueError(f"this is not a regular expression: {error}") from None
-        if not set(regex.groupindex) - set(PLACES):
+        names = set(regex.groupindex)
+        if names <= set(PLACES):
             raise ValueError(
                 "it names no value: write {loss} or (?P<loss>…) where the value stands in the line"
             )
-        self._check_typing()
-        self._check_branches(set(regex.groupindex))
-        up_to = _UP_TO.search(self.pattern)
+        self._check_branches(names)
+        up_to = _UP_TO.search(pattern)
         if up_to:
             raise ValueError(f"write {{0,{up_to[1]}}} for {up_to[0]}")
         problem = self.problem
@@ -95,18 +86,6 @@ class Rule:
                     return instead
             return f"a rule is a regular expression of RE2, which does not take this one: {error}"
         return ""
-
-    def _check_typing(self) -> None:
-        """Raises: ValueError, for a name that lacks a letter or has two of them swapped."""
-        for name in _SHORT_FORM.findall(self.line):
-            if name in _USUAL_NAMES:
-                continue
-            for usual in _USUAL_NAMES:
-                if name in _mistyped(usual):
-                    raise ValueError(
-                        f"{{{name}}}: did you mean {{{usual}}}? "
-                        f"If it is called {name}, write (?P<{name}>…)"
-                    )
 
     def _check_branches(self, names: set[str]) -> None:
         """Raises: ValueError, for a name that is in one of several alternatives only."""
@@ -131,16 +110,6 @@ def _expanded(short_form: re.Match[str]) -> str:
     if name == "int":
         return f"(?:{_WHOLE})"
     return f"(?P<{name}>{_WHOLE if name in PLACES else NUMBER})"
-
-
-def _mistyped(name: str) -> set[str]:
-    """Return the name without one of its letters, and with two that are swapped."""
-    mistakes: set[str] = set()
-    for place in range(len(name)):
-        mistakes.add(name[:place] + name[place + 1 :])
-        swapped = name[place : place + 2][::-1]
-        mistakes.add(name[:place] + swapped + name[place + 2 :])
-    return mistakes - {name}
 
 
 def _branches(pattern: str) -> Iterator[str]:
