@@ -36,6 +36,6 @@ def model_difference(parameters: Iterable[Tensor], ranks: int) -> float:
 def _sum_and_norm(parameters: Iterable[Tensor]) -> Tensor:
     """Return the sum and the L2 norm of all parameters, (2,) float64."""
     doubles = (parameter.double() for parameter in parameters)
-    of_each = [torch.stack((one.sum(), one.square().sum())) for one in doubles]
-    total, squares = torch.stack(of_each).sum(0)
-    return torch.stack((total, squares.sqrt()))
+    of_each = torch.stack([torch.stack((values.sum(), values.norm())) for values in doubles])
+    sums, norms = of_each.unbind(1)
+    return torch.stack((sums.sum(), norms.norm()))

@@ -68,23 +68,33 @@ def evaluate(
     added in float64.
     """
     began = time.perf_counter()
+    classes = images.classes
+    has_confusion = classes <= CONFUSION_CLASSES
     size = STATISTICS_BATCH if batch_dependent(model) else _choose_batch_size(images, device)
-    counts = torch.zeros(
-        images.classes**2 if images.classes <= CONFUSION_CLASSES else 1,
-        dtype=torch.int64,
-        device=device,
-    )
+    batches = _split_into_batches(len(images), size)[place.rank :: place.world_size]
+    # For many classes only the number of correct images is counted.
+    cells = classes**2 if has_confusion else 1
+    counts = torch.zeros(cells, dtype=torch.int64, device=device)
     loss = torch.zeros((), dtype=torch.float64, device=device)
     with evaluation_mode(model):
-        for indices in _split_into_batches(len(images), size)[place.rank :: place.world_size]:
+        for indices in batches:
             pixels, labels = images.batch(indices, device)
             logits = logits_of(model, pixels)
             loss += cross_entropy(logits, labels, reduction="none").double().sum()
-            counts += _count_predictions(labels, logits.argmax(1), images.classes)
+            predicted = logits.argmax(1)
+            if has_confusion:
+                counts += torch.bincount(labels * classes + predicted, minlength=cells)
+            else:
+                counts += (predicted == labels).sum()
     if place.world_size > 1:
         distributed.all_reduce(loss, group=group)
         distributed.all_reduce(counts, group=group)
-    return _merge_results(loss.item(), counts.cpu(), images, time.perf_counter() - began)
+    samples = len(images)
+    matrix = counts.view(classes, classes) if has_confusion else counts.view(1, 1)
+    accuracy = matrix.trace().item() / samples
+    confusion = tuple(map(tuple, matrix.tolist())) if has_confusion else ()
+    seconds = time.perf_counter() - began
+    return Evaluation(loss.item() / samples, accuracy, samples, seconds, confusion)
 
 
 def _choose_batch_size(images: Images, device: torch.device) -> int:
@@ -115,22 +125,3 @@ def evaluation_mode(model: Module) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
-
-
-def _count_predictions(labels: Tensor, predicted: Tensor, classes: int) -> Tensor:
-    """Return the flat confusion matrix (classes²,) of a chunk; for many classes only the number of
-    correct ones (1,)."""
-    if classes > CONFUSION_CLASSES:
-        return (predicted == labels).sum().view(1)
-    return torch.bincount(labels * classes + predicted, minlength=classes**2)
-
-
-def _merge_results(loss: float, counts: Tensor, images: Images, seconds: float) -> Evaluation:
-    samples = len(images)
-    if images.classes > CONFUSION_CLASSES:
-        return Evaluation(loss / samples, counts.item() / samples, samples, seconds)
-    confusion = counts.view(images.classes, images.classes)
-    accuracy = confusion.trace().item() / samples
-    return Evaluation(
-        loss / samples, accuracy, samples, seconds, tuple(map(tuple, confusion.tolist()))
-    )
