@@ -18,7 +18,6 @@ import torch
 from torch import Tensor, distributed
 from torch.distributed import Work
 
-from training.step_formulas import ring_bytes
 from training.sync.common.bucketed import (
     BackgroundExchange,
     BucketedMethod,
@@ -63,14 +62,14 @@ class RingExchange:
     def sum_by_segments(self, buffer: Tensor) -> None:
         """Replace a buffer (elements,) by the sum over the ranks, for a backend that matches sends
         and receive in any order."""
-        count = segment_count(buffer.nbytes // self._ranks, self._segment)
-        chunks = cut_into_chunks(buffer, self._ranks, count)
-        received = [
-            chunks[(self._rank - step - 1) % self._ranks][k]
-            for step in range(self._steps)
-            for k in range(count)
-        ]
-        added = len(received) // 2
+        ranks = self._ranks
+        count = segment_count(buffer.nbytes // ranks, self._segment)
+        chunks = cut_into_chunks(buffer, ranks, count)
+        received: list[Tensor] = []
+        for step in range(self._steps):
+            received += chunks[(self._rank - step - 1) % ranks]
+        total = len(received)
+        added = total // 2
         arriving = [*view_scratch_like(self._scratch, received[:added]), *received[added:]]
         # All receives start at once, so no sender waits for one.
         receives = [self._receive(segment) for segment in arriving]
@@ -79,29 +78,27 @@ class RingExchange:
             wait_for_all([receive])
             if number < added:
                 segment += arriving[number]
-            if number + count < len(received):
+            if number + count < total:
                 sends.append(self._send(segment))
         wait_for_all(sends)
 
     def sum_by_pairs(self, buffer: Tensor) -> None:
         """Replace a buffer (elements,) by the sum over the ranks, for a backend that needs pairs of
         sends and receives, such as NCCL: each step is one pair of whole chunks."""
-        chunks = [chunk for (chunk,) in cut_into_chunks(buffer, self._ranks, 1)]
+        ranks = self._ranks
+        chunks = [chunk for (chunk,) in cut_into_chunks(buffer, ranks, 1)]
         for step in range(self._steps):
-            sent = chunks[(self._rank - step) % self._ranks]
-            received = chunks[(self._rank - step - 1) % self._ranks]
-            adds = step < self._ranks - 1
+            sent = chunks[(self._rank - step) % ranks]
+            received = chunks[(self._rank - step - 1) % ranks]
+            adds = step < ranks - 1
             (target,) = view_scratch_like(self._scratch, [received]) if adds else [received]
-            pair = [
-                (distributed.isend, sent, self._next),
-                (distributed.irecv, target, self._previous),
-            ]
-            operations = [
-                distributed.P2POp(kind, tensor, peer)
-                for kind, tensor, peer in pair
-                if tensor.numel()
-            ]
-            wait_for_all(distributed.batch_isend_irecv(operations) if operations else ())
+            pair = []
+            # An empty chunk is neither sent nor received.
+            if sent.numel():
+                pair.append(distributed.P2POp(distributed.isend, sent, self._next))
+            if target.numel():
+                pair.append(distributed.P2POp(distributed.irecv, target, self._previous))
+            wait_for_all(distributed.batch_isend_irecv(pair) if pair else ())
             if adds:
                 received += target
 
@@ -138,15 +135,11 @@ class Method(BucketedMethod):
 
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
         """Make the ring, with room to receive the largest bucket."""
-        device = buckets[0].buffer.device
-        scratch = torch.empty(
-            max(bucket.buffer.nbytes for bucket in buckets), dtype=torch.uint8, device=device
-        )
-        ring = RingExchange(
-            self.place.rank, self.place.world_size, scratch, self.options.segment_kb * 1000
-        )
+        buffers = [bucket.buffer for bucket in buckets]
+        device = buffers[0].device
+        largest = max(buffer.nbytes for buffer in buffers)
+        scratch = torch.empty(largest, dtype=torch.uint8, device=device)
+        place = self.place
+        segment = self.options.segment_kb * 1000
+        ring = RingExchange(place.rank, place.world_size, scratch, segment)
         self.background = BackgroundExchange(ring.exchange, threaded=device.type == "cpu")
-
-    def payload(self, size: int) -> int:
-        """Return the bytes of a ring."""
-        return ring_bytes(size, self.place.world_size)
