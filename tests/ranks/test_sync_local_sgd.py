@@ -136,7 +136,7 @@ def averages(place: Place) -> Any:
         equal,
         sent,
         run.net.state_dict(),
-        sum(bucket.buffer.nbytes for bucket in run.method._buckets),
+        sum(bucket.buffer.nbytes for bucket in run.method._gradients.buckets),
     )
 
 
