@@ -15,6 +15,7 @@ from remote.events import (
 )
 from remote.format import ranks_text
 from remote.plan.plan import OnNan
+from remote.run.diagnosis.verdict import STOPPED_ELSEWHERE
 from remote.run.diagnosis import agent_end
 from remote.run.findings.script_visibility import unfollowed
 from remote.run.state.host_state import HostState
@@ -29,14 +30,12 @@ from remote.session.restart import restart
 from training.wire.commands import Close, Stop
 from training.wire.events import SESSION
 
-ELSEWHERE = "stopped from elsewhere"
-
 
 def hear_stop(inputs: DecisionInput) -> list[Action]:
     """Stop the run if another launcher has stopped it."""
     if inputs.launcher.person_stopped or not any(host.stop_heard for host, _ in inputs.live):
         return []
-    return [Say(Stopping(ELSEWHERE, by_person=True, elsewhere=True))]
+    return [Say(Stopping(STOPPED_ELSEWHERE, by_person=True, elsewhere=True))]
 
 
 def notice_failure(inputs: DecisionInput) -> list[Action]:

@@ -11,7 +11,7 @@ from remote.run.diagnosis.stacks import ON_GPU, Presence, Whereabouts, locate_ra
 from remote.run.state.host_state import HostState
 from remote.run.state.phases import MEETINGS
 from remote.run.state.rank_state import RankState
-from remote.run.state.types import Death, Evidence, Stall
+from remote.run.state.types import Cause, Stall
 from training.wire.events import Stack
 
 FRAMES = 20
@@ -54,7 +54,7 @@ def as_death(
     hosts: Sequence[HostState],
     reason: str,
     when: float,
-) -> Death:
+) -> Cause:
     """Return the stall as what a run ends of that is stopped for this reason because of it."""
     rank = ranks[(*stall.culprits, *stall.ranks)[0]]
     frames: list[str] = []
@@ -64,7 +64,7 @@ def as_death(
     # The rank is named in fields of its own. The reason is on the wire in words alone.
     what = f"stalled: {reason.removeprefix(f'{_name(rank, hosts)} is ')}"
     host = hosts[rank.host].name
-    return Death(host, rank.rank, when, Evidence.OWN, what, rank.step, tuple(frames[:FRAMES]))
+    return Cause(host, rank.rank, what, rank.step, tuple(frames[:FRAMES]), time=when)
 
 
 def _name(rank: RankState, hosts: Sequence[HostState]) -> str:
