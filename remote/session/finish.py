@@ -15,8 +15,8 @@ from remote.events import (
 )
 from remote.format import ranks_text
 from remote.plan.plan import OnNan
-from remote.run.diagnosis.verdict import STOPPED_ELSEWHERE
 from remote.run.diagnosis import agent_end
+from remote.run.diagnosis.verdict import STOPPED_ELSEWHERE
 from remote.run.findings.script_visibility import unfollowed
 from remote.run.state.host_state import HostState
 from remote.run.state.launcher_state import FETCH, UPLOAD, Stage

@@ -8,13 +8,9 @@ from typing import TYPE_CHECKING
 
 from remote.run.series.definitions import (
     CORES,
-    GPU_SAMPLE,
     HOST_SAMPLE,
-    RANK_SAMPLE,
     SERIES,
     SOURCES,
-    STEP,
-    TEST,
     Spec,
     metric_id,
 )
@@ -24,7 +20,10 @@ from training.wire import events
 if TYPE_CHECKING:  # numpy takes a while to import
     from remote.run.series.downsampling import Points
 
-_figures: Callable[[events.StepFinished], tuple[float, ...]] = attrgetter(*STEP.figures)
+_FIGURES_OF: dict[type[object], tuple[str, Callable[[object], tuple[float, ...]]]] = {
+    source.event: (source.name, attrgetter(*source.figures)) for source in SOURCES if source.event
+}
+"""By event, its source and what reads the figures of one."""
 
 
 class Curves:
@@ -48,21 +47,21 @@ class Curves:
 
     def take(self, event: object, row: int, step: int, time: float) -> None:
         """Take in what rank `row` reports, `time` seconds after the run began and after `step`."""
-        match event:
-            case events.StepFinished():
-                self._step = step
-                self._kept[STEP.name].append(row, row, step, time, *_figures(event))
-            case events.RankSample():
-                self._kept[RANK_SAMPLE.name].append(row, row, step, time, event.cpu, event.memory)
-            case events.GpuSample():
-                gpu = (event.use, event.memory_used)
-                self._kept[GPU_SAMPLE.name].append(row, row, step, time, *gpu)
-            case events.Evaluated() if row == 0:
-                figures = (event.loss, event.accuracy)
-                self._kept[TEST.name].append(0, 0, event.step, time, *figures)
-            case events.ScriptMetrics():
-                for name, value in event.values:
-                    self._metric(name).append(row, row, event.step or step, time, value)
+        if isinstance(event, events.ScriptMetrics):
+            for name, value in event.values:
+                self._metric(name).append(row, row, event.step or step, time, value)
+            return
+        source = _FIGURES_OF.get(type(event))
+        if source is None:
+            return
+        name, figures = source
+        if isinstance(event, events.StepFinished):
+            self._step = step
+        elif isinstance(event, events.Evaluated):
+            if row:  # each rank reports a test, which is the run's
+                return
+            step = event.step
+        self._kept[name].append(row, row, step, time, *figures(event))
 
     def sample(self, host: int, sample: events.HostSample, used: float, time: float) -> None:
         """Take in a sample of a host, whose ranks have `used` this share of its cores."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
+from training.wire import events
+
 
 class Scope(Enum):
     """Whose figure it is."""
@@ -39,6 +41,8 @@ class Source:
     scope: Scope
     figures: tuple[str, ...]
     """Fields of the event, or of the state that is made of it."""
+    event: type[object] | None = None
+    """The event, if all figures are its own."""
     by_time: bool = False
     """They come with the time, not with a step."""
 
@@ -58,15 +62,20 @@ STEP = Source(
         "bytes_sent",
         "staleness",
     ),
+    events.StepFinished,
 )
-RANK_SAMPLE = Source("rank sample", Scope.RANK, ("cpu", "memory"), by_time=True)
-GPU_SAMPLE = Source("GPU sample", Scope.RANK, ("use", "memory_used"), by_time=True)
+RANK_SAMPLE = Source(
+    "rank sample", Scope.RANK, ("cpu", "memory"), events.RankSample, by_time=True
+)
+GPU_SAMPLE = Source(
+    "GPU sample", Scope.RANK, ("use", "memory_used"), events.GpuSample, by_time=True
+)
 HOST_SAMPLE = Source(
     "host sample", Scope.HOST, ("used", "memory_used", "sent", "received"), by_time=True
 )
 CORES = Source("cores", Scope.HOST, ("cpu",), by_time=True)
 """A value for each core of a host."""
-TEST = Source("test", Scope.RUN, ("loss", "accuracy"))
+TEST = Source("test", Scope.RUN, ("loss", "accuracy"), events.Evaluated)
 SOURCES = (STEP, RANK_SAMPLE, GPU_SAMPLE, HOST_SAMPLE, CORES, TEST)
 
 
