@@ -46,6 +46,7 @@ from tui.app.dashboard import Dashboard
 from tui.app.study_app import StudyApp
 from tui.app.watch_app import WatchApp
 from tui.home.history import History
+from tui.kit.background import RepeatedTask
 from tui.kit.key_names import parse_key
 from tui.kit.open_runs import LaunchRequest
 from tui.kit.replay import Replay
@@ -406,9 +407,16 @@ def at_home(folder: Path, *keys: str) -> Scene:
     async def play(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: "asking" not in screen_text(app) and "live" in screen_text(app))
         await press(pilot, *keys)
-        await until(pilot, lambda: not getattr(app.screen, "_busy", ()))
+        await until(pilot, lambda: not _is_working(app))  # the curves come from a thread
 
     return Scene(app, play)
+
+
+def _is_working(app: RankboardApp) -> bool:
+    """Return True if the list of runs reads or asks anything."""
+    attributes = vars(app.screen_stack[-1]).values()
+    tasks = [value for value in attributes if isinstance(value, RepeatedTask)]
+    return any(task.is_busy for task in tasks)
 
 
 async def press(pilot: Pilot[None], *keys: str) -> None:

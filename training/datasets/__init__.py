@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,12 @@ class DataError(Exception):
 
     def __init__(self, name: str, text: str) -> None:
         super().__init__(f"data set {name} on {platform.node()}: {text}")
+
+    @classmethod
+    def missing_package(cls, name: str, package: str, error: ImportError) -> DataError:
+        """Return the error of a package that is not installed."""
+        install = f"install it with {sys.executable} -m pip install {package}"
+        return cls(name, f"{package} is missing ({error}): {install}")
 
 
 @dataclass(frozen=True)

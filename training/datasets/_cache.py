@@ -8,11 +8,9 @@ Reading the cache needs only torch; decoding may need more.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import pickle
-import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +20,7 @@ from pathlib import Path
 import torch
 
 from training.checksums import cache_folder
-from training.datasets import DataError, ImageSelection
+from training.datasets import DataError
 from training.file_locks import wait_for_lock
 from training.writing import describe_write_error, write_synced
 
@@ -31,8 +29,6 @@ FORMAT = 1
 
 MOST_NAMED = 8
 """The number of files that an error names."""
-DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
-"""The error numbers of a full disk."""
 PixelsAndLabels = tuple[torch.Tensor, torch.Tensor]
 UNREADABLE = (
     OSError,
@@ -48,35 +44,9 @@ UNREADABLE = (
 """What reading a damaged file raises: gzip, idx and pickle files as well as the cache's."""
 
 
-class DamagedFile(ValueError):
-    """One of the files of a data set cannot be read."""
-
-    def __init__(self, path: Path, error: Exception) -> None:
-        super().__init__(str(error))
-        self.path = path
-        self.error = error
-
-
-@contextmanager
-def name_damaged_file(path: Path) -> Iterator[None]:
-    """Name the file that is read, where that fails. Raises: DamagedFile."""
-    try:
-        yield
-    except DamagedFile:
-        raise
-    except UNREADABLE as error:
-        raise DamagedFile(path, error) from error
-
-
 def cache_path() -> Path:
     """Return the folder of the cache on this host."""
     return Path(cache_folder())
-
-
-def cached_split(wanted: ImageSelection) -> str:
-    """Return the split in the name of a file: data that were not checked against the published
-    checksums have files of their own."""
-    return wanted.split if wanted.verify else f"{wanted.split}-unverified"
 
 
 def load_tensors(
@@ -95,27 +65,22 @@ def load_tensors(
     """
     with _explain_read_failure(name):
         sources = find()
-    found = read_cached(name, split, sources, key)
-    if found:
-        return found
+    cached = _read(_cache_path(name, split, sources, key))
+    if cached:
+        return cached
     with _lock_cache(name):
         with _explain_read_failure(name):
-            missing = not all(map(is_there, find()))
-        if missing:
+            is_complete = all(map(is_there, sources))
+        if not is_complete:
             fetch()
-        sources = find()
+        sources = find()  # another process may have fetched them
         path = _cache_path(name, split, sources, key)
-        found = _read(path)
-        if found is None:
-            decoded = _decode_sources(name, sources, decode)
-            _write(name, path, decoded)
-            found = _read(path) or decoded
-        return found
-
-
-def read_cached(name: str, split: str, sources: Sequence[Path], key: str) -> PixelsAndLabels | None:
-    """Return pixels and labels from the cache, or None if they are not there."""
-    return _read(_cache_path(name, split, sources, key))
+        cached = _read(path)
+        if cached:
+            return cached
+        decoded = decode(sources)
+        _write(name, path, decoded)
+        return _read(path) or decoded
 
 
 def is_there(path: Path) -> bool:
@@ -131,27 +96,6 @@ def list_some(sources: Sequence[object]) -> str:
     """Return the first of the sources, and how many more there are."""
     more = f" and {len(sources) - MOST_NAMED} more" if len(sources) > MOST_NAMED else ""
     return ", ".join(map(str, sources[:MOST_NAMED])) + more
-
-
-def _decode_sources(
-    name: str, sources: Sequence[Path], decode: Callable[[Sequence[Path]], PixelsAndLabels]
-) -> PixelsAndLabels:
-    """Decode the sources. Raises: DataError."""
-    try:
-        return decode(sources)
-    except UNREADABLE as error:
-        if isinstance(error, DamagedFile):
-            text = f"cannot read {error.path} ({error}): replace or remove it"
-            cause = error.error
-        else:
-            text = f"cannot read {list_some(sources)} ({error}): replace or remove what is damaged"
-            cause = error
-        if isinstance(cause, OSError) and cause.errno in DISK_FULL_ERRORS:
-            text = (
-                f"no room to unpack it in {tempfile.gettempdir()}: make room there, or set TMPDIR "
-                "to another folder"
-            )
-        raise DataError(name, text) from error
 
 
 def _cache_path(name: str, split: str, sources: Sequence[Path], key: str) -> Path | None:
@@ -173,13 +117,13 @@ def _read(path: Path | None) -> PixelsAndLabels | None:
         return None
 
 
-def _write(name: str, path: Path | None, found: PixelsAndLabels) -> None:
+def _write(name: str, path: Path | None, decoded: PixelsAndLabels) -> None:
     if path is None:
         raise DataError(name, "its files were removed while they were read")
-    kept = {"pixels": found[0].contiguous(), "labels": found[1].contiguous()}
+    content = {"pixels": decoded[0].contiguous(), "labels": decoded[1].contiguous()}
     with _explain_write_failure(name):
         # $RANKBOARD_CACHE may belong to several users: their umask decides who reads it.
-        write_synced(path, partial(torch.save, kept), mode=0o666)
+        write_synced(path, partial(torch.save, content), mode=0o666)
 
 
 @contextmanager
@@ -199,10 +143,10 @@ def _explain_write_failure(name: str) -> Iterator[None]:
     try:
         yield
     except (OSError, RuntimeError) as error:
-        where = f"the cache {cache_path()} cannot be written ({describe_write_error(error)})"
-        raise DataError(
-            name, f"{where}: make room there, or set RANKBOARD_CACHE to another folder"
-        ) from error
+        reason = describe_write_error(error)
+        advice = "make room there, or set RANKBOARD_CACHE to another folder"
+        text = f"the cache {cache_path()} cannot be written ({reason}): {advice}"
+        raise DataError(name, text) from error
 
 
 @contextmanager

@@ -31,5 +31,5 @@ CLASSES = (
 def load(wanted: ImageSelection) -> Images:
     """Return 60,000 or 10,000 images of 1x32x32. Downloads the files if they are missing. Raises:
     DataError."""
-    pixels, labels = _idx.load_idx("fashion_mnist", "FashionMNIST", FILES, SOURCES, wanted)
+    pixels, labels = _idx.load_idx("fashion_mnist", "FashionMNIST/raw", wanted)
     return Images(pixels, labels, len(CLASSES), mean=(0.286,), std=(0.353,), names=CLASSES)

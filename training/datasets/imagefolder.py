@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import random
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -24,7 +23,8 @@ import torch
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-from training.datasets import DataError, Images, ImageSelection, _cache
+from training.datasets import DataError, Images, ImageSelection
+from training.datasets._cache import UNREADABLE, PixelsAndLabels, list_some, load_tensors
 
 FORM = "imagefolder:PATH"
 NAME = "imagefolder"
@@ -65,19 +65,11 @@ def load(path: str, wanted: ImageSelection) -> Images:
         raise DataError(
             NAME, f"{where}: write imagefolder:PATH, a folder on this host that can be read"
         ) from error
-    chosen = wanted.chosen(len(whole.files))
-    listing = whole.of(chosen.tolist())
-    some = len(chosen) < len(whole.files)
-    if some and (
-        every := _cache.read_cached(NAME, wanted.split, whole.files, _key(whole, root, side))
-    ):
-        pixels, labels = (each[chosen] for each in every)
-    else:
-        decode = partial(_decode, listing.labels, side)
-        key = _key(listing, root, side)
-        pixels, labels = _cache.load_tensors(
-            NAME, wanted.split, lambda: listing.files, lambda: None, decode, key
-        )
+    listing = whole.of(wanted.chosen(len(whole.files)).tolist())
+    decode = partial(_decode, listing.labels, side)
+    pixels, labels = load_tensors(
+        NAME, wanted.split, lambda: listing.files, lambda: None, decode, _key(listing, root, side)
+    )
     # The name of a folder may be any bytes.
     names = tuple(name.encode("utf-8", "backslashreplace").decode() for name in listing.names)
     return Images(pixels, labels, len(names), MEAN, STD, names, remarks=listing.remarks)
@@ -138,19 +130,17 @@ def _list_classes(folder: Path) -> ImageListing:
         raise DataError(
             NAME, f"{folder} has no folders: put the images of each class into a folder of its own"
         )
-    found: list[Path] = []
+    files: list[Path] = []
     labels: list[int] = []
     for label, name in enumerate(names):
-        files = _list_images(folder / name)
-        if not files:
-            raise DataError(
-                NAME,
-                f"{folder / name} has no images ({' '.join(SUFFIXES)}): add some, or remove the "
-                "folder",
-            )
-        found = found + files
-        labels = labels + [label] * len(files)
-    return ImageListing(tuple(found), tuple(labels), tuple(names))
+        of_class = _list_images(folder / name)
+        if not of_class:
+            suffixes = " ".join(SUFFIXES)
+            advice = "add some, or remove the folder"
+            raise DataError(NAME, f"{folder / name} has no images ({suffixes}): {advice}")
+        files += of_class
+        labels += [label] * len(of_class)
+    return ImageListing(tuple(files), tuple(labels), tuple(names))
 
 
 def _list_images(folder: Path) -> list[Path]:
@@ -168,16 +158,13 @@ def _list_images(folder: Path) -> list[Path]:
     )
 
 
-def _decode(labels: Sequence[int], side: int, files: Sequence[Path]) -> _cache.PixelsAndLabels:
+def _decode(labels: Sequence[int], side: int, files: Sequence[Path]) -> PixelsAndLabels:
     """Decode all images to squares of `side` pixels. Raises: DataError, which names those that
     cannot be read."""
     try:
         from PIL import Image as pillow
     except ImportError as error:
-        raise DataError(
-            NAME,
-            f"Pillow is missing ({error}): install it with {sys.executable} -m pip install pillow",
-        ) from error
+        raise DataError.missing_package(NAME, "pillow", error) from error
     pixels = _reserve_pixels(len(files), side)
 
     def read(number: int) -> str:
@@ -185,7 +172,7 @@ def _decode(labels: Sequence[int], side: int, files: Sequence[Path]) -> _cache.P
         try:
             with pillow.open(files[number]) as image:
                 pixels[number] = _crop_square(image, side)
-        except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
+        except (*UNREADABLE, SyntaxError, pillow.DecompressionBombError) as error:
             return f"{files[number]} ({error})"
         return ""
 
@@ -194,7 +181,7 @@ def _decode(labels: Sequence[int], side: int, files: Sequence[Path]) -> _cache.P
         broken = [why for why in threads.map(read, range(len(files))) if why]
     if broken:
         what = "it" if len(broken) == 1 else "them"
-        raise DataError(NAME, f"cannot read {_cache.list_some(broken)}: replace or remove {what}")
+        raise DataError(NAME, f"cannot read {list_some(broken)}: replace or remove {what}")
     return pixels, torch.tensor(labels)
 
 
@@ -225,16 +212,11 @@ def _crop_square(image: Image, side: int) -> torch.Tensor:
         )
     if deep:  # Pillow would cut them off at 255
         image = image.convert("I").point(lambda grey: grey * (1 / 257)).convert("L")
-    most, (width, height) = min(image.size), image.size
-    left = (width - most) // 2
-    top = (height - most) // 2
-    square = (
-        image.convert("RGB")
-        .crop((left, top, left + most, top + most))
-        .resize((side, side), Resampling.BILINEAR)
-    )
-    return (
-        torch.frombuffer(bytearray(square.tobytes()), dtype=torch.uint8)
-        .view(side, side, 3)
-        .permute(2, 0, 1)
-    )
+    width, height = image.size
+    shortest = min(image.size)
+    left = (width - shortest) // 2
+    top = (height - shortest) // 2
+    square = image.convert("RGB").crop((left, top, left + shortest, top + shortest))
+    square = square.resize((side, side), Resampling.BILINEAR)
+    pixels = torch.frombuffer(bytearray(square.tobytes()), dtype=torch.uint8)
+    return pixels.view(side, side, 3).permute(2, 0, 1)

@@ -239,7 +239,7 @@ ACTIONS: dict[KeyPlace, tuple[Action, ...]] = {
             "w",
             "export",
             "Export",
-            "save the chart as CSV, SVG and, with the extra report, PNG",
+            "save the chart as CSV and, with the extra report, SVG and PNG",
             also=("Save the chart",),
         ),
         _hidden("marks", "m", "marks", "Marks", MARKS),

@@ -14,7 +14,6 @@ import pytest
 import torch
 
 from training import model_fit, models, registry
-from training.datasets import _idx, cifar10
 from training.job import Job, JobError, help_text
 
 ROOT = Path(__file__).parents[3]
@@ -76,21 +75,6 @@ def test_images_of_a_folder_are_brought_to_the_size_that_the_model_takes() -> No
     assert side("torchvision/inception_v3") == 75
     assert side("resnet18", image_size=48) == 48
     assert Job(dataset="cifar10").image_side == 32
-
-
-def test_the_declared_files_are_those_that_the_data_sets_read() -> None:
-    def declared(name: str) -> set[Path]:
-        return {Path(file) for file in registry.read_constant("datasets", name, "FILES")}
-
-    assert declared("cifar10") == {
-        file for split in cifar10.BATCHES for file in cifar10._find(Path(cifar10.FOLDER), split)
-    }
-    for name, kind in (("mnist", "MNIST"), ("fashion_mnist", "FashionMNIST")):
-        assert declared(name) == {
-            file for split in _idx.STEMS for file in _idx._find(Path(kind, "raw"), split)
-        }
-    assert len(declared("svhn")) == 2
-    assert registry.read_constant("datasets", "digits", "FILES") == ()
 
 
 def test_what_a_module_declares_is_read_and_not_run(

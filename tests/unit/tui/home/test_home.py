@@ -28,7 +28,7 @@ from remote.record.entry import Entry
 from remote.record.write import Recorder
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
-from remote.study.folder import RunBegun, RunEnded, StudyFolder, TrialOutcome
+from remote.study.folder import RunBegun, RunEnded, StudyCall, StudyFolder, TrialOutcome
 from remote.study.progress import StudyProgress
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.commands import Done
@@ -598,8 +598,7 @@ def study_folder(runs_dir: Path) -> Callable[[], StudyFolder]:
     def study_folder() -> StudyFolder:
         folder = StudyFolder.of(runs_dir, "two-ways")
         with folder.held():
-            place = {"given": {}, "places": {"local": 2}, "quick": False, "nodes": 2}
-            folder.keep(STUDY, place)
+            folder.keep(StudyCall(STUDY, {}, {"local": 2}, quick=False, num_hosts=2))
             from remote.study.start_study import open_study
 
             trial = StudyProgress(open_study(folder)).study.trials()[0]
@@ -703,8 +702,8 @@ async def test_a_run_that_is_stopped_elsewhere_is_not_shown_as_live(
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
         await home.shows(pilot, "● training", "1 live")
-        summary = {"verdict": "stopped", "started": START, "elapsed": 5.0, "ranks": [{"step": 33}]}
-        (runs_dir / "c-3" / "summary.json").write_text(json.dumps(summary))
+        overview = {"verdict": "stopped", "started": START, "elapsed": 5.0, "step": 33}
+        (runs_dir / "c-3" / "overview.json").write_text(json.dumps(overview))
         await home.shows(pilot, "0 live", "stopped")
 
 
