@@ -30,21 +30,23 @@ def outcome_of_rank(
 
     `is_over`: the run has ended. `by_person`: a person stopped it.
     """
-    if rank.exited is None or rank.death is None:
+    exited = rank.exited
+    death = rank.death
+    if exited is None or death is None:
         if rank.phase is RankPhase.WAITING:
             return None
         if host.gone:
             return RankPhase.LOST
         return RankPhase.STOPPED if is_over else None
-    if cause is rank.death:
+    if death is cause:
         return RankPhase.FAILED
-    if rank.exited.code == 0 and rank.death.evidence is Evidence.NONE and not rank.exited.stopped:
+    if exited.stopped:
+        return RankPhase.LOST if host.gone else RankPhase.STOPPED
+    if exited.code == 0 and death.evidence is Evidence.NONE:
         return RankPhase.FINISHED
-    if rank.exited.stopped and host.gone:
-        return RankPhase.LOST
-    if rank.exited.stopped or by_person:
+    if by_person:
         return RankPhase.STOPPED
-    return RankPhase.VICTIM if rank.death.evidence is Evidence.ORDER else RankPhase.FAILED
+    return RankPhase.VICTIM if death.evidence is Evidence.ORDER else RankPhase.FAILED
 
 
 def decide_verdict(ranks: Sequence[RankState], cause: Cause | None, by_person: bool) -> Verdict:
@@ -96,19 +98,25 @@ class Judge:
 
         `has_stepped`: the attempt has begun to train. `has_begun`: an attempt has.
         """
-        if rank.exited is None:
+        exited = rank.exited
+        if exited is None:
             return
         host = self.hosts[rank.host]
-        is_complete = rank.finished or host.dropped or not self.plan.job
+        is_job = self.plan.job is not None
+        is_complete = rank.finished or host.dropped or not is_job
         words: Sequence[str] = rank.tail or host.tail
         if rank.raised:  # the script itself says what it raised
             words = rank.raised.text.split("\n")
-        evidence, what = cause.judge_exit(rank.exited, words, complete=is_complete)
-        is_ours = self.plan.job is not None and not rank.exited.stopped
-        is_unfit = is_ours and rank.exited.code == USAGE_EXIT_CODE and not has_stepped
+        evidence, what = cause.judge_exit(exited, words, complete=is_complete)
+        is_unfit = is_job and exited.code == USAGE_EXIT_CODE and not (exited.stopped or has_stepped)
+        during = ""
+        lack = None
         if is_unfit:  # its words may speak of a download that timed out, not of other ranks
             evidence = Evidence.OWN
-        is_script = self.plan.job is None and not rank.exited.stopped
+        if is_job and not (exited.stopped or rank.pace):
+            during = BEFORE_STEPS.get(rank.exited_from, "")
+        elif not (is_job or exited.stopped):
+            lack = missing_inputs.find_missing(words)
         rank.death = Cause(
             host.name,
             rank.rank,
@@ -118,10 +126,10 @@ class Judge:
             time=rank.since,
             evidence=evidence,
             refused=is_unfit and not has_begun,
-            during=BEFORE_STEPS.get(rank.exited_from, "") if is_ours and not rank.pace else "",
-            advice=cause.advise_on_exit(rank.exited, words, self.plan.hosts[host.index]),
+            during=during,
+            advice=cause.advise_on_exit(exited, words, self.plan.hosts[host.index]),
             of_agent=not rank.tail,
-            lack=missing_inputs.find_missing(words) if is_script else None,
+            lack=lack,
         )
         self.settle()
 

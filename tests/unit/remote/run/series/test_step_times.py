@@ -133,7 +133,8 @@ def test_median_and_p95_are_exact_up_to_16384_and_near_beyond() -> None:
 
 def test_a_time_that_is_no_number_counts_for_no_total() -> None:
     totals = totals_of((1.0, math.nan, 3.0, math.inf))
-    assert (totals.count, totals.whole.seconds, totals.median, totals.early.seconds) == (2, 2.0, 2.0, 3.0)
+    assert (totals.count, totals.median) == (2, 2.0)
+    assert (totals.whole.seconds, totals.early.seconds) == (2.0, 3.0)
 
 
 def test_one_report_may_stand_for_several_steps() -> None:
