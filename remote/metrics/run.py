@@ -257,9 +257,7 @@ def _list_evaluations(
     for test in state.progress.evaluations:
         time = collector.test_times[test.epoch, test.step] - zero
         evaluations.append(
-            EvaluationFigures(
-                time, **{name: getattr(test, name) for name in TEST_FIELDS}
-            )
+            EvaluationFigures(time, **{name: getattr(test, name) for name in TEST_FIELDS})
         )
     return tuple(evaluations)
 

@@ -69,9 +69,7 @@ def _wait_for_hosts(run: RunState, now: float) -> list[Wait]:
     """Return hosts that are not reached yet, or have gone silent on the way to the first step."""
     starting = {rank.host for rank in run.ranks if rank.phase in STARTING}
     silent = [
-        host
-        for host in run.hosts
-        if host.phase is HostPhase.SILENT and host.index in starting
+        host for host in run.hosts if host.phase is HostPhase.SILENT and host.index in starting
     ]
     if silent:
         seconds = max(age(host.heard, run, now) for host in silent)

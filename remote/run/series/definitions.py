@@ -65,9 +65,7 @@ STEP = Source(
     ),
     events.StepFinished,
 )
-RANK_SAMPLE = Source(
-    "rank sample", Scope.RANK, ("cpu", "memory"), events.RankSample, by_time=True
-)
+RANK_SAMPLE = Source("rank sample", Scope.RANK, ("cpu", "memory"), events.RankSample, by_time=True)
 GPU_SAMPLE = Source(
     "GPU sample", Scope.RANK, ("use", "memory_used"), events.GpuSample, by_time=True
 )
