@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 from training.wire.commands import Command
@@ -58,3 +58,5 @@ class StopTransfers:
 
 
 Action = Say | Send | Open | Release | Upload | Fetch | StopTransfers
+Actions = Iterator[Action]
+"""What a rule decides: it yields nothing if there is nothing to do."""

@@ -20,9 +20,8 @@ from remote.events import (
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.run.state.launcher_state import FETCH, Stage
-from remote.session import user_requests, watchdog
 from remote.session.actions import Action, Open, Release, Say, Send
-from remote.session.decide import decide
+from remote.session.decide import Rule, decide
 from remote.session.decision_input import DecisionInput
 from remote.session.host_link import HostLink
 from remote.session.intake import Intake
@@ -167,29 +166,21 @@ class Controller:
             self.ledger.say(event, now)
         self.ledger.say(Transferring(what, over=True), now)
 
-    def stop(self, reason: str, now: float, *, at_once: bool) -> list[Action]:
-        """Stop the run for a person. `at_once`: ranks get no time to end by themselves."""
-        return self._follow(user_requests.stop(self._inputs(now), reason, now=at_once), now)
-
-    def detach(self, now: float) -> list[Action]:
-        """Leave the run to its agents for a person."""
-        return self._follow(user_requests.detach(self._inputs(now)), now)
-
-    def ask_stacks(self, now: float) -> list[Action]:
-        """Ask where each rank is."""
-        return self._follow(watchdog.ask_stacks(self._inputs(now)), now)
+    def follow(self, rule: Rule, now: float) -> list[Action]:
+        """Decide by a rule that a person has asked for. Return what is to be carried out."""
+        return self._follow(list(rule(self._inputs(now))), now)
 
     # What follows ---------------------------------------------------------------------------------
 
     def settle(self, now: float) -> list[Action]:
         """Decide until nothing is left to be decided. Return what is to be carried out, in
         order."""
-        done: list[Action] = []
+        chosen: list[Action] = []
         while actions := decide(self.state, self.links, self._forwarded, self._times, now):
-            done += self._follow(actions, now)
-            if len(done) > MOST_ACTIONS:
-                raise RuntimeError(f"decisions go round in circles: {done[-1]}")
-        return done
+            chosen += self._follow(actions, now)
+            if len(chosen) > MOST_ACTIONS:
+                raise RuntimeError(f"decisions go round in circles: {chosen[-1]}")
+        return chosen
 
     @property
     def is_under_way(self) -> bool:

@@ -12,33 +12,41 @@ from collections.abc import Callable, Mapping, Sequence
 from remote.run.run_state import RunState
 from remote.run.state.launcher_state import Stage
 from remote.session import finish, reach, start, user_requests, watchdog
-from remote.session.actions import Action
+from remote.session.actions import Action, Actions
 from remote.session.decision_input import DecisionInput
 from remote.session.host_link import HostLink
 from remote.session.times import Times
 
-RULES: tuple[Callable[[DecisionInput], list[Action]], ...] = (
-    finish.hear_stop,
-    reach.greet,
-    reach.reach,
-    reach.end_left_out,
-    start.upload,
-    start.keep_plan,
-    start.give_up,
-    start.prepare,
-    start.ask,
-    start.start,
-    start.send_starts,
-    user_requests.leave,
-    finish.notice_failure,
-    finish.stop_failed,
-    watchdog.watch,
-    finish.end_hosts,
-    finish.give_up,
-    finish.finish_attempt,
-    finish.close,
+Rule = Callable[[DecisionInput], Actions]
+REACHING, STARTING, RUNNING, STOPPING, CLOSING, OVER = Stage
+
+RULES: tuple[tuple[Rule, tuple[Stage, ...]], ...] = (
+    (finish.hear_stop, (REACHING, STARTING, RUNNING, STOPPING, CLOSING)),
+    (reach.greet, (REACHING, STARTING, RUNNING, STOPPING, CLOSING)),
+    (reach.reach, (REACHING, STARTING, RUNNING, STOPPING, CLOSING)),
+    (reach.end_left_out, (REACHING, STARTING, RUNNING, STOPPING, CLOSING)),
+    (start.upload, (REACHING,)),
+    (start.keep_plan, (REACHING, STARTING)),
+    (start.give_up, (STARTING,)),
+    (start.check_hosts, (REACHING,)),
+    (start.prepare, (STARTING,)),
+    (start.ask, (STARTING,)),
+    (start.start, (STARTING,)),
+    (start.send_starts, (RUNNING,)),
+    (user_requests.leave, (RUNNING,)),
+    (finish.notice_failure, (RUNNING,)),
+    (finish.stop_failed, (RUNNING,)),
+    (finish.stop_late, (REACHING, STARTING, RUNNING)),
+    (watchdog.watch, (RUNNING,)),
+    (finish.stop_ranks, (STOPPING, CLOSING)),
+    (finish.give_up, (REACHING, STARTING, RUNNING, STOPPING, CLOSING)),
+    (finish.end_reaching, (REACHING,)),
+    (finish.end_starting, (STARTING,)),
+    (finish.end_attempt, (RUNNING, STOPPING)),
+    (finish.close, (CLOSING,)),
 )
-"""In order: what is known of the hosts, the start, the ranks, the end."""
+"""Each rule, with the stages in which it may have something to do. In order: what is known of the
+hosts, the start, the ranks, the end."""
 
 
 def decide(
@@ -52,11 +60,12 @@ def decide(
 
     `contacts` are the links to the hosts, in order. For the others see `DecisionInput`.
     """
-    if run.launcher.detached or run.launcher.stage is Stage.OVER:
+    launcher = run.launcher
+    if launcher.detached:
         return []
     inputs = DecisionInput(run, contacts, forwarded, times, now)
-    for rule in RULES:
-        actions = rule(inputs)
+    for rule, stages in RULES:
+        actions = list(rule(inputs)) if launcher.stage in stages else []
         if actions:
             return actions
     return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,7 +10,7 @@ from remote.plan.plan import Plan, Policy
 from remote.run.run_state import RunState
 from remote.run.state.host_state import HostState
 from remote.run.state.launcher_state import LauncherState
-from remote.session.actions import Action, Send
+from remote.session.actions import Actions, Send
 from remote.session.host_link import HostLink
 from remote.session.times import Times
 from training.wire.commands import Command
@@ -41,18 +41,25 @@ class DecisionInput:
         """Return what is to happen when something goes wrong."""
         return self.run.plan.policy
 
-    def hosts(self) -> Iterator[LinkedHost]:
-        """Yield all hosts with their links."""
-        return zip(self.run.hosts, self.links, strict=True)
+    @cached_property
+    def hosts(self) -> list[LinkedHost]:
+        """Return all hosts with their links."""
+        return list(zip(self.run.hosts, self.links, strict=True))
 
     @cached_property
     def live(self) -> list[LinkedHost]:
         """Return the hosts from which more is to come."""
-        return [(host, link) for host, link in self.hosts() if not is_done(host, link)]
+        return [(host, link) for host, link in self.hosts if not is_done(host, link)]
 
+    @cached_property
     def taking_part(self) -> list[LinkedHost]:
         """Return the hosts of the attempt, in the order of their ranks."""
-        return [(self.run.hosts[number], self.links[number]) for number in self.launcher.hosts]
+        return [self.hosts[number] for number in self.launcher.hosts]
+
+    @property
+    def plan(self) -> Plan:
+        """Return the plan for the hosts of the attempt."""
+        return self.plan_on(self.launcher.hosts)
 
     def plan_on(self, numbers: Collection[int]) -> Plan:
         """Return the plan for these hosts only, resumed from a checkpoint that one of them has."""
@@ -75,9 +82,10 @@ class DecisionInput:
     def ranks_without_step(self) -> list[int]:
         """Return the ranks that have made no step in this attempt. In a script: those that have
         not been started."""
+        ranks = self.run.ranks
         if self.run.plan.job:
-            return [state.rank for state in self.run.ranks if not (state.pace or state.serves)]
-        return [state.rank for state in self.run.ranks if not state.pid]
+            return [state.rank for state in ranks if not (state.pace or state.serves)]
+        return [state.rank for state in ranks if not state.pid]
 
     def may_return(self, host: HostState) -> bool:
         """Return True if an agent may be there to which another connection can lead."""
@@ -94,9 +102,8 @@ def can_send(link: HostLink, kind: type[Command], *key: object) -> bool:
     return link.is_open and (kind, *key) not in link.sent
 
 
-def send_once(link: HostLink, command: Command, *key: object) -> list[Action]:
+def send_once(link: HostLink, command: Command, *key: object) -> Actions:
     """Send a command, unless the connection in use has taken it, or there is none."""
     kind = type(command)
-    if not can_send(link, kind, *key):
-        return []
-    return [Send(link.index, command, (kind, *key))]
+    if can_send(link, kind, *key):
+        yield Send(link.index, command, (kind, *key))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
@@ -66,45 +66,35 @@ class ExaminedHost:
     hello: Hello | None = None
     offset: float = 0.0
     """Seconds that its clock is ahead of ours."""
-    reserve: Reserve | None = None
+    asked: Command | None = None
+    """What it was asked after its facts."""
     reserved: Reserved | None = None
-    connect: Connect | None = None
     connected: list[Connected] = field(default_factory=list)
+    is_awaited: bool = True
+    """It has to answer what it was asked."""
     due: float = NEVER
-    """When its next answer is overdue, by the monotonic clock."""
+    """When its answer is overdue, by the monotonic clock."""
     failure: Failure | None = None
     """Why it takes part no longer."""
     is_open: bool = False
 
-    @property
-    def has_reserved(self) -> bool:
-        """Return True if it has answered about its port, or was not asked."""
-        return self.reserve is None or self.reserved is not None
-
-    @property
-    def has_connected(self) -> bool:
-        """Return True if it has tried all connections that it was asked for."""
-        return self.connect is None or doctor.has_tried(self.connect, self.connected)
-
-    def ask(self, command: Command) -> None:
-        """Send a command that it has to answer."""
-        self.expect_answer()
-        self.connection.send(command)
+    def ask(self, command: Command | None) -> None:
+        """Send a command that it has to answer, if there is one for it."""
+        if command:
+            self.asked = command
+            self.is_awaited = True
+            self.expect_answer()
+            self.connection.send(command)
 
     def expect_answer(self) -> None:
         """Give it the host's timeout to answer, and the time that its connections have."""
-        dialling = self.connect.seconds if self.connect else 0.0
+        dialling = self.asked.seconds if isinstance(self.asked, Connect) else 0.0
         self.due = time.monotonic() + self.host.timeout + dialling
 
-    def is_awaited(self, answer: Reserved | Connected) -> bool:
-        """Return True if it was asked for this and has not answered yet."""
-        if isinstance(answer, Reserved):
-            return self.reserve is not None and answer.address == self.reserve.address
-        if self.connect is None or not doctor.answers_to(self.connect, [answer]):
-            return False
-        return not any(
-            (other.address, other.port) == (answer.address, answer.port) for other in self.connected
-        )
+    def settle(self) -> None:
+        """Expect nothing more from it for now."""
+        self.is_awaited = False
+        self.due = NEVER
 
 
 class Examination:
@@ -128,7 +118,6 @@ class Examination:
         ]
         self._batch: list[Record] = []
         self._is_over = False
-        self._seq = 0
 
     def stop(self, reason: str = "stopped by the user") -> None:
         """End the checks; returns at once. Any thread or signal handler may call this."""
@@ -138,32 +127,19 @@ class Examination:
         """Yield the records of the checks as they come, already applied to `state`; at least one
         batch a second, perhaps empty. One thread iterates this, once."""
         try:
-            yield from self._round(self._reach, lambda host: host.hello is not None)
-            yield from self._round(self._reserve, lambda host: host.has_reserved)
-            yield from self._round(self._connect, lambda host: host.has_connected)
-            if not self._is_over:
-                with self.lock:
-                    self._report_connections()
+            for ask in (self._reach, self._reserve, self._connect, self._report_connections):
+                if not self._is_over:
+                    with self.lock:
+                        ask()
+                while not self._is_over and any(host.is_awaited for host in self._hosts):
+                    yield self._turn()
         finally:
             self._close()
         with self.lock:
             self._say(SessionClosed())
         yield self._take_batch()
 
-    # Rounds
-
-    def _round(
-        self, ask: Callable[[], None], has_answered: Callable[[ExaminedHost], bool]
-    ) -> Iterator[list[Record]]:
-        """Ask all hosts, and wait until each has answered or is lost."""
-        if self._is_over:
-            return
-        with self.lock:
-            ask()
-        while not self._is_over:
-            if all(host.failure or has_answered(host) for host in self._hosts):
-                return
-            yield self._turn()
+    # Rounds: all hosts are asked, and each answers or is lost
 
     def _turn(self) -> list[Record]:
         due = min(host.due for host in self._hosts)
@@ -176,7 +152,10 @@ class Examination:
         with self.lock:
             for message in messages:
                 self._take(message)
-            self._expire(time.monotonic())
+            now = time.monotonic()
+            for host in self._hosts:
+                if now >= host.due and not self._is_over:
+                    self._lose(host, _overdue(host))
         return self._take_batch()
 
     def _take_batch(self) -> list[Record]:
@@ -186,11 +165,12 @@ class Examination:
 
     def _reach(self) -> None:
         """Ask every host for its facts."""
-        route_to = self.plan.hosts[0].address
+        plan = self.plan
+        route_to = plan.hosts[0].address
         for host in self._hosts:
-            wanted = dumps(needs.needs_of_host(self.plan, host.index))
-            folder = self.plan.folder(host.index)
-            host.connection.open(self._transport, HostCommand(("check", folder, route_to, wanted)))
+            facts = dumps(needs.needs_of_host(plan, host.index))
+            command = HostCommand(("check", plan.folder(host.index), route_to, facts))
+            host.connection.open(self._transport, command)
 
     def _reserve(self) -> None:
         """Report what the facts mean, and ask every host to reserve a port."""
@@ -199,16 +179,12 @@ class Examination:
         failures = [host.failure for host in self._hosts]
         self._report(doctor.check_facts(self.plan, facts, offsets, failures))
         for host, reserve in zip(self._hosts, doctor.reservations(self.plan, facts), strict=True):
-            if reserve:
-                host.reserve = reserve
-                host.ask(reserve)
+            host.ask(reserve)
 
     def _connect(self) -> None:
         """Ask every host to connect to its peers."""
         for host, connect in zip(self._hosts, doctor.connects(self._reserved), strict=True):
-            if connect:
-                host.connect = connect
-                host.ask(connect)
+            host.ask(connect)
 
     def _report_connections(self) -> None:
         connected = [host.connected for host in self._hosts]
@@ -225,87 +201,78 @@ class Examination:
     # What hosts answer
 
     def _take(self, message: Message) -> None:
-        if isinstance(message, Asked):
-            message.act()
-            return
-        if self._is_over:
-            return
-        if isinstance(message, Heard):
-            self._say(message.event)
-            return
-        host = self._hosts[message.connection.index]
-        if isinstance(message, Arrived):
-            message.connection.room.release()
-        if host.failure:
-            return
         match message:
-            case Opened():
+            case Asked(act):
+                act()
+            case Heard(event) if not self._is_over:
+                self._say(event)
+            case Opened(connection):
+                host = self._hosts[connection.index]
                 host.is_open = True
-                host.expect_answer()
-            case Arrived(_, data):
-                self._take_data(host, data)
-            case Broken(_, failure):
-                self._lose(host, failure)
+                if not host.failure:
+                    host.expect_answer()
+            case Arrived(connection, data):
+                connection.room.release()
+                self._take_data(self._hosts[connection.index], data)
+            case Broken(connection, failure):
+                self._lose(self._hosts[connection.index], failure)
 
     def _take_data(self, host: ExaminedHost, data: bytes) -> None:
         try:
-            answers = host.answers.take(data)
+            for answer in host.answers.take(data):
+                self._take_answer(host, answer)
         except (AnswerTooLong, LineTooLong) as error:
             host.connection.close()
             self._lose(host, Failure(FailureCause.BROKEN, str(error)))
-            return
-        for answer in answers:
-            self._take_answer(host, answer)
 
     def _take_answer(self, host: ExaminedHost, answer: dict[str, Any]) -> None:
         """Take one object of an answer. What nobody has asked for is ignored."""
-        if host.failure or self._is_over:
-            return
         if "event" not in answer and "error" in answer:
             self._lose(host, self._read_failure(host.host, answer))
-        elif host.due < NEVER:
+        elif host.is_awaited:
             record = from_object(answer | {"host": host.index, "attempt": 0, "seq": 1})
             if record:
                 self._take_record(host, record)
             else:
-                self._lose(
-                    host, Failure(FailureCause.OTHER, "it sent an answer that cannot be used")
-                )
+                what = "it sent an answer that cannot be used"
+                self._lose(host, Failure(FailureCause.OTHER, what))
 
     def _read_failure(self, host: Host, answer: dict[str, Any]) -> Failure:
         """Return what a host says that it cannot do."""
-        is_workdir = answer.get("cause") == FailureCause.WORKDIR.value
         longest = self._limits.shown
         what = str(answer.get("error", ""))[:longest]
         advice = str(answer.get("advice", ""))[:longest]
-        if not is_workdir:
+        if answer.get("cause") != FailureCause.WORKDIR.value:
             return Failure(FailureCause.OTHER, what, advice)
         setting = f"set another workdir for it in {host.hosts_file}"
         return Failure(FailureCause.WORKDIR, what, f"{advice}, or {setting}" if advice else setting)
 
     def _take_record(self, host: ExaminedHost, record: Record) -> None:
-        match record.event:
-            case Hello() as hello if host.hello is None:
+        match record.event, host.asked:
+            case Hello() as hello, None:
                 host.hello = hello
-                host.due = NEVER
+                host.settle()
                 host.offset = record.time - time.time()
                 self._apply(record)
                 self._say(ClockMeasured(host.index, host.offset))
                 self._say(HostPhaseChanged(host.index, Reach.READY))
-            case Reserved() as reserved if host.is_awaited(reserved):
+            case Reserved(address) as reserved, Reserve(asked_address) if address == asked_address:
                 host.reserved = reserved
-                host.due = NEVER
-            case Connected() as connected if host.is_awaited(connected):
-                host.connected.append(connected)
-                if host.has_connected:
-                    host.due = NEVER
+                host.settle()
+            case Connected() as connected, Connect() as connect:
+                answers = [*host.connected, connected]
+                host.connected = doctor.answers_to(connect, answers)
+                if doctor.has_tried(connect, answers):
+                    host.settle()
 
     # What ends
 
     def _lose(self, host: ExaminedHost, failure: Failure) -> None:
         """Go on without a host; once the facts are known there is nothing left to check."""
+        if host.failure or self._is_over:
+            return
         host.failure = failure
-        host.due = NEVER
+        host.settle()
         reason = failure.text
         reached = host.hello is not None
         unfit = not reached and doctor.is_unfit(failure.cause)
@@ -313,12 +280,6 @@ class Examination:
         if reached and self.state.checks:
             self._say(doctor.lost(host.index, reason))
             self._is_over = True
-
-    def _expire(self, now: float) -> None:
-        """Lose the hosts whose answers are overdue."""
-        for host in self._hosts:
-            if now >= host.due and not self._is_over:
-                self._lose(host, _overdue(host))
 
     def _stop(self, reason: str) -> None:
         if not self._is_over:
@@ -344,8 +305,7 @@ class Examination:
             self._say(check)
 
     def _say(self, event: Event) -> None:
-        self._seq += 1
-        self._apply(Record(SESSION, 0, self._seq, time.time(), event))
+        self._apply(Record(SESSION, 0, self.state.seq + 1, time.time(), event))
 
     def _apply(self, record: Record) -> None:
         apply_record(self.state, record)

@@ -16,12 +16,13 @@ from remote.events import (
 from remote.format import ranks_text
 from remote.plan.plan import OnNan
 from remote.run.diagnosis import agent_end
+from remote.run.diagnosis.verdict import STOPPED_ELSEWHERE
 from remote.run.findings.script_visibility import unfollowed
 from remote.run.state.host_state import HostState
 from remote.run.state.launcher_state import FETCH, UPLOAD, Stage
 from remote.run.state.phases import RankPhase
 from remote.run.state.rank_state import RankState
-from remote.session.actions import Action, Fetch, Release, Say, StopTransfers
+from remote.session.actions import Actions, Fetch, Release, Say, StopTransfers
 from remote.session.decision_input import DecisionInput, LinkedHost, is_done, send_once
 from remote.session.host_link import HostLink
 from remote.session.reach import lose
@@ -29,114 +30,111 @@ from remote.session.restart import restart
 from training.wire.commands import Close, Stop
 from training.wire.events import SESSION
 
-ELSEWHERE = "stopped from elsewhere"
 
-
-def hear_stop(inputs: DecisionInput) -> list[Action]:
+def hear_stop(inputs: DecisionInput) -> Actions:
     """Stop the run if another launcher has stopped it."""
-    if inputs.launcher.person_stopped or not any(host.stop_heard for host, _ in inputs.live):
-        return []
-    return [Say(Stopping(ELSEWHERE, by_person=True, elsewhere=True))]
+    if inputs.launcher.person_stopped:
+        return
+    if any(host.stop_heard for host, _ in inputs.live):
+        yield Say(Stopping(STOPPED_ELSEWHERE, by_person=True, elsewhere=True))
 
 
-def notice_failure(inputs: DecisionInput) -> list[Action]:
+def notice_failure(inputs: DecisionInput) -> Actions:
     """Notice the first failure. The other ranks then have a moment for their last words."""
+    if not inputs.launcher.failing and has_failed(inputs):
+        yield Say(AttemptFailing())
+
+
+def stop_failed(inputs: DecisionInput) -> Actions:
+    """Stop an attempt that has failed, or whose loss is no number."""
+    diverged = inputs.run.progress.diverged
+    if inputs.now >= inputs.launcher.failing_at + inputs.times.evidence:
+        yield Say(Stopping("a rank or host failed", by_person=False))
+    elif diverged and inputs.policy.on_nan is OnNan.STOP:
+        yield Say(Stopping(diverged.text, by_person=False, final=True))
+
+
+def stop_late(inputs: DecisionInput) -> Actions:
+    """Stop an attempt that does not get going in the time that it has for it."""
     launcher = inputs.launcher
-    if launcher.stage is not Stage.RUNNING or launcher.failing or not has_failed(inputs):
-        return []
-    return [Say(AttemptFailing())]
+    patience = inputs.policy.start_timeout
+    began = launcher.attempt_at or inputs.run.started
+    if not patience or launcher.returned or inputs.now < began + patience:
+        return
+    late = inputs.ranks_without_step
+    if late:
+        what = "made no step" if inputs.run.plan.job else "not been started"
+        why = f"{ranks_text(late)} had {what} {patience:g} s after the start"
+        yield Say(Stopping(why, by_person=False))
 
 
-def stop_failed(inputs: DecisionInput) -> list[Action]:
-    """Stop an attempt that has failed, that does not get going, or whose loss is no number."""
-    launcher = inputs.launcher
-    if launcher.stage is Stage.RUNNING:
-        if inputs.now >= launcher.failing_at + inputs.times.evidence:
-            return [Say(Stopping("a rank or host failed", by_person=False))]
-        diverged = inputs.run.progress.diverged
-        if diverged and inputs.policy.on_nan is OnNan.STOP:
-            return [Say(Stopping(diverged.text, by_person=False, final=True))]
-    late = _late_ranks(inputs)
-    if not late:
-        return []
-    what = "made no step" if inputs.run.plan.job else "not been started"
-    seconds = f"{inputs.policy.start_timeout:g} s"
-    why = f"{ranks_text(late)} had {what} {seconds} after the start"
-    return [Say(Stopping(why, by_person=False))]
-
-
-def end_hosts(inputs: DecisionInput) -> list[Action]:
+def stop_ranks(inputs: DecisionInput) -> Actions:
     """Tell the hosts what ends their ranks, or themselves."""
     launcher = inputs.launcher
-    if launcher.stage not in (Stage.STOPPING, Stage.CLOSING):
-        return []
-    actions: list[Action] = []
+    is_closing = launcher.stage is Stage.CLOSING
+    may_have_ranks = launcher.stop_now if is_closing else launcher.started or launcher.returned
     if launcher.is_transferring(UPLOAD):
-        actions = [StopTransfers(), Say(Transferring(UPLOAD, over=True))]
+        yield StopTransfers()
+        yield Say(Transferring(UPLOAD, over=True))
     for host, link in inputs.live:
-        if _may_have_ranks(inputs, host):
-            actions += _send_stop(inputs, host, link)
-        if launcher.stage is Stage.CLOSING:
-            actions += _send_close(inputs, host, link)
-    return actions
+        if may_have_ranks and (host.running or not is_closing):
+            yield from _send_stop(inputs, host, link)
+        if is_closing:
+            yield from _send_close(inputs, host, link)
 
 
-def _may_have_ranks(inputs: DecisionInput, host: HostState) -> bool:
-    """Return True if a host may have ranks that are to be stopped."""
-    launcher = inputs.launcher
-    if launcher.stage is Stage.STOPPING:
-        return launcher.started or launcher.returned
-    return launcher.stop_now and bool(host.running)
-
-
-def give_up(inputs: DecisionInput) -> list[Action]:
+def give_up(inputs: DecisionInput) -> Actions:
     """Lose the hosts that do not end in time."""
     is_closing = inputs.launcher.stage is Stage.CLOSING
-    actions: list[Action] = []
     for host, link in inputs.live:
-        if not (host.running or is_closing):
-            continue
         # What came before that and is still to be taken in may be the end that is waited for.
-        if inputs.now - link.behind >= _patience(inputs, link):
-            actions.append(lose(inputs, host, _explain_late(inputs, link)))
-    return actions
+        is_late = inputs.now - link.behind >= _patience(inputs, link)
+        if is_late and (host.running or is_closing):
+            yield lose(inputs, host, _explain_late(inputs, link))
 
 
-def finish_attempt(inputs: DecisionInput) -> list[Action]:
+def end_reaching(inputs: DecisionInput) -> Actions:
+    """Give up if no host can be reached."""
+    return _lose_unreachable(inputs, inputs.live)
+
+
+def end_starting(inputs: DecisionInput) -> Actions:
+    """Restart without the hosts that were lost in a start, or close."""
+    if any(is_done(host, link) for host, link in inputs.taking_part):
+        return restart(inputs)
+    return _lose_unreachable(inputs, inputs.taking_part)
+
+
+def end_attempt(inputs: DecisionInput) -> Actions:
     """Restart all or close, once no rank runs any more."""
     launcher = inputs.launcher
-    if launcher.stage is Stage.REACHING:
-        return _lose_unreachable(inputs, inputs.live)
-    if launcher.stage is Stage.STARTING:
-        if not any(is_done(host, link) for host, link in inputs.taking_part()):
-            return _lose_unreachable(inputs, inputs.taking_part())
-        return restart(inputs)
-    if launcher.stage is Stage.STOPPING and not (launcher.started or launcher.returned):
-        return [Say(SessionClosing())]
-    if launcher.stage not in (Stage.RUNNING, Stage.STOPPING):
-        return []
+    is_stopping = launcher.stage is Stage.STOPPING
+    if is_stopping and not (launcher.started or launcher.returned):
+        yield Say(SessionClosing())
+        return
     busy = [(host, link) for host, link in inputs.live if not _is_idle(inputs, host, link)]
     if busy:
-        return _lose_unreachable(inputs, busy)
-    is_failed = launcher.failing or launcher.stage is Stage.STOPPING
-    if is_failed and not launcher.person_stopped:
-        return restart(inputs)
-    return [Say(SessionClosing())]
+        yield from _lose_unreachable(inputs, busy)
+    elif (is_stopping or launcher.failing) and not launcher.person_stopped:
+        yield from restart(inputs)
+    else:
+        yield Say(SessionClosing())
 
 
-def close(inputs: DecisionInput) -> list[Action]:
+def close(inputs: DecisionInput) -> Actions:
     """Fetch results once all hosts have ended, then close."""
     launcher = inputs.launcher
-    if launcher.stage is not Stage.CLOSING or inputs.live:
-        return []
+    if inputs.live:
+        return
     if FETCH not in launcher.transfers and _is_to_fetch(inputs):
-        hosts = [host for host, _ in inputs.hosts() if not (host.lost or host.left_out)]
-        return [Say(Transferring(FETCH)), Fetch(tuple(host.index for host in hosts))]
-    if launcher.is_transferring(FETCH):
-        return []
-    remark = unfollowed(inputs.run)
-    remarks = [Say(RemarkMade(SESSION, remark))] if remark else []
-    return [*remarks, Say(SessionClosed())]
+        hosts = [host.index for host in inputs.run.hosts if not (host.lost or host.left_out)]
+        yield Say(Transferring(FETCH))
+        yield Fetch(tuple(hosts))
+    elif not launcher.is_transferring(FETCH):
+        remark = unfollowed(inputs.run)
+        if remark:
+            yield Say(RemarkMade(SESSION, remark))
+        yield Say(SessionClosed())
 
 
 # -------------------------------------------------------------------------------------------------
@@ -147,7 +145,7 @@ def has_failed(inputs: DecisionInput) -> bool:
     run = inputs.run
     if run.cause or any(rank.exited and rank.exited.code for rank in run.ranks):
         return True
-    hosts = [host for host, _ in inputs.taking_part()]
+    hosts = [host for host, _ in inputs.taking_part]
     if any(host.gone or _has_ended_badly(host) for host in hosts):
         return True
     return any(host.lost for host in hosts) and _stand_still(inputs)
@@ -178,18 +176,7 @@ def _has_ended_badly(host: HostState) -> bool:
     return host.ended.died or host.ended.reason not in agent_end.QUIET
 
 
-def _late_ranks(inputs: DecisionInput) -> list[int]:
-    """Return the ranks that have not begun in the time that they have for it."""
-    launcher = inputs.launcher
-    patience = inputs.policy.start_timeout
-    is_starting = launcher.stage in (Stage.REACHING, Stage.STARTING, Stage.RUNNING)
-    if not patience or not is_starting or launcher.returned:
-        return []
-    began = launcher.attempt_at or inputs.run.started
-    return inputs.ranks_without_step if inputs.now >= began + patience else []
-
-
-def _send_stop(inputs: DecisionInput, host: HostState, link: HostLink) -> list[Action]:
+def _send_stop(inputs: DecisionInput, host: HostState, link: HostLink) -> Actions:
     launcher = inputs.launcher
     grace = 0.0 if launcher.stop_now else inputs.times.grace
     may_restart = launcher.restarts_left > 0
@@ -198,13 +185,12 @@ def _send_stop(inputs: DecisionInput, host: HostState, link: HostLink) -> list[A
     return send_once(link, order, order, host.attempt)
 
 
-def _send_close(inputs: DecisionInput, host: HostState, link: HostLink) -> list[Action]:
-    if link.is_open:
-        return send_once(link, Close())
+def _send_close(inputs: DecisionInput, host: HostState, link: HostLink) -> Actions:
     is_hopeless = inputs.launcher.impatient and link.is_first
-    if inputs.may_return(host) and not is_hopeless:
-        return []
-    return [Release(host.index)]
+    if link.is_open:
+        yield from send_once(link, Close())
+    elif is_hopeless or not inputs.may_return(host):
+        yield Release(host.index)
 
 
 def _is_idle(inputs: DecisionInput, host: HostState, link: HostLink) -> bool:
@@ -254,15 +240,14 @@ def _with_command(inputs: DecisionInput, reason: str) -> str:
     return f"{reason}; once it is back, rankboard stop {run} stops what still runs there"
 
 
-def _lose_unreachable(inputs: DecisionInput, hosts: Collection[LinkedHost]) -> list[Action]:
+def _lose_unreachable(inputs: DecisionInput, hosts: Collection[LinkedHost]) -> Actions:
     """Give up on hosts that cannot be reached, once no other is left. This applies to a launcher
     that has returned to a run."""
-    actions: list[Action] = []
-    for host, link in hosts:
-        if not link.problem:
-            return []
-        actions.append(lose(inputs, host, _with_command(inputs, link.problem.text)))
-    return actions
+    problems = [link.problem for _, link in hosts if link.problem]
+    if len(problems) < len(hosts):
+        return
+    for (host, _), problem in zip(hosts, problems, strict=True):
+        yield lose(inputs, host, _with_command(inputs, problem.text))
 
 
 def _is_to_fetch(inputs: DecisionInput) -> bool:

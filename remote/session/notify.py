@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import http.client
 import json
-import math
 import os
 import re
 import signal
@@ -21,40 +20,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
-from urllib.parse import SplitResult, unquote, urljoin, urlsplit
+from urllib.error import HTTPError
+from urllib.parse import unquote, urlsplit
 
 from remote.format import duration, percent
 from remote.record import marks
+from remote.record.summary import to_strict_json
 from remote.run.run_state import RunState
 from remote.sanitise import one_line
 
 LIMIT = 15.0
 """Seconds that a command or an answer may take."""
-PREFIX = "RANKBOARD_"
-"""Begins the names of the variables for a command."""
 STALLED = "stalled"
 LOST = "lost"
 WORDS = 4096
 """Bytes of a command's stderr that are looked at."""
-_SCHEMES = ("http", "https")
 _PLAIN = re.compile(r"[\w./~+-]+")
 """A first word of a command that the shell takes as it is."""
-_LONGEST_HOST = 253
-"""Characters of a host's name that are shown, the most that a name server knows."""
 
 
 class NotifyError(ValueError):
     """The target of --notify is wrong; the text says why, and what to write."""
-
-
-class RedirectError(OSError):
-    """A URL sends us elsewhere. `place` is the scheme, the host and the port, "" where they are not
-    known; `is_other_path`: its path or query is another one, too."""
-
-    def __init__(self, place: str, *, is_other_path: bool = False) -> None:
-        super().__init__(place)
-        self.place = place
-        self.is_other_path = is_other_path
 
 
 @dataclass(frozen=True)
@@ -69,13 +55,15 @@ class Webhook:
     @property
     def name(self) -> str:
         """Return the URL without its path, which may be secret."""
-        return _place(urlsplit(self.url))
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}"
 
     @property
     def shareable(self) -> str:
         """Return the URL, with placeholders for user and password."""
-        scheme, _, rest = self.url.partition("://")
-        return f"{scheme}://USER:PASSWORD@{rest}" if self.authorization else self.url
+        if not self.authorization:
+            return self.url
+        return self.url.replace("://", "://USER:PASSWORD@", 1)
 
     def send(self, facts: Mapping[str, Any], limit: float) -> None:
         """Post these facts. Raises: OSError, ValueError."""
@@ -84,10 +72,8 @@ class Webhook:
             head["Authorization"] = self.authorization
         body = json.dumps(facts).encode()
         request = urllib.request.Request(self.url, body, head, method="POST")
-        opener = urllib.request.build_opener(_RedirectRefuser)
         try:
-            with opener.open(request, timeout=limit):
-                pass
+            urllib.request.build_opener(_RedirectRefuser).open(request, timeout=limit).close()
         except http.client.HTTPException:
             raise ValueError("the answer is not HTTP") from None
 
@@ -96,22 +82,42 @@ class Webhook:
 class ShellCommand:
     """A command that gets the facts on stdin, and as variables."""
 
-    text: str
+    shareable: str
+    """The command as the user wrote it."""
 
     @property
     def name(self) -> str:
         """Return the command without its arguments, which may be secret."""
-        word = _PLAIN.match(self.text)
+        word = _PLAIN.match(self.shareable)
         return word[0] if word else "the command"
-
-    @property
-    def shareable(self) -> str:
-        """Return the command as the user wrote it."""
-        return self.text
 
     def send(self, facts: Mapping[str, Any], limit: float) -> None:
         """Run the command. Raises: OSError, SubprocessError."""
-        _execute(self.text, facts, limit)
+        texts = {name: "" if value is None else value for name, value in facts.items()}
+        texts["hosts"] = ",".join(facts["hosts"])
+        variables = {f"RANKBOARD_{name.upper()}": str(text) for name, text in texts.items()}
+        # Files, not pipes, which what a command leaves in the background would hold open.
+        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as words:
+            given.write(json.dumps(facts).encode() + b"\n")
+            given.seek(0)
+            process = subprocess.Popen(
+                ("sh", "-c", self.shareable),
+                stdin=given,
+                stdout=subprocess.DEVNULL,
+                stderr=words,
+                env=os.environ | variables,
+                start_new_session=True,
+            )
+            try:
+                code = process.wait(limit)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)  # it is there until it is waited for
+                process.wait()
+                raise
+            if code:
+                words.seek(max(0, words.tell() - WORDS))
+                lines = words.read().decode(errors="replace").strip().splitlines()
+                raise OSError("; ".join([f"exit code {code}", *lines[-1:]]))
 
 
 class Notifier:
@@ -125,8 +131,8 @@ class Notifier:
         self._limit = limit
         self._target = _parse(target.strip())
         self._threads: list[threading.Thread] = []
-        self._failure: str | None = None
-        self._is_taken = False
+        self._has_failed = False
+        self._failure = ""
 
     @property
     def shareable_target(self) -> str:
@@ -145,10 +151,9 @@ class Notifier:
 
     def failure(self) -> str:
         """Say why the first notification that failed did so, once; else ""."""
-        if self._failure is None or self._is_taken:
-            return ""
-        self._is_taken = True
-        return self._failure
+        failure = self._failure
+        self._failure = ""
+        return failure
 
     def wait(self) -> None:
         """Wait for notifications that are under way, at most as long as one may take."""
@@ -160,9 +165,10 @@ class Notifier:
         try:
             self._target.send(facts, self._limit)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            if self._failure is None:
-                what = one_line(_reason(error, self._limit))
-                self._failure = f"--notify: {self._target.name}: {what}"
+            if not self._has_failed:
+                self._has_failed = True
+                reason = one_line(_explain(error, self._limit))
+                self._failure = f"--notify: {self._target.name}: {reason}"
 
 
 class Observer:
@@ -197,16 +203,17 @@ class Observer:
 def facts(state: RunState, event: str, text: str, folder: Path) -> dict[str, Any]:
     """Return the facts of a run: `event` is its verdict or "stalled", `text` what follows its name
     in a sentence for people. Seconds, shares; None is unknown."""
+    plan = state.plan
     tests = state.progress.evaluations
     name = one_line(marks.name(folder))
     values = {
         "event": event,
-        "run": state.plan.run,
+        "run": plan.run,
         "name": name or None,
-        "text": one_line(f"{name or state.plan.run} {text}"),
-        "what": state.plan.what,
-        "hosts": [host.name for host in state.plan.hosts],
-        "ranks": state.plan.world_size,
+        "text": one_line(f"{name or plan.run} {text}"),
+        "what": plan.what,
+        "hosts": [host.name for host in plan.hosts],
+        "ranks": plan.world_size,
         "exit_code": state.verdict.value if state.verdict else None,
         "cause": one_line(state.cause.text()) if state.cause else None,
         "step": state.step,
@@ -216,22 +223,20 @@ def facts(state: RunState, event: str, text: str, folder: Path) -> dict[str, Any
         "test_loss": tests[-1].loss if tests else None,
         "folder": str(folder),
     }
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in values.items()
-    }
+    strict: dict[str, Any] = to_strict_json(values)
+    return strict
 
 
 def _ending(state: RunState) -> str:
     """After which time a run has ended, at which step, why, and with which accuracy."""
-    step = f"step {state.step}/{state.progress.steps or '?'}"
-    parts = [f"after {duration(state.elapsed)} at {step}"]
+    progress = state.progress
+    parts = [f"after {duration(state.elapsed)} at step {state.step}/{progress.steps or '?'}"]
     if state.cause:
         parts.append(state.cause.text())
-    elif state.progress.diverged:
-        parts.append(state.progress.diverged.text)
-    if state.progress.evaluations:
-        parts.append(f"test accuracy {percent(state.progress.evaluations[-1].accuracy, 2)}")
+    elif progress.diverged:
+        parts.append(progress.diverged.text)
+    if progress.evaluations:
+        parts.append(f"test accuracy {percent(progress.evaluations[-1].accuracy, 2)}")
     return "; ".join(parts)
 
 
@@ -240,9 +245,9 @@ def _parse(target: str) -> Webhook | ShellCommand:
     scheme = target.partition("://")[0].lower()
     if "://" in target and scheme.isalpha():
         return _parse_url(target, scheme)
-    word = target.split(maxsplit=1)[0] if target else ""
-    if not word:
+    if not target:
         raise NotifyError("--notify: give a command, or a URL such as https://example.org/hook")
+    word = target.split(maxsplit=1)[0]
     looks_up = ("sh", "-c", 'command -v -- "$1"', "sh", os.path.expanduser(word))
     if _PLAIN.fullmatch(word) and subprocess.run(looks_up, capture_output=True).returncode:
         raise NotifyError(f"--notify: there is no command {word}")
@@ -257,29 +262,16 @@ def _parse_url(target: str, scheme: str) -> Webhook:
         is_address = bool(parts.hostname) and parts.port != 0 and not re.search(r"\s", target)
     except ValueError:
         is_address = False
-    if scheme not in _SCHEMES or not is_address:
+    if scheme not in ("http", "https") or not is_address:
         raise NotifyError(
             f"--notify {scheme}://…: give a URL such as https://example.org/hook, or a command"
         )
-    if parts.username is None:
+    credentials, _, address = parts.netloc.rpartition("@")
+    if not credentials:
         return Webhook(target)
-    user = unquote(parts.username)
-    if ":" in user:
-        raise NotifyError(f"--notify {scheme}://…: the user's name in a URL has no colon")
-    password = unquote(parts.password or "")
-    credentials = base64.b64encode(f"{user}:{password}".encode()).decode()
-    bare = parts._replace(netloc=parts.netloc.rpartition("@")[2])
-    return Webhook(bare.geturl(), f"Basic {credentials}")
-
-
-def _place(parts: SplitResult) -> str:
-    """Return the scheme, the host and the port of a URL. Raises: ValueError, if its port cannot be
-    one."""
-    host = (parts.hostname or "")[:_LONGEST_HOST]
-    if ":" in host:
-        host = f"[{host}]"
-    port = "" if parts.port is None else f":{parts.port}"
-    return f"{parts.scheme}://{host}{port}"
+    user, _, password = credentials.partition(":")
+    encoded = base64.b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
+    return Webhook(parts._replace(netloc=address).geturl(), f"Basic {encoded}")
 
 
 class _RedirectRefuser(urllib.request.HTTPRedirectHandler):
@@ -287,71 +279,17 @@ class _RedirectRefuser(urllib.request.HTTPRedirectHandler):
     the facts."""
 
     def http_error_302(self, req: Any, fp: Any, code: int, msg: str, headers: Any) -> NoReturn:
-        """Raises: RedirectError."""
+        """Raises: OSError, which does not say where: that may be secret."""
         fp.close()
-        location = headers.get("Location") or ""
-        asked = urlsplit(req.full_url)
-        try:
-            target = urlsplit(urljoin(req.full_url, location))
-            place = _place(target) if location and target.hostname else ""
-        except ValueError:
-            raise RedirectError("") from None
-        is_other_path = (target.path, target.query) != (asked.path, asked.query)
-        raise RedirectError(place, is_other_path=is_other_path)
+        raise OSError("redirected; give the address where it leads")
 
     http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
 
-def _execute(command: str, facts: Mapping[str, Any], limit: float) -> None:
-    """Raises: OSError, SubprocessError."""
-    # Files, not pipes, which what a command leaves in the background would hold open.
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as words:
-        given.write(json.dumps(facts).encode() + b"\n")
-        given.seek(0)
-        process = subprocess.Popen(
-            ("sh", "-c", command),
-            stdin=given,
-            stdout=subprocess.DEVNULL,
-            stderr=words,
-            env=os.environ | _variables(facts),
-            start_new_session=True,
-        )
-        try:
-            code = process.wait(limit)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # it is there until it is waited for
-            process.wait()
-            raise
-        if code:
-            words.seek(max(0, words.tell() - WORDS))
-            raise subprocess.CalledProcessError(code, command, stderr=words.read())
-
-
-def _variables(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Return the facts as environment variables; "" is unknown."""
-    return {f"{PREFIX}{name.upper()}": _text(value) for name, value in facts.items()}
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    return ",".join(value) if isinstance(value, list) else str(value)
-
-
-def _reason(error: Exception, limit: float) -> str:
-    match error:
-        case subprocess.TimeoutExpired() | TimeoutError():
-            return f"did not end within {limit:g} s"
-        case RedirectError(place=""):
-            return "redirected; give the address where it leads"
-        case RedirectError(place=place, is_other_path=True):
-            return f"redirected to another path of {place}; give the address where it leads"
-        case RedirectError(place=place):
-            return f"redirected to {place}; give that address"
-        case subprocess.CalledProcessError(returncode=code, stderr=words):
-            last = words.decode(errors="replace").strip().splitlines()[-1:]
-            return "; ".join([f"exit code {code}", *last])
-        case _:  # of HTTP, such as "HTTP Error 404: Not Found", or of the network
-            reason = getattr(error, "reason", error)
-            is_answer = hasattr(error, "code")
-            return str(error) if is_answer else str(getattr(reason, "strerror", "") or reason)
+def _explain(error: Exception, limit: float) -> str:
+    if isinstance(error, subprocess.TimeoutExpired | TimeoutError):
+        return f"did not end within {limit:g} s"
+    if isinstance(error, HTTPError):
+        return str(error)  # such as "HTTP Error 404: Not Found"
+    reason = getattr(error, "reason", error)
+    return str(getattr(reason, "strerror", "") or reason)

@@ -8,7 +8,7 @@ from remote.events import Detached, HostLost, HostPhaseChanged, HostSilent, Rema
 from remote.run.state.host_state import SOUGHT, HostState
 from remote.run.state.launcher_state import Stage
 from remote.run.state.phases import HostPhase
-from remote.session.actions import Action, Open, Release, Say, Send
+from remote.session.actions import Action, Actions, Open, Release, Say, Send
 from remote.session.decision_input import DecisionInput
 from remote.session.host_link import HostLink
 from training.wire.commands import Close
@@ -16,44 +16,38 @@ from training.wire.enums import Reach
 from training.wire.events import SESSION
 
 LEFT_OUT = "is back, but the run has gone on without it: what is left there ends"
+NEW = (*SOUGHT, HostPhase.WAITING)
+"""The phases of a host that has not been said to be ready."""
 
 
-def reach(inputs: DecisionInput) -> list[Action]:
+def reach(inputs: DecisionInput) -> Actions:
     """Reach each host that is not reached yet, or is not heard any more."""
     if is_unheard(inputs):
-        return _wait_for_any(inputs)
-    actions: list[Action] = []
+        yield from _wait_for_any(inputs)
+        return
     for host, link in inputs.live:
-        actions += _reach(inputs, host, link)
-    return actions
+        yield from _reach(inputs, host, link)
 
 
-def greet(inputs: DecisionInput) -> list[Action]:
+def greet(inputs: DecisionInput) -> Actions:
     """Say which hosts are ready."""
-    actions: list[Action] = []
     for host, link in inputs.live:
-        is_new = host.phase in (*SOUGHT, HostPhase.WAITING)
-        if link.is_open and host.hello and is_new:
-            actions.append(Say(HostPhaseChanged(host.index, Reach.READY)))
-    return actions
+        if link.is_open and host.hello and host.phase in NEW:
+            yield Say(HostPhaseChanged(host.index, Reach.READY))
 
 
-def end_left_out(inputs: DecisionInput) -> list[Action]:
+def end_left_out(inputs: DecisionInput) -> Actions:
     """End what is left on a host that comes back after the run has gone on without it."""
-    actions: list[Action] = []
-    for host, link in inputs.hosts():
+    for host, link in inputs.hosts:
         if not host.left_out or host.ended or link.released or not host.hello:
             continue
         index = host.index
         if link.is_open:
-            actions += [
-                Say(RemarkMade(index, LEFT_OUT)),
-                Send(index, Close(), Close),
-                Release(index),
-            ]
-        elif not link.is_opening and inputs.now >= link.retry_at:
-            actions.append(Open(index))
-    return actions
+            yield Say(RemarkMade(index, LEFT_OUT))
+            yield Send(index, Close(), Close)
+            yield Release(index)
+        elif _may_open(inputs, link):
+            yield Open(index)
 
 
 def lose(inputs: DecisionInput, host: HostState, reason: str, *, unfit: bool = False) -> Action:
@@ -68,53 +62,52 @@ def is_unheard(inputs: DecisionInput) -> bool:
     that."""
     if not inputs.launcher.keep or inputs.launcher.stage is not Stage.RUNNING:
         return False
-    known = [link for host, link in inputs.live if host.hello]
-    silent = inputs.times.silent
-    return bool(known) and all(inputs.now - link.heard_at >= silent for link in known)
+    last_heard = [link.heard_at for host, link in inputs.live if host.hello]
+    return bool(last_heard) and inputs.now - max(last_heard) >= inputs.times.silent
 
 
-def _wait_for_any(inputs: DecisionInput) -> list[Action]:
+def _wait_for_any(inputs: DecisionInput) -> Actions:
     """Go on trying to reach the hosts, for long; then leave the run to them."""
-    live = inputs.live
     patience = inputs.times.unheard
-    if all(inputs.now - link.heard_at >= patience for _, link in live):
+    if inputs.now - max(link.heard_at for _, link in inputs.live) >= patience:
         text = f"no host has answered for {patience:.0f} s: detaching; the run continues"
-        return [Say(RemarkMade(SESSION, text)), Say(Detached(cut_off=True))]
-    actions: list[Action] = []
-    for host, link in live:
-        actions += _say_silent(inputs, host, link)
-    return actions + [Open(host.index) for host, link in live if _is_to_reopen(inputs, host, link)]
+        yield Say(RemarkMade(SESSION, text))
+        yield Say(Detached(cut_off=True))
+        return
+    for host, link in inputs.live:
+        yield from _say_silent(inputs, host, link)
+    for host, link in inputs.live:
+        yield from _reopen(inputs, host, link)
 
 
-def _reach(inputs: DecisionInput, host: HostState, link: HostLink) -> list[Action]:
+def _reach(inputs: DecisionInput, host: HostState, link: HostLink) -> Actions:
     if link.failure:
         is_unfit = host.hello is None and doctor.is_unfit(link.failure.cause)
-        return [lose(inputs, host, link.failure.text, unfit=is_unfit)]
-    if not host.hello:
-        return _await_hello(inputs, host, link)
-    quiet = _quiet(inputs, link)
-    if _is_quiet_too_long(inputs, link):
-        return [lose(inputs, host, f"no sign of life for {quiet:.0f} s")]
-    if _has_parted(inputs, link):
+        yield lose(inputs, host, link.failure.text, unfit=is_unfit)
+    elif not host.hello:
+        yield from _await_hello(inputs, host, link)
+    elif _is_quiet_too_long(inputs, link):
+        yield lose(inputs, host, f"no sign of life for {_quiet(inputs, link):.0f} s")
+    elif _has_parted(inputs, link):
         seconds = f"{inputs.times.parted:g} s"
         text = f"the connection broke, and no new one could be made for {seconds}"
-        return [lose(inputs, host, text)]
-    opened = [Open(host.index)] if _is_to_reopen(inputs, host, link) else []
-    return [*opened, *_say_silent(inputs, host, link)]
+        yield lose(inputs, host, text)
+    else:
+        yield from _reopen(inputs, host, link)
+        yield from _say_silent(inputs, host, link)
 
 
-def _await_hello(inputs: DecisionInput, host: HostState, link: HostLink) -> list[Action]:
+def _await_hello(inputs: DecisionInput, host: HostState, link: HostLink) -> Actions:
     """Connect to a host that has said nothing yet, and lose it if that takes too long."""
-    if _is_quiet_too_long(inputs, link):
-        if link.is_open:
-            quiet = _quiet(inputs, link)
-            return [lose(inputs, host, f"the agent started but has sent nothing for {quiet:.0f} s")]
-        if link.problem:
-            return [lose(inputs, host, link.problem.text)]
     is_needed = inputs.may_return(host) or inputs.launcher.stage is not Stage.CLOSING
-    is_away = not (link.is_open or link.is_opening)
-    is_due = is_needed and is_away and inputs.now >= link.retry_at
-    return [Open(host.index)] if is_due else []
+    is_overdue = _is_quiet_too_long(inputs, link)
+    if is_overdue and link.is_open:
+        quiet = _quiet(inputs, link)
+        yield lose(inputs, host, f"the agent started but has sent nothing for {quiet:.0f} s")
+    elif is_overdue and link.problem:
+        yield lose(inputs, host, link.problem.text)
+    elif is_needed and not link.is_open and _may_open(inputs, link):
+        yield Open(host.index)
 
 
 def _quiet(inputs: DecisionInput, link: HostLink) -> float:
@@ -134,15 +127,20 @@ def _has_parted(inputs: DecisionInput, link: HostLink) -> bool:
     return has_parted and not link.is_open and not inputs.launcher.keep
 
 
-def _is_to_reopen(inputs: DecisionInput, host: HostState, link: HostLink) -> bool:
+def _may_open(inputs: DecisionInput, link: HostLink) -> bool:
+    """Return True if it is time for another try to connect."""
+    return not link.is_opening and inputs.now >= link.retry_at
+
+
+def _reopen(inputs: DecisionInput, host: HostState, link: HostLink) -> Actions:
     # Of a host that has said nothing yet, the agent at the end of another connection is the same.
     is_quiet = host.hello is not None and _quiet(inputs, link) >= inputs.times.silent
-    is_due = not link.is_opening and inputs.now >= link.retry_at
-    return inputs.may_return(host) and is_due and (is_quiet or not link.is_open)
+    is_needed = is_quiet or not link.is_open
+    if is_needed and inputs.may_return(host) and _may_open(inputs, link):
+        yield Open(host.index)
 
 
-def _say_silent(inputs: DecisionInput, host: HostState, link: HostLink) -> list[Action]:
+def _say_silent(inputs: DecisionInput, host: HostState, link: HostLink) -> Actions:
     quiet = _quiet(inputs, link)
-    if quiet < inputs.times.silent or host.missed or not host.hello:
-        return []
-    return [Say(HostSilent(host.index, quiet))]
+    if quiet >= inputs.times.silent and host.hello and not host.missed:
+        yield Say(HostSilent(host.index, quiet))

@@ -22,15 +22,11 @@ from remote.plan.plan import Plan
 from remote.record.write import Recorder
 from remote.run.output.script_readings import Expand
 from remote.run.state.launcher_state import FETCH, UPLOAD
-from remote.session import actions
+from remote.session import actions, user_requests, watchdog
 from remote.session.actions import Action
-from remote.session.connection import (
-    Arrived,
-    Asked,
-    Heard,
-    Message,
-)
+from remote.session.connection import Arrived, Asked, Heard, Message
 from remote.session.controller import Controller
+from remote.session.decide import Rule
 from remote.session.pool import Pool
 from remote.session.times import TIMES, Times
 from remote.transport import Transport
@@ -83,16 +79,16 @@ class Session:
     def stop(self, reason: str = "stopped by the user", *, now: bool = False) -> None:
         """Ask for the end of the run; return at once. `now`: without the time that ranks have to
         end by themselves."""
-        self._ask(lambda when: self._controller.stop(reason, when, at_once=now))
+        self._ask(partial(user_requests.stop, reason=reason, now=now))
 
     def detach(self) -> None:
         """Ask to leave the run to its agents, which go on with it, once the ranks run; return at
         once."""
-        self._ask(self._controller.detach)
+        self._ask(user_requests.detach)
 
     def ask_stacks(self) -> None:
         """Ask where each rank is, which its host then reports; return at once."""
-        self._ask(self._controller.ask_stacks)
+        self._ask(watchdog.ask_stacks)
 
     @property
     def is_under_way(self) -> bool:
@@ -181,8 +177,8 @@ class Session:
         it changes."""
         return time.monotonic() + self._clock_offset
 
-    def _ask(self, act: Callable[[float], list[Action]]) -> None:
-        self._put(Asked(lambda: self._carry_out(act(self._now()))))
+    def _ask(self, rule: Rule) -> None:
+        self._put(Asked(lambda: self._carry_out(self._controller.follow(rule, self._now()))))
 
     def _put(self, message: Message) -> None:
         self._queue.put((self._now(), message))

@@ -5,56 +5,58 @@ from __future__ import annotations
 from remote.events import Detached, DetachRequested, RemarkMade, Stopping
 from remote.record.layout import PLAN
 from remote.run.state.launcher_state import FETCH, Stage
-from remote.session.actions import Action, Say, Send, StopTransfers
+from remote.session.actions import Actions, Say, Send, StopTransfers
 from remote.session.decision_input import DecisionInput
 from remote.session.start import public_plan
 from training.wire.commands import Keep, OnDisconnect
 from training.wire.events import SESSION
 
 
-def stop(inputs: DecisionInput, reason: str, *, now: bool) -> list[Action]:
+def stop(inputs: DecisionInput, reason: str, *, now: bool) -> Actions:
     """Stop the run; the second time, do not wait for its hosts any more. `now`: ranks get no time
     to end by themselves."""
     launcher = inputs.launcher
     if launcher.detached or launcher.stage is Stage.OVER:
-        return []
-    stopped = [StopTransfers()] if launcher.is_transferring(FETCH) else []
-    return [*stopped, Say(Stopping(reason, by_person=True, now=now))]
+        return
+    if launcher.is_transferring(FETCH):
+        yield StopTransfers()
+    yield Say(Stopping(reason, by_person=True, now=now))
 
 
-def detach(inputs: DecisionInput) -> list[Action]:
+def detach(inputs: DecisionInput) -> Actions:
     """Leave the run to its agents, once the ranks run."""
     launcher = inputs.launcher
     if launcher.stage in (Stage.REACHING, Stage.STARTING):
-        return [Say(DetachRequested())]
-    if launcher.stage is Stage.CLOSING and launcher.is_transferring(FETCH):
-        return [StopTransfers()]  # what is left on the hosts stays there
-    return leave(inputs, asked=True)
+        yield Say(DetachRequested())
+    elif launcher.stage is Stage.RUNNING:
+        yield from _leave(inputs)
+    elif launcher.is_transferring(FETCH):
+        yield StopTransfers()  # what is left on the hosts stays there
 
 
-def leave(inputs: DecisionInput, *, asked: bool = False) -> list[Action]:
-    """Leave a run whose ranks run to its agents, if a person has asked for it."""
+def leave(inputs: DecisionInput) -> Actions:
+    """Leave a run whose ranks run to its agents, if a person has asked for it before."""
+    if inputs.launcher.leaving:
+        yield from _leave(inputs)
+
+
+def _leave(inputs: DecisionInput) -> Actions:
     launcher = inputs.launcher
-    if launcher.stage is not Stage.RUNNING or not (asked or launcher.leaving):
-        return []
-    away = _names_away(inputs)
-    if away and not launcher.keep:
-        text = f"cannot detach: {', '.join(away)} cannot be reached now; try again, or stop the run"
-        withdrawn = [Say(DetachRequested(False))] if launcher.leaving else []
-        return [Say(RemarkMade(SESSION, text)), *withdrawn]
+    names_away = [
+        inputs.run.host_name(host.index)
+        for host, link in inputs.live
+        if not link.is_open or host.missed or link.held_up > inputs.times.moment
+    ]
+    if names_away and not launcher.keep:
+        away = ", ".join(names_away)
+        text = f"cannot detach: {away} cannot be reached now; try again, or stop the run"
+        yield Say(RemarkMade(SESSION, text))
+        if launcher.leaving:
+            yield Say(DetachRequested(False))
+        return
     plan = public_plan(inputs.run.plan, keep=True)
-    actions: list[Action] = []
     for host, link in inputs.live:
         if link.is_open:
-            actions.append(Send(host.index, Keep(PLAN, plan), Keep))
-            actions.append(Send(host.index, OnDisconnect(True), True))
-    return [*actions, Say(Detached())]
-
-
-def _names_away(inputs: DecisionInput) -> list[str]:
-    """Return the names of the hosts that do not take a command now."""
-    names: list[str] = []
-    for host, link in inputs.live:
-        if not link.is_open or host.missed or link.held_up > inputs.times.moment:
-            names.append(inputs.run.host_name(host.index))
-    return names
+            yield Send(host.index, Keep(PLAN, plan), Keep)
+            yield Send(host.index, OnDisconnect(True), True)
+    yield Say(Detached())

@@ -5,43 +5,47 @@ from __future__ import annotations
 from remote.events import StacksAsked, StallExplained, Stopping
 from remote.plan.plan import OnStall
 from remote.run.findings import stall
-from remote.run.state.launcher_state import Stage
 from remote.run.state.types import Stall
-from remote.session.actions import Action, Say, Send
+from remote.session.actions import Actions, Say, Send
 from remote.session.decision_input import DecisionInput
 from training.wire.commands import Stacks
 
 
-def watch(inputs: DecisionInput) -> list[Action]:
+def watch(inputs: DecisionInput) -> Actions:
     """Notice a stall, and act on it once the stacks of the ranks have come, or should have."""
-    launcher = inputs.launcher
-    if launcher.stage is not Stage.RUNNING:
-        return []
     new_stall = stall.find_stall(inputs.run, inputs.now, inputs.times.stall)
     if new_stall:
-        return [Say(new_stall), *ask_stacks(inputs)]
+        yield Say(new_stall)
+        yield from ask_stacks(inputs)
+        return
     current = inputs.run.stall
     if not current or current.explained:
-        return []
-    if inputs.policy.on_stall is not OnStall.REPORT:
+        return
+    asked_at = inputs.launcher.stacks_asked_at
+    on_stall = inputs.policy.on_stall
+    if on_stall is not OnStall.REPORT:
         if any(host.missed for host, _ in inputs.live):
-            return []  # the ranks may wait for a host that is silent
+            return  # the ranks may wait for a host that is silent
         moving_again_at = _moving_again_at(inputs, current)
-        if launcher.stacks_asked_at < moving_again_at:
-            return ask_stacks(inputs) if inputs.now >= moving_again_at else []
-    is_due = inputs.now >= launcher.stacks_asked_at + inputs.times.stacks
-    if not is_due and not stall.has_all_stacks(inputs.run):
-        return []
-    return _act(inputs, current)
+        if asked_at < moving_again_at:
+            if inputs.now >= moving_again_at:
+                yield from ask_stacks(inputs)
+            return
+    if inputs.now < asked_at + inputs.times.stacks and not stall.has_all_stacks(inputs.run):
+        return
+    if on_stall is OnStall.REPORT:
+        yield Say(StallExplained(current.text))
+    else:
+        is_final = on_stall is OnStall.STOP
+        yield Say(Stopping(current.text, by_person=False, final=is_final))
 
 
-def ask_stacks(inputs: DecisionInput) -> list[Action]:
+def ask_stacks(inputs: DecisionInput) -> Actions:
     """Ask where each rank is."""
-    actions: list[Action] = [Say(StacksAsked())]
+    yield Say(StacksAsked())
     for host, link in inputs.live:
         if host.running and link.is_open:
-            actions.append(Send(host.index, Stacks(), inputs.now))
-    return actions
+            yield Send(host.index, Stacks(), inputs.now)
 
 
 def _moving_again_at(inputs: DecisionInput, current: Stall) -> float:
@@ -49,10 +53,3 @@ def _moving_again_at(inputs: DecisionInput, current: Stall) -> float:
     hosts = [host for host in inputs.run.hosts if host.back > current.since]
     # TCP takes at most as long again as it was cut off.
     return max((host.back + host.away for host in hosts), default=0.0)
-
-
-def _act(inputs: DecisionInput, current: Stall) -> list[Action]:
-    if inputs.policy.on_stall is OnStall.REPORT:
-        return [Say(StallExplained(current.text))]
-    is_final = inputs.policy.on_stall is OnStall.STOP
-    return [Say(Stopping(current.text, by_person=False, final=is_final))]

@@ -14,7 +14,7 @@ import pytest
 
 from remote.cluster.hosts import Cluster, Host
 from remote.host_commands import kept_plan
-from remote.host_commands.kept_plan import Difference, KeptPlan
+from remote.host_commands.kept_plan import KeptPlan
 from remote.host_commands.run_on_hosts import HostAnswer
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError, Policy, Upload
@@ -88,14 +88,8 @@ def test_a_host_whose_plan_differs_is_named_and_the_plan_of_the_others_counts(
     kept = plan_on_hosts(NOWHERE, THREE, "a-run")
     assert (kept.plan, kept.others) == (ON_THREE, ())
     run = kept_plan.ask_for_plans(NOWHERE, THREE, "a-run").runs["a-run"]
-    assert run.differences == (
-        Difference("node1", "batch_size", "7", "64"),
-        Difference("node1", "lr", "0.5", "0.1"),
-    )
-    assert (
-        "rankboard: node1 keeps another plan of a-run, which is not used: batch_size is 7, "
-        "elsewhere 64; lr is 0.5, elsewhere 0.1\n" in capsys.readouterr().err
-    )
+    assert run.remarks == ("node1 keeps another plan of a-run, which is not used",)
+    assert f"rankboard: {run.remarks[0]}\n" in capsys.readouterr().err
 
 
 def test_a_host_whose_plan_cannot_be_read_is_named_and_the_plan_of_the_others_counts(
@@ -236,7 +230,7 @@ def test_a_host_answers_with_the_runs_that_may_be_meant(tmp_path: Path) -> None:
     plan.write_text('{"label": "best", "of": "1-b"}')
 
     def asked(name: str) -> list[str]:
-        return [one["run"] for one in far.plan([str(tmp_path), name])]
+        return [one["run"] for one in far.plan(str(tmp_path), name)]
 
     assert asked("1-a") == ["1-a"]
     assert asked("1") == ["1-a", "1-b"]
@@ -257,9 +251,7 @@ def test_a_host_tells_of_the_newest_runs_that_have_begun_and_of_all_live_ones(
             Journal(str(folder), 0).write(0, [Launched((0,))])
     with open(tmp_path / "runs" / "1-run" / "0" / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        told = {
-            one["run"]: (one["live"], one["begun"]) for one in far.plan([str(tmp_path), "last"])
-        }
+        told = {one["run"]: (one["live"], one["begun"]) for one in far.plan(str(tmp_path), "last")}
     assert told == {
         **dict.fromkeys(("4-run", "5-run", "6-run", "7-run"), (False, True)),
         "1-run": (True, True),

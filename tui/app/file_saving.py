@@ -15,7 +15,7 @@ from tui.kit.exit import to_install
 from tui.kit.messages import SaveChart, SaveText
 from tui.kit.run_session import RunSession
 
-NO_PNG = f"no PNG without matplotlib: {to_install('report')}"
+NO_PICTURE = f"no SVG and PNG without matplotlib: {to_install('report')}"
 
 
 def find_shown_session(app: App[None]) -> RunSession | None:
@@ -84,7 +84,7 @@ class FileSaver:
         names = ", ".join(path.name for path in paths)
         self._app.notify(f"chart: {names} in {path.parent}", markup=False)
         if not any(path.suffix == ".png" for path in paths):
-            self._app.notify(NO_PNG, markup=False)
+            self._app.notify(NO_PICTURE, markup=False)
 
     def _find_path(self, run: str, name: str) -> Path:
         """Return where a file about a run is saved."""

@@ -22,7 +22,7 @@ from textual.strip import Strip
 from tui.charts.annotations import Mark
 from tui.charts.axis import Axis
 from tui.charts.plot_frame import PlotFrame, PlotOptions, make_frame
-from tui.charts.raster import FAINT, MARK_COLOUR, NO_COLOUR, Curve, DotPicture, dot_characters
+from tui.charts.raster import FAINT, MARK_COLOUR, NO_COLOUR, Curve, DotPicture
 from tui.kit import palette
 from tui.kit.widgets.lines import LineWidget
 
@@ -121,10 +121,7 @@ class Chart(LineWidget, can_focus=True):
         """Yield the cells of a row, each run of one style as a segment."""
         curve = picture.curve[y]
         band = picture.band[y]
-        characters = dot_characters()
-        cells = [characters[dots] for dots in picture.dots[y].tolist()]
-        for column in np.flatnonzero(picture.sign[y]).tolist():
-            cells[column] = chr(picture.sign[y, column])
+        cells = picture.characters(y)
         if self.app.no_color or not palette.has_utf8():  # a tint would not be seen
             only_band = (band != NO_COLOUR) & (curve == NO_COLOUR)
             for column in np.flatnonzero(only_band).tolist():

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Annotated
+
+from msgspec import Meta
 
 from tui.charts.axis import Axis
 
@@ -44,11 +47,11 @@ class ChartView:
 
     along: XAxis = XAxis.STEP
     mode: CurveMode = CurveMode.MEAN
-    one: int = 0
+    one: Annotated[int, Meta(ge=0)] = 0
     """The rank or host that is drawn against the mean."""
     log_x: bool = False
     log_y: bool = False
-    smoothing: float = 0.9
+    smoothing: Annotated[float, Meta(ge=0, lt=1)] = 0.9
     """The weight of the past in an exponential moving average by steps, 0 for none."""
     marks: bool = True
     window: XRange | None = None

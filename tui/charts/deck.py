@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from remote.plan.plan import Plan
-from tui.charts import remembered_charts
 from tui.charts.chart_view import ChartView, CurveMode
 from tui.charts.kinds import KINDS, ChartKind
-from tui.kit import user_state
+from tui.kit.user_state import recall, remember, state_file
+
+
+@dataclass
+class ChartChoice:
+    """The charts that a user has chosen for a kind of run."""
+
+    charts: list[str] = field(default_factory=list)
+    """The ids of the charts on the screen."""
+    views: dict[str, ChartView] = field(default_factory=dict)
+    """The views of charts by their ids."""
 
 
 class Deck:
@@ -20,10 +32,14 @@ class Deck:
     """
 
     def __init__(self, plan: Plan, places: int, file: Path | None = None) -> None:
-        self._run_kind = remembered_charts.kind_of_run(plan)
-        self._file = file or user_state.state_file("charts")
-        choice = remembered_charts.load_choice(self._run_kind, self._file)
-        self._views = dict(choice.views)
+        job = plan.job
+        self._run_kind = f"{job.sync} {job.model} {job.dataset}" if job else "script"
+        self._file = file or state_file("charts")
+        try:
+            choice = msgspec.convert(recall(self._run_kind, self._file), ChartChoice)
+        except msgspec.ValidationError:  # nothing is remembered, or nothing of use
+            choice = ChartChoice()
+        self._views = choice.views
         defaults = [kind.id for kind in KINDS if kind.is_default]
         ids = list(dict.fromkeys((*choice.charts, *defaults)))
         self.shown = ids[: max(places, len(choice.charts))]
@@ -93,5 +109,7 @@ class Deck:
             self._save()
 
     def _save(self) -> None:
-        choice = remembered_charts.ChartChoice(tuple(self.shown), self._views)
-        remembered_charts.save_choice(self._run_kind, choice, self._file)
+        # The part of a run that is in view does not last.
+        views = {name: view.whole() for name, view in self._views.items()}
+        choice = msgspec.to_builtins(ChartChoice(self.shown, views))
+        remember(self._run_kind, choice, self._file)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -14,6 +12,7 @@ from remote.run.series.curves import Curves
 from remote.run.series.definitions import SERIES, Scope, Unit
 from remote.run.series.downsampling import Floats, Points
 from tui.charts.annotations import Mark
+from tui.charts.axis import HUGE
 from tui.charts.axis_limits import x_limits
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.kinds import ChartKind
@@ -28,10 +27,6 @@ MIN_FINE_POINTS = 200
 """Points in view that are fine enough."""
 SMOOTHED_STEPS = 500
 """In runs of up to so many steps, smoothing counts single steps."""
-MAX_WEIGHT_BITS = 500
-"""Weights of values that are summed at once differ by at most so many powers of two."""
-MAX_SUMMED_VALUE = 1e150
-"""The largest value that can be summed with such weights."""
 
 
 @dataclass(frozen=True)
@@ -110,16 +105,11 @@ class _Drawer:
 
     def make(self) -> Drawing:
         lines, hidden = self._lines()
-        curves: list[Curve] = []
-        for line in lines:
-            curves += self._curves_of(line, len(lines))
+        curves = [curve for line in lines for curve in self._curves_of(line, len(lines))]
         if self._kind.tests:
             curves.append(self._test_curve())
         x_range = x_limits(curves, self._view.log_x)
-        newest_line, newest_name = self._newest_line(lines)
-        newest = math.nan
-        if newest_line:
-            newest = self._newest_value(newest_line, len(lines))
+        newest_name, newest = self._newest(lines)
         return Drawing(
             tuple(curves),
             tuple(self._marks()),
@@ -182,23 +172,20 @@ class _Drawer:
             return self._run.host_name(row)
         return str(row)
 
-    def _newest_line(self, lines: list[ChartLine]) -> tuple[ChartLine | None, str]:
-        """Return the line whose newest value stands above the chart, and its name if needed."""
-        if not lines:
-            return None, ""
-        if self._kind.stacked or len(lines) == 1:
-            return lines[0], ""
-        if self._view.mode is CurveMode.EACH:
-            return self._line(self._kind.series[0], -1), "mean"
+    def _newest(self, lines: list[ChartLine]) -> tuple[str, float]:
+        """Return the value that stands above the chart, smoothed as it is drawn, and its name if
+        the names of the curves do not say whose it is."""
+        if not lines or self._kind.stacked:
+            return "", math.nan
         line = lines[-1]
-        is_rank = SERIES[line.series].scope is Scope.RANK
-        return line, f"rank {line.name}" if is_rank else line.name
-
-    def _newest_value(self, line: ChartLine, line_count: int) -> float:
-        """Return the newest value of a line, smoothed as it is drawn."""
-        drawn_curve = self._curves_of(line, line_count)[-1]
-        known = drawn_curve.mean[np.isfinite(drawn_curve.mean)]
-        return float(known[-1]) if known.size else math.nan
+        name = ""
+        if self._view.mode is CurveMode.EACH and len(lines) > 1:
+            line = self._line(line.series, -1)
+            name = "mean"
+        elif len(lines) > 1:
+            is_rank = SERIES[line.series].scope is Scope.RANK
+            name = f"rank {line.name}" if is_rank else line.name
+        return name, newest_known(self._curves_of(line, len(lines))[-1].mean)
 
     # The x axis
 
@@ -236,12 +223,10 @@ class _Drawer:
     def _marks(self) -> list[Mark]:
         if not self._view.marks:
             return []
-        marks = []
-        for mark in self._run.marks.all():
-            by_time = self._view.along is XAxis.TIME
-            x = mark.time if by_time else mark.step * self._x_per_step()
-            marks.append((x, mark.letter))
-        return marks
+        if self._view.along is XAxis.TIME:
+            return [(mark.time, mark.letter) for mark in self._run.marks.all()]
+        scale = self._x_per_step()
+        return [(mark.step * scale, mark.letter) for mark in self._run.marks.all()]
 
     # Curves
 
@@ -292,33 +277,26 @@ def smooth(steps: Floats, values: Floats, weight: float) -> Floats:
     What lies n steps back counts `weight` to the power of n. In long runs, what lies n times as
     many steps back does. NaN stays a gap, and the average goes on behind it.
     """
-    is_known = np.isfinite(values)
-    averages = np.where(is_known, values, np.nan)
-    if not weight or not is_known.any():
-        return averages
+    known = np.where(np.isfinite(values), values.clip(-HUGE, HUGE), np.nan)
+    if not weight or not len(steps):
+        return known
     size = max(float(steps[-1] - steps[0]) / SMOOTHED_STEPS, 1.0)
     unit = 2.0 ** math.floor(math.log2(size))  # changes seldom, so that what is drawn stays
-    positions = np.cumsum(np.diff(steps, prepend=steps[:1]).clip(0)) / unit
-    scale = max(1.0, float(np.abs(averages[is_known]).max()) / MAX_SUMMED_VALUE)
-    scaled = np.where(is_known, values, 0.0) / scale
-    addends = np.array([scaled, is_known])
-    sums = np.zeros(2)
-    last_position = 0.0
-    for part in _cut_by_length(positions, MAX_WEIGHT_BITS / -math.log2(weight)):
-        # Weights that grow forwards instead of fading backwards give the same mean in one pass.
-        growth = weight ** -(positions[part] - positions[part][0])
-        faded = sums[:, None] * weight ** (positions[part][0] - last_position)
-        part_sums = faded + np.cumsum(addends[:, part] * growth, axis=1)
-        known_here = is_known[part]
-        weighted_values, weights = part_sums[:, known_here]
-        averages[part][known_here] = weighted_values / weights * scale
-        sums = part_sums[:, -1] / growth[-1]
-        last_position = positions[part][-1]
-    return averages
+    fades = weight ** (np.diff(steps, prepend=steps[:1]).clip(0) / unit)
+    total = count = 0.0
+    averages = []
+    for value, fade in zip(known.tolist(), fades.tolist(), strict=True):
+        total *= fade
+        count *= fade
+        is_known = not math.isnan(value)
+        if is_known:
+            total += value
+            count += 1
+        averages.append(total / count if is_known else math.nan)
+    return np.array(averages)
 
 
-def _cut_by_length(positions: Floats, max_length: float) -> Iterator[slice]:
-    """Yield slices in which positions differ by at most `max_length`."""
-    cuts = np.flatnonzero(np.diff(positions // max_length)) + 1
-    for first, end in pairwise([0, *cuts.tolist(), len(positions)]):
-        yield slice(first, end)
+def newest_known(values: Floats) -> float:
+    """Return the last of the values that is a number, or NaN."""
+    known = values[np.isfinite(values)]
+    return float(known[-1]) if known.size else math.nan

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from enum import IntEnum
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from remote.format import duration, number, short_size
 from remote.run.series.definitions import SERIES, Scope, Unit
 from tui.charts.axis import Axis
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
-from tui.charts.drawing import ChartLine, Drawing
+from tui.charts.drawing import ChartLine, Drawing, newest_known
 from tui.charts.kinds import ChartKind
 from tui.charts.plot_frame import AREA_SIGNS
 from tui.kit import palette
@@ -25,12 +25,12 @@ ColouredTexts = list[tuple[str, int]]
 """Texts with their colours, or -1 for the usual one."""
 
 
-class Brevity(IntEnum):
-    """How few words are made of the values at the cursor."""
-
-    FULL = 0
-    WITHOUT_RANKS = 1
-    ONLY_VALUES = 2
+SPREADS = (
+    "mean {mean}  min {low} ({scope} {lowest})  max {high} ({scope} {highest})",
+    "mean {mean}  min {low}  max {high}",
+    "{mean} ({low} to {high})",
+)
+"""How a mean at the cursor is written with the least and the greatest value, ever shorter."""
 
 
 def format_value(value: float, unit: Unit) -> str:
@@ -53,8 +53,8 @@ def heading(drawing: Drawing, kind: ChartKind, view: ChartView, room: int) -> Co
     elif kind.stacked:
         return _newest_of_areas(drawing, kind, room)
     else:
-        newest = newest_value(drawing, kind)
-        text = "  ".join([newest, *view_notes(view)] if newest else view_notes(view))
+        texts = [_newest_value(drawing, kind), *_view_notes(view)]
+        text = "  ".join(filter(None, texts))
     room_left = room - len(text) - 2
     parts = [(text, -1)]
     if not kind.stacked and (view.cursor is None or room_left > MIN_COLUMNS_FOR_NAMES):
@@ -64,9 +64,9 @@ def heading(drawing: Drawing, kind: ChartKind, view: ChartView, room: int) -> Co
     return parts
 
 
-def newest_value(drawing: Drawing, kind: ChartKind) -> str:
+def _newest_value(drawing: Drawing, kind: ChartKind) -> str:
     """Return the newest value of a chart, and whose it is if that is not clear."""
-    if not np.isfinite(drawing.newest):
+    if not math.isfinite(drawing.newest):
         return ""
     return f"{drawing.newest_name} {format_value(drawing.newest, kind.unit)}".strip()
 
@@ -76,12 +76,11 @@ def _newest_of_areas(drawing: Drawing, kind: ChartKind, room: int) -> ColouredTe
     names = []
     names_with_values = []
     for colour, (line, sign) in enumerate(zip(drawing.lines, AREA_SIGNS, strict=False)):
-        known = line.points.mean[np.isfinite(line.points.mean)]
-        if known.size:
+        newest = newest_known(line.points.mean)
+        if math.isfinite(newest):
             name = f"{palette.sign(sign)} {line.name}"
-            value = format_value(float(known[-1]), kind.unit)
             names.append((name, colour))
-            names_with_values.append((f"{name} {value}", colour))
+            names_with_values.append((f"{name} {format_value(newest, kind.unit)}", colour))
     full = _spaced(names_with_values)
     return full if _total_length(full) <= room else _spaced(names)
 
@@ -90,28 +89,24 @@ def _newest_of_areas(drawing: Drawing, kind: ChartKind, room: int) -> ColouredTe
 
 
 def _fitting_cursor_text(drawing: Drawing, kind: ChartKind, view: ChartView, room: int) -> str:
-    text = ""
-    for brevity in Brevity:
-        text = cursor_text(drawing, kind, view, brevity)
-        if len(text) <= room:
-            break
-    return text
+    texts = [cursor_text(drawing, kind, view, brevity) for brevity in range(len(SPREADS))]
+    return next((text for text in texts if len(text) <= room), texts[-1])
 
 
-def cursor_text(
-    drawing: Drawing, kind: ChartKind, view: ChartView, brevity: Brevity = Brevity.FULL
-) -> str:
-    """Return the x of the cursor and the values of the points there."""
+def cursor_text(drawing: Drawing, kind: ChartKind, view: ChartView, brevity: int = 0) -> str:
+    """Return the x of the cursor and the values of the points there.
+
+    `brevity` is an index of `SPREADS`: how few words are made of them.
+    """
     assert view.cursor is not None
     parts: list[str] = []
-    for index, line in enumerate(drawing.lines):
+    for line in drawing.lines:
         point = nearest_point(line, view.cursor)
         if point is None:
             continue
         if not parts:
             parts.append(_x_text(float(line.x[point]), view))
-        has_bounds = index == 0 and not kind.stacked
-        parts.append(_point_text(line, point, kind, brevity, has_bounds=has_bounds))
+        parts.append(_point_text(line, point, kind, brevity))
     return "  ".join(parts)
 
 
@@ -132,26 +127,25 @@ def _x_text(x: float, view: ChartView) -> str:
     return f"{view.along.value} {x:.0f}"
 
 
-def _point_text(
-    line: ChartLine, point: int, kind: ChartKind, brevity: Brevity, *, has_bounds: bool
-) -> str:
+def _point_text(line: ChartLine, point: int, kind: ChartKind, brevity: int) -> str:
     points = line.points
-    mean = format_value(float(points.mean[point]), kind.unit)
-    is_spread = points.low[point] != points.high[point]
-    if line.row >= 0 or not has_bounds or not is_spread:
-        if kind.stacked and brevity is Brevity.ONLY_VALUES:
-            return f"{palette.sign(line.series)}{mean}"
+    low, mean, high = (
+        format_value(float(values[point]), kind.unit)
+        for values in (points.low, points.mean, points.high)
+    )
+    if kind.stacked and brevity == len(SPREADS) - 1:
+        return f"{palette.sign(line.series)}{mean}"
+    is_spread = line.row < 0 and points.low[point] != points.high[point]
+    if kind.stacked or not is_spread:
         return f"{line.name} {mean}"
-    low = format_value(float(points.low[point]), kind.unit)
-    high = format_value(float(points.high[point]), kind.unit)
-    if brevity is Brevity.ONLY_VALUES:
-        return f"{mean} ({low} to {high})"
-    if brevity is Brevity.WITHOUT_RANKS:
-        return f"mean {mean}  min {low}  max {high}"
-    scope = "rank" if SERIES[line.series].scope is Scope.RANK else "host"
-    lowest = f"({scope} {int(points.lowest[point])})"
-    highest = f"({scope} {int(points.highest[point])})"
-    return f"mean {mean}  min {low} {lowest}  max {high} {highest}"
+    return SPREADS[brevity].format(
+        mean=mean,
+        low=low,
+        high=high,
+        scope="rank" if SERIES[line.series].scope is Scope.RANK else "host",
+        lowest=points.lowest[point],
+        highest=points.highest[point],
+    )
 
 
 def next_cursor(drawing: Drawing, view: ChartView, axis: Axis, direction: int) -> float | None:
@@ -217,12 +211,8 @@ def _total_length(parts: ColouredTexts) -> int:
     return sum(len(text) for text, _ in parts)
 
 
-def view_notes(view: ChartView) -> list[str]:
-    """Return how a chart is drawn, as far as that is not the usual way."""
-    return list(_view_notes(view))
-
-
 def _view_notes(view: ChartView) -> Iterator[str]:
+    """Yield how a chart is drawn, as far as that is not the usual way."""
     if view.log_y:
         yield "log"
     if view.log_x:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import ClassVar
 
 from textual import events
@@ -24,8 +23,9 @@ from remote.run.state.phases import RunPhase
 from remote.run.state.rank_state import RankState
 from tui.charts.axis import Axis
 from tui.charts.chart import Chart
-from tui.charts.chart_view import ChartView
+from tui.charts.chart_view import ChartView, XRange
 from tui.charts.drawing import Drawing, make_drawing, steps_to_refine
+from tui.charts.export import save_chart
 from tui.charts.fine_curves import FineCurves
 from tui.charts.heading import heading, next_cursor
 from tui.charts.kinds import KINDS, ChartKind
@@ -130,8 +130,8 @@ class Charts(Panel):
         drawing = make_drawing(run, self.kind, self.view, self._fine.for_view(self.view))
         self._drawing = drawing
         steps = steps_to_refine(drawing, self.kind, self.view, run)
-        if steps:
-            self._read_again(steps, run)
+        if steps and drawing.x_range:
+            self._read_again(steps, drawing.x_range[1], run)
         # Copied here, because key presses do not hold the run's lock.
         self._rows = run.curves.rows(self.kind.series[0])
         self._plot.draw(drawing.curves, drawing.marks, drawing.options)
@@ -152,10 +152,8 @@ class Charts(Panel):
             parts.append((text, palette.rank_colour(colour, is_dark)) if colour >= 0 else text)
         return Content.assemble(*parts)
 
-    def _read_again(self, steps: tuple[int, int], run: RunState) -> None:
+    def _read_again(self, steps: tuple[int, int], last_x: float, run: RunState) -> None:
         """Read the steps in view and those at both sides again, unless that was done."""
-        x_range = self._drawing.x_range if self._drawing else None
-        last_x = x_range[1] if x_range else 0.0
         if not self._fine.request(steps, self.view, last_x):
             return
         low, high = self._fine.steps
@@ -192,33 +190,30 @@ class Charts(Panel):
     def leave(self) -> None:
         self.set_view(self.view.left())
 
-    @property
-    def _x_range(self) -> tuple[float, float] | None:
-        return self._drawing.x_range if self._drawing else None
+    def _move(self, move: Callable[[Axis, XRange], ChartView]) -> None:
+        """Show what a method of the view makes of the axis in view and the range of all x."""
+        axis = self._plot.x_axis
+        if axis and self._drawing and self._drawing.x_range:
+            self.set_view(move(axis, self._drawing.x_range))
+
+    def _zoom(self, factor: float, x: float | None) -> None:
+        def zoom(axis: Axis, x_range: XRange) -> ChartView:
+            fixed = axis.value_at(0.5) if x is None else x
+            return self.view.zoomed(factor, fixed, axis, x_range)
+
+        self._move(zoom)
 
     def action_zoom_x(self, factor: float) -> None:
-        axis = self._plot.x_axis
-        if axis:
-            cursor = self.view.cursor
-            self._zoom(factor, axis.value_at(0.5) if cursor is None else cursor)
-
-    def _zoom(self, factor: float, x: float) -> None:
-        axis = self._plot.x_axis
-        if axis and self._x_range:
-            self.set_view(self.view.zoomed(factor, x, axis, self._x_range))
+        self._zoom(factor, self.view.cursor)
 
     def action_pan(self, share: float) -> None:
-        axis = self._plot.x_axis
-        if axis and self._x_range:
-            self.set_view(self.view.panned(share, axis, self._x_range))
+        self._move(partial(self.view.panned, share))
 
     def action_whole(self) -> None:
         self.set_view(self.view.whole())
 
     def action_live(self) -> None:
-        axis = self._plot.x_axis
-        if axis and self._x_range:
-            self.set_view(self.view.followed(axis, self._x_range))
+        self._move(self.view.followed)
 
     def action_cursor(self, direction: int) -> None:
         axis = self._plot.x_axis
@@ -262,16 +257,13 @@ class Charts(Panel):
             return
         plan = self._run.plan
         name = f"{self.kind.id}-step{self._run.step}"
-        drawing = self._drawing
-        kind = self.kind
-        view = self.view
-        run_title = f"{plan.what}, {plan.run}"
-
-        def save(folder: Path, name: str) -> list[Path]:
-            from tui.charts.export import save_chart  # slow to import, and seldom needed
-
-            return save_chart(folder, name, drawing, kind, view, run_title)
-
+        save = partial(
+            save_chart,
+            drawing=self._drawing,
+            kind=self.kind,
+            view=self.view,
+            run=f"{plan.what}, {plan.run}",
+        )
         self.post_message(SaveChart(plan.run, name, save))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -300,11 +292,11 @@ class Charts(Panel):
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         drag = self._drag
-        if drag is None or self._x_range is None or drag.view.is_whole:
+        if drag is None or drag.view.is_whole:
             return
         share = (drag.screen_x - int(event.screen_x)) / max(self._plot.size.width, 1)
         if share:
-            self.set_view(drag.view.panned(share, drag.axis, self._x_range))
+            self._move(lambda _, x_range: drag.view.panned(share, drag.axis, x_range))
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
         drag = self._drag

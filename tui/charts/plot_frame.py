@@ -17,6 +17,8 @@ from tui.charts.axis_limits import x_limits, y_limits
 from tui.charts.raster import Cells, Curve, DotPicture, cell_at
 from tui.kit import palette
 
+PICTURE_ROWS = 17
+"""A picture has as many ticks as so many rows of cells."""
 AREA_SIGNS = ("data", "compute", "sync")
 """The signs of areas that are stacked, from the bottom."""
 
@@ -134,6 +136,20 @@ def make_frame(
 
 
 # Axes
+
+
+def picture_axes(
+    curves: Sequence[Curve], options: PlotOptions, log: bool
+) -> tuple[Axis, Axis] | None:
+    """Return the axes of a picture of the window, which is no frame of cells; None if it has no
+    values."""
+    if options.window is None:
+        return None
+    x_axis = _x_axis(options.window, options, 0)
+    limits = _y_limits(curves, options, log, x_axis)
+    if limits is None:
+        return None
+    return x_axis, _y_axis(*limits, PICTURE_ROWS, log, options.from_zero or options.stacked)
 
 
 def _x_axis(x_range: tuple[float, float], options: PlotOptions, width: int) -> Axis:

@@ -89,6 +89,12 @@ class DotPicture:
                 self.sign[row, place] = ord(character)
                 self.curve[row, place] = colour
 
+    def characters(self, row: int) -> list[str]:
+        """Return the cells of a row as this terminal can show them."""
+        braille = BRAILLE if palette.has_utf8() else ASCII
+        signs = zip(self.dots[row].tolist(), self.sign[row].tolist(), strict=True)
+        return [chr(sign) if sign else braille[dots] for dots, sign in signs]
+
 
 # From points to columns of dots
 
@@ -317,8 +323,3 @@ BRAILLE = "".join(chr(0x2800 + dots) if dots else " " for dots in range(256))
 """The character of a cell, by the bits of its dots."""
 ASCII = "".join(_ascii_character(dots) for dots in range(256))
 """The same for terminals without UTF-8."""
-
-
-def dot_characters() -> str:
-    """Return the characters that this terminal can show, by the bits of the dots."""
-    return BRAILLE if palette.has_utf8() else ASCII

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from tui.charts.plot_frame import PlotOptions, make_frame
-from tui.charts.raster import NO_COLOUR, Cells, Curve, dot_characters
+from tui.charts.raster import NO_COLOUR, Cells, Curve
 from tui.kit import palette
 
 
@@ -25,12 +25,9 @@ def plot_as_text(
     if frame is None:
         return []
     picture = frame.picture
-    characters = dot_characters()
     lines = []
     for row, label in enumerate(frame.row_labels):
-        cells = [characters[dots] for dots in picture.dots[row].tolist()]
-        for column in np.flatnonzero(picture.sign[row]).tolist():
-            cells[column] = chr(picture.sign[row, column])
+        cells = picture.characters(row)
         text = _coloured(cells, picture.curve[row]) if colour else "".join(cells)
         lines.append(label + text)
     lines.append(frame.bottom_labels)

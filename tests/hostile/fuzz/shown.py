@@ -205,7 +205,6 @@ class Show:
             )
             values.heading(drawn, kind, view, width)
             steps_to_refine(drawn, kind, view, run)
-            export.to_svg(drawn, kind, view, "a run")
             export.to_csv(drawn)
             if made is None or drawn.x_range is None:
                 return

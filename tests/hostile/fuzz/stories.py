@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -24,7 +25,7 @@ from remote.record.events_file import RecordParser
 from remote.run.apply import apply_record
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
-from remote.session import actions
+from remote.session import actions, user_requests, watchdog
 from remote.session.controller import Controller
 from remote.session.intake import Intake
 from remote.session.times import TIMES
@@ -368,11 +369,12 @@ class _Live:
         """A person asks for something, or a connection breaks."""
         match self._random.randrange(4):
             case 0:
-                self._controller.ask_stacks(self._now)
+                self._controller.follow(watchdog.ask_stacks, self._now)
             case 1:
-                self._controller.stop("stopped by the operator", self._now, at_once=False)
+                stop = partial(user_requests.stop, reason="stopped by the operator", now=False)
+                self._controller.follow(stop, self._now)
             case 2:
-                self._controller.detach(self._now)
+                self._controller.follow(user_requests.detach, self._now)
             case _:
                 agent = self._random.choice(self._agents)
                 failure = Failure(FailureCause.BROKEN, "it broke")

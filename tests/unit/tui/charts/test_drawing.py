@@ -26,14 +26,12 @@ from training.wire.events import (
     StepFinished,
 )
 from tui.charts import heading as values
-from tui.charts import remembered_charts as memory
 from tui.charts.axis import Axis
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.deck import Deck
 from tui.charts.drawing import SMOOTHED_STEPS, Drawing, make_drawing, smooth
 from tui.charts.kinds import KINDS, ChartKind, available
 from tui.charts.plot_frame import make_frame
-from tui.charts.remembered_charts import ChartChoice
 from tui.kit import user_state as remembered
 
 LOSS, PHASES, ACCURACY = KINDS[:3]
@@ -368,7 +366,7 @@ def test_a_chart_is_put_where_it_is_asked_for_and_charts_that_a_run_lacks_are_ke
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "charts.json"
-    memory.save_choice("script", ChartChoice(("gpu", "loss", "phases")), file)
+    remembered.remember("script", {"charts": ["gpu", "loss", "phases"]}, file)
     deck, cpu = Deck(plan(2, script=True), 3, file), ChartKind("cpu", "CPU", "", ("host_cpu",))
     kinds = [LOSS, PHASES, ACCURACY, cpu]
 
@@ -424,7 +422,7 @@ def test_where_nothing_can_be_written_nothing_fails(tmp_path: Path) -> None:
 def test_few_kinds_of_run_are_remembered(tmp_path: Path) -> None:
     file = tmp_path / "charts.json"
     for number in range(100):
-        memory.save_choice(f"kind {number}", ChartChoice(("loss",)), file)
+        remembered.remember(f"kind {number}", {"charts": ["loss"]}, file)
     known = json.loads(file.read_text())
     assert len(known) == remembered.MOST_VALUES
     assert "kind 99" in known

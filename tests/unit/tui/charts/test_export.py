@@ -17,8 +17,9 @@ from tests.kit.histories import History, plan
 from training.wire.events import Evaluated, Saved
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.drawing import Drawing, make_drawing
-from tui.charts.export import save_chart, to_csv, to_svg
+from tui.charts.export import save_chart, to_csv
 from tui.charts.kinds import KINDS, ChartKind
+from tui.charts.picture import draw_pictures
 from tui.charts.plot_frame import PlotOptions
 from tui.charts.raster import Curve
 
@@ -54,17 +55,20 @@ async def test_where_nothing_can_be_written_it_is_said(
         await until(pilot, lambda: "cannot write the chart" in stage.text())
 
 
-async def test_without_matplotlib_there_is_no_png_and_it_is_said(
+async def test_without_matplotlib_there_are_no_pictures_and_it_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr("tui.charts.png", raising=False)
-    monkeypatch.setitem(sys.modules, "tui.charts.png", None)
+    monkeypatch.setitem(sys.modules, "tui.charts.picture", None)
     stage = Stage(runs_dir=tmp_path)
     async with stage.training(size=(120, 40), notifications=True) as pilot:
         (tmp_path / stage.session.plan.run).mkdir()
         await pilot.press("3", "w")
         await until(pilot, lambda: "constraints.txt'.[report]'" in "".join(stage.text().split()))
-        assert sorted(path.suffix for path in tmp_path.rglob("loss-*")) == [".csv", ".svg"]
+        assert sorted(path.suffix for path in tmp_path.rglob("loss-*")) == [".csv"]
+
+
+def svg_of(drawn: Drawing, kind: ChartKind, view: ChartView) -> ElementTree.Element:
+    return ElementTree.fromstring(draw_pictures(drawn, kind, view, "a run")["svg"])
 
 
 def a_run() -> RunState:
@@ -83,7 +87,7 @@ def test_every_chart_and_view_is_a_picture(
         window = None if along is XAxis.SAMPLES else (0.1, 9.0)
         view = ChartView(along, mode, log_y=along is XAxis.TIME, window=window)
         drawn = make_drawing(state, kind, view)
-        root = ElementTree.fromstring(to_svg(drawn, kind, view))
+        root = svg_of(drawn, kind, view)
         assert len(list(root.iter(f"{SVG}path"))) > 5
         assert to_csv(drawn).count("\n") == 1 + sum(len(line.x) for line in drawn.lines)
     assert len(save_chart(tmp_path, "chart", drawn, kind, view)) == 3
@@ -104,7 +108,7 @@ def test_a_picture_says_of_which_run_and_what_its_curves_and_axes_are() -> None:
         (KINDS[1], ChartView(), {"s/iteration", "data", "compute", "sync"}),
     ):
         drawn = make_drawing(state, kind, view)
-        root = ElementTree.fromstring(to_svg(drawn, kind, view, "a run"))
+        root = svg_of(drawn, kind, view)
         told = [text.text for text in root.iter(f"{SVG}text")]
         assert wanted <= set(told)
         assert "TC" in told, "marks at one place stand beside each other"
@@ -115,12 +119,6 @@ def test_hostile_names_and_values_leave_the_picture_whole() -> None:
     values = np.array([np.nan, 1e308, -np.inf, 2.0, 3.0])
     curve = Curve("<script>&\"'", 0, x, values, values, values)
     stage_drawn = Drawing((curve,), ((2.0, "<"),), PlotOptions("step"), (), (1.0, 4.0))
-    root = ElementTree.fromstring(to_svg(stage_drawn, KINDS[0], ChartView()))
+    root = svg_of(stage_drawn, KINDS[0], ChartView())
     assert "<script>&\"'" in [text.text for text in root.iter(f"{SVG}text")]
     assert not list(root.iter(f"{SVG}script"))
-
-
-def test_a_chart_of_one_point_is_no_empty_one() -> None:
-    run = History(plan(2)).training(steps=1).state()
-    drawn = make_drawing(run, KINDS[0], ChartView())
-    assert "no data" not in to_svg(drawn, KINDS[0], ChartView())

@@ -1,0 +1,139 @@
+"""A chart as SVG and PNG, by matplotlib, which the extra `report` installs."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from tui.charts.axis import HUGE
+from tui.charts.chart_view import ChartView
+from tui.charts.drawing import Drawing
+from tui.charts.kinds import ChartKind
+from tui.charts.plot_frame import picture_axes
+from tui.charts.raster import Curve
+from tui.kit import palette
+
+INCHES = (8, 4.5)
+DPI = 160
+SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "rankboard"}
+"""Text stays text, and equal charts give equal files."""
+NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+
+
+def draw_pictures(
+    drawing: Drawing, kind: ChartKind, view: ChartView, run: str = ""
+) -> dict[str, bytes]:
+    """Return the chart of what is in view, in colours for a light ground, by the endings of files.
+
+    `run` says of which run it is.
+    """
+    with matplotlib.rc_context(SETTINGS), warnings.catch_warnings():
+        # The font may lack a character of a name.
+        warnings.simplefilter("ignore")
+        figure = Figure(INCHES, layout="constrained")
+        _draw_chart(figure.subplots(), drawing, kind, view, run)
+        svg = _save(figure, format="svg", metadata=NO_METADATA)
+        png = _save(figure, format="png", metadata={"Software": None}, dpi=DPI)
+    return {"svg": svg, "png": png}
+
+
+def _save(figure: Figure, **settings: Any) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, **settings)
+    return file.getvalue()
+
+
+def _draw_chart(axes: Axes, drawing: Drawing, kind: ChartKind, view: ChartView, run: str) -> None:
+    title = f"{kind.title}\n{run}" if run else kind.title
+    axes.set_title(title, loc="left", pad=18, parse_math=False)  # above the letters of marks
+    options = drawing.options
+    axes.set_xlabel("time (s)" if options.clock else options.along)
+    axes.set_ylabel(_y_title(kind), parse_math=False)
+    is_log = view.log_y and not kind.stacked
+    axes.set_yscale("log" if is_log else "linear")
+    axes.set_xscale("log" if options.log else "linear")
+    if kind.stacked:
+        _draw_areas(axes, drawing.curves)
+    else:
+        for curve in drawing.curves:
+            _draw_curve(axes, curve, drawing)
+    window = options.window or drawing.x_range
+    limits = picture_axes(drawing.curves, replace(options, window=window, live=False), is_log)
+    if limits:
+        x_axis, y_axis = limits
+        axes.set_xlim(x_axis.low, x_axis.high)
+        axes.set_ylim(y_axis.low, y_axis.high)
+        _draw_marks(axes, drawing, x_axis.low, x_axis.high)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend()
+
+
+def _y_title(kind: ChartKind) -> str:
+    """Return what y is, with its unit."""
+    unit = kind.unit.value
+    return f"{kind.title} ({unit})" if unit and "/" not in kind.title else kind.title
+
+
+def _draw_areas(axes: Axes, curves: tuple[Curve, ...]) -> None:
+    if curves:
+        axes.stackplot(
+            curves[0].x,
+            [curve.mean for curve in curves],
+            labels=[curve.label for curve in curves],
+            colors=[palette.rank_colour(curve.colour, dark=False) for curve in curves],
+        )
+
+
+def _draw_curve(axes: Axes, curve: Curve, drawing: Drawing) -> None:
+    colour = palette.rank_colour(curve.colour, dark=False)
+    low, mean, high = (values.clip(-HUGE, HUGE) for values in (curve.low, curve.mean, curve.high))
+    if curve.band:
+        axes.fill_between(curve.x, low, high, color=colour, alpha=0.2, linewidth=0)
+    # matplotlib leaves labels that begin with an underscore out of the legend.
+    label = "_"
+    if len(curve.x) and not curve.faint:
+        label = _legend_label(curve, drawing).replace("_", " ")
+    axes.plot(
+        curve.x,
+        mean,
+        linestyle="none" if curve.single else "-",
+        marker="D" if curve.single else "",
+        color=colour,
+        alpha=0.4 if curve.faint else 1.0,
+        label=label,
+    )
+
+
+def _legend_label(curve: Curve, drawing: Drawing) -> str:
+    """Return what a curve is called in a legend. Names of ranks are only their numbers."""
+    for line in drawing.lines:
+        if line.name == curve.label and line.row < 0 and drawing.curves[0].band:
+            return f"{curve.label}, min to max"
+        if line.name == curve.label == str(line.row):
+            return f"rank {curve.label}"
+    return curve.label
+
+
+def _draw_marks(axes: Axes, drawing: Drawing, low: float, high: float) -> None:
+    """Draw a line at each mark in view. The letters of marks at one place stand together."""
+    letters: dict[float, str] = {}
+    for x, letter in drawing.marks:
+        if low <= x <= high:
+            letters[x] = letters.get(x, "") + letter
+    for x, text in letters.items():
+        axes.axvline(x, color="#999999", linestyle=":", linewidth=1)
+        axes.annotate(
+            text,
+            (x, 1),
+            (0, 3),
+            xycoords=("data", "axes fraction"),
+            textcoords="offset points",
+            ha="center",
+            parse_math=False,
+        )
