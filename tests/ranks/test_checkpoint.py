@@ -584,9 +584,7 @@ def test_other_batches_go_on_at_the_nearest_sample_before(forked: Forker, alone:
     again = replace(JOB, resume="batches", batch_size=40, steps=3, lr=0.05)
     run = forked.run("batches-again", again, several(forked, "batches-again", 0))
     assert [step for step, _ in losses(run)[0]] == [2, 3]
-    assert (
-        "With these settings the checkpoint's step 2 is step 1" in lines(run)
-    )
+    assert "With these settings the checkpoint's step 2 is step 1" in lines(run)
     assert (
         "Settings that differ from the checkpoint's: --batch-size 40 (was 30), --lr 0.05 (was 0.1)"
         in lines(run)
