@@ -119,7 +119,7 @@ def _examine(examination: Examination, json: bool) -> int:
     for _ in examination.batches():
         is_reaching = any(host.phase in REACHING for host in state.hosts)
         waits = waiting(state, clock.now(state)) if is_reaching else ()
-        waiting_hosts = [wait.who for wait in waits]
+        waiting_hosts = [wait.subject for wait in waits]
         if waiting_hosts and waiting_hosts != narrated_hosts:
             narrate(*(wait.text() for wait in waits))
         narrated_hosts = waiting_hosts
