@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from remote.cluster.hosts import Host
 from remote.doctor import doctor
 from remote.events import CheckFinished
 from remote.plan import needs
@@ -25,7 +24,6 @@ from remote.plan.plan import Plan, Policy, Script, Upload
 from tests.kit import agents
 from tests.kit.checks import GIB, amiss, check, hello, hellos, plan
 from training import checksums, registry
-from training.agent import local_api
 from training.agent.host import reach
 from training.agent.host.needs import check_needs
 from training.agent.host.system import CPUINFO, cpu_flags
@@ -33,7 +31,6 @@ from training.agent.live_runs import find_live_runs
 from training.job import Job
 from training.wire.events import Hello
 from training.wire.format import FORMAT
-from tui.launch import run_facts as facts
 
 JOB = Job(dataset="mnist", data_dir="/data")
 IMAGES = Job(model="resnet18", dataset="imagefolder:/data/photos")
@@ -453,17 +450,3 @@ def test_a_plan_without_a_job_has_none_of_these_checks() -> None:
         )
     }
     assert names.intersection(doctor.OF_SOME_PLANS) == {"program"}
-
-
-@pytest.mark.parametrize(("flags", "warned"), [(BARE, True), (ABLE, False), ((), False)])
-def test_the_form_warns_of_bf16_on_this_machine(
-    flags: tuple[str, ...], warned: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local_api, "cpu_flags", lambda: flags)
-    local = Plan(
-        "a-run", (Host("local", "127.0.0.1", workdir="/r/a-run/node"),), Job(precision="bf16")
-    )
-    assert any("no bf16 instructions" in line for line in facts.list_warnings(local)) == warned
-    there = "\n".join(facts.list_warnings(plan(2, work=Job(precision="bf16"))))
-    assert "the checks look at those of the hosts" in there
-    assert not any("bf16" in line for line in facts.list_warnings(plan(2)))

@@ -213,12 +213,12 @@ class _Waiting:
             return
         for wait in waiting(state, now):
             if self._is_news(wait):
-                self._said[wait.who, wait.what] = wait.seconds
+                self._said[wait.subject, wait.progress] = wait.seconds
                 self._said_at = now
                 yield wait.text()
 
     def _is_news(self, wait: Wait) -> bool:
-        said = self._said.get((wait.who, wait.what))
+        said = self._said.get((wait.subject, wait.progress))
         return said is None or wait.seconds >= max(2 * said, said + AGAIN)
 
 

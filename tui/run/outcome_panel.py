@@ -103,10 +103,10 @@ def _summary(run: RunState, *, brief: bool) -> list[str]:
     """List the ranks that were slow, the test accuracy, and the times of an iteration and of an
     epoch, which are nearly the same for all ranks. `brief`: no more than a line of the
     accuracy and of the times."""
-    known = [rank for rank in run.ranks if math.isfinite(rank.timing.rule)]
+    known = [rank for rank in run.ranks if math.isfinite(rank.timing.early.seconds)]
     lines = _tested(run)[: 1 if brief else None]
     if known:
-        steps = _between([rank.timing.rule for rank in known], 3)
+        steps = _between([rank.timing.early.seconds for rank in known], 3)
         epochs = [fmean(rank.epoch_seconds) for rank in known if rank.epoch_seconds]
         whole = fixed(run.means.seconds, 3)
         more = f"; of an epoch {fixed(fmean(epochs), 2)} s" if epochs and not brief else ""

@@ -11,7 +11,7 @@ from remote.run.diagnosis.host_load import loads
 from remote.run.diagnosis.straggler import describe_stragglers
 from remote.run.run_state import RunState
 from remote.run.state.host_state import HostState
-from remote.run.state.phases import FATES, HostPhase, RankPhase
+from remote.run.state.phases import BEFORE_STEPS, FATES, HostPhase, RankPhase
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
 from training.wire.events import Exited, GpuSample
@@ -130,9 +130,7 @@ def _process(rank: RankState, now: float, run: RunState) -> str:
 def _end(rank: RankState, exited: Exited) -> str:
     """How it ended, and what it did then, unless it ended by itself and well."""
     how = f"killed by {rank.exit}" if exited.signal else rank.exit
-    doing = {RankPhase.RENDEZVOUS: "reaching the rendezvous"}.get(
-        rank.exited_from, rank.exited_from.value
-    )
+    doing = BEFORE_STEPS.get(rank.exited_from, rank.exited_from.value)
     is_known = exited.code != 0 and rank.exited_from not in (RankPhase.WAITING, *FATES)
     comma = "," if exited.out_of_memory else ""
     return f"{how}{comma} while {doing}" if is_known else how
