@@ -17,11 +17,11 @@ from remote.cluster.load import load
 from remote.format import count
 from remote.host_commands.setup import (
     HostPackages,
-    Installation,
     PackageCondition,
     ProgressListener,
     WantedPackages,
     inspect_hosts,
+    install_packages,
 )
 from remote.sanitise import one_line
 from remote.transport import Transport
@@ -97,7 +97,7 @@ def set_up(
             return USAGE
         to_install = [packages.host for packages in lacking]
         with _show_progress(to_install) as listener:
-            installed = Installation(transport, wanted, listener).perform(to_install)
+            installed = install_packages(transport, to_install, wanted, listener)
         narrate(*(outcome.text for outcome in installed))
         pythons |= {outcome.host.name: outcome.venv for outcome in installed}
         has_failed |= not all(outcome.venv for outcome in installed)
