@@ -31,6 +31,7 @@ from remote.run.state.types import Cause
 from remote.statistics.mean import finite_mean
 from tui.kit.text_table import rule_lines
 from tui.run import failure_advice as hints
+from tui.run.unfetched_files import describe_unfetched_files
 
 LEAST = 8
 """Shorter lines are too common to mean the same as a cause."""
@@ -121,11 +122,12 @@ def result_table(state: RunState) -> tuple[tuple[str, ...], list[tuple[str, ...]
     ]
 
 
-def describe_visibility(state: RunState) -> list[str]:
-    """Say what to do where a user's own program was not seen, or in part."""
-    if state.verdict in (None, Verdict.REFUSED):
-        return []
-    return [text for text in [seen.advice(state, state.now)] if text]
+def closing_advice(state: RunState) -> list[str]:
+    """Say what to do where a script was not seen, or in part, and which of its files stay."""
+    has_run = state.verdict not in (None, Verdict.REFUSED)
+    visibility = seen.advice(state, state.now) if has_run else ""
+    files = describe_unfetched_files(state)
+    return [visibility, *files] if visibility else files
 
 
 def result_captions(state: RunState) -> list[str]:

@@ -130,7 +130,7 @@ class Show:
         text_outcome.result_captions(run)
         text_outcome.describe_cause(run)
         text_outcome.verdict_line(run)
-        text_outcome.describe_visibility(run)
+        text_outcome.closing_advice(run)
         assert isinstance(self._console.file, io.StringIO)
         text = _taken(self._console.file)
         assert not CONTROL.search(text), ascii(text[:2_000])
