@@ -311,7 +311,7 @@ _NUMBER = Annotated[int, Meta(le=LARGEST)]
 _read_text = Reader(
     wire.OutputText, dict.fromkeys(("host", "attempt", "seq"), _NUMBER) | {"time": _TIME}
 )
-_read_step = Reader(wire.StepFinished, {"time": _TIME}, wire.STEP_BOUNDS)
+_read_step = Reader(wire.StepFinished, {"time": _TIME}, wire.StepFinished.bounds)
 _figures_of = attrgetter(*(field.name for field in fields(wire.StepFinished)))
 _lines = RecordCodec(EVENTS, load)
 encode = _lines.encode

@@ -69,8 +69,6 @@ class Comparisons:
     noise: float
     """Standard deviation from run to run within a block; on the scale of ratios this is close to
     the coefficient of variation. NaN if not known."""
-    freedom: int
-    """Degrees of freedom of that estimate."""
     left_out: tuple[tuple[int, int], ...]
     """Runs that were left out as outliers: (block, cell), to be named in a report."""
 
@@ -116,7 +114,7 @@ def compare_cells(
         ratio = symmetric_interval(float(middles[index]), reach, runs[index], method, scale, LEVEL)
         finding = judge_ratio(ratio, scale)
         comparisons.append(Comparison(cell, reference, ratio, float(p[index]), finding))
-    return Comparisons(tuple(comparisons), noise, model.freedom, left_out)
+    return Comparisons(tuple(comparisons), noise, left_out)
 
 
 def _differences(weights: Numbers, values: Numbers, runs: Sequence[int]) -> Numbers:
@@ -185,35 +183,18 @@ def _measure_noise(model: BlockModel, values: Numbers, residuals: Numbers) -> fl
 # Over several cells -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Scaling:
-    """What more workers bring to a cell."""
+def measure_speed_ups(times: ArrayLike, baseline: int, draws: int = DRAWS) -> dict[int, Interval]:
+    """Return time of the baseline / time of the cell for each cell, a column of `times`.
 
-    cell: int
-    speed_up: Interval
-    """Time of the baseline / time of the cell."""
-    efficiency: Interval
-    """Speed-up over how many times as many workers: 1 at best, if nothing else changes."""
-
-
-def measure_scaling(
-    times: ArrayLike, baseline: int, workers: Sequence[int], draws: int = DRAWS
-) -> tuple[Scaling, ...]:
-    """Return the speed-up and efficiency of each cell against the baseline, a column of `times`.
-
-    `times` is blocks x cells, `workers` has one number per cell. The level holds for each cell
-    alone.
+    `times` is blocks x cells. The level holds for each cell alone.
     """
-    pairs = [(cell, baseline) for cell in range(len(workers)) if cell != baseline]
-    comparisons = compare_cells(times, pairs, together=False, draws=draws)
-    ratios = {comparison.cell: comparison.ratio for comparison in comparisons.pairs}
-    runs = int(np.isfinite(np.asarray(times)[:, baseline]).sum())
-    ratios[baseline] = Interval(1.0, 1.0, 1.0, runs, IntervalMethod.EXACT)
-    scalings = []
-    for cell, ratio in sorted(ratios.items()):
-        share = workers[baseline] / workers[cell]
-        scalings.append(Scaling(cell, ratio.inverse(), ratio.inverse(share)))
-    return tuple(scalings)
+    values = np.asarray(times)
+    pairs = [(cell, baseline) for cell in range(values.shape[1]) if cell != baseline]
+    comparisons = compare_cells(values, pairs, together=False, draws=draws)
+    speed_ups = {pair.cell: pair.ratio.inverse() for pair in comparisons.pairs}
+    runs = int(np.isfinite(values[:, baseline]).sum())
+    speed_ups[baseline] = Interval(1.0, 1.0, 1.0, runs, IntervalMethod.EXACT)
+    return speed_ups
 
 
 def mean_ratio(

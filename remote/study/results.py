@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from remote.statistics.comparison import (
     Finding,
     compare_cells,
     mean_ratio,
-    measure_scaling,
+    measure_speed_ups,
 )
 from remote.statistics.equivalence import are_same
 from remote.statistics.interval import Interval, ValueScale, mean_interval
@@ -77,10 +77,6 @@ class StudyResult:
     left_out: tuple[str, ...] = ()
     """The keys of the trials that count in no comparison, because they do not fit."""
 
-    def row_of(self, cell: Cell) -> CellResult:
-        """Return the result of a cell."""
-        return next(row for row in self.cells if row.cell.key == cell.key)
-
     @property
     def doubts(self) -> list[Doubt]:
         """Return why comparisons and speed-ups show nothing, once for each two cells."""
@@ -90,11 +86,6 @@ class StudyResult:
                 if doubt:
                     doubts[doubt.pair] = doubt
         return list(doubts.values())
-
-    @property
-    def is_complete(self) -> bool:
-        """Return whether every cell has all its runs."""
-        return all(row.state in (CellState.DONE, CellState.UNSTABLE) for row in self.cells)
 
 
 def value_scale(study: Study) -> ValueScale:
@@ -119,35 +110,31 @@ def compute_results(progress: StudyProgress) -> StudyResult:
     states = [row.state(study.repetitions) for row in rows]
     is_under_way = CellState.WAITING in states or CellState.RUNNING in states
     draws = FEW_DRAWS if is_under_way else DRAWS
+    scale = value_scale(study)
     blocks, table = _make_table(rows)
     if is_per_sample(study):
         table /= [row.cell.job.batch_size for row in rows if row.cell.job]
     pairs = _list_pairs(study, rows)
-    compared = Comparisons((), noise=math.nan, freedom=0, left_out=())
+    compared = Comparisons((), noise=math.nan, left_out=())
     if pairs:
-        compared = compare_cells(table, pairs, value_scale(study), draws=draws)
+        compared = compare_cells(table, pairs, scale, draws=draws)
     comparisons = {comparison.cell: comparison for comparison in compared.pairs}
     speed_ups = _compute_speed_ups(study, rows, table, draws)
-    doubts = _find_doubts(study, rows, comparisons)
-    speed_up_doubts = _find_speed_up_doubts(study, rows, speed_ups)
     results = []
     for column, (row, state) in enumerate(zip(rows, states, strict=True)):
-        comparison = comparisons.get(column)
-        results.append(
-            CellResult(
-                cell=row.cell,
-                state=state,
-                runs=tuple(row.counted_runs),
-                cause=row.cause,
-                value=mean_interval(row.values, value_scale(study)) if row.values else None,
-                stability=check_stability(row.values),
-                comparison=comparison,
-                speed_up=speed_ups.get(column),
-                is_same=comparison is not None and _is_same(row, rows[comparison.reference]),
-                doubt=doubts.get(column),
-                speed_up_doubt=speed_up_doubts.get(column),
-            )
+        result = CellResult(
+            row.cell,
+            state,
+            runs=tuple(row.counted_runs),
+            cause=row.cause,
+            value=mean_interval(row.values, scale) if row.values else None,
+            stability=check_stability(row.values),
         )
+        if column in comparisons:
+            result = _add_comparison(result, study, row, rows, comparisons[column])
+        if column in speed_ups:
+            result = _add_speed_up(result, study, row, progress, speed_ups[column])
+        results.append(result)
     return StudyResult(
         study,
         tuple(results),
@@ -155,6 +142,31 @@ def compute_results(progress: StudyProgress) -> StudyResult:
         _compare_labels(study, rows, table, comparisons),
         tuple(Trial(rows[column].cell, blocks[block]).key for block, column in compared.left_out),
     )
+
+
+def _add_comparison(
+    result: CellResult,
+    study: Study,
+    row: CellProgress,
+    rows: list[CellProgress],
+    comparison: Comparison,
+) -> CellResult:
+    reference = rows[comparison.reference]
+    doubt = None
+    if study.compares_times:
+        doubt = _find_doubt(row, reference, comparison.ratio)
+    is_same = _is_same(row, reference)
+    return replace(result, comparison=comparison, is_same=is_same, doubt=doubt)
+
+
+def _add_speed_up(
+    result: CellResult, study: Study, row: CellProgress, progress: StudyProgress, speed_up: Interval
+) -> CellResult:
+    baseline = progress.cells[study.baseline]
+    doubt = None
+    if row is not baseline:
+        doubt = _find_doubt(row, baseline, speed_up.inverse(), is_speed_up=True)
+    return replace(result, speed_up=speed_up, speed_up_doubt=doubt)
 
 
 def _is_same(row: CellProgress, reference: CellProgress) -> bool:
@@ -220,42 +232,11 @@ def _compute_speed_ups(
     baseline = keys.index(study.baseline)
     if not rows[baseline].values:
         return {}
-    workers = [row.cell.place.ranks for row in rows]
-    scaling = measure_scaling(table, baseline, workers, draws=draws)
-    return {point.cell: point.speed_up for point in scaling if rows[point.cell].values}
+    speed_ups = measure_speed_ups(table, baseline, draws)
+    return {column: ratio for column, ratio in speed_ups.items() if rows[column].values}
 
 
 # Doubts -------------------------------------------------------------------------------------------
-
-
-def _find_doubts(
-    study: Study, rows: list[CellProgress], comparisons: dict[int, Comparison]
-) -> dict[int, Doubt]:
-    """Return why comparisons of times show nothing, by column."""
-    if not study.compares_times:
-        return {}
-    doubts = {}
-    for column, comparison in comparisons.items():
-        doubt = _find_doubt(rows[column], rows[comparison.reference], comparison.ratio)
-        if doubt:
-            doubts[column] = doubt
-    return doubts
-
-
-def _find_speed_up_doubts(
-    study: Study, rows: list[CellProgress], speed_ups: dict[int, Interval]
-) -> dict[int, Doubt]:
-    """Return why speed-ups show nothing, by column."""
-    baseline = next((row for row in rows if row.cell.key == study.baseline), None)
-    doubts = {}
-    for column, speed_up in speed_ups.items():
-        row = rows[column]
-        if baseline is None or row is baseline:
-            continue
-        doubt = _find_doubt(row, baseline, speed_up.inverse(), is_speed_up=True)
-        if doubt:
-            doubts[column] = doubt
-    return doubts
 
 
 def _find_doubt(
@@ -297,13 +278,14 @@ def results_to_json(result: StudyResult) -> dict[str, Any]:
             "noise": result.noise,
             "left_out": result.left_out,
             "doubts": doubt_facts.objects(result.doubts),
-            "cells": [_cell_to_json(row) for row in result.cells],
+            "cells": [cell_to_json(row) for row in result.cells],
         }
     )
     return objects
 
 
-def _cell_to_json(row: CellResult) -> dict[str, Any]:
+def cell_to_json(row: CellResult) -> dict[str, Any]:
+    """Return the result of a cell as JSON-ready objects."""
     comparison = row.comparison
     return {
         "cell": dict(row.cell.labels),

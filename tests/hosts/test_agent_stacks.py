@@ -16,7 +16,8 @@ from remote.run.diagnosis.stacks import frames, locate_rank, split_threads
 from remote.run.diagnosis.stall_causes import find_culprits
 from tests.kit.agents import Follower, Host, python
 from tests.kit.wait import wait
-from training.agent.host import spy, stacks
+from training.agent.host import stacks
+from training.agent.host.proc_files import state_letter
 from training.agent.host.stacks import SIGNAL
 from training.agent.ranks.launch import SITE
 from training.wire.commands import Placement, Stacks, StartAttempt
@@ -124,14 +125,14 @@ def test_a_stopped_rank_is_said_to_be_stopped_and_goes_on_unharmed(
     for rank in range(2):
         follower.wait_for_text("at it", rank)
     os.kill(follower.pid(0), signal.SIGSTOP)
-    wait(lambda: spy.state_letter(follower.pid(0)) == "T", "the stop")
+    wait(lambda: state_letter(follower.pid(0)) == "T", "the stop")
     stacks = ask(follower, 2)
     assert (stacks[0].source, letter_of(stacks[0])) == ("kernel", "T")
     assert "it is stopped, so" in stacks[0].text
     assert f"kill -CONT {follower.pid(0)}" in stacks[0].text
     assert stacks[1].source == "faulthandler"
     os.kill(follower.pid(0), signal.SIGCONT)
-    wait(lambda: spy.state_letter(follower.pid(0)) == "S", "the stop's end")
+    wait(lambda: state_letter(follower.pid(0)) == "S", "the stop's end")
     stack = ask(follower, 2)[0]
     assert stack.source == "faulthandler"
     assert len(split_threads(stack.text)) == 2
@@ -204,8 +205,8 @@ def test_the_agent_goes_on_while_a_rank_is_slow_to_answer(host: Host, tmp_path: 
 def test_a_rank_that_ends_while_it_is_asked_is_said_to_have(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(stacks, "_descriptor", lambda *_: "1000000")
-    monkeypatch.setattr(stacks, "_mask", lambda *_: 1)
+    monkeypatch.setattr(stacks, "_stack_file", lambda *_: "/proc/self/fd/1000000")
+    monkeypatch.setattr(stacks, "_has_signal", lambda *_: 1)
     (stack,) = stacks.collect_stacks([(0, os.getpid())], str(tmp_path))
     assert "it has just ended" in stack.text
 

@@ -53,7 +53,7 @@ def listed(workdir: Path) -> list[RunFolder]:
         run_folders.examine(str(workdir), run, index)
         for run, index in run_folders.list_run_folders(str(workdir))
     ]
-    told = [json.loads(json.dumps(one, default=str)) for one in run_folders.runs([str(workdir)])]
+    told = [json.loads(json.dumps(one, default=str)) for one in run_folders.runs(str(workdir))]
     assert [one["run"] for one in told if one["kind"] == "runfolder"] == [one.run for one in found]
     return found
 
@@ -87,10 +87,10 @@ def test_a_run_is_live_until_its_guard_is_gone(host: Host, tmp_path: Path) -> No
         AgentEnded(EndReason.CLOSED),
         {0, 1},
     )
-    (kept,) = run_folders.plan([str(tmp_path), "a-run"])
+    (kept,) = run_folders.plan(str(tmp_path), "a-run")
     assert (kept["run"], kept["plan"]) == ("a-run", plan)
     assert found.last <= kept["now"] <= time.time()
-    assert list(run_folders.plan([str(tmp_path), "another-run"])) == []
+    assert list(run_folders.plan(str(tmp_path), "another-run")) == []
 
 
 @pytest.mark.skipif(not LINUX, reason="the proof that nothing is left needs /proc")
@@ -151,7 +151,7 @@ def test_live_runs_are_told_alone_and_without_their_size(host: Host, tmp_path: P
         folder = tmp_path / "runs" / name / "0"
         folder.mkdir(parents=True)
         Journal(str(folder), 0).write(0, [HELLO, *events])
-    answers = list(run_folders.live([str(tmp_path)]))
+    answers = list(run_folders.live(str(tmp_path)))
     assert [(one["run"], one["live"], one.get("size", 0)) for one in answers] == [
         ("a-run", True, 0),
         ("shared", True, 0),
@@ -159,7 +159,7 @@ def test_live_runs_are_told_alone_and_without_their_size(host: Host, tmp_path: P
     hour_ago = time.time() - STILL - 60
     for path in (tmp_path / "runs" / "shared" / "0").iterdir():
         os.utime(path, (hour_ago, hour_ago))
-    assert [one["run"] for one in run_folders.live([str(tmp_path)])] == ["a-run"]
+    assert [one["run"] for one in run_folders.live(str(tmp_path))] == ["a-run"]
     line.kill()
     host.wait_until_empty()
 
@@ -315,9 +315,9 @@ def test_what_is_no_regular_file_of_a_run_holds_nothing_up(
     else:
         with path.open("wb") as file:
             file.truncate(1 << 40)
-    told = list(run_folders.runs([str(tmp_path)]))
+    told = list(run_folders.runs(str(tmp_path)))
     assert [one.get("hosts", 0) for one in told] == [0]
     if name == "plan.json":
-        assert [len(one["plan"]) for one in run_folders.plan([str(tmp_path), "a-run"])] == [
+        assert [len(one["plan"]) for one in run_folders.plan(str(tmp_path), "a-run")] == [
             8 << 20
         ] * (kind == "huge")

@@ -139,7 +139,7 @@ def test_nothing_of_a_live_run_is_found_even_when_its_folder_is_gone(
     line = host.follow()
     line.start(python(SLEEP))
     line.wait_for_text("up")
-    answer = list(orphans.list_orphans([str(tmp_path)]))
+    answer = list(orphans.list_orphans(str(tmp_path)))
     assert answer == [{"kind": "live", "run": "a-run"}]
     shutil.rmtree(tmp_path / "runs")
     assert find(tmp_path) == []
@@ -191,7 +191,7 @@ def test_a_number_that_somebody_else_has_got_is_not_found_and_not_signalled(
             shift(journal, 100)
         start = process_table.list_processes()[stranger.pid].start
         assert stranger.pid not in {one.pid for one in find(tmp_path)}
-        answer = list(orphans.end([str(tmp_path), f"{stranger.pid}:{start}", f"{stranger.pid}:0"]))
+        answer = list(orphans.end(str(tmp_path), f"{stranger.pid}:{start}", f"{stranger.pid}:0"))
         assert [(one["start"], one["gone"]) for one in answer] == [(start, False), (0, True)]
         process_table.send_signal(stranger.pid, start + 1, signal.SIGKILL)
         assert stranger.poll() is None

@@ -236,7 +236,7 @@ def test_a_host_answers_with_the_runs_that_may_be_meant(tmp_path: Path) -> None:
     plan.write_text('{"label": "best", "of": "1-b"}')
 
     def asked(name: str) -> list[str]:
-        return [one["run"] for one in far.plan([str(tmp_path), name])]
+        return [one["run"] for one in far.plan(str(tmp_path), name)]
 
     assert asked("1-a") == ["1-a"]
     assert asked("1") == ["1-a", "1-b"]
@@ -257,9 +257,7 @@ def test_a_host_tells_of_the_newest_runs_that_have_begun_and_of_all_live_ones(
             Journal(str(folder), 0).write(0, [Launched((0,))])
     with open(tmp_path / "runs" / "1-run" / "0" / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        told = {
-            one["run"]: (one["live"], one["begun"]) for one in far.plan([str(tmp_path), "last"])
-        }
+        told = {one["run"]: (one["live"], one["begun"]) for one in far.plan(str(tmp_path), "last")}
     assert told == {
         **dict.fromkeys(("4-run", "5-run", "6-run", "7-run"), (False, True)),
         "1-run": (True, True),

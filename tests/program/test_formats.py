@@ -175,7 +175,7 @@ def kept(tmp_path: Path, number: int | None) -> Iterator[Path]:
 
 
 def test_a_host_does_not_read_the_journal(kept: Path, tmp_path: Path, number: int | None) -> None:
-    (told,) = map(host_replies.codec.value, run_folders.runs([str(tmp_path)]))
+    (told,) = map(host_replies.codec.value, run_folders.runs(str(tmp_path)))
     assert (told.format, told.phase, told.live) == (number or 0, "unknown", True)
     assert (told.ranks, told.exits, told.ended) == ((), (), None)
     assert time.time() - told.last < 60, "the age of its files"

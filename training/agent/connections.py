@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import selectors
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from training.agent.ranks.pipes import CHUNK
@@ -72,5 +72,5 @@ class FollowerConnections:
 
 def _wake(connection: FollowerConnection) -> None:
     # If the socket is full the follower reads anyway; if it is gone the loop notices.
-    with contextlib.suppress(BlockingIOError, ConnectionError):
+    with suppress(BlockingIOError, ConnectionError):
         connection.socket.send(b"\n")

@@ -13,7 +13,7 @@ import errno
 import os
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from training.agent import layout
 from training.agent.live_runs import open_regular
@@ -237,13 +237,10 @@ class JournalReader:
             self._fd = -1
 
 
-def send_journal(arguments: Sequence[str]) -> Iterator[bytes]:
+def send_journal(folder: str, host: str, after: str) -> Iterator[bytes]:
     """Run the host command `journal FOLDER HOST AFTER`: yield the records in the journal after
     number AFTER."""
-    folder, host, after = arguments
-    yield from JournalReader(
-        os.path.abspath(os.path.expanduser(folder)), int(host), int(after)
-    ).blocks()
+    yield from JournalReader(folder, int(host), int(after)).blocks()
 
 
 def _without_first(block: bytes, lines: int) -> bytes:

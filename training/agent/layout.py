@@ -54,9 +54,9 @@ def workdir_of(folder: str) -> str:
     return os.path.dirname(os.path.dirname(os.path.dirname(folder)))
 
 
-def expand_workdir(workdir: str) -> str:
-    """Return the workdir on this machine."""
-    return os.path.abspath(os.path.expanduser(workdir))
+def expand_path(path: str) -> str:
+    """Return an absolute path; `~` is the home directory of this machine's user."""
+    return os.path.abspath(os.path.expanduser(path))
 
 
 def step_of(manifest: str | os.PathLike[str]) -> int:

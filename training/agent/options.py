@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from training.agent.layout import expand_path
 
 
 @dataclass(frozen=True)
@@ -35,21 +36,17 @@ def parse_options(words: Sequence[str], umask: int) -> AgentOptions:
     wrong."""
     given = _parser().parse_args(words)
     return AgentOptions(
-        _absolute(given.folder),
+        expand_path(given.folder),
         given.run,
         given.host,
         given.after,
         given.policy == "keep",
         given.route_to,
-        _absolute(given.cwd or "~"),
+        expand_path(given.cwd or "~"),
         umask,
         given.found,
         given.needs,
     )
-
-
-def _absolute(path: str) -> str:
-    return os.path.abspath(os.path.expanduser(path))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -3,7 +3,6 @@ takes samples, and writes everything to the journal."""
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import re
@@ -12,6 +11,7 @@ import signal
 import socket
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import replace
 
 from training.agent import decide, layout
@@ -223,7 +223,7 @@ class AgentServer:
         if signal.SIGTERM in numbers:
             self._look_for_guard()
             self._take(decide.Terminated())
-        with contextlib.suppress(ChildProcessError):
+        with suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if not pid:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, get_args
+from typing import get_args
 
 from training.wire.codec import Codec
 from training.wire.jsonl import dumps, load
@@ -67,7 +67,7 @@ class Stacks:
 class StartAttempt:
     """Start the placements as this attempt."""
 
-    wire_name: ClassVar[str] = "start"
+    wire_name = "start"
     attempt: int
     preload: bool
     """If True, each `argv` has the arguments of `python -m training`: one process imports torch and

@@ -19,7 +19,6 @@ from training.wire.jsonl import dumps, load
 from training.wire.records import (
     COUNT,
     FIRST,
-    LARGEST,
     LAST_TIME,
     SECONDS,
     SESSION,
@@ -32,7 +31,6 @@ from training.wire.records import (
     other_format,
     point_in_time,
     require,
-    require_all,
 )
 from training.writing import write_all
 
@@ -54,31 +52,18 @@ LONGEST_WRITTEN = 300
 """Characters of the path of such a file."""
 DEEPEST_WRITTEN = 32
 """Folders in the path of such a file."""
-MOST_CPU = 100.0 * MOST_CORES
+_CPU = (-100.0 * MOST_CORES, 100.0 * MOST_CORES)
+"""Percent of one core."""
 _SHARE = (0.0, 1.0)
 _DIFFERENCE = (-LAST_TIME, LAST_TIME)
 """Of seconds that are left when others are taken away: these may come from another clock."""
-_PORT = (0, 65_535)
 _BYTES = (0, 2**63)
 _PLACE: Bounds = {"epoch": COUNT, "step": COUNT}
 """How far a rank is."""
-STEP_BOUNDS: Bounds = {
-    **_PLACE,
-    **dict.fromkeys(("samples", "correct", "bytes_sent", "staleness"), COUNT),
-    **dict.fromkeys(("seconds", "cpu_seconds"), SECONDS),
-    **dict.fromkeys(("data", "compute", "sync", "ready"), _DIFFERENCE),
-}
-"""Of `StepFinished`. Its loss may be any number."""
+_RESULT: Bounds = {**_PLACE, "samples": COUNT, "seconds": SECONDS, "accuracy": _SHARE}
 _STARTED_COUNTS = (
-    "pid",
-    "world_size",
-    "threads",
-    "parameters",
-    "steps",
-    "steps_per_epoch",
-    "train_samples",
-    "test_samples",
-    "resumed",
+    *("pid", "world_size", "threads", "parameters", "steps", "steps_per_epoch"),
+    *("train_samples", "test_samples", "resumed"),
 )
 
 
@@ -97,6 +82,8 @@ class Entered(Event):
 class Started(Event):
     """All ranks are connected, and this rank begins its first step."""
 
+    bounds = dict.fromkeys(_STARTED_COUNTS, COUNT)
+
     rank: int
     pid: int
     world_size: int
@@ -113,10 +100,6 @@ class Started(Event):
     resumed: int = 0
     """The step of the checkpoint that training continues from."""
 
-    def validate(self) -> None:
-        """Raises: ValueError."""
-        require_all(self, dict.fromkeys(_STARTED_COUNTS, COUNT))
-
 
 @immutable
 class StepFinished(Event):
@@ -126,7 +109,14 @@ class StepFinished(Event):
     its own next step; a dedicated server has no steps and reports none.
     """
 
-    wire_name: ClassVar[str] = "step"
+    wire_name = "step"
+    bounds: ClassVar[Bounds] = {
+        **_PLACE,
+        **dict.fromkeys(("samples", "correct", "bytes_sent", "staleness"), COUNT),
+        **dict.fromkeys(("seconds", "cpu_seconds"), SECONDS),
+        **dict.fromkeys(("data", "compute", "sync", "ready"), _DIFFERENCE),
+    }  # the loss may be any number
+
     rank: int
     epoch: int
     step: int
@@ -154,15 +144,13 @@ class StepFinished(Event):
     loss_known: bool = True
     """False if nobody could read the loss of a script; `loss` is NaN then, but means nothing."""
 
-    def validate(self) -> None:
-        """Raises: ValueError."""
-        require_all(self, STEP_BOUNDS)
-
 
 @immutable
 class Epoch(Event):
     """A rank has finished an epoch: mean loss and accuracy over its own training samples, and the
     total seconds of its steps."""
+
+    bounds = _RESULT
 
     rank: int
     epoch: int
@@ -172,11 +160,6 @@ class Epoch(Event):
     samples: int
     seconds: float
 
-    def validate(self) -> None:
-        """Raises: ValueError."""
-        bounds = {"samples": COUNT, "seconds": SECONDS, "accuracy": _SHARE}
-        require_all(self, {**_PLACE, **bounds})
-
 
 @immutable
 class Drifted(Event):
@@ -185,6 +168,8 @@ class Drifted(Event):
     Rank 0 reports the relative difference. It is infinite if parameters of some rank are NaN or
     infinite.
     """
+
+    bounds: ClassVar[Bounds] = {"step": COUNT}
 
     rank: int
     step: int
@@ -197,15 +182,13 @@ class Drifted(Event):
             return f"by {self.difference:.1e}, relatively"
         return "beyond measure: on some ranks they are not numbers"
 
-    def validate(self) -> None:
-        """Raises: ValueError."""
-        require("step", self.step, *COUNT)
-
 
 @immutable
 class Saved(Event):
     """A rank has saved its part of a checkpoint. Training paused for `seconds`; `size` is in
     bytes."""
+
+    bounds: ClassVar[Bounds] = {**_PLACE, "seconds": SECONDS, "size": COUNT}
 
     rank: int
     epoch: int
@@ -213,14 +196,12 @@ class Saved(Event):
     seconds: float
     size: int
 
-    def validate(self) -> None:
-        """Raises: ValueError."""
-        require_all(self, {**_PLACE, "seconds": SECONDS, "size": COUNT})
-
 
 @immutable
 class Evaluated(Event):
     """The result of the model on the whole test set, merged, and equal on all ranks."""
+
+    bounds: ClassVar[Bounds] = {**_RESULT, "own_accuracy": (-1.0, 1.0)}
 
     rank: int
     epoch: int
@@ -239,8 +220,7 @@ class Evaluated(Event):
 
     def validate(self) -> None:
         """Raises: ValueError."""
-        bounds = {"samples": COUNT, "seconds": SECONDS, "accuracy": _SHARE}
-        require_all(self, {**_PLACE, **bounds, "own_accuracy": (-1.0, 1.0)})
+        Event.validate(self)
         for row in self.confusion:
             for count in row:
                 require("confusion", count, *COUNT)
@@ -250,14 +230,12 @@ class Evaluated(Event):
 class Finished(Event):
     """A rank has ended its training well, `seconds` after `Started`."""
 
+    bounds: ClassVar[Bounds] = {**_PLACE, "seconds": SECONDS}
+
     rank: int
     epoch: int
     step: int
     seconds: float
-
-    def validate(self) -> None:
-        """Raises: ValueError."""
-        require_all(self, {**_PLACE, "seconds": SECONDS})
 
 
 @immutable
@@ -265,24 +243,26 @@ class ScriptMetrics(Event):
     """Values that a script printed or wrote, by name, after `step`. `step` and `epoch`
     are 0 where unknown. Launchers read them out of what ranks print; see `remote.formats`."""
 
-    wire_name: ClassVar[str] = "metrics"
+    wire_name = "metrics"
+    bounds = _PLACE
 
     rank: int
     step: int
     epoch: float
     values: tuple[tuple[str, float], ...]
 
-    def validate(self) -> None:
-        """Raises: ValueError."""
-        require_all(self, _PLACE)
-
-
-# From an agent ------------------------------------------------------------------------------------
-
 
 @immutable
 class Hello(Event):
     """The facts of a host: the first record of its agent. Bytes of 0 are unknown."""
+
+    bounds: ClassVar[Bounds] = {
+        "cores": (0.01, MOST_CORES),
+        "load": (0, 1e6),
+        "pid": COUNT,
+        "resume_step": COUNT,
+        **dict.fromkeys(("memory", "memory_free", "disk_free", "data_free"), _BYTES),
+    }
 
     hostname: str
     user: str
@@ -352,11 +332,7 @@ class Hello(Event):
 
     def validate(self) -> None:
         """Raises: ValueError."""
-        require("cores", self.cores, 0.01, MOST_CORES)
-        require("load", self.load, 0, 1e6)
-        sizes = ("memory", "memory_free", "disk_free", "data_free")
-        require_all(self, dict.fromkeys(sizes, _BYTES))
-        require_all(self, {"pid": COUNT, "resume_step": COUNT})
+        Event.validate(self)
         for _, ranks in self.runs:
             require("runs", ranks, *COUNT)
         from ipaddress import IPv4Interface  # only the launcher reads facts
@@ -369,13 +345,11 @@ class Hello(Event):
 class Reserved(Event):
     """The rendezvous port is bound on this host. If not, `port` is 0 and `error` says why."""
 
+    bounds: ClassVar[Bounds] = {"port": (0, 65_535)}
+
     address: str
     port: int
     error: str = ""
-
-    def validate(self) -> None:
-        """Raises: ValueError."""
-        require("port", self.port, *_PORT)
 
 
 @immutable
@@ -383,14 +357,12 @@ class Connected(Event):
     """This host tried a TCP connection to `address`:`port`, as it was asked: also to a port that
     cannot be. If it failed, `error` says why."""
 
+    bounds: ClassVar[Bounds] = {"port": COUNT, "seconds": (0.0, 1e6)}
+
     address: str
     port: int
     seconds: float
     error: str = ""
-
-    def validate(self) -> None:
-        """Raises: ValueError."""
-        require_all(self, {"port": COUNT, "seconds": (0.0, 1e6)})
 
 
 @immutable
@@ -399,27 +371,22 @@ class Launched(Event):
     the attempt, `attempts` is how many its launcher allows, `age` the seconds since the run began;
     0 if not known."""
 
+    bounds: ClassVar[Bounds] = {"attempts": COUNT, "age": SECONDS}
+
     ranks: tuple[int, ...]
     hosts: tuple[int, ...] = ()
     attempts: int = 0
     age: float = 0.0
-
-    def validate(self) -> None:
-        """Raises: ValueError."""
-        require("attempts", self.attempts, 0, LARGEST)
-        require("age", self.age, 0, LAST_TIME)
 
 
 @immutable
 class Spawned(Event):
     """The process of a rank exists. It leads a process group of its own."""
 
+    bounds: ClassVar[Bounds] = {"pid": COUNT}
+
     rank: int
     pid: int
-
-    def validate(self) -> None:
-        """Raises: ValueError."""
-        require("pid", self.pid, *COUNT)
 
 
 @immutable
@@ -429,7 +396,7 @@ class OutputText(Event):
     path of a file that the rank's host follows, of an event file of TensorBoard each record in
     base64."""
 
-    wire_name: ClassVar[str] = "text"
+    wire_name = "text"
 
     rank: int
     stream: str
@@ -445,6 +412,8 @@ class OutputText(Event):
 class HostSample(Event):
     """What a host used in the last second."""
 
+    bounds = dict.fromkeys(("memory_used", "memory_total", "sent", "received", "disk_free"), _BYTES)
+
     cpu: tuple[float, ...]
     """Percent of each core."""
     memory_used: int
@@ -458,9 +427,8 @@ class HostSample(Event):
 
     def validate(self) -> None:
         """Raises: ValueError."""
-        require("cpu", sum(self.cpu), -MOST_CPU, MOST_CPU)
-        names = ("memory_used", "memory_total", "sent", "received", "disk_free")
-        require_all(self, dict.fromkeys(names, _BYTES))
+        Event.validate(self)
+        require("cpu", sum(self.cpu), *_CPU)
 
 
 @immutable
@@ -468,20 +436,19 @@ class RankSample(Event):
     """A rank's process tree in the last second: CPU in percent of one core, resident memory in
     bytes."""
 
+    bounds: ClassVar[Bounds] = {"cpu": _CPU, "memory": _BYTES, "processes": COUNT}
+
     rank: int
     cpu: float
     memory: int
     processes: int = 1
 
-    def validate(self) -> None:
-        """Raises: ValueError."""
-        bounds = {"cpu": (-MOST_CPU, MOST_CPU), "memory": _BYTES, "processes": COUNT}
-        require_all(self, bounds)
-
 
 @immutable
 class GpuSample(Event):
     """The GPU of a rank in the last second, with all that runs on it."""
+
+    bounds = dict.fromkeys(("memory_used", "memory_total", "clock", "clock_most"), _BYTES)
 
     rank: int
     use: float
@@ -497,16 +464,15 @@ class GpuSample(Event):
 
     def validate(self) -> None:
         """Raises: ValueError."""
+        Event.validate(self)
         if not math.isnan(self.use):
             require("use", self.use, 0, 100)
-        names = ("memory_used", "memory_total", "clock", "clock_most")
-        require_all(self, dict.fromkeys(names, _BYTES))
 
 
 @immutable
 class Stack(Event):
-    """The stacks of the threads of a rank, on request. `source` is `faulthandler`, `py-spy` or
-    `kernel`; the kernel only knows the state of the process and what it waits for."""
+    """The stacks of the threads of a rank, on request. `source` is `faulthandler` or `kernel`; the
+    kernel only knows the state of the process and what it waits for."""
 
     rank: int
     source: str
@@ -549,7 +515,8 @@ class AgentEnded(Event):
     """The last record of an agent. No process of the run is left on the host, except the pids
     `left`, which could not be killed."""
 
-    wire_name: ClassVar[str] = "ended"
+    wire_name = "ended"
+    bounds: ClassVar[Bounds] = {"age": SECONDS, "written_count": COUNT}
 
     reason: EndReason
     detail: str = ""
@@ -566,9 +533,8 @@ class AgentEnded(Event):
 
     def validate(self) -> None:
         """Raises: ValueError."""
-        require("age", self.age, 0, LAST_TIME)
+        Event.validate(self)
         require("written", len(self.written), 0, MOST_WRITTEN)
-        require("written_count", self.written_count, 0, 2**53)
         for path in self.written:
             require("the length of a path", len(path), 0, LONGEST_WRITTEN)
             require("the depth of a path", path.count("/"), 0, DEEPEST_WRITTEN)
@@ -584,14 +550,11 @@ class RecordsDropped(Event):
     """Records `first` to `last`, inclusive, were deleted because the journal reached its limit. The
     `Hello`, `Launched` and each `Exited` of the attempt among them come again."""
 
-    wire_name: ClassVar[str] = "dropped"
+    wire_name = "dropped"
+    bounds: ClassVar[Bounds] = {"first": COUNT, "last": COUNT}
 
     first: int
     last: int
-
-    def validate(self) -> None:
-        """Raises: ValueError."""
-        require_all(self, {"first": COUNT, "last": COUNT})
 
 
 RANK_EVENTS = (

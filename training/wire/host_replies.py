@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from training.wire.codec import Codec
 from training.wire.events import AgentEnded, Exited
@@ -62,7 +61,7 @@ class RunFolder:
 class CodeArchive:
     """Unpacked code in the workdir."""
 
-    wire_name: ClassVar[str] = "archive"
+    wire_name = "archive"
     name: str
     size: int
     used: bool
@@ -91,7 +90,7 @@ class Orphan:
 class LiveRun:
     """A run that is live on this host."""
 
-    wire_name: ClassVar[str] = "live"
+    wire_name = "live"
     run: str
 
 

@@ -60,26 +60,26 @@ def require(name: str, value: float, low: float, high: float) -> None:
         raise ValueError(f"{name} is {value:g}, which is not between {low:g} and {high:g}")
 
 
-def require_all(event: object, bounds: Bounds) -> None:
-    """Check that fields are within their bounds. Raises: ValueError, also for NaN."""
-    for name, (low, high) in bounds.items():
-        require(name, getattr(event, name), low, high)
-
-
 class Event:
     """Base of all events.
 
     `wire_name` is the value of the key `event`; a class sets it if it is not its own name in lower
-    case. `wire_keys` are the JSON keys of fields that have another name. An event that its method
-    `validate` rejects is not decoded: figures that enter calculations must be finite.
+    case. `wire_keys` are the JSON keys of fields that have another name. An event with a field
+    beyond its `bounds` is not decoded: figures that enter calculations must be finite.
     """
 
     __slots__ = ()
     wire_name: ClassVar[str]
     wire_keys: ClassVar[Mapping[str, str]] = {}
+    bounds: ClassVar[Bounds] = {}
 
     def __init_subclass__(cls) -> None:
         cls.wire_name = codec.wire_name(cls)
+
+    def validate(self) -> None:
+        """Check the bounds, and what else must hold. Raises: ValueError."""
+        for name, (low, high) in self.bounds.items():
+            require(name, getattr(self, name), low, high)
 
 
 @immutable

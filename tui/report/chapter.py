@@ -8,8 +8,8 @@ from remote.format import UNKNOWN, duration, seconds
 from remote.metrics.doubt import sentences
 from remote.run.state.progress import not_learned
 from remote.sanitise import one_line
+from training.formatting import format_loss
 from tui.report.document import Chapter
-from tui.report.formatting import format_final
 from tui.report.subject import ReportSubject
 from tui.report.timing import SubjectTiming, find_doubts, measure_timing
 from tui.report.topics import SECTIONS, procedure
@@ -28,50 +28,38 @@ def make_chapter(subject: ReportSubject) -> Chapter:
     """Return the chapter of a subject."""
     timing = measure_timing(subject)
     sections = [make_section(subject, timing) for make_section in SECTIONS]
-    verdict = map(_finish_sentence, _verdict(subject, timing))
     alerts = dict.fromkeys(map(_finish_sentence, _alerts(subject)))
+    doubts = find_doubts(subject, timing)
     return Chapter(
-        one_line(subject.name),
-        one_line(subject.heading),
-        one_line(subject.question),
-        [one_line(line) for line in verdict],
-        [one_line(line) for line in alerts],
-        [section.sanitised() for section in sections if section],
-        [one_line(line) for line in sentences(find_doubts(subject, timing))],
+        subject.name,
+        subject.heading,
+        subject.study.question if subject.study else "",
+        [_finish_sentence(line) for line in _verdict(subject, timing)],
+        list(alerts),
+        [section for section in sections if section],
+        sentences(doubts, subject.labels),
     )
 
 
 def _verdict(subject: ReportSubject, timing: SubjectTiming) -> Iterator[str]:
     """Yield what came out, and whether all trained the same."""
-    names = _list_names(subject)
-    # An answer has several clauses, each of which is a line here.
-    for line in _answers(subject):
-        for clause in line.split("; "):
-            is_name = clause.startswith(names)
-            yield clause if is_name else clause[:1].upper() + clause[1:]
+    names = [host.name for run in subject.runs for host in run.hosts]
+    names += [label.split(", ")[0] for label in subject.labels.values()]
+    for line in (*subject.verdict, *_remarks(subject, is_warning=False)):
+        # Names of cells and hosts keep their first letter small in a sentence.
+        is_name = line.startswith(tuple(names))
+        yield line if is_name else line[:1].upper() + line[1:]
     if len(subject.groups) > 1:
         yield from describe_equality(subject)
     elif subject.runs and not subject.verdict:
         yield _describe_single_run(subject, timing)
 
 
-def _list_names(subject: ReportSubject) -> tuple[str, ...]:
-    """Return names of cells and hosts, which keep their first letter small in a sentence."""
-    names = [host.name for run in subject.runs for host in run.hosts]
-    for group in subject.groups:
-        names.append(group.label.split(", ")[0])
-        names.append(group.line.split(", ")[0])
-    return tuple(names)
-
-
-def _answers(subject: ReportSubject) -> list[str]:
-    """Return the verdict of the subject, and of a study what is worth knowing of its runs."""
-    lines = list(subject.verdict)
-    if subject.is_study:
-        remarks = [remark for run in subject.runs for remark in run.remarks]
-        # Remarks that warn are alerts.
-        lines += dict.fromkeys(remark.text for remark in remarks if not remark.is_warning)
-    return lines
+def _remarks(subject: ReportSubject, *, is_warning: bool) -> Iterator[str]:
+    """Yield the remarks on runs. Those that warn are alerts."""
+    remarks = [remark for run in subject.runs for remark in run.remarks]
+    texts = [remark.text for remark in remarks if remark.is_warning is is_warning]
+    yield from dict.fromkeys(texts)
 
 
 def _describe_single_run(subject: ReportSubject, timing: SubjectTiming) -> str:
@@ -83,10 +71,9 @@ def _describe_single_run(subject: ReportSubject, timing: SubjectTiming) -> str:
         parts.append(f"{seconds(timing.rows[0].seconds.value)} s per iteration")
     if run.evaluations:
         test = run.evaluations[-1]
-        parts.append(f"test loss {format_final(test.loss, is_share=False)}")
-        parts.append(f"test accuracy {format_final(test.accuracy, is_share=True)}")
+        parts.append(f"test loss {format_loss(test.loss)}, test accuracy {test.accuracy:.2%}")
     elif len(run.steps):
-        parts.append(f"training loss {format_final(run.final_loss(), is_share=False)}")
+        parts.append(f"training loss {format_loss(run.final_loss())}")
     return f"{', '.join(parts)}: {run.description}"
 
 
@@ -95,8 +82,8 @@ def _alerts(subject: ReportSubject) -> Iterator[str]:
     runs = subject.runs
     if subject.is_quick:
         yield QUICK
-    if subject.given:
-        yield subject.given[0].upper() + subject.given[1:]
+    if subject.study and subject.study.overrides:
+        yield f"Set on the command line: {', '.join(subject.study.overrides)}"
     yield from describe_virtual_hosts(subject)
     diverged = [run for run in runs if run.diverged]
     yield from _limit([f"{run.name} diverged: {run.diverged}." for run in diverged])
@@ -106,8 +93,7 @@ def _alerts(subject: ReportSubject) -> Iterator[str]:
     yield from _limit(
         [f"{run.name} has not ended: this is what is known so far." for run in unended]
     )
-    for run in runs:
-        yield from (remark.text for remark in run.remarks if remark.is_warning)
+    yield from _remarks(subject, is_warning=True)
 
 
 def _limit(alerts: list[str]) -> Iterator[str]:
@@ -124,9 +110,10 @@ def _failures(subject: ReportSubject) -> Iterator[str]:
         for failure in group.failures:
             trial = f"{group.label} #{failure.repetition}"
             yield f"{trial} failed: {failure.cause or UNKNOWN} ({failure.run})."
-        if subject.is_study and not group.by_repetition and not group.failures:
+        if subject.study and not group.by_repetition and not group.failures:
             yield f"{group.label} has no run that counts: it is {group.state}."
 
 
 def _finish_sentence(text: str) -> str:
+    text = one_line(text)
     return text if text.endswith((".", "!", "?")) else f"{text}."

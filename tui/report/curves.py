@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from remote.format import number
 from remote.metrics.points import Points
-from remote.metrics.run import RunFigures
 from remote.metrics.steps import Floats
 from tui.report.document import ReportPicture
 from tui.report.picture_style import (
@@ -37,7 +36,6 @@ class MeanCurve:
     middle: Floats
     low: Floats
     high: Floats
-    runs: int
 
 
 def smooth(values: Floats) -> Floats:
@@ -55,35 +53,20 @@ def smooth(values: Floats) -> Floats:
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
-def single_curve(label: str, x: Floats, values: Floats) -> MeanCurve:
-    """Return the curve of one run."""
-    return MeanCurve(label, x, values, values, values, 1)
-
-
-def average_curve(
-    label: str, runs: Sequence[RunFigures], points_of: Callable[[RunFigures], Points]
-) -> MeanCurve | None:
-    """Return the curve of a group; None if no run has a point."""
-    all_points = [points_of(run) for run in runs]
+def average_curve(label: str, all_points: Sequence[Points]) -> MeanCurve | None:
+    """Return the mean of curves, such as those of runs; None if none has a point."""
     points = [(x, values) for x, values in all_points if len(x)]
     if not points:
         return None
     grid = _common_grid([x for x, _ in points])
     values = np.array([_interpolate(grid, x, smooth(values)) for x, values in points])
-    is_known = np.isfinite(values)
-    counts = is_known.sum(axis=0)
-    has_value = counts > 0
-    sums = np.where(is_known, values, 0.0).sum(axis=0)
-    lows = np.where(is_known, values, np.inf).min(axis=0)
-    highs = np.where(is_known, values, -np.inf).max(axis=0)
-    return MeanCurve(
-        label,
-        grid,
-        middle=np.where(has_value, sums / np.maximum(counts, 1), np.nan),
-        low=np.where(has_value, lows, np.nan),
-        high=np.where(has_value, highs, np.nan),
-        runs=len(points),
-    )
+    with warnings.catch_warnings():
+        # Where no run has a value, the mean is NaN.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        middle = np.nanmean(values, axis=0)
+        low = np.nanmin(values, axis=0)
+        high = np.nanmax(values, axis=0)
+    return MeanCurve(label, grid, middle, low, high)
 
 
 def _common_grid(xs: Sequence[Floats]) -> Floats:
@@ -117,25 +100,13 @@ class CurvePicture:
     title: str
     x_title: str
     y_title: str
-    format_value: Callable[[float], str] = number
     least_top: float | None = None
     """With it the chart begins at 0 and goes up to that at least."""
 
     def of(self, curves: Sequence[MeanCurve]) -> ReportPicture:
         """Return the picture of these curves."""
-        ends = "; ".join(f"{curve.label} {self._describe_ends(curve)}" for curve in curves)
-        alt = f"Curves of {self.y_title} by {self.x_title}. From first to last: {ends}."
-        if any(curve.runs > 1 for curve in curves):
-            alt += " Bands are the range over runs."
-        return ReportPicture(self.name, self.title, alt, lambda: self._draw(curves))
-
-    def _describe_ends(self, curve: MeanCurve) -> str:
-        known = curve.middle[np.isfinite(curve.middle)]
-        if not known.size:
-            return "no finite value"
-        first = self.format_value(float(known[0]))
-        last = self.format_value(float(known[-1]))
-        return f"{first} to {last} at {number(float(curve.x[-1]))}"
+        labels = [curve.label for curve in curves]
+        return ReportPicture(self.name, self.title, labels, lambda: self._draw(curves))
 
     def _draw(self, curves: Sequence[MeanCurve]) -> Figure:
         labels = [shorten_label(curve.label) for curve in curves]
@@ -152,10 +123,7 @@ class CurvePicture:
                 markersize=5,
                 label=labels[index],
             )
-            if curve.runs > 1:
-                axes.fill_between(
-                    curve.x, curve.low, curve.high, color=style.colour, alpha=0.18, lw=0
-                )
+            axes.fill_between(curve.x, curve.low, curve.high, color=style.colour, alpha=0.18, lw=0)
         if not any(np.isfinite(curve.middle).any() for curve in curves):
             axes.text(0.5, 0.5, "no finite value", transform=axes.transAxes, ha="center")
         if self.x_title == STEP:

@@ -10,19 +10,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from remote.metrics import doubt as doubting
 from remote.metrics.run import RunFigures
 from remote.metrics.settings import settings
 from remote.record.summary import to_strict_json
+from remote.study.results import cell_to_json
 from tui.report.document import Chapter
 from tui.report.subject import ReportSubject, RunGroup
 from tui.report.timing import SubjectTiming, find_doubts, measure_timing
 from tui.report.topics.network import measure_traffic
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """The beginnings of a text that a spreadsheet takes for a formula."""
@@ -78,9 +76,7 @@ def run_values(run: RunFigures) -> dict[str, Any]:
         "step_p50": p50,
         "step_p99": p99,
         "step_max": most,
-        "data": early.mean("data"),
-        "compute": early.mean("compute"),
-        "sync": early.mean("sync"),
+        **{phase: early.mean(phase) for phase in ("data", "compute", "sync")},
         "bytes_sent_per_step": early.mean("bytes_sent"),
         "samples_per_second": run.samples_per_second(),
         "training_loss": run.final_loss(),
@@ -110,17 +106,19 @@ def _csv_cell(value: Any) -> Any:
 
 def _subject_object(subject: ReportSubject, chapter: Chapter) -> dict[str, Any]:
     timing = measure_timing(subject)
+    study = subject.study
     return {
         "name": subject.name,
         "title": subject.title,
-        "question": subject.question,
+        "question": chapter.question,
         "quick": subject.is_quick,
-        "metric": subject.metric,
+        "metric": study.metric if study else "step_seconds",
         "verdict": [*chapter.doubts, *chapter.verdict],
         "alerts": chapter.alerts,
+        "commands": subject.commands,
         "noise": timing.noise,
         "left_out": timing.left_out,
-        "doubts": doubting.objects(find_doubts(subject, timing)),
+        "doubts": doubting.objects(find_doubts(subject, timing), subject.labels),
         "cells": [_group_object(subject, group, timing) for group in subject.groups],
     }
 
@@ -129,32 +127,30 @@ def _group_object(subject: ReportSubject, group: RunGroup, timing: SubjectTiming
     row = timing.find(group)
     traffic = measure_traffic(group)
     reference = subject.reference_of(group)
-    outcome = subject.outcomes[subject.groups.index(group)] if subject.outcomes else None
-    return {
+    runs = sorted(group.by_repetition.items())
+    values: dict[str, Any] = {
         "cell": group.label,
+        "key": group.name,
         "nodes": group.nodes,
         "ranks": group.ranks,
         "batch_size": group.batch,
         "link_bytes_per_second": group.link or None,
         "state": group.state,
-        "command": group.command,
-        "seconds": _fields(row.seconds if row else None),
-        "variation": row.stability.variation if row else None,
         "reference": reference.label if reference else None,
-        "against": _fields(row.against if row else None),
-        "outcome": _fields(outcome),
-        "speed_up": _fields(row.speed_up if row else None),
-        "efficiency": _fields(row.efficiency if row else None),
+        "variation": row.stability.variation if row else None,
         "blocked_seconds": traffic.blocked if traffic else None,
         "bus_bandwidth": traffic.bus_bandwidth if traffic else None,
         "failures": [asdict(run) for run in group.failures],
         "uncounted": [asdict(run) for run in group.uncounted],
-        "runs": [_run_object(number, run) for number, run in sorted(group.by_repetition.items())],
+        "runs": [_run_object(number, run) for number, run in runs],
     }
-
-
-def _fields(value: DataclassInstance | None) -> dict[str, Any] | None:
-    return asdict(value) if value else None
+    for name in ("seconds", "against", "speed_up", "efficiency"):
+        value = getattr(row, name, None)
+        values[name] = asdict(value) if value else None
+    if subject.result:
+        result = subject.result.cells[subject.groups.index(group)]
+        values["outcome"] = cell_to_json(result)
+    return values
 
 
 def _run_object(number: int, run: RunFigures) -> dict[str, Any]:

@@ -1,13 +1,15 @@
-"""The contents of a report, before they are HTML or Markdown. All text is plain, never markup."""
+"""The contents of a report, before they are HTML or Markdown. All text is plain, never markup.
+
+Names and causes come from hosts and files. `pages` makes them fit to be shown.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from remote.format import UNKNOWN
-from remote.sanitise import one_line, shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,24 +30,22 @@ class ReportTable:
     note: str = ""
     """Text below the table."""
 
-    def sanitised(self) -> ReportTable:
-        """Return a copy that is fit to be shown, without columns in which nothing is known."""
-        columns = [column for column in range(len(self.head)) if self._is_shown(column)]
-        rows = [tuple(one_line(row[column]) for column in columns) for row in self.rows]
-        head = tuple(one_line(self.head[column]) for column in columns)
-        return ReportTable(one_line(self.title), head, rows, one_line(self.note))
-
-    def _is_shown(self, column: int) -> bool:
-        if column == 0 or not self.rows:
-            return True
-        return any(row[column] != UNKNOWN for row in self.rows)
-
     def is_number(self, column: int) -> bool:
         """Return True if a column holds numbers, which are aligned at their right."""
         if column == 0:
             return False
         cells = [row[column] for row in self.rows]
         return all(cell[:1] in NUMBER_STARTS and len(cell) <= LONGEST_NUMBER for cell in cells)
+
+
+def make_table(title: str, head: Row, rows: Sequence[Row], note: str = "") -> ReportTable:
+    """Return a table without the columns in which nothing is known."""
+    known = []
+    for column, cells in enumerate(zip(head, *rows, strict=True)):
+        if column == 0 or set(cells[1:]) != {UNKNOWN}:
+            known.append(cells)
+    known_head, *known_rows = zip(*known, strict=True)
+    return ReportTable(title, known_head, known_rows, note)
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,14 @@ class ReportPicture:
     name: str
     """The name of its files."""
     title: str
-    alt: str
-    """What the picture shows, in words."""
+    series: Sequence[str]
+    """The names of what it shows."""
     draw: Callable[[], Figure]
 
-    def sanitised(self) -> ReportPicture:
-        """Return a copy that is fit to be shown."""
-        return replace(self, title=one_line(self.title), alt=one_line(self.alt))
+    @property
+    def alt(self) -> str:
+        """Return what the picture shows, in words."""
+        return f"{self.title}: {', '.join(self.series)}. The tables have the numbers."
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,6 @@ class TextBlock:
 
     title: str
     lines: Sequence[str]
-
-    def sanitised(self) -> TextBlock:
-        """Return a copy that is fit to be shown."""
-        return TextBlock(one_line(self.title), [" ".join(shown(line)) for line in self.lines])
 
 
 @dataclass(frozen=True)
@@ -87,17 +84,6 @@ class Section:
     tables: Sequence[ReportTable] = ()
     pictures: Sequence[ReportPicture] = ()
     texts: Sequence[TextBlock] = ()
-
-    def sanitised(self) -> Section:
-        """Return a copy that is fit to be shown: names and causes come from hosts and files."""
-        return Section(
-            self.name,
-            self.title,
-            [one_line(paragraph) for paragraph in self.paragraphs],
-            [table.sanitised() for table in self.tables],
-            [picture.sanitised() for picture in self.pictures],
-            [text.sanitised() for text in self.texts],
-        )
 
     @property
     def is_list_of_tables(self) -> bool:

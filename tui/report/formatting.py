@@ -72,14 +72,6 @@ def format_difference(value: float, *, is_share: bool) -> str:
     return f"{format_signed(value * 100)} points" if is_share else format_signed(value)
 
 
-def format_difference_bounds(value: Interval, *, is_share: bool) -> str:
-    """Format the interval of a difference: "-31.0 to -29.0", in points if it is of accuracies."""
-    if not has_width(value):
-        return UNKNOWN
-    factor = 100 if is_share else 1
-    return f"{format_signed(value.low * factor)} to {format_signed(value.high * factor)}"
-
-
 def format_signed(value: float) -> str:
     """Format a number with its sign, such as "+0.012"."""
     return f"+{number(value)}" if value > 0 else number(value)

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from remote.lab import spec
 from remote.metrics.compare import compare_runs
-from remote.metrics.doubt import Doubt
 from remote.metrics.run import RunFigures, read_figures
-from remote.plan.plan import Plan, PlanError, Script
+from remote.plan.plan import Plan, PlanError
 from remote.record.events_file import RunFolderError
 from remote.record.read import load_plan
 from remote.study.conclusion import answer_text, effect_lines
 from remote.study.folder import (
     JournalEntry,
     RecordedCall,
-    RunBegun,
     RunEnded,
     StudyFolder,
     TrialOutcome,
@@ -28,18 +26,11 @@ from remote.study.folder import (
 from remote.study.progress import CellProgress, StudyProgress
 from remote.study.results import StudyResult, compute_results
 from remote.study.shortcomings import shortcoming_lines
-from remote.study.study import Cell, Study, split_trial_key
+from remote.study.study import Cell, Study, Trial, split_trial_key
 from training.job import Job
 from tui.compare.verdict_text import format_verdicts
 from tui.kit.palette import RUN_LETTERS
-from tui.report.subject import (
-    STEP_SECONDS,
-    LineAxis,
-    MetricOutcome,
-    ReportSubject,
-    RunGroup,
-    UncountedRun,
-)
+from tui.report.subject import LineAxis, ReportSubject, RunGroup, UncountedRun
 
 BITS = 8
 
@@ -64,91 +55,83 @@ class SubjectReader:
         axis = _choose_axis(study)
         groups = []
         for row in progress.cells.values():
-            group = self._read_cell(study, axis, row, call.places)
-            uncounted = tuple(_find_uncounted(row, entries))
-            groups.append(replace(group, uncounted=uncounted))
-            # Before the results, which use the conditions.
-            _take_conditions(row, group)
+            groups.append(self._read_cell(study, axis, row, entries, call.places))
         result = compute_results(progress)
-        keys = [cell.key for cell in study.cells]
-        references = [study.counterpart(cell) for cell in study.cells]
         return ReportSubject(
             name=folder.name,
             title=study.title or folder.name,
-            question=study.question,
             verdict=(answer_text(result), *effect_lines(result), *shortcoming_lines(result)),
             groups=tuple(groups),
-            references=tuple(keys.index(cell.key) if cell else None for cell in references),
-            baseline=keys.index(study.baseline) if study.baseline in keys else None,
-            is_study=True,
+            commands=(_study_command(folder.name, call),),
+            result=result,
+            times=time_cells(progress, groups),
             axis=axis,
-            target=(study.target.metric, study.target.value) if study.target else None,
-            command=_study_command(folder.name, call),
-            is_quick=study.is_quick,
-            given=study.overrides_text,
-            metric=study.metric,
-            metric_name=study.measured,
-            outcomes=_metric_outcomes(result),
-            doubts=tuple(_use_labels(result.doubts, keys, groups)),
         )
 
     def read_runs(self, folders: Sequence[Path]) -> ReportSubject:
         """Read runs, which are compared with the first one."""
         runs = [read_figures(folder, self.remark) for folder in folders]
-        if len(runs) == 1:
-            name = title = runs[0].name
-            verdict: tuple[str, ...] = ()
-            labels = [_describe_work(runs[0])]
-        else:
+        name = title = runs[0].name
+        verdict: list[str] = []
+        labels = [_describe_work(run) for run in runs]
+        if len(runs) > 1:
             name = "runs"
             title = f"{len(runs)} runs compared"
-            verdict = tuple(format_verdicts(compare_runs(runs)))
-            lettered = zip(RUN_LETTERS, runs, strict=False)
-            labels = [f"{letter}: {_describe_work(run)}" for letter, run in lettered]
+            verdict = format_verdicts(compare_runs(runs))
+            lettered = zip(RUN_LETTERS, labels, strict=False)
+            labels = [f"{letter}: {label}" for letter, label in lettered]
         return ReportSubject(
             name=name,
             title=title,
-            question="",
-            verdict=verdict,
+            verdict=tuple(verdict),
             groups=tuple(self._make_group(*pair) for pair in zip(labels, runs, strict=True)),
-            references=(None, *[0] * (len(runs) - 1)),
-            baseline=None,
-            is_study=False,
+            commands=tuple(_run_command(load_plan(run.folder)) for run in runs),
         )
 
     def _read_cell(
-        self, study: Study, axis: LineAxis, row: CellProgress, places: Mapping[str, Any]
+        self,
+        study: Study,
+        axis: LineAxis,
+        row: CellProgress,
+        entries: Sequence[JournalEntry],
+        places: Mapping[str, Any],
     ) -> RunGroup:
         cell = row.cell
-        failed = TrialOutcome.FAILED.value
-        failures = []
-        for number, end in row.failed.items():
-            failures.append(UncountedRun(number, end.run, failed, end.cause))
+        place = cell.place
+        failed_runs = {end.run for end in row.failed.values()}
+        uncounted = _list_uncounted(row, entries)
+        failures = [run for run in uncounted if run.run in failed_runs]
         runs: dict[int, RunFigures] = {}
         for number, end in sorted(row.counted.items()):
             try:
-                # The folder of a run that the journal counts may be gone.
-                runs[number] = read_figures(self.runs_dir / end.run, self.remark)
+                run = read_figures(self.runs_dir / end.run, self.remark)
             except (RunFolderError, PlanError) as error:
-                failures.append(UncountedRun(number, end.run, failed, str(error)))
-        link = cell.place.link or str(places.get("link", ""))
+                # The folder of a run that the journal counts may be gone.
+                failures.append(UncountedRun(number, end.run, "failed", str(error)))
+                continue
+            runs[number] = run
+            # The journal of an older study has no conditions.
+            row.counted[number] = replace(end, conditions=run.conditions)
+        link = place.link or str(places.get("link", ""))
         others = [(name, label) for name, label in cell.labels if name != axis.name]
         return RunGroup(
-            label=_join_labels(cell.labels) or "all",
-            line=_join_labels(others) or "all",
+            name=cell.key,
+            label=_join_labels(cell.labels),
+            line=_join_labels(others),
             position=_find_position(cell, axis),
-            nodes=cell.place.nodes,
-            ranks=cell.place.ranks,
+            nodes=place.nodes,
+            ranks=place.ranks,
             batch=cell.job.batch_size if cell.job else 0,
-            link=_slowest_rate(link, cell.place.nodes) if link else self.link,
+            link=_slowest_rate(link, place.nodes) if link else self.link,
             by_repetition=runs,
             state=row.state(study.repetitions).value,
             failures=tuple(failures),
-            command=_cell_command(cell, places),
+            uncounted=tuple(run for run in uncounted if run.run not in failed_runs),
         )
 
     def _make_group(self, label: str, run: RunFigures) -> RunGroup:
         return RunGroup(
+            name=run.name,
             label=label,
             line=label,
             position=run.nodes,
@@ -158,51 +141,39 @@ class SubjectReader:
             link=self.link,
             by_repetition={1: run},
             state="",
-            command=_run_command(load_plan(run.folder)),
         )
 
 
-def _metric_outcomes(result: StudyResult) -> tuple[MetricOutcome, ...]:
-    """Return what a study compares of each cell, if that is not the time of a step."""
-    if result.study.metric == STEP_SECONDS:
-        return ()
-    return tuple(MetricOutcome(row.value, row.comparison, row.is_same) for row in result.cells)
+def time_cells(progress: StudyProgress, groups: Sequence[RunGroup]) -> StudyResult:
+    """Compare the times of a step of cells, whatever the study compares."""
+    timed = progress.copy()
+    timed.study = replace(progress.study, metric="step_seconds")
+    for group in groups:
+        row = timed.cells[group.name]
+        row.counted.clear()
+        for number, run in group.by_repetition.items():
+            key = Trial(row.cell, number).key
+            end = RunEnded(key, run.name, TrialOutcome.COUNTED, run.step_seconds())
+            row.counted[number] = replace(end, conditions=run.conditions)
+    return compute_results(timed)
 
 
-def _find_uncounted(row: CellProgress, entries: Sequence[JournalEntry]) -> Iterator[UncountedRun]:
-    """Yield the runs of a cell that do not count and are not its last failures."""
-    ends = {entry.run: entry for entry in entries if isinstance(entry, RunEnded)}
-    seen = {end.run for end in (*row.counted.values(), *row.failed.values())}
+def _list_uncounted(row: CellProgress, entries: Sequence[JournalEntry]) -> list[UncountedRun]:
+    """Return the runs of a cell that do not count."""
+    counted_runs = {end.run for end in row.counted.values()}
+    uncounted = {}
     for entry in entries:
         # The journal has all runs of all cells.
         key, number = split_trial_key(entry.trial)
-        if key != row.cell.key or entry.run in seen or not isinstance(entry, RunBegun):
+        if key != row.cell.key or entry.run in counted_runs:
             continue
-        seen.add(entry.run)
-        end = ends.get(entry.run)
-        if end:
-            yield UncountedRun(number, entry.run, end.outcome.value, end.cause)
-        elif entry.run == row.running:
-            yield UncountedRun(number, entry.run, "not ended")
+        if isinstance(entry, RunEnded):
+            outcome = entry.outcome.value
+            uncounted[entry.run] = UncountedRun(number, entry.run, outcome, entry.cause)
         else:
-            yield UncountedRun(number, entry.run, TrialOutcome.INTERRUPTED.value)
-
-
-def _take_conditions(row: CellProgress, group: RunGroup) -> None:
-    """Take over the conditions of the runs of a cell: the journal of an older study lacks them."""
-    for number, run in group.by_repetition.items():
-        row.counted[number] = replace(row.counted[number], conditions=run.conditions)
-
-
-def _use_labels(
-    doubts: Sequence[Doubt], keys: Sequence[str], groups: Sequence[RunGroup]
-) -> Iterator[Doubt]:
-    """Yield the doubts with the labels of groups in place of the keys of cells."""
-    labels = {key: group.label for key, group in zip(keys, groups, strict=True)}
-    for doubt in doubts:
-        more = replace(doubt.more, name=labels[doubt.more.name])
-        fewer = replace(doubt.fewer, name=labels[doubt.fewer.name])
-        yield replace(doubt, more=more, fewer=fewer)
+            verdict = "not ended" if entry.run == row.running else "interrupted"
+            uncounted[entry.run] = UncountedRun(number, entry.run, verdict)
+    return list(uncounted.values())
 
 
 def _describe_work(run: RunFigures) -> str:
@@ -239,13 +210,13 @@ def _find_position(cell: Cell, axis: LineAxis) -> float:
 
 
 def _join_labels(labels: Sequence[tuple[str, str]]) -> str:
-    """Return the values of the axes: "ring, nodes 4"."""
+    """Return the values of the axes: "ring, nodes 4"; "all" of none."""
     texts = []
     for name, label in labels:
         # A number, or a letter or two, says nothing without the name of its axis.
         needs_name = _is_quantity(label) or len(label) < 3
         texts.append(f"{name} {label}" if needs_name else label)
-    return ", ".join(texts)
+    return ", ".join(texts) or "all"
 
 
 def _slowest_rate(link: str, nodes: int) -> float:
@@ -269,22 +240,6 @@ def _study_command(name: str, call: RecordedCall) -> str:
     return shlex.join(words)
 
 
-def _cell_command(cell: Cell, places: Mapping[str, Any]) -> str:
-    """Return the command of the first run of a cell."""
-    place = {key: value for key, value in places.items() if key not in ("slots", "nodes")}
-    # A cell may use fewer ranks or hosts than the study was given.
-    if "local" in place:
-        place["local"] = cell.place.ranks
-        place["slots"] = cell.place.processes
-    else:
-        place["nodes"] = cell.place.nodes
-    if cell.place.link:
-        place["link"] = cell.place.link
-    if cell.place.cpus:
-        place["cpus"] = cell.place.cpus
-    return _to_command(place, cell.work)
-
-
 def _run_command(plan: Plan) -> str:
     """Return the command of a run. The rates of a lab are not recorded."""
     if plan.is_local or all(host.transport == "local" for host in plan.hosts):
@@ -293,16 +248,12 @@ def _run_command(plan: Plan) -> str:
     else:
         names = ",".join(host.name for host in plan.hosts)
         place = {"hosts": plan.hosts_file, "only": names}
-    return _to_command(place, plan.work)
-
-
-def _to_command(place: Mapping[str, Any], work: Job | Script) -> str:
     words = ["rankboard", "--run", *_to_flags(place)]
-    if isinstance(work, Job):
+    if isinstance(plan.work, Job):
         # Those of its command line without "python -m training".
-        words += shlex.split(work.command_line())[3:]
+        words += shlex.split(plan.work.command_line())[3:]
     else:
-        words += ["--", *work.words]
+        words += ["--", *plan.work.words]
     return shlex.join(words)
 
 

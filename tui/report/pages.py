@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from remote.sanitise import one_line
+from remote.sanitise import one_line, shown
 from tui.report.document import ReportDocument, Row
 from tui.report.render import RenderedPicture
 
@@ -21,8 +21,9 @@ def to_html(report: ReportDocument, pictures: Mapping[str, RenderedPicture]) -> 
 
     All text is escaped; only the pictures, which matplotlib has written, are markup.
     """
-    templates = _environment(autoescape=True)
-    templates.filters["anchor"] = to_anchor
+    # Names and causes come from hosts and files: whatever is shown is made fit for it here.
+    templates = _environment(autoescape=True, finalize=_make_fit)
+    templates.filters |= {"anchor": to_anchor, "code": _escape_code}
     style = Markup(templates.get_template("report.css").render())
     svg = {name: Markup(picture.inline) for name, picture in pictures.items()}
     return templates.get_template("report.html.j2").render(report=report, style=style, svg=svg)
@@ -52,13 +53,29 @@ def markdown_row(cells: Row) -> str:
 
 def indent_code(lines: Sequence[str]) -> str:
     """Return lines as a block of code. It is indented, so that no text can end it."""
-    return "\n".join(f"    {line}".rstrip() for line in lines)
+    return "\n".join(f"    {line}".rstrip() for line in _fit_lines(lines))
 
 
-def _environment(*, autoescape: bool) -> Environment:
+def _escape_code(lines: Sequence[str]) -> Markup:
+    return escape("\n".join(_fit_lines(lines)))
+
+
+def _fit_lines(lines: Sequence[str]) -> list[str]:
+    return [" ".join(shown(line)) for line in lines]
+
+
+def _make_fit(value: object) -> object:
+    """Return a value of a template fit to be shown: text without control characters."""
+    return one_line(value) if type(value) is str else value
+
+
+def _environment(
+    *, autoescape: bool, finalize: Callable[[object], object] | None = None
+) -> Environment:
     return Environment(
         loader=PackageLoader("tui.report"),
         autoescape=autoescape,
+        finalize=finalize,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 
 import matplotlib
 
+from remote.sanitise import one_line
 from tui.report.document import ReportPicture
 from tui.report.picture_style import GRID, INK, PAPER, RC
 
@@ -83,7 +84,7 @@ def _apply_theme(text: str, picture: ReportPicture) -> ElementTree.Element:
     for key in ("width", "height"):
         root.attrib.pop(key, None)
     root.set("role", "img")
-    root.set("aria-label", picture.alt)
+    root.set("aria-label", one_line(picture.alt))
     root.set("style", "stroke-linejoin: round; stroke-linecap: butt")
     return root
 

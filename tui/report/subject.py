@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from remote.metrics.doubt import Doubt
 from remote.metrics.run import RunFigures
-from remote.statistics.comparison import Comparison
-from remote.statistics.interval import Interval
+from remote.study.results import StudyResult
+from remote.study.study import Study
 
-STEP_SECONDS = "step_seconds"
-"""The metric of a study that compares the time of a step."""
+MOST_GROUPS = 7
+"""Groups in a picture or a list: more cannot be told apart."""
 
 
 @dataclass(frozen=True)
@@ -34,20 +33,12 @@ class LineAxis:
     """Its values in order. Empty for nodes: their number is the position."""
 
 
-@dataclass(frozen=True)
-class MetricOutcome:
-    """The metric of a study in one group, and how it compares with that of the reference."""
-
-    value: Interval | None
-    against: Comparison | None
-    is_same: bool
-    """All values equal those of the reference within rounding."""
-
-
 @dataclass(frozen=True, eq=False)
 class RunGroup:
     """The runs of a cell of a study, or one run."""
 
+    name: str
+    """The key of the cell, or the name of the run."""
     label: str
     """Its name in tables and pictures."""
     line: str
@@ -63,9 +54,9 @@ class RunGroup:
     by_repetition: Mapping[int, RunFigures]
     state: str
     failures: tuple[UncountedRun, ...] = ()
+    """Runs for which there is no other one yet."""
     uncounted: tuple[UncountedRun, ...] = ()
-    command: str = ""
-    """Repeats its first run."""
+    """Other runs that do not count."""
 
     @property
     def runs(self) -> tuple[RunFigures, ...]:
@@ -89,31 +80,25 @@ class ReportSubject:
 
     name: str
     title: str
-    question: str
     verdict: tuple[str, ...]
     groups: tuple[RunGroup, ...]
-    references: tuple[int | None, ...]
-    """For each group the index of the group that it is compared with."""
-    baseline: int | None
-    """The index of the group whose speed-up is 1."""
-    is_study: bool
-    """Its groups were repeated in blocks."""
+    commands: tuple[str, ...] = ()
+    """Make all of it anew."""
+    result: StudyResult | None = None
+    """What came out of a study; None of runs."""
+    times: StudyResult | None = None
+    """The same as `result` if the study compared the time of a step."""
     axis: LineAxis = LineAxis()
-    target: tuple[str, float] | None = None
-    command: str = ""
-    """Makes all of it anew."""
-    is_quick: bool = False
-    """These are the runs of the short variant of the study."""
-    given: str = ""
-    """What the command line set in place of the study's own settings."""
-    metric: str = STEP_SECONDS
-    """What the study compares, as its file calls it."""
-    metric_name: str = ""
-    """The same in words."""
-    outcomes: tuple[MetricOutcome, ...] = ()
-    """One for each group, if the study compares something else than the time of a step."""
-    doubts: tuple[Doubt, ...] = ()
-    """Which comparisons of the study show nothing."""
+
+    @property
+    def study(self) -> Study | None:
+        """Return the study; None of runs."""
+        return self.result.study if self.result else None
+
+    @property
+    def is_quick(self) -> bool:
+        """Return True if these are the runs of the short variant of a study."""
+        return self.study is not None and self.study.is_quick
 
     @property
     def heading(self) -> str:
@@ -131,28 +116,41 @@ class ReportSubject:
         return [group for group in self.groups if group.by_repetition]
 
     @property
-    def baseline_group(self) -> RunGroup | None:
-        """Return the group whose speed-up is 1."""
-        return None if self.baseline is None else self.groups[self.baseline]
+    def labels(self) -> dict[str, str]:
+        """Return the labels of groups by their names."""
+        return {group.name: group.label for group in self.groups}
+
+    @property
+    def baseline(self) -> RunGroup | None:
+        """Return the group whose speed-up is 1; None of runs."""
+        return self._find_group(self.study.baseline) if self.study else None
 
     def reference_of(self, group: RunGroup) -> RunGroup | None:
         """Return the group that this one is compared with."""
-        reference = self.references[self.groups.index(group)]
-        return None if reference is None else self.groups[reference]
+        if self.study is None:
+            first = self.groups[0]
+            return None if group is first else first
+        cell = self.study.cell(group.name)
+        reference = self.study.counterpart(cell) if cell else None
+        return self._find_group(reference.key) if reference else None
 
-    def select_groups(self, most: int) -> list[RunGroup]:
-        """Return at most so many measured groups: if there are more, the last of each line."""
+    def _find_group(self, name: str) -> RunGroup | None:
+        return next((group for group in self.groups if group.name == name), None)
+
+    def select_groups(self) -> list[RunGroup]:
+        """Return at most `MOST_GROUPS` measured groups: if there are more, the last of each
+        line."""
         groups = self.measured
-        if len(groups) > most and len({group.line for group in groups}) > 1:
+        if len(groups) > MOST_GROUPS and len({group.line for group in groups}) > 1:
             by_position = sorted(groups, key=lambda group: group.position)
             last_of_line = {group.line: group for group in by_position}
             groups = [group for group in groups if last_of_line[group.line] is group]
-        return groups[:most]
+        return groups[:MOST_GROUPS]
 
-    def describe_left_out(self, most: int) -> list[str]:
-        """Return a sentence on what `select_groups` leaves out, or none."""
+    def describe_selected(self) -> list[str]:
+        """Return a sentence on the groups that `select_groups` leaves out, or none."""
         total = len(self.measured)
-        left_out = total - len(self.select_groups(most))
+        left_out = total - len(self.select_groups())
         if not left_out:
             return []
         return [f"Of {total} cells {left_out} are left out here; data.json has them all."]

@@ -24,7 +24,6 @@ from remote.record import summary
 from remote.record.files import is_folder
 from remote.record.layout import LOGS, REPORT
 from remote.record.read import load_plan
-from remote.sanitise import one_line
 from training.job import Job
 from tui.report.pages import escape_markdown, indent_code, markdown_row
 from tui.report.subject import ReportSubject
@@ -134,18 +133,12 @@ def _write_readme(name: str, subjects: Sequence[ReportSubject], runs: Sequence[R
     jobs = [run.job for run in runs if run.job]
     if jobs:
         lines += ["", "The parts of the code that decide what was trained, and how:", ""]
-        lines.append(indent_code([one_line(part) for part in _list_parts(jobs)]))
-    commands = [command for subject in subjects for command in _list_commands(subject)]
+        lines.append(indent_code(list(_list_parts(jobs))))
+    commands = [command for subject in subjects for command in subject.commands]
     if commands:
         lines += ["", "Commands that repeat it:", ""]
-        lines.append(indent_code([one_line(command) for command in commands]))
+        lines.append(indent_code(commands))
     return "\n".join([*lines, ""])
-
-
-def _list_commands(subject: ReportSubject) -> list[str]:
-    if subject.command:
-        return [subject.command]
-    return [group.command for group in subject.groups if group.command]
 
 
 def _list_parts(jobs: Sequence[Job]) -> Iterator[str]:

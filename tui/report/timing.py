@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from remote.metrics.compare import ComparedRun, compare_runs, differing, make_side
-from remote.metrics.doubt import Doubt, find_doubt
+from remote.metrics.compare import ComparedRun, compare_runs, judge
+from remote.metrics.doubt import Doubt
 from remote.metrics.run import RunFigures
-from remote.metrics.steps import FIRST, LAST, Floats
-from remote.statistics.comparison import (
-    Comparison,
-    compare_cells,
-    mean_ratio,
-    measure_scaling,
-)
-from remote.statistics.interval import Interval, IntervalMethod, hide_few, mean_interval
+from remote.metrics.steps import FIRST, LAST
+from remote.statistics.comparison import Comparison
+from remote.statistics.interval import Interval, IntervalMethod, hide_few
 from remote.statistics.stability import Stability, check_stability
+from remote.study.results import StudyResult, is_per_sample
+from remote.study.study import split_trial_key
 from tui.report.subject import ReportSubject, RunGroup
 
 
@@ -32,8 +30,6 @@ class GroupTiming:
     """Seconds per iteration by the assignment's rule, over runs; of a single run over its
     iterations."""
     stability: Stability
-    percentiles: tuple[float, ...]
-    """p50, p99 and the most of single iterations of ranks."""
     against: Comparison | None = None
     """The comparison with its reference."""
     speed_up: Interval | None = None
@@ -43,10 +39,12 @@ class GroupTiming:
     speed_up_doubt: Doubt | None = None
     """Why its speed-up and efficiency show nothing."""
 
-    @property
-    def doubts(self) -> list[Doubt]:
-        """Return why its comparison and its speed-up show nothing."""
-        return [doubt for doubt in (self.speed_up_doubt, self.doubt) if doubt]
+    def percentiles(self) -> list[float]:
+        """Return p50, p99 and the most of single iterations of ranks."""
+        columns = [run.steps.early().column("seconds") for run in self.group.runs]
+        seconds = np.concatenate(columns)
+        known = seconds[np.isfinite(seconds)]
+        return np.percentile(known, [50, 99, 100]).tolist() if known.size else [math.nan] * 3
 
 
 @dataclass(frozen=True)
@@ -55,8 +53,8 @@ class SubjectTiming:
 
     rows: tuple[GroupTiming, ...]
     means: Mapping[str, Interval] = field(default_factory=dict)
-    """For each line of which several groups are compared, how many times as fast as its reference
-    it is on the geometric mean."""
+    """For each value of the compared axis with several cells, how many times as fast as the
+    reference it is on the geometric mean."""
     left_out: tuple[str, ...] = ()
     """Runs that comparisons left out as outliers, as "LABEL #REPETITION"."""
     noise: float = math.nan
@@ -65,9 +63,15 @@ class SubjectTiming:
     """Comparisons and speed-ups are of the time per sample: global batches differ in size."""
 
     @property
+    def comparisons(self) -> list[Comparison]:
+        """Return the comparisons of groups with their references."""
+        return [row.against for row in self.rows if row.against]
+
+    @property
     def doubts(self) -> list[Doubt]:
-        """Return why comparisons and speed-ups show nothing, once for each two groups."""
-        return _unique(doubt for row in self.rows for doubt in row.doubts)
+        """Return why comparisons and speed-ups show nothing."""
+        doubts = [doubt for row in self.rows for doubt in (row.speed_up_doubt, row.doubt)]
+        return [doubt for doubt in doubts if doubt]
 
     def find(self, group: RunGroup | None) -> GroupTiming | None:
         """Return the row of a group; None if it has no steps."""
@@ -76,27 +80,15 @@ class SubjectTiming:
 
 def measure_timing(subject: ReportSubject) -> SubjectTiming:
     """Time the groups of a subject, and compare them."""
-    rows = {}
-    for index, group in enumerate(subject.groups):
-        row = _measure_group(group)
-        if math.isfinite(row.seconds.value):
-            rows[index] = row
-    if not rows:
-        return SubjectTiming(())
-    if not subject.is_study:
-        return _compare_runs(list(rows.values()))
-    timing = _compare_cells(subject, rows)
-    return replace(timing, rows=tuple(_add_doubts(subject, timing, row) for row in timing.rows))
+    return _time_cells(subject, subject.times) if subject.times else _time_runs(subject)
 
 
 def find_doubts(subject: ReportSubject, timing: SubjectTiming) -> list[Doubt]:
     """Return what is in doubt in the answer of a study and in the tables of its report, once for
     each two groups."""
-    return _unique((*timing.doubts, *subject.doubts))
-
-
-def _unique(doubts: Iterable[Doubt]) -> list[Doubt]:
-    return list({doubt.pair: doubt for doubt in doubts}.values())
+    of_answer = subject.result.doubts if subject.result else []
+    doubts = {doubt.pair: doubt for doubt in (*timing.doubts, *of_answer)}
+    return list(doubts.values())
 
 
 def describe_iterations(subject: ReportSubject) -> str:
@@ -112,7 +104,7 @@ def describe_iterations(subject: ReportSubject) -> str:
 def describe_rule(subject: ReportSubject) -> str:
     """Return what a time per iteration is the mean of."""
     rule = f"the mean over ranks of {describe_iterations(subject)}"
-    if any(len(group.runs) > 1 for group in subject.groups):
+    if len(subject.runs) > len(subject.measured):
         rule += ", then the geometric mean over runs"
     return rule
 
@@ -122,150 +114,76 @@ def _last_averaged(run: RunFigures) -> int:
     return FIRST - 1 + int(counts.max(initial=0))
 
 
-def _measure_group(group: RunGroup) -> GroupTiming:
-    values = [run.step_seconds() for run in group.runs]
-    columns = [run.steps.early().column("seconds") for run in group.runs]
-    seconds = np.concatenate([[], *columns])
-    seconds = seconds[np.isfinite(seconds)]
-    percentiles = [math.nan] * 3
-    if seconds.size:
-        percentiles = np.percentile(seconds, [50, 99, 100]).tolist()
-    return GroupTiming(
-        group, hide_few(mean_interval(values)), check_stability(values), tuple(percentiles)
-    )
+def _to_efficiency(speed_up: Interval, group: RunGroup, baseline: RunGroup) -> Interval:
+    """Return the speed-up over how many times as many ranks there are."""
+    time_ratio = speed_up.inverse()
+    return time_ratio.inverse(baseline.ranks / group.ranks)
 
 
-def _doubt_ratio(
-    row: GroupTiming, other: GroupTiming, ratio: Interval, *, is_speed_up: bool = False
-) -> Doubt | None:
-    group = row.group
-    reference = other.group
-    names = differing(group.runs[0], reference.runs[0])
-    # The link is no setting of the job, but may make one of the two faster.
-    if group.link != reference.link:
-        names = (*names, "link")
-    return find_doubt(
-        make_side(group.label, group.runs),
-        make_side(reference.label, reference.runs),
-        ratio,
-        names,
-        is_speed_up=is_speed_up,
-    )
-
-
-# Cells of a study ---------------------------------------------------------------------------------
-
-
-def _compare_cells(subject: ReportSubject, rows: dict[int, GroupTiming]) -> SubjectTiming:
-    """Compare groups in blocks: a run is one number."""
-    values = _tabulate_seconds(subject.groups)
-    sizes = np.array([group.batch for group in subject.groups], dtype=np.float64)
-    is_per_sample = bool(0 < sizes.min() < sizes.max())
-    # A step of a larger batch takes longer, and trains more.
-    if is_per_sample:
-        values = values / sizes
-    pairs = [
-        (cell, reference)
-        for cell, reference in enumerate(subject.references)
-        if reference is not None and cell in rows and reference in rows
-    ]
-    noise = math.nan
-    left_out: list[str] = []
-    if pairs:
-        comparisons = compare_cells(values, pairs)
-        noise = comparisons.noise
-        for block, cell in comparisons.left_out:
-            left_out.append(f"{subject.groups[cell].label} #{block + 1}")
-        for comparison in comparisons.pairs:
-            rows[comparison.cell] = replace(rows[comparison.cell], against=comparison)
-    if subject.baseline in rows:
-        workers = [group.ranks for group in subject.groups]
-        for scaled in measure_scaling(values, subject.baseline, workers):
-            if scaled.cell in rows:
-                rows[scaled.cell] = replace(
-                    rows[scaled.cell], speed_up=scaled.speed_up, efficiency=scaled.efficiency
-                )
-    means = _average_lines(subject, values, pairs)
-    return SubjectTiming(tuple(rows.values()), means, tuple(left_out), noise, is_per_sample)
-
-
-def _tabulate_seconds(groups: Sequence[RunGroup]) -> Floats:
-    """Return seconds per iteration as repetitions x groups, NaN if there is no run."""
-    repetitions = [number for group in groups for number in group.by_repetition]
-    values = np.full((max(repetitions, default=0), len(groups)), np.nan)
-    for column, group in enumerate(groups):
-        for number, run in group.by_repetition.items():
-            values[number - 1, column] = run.step_seconds()
-    return values
-
-
-def _average_lines(
-    subject: ReportSubject, values: Floats, pairs: Sequence[tuple[int, int]]
-) -> dict[str, Interval]:
-    """Return how many times as fast each line is that is compared with another at several
-    positions."""
-    pairs_by_line: dict[str, list[tuple[int, int]]] = {}
-    for cell, reference in pairs:
-        line = subject.groups[cell].line
-        # Groups of one line differ along the axis only: their mean would say nothing.
-        if line != subject.groups[reference].line:
-            pairs_by_line.setdefault(line, []).append((cell, reference))
+def _time_cells(subject: ReportSubject, times: StudyResult) -> SubjectTiming:
+    """Time the cells of a study, where a run is one number."""
+    rows = []
+    for group, cell in zip(subject.groups, times.cells, strict=True):
+        if cell.value is None or not math.isfinite(cell.value.value):
+            continue
+        efficiency = None
+        if cell.speed_up and subject.baseline:
+            efficiency = _to_efficiency(cell.speed_up, group, subject.baseline)
+        rows.append(
+            GroupTiming(
+                group,
+                hide_few(cell.value),
+                cell.stability,
+                cell.comparison,
+                cell.speed_up,
+                efficiency,
+                cell.doubt,
+                cell.speed_up_doubt,
+            )
+        )
+    left_out = []
+    for key in times.left_out:
+        name, repetition = split_trial_key(key)
+        left_out.append(f"{subject.labels[name]} #{repetition}")
+    compare = times.study.compare
+    num_cells = Counter(cell.cell.label(compare) for cell in times.cells if cell.comparison)
     means = {}
-    for line, line_pairs in pairs_by_line.items():
-        if len(line_pairs) > 1:
-            means[line] = hide_few(mean_ratio(values, line_pairs)).inverse()
-    return means
-
-
-def _add_doubts(subject: ReportSubject, timing: SubjectTiming, row: GroupTiming) -> GroupTiming:
-    """Return the row with what makes its figures doubtful."""
-    doubt = None
-    reference = timing.find(subject.reference_of(row.group))
-    if reference and row.against:
-        doubt = _doubt_ratio(row, reference, row.against.ratio)
-    speed_up_doubt = None
-    baseline = timing.find(subject.baseline_group)
-    if baseline and baseline is not row and row.speed_up:
-        ratio = row.speed_up.inverse()
-        speed_up_doubt = _doubt_ratio(row, baseline, ratio, is_speed_up=True)
-    return replace(row, doubt=doubt, speed_up_doubt=speed_up_doubt)
-
-
-# Single runs --------------------------------------------------------------------------------------
-
-
-def _compare_runs(rows: Sequence[GroupTiming]) -> SubjectTiming:
-    """Compare single runs by their iterations with the first one that has some."""
-    compared = compare_runs([row.group.runs[0] for row in rows])
-    if len(rows) == 1:
-        return SubjectTiming((replace(rows[0], seconds=compared[0].seconds),))
-    first = rows[0]
+    for label, mean in times.overall.items():
+        if num_cells[label] > 1:
+            means[label] = hide_few(mean).inverse()
     return SubjectTiming(
-        tuple(_apply_comparison(row, one, first) for row, one in zip(rows, compared, strict=True)),
-        is_per_sample=any(one.is_per_sample for one in compared),
+        tuple(rows), means, tuple(left_out), times.noise, is_per_sample(times.study)
     )
 
 
-def _apply_comparison(row: GroupTiming, compared: ComparedRun, first: GroupTiming) -> GroupTiming:
+def _time_runs(subject: ReportSubject) -> SubjectTiming:
+    """Compare single runs by their iterations with the first one that has some."""
+    groups = [group for group in subject.groups if math.isfinite(group.runs[0].step_seconds())]
+    if not groups:
+        return SubjectTiming(())
+    compared = compare_runs([group.runs[0] for group in groups])
+    rows = [_time_run(group, run, groups[0]) for group, run in zip(groups, compared, strict=True)]
+    if len(rows) == 1:
+        rows = [replace(rows[0], speed_up=None, efficiency=None)]
+    return SubjectTiming(tuple(rows), is_per_sample=any(run.is_per_sample for run in compared))
+
+
+def _time_run(group: RunGroup, compared: ComparedRun, first: RunGroup) -> GroupTiming:
     """Return the row of a run beside the first one."""
     against = compared.against
-    share = first.group.ranks / row.group.ranks
-    if against is None:
-        speed_up = Interval(1.0, 1.0, 1.0, compared.seconds.runs, IntervalMethod.EXACT)
-        row = replace(row, seconds=compared.seconds)
-    else:
+    run = compared.run
+    speed_up = Interval(1.0, 1.0, 1.0, compared.seconds.runs, IntervalMethod.EXACT)
+    speed_up_doubt = None
+    if against:
         speed_up = against.ratio.inverse()
-        row = replace(
-            row,
-            seconds=compared.seconds,
-            against=against,
-            doubt=_doubt_ratio(row, first, against.ratio),
-            speed_up_doubt=_doubt_ratio(row, first, against.ratio, is_speed_up=True),
-        )
-    efficiency = replace(
+        speed_up_doubt = judge(run, first.runs[0], against.ratio, is_speed_up=True)
+    return GroupTiming(
+        group,
+        compared.seconds,
+        check_stability([run.step_seconds()]),
+        against,
         speed_up,
-        value=speed_up.value * share,
-        low=speed_up.low * share,
-        high=speed_up.high * share,
+        _to_efficiency(speed_up, group, first),
+        compared.doubt,
+        speed_up_doubt,
     )
-    return replace(row, speed_up=speed_up, efficiency=efficiency)

@@ -3,10 +3,10 @@ thread of their own."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from training.agent.file_tail.file import (
     GrowingFile,
@@ -50,7 +50,7 @@ class FollowedFiles:
         """Remember the files that are there already, and how far they are written."""
         paths, messages = self._matching()
         for path in paths:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 file_identity, place = end_position(path)
                 self._old[file_identity] = place
         return messages
@@ -78,7 +78,7 @@ class FollowedFiles:
         for path in paths:
             if path in self._files or not path.isprintable():
                 continue
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 if not self._add(path):
                     return messages + self._once(
                         f"only {MOST_FILES} of the matching files are read"
@@ -145,7 +145,7 @@ class FollowedFiles:
     def _new(self, file: GrowingFile, most: int) -> list[str]:
         """Return the text that has come in the file."""
         texts = list[str]()
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             texts += file.read(most)
         return texts
 

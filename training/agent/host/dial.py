@@ -8,7 +8,8 @@ import os
 import selectors
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 ReportResult = Callable[[str, int, float, str], None]
 """Called with the result of a connection: the fields of `Connected`."""
@@ -25,6 +26,25 @@ class PendingConnection:
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self.socket.setblocking(False)
 
+    def begin(self) -> str | None:
+        """Begin to connect. Return why that failed, "" if it is connected; None if it is under
+        way."""
+        try:
+            # Only addresses: a name could take seconds to look up.
+            socket.inet_pton(socket.AF_INET, self.address)
+            code = self.socket.connect_ex((self.address, self.port))
+        except (OSError, OverflowError) as error:
+            return f"not an address and a port: {error}"
+        return None if code in (errno.EINPROGRESS, errno.EWOULDBLOCK) else _describe(code)
+
+    def result(self) -> str:
+        """Return why it failed, now that it is no longer under way; "" if it is connected."""
+        return _describe(self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+
+
+def _describe(code: int) -> str:
+    return os.strerror(code) if code else ""
+
 
 class Dialler:
     """Connects to each target, disconnects at once, and reports the result."""
@@ -36,43 +56,49 @@ class Dialler:
 
     @property
     def due(self) -> float:
-        """Return the next time at which a connection times out."""
+        """Return the next time at which a connection times out; infinite if none is pending."""
         return min((attempt.until for attempt in self._pending), default=math.inf)
 
     def dial(self, targets: Iterable[tuple[str, int]], seconds: float) -> None:
         """Begin to connect to all of these addresses and ports, each for at most `seconds`."""
         for address, port in targets:
             attempt = PendingConnection(address, port, seconds)
-            self._pending.append(attempt)
-            self._begin(attempt)
+            error = attempt.begin()
+            if error is None:
+                self._pending.append(attempt)
+                settle = partial(self._settle, attempt)
+                self._selector.register(attempt.socket, selectors.EVENT_WRITE, settle)
+            else:
+                self._end(attempt, error)
 
-    def _begin(self, attempt: PendingConnection) -> None:
-        try:
-            # Only addresses: a name could take seconds to look up.
-            socket.inet_pton(socket.AF_INET, attempt.address)
-            code = attempt.socket.connect_ex((attempt.address, attempt.port))
-        except (OSError, OverflowError) as error:
-            self._end(attempt, f"not an address and a port: {error}")
-            return
-        if code in (errno.EINPROGRESS, errno.EWOULDBLOCK):
-            self._selector.register(
-                attempt.socket, selectors.EVENT_WRITE, lambda: self._settle(attempt)
-            )
-        else:
-            self._end(attempt, os.strerror(code) if code else "")
-
-    def _settle(self, attempt: PendingConnection) -> None:
+    def _settle(self, attempt: PendingConnection, error: str = "") -> None:
+        self._pending.remove(attempt)
         self._selector.unregister(attempt.socket)
-        code = attempt.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        self._end(attempt, os.strerror(code) if code else "")
+        self._end(attempt, error or attempt.result())
 
     def expire(self, now: float) -> None:
         """Give up the connections that timed out."""
         for attempt in [pending for pending in self._pending if now >= pending.until]:
-            self._selector.unregister(attempt.socket)
-            self._end(attempt, f"timed out after {attempt.until - attempt.since:g} s")
+            self._settle(attempt, f"timed out after {attempt.until - attempt.since:g} s")
 
     def _end(self, attempt: PendingConnection, error: str) -> None:
-        self._pending.remove(attempt)
         attempt.socket.close()
         self._report_result(attempt.address, attempt.port, time.monotonic() - attempt.since, error)
+
+
+def dial_all(
+    targets: Iterable[tuple[str, int]], seconds: float
+) -> Iterator[tuple[str, int, float, str]]:
+    """Connect to all of these addresses and ports. Yield each result as soon as it is known, as
+    `ReportResult` gets it."""
+    results: list[tuple[str, int, float, str]] = []
+    selector = selectors.DefaultSelector()
+    dialler = Dialler(selector, lambda *result: results.append(result))
+    dialler.dial(targets, seconds)
+    while dialler.due < math.inf:
+        for key, _ in selector.select(max(0.0, dialler.due - time.monotonic())):
+            key.data()
+        dialler.expire(time.monotonic())
+        yield from results
+        results.clear()
+    yield from results

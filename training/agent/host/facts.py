@@ -21,6 +21,7 @@ from training.agent.host.system import (
     disk_free,
     memory,
     psutil,
+    read_figures,
     read_text,
 )
 from training.agent.live_runs import find_live_runs
@@ -178,9 +179,9 @@ def _memory_left(folder: str) -> float:
     used = read_text(f"{folder}/memory.current") or read_text(f"{folder}/memory.usage_in_bytes")
     if not limit.strip().isdigit() or not used.strip().isdigit():
         return math.inf
-    figures = dict(line.split(" ", 1) for line in read_text(f"{folder}/memory.stat").splitlines())
-    cached = figures.get("total_inactive_file") or figures.get("inactive_file") or 0
-    return max(1, int(limit) - int(used) + int(cached))
+    figures = read_figures(f"{folder}/memory.stat")
+    cached = figures.get("total_inactive_file") or figures.get("inactive_file", 0)
+    return max(1, int(limit) - int(used) + cached)
 
 
 def cpu_load() -> float:

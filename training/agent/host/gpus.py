@@ -13,18 +13,18 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import IO, NamedTuple
 
 from training.wire.commands import Placement
 from training.wire.events import GpuSample
 
 FIELDS = (
     *("index", "uuid", "utilization.gpu", "memory.used", "memory.total"),
-    *("clocks.sm", "clocks.max.sm"),
+    *("clocks.sm", "clocks.max.sm", "clocks_event_reasons.active"),
 )
-REASONS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active", "")
-"""The field that tells why a clock is low: its name since driver 535, and before. Which ones a
-driver knows is found out by asking."""
+"""What is asked for. Drivers before 535 have another name for the last one, and print nothing; no
+torch that rankboard runs needs one of them."""
 FORMAT = ("--format=csv,noheader,nounits", "-lms", "1000")
 LIMIT = 15.0
 """Seconds without a sample from which on `nvidia-smi` hangs."""
@@ -53,20 +53,20 @@ class GpuSampler:
         self._selector = selector
         self._say = say
         self._devices: dict[int, str] = {}
-        self._ways = list(REASONS) if shutil.which("nvidia-smi") else []
+        self._is_usable = shutil.which("nvidia-smi") is not None
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
-        self._readings: list[GpuReading] = []
+        self._readings: dict[str, GpuReading] = {}
         self._until = math.inf
-        self._worked = False
+        self._has_worked = False
 
     def place(self, placements: Sequence[Placement]) -> None:
         """Remember which GPU each of these ranks will use."""
-        devices = {
-            placement.rank: find_device({**os.environ, **dict(placement.env)}, placement.local_rank)
-            for placement in placements
-        }
-        self._devices = {rank: name for rank, name in devices.items() if name}
+        self._devices.clear()
+        for placement in placements:
+            device = find_device(dict(os.environ) | dict(placement.env), placement.local_rank)
+            if device:
+                self._devices[placement.rank] = device
 
     def sample(self, live: Collection[int]) -> Iterator[GpuSample]:
         """Yield what was measured since the previous call, of these running ranks."""
@@ -77,11 +77,11 @@ class GpuSampler:
             self._begin()
         elif time.monotonic() > self._until:
             self._give_up(f"it has printed nothing for {LIMIT:g} s")
-        readings = self._readings
-        self._readings = []
-        for rank, name in devices.items():
+        readings = list(self._readings.values())
+        self._readings.clear()
+        for rank, device in devices.items():
             for gpu in readings:
-                if name == gpu.place or (len(name) > 4 and gpu.uuid.startswith(name)):
+                if device == gpu.place or (len(device) > 4 and gpu.uuid.startswith(device)):
                     yield GpuSample(rank, *gpu[2:])
                     break
 
@@ -97,14 +97,11 @@ class GpuSampler:
         self._until = math.inf
 
     def _begin(self) -> None:
-        """Start `nvidia-smi` in the first way that is left to try."""
-        if not self._ways:
+        if not self._is_usable:
             return
-        query = ",".join(filter(None, (*FIELDS, self._ways[0])))
-        argv = ["nvidia-smi", f"--query-gpu={query}", *FORMAT]
         try:
-            process = subprocess.Popen(
-                argv,
+            self._process = subprocess.Popen(
+                ["nvidia-smi", f"--query-gpu={','.join(FIELDS)}", *FORMAT],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -114,44 +111,30 @@ class GpuSampler:
         except OSError as error:
             self._give_up(str(error.strerror))
             return
-        assert process.stdout
-        os.set_blocking(process.stdout.fileno(), False)
-        self._selector.register(process.stdout, selectors.EVENT_READ, self._hear)
-        self._process, self._until = process, time.monotonic() + LIMIT
+        stdout = self._process.stdout
+        assert stdout
+        hear = partial(self._hear, stdout)
+        self._selector.register(stdout, selectors.EVENT_READ, hear)
+        self._until = time.monotonic() + LIMIT
 
-    def _hear(self) -> None:
-        assert self._process
-        assert self._process.stdout
-        block = self._process.stdout.read(BLOCK)
-        if block is None:
-            return
+    def _hear(self, stdout: IO[bytes]) -> None:
+        block = stdout.read(BLOCK)
         if not block:
-            self._ended()
+            # If it never worked, there may well be no GPU on this host.
+            self._give_up("it has ended" if self._has_worked else "")
             return
         *lines, self._rest = (self._rest + block).split(b"\n")
         self._rest = self._rest[-BLOCK:]
-        readings = list(filter(None, map(parse_reading, lines)))
-        if readings:
-            latest = {reading.place: reading for reading in (*self._readings, *readings)}
-            self._readings = list(latest.values())
+        for reading in filter(None, map(parse_reading, lines)):
+            self._readings[reading.place] = reading
             self._until = time.monotonic() + LIMIT
-            self._worked = True
-
-    def _ended(self) -> None:
-        """Try the next way to start `nvidia-smi`.
-
-        If nothing is left to try, that is reported if it worked before: it may well be there
-        without any GPU.
-        """
-        self.end()
-        if len(self._ways) == 1 and self._worked:
-            self._give_up("it has ended")
-        self._ways = self._ways[1:]
+            self._has_worked = True
 
     def _give_up(self, reason: str) -> None:
         self.end()
-        self._ways = []
-        self._say(f"GPUs are no longer measured: nvidia-smi: {reason}")
+        self._is_usable = False
+        if reason:
+            self._say(f"GPUs are no longer measured: nvidia-smi: {reason}")
 
 
 def find_device(env: Mapping[str, str], local_rank: int) -> str:
@@ -175,14 +158,13 @@ def parse_reading(line: bytes) -> GpuReading | None:
     Figures that the GPU does not report, as "[N/A]", are NaN and 0.
     """
     fields = [field.strip() for field in line.decode(errors="replace").split(",")]
-    if len(fields) not in (len(FIELDS), len(FIELDS) + 1) or not fields[0].isdecimal():
+    if len(fields) != len(FIELDS) or not fields[0].isdecimal():
         return None
     place, uuid, use, *others = fields
-    used, total, clock, clock_most = (_number(other) for other in others[:4])
-    reasons = _number(others[4]) if len(others) > 4 else 0
     percent = float(use) if use.isdecimal() else math.nan
     if percent > 100:
         return None
+    used, total, clock, clock_most, reasons = map(_number, others)
     return GpuReading(place, uuid, percent, used * MIB, total * MIB, clock, clock_most, reasons)
 
 

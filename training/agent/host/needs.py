@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from training.agent.host.system import disk_free, nearest_existing
-from training.agent.layout import CHECKPOINTS, MANIFEST, SAVED, STEP, step_of
+from training.agent.layout import CHECKPOINTS, MANIFEST, SAVED, STEP, expand_path, step_of
 
 TYPE_CHECKING = False  # as typing itself takes long to import
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def check_needs(needs: dict[str, Any], folder: str) -> dict[str, Any]:
 
 def _path(path: str) -> dict[str, Any]:
     """Check that a file or folder can be read."""
-    path = os.path.abspath(os.path.expanduser(path))
+    path = expand_path(path)
     try:
         os.stat(path)
     except OSError as error:
@@ -62,7 +62,7 @@ def _path(path: str) -> dict[str, Any]:
 def _files(folder: str, needs: dict[str, Any]) -> dict[str, Any]:
     """Look for the files of a data set in a folder: which are damaged or missing, and why the
     missing ones cannot be downloaded into it."""
-    folder = os.path.abspath(os.path.expanduser(folder))
+    folder = expand_path(folder)
     facts: dict[str, Any] = {"data_folder": folder}
     seconds = needs.get("seconds", SECONDS)
     sums = dict(needs["sums"])
@@ -94,7 +94,7 @@ def _files(folder: str, needs: dict[str, Any]) -> dict[str, Any]:
 def _compared(folder: str, sums: dict[str, str], seconds: float) -> dict[str, Any]:
     """Compare the files that are there with their MD5 sums. Raises: OSError, where one cannot be
     read."""
-    paths = {os.path.join(folder, file): md5 for file, md5 in sums.items()}
+    paths = {f"{folder}/{file}": md5 for file, md5 in sums.items()}
     present = {path: md5 for path, md5 in paths.items() if os.path.isfile(path)}
     if not present:
         return {}
@@ -110,7 +110,7 @@ def _is_there(folder: str, file: str) -> bool:
     permission."""
     for name in {file, file.removesuffix(".gz")}:
         try:
-            os.stat(os.path.join(folder, name))
+            os.stat(f"{folder}/{name}")
         except (FileNotFoundError, NotADirectoryError):
             continue
         return True
@@ -125,10 +125,10 @@ def _newest_step(resume: str, folder: str) -> int:
     from glob import escape, glob  # slow to import, and most jobs do not resume
 
     runs = os.path.dirname(os.path.dirname(folder))
-    root = os.path.expanduser(resume) if "/" in resume else os.path.join(runs, resume)
+    root = os.path.expanduser(resume) if "/" in resume else f"{runs}/{resume}"
     steps = [0]
     for below in (f"*/{CHECKPOINTS}", CHECKPOINTS, "."):
-        for manifest in glob(os.path.join(escape(root), below, f"{STEP}*", MANIFEST)):
+        for manifest in glob(f"{escape(root)}/{below}/{STEP}*/{MANIFEST}"):
             steps.append(step_of(manifest))
     return max(steps)
 
@@ -138,6 +138,6 @@ def _with_checkpoints(folder: str) -> tuple[str, ...]:
     from glob import escape, glob
 
     runs = os.path.dirname(os.path.dirname(folder))
-    manifests = glob(os.path.join(escape(runs), "*", "*", SAVED))
+    manifests = glob(f"{escape(runs)}/*/*/{SAVED}")
     names = {os.path.relpath(manifest, runs).split(os.sep)[0] for manifest in manifests}
     return tuple(sorted(names, reverse=True)[:KNOWN])

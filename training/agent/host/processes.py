@@ -5,15 +5,16 @@ Without /proc, psutil is used if it is installed; else no descendants are known.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import signal
 import threading
 import time
 from collections.abc import Container
+from contextlib import suppress
 
-from training.agent.host.system import LINUX, psutil, read_text
+from training.agent.host.proc_files import read_name, state_letter
+from training.agent.host.system import LINUX, psutil
 
 _PDEATHSIG = 1
 _NAME = 15
@@ -54,7 +55,7 @@ def close_descriptors(needed: Container[int]) -> None:
     """Close all descriptors of this process but these."""
     for descriptor in map(int, os.listdir("/dev/fd")):
         if descriptor not in needed:
-            with contextlib.suppress(OSError):  # that of the listing itself is already closed
+            with suppress(OSError):  # that of the listing itself is already closed
                 os.close(descriptor)
 
 
@@ -79,7 +80,7 @@ def descendants(pid: int) -> list[int]:
 
 def _children(pid: int) -> list[int]:
     pids: list[int] = []
-    with contextlib.suppress(OSError):  # it has just exited
+    with suppress(OSError):  # it has just exited
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
                 pids += map(int, file.read().split())
@@ -89,20 +90,20 @@ def _children(pid: int) -> list[int]:
 def _psutil_descendants(pid: int) -> list[int]:
     if psutil is None:
         return []
-    with contextlib.suppress(psutil.Error):
+    with suppress(psutil.Error):
         return [child.pid for child in psutil.Process(pid).children(recursive=True)]
     return []
 
 
 def send(pid: int, number: int) -> None:
     """Signal one process, unless it has exited or belongs to another user."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
 
 
 def send_group(leader: int, number: int) -> None:
     """Signal a process group, unless it has exited or belongs to another user."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, number)
 
 
@@ -128,12 +129,7 @@ def leftovers(seconds: float) -> list[str]:
     """Name the processes below this one that still run after `seconds`: "name (pid 7)"."""
     deadline = time.monotonic() + seconds
     while True:
-        pids = [pid for pid in descendants(os.getpid()) if not _has_ended(pid)]
+        pids = [pid for pid in descendants(os.getpid()) if state_letter(pid) != "Z"]
         if not pids or time.monotonic() > deadline:
-            return [f"{read_text(f'/proc/{pid}/comm').strip()} (pid {pid})" for pid in pids]
+            return [f"{read_name(pid)} (pid {pid})" for pid in pids]
         time.sleep(LOOK)
-
-
-def _has_ended(pid: int) -> bool:
-    fields = read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
-    return not fields or fields[0] == "Z"

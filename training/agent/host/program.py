@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 import sys
 
+from training.agent.layout import expand_path
+
 TYPE_CHECKING = False  # as typing itself takes long to import
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +51,7 @@ def _lacks(script: dict[str, Any]) -> str:
     cwd = script.get("cwd")
     if not cwd:
         return ""
-    cwd = os.path.abspath(os.path.expanduser(cwd))
+    cwd = expand_path(cwd)
     if not os.path.isdir(cwd):
         return FOLDER
     file = script.get("file")
@@ -57,7 +59,7 @@ def _lacks(script: dict[str, Any]) -> str:
         return _unreadable(os.path.join(cwd, file))
     module = script.get("module")
     if module:
-        top = os.path.join(cwd, module.partition(".")[0])
+        top = f"{cwd}/{module.partition('.')[0]}"
         is_there = os.path.isdir(top) or os.path.isfile(f"{top}.py")
         return "" if is_there or _is_installed(os.path.basename(top)) else MODULE
     return _unexecutable(cwd, script.get("command") or "")
@@ -104,10 +106,10 @@ def _unexecutable(cwd: str, command: str) -> str:
             return NO_FILE if os.path.isdir(path) else FILE
         return "" if os.access(path, os.X_OK) else EXECUTE
     folders = [os.path.dirname(sys.executable), *os.get_exec_path()]
-    paths = (os.path.join(folder, command) for folder in folders)
+    paths = (f"{folder}/{command}" for folder in folders)
     if any(os.path.isfile(path) and os.access(path, os.X_OK) for path in paths):
         return ""
-    return NO_FILE if os.path.isdir(os.path.join(cwd, command)) else COMMAND
+    return NO_FILE if os.path.isdir(f"{cwd}/{command}") else COMMAND
 
 
 def _is_installed(package: str) -> bool:

@@ -3,17 +3,16 @@ of memory."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
 import time
 from collections import deque
 from collections.abc import Iterable
-from pathlib import Path
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from training.agent.host import processes
-from training.agent.host.system import LINUX, cgroups, disk_free, memory, psutil
+from training.agent.host.proc_files import read_stat
+from training.agent.host.system import LINUX, cgroups, disk_free, memory, psutil, read_figures
 from training.wire.events import HostSample, RankSample
 
 
@@ -64,27 +63,24 @@ class ProcSampler:
     def rank(self, number: int, pid: int) -> RankSample | None:
         tree: dict[int, _Usage] = {}
         for member in (pid, *processes.descendants(pid)):
-            member_usage = _usage(member)
-            if member_usage:
-                tree[member] = member_usage
+            usage = _usage(member)
+            if usage:
+                tree[member] = usage
         since, before = self._trees.pop(pid, (0.0, {}))
         if pid not in tree:
             return None
         now = time.clock_gettime(time.CLOCK_BOOTTIME)
         self._trees[pid] = (now, tree)
-        ticks = 0
+        ticks = pages = 0
         for member, usage in tree.items():
+            pages += usage.pages
             ticks += usage.ticks
             if member in before:
                 ticks -= before[member].ticks
-        seconds = now - (since or tree[pid].started / self._hertz)
-        percent = max(0.0, 100 * ticks / self._hertz / max(seconds, 1 / self._hertz))
-        return RankSample(
-            number,
-            round(percent, 1),
-            sum(usage.pages for usage in tree.values()) * self._page,
-            len(tree),
-        )
+        began = since or tree[pid].started / self._hertz
+        elapsed_ticks = max(1.0, (now - began) * self._hertz)
+        percent = max(0.0, 100 * ticks / elapsed_ticks)
+        return RankSample(number, round(percent, 1), pages * self._page, len(tree))
 
 
 def _core_ticks() -> dict[str, tuple[int, int]]:
@@ -103,15 +99,16 @@ def _core_ticks() -> dict[str, tuple[int, int]]:
 def _percent(now: tuple[int, int], before: tuple[int, int]) -> float:
     total_ticks = now[0] - before[0]
     idle_ticks = now[1] - before[1]
-    return (
-        round(100 * min(1.0, max(0.0, 1 - idle_ticks / total_ticks)), 1) if total_ticks > 0 else 0.0
-    )
+    if total_ticks <= 0:
+        return 0.0
+    busy_share = 1 - idle_ticks / total_ticks
+    return round(100 * min(1.0, max(0.0, busy_share)), 1)
 
 
 def _net_bytes() -> tuple[int, int]:
     """Return the bytes received and sent by all interfaces but loopback."""
     received = sent = 0
-    with contextlib.suppress(OSError), open("/proc/net/dev") as file:
+    with suppress(OSError), open("/proc/net/dev") as file:
         for line in list(file)[2:]:
             name, _, figures = line.partition(":")
             if name.strip() != "lo":
@@ -123,7 +120,7 @@ def _net_bytes() -> tuple[int, int]:
 def _disk_free() -> int:
     """Return the bytes that are left on the disk of the agent's working folder, which is the run's;
     0 if unknown."""
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         return disk_free(".")
     return 0
 
@@ -140,16 +137,10 @@ class _Usage(NamedTuple):
 def _usage(pid: int) -> _Usage | None:
     """Return the usage of a process; None if it has exited, even if nobody has waited for it
     yet."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            # The name before the last parenthesis may contain anything.
-            fields = file.read().rpartition(b")")[2].split()
-    except OSError:
+    fields = read_stat(pid)
+    if not fields or fields[21] == "0":
         return None
-    usage = _Usage(
-        ticks=int(fields[11]) + int(fields[12]), pages=int(fields[21]), started=int(fields[19])
-    )
-    return usage if usage.pages else None
+    return _Usage(int(fields[11]) + int(fields[12]), int(fields[21]), int(fields[19]))
 
 
 class PsutilSampler:
@@ -161,23 +152,23 @@ class PsutilSampler:
         psutil.cpu_percent(percpu=True)
 
     def host(self) -> HostSample:
-        present = psutil.virtual_memory()
-        net = psutil.net_io_counters()
-        before = self._net
-        self._net = net
-        cpu = tuple(psutil.cpu_percent(percpu=True))
-        sent = net.bytes_sent - before.bytes_sent
-        received = net.bytes_recv - before.bytes_recv
-        used = present.total - present.available
-        traffic = (max(0, sent), max(0, received))
-        return HostSample(cpu, used, present.total, *traffic, _disk_free())
+        memory_now = psutil.virtual_memory()
+        before, self._net = self._net, psutil.net_io_counters()
+        return HostSample(
+            cpu=tuple(psutil.cpu_percent(percpu=True)),
+            memory_used=memory_now.total - memory_now.available,
+            memory_total=memory_now.total,
+            sent=max(0, self._net.bytes_sent - before.bytes_sent),
+            received=max(0, self._net.bytes_recv - before.bytes_recv),
+            disk_free=_disk_free(),
+        )
 
     def rank(self, number: int, pid: int) -> RankSample | None:
         cpu = 0.0
         resident = 0
         members = 0
         for member in (pid, *processes.descendants(pid)):
-            with contextlib.suppress(psutil.Error):
+            with suppress(psutil.Error):
                 process = self._processes.setdefault(member, psutil.Process(member))
                 cpu += process.cpu_percent()
                 resident += process.memory_info().rss
@@ -189,7 +180,7 @@ class OutOfMemory:
     """Watches how many processes the OOM killer has killed on the host and in this process's
     cgroup."""
 
-    def __init__(self, files: Iterable[Path] | None = None, window: int = 5) -> None:
+    def __init__(self, files: Iterable[str] | None = None, window: int = 5) -> None:
         self._files = tuple(_oom_files() if files is None else files)
         self._counts = deque([self._count()], maxlen=window)
 
@@ -202,20 +193,13 @@ class OutOfMemory:
         return self._count() > self._counts[0]
 
     def _count(self) -> int:
-        return sum(_oom_kills(file) for file in self._files)
+        return sum(read_figures(file).get("oom_kill", 0) for file in self._files)
 
 
-def _oom_files() -> Iterable[Path]:
-    yield Path("/proc/vmstat")
+def _oom_files() -> Iterable[str]:
+    yield "/proc/vmstat"
     for controllers, path in cgroups():
         if "memory" in controllers:
-            yield Path("/sys/fs/cgroup/memory", path, "memory.oom_control")
+            yield f"/sys/fs/cgroup/memory/{path}/memory.oom_control"
         elif controllers == [""]:
-            yield Path("/sys/fs/cgroup", path, "memory.events")
-
-
-def _oom_kills(file: Path) -> int:
-    with contextlib.suppress(OSError):
-        match = re.search(r"^oom_kill (\d+)", file.read_text(), re.MULTILINE)
-        return int(match[1]) if match else 0
-    return 0
+            yield f"/sys/fs/cgroup/{path}/memory.events"

@@ -37,11 +37,21 @@ def read_text(path: str) -> str:
         return ""
 
 
+def read_figures(path: str) -> dict[str, int]:
+    """Return the figures of a file of the kernel with a name and a number in each line, such as
+    /proc/vmstat; none if it cannot be read."""
+    figures: dict[str, int] = {}
+    for line in read_text(path).splitlines():
+        name, number, *_ = line.split()
+        figures[name.rstrip(":")] = int(number)
+    return figures
+
+
 def memory() -> tuple[int, int]:
     """Return the total bytes of memory, and those available without swapping (Linux)."""
-    with open("/proc/meminfo") as file:
-        figures = {line.partition(":")[0]: int(line.split()[1]) * 1024 for line in file}
-    return figures["MemTotal"], figures.get("MemAvailable", figures["MemFree"])
+    figures = read_figures("/proc/meminfo")  # in KiB
+    available = figures.get("MemAvailable", figures["MemFree"])
+    return figures["MemTotal"] * 1024, available * 1024
 
 
 def cgroups() -> list[tuple[list[str], str]]:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 
 from training.agent import MARKER, WHOLE
+from training.agent.layout import expand_path
 from training.wire.jsonl import dumps
 from training.writing import write_all
 
@@ -34,7 +35,8 @@ HOST_COMMANDS = {
     "install": "host_commands.environment.install",
     "check": "host_commands.check.check",
 }
-"""The function of each verb, below `training.agent`: from the arguments to the answer."""
+"""The function of each verb, below `training.agent`: from the arguments to the answer. The first
+argument is a folder."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -46,7 +48,8 @@ def main(words: Sequence[str]) -> int:
         return 2
     write_all(sys.stdout.fileno(), MARKER)
     try:
-        for answer in _import_function(HOST_COMMANDS[verb])(words[1:]):
+        folder, *others = words[1:]
+        for answer in _import_function(HOST_COMMANDS[verb])(expand_path(folder), *others):
             _write(answer)
         _write(WHOLE)
     except OSError as error:
@@ -54,11 +57,11 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
-def _import_function(path: str) -> Callable[[Sequence[str]], Answer]:
+def _import_function(path: str) -> Callable[..., Answer]:
     # Only the module of this command: what the others import takes long to load.
     module_name, _, function_name = path.rpartition(".")
     module = __import__(f"training.agent.{module_name}", fromlist=[function_name])
-    function: Callable[[Sequence[str]], Answer] = getattr(module, function_name)
+    function: Callable[..., Answer] = getattr(module, function_name)
     return function
 
 

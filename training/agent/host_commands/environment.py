@@ -13,7 +13,6 @@ anew. One that has other versions than the requirements ask for gets those.
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
 import re
@@ -23,6 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ class Venv:
     """The virtual environment of a workdir."""
 
     def __init__(self, workdir: str) -> None:
-        self.folder = Path(os.path.abspath(os.path.expanduser(workdir)), "venv")
+        self.folder = Path(workdir, "venv")
         self.python = str(self.folder / "bin" / "python")
         self.mark = self.folder / _UNFINISHED
 
@@ -76,10 +76,9 @@ class Venv:
         return versions
 
 
-def look(words: Sequence[str]) -> Told:
+def look(workdir: str, *packages: str) -> Told:
     """Report what this Python has of the packages, what the workdir's environment has, and why none
     could be made."""
-    workdir, *packages = words
     venv = Venv(workdir)
     yield {
         "executable": sys.executable,
@@ -101,9 +100,9 @@ def _obstacle() -> str:
     )
 
 
-def install(words: Sequence[str]) -> Told:
+def install(workdir: str) -> Told:
     """Make the environment, complete it, or give it other versions."""
-    venv = Venv(words[0])
+    venv = Venv(workdir)
     order = load(read_line(0)) or {}
     child = ChildProcess()
     threading.Thread(target=child.end_with_launcher, daemon=True).start()
@@ -128,7 +127,7 @@ def _beat(folder: str) -> None:
         os.write(1, b'{"busy":""}\n')
 
 
-@contextlib.contextmanager
+@contextmanager
 def _alone(venv: Venv) -> Iterator[None]:
     """Hosts that share a home make one environment, one after the other."""
     venv.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -235,6 +234,6 @@ class ChildProcess:
         while os.read(0, 1 << 16):
             pass
         if self._pid:
-            with contextlib.suppress(ProcessLookupError):
+            with suppress(ProcessLookupError):
                 os.killpg(self._pid, signal.SIGKILL)
         os._exit(1)

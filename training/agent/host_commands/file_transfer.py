@@ -8,7 +8,6 @@ as bytes without anything between them.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
@@ -16,6 +15,7 @@ import signal
 import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -57,7 +57,7 @@ class UploadedFile:
     stamp: Stamp | None = None
 
 
-def receive(words: Sequence[str]) -> Answers:
+def receive(folder: str, name: str, mark: str) -> Answers:
     """`receive FOLDER NAME MARK`: make FOLDER/NAME hold what is announced on stdin; what an earlier
     upload put there, and is not announced any more, goes, unless it has changed since. MARK stands
     for the announcement: where the last upload had the same, it is not asked for again.
@@ -67,15 +67,12 @@ def receive(words: Sequence[str]) -> Answers:
     end, `damaged` (the paths of those that did not arrive as announced); before that perhaps
     `busy`, while it has nothing else to say.
     """
-    folder = os.path.expanduser(words[0])
-    name = words[1]
-    mark = words[2]
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    root = os.path.join(folder, name)
+    root = f"{folder}/{name}"
     with open(f"{root}.lock", "ab") as lock:
         for _ in _locked(lock.fileno()):
             yield {"busy": "another upload into the same folder is under way"}
-        with contextlib.closing(Tree(root, f"{root}.new")) as tree:
+        with closing(Tree(root, f"{root}.new")) as tree:
             yield from _take_in(tree, f"{root}.json", mark, TransferReader(_stdin))
     signal.alarm(0)
 
@@ -130,7 +127,7 @@ def _remove(tree: Tree, unannounced: dict[str, UploadedFile]) -> list[str]:
     changed since, and stays."""
     changed_paths = []
     for path, uploaded in unannounced.items():
-        with contextlib.suppress(Misplaced):  # what lies behind a link is not what we put here
+        with suppress(Misplaced):  # what lies behind a link is not what we put here
             if tree.state(path) is None:
                 continue
             if uploaded.stamp == _stamp(tree, path) or tree.holds(uploaded.entry, _working):
@@ -226,15 +223,14 @@ def _locked(lock: int) -> Iterator[None]:
         time.sleep(0.05)
 
 
-def send(words: Sequence[str]) -> Answers:
+def send(root: str, *patterns: str) -> Answers:
     """`send FOLDER PATTERN…`: announce the files of FOLDER that match these glob patterns, and all
     files in the folders that do, and send those that are asked for on stdin. `unread` are the paths
     of those that cannot be read, each with why."""
-    root = os.path.expanduser(words[0])
     entries: list[FileEntry] = []
     unread = []
     for path in sorted(
-        _matching(root, words[1:]), key=lambda path: (os.path.basename(path) == MANIFEST, path)
+        _matching(root, patterns), key=lambda path: (os.path.basename(path) == MANIFEST, path)
     ):
         try:
             entries += _announced(root, path)
@@ -244,7 +240,7 @@ def send(words: Sequence[str]) -> Answers:
     for number in TransferReader(_stdin).line()["need"] if entries else ():
         entry = entries[number]
         if not entry.link:
-            with open_file(os.path.join(root, entry.path)) as file:
+            with open_file(f"{root}/{entry.path}") as file:
                 for chunk in read_chunks(file, entry.size):
                     _alive()
                     yield chunk
@@ -266,7 +262,7 @@ def _matching(root: str, patterns: Sequence[str]) -> set[str]:
 def _announced(root: str, path: str) -> list[FileEntry]:
     """Return the entry of a file or of a link that stays in the folder; nothing for anything else,
     or a half written file."""
-    full = os.path.join(root, path)
+    full = f"{root}/{path}"
     state = os.lstat(full)
     if stat.S_ISLNK(state.st_mode):
         link = os.readlink(full)

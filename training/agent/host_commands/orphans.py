@@ -34,7 +34,7 @@ from training.agent.host_commands.journal_summary import (
 from training.agent.host_commands.process_table import HostProcess, ProcessTable
 from training.agent.host_commands.run_folders import is_held, list_run_folders
 from training.agent.journal import JournalReader, list_segments, read_format
-from training.agent.layout import RUNS, expand_workdir, run_folder
+from training.agent.layout import RUNS, run_folder
 from training.agent.times import AgentTimes
 from training.place import FOLDER
 from training.wire.enums import EndReason
@@ -55,30 +55,25 @@ Found = dict[int, tuple[str, int, str]]
 """By pid: the run, the host's index, and by what the process is known to be the run's."""
 
 
-def list_orphans(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+def list_orphans(workdir: str) -> Iterator[dict[str, Any]]:
     """Run the host command `orphans WORKDIR`: yield the runs that are live there, and what ended
     ones have left."""
     if not LINUX:
         yield {"error": "to find processes of ended runs needs Linux"}
         return
-    workdir = expand_workdir(arguments[0])
-    yield from (
-        codec.object(LiveRun(run))
-        for run in sorted(
-            {run for run, host in list_run_folders(workdir) if is_held(workdir, run, host)}
-        )
-    )
+    live_runs = {run for run, host in list_run_folders(workdir) if is_held(workdir, run, host)}
+    yield from map(codec.object, map(LiveRun, sorted(live_runs)))
     yield from map(codec.object, find_orphans([workdir]))
 
 
-def end(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+def end(workdir: str, *processes: str) -> Iterator[dict[str, Any]]:
     """Run the host command `end WORKDIR PID:START …`: TERM, grace, KILL to those of these processes
     that are still found there."""
     targets: list[tuple[int, int]] = []
-    for word in arguments[1:]:
-        pid, _, start = word.partition(":")
+    for process in processes:
+        pid, _, start = process.partition(":")
         targets.append((int(pid), int(start)))
-    yield from map(codec.object, end_processes([expand_workdir(arguments[0])], targets))
+    yield from map(codec.object, end_processes([workdir], targets))
 
 
 def end_processes(
@@ -111,74 +106,57 @@ def find_orphans(workdirs: Sequence[str]) -> list[Orphan]:
     owners: Found = {}
     for workdir in workdirs:
         for run, host in list_run_folders(workdir):
-            if not is_held(workdir, run, host):
-                with suppress(OSError):  # it has just been removed
-                    for pid, evidence in _recorded(
-                        run_folder(workdir, run, host), host, candidates
-                    ).items():
-                        owners.setdefault(pid, (run, host, evidence))
+            if is_held(workdir, run, host):
+                continue
+            with suppress(OSError):  # it has just been removed
+                found = _recorded(run_folder(workdir, run, host), host, candidates)
+                for pid, evidence in found.items():
+                    owners.setdefault(pid, (run, host, evidence))
     _add_descendants(owners, candidates)
-    homes = {os.path.realpath(os.path.join(workdir, RUNS)) for workdir in workdirs}
+    homes = {os.path.realpath(f"{workdir}/{RUNS}") for workdir in workdirs}
     for pid in candidates.keys() - owners.keys():
         named_run = _named(pid, homes)
         if named_run:
             owners[pid] = (*named_run, _ENVIRONMENT)
     _add_descendants(owners, candidates)
-    return [
-        _orphan(table[pid], *owners[pid])
-        for pid in sorted(owners, key=lambda pid: (owners[pid][:2], pid))
-    ]
+    orphans = [_orphan(table[pid], *owner) for pid, owner in owners.items()]
+    return sorted(orphans, key=lambda orphan: (orphan.run, orphan.host, orphan.pid))
 
 
 def _orphan(process: HostProcess, run: str, host: int, evidence: str) -> Orphan:
-    return Orphan(
-        run,
-        host,
-        process.pid,
-        process.start,
-        process.began,
-        evidence,
-        process_table.command_line(process.pid),
-    )
+    command = process_table.command_line(process.pid)
+    return Orphan(run, host, process.pid, process.start, process.began, evidence, command)
 
 
 def _add_descendants(owners: Found, candidates: ProcessTable) -> None:
     for pid, root in process_table.root_of_descendants(candidates, owners).items():
         if pid not in owners:
             run, host, evidence = owners[root]
-            owners[pid] = (
-                run,
-                host,
-                evidence
-                if evidence == _ENVIRONMENT
-                else f"below {evidence.removeprefix('below ')}",
-            )
+            if evidence != _ENVIRONMENT:
+                evidence = f"below {evidence}"
+            owners[pid] = (run, host, evidence)
 
 
 def _recorded(folder: str, host: int, candidates: ProcessTable) -> dict[int, str]:
     """Return the processes that a journal leads to, and how."""
     if read_format(folder) != FORMAT or _clean(folder, host):
         return {}
-    agents: dict[int, float] = {}
+    others: dict[int, tuple[str, float]] = {}
     ranks: dict[int, tuple[int, float]] = {}
-    unkillable: dict[int, float] = {}
-    for record in _weighty(folder, host, 0):
+    for record in _important_records(folder, host, 0):
         match record.event:
             case Hello(boot_id=boot_id) if boot_id != own_boot_id():
                 return {}
             case Hello(pid=pid):
-                agents[pid] = record.time
+                others[pid] = ("agent", record.time)
             case Spawned(rank, pid):
                 ranks[rank] = (pid, record.time)
             case Exited(rank):  # from here on its number may be somebody else's
                 ranks.pop(rank, None)
             case AgentEnded(left=pids) if not _is_abandoned(record):
                 ranks.clear()
-                unkillable = dict.fromkeys(pids, record.time)
-    evidence = {pid: "agent" for pid in agents if _was(candidates, pid, agents[pid])}
-    evidence |= {
-        pid: "could not be killed" for pid in unkillable if _was(candidates, pid, unkillable[pid])
-    }
+                others |= dict.fromkeys(pids, ("could not be killed", record.time))
+    evidence = {pid: name for pid, (name, when) in others.items() if _was(candidates, pid, when)}
     last = _last(folder, host) if ranks else 0.0
     for rank, (pid, when) in ranks.items():
         evidence |= _of_rank(candidates, rank, pid, when, max(when, last))
@@ -190,32 +168,37 @@ def _of_rank(
 ) -> dict[int, str]:
     """Return a rank that had this pid at `seen_at`, and until `last_alive` at least, with its
     process group and session."""
-    if pid in candidates and not _was(candidates, pid, seen_at):
+    members = [member for member in candidates.values() if pid in (member.group, member.session)]
+    if pid in candidates:
+        is_same = _was(candidates, pid, seen_at)
+    else:  # the number may have been free, and these have it from somebody else
+        is_same = any(_began_within(member, seen_at, last_alive) for member in members)
+    if not is_same:
         return {}
-    members = {
-        member.pid for member in candidates.values() if pid in (member.group, member.session)
-    }
-    if pid not in candidates and not any(
-        seen_at - EARLIEST <= candidates[member].began <= last_alive + SLACK for member in members
-    ):
-        return {}  # the number has been free, and these have it from somebody else
-    return {
-        member: f"rank {rank}" if member == pid else f"group of rank {rank}" for member in members
-    }
+    evidence = {member.pid: f"group of rank {rank}" for member in members}
+    if pid in evidence:
+        evidence[pid] = f"rank {rank}"
+    return evidence
 
 
 def _was(candidates: ProcessTable, pid: int, seen_at: float) -> bool:
     """Return True if who has this pid now had it at that time already."""
-    return pid in candidates and seen_at - EARLIEST <= candidates[pid].began <= seen_at + SLACK
+    return pid in candidates and _began_within(candidates[pid], seen_at, seen_at)
+
+
+def _began_within(process: HostProcess, seen_at: float, last_alive: float) -> bool:
+    return seen_at - EARLIEST <= process.began <= last_alive + SLACK
 
 
 def _clean(folder: str, host: int) -> bool:
     """Return True if the journal ends with the word that nothing is left."""
     starts = list_segments(folder)
+    if not starts:
+        return True
     last = None
-    for record in _weighty(folder, host, starts[-1] - 1) if starts else ():
+    for record in _important_records(folder, host, starts[-1] - 1):
         last = None if _is_abandoned(record) else record.event
-    return not starts or (isinstance(last, AgentEnded) and not last.left)
+    return isinstance(last, AgentEnded) and not last.left
 
 
 def _is_abandoned(record: Record) -> bool:
@@ -227,13 +210,11 @@ def _is_abandoned(record: Record) -> bool:
 def _last(folder: str, host: int) -> float:
     """Return the time of the last record: until then the agent lived, and so knew of every rank
     that exited."""
-    return max(
-        (record.time for record in read_ends(folder, host) if not _is_abandoned(record)),
-        default=0.0,
-    )
+    times = (record.time for record in read_ends(folder, host) if not _is_abandoned(record))
+    return max(times, default=0.0)
 
 
-def _weighty(folder: str, host: int, after: int) -> Iterator[Record]:
+def _important_records(folder: str, host: int, after: int) -> Iterator[Record]:
     for block in JournalReader(folder, host, after).blocks():
         yield from find_important_records(block)
 

@@ -12,9 +12,15 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+from training.agent.host.proc_files import open_files, read_name, read_stat
+from training.agent.host.system import read_text
 from training.agent.layout import LOCK, RUNS
 from training.agent.live_runs import is_locked
 
+ENDED = ("Z", "X")
+"""The states of a process that has ended, which may still stand in /proc."""
+START = 19
+"""The place of the start among the fields of `read_stat`."""
 _LOCK = re.compile(rf".*/{RUNS}/[^/]+/\d+/{LOCK}(?: \(deleted\))?")
 
 
@@ -38,32 +44,21 @@ ProcessTable = Mapping[int, HostProcess]
 
 def list_processes() -> dict[int, HostProcess]:
     """Return all processes that run now; no zombies."""
-    wall_time = time.time()
-    since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
+    boot_time = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
     hertz = os.sysconf("SC_CLK_TCK")
     user_id = os.getuid()
     table = {}
-    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
         with suppress(OSError):
             is_own = os.stat(f"/proc/{pid}").st_uid == user_id
-            state, parent, group, session, start = _stat(pid)
-            if state not in ("Z", "X"):
-                table[pid] = HostProcess(
-                    pid,
-                    parent,
-                    group,
-                    session,
-                    start,
-                    wall_time - since_boot + start / hertz,
-                    is_own,
-                )
+            fields = read_stat(pid)
+            if not fields or fields[0] in ENDED:
+                continue
+            parent, group, session = map(int, fields[1:4])
+            start = int(fields[START])
+            began = boot_time + start / hertz
+            table[pid] = HostProcess(pid, parent, group, session, start, began, is_own)
     return table
-
-
-def _stat(pid: int) -> tuple[str, int, int, int, int]:
-    with open(f"/proc/{pid}/stat", "rb") as file:
-        fields = file.read().rpartition(b")")[2].split()  # the name before may hold anything
-    return fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19])
 
 
 def root_of_descendants(table: ProcessTable, roots: Iterable[int]) -> dict[int, int]:
@@ -96,65 +91,51 @@ def live_run_pids(table: ProcessTable) -> set[int]:
     These are the guards, which have their locks open, all below them, and all above: the follower
     that began the run may be there still, and who started that.
     """
-    guards = [process.pid for process in table.values() if process.own and _guards(process.pid)]
-    return set(root_of_descendants(table, guards)).union(
-        *(ancestors(table, guard) for guard in guards)
-    )
+    guards = [pid for pid, process in table.items() if process.own and _is_guard(pid)]
+    pids = set(root_of_descendants(table, guards))
+    for guard in guards:
+        pids |= ancestors(table, guard)
+    return pids
 
 
-def _guards(pid: int) -> bool:
-    with suppress(OSError):
-        for name in os.listdir(f"/proc/{pid}/fd"):
-            with suppress(OSError):
-                descriptor = f"/proc/{pid}/fd/{name}"
-                if _LOCK.fullmatch(os.readlink(descriptor)) and is_locked(descriptor):
-                    return True
+def _is_guard(pid: int) -> bool:
+    for path, target in open_files(pid):
+        with suppress(OSError):
+            if _LOCK.fullmatch(target) and is_locked(path):
+                return True
     return False
 
 
 def read_environment(pid: int) -> dict[str, str]:
     """Return the variables that a process was started with; none if that cannot be read."""
-    with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
-        entries = file.read().decode(errors="replace").split("\0")
-        return {name: value for name, _, value in (entry.partition("=") for entry in entries)}
-    return {}
+    entries = (entry.partition("=") for entry in read_text(f"/proc/{pid}/environ").split("\0"))
+    return {name: value for name, _, value in entries}
 
 
 def command_line(pid: int) -> str:
     """Return its command line, or its name if it has none."""
-    with suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
-        words = file.read().rstrip(b"\0")
-        if words:
-            return words.replace(b"\0", b" ").decode(errors="replace")
-    with suppress(OSError), open(f"/proc/{pid}/comm", "rb") as file:
-        return f"[{file.read().decode(errors='replace').strip()}]"
-    return ""
+    words = read_text(f"/proc/{pid}/cmdline").rstrip("\0")
+    return words.replace("\0", " ") or f"[{read_name(pid)}]"
 
 
 def is_running(pid: int, start: int) -> bool:
     """Return True if it is still that process, and no zombie."""
-    try:
-        state, *_, started = _stat(pid)
-    except OSError:
-        return False
-    return started == start and state not in ("Z", "X")
+    fields = read_stat(pid)
+    return bool(fields) and int(fields[START]) == start and fields[0] not in ENDED
 
 
 def send_signal(pid: int, start: int, number: signal.Signals) -> None:
     """Signal that process, and none that has got its pid since."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    except (AttributeError, OSError):
-        # A kernel older than 5.3 has nothing better than to look and then be quick.
-        if is_running(pid, start):
-            with suppress(ProcessLookupError, PermissionError):
+    with suppress(ProcessLookupError, PermissionError):
+        try:
+            descriptor = os.pidfd_open(pid)
+        except (AttributeError, OSError):
+            # It is gone, or the kernel is older than 5.3: look, and then be quick.
+            if is_running(pid, start):
                 os.kill(pid, number)
-        return
-    try:
-        if is_running(pid, start):
-            with suppress(ProcessLookupError, PermissionError):
+            return
+        try:
+            if is_running(pid, start):
                 signal.pidfd_send_signal(descriptor, number)
-    finally:
-        os.close(descriptor)
+        finally:
+            os.close(descriptor)

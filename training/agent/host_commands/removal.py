@@ -7,14 +7,14 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from training.agent.host.system import LINUX
-from training.agent.host_commands import orphans as leftovers
 from training.agent.host_commands import run_folders
-from training.agent.layout import ARCHIVES, LOCK, RUNS, expand_workdir, run_folder
+from training.agent.host_commands.orphans import find_orphans
+from training.agent.layout import ARCHIVES, LOCK, RUNS, run_folder
 from training.file_locks import try_lock
 from training.wire.host_replies import Removed, codec
 
@@ -30,17 +30,12 @@ class RemovalRefused(Exception):
     """Something is not removed; says why."""
 
 
-def remove(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+def remove(workdir: str, *names: str) -> Iterator[dict[str, Any]]:
     """Run the host command `remove WORKDIR NAME …`, each name a folder below WORKDIR:
     `runs/RUN/HOST INDEX` or `code/DIGEST`."""
-    workdir = expand_workdir(arguments[0])
-    runs_with_orphans = (
-        {(orphan.run, orphan.host) for orphan in leftovers.find_orphans([workdir])}
-        if LINUX
-        else set()
-    )
-    parents = [os.path.join(workdir, name) for name in (RUNS, ARCHIVES)]
-    for name in arguments[1:]:
+    orphans = find_orphans([workdir]) if LINUX else []
+    runs_with_orphans = {(orphan.run, orphan.host) for orphan in orphans}
+    for name in names:
         try:
             _remove(workdir, name, runs_with_orphans)
         except RemovalRefused as error:
@@ -48,8 +43,8 @@ def remove(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
         except OSError as error:
             yield codec.object(Removed(name, error.strerror or str(error)))
         else:
-            for parent in parents:
-                finish_removals(parent)
+            for parent in (RUNS, ARCHIVES):
+                finish_removals(f"{workdir}/{parent}")
             yield codec.object(Removed(name))
 
 
@@ -57,21 +52,22 @@ def _remove(workdir: str, name: str, runs_with_orphans: set[tuple[str, int]]) ->
     match = _NAME.fullmatch(name)
     if not match or any(part in (".", "..") for part in name.split("/")):
         raise RemovalRefused("no name of a run's folder or of code")
-    if match[3]:
-        _remove_archive(workdir, match[3])
+    run, host_number, archive = match.groups()
+    if archive:
+        _remove_archive(workdir, archive)
         return
-    run = match[1]
-    host = int(match[2])
+    host = int(host_number)
     if (run, host) not in run_folders.list_run_folders(workdir):
         raise RemovalRefused("no such folder, or a link")
     if (run, host) in runs_with_orphans:
         raise RemovalRefused("processes of it are left: rankboard ps --orphans")
     if run_folders.examine(workdir, run, host).live:
         raise RemovalRefused("it is live")
-    with hold_lock(run_folder(workdir, run, host)):
-        begin_removal(run_folder(workdir, run, host), os.path.join(workdir, RUNS))
+    folder = run_folder(workdir, run, host)
+    with hold_lock(folder):
+        begin_removal(folder, f"{workdir}/{RUNS}")
     with suppress(OSError):  # another host's folder is in it
-        os.rmdir(os.path.join(workdir, RUNS, run))
+        os.rmdir(os.path.dirname(folder))
 
 
 def _remove_archive(workdir: str, name: str) -> None:
@@ -79,21 +75,18 @@ def _remove_archive(workdir: str, name: str) -> None:
         run_folders.examine(workdir, run, host)
         for run, host in run_folders.list_run_folders(workdir)
     ]
-    if not any(
-        archive.name == name and not archive.used
-        for archive in run_folders.list_archives(workdir, run_folders_there)
-    ):
+    archives = run_folders.list_archives(workdir, run_folders_there)
+    if name not in {archive.name for archive in archives if not archive.used}:
         raise RemovalRefused("a run uses it, or may")
-    begin_removal(os.path.join(workdir, ARCHIVES, name), os.path.join(workdir, ARCHIVES))
+    begin_removal(f"{workdir}/{ARCHIVES}/{name}", f"{workdir}/{ARCHIVES}")
 
 
 @contextmanager
 def hold_lock(folder: str) -> Iterator[None]:
     """Hold a run folder's lock, so that no agent begins there. Raises: Refused, while a guard has
     it."""
-    lock = os.open(
-        os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-    )
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    lock = os.open(f"{folder}/{LOCK}", flags, 0o600)
     try:
         tries = 1
         while not try_lock(lock):  # who lists runs looks at the lock for a moment
@@ -108,7 +101,7 @@ def hold_lock(folder: str) -> Iterator[None]:
 
 def begin_removal(folder: str, parent: str) -> None:
     """Take a folder away from where anybody looks for it; `finish_removals` removes it."""
-    os.rename(folder, os.path.join(parent, f"{_GOING}{os.getpid()}-{time.monotonic_ns()}"))
+    os.rename(folder, f"{parent}/{_GOING}{os.getpid()}-{time.monotonic_ns()}")
 
 
 def finish_removals(parent: str) -> None:
@@ -131,16 +124,15 @@ def _remove_all(folder: str) -> None:
 
 def _flatten(folder: str) -> None:
     """Move every folder that lies deeper to the top, so that none is left in another."""
-    pending = [name for name in os.listdir(folder) if _is_folder(os.path.join(folder, name))]
+    pending = _folders_in(folder)
     moved = 0
     while pending:
-        current = os.path.join(folder, pending.pop())
-        for name in os.listdir(current):
-            if _is_folder(inner := os.path.join(current, name)):
-                moved += 1
-                pending.append(f"{_GOING}{os.getpid()}-{moved}")
-                os.rename(inner, os.path.join(folder, pending[-1]))
+        for inner in _folders_in(pending.pop()):
+            moved += 1
+            pending.append(f"{folder}/{_GOING}{os.getpid()}-{moved}")
+            os.rename(inner, pending[-1])
 
 
-def _is_folder(path: str) -> bool:
-    return os.path.isdir(path) and not os.path.islink(path)
+def _folders_in(folder: str) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]

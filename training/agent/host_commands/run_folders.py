@@ -14,7 +14,7 @@ from typing import Any
 
 from training.agent.host_commands.journal_summary import JournalSummary, read_ends
 from training.agent.journal import read_format
-from training.agent.layout import ARCHIVES, CODE, LAST, LOCK, PLAN, RUNS, expand_workdir, run_folder
+from training.agent.layout import ARCHIVES, CODE, LAST, LOCK, PLAN, RUNS, run_folder
 from training.agent.live_runs import is_locked, read_small_file
 from training.agent.ranks.launch import CODE as OWN_CODE
 from training.wire.events import Launched
@@ -27,10 +27,9 @@ NEWEST = 4
 the newest that most hosts of a run know."""
 
 
-def runs(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+def runs(workdir: str) -> Iterator[dict[str, Any]]:
     """Run the host command `runs WORKDIR`: yield every run folder and every archive of code
     there."""
-    workdir = expand_workdir(arguments[0])
     run_folders = []
     for run, host in list_run_folders(workdir):
         try:
@@ -44,20 +43,18 @@ def runs(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     yield from map(codec.object, list_archives(workdir, run_folders))
 
 
-def live(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+def live(workdir: str, *requested: str) -> Iterator[dict[str, Any]]:
     """Run the host command `live WORKDIR [RUN …]`: yield every live run folder there, and those of
     the given runs even if they have ended, without their sizes.
 
     Launchers ask for it again and again, so what else has ended long ago is not read.
     """
-    workdir = expand_workdir(arguments[0])
-    asked_of = arguments[1:]
     for run, host in list_run_folders(workdir):
         try:
-            is_asked_of = run in asked_of
-            if is_asked_of or _is_perhaps_live(run_folder(workdir, run, host)):
+            is_requested = run in requested
+            if is_requested or _is_perhaps_live(run_folder(workdir, run, host)):
                 folder = examine(workdir, run, host, sized=False)
-                if folder.live or is_asked_of:
+                if folder.live or is_requested:
                     yield codec.object(folder)
         except FileNotFoundError:  # it has just been removed
             continue
@@ -68,7 +65,7 @@ def live(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
 def _is_perhaps_live(folder: str) -> bool:
     """Return True if a guard holds the folder, or another machine that shares it may be at work
     there. Raises: OSError."""
-    if is_locked(os.path.join(folder, LOCK)):
+    if is_locked(f"{folder}/{LOCK}"):
         return True
     return time.time() - _changed(folder) < STILL
 
@@ -79,7 +76,7 @@ def _changed(folder: str) -> float:
     return max(entries, default=0.0)
 
 
-def plan(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+def plan(workdir: str, requested: str) -> Iterator[dict[str, Any]]:
     """Run the host command `plan WORKDIR RUN`: answer with the kept plans of the runs that RUN may
     mean.
 
@@ -88,29 +85,32 @@ def plan(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     NAME, "plan": TEXT, "live": IS_LIVE, "begun": HAS_BEGUN, "now": TIME}`, with what time it is
     here.
     """
-    workdir = expand_workdir(arguments[0])
-    requested = arguments[1]
     hosts_by_run: dict[str, list[int]] = {}
     for run, host in list_run_folders(workdir):
-        if os.path.exists(os.path.join(run_folder(workdir, run, host), PLAN)):
+        if os.path.exists(_plan_path(workdir, run, host)):
             hosts_by_run.setdefault(run, []).append(host)
-    plans: dict[str, dict[str, Any]] = {}
-    for run in _newest(workdir, hosts_by_run) if requested == LAST else hosts_by_run:
+    candidates = _newest(workdir, hosts_by_run) if requested == LAST else hosts_by_run
+    plans: dict[str, str] = {}
+    for run in candidates:
         with suppress(OSError):
-            text = read_small_file(
-                os.path.join(run_folder(workdir, run, hosts_by_run[run][-1]), PLAN)
-            )
+            text = read_small_file(_plan_path(workdir, run, hosts_by_run[run][-1]))
             if requested == LAST or _is_meant(requested, run, text):
-                plans[run] = {"run": run, "plan": text.decode(errors="replace")}
+                plans[run] = text.decode(errors="replace")
     if requested in plans:
         plans = {requested: plans[requested]}
-    for run, answer in plans.items():
-        answer["live"] = _is_live(workdir, run, hosts_by_run[run])
-        answer["begun"] = answer["live"] or _has_begun(workdir, run, hosts_by_run[run])
+    answers = []
+    for run, plan_text in plans.items():
+        is_live = _is_live(workdir, run, hosts_by_run[run])
+        has_begun = is_live or _has_begun(workdir, run, hosts_by_run[run])
+        answers.append({"run": run, "plan": plan_text, "live": is_live, "begun": has_begun})
     # as late as can be: the launcher compares it with the moment in which the first of this comes
     now = time.time()
-    for answer in plans.values():
+    for answer in answers:
         yield {**answer, "now": now}
+
+
+def _plan_path(workdir: str, run: str, host: int) -> str:
+    return f"{run_folder(workdir, run, host)}/{PLAN}"
 
 
 def _newest(workdir: str, hosts_by_run: dict[str, list[int]]) -> list[str]:
@@ -132,11 +132,7 @@ def _is_meant(requested: str, run: str, plan: bytes) -> bool:
 
 
 def _is_live(workdir: str, run: str, hosts: Sequence[int]) -> bool:
-    for host in hosts:
-        with suppress(OSError):
-            if is_locked(os.path.join(run_folder(workdir, run, host), LOCK)):
-                return True
-    return False
+    return any(is_held(workdir, run, host) for host in hosts)
 
 
 def _has_begun(workdir: str, run: str, hosts: Sequence[int]) -> bool:
@@ -151,8 +147,8 @@ def _has_begun(workdir: str, run: str, hosts: Sequence[int]) -> bool:
 
 def list_run_folders(workdir: str) -> Iterator[tuple[str, int]]:
     """Yield each run's name with each host index that there is a folder of; links are none."""
-    for run in _folders_in(os.path.join(workdir, RUNS)):
-        for host in _folders_in(os.path.join(workdir, RUNS, run)):
+    for run in _folders_in(f"{workdir}/{RUNS}"):
+        for host in _folders_in(f"{workdir}/{RUNS}/{run}"):
             if host.isascii() and host.isdigit() and str(int(host)) == host:
                 yield run, int(host)
 
@@ -173,7 +169,7 @@ def is_held(workdir: str, run: str, host: int) -> bool:
     """Return True if a run's guard is alive, or may be: the folder of another user is not for us to
     judge."""
     try:
-        return is_locked(os.path.join(run_folder(workdir, run, host), LOCK))
+        return is_locked(f"{run_folder(workdir, run, host)}/{LOCK}")
     except OSError:
         return True
 
@@ -185,27 +181,31 @@ def examine(workdir: str, run: str, host: int, *, sized: bool = True) -> RunFold
     """
     folder = run_folder(workdir, run, host)
     now = time.time()
-    is_guarded = is_locked(
-        os.path.join(folder, LOCK)
-    )  # before the journal: what has ended by then has written its last record
+    # before the journal: what has ended by then has written its last record
+    is_guarded = is_locked(f"{folder}/{LOCK}")
+    size = folder_size(folder) if sized else 0
     format_number = read_format(folder)
     if format_number != FORMAT:
-        return _of_another_format(folder, run, host, is_guarded, format_number)
+        changed = _changed(folder)
+        # another machine, which shares the folder, may write it
+        is_live = is_guarded or now - changed < STILL
+        fields = (run, host, folder, is_live, "unknown", 0.0, changed, now, size)
+        return RunFolder(*fields, format=format_number)
     summary = JournalSummary()
     for record in read_ends(folder, host):
         summary.hear(record)
-    live = is_guarded or summary.perhaps_elsewhere(now)
+    is_live = is_guarded or summary.perhaps_elsewhere(now)
     has_plan, hosts, world_size, label = _planned(folder)
     return RunFolder(
         run=run,
         host=host,
         folder=folder,
-        live=live,
-        phase=summary.doing() if live else summary.verdict(),
+        live=is_live,
+        phase=summary.doing() if is_live else summary.verdict(),
         began=summary.began,
         last=summary.last,
         now=now,
-        size=folder_size(folder) if sized else 0,
+        size=size,
         step=summary.step,
         steps=summary.steps,
         ranks=summary.ranks,
@@ -222,39 +222,20 @@ def examine(workdir: str, run: str, host: int, *, sized: bool = True) -> RunFold
     )
 
 
-def _of_another_format(
-    folder: str, run: str, host: int, is_guarded: bool, format_number: int
-) -> RunFolder:
-    """Return what can be known of a run without reading its records. Raises: OSError."""
-    now = time.time()
-    changed = _changed(folder)
-    return RunFolder(
-        run=run,
-        host=host,
-        folder=folder,
-        live=is_guarded
-        or now - changed < STILL,  # another machine, which shares the folder, may write it
-        phase="unknown",
-        began=0.0,
-        last=changed,
-        now=now,
-        size=folder_size(folder),
-        format=format_number,
-    )
-
-
 def _planned(folder: str) -> tuple[bool, int, int, str]:
     """Return if the plan is there, its hosts and its ranks, and the name that a person gave."""
     try:
-        plan_data = load(read_small_file(os.path.join(folder, PLAN)))
+        plan_data = load(read_small_file(f"{folder}/{PLAN}")) or {}
     except FileNotFoundError:
         return False, 0, 0, ""
-    hosts = plan_data.get("hosts") if plan_data and format_of(plan_data) == FORMAT else None
-    if not plan_data or not isinstance(hosts, list):
+    hosts = plan_data.get("hosts") if format_of(plan_data) == FORMAT else None
+    if not isinstance(hosts, list):
         return True, 0, 0, ""
-    slots_by_host = [host.get("slots", 1) if isinstance(host, dict) else 1 for host in hosts]
-    rank_count = sum(number for number in slots_by_host if isinstance(number, int))
     label = plan_data.get("label")
+    rank_count = 0
+    for host in hosts:
+        slots = host.get("slots", 1) if isinstance(host, dict) else 1
+        rank_count += slots if isinstance(slots, int) else 0
     return True, len(hosts), rank_count, label if isinstance(label, str) else ""
 
 
@@ -264,38 +245,31 @@ def folder_size(folder: str) -> int:
     What cannot be looked at, as it has just gone or lies too deep, counts as nothing.
     """
     total = 0
-    list_run_folders = [folder]
-    while list_run_folders:
-        with suppress(OSError), os.scandir(list_run_folders.pop()) as entries:
+    pending = [folder]
+    while pending:
+        with suppress(OSError), os.scandir(pending.pop()) as entries:
             for entry in entries:
                 with suppress(OSError):
                     total += entry.stat(follow_symlinks=False).st_blocks * 512
                     if entry.is_dir(follow_symlinks=False):
-                        list_run_folders.append(entry.path)
+                        pending.append(entry.path)
     return total
 
 
 def list_archives(workdir: str, run_folders: Sequence[RunFolder]) -> Iterator[CodeArchive]:
     """Yield the code in the workdir. If a live run does not name its code, any may be its."""
-    used_folders = {_code(folder) for folder in run_folders if folder.live} | {
-        os.path.realpath(OWN_CODE)
-    }
-    for name in _folders_in(os.path.join(workdir, ARCHIVES)):
-        folder = os.path.join(workdir, ARCHIVES, name)
+    used_folders = {_code(folder) for folder in run_folders if folder.live}
+    used_folders.add(os.path.realpath(OWN_CODE))
+    for name in _folders_in(f"{workdir}/{ARCHIVES}"):
+        folder = os.path.realpath(f"{workdir}/{ARCHIVES}/{name}")
         with suppress(FileNotFoundError):
             idle_seconds = time.time() - os.stat(folder).st_mtime
-            yield CodeArchive(
-                name,
-                folder_size(folder),
-                "" in used_folders
-                or os.path.realpath(folder) in used_folders
-                or idle_seconds < STILL,
-                idle_seconds,
-            )
+            is_used = bool(used_folders & {"", folder}) or idle_seconds < STILL
+            yield CodeArchive(name, folder_size(folder), is_used, idle_seconds)
 
 
 def _code(folder: RunFolder) -> str:
     with suppress(OSError, ValueError):
-        path = read_small_file(os.path.join(folder.folder, CODE)).decode().strip()
+        path = read_small_file(f"{folder.folder}/{CODE}").decode().strip()
         return os.path.realpath(path) if path else ""
     return ""

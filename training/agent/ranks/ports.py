@@ -6,6 +6,7 @@ import errno
 import os
 import socket
 
+from training.agent.host.proc_files import open_files, read_name
 from training.agent.host.system import read_text
 
 _LISTEN = "0A"
@@ -46,14 +47,8 @@ def _holder(port: int) -> str:
     cannot see it."""
     sockets = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
     for pid in filter(str.isdigit, os.listdir("/proc")) if sockets else ():
-        try:
-            if any(
-                os.readlink(f"/proc/{pid}/fd/{number}") in sockets
-                for number in os.listdir(f"/proc/{pid}/fd")
-            ):
-                return f" by {read_text(f'/proc/{pid}/comm').strip()} (pid {pid})"
-        except OSError:  # of another user, or it has just exited
-            continue
+        if any(target in sockets for _, target in open_files(pid)):
+            return f" by {read_name(pid)} (pid {pid})"
     return ""
 
 

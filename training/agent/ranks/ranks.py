@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import math
@@ -12,6 +11,7 @@ import signal
 import stat
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,7 +90,7 @@ class RankProcesses:
         What comes there is as if the rank had written it on stdout.
         """
         pipe, end = os.pipe()
-        with contextlib.suppress(OSError, AttributeError):
+        with suppress(OSError, AttributeError):
             fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, EVENTS)
         rank.pipes += (Pipe(pipe, rank.number, "stdout", self._redaction),)
         return end

@@ -10,7 +10,6 @@ from tui.report.subject import ReportSubject
 from tui.report.timing import SubjectTiming
 from tui.report.topics import (
     confusion,
-    explanation,
     final_values,
     machines,
     network,
@@ -31,7 +30,6 @@ SECTIONS: tuple[Callable[[ReportSubject, SubjectTiming], Section | None], ...] =
     results.make_section,
     settings.make_section,
     study_metric.make_section,
-    explanation.make_section,
     step_times.make_section,
     scaling.make_section,
     network.make_section,

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from remote.format import UNKNOWN, number
+from remote.format import UNKNOWN
 from remote.metrics.run import RunFigures
 from remote.run.state.progress import not_learned
 from remote.statistics.equivalence import Equivalence, measure_equivalence
 from remote.statistics.interval import Interval, ValueScale, hide_few, mean_interval
-from tui.report.document import ReportTable, Section
+from tui.report.document import Section, make_table
 from tui.report.formatting import (
     SAME,
     TOO_FEW,
@@ -25,12 +25,15 @@ from tui.report.formatting import (
 from tui.report.subject import ReportSubject, RunGroup
 from tui.report.timing import SubjectTiming
 
-ROUNDING = 0.001
-"""Share of the loss below which a difference is that of rounding."""
 CLOSE = 0.01
 """Share of the loss, or part of the accuracy, within which values are called equal."""
 HEAD = ("cell", "95% interval", "compared with", "difference", "finding")
-NOT_LEARNED = "Some models did not learn: how far such are apart says nothing about the methods."
+NOT_EQUAL = "not shown to be equal"
+NOTE = (
+    "Difference: mean over repetitions, which share their seed. Equal within X: the 90% interval "
+    "of the difference lies within X, which is two one-sided tests at 5%, and X is at most 1% of "
+    "the loss, or 1 point of the accuracy."
+)
 
 
 @dataclass(frozen=True)
@@ -51,9 +54,22 @@ class GroupFinal:
     against: Equivalence | None
     reference: str = ""
 
-    def margin(self, final: FinalValue) -> float:
-        """Return within which difference the value is called equal to another."""
-        return CLOSE if final.is_share else CLOSE * abs(self.value.value)
+    def equality(self, final: FinalValue) -> str:
+        """Return how close it is: "equal within rounding", "equal within 0.012".
+
+        What may differ by more than `CLOSE` is not called equal.
+        """
+        if self.against is None:
+            return UNKNOWN
+        if self.against.is_same:
+            return SAME
+        within = self.against.within
+        if math.isnan(within):
+            return TOO_FEW
+        margin = CLOSE if final.is_share else CLOSE * abs(self.value.value)
+        if within > margin:
+            return NOT_EQUAL
+        return f"equal within {format_extent(within, is_share=final.is_share)}"
 
 
 def _last_test(name: str) -> Callable[[RunFigures], float]:
@@ -66,6 +82,8 @@ def _last_test(name: str) -> Callable[[RunFigures], float]:
 TRAINING_LOSS = FinalValue("training loss", RunFigures.final_loss)
 TEST_LOSS = FinalValue("test loss", _last_test("loss"))
 ACCURACY = FinalValue("test accuracy", _last_test("accuracy"), is_share=True)
+VERDICT_VALUES = (TRAINING_LOSS, ACCURACY)
+"""The values that the verdict tells."""
 
 
 def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | None:
@@ -74,13 +92,12 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
     for final in (TRAINING_LOSS, TEST_LOSS, ACCURACY):
         rows = compare_finals(subject, final)
         if any(row.against for row in rows):
-            tables.append(_table(final, rows))
+            head = (HEAD[0], final.name, *HEAD[1:])
+            table_rows = [_row(final, row) for row in rows]
+            tables.append(make_table(f"Final {final.name}", head, table_rows, NOTE))
     if not tables:
         return None
     paragraphs = [f"{sentence}." for sentence in describe_equality(subject)]
-    if not all(map(has_learned, subject.measured)):
-        paragraphs.append(NOT_LEARNED)
-    paragraphs += _describe_lower_losses(subject)
     return Section("equality", "The same result?", paragraphs, tables)
 
 
@@ -140,54 +157,25 @@ def describe_equality(subject: ReportSubject) -> list[str]:
     """
     if not all(map(has_learned, subject.measured)):
         return []
-    sentences = []
-    for final in (TRAINING_LOSS, ACCURACY):
-        rows = [row for row in compare_finals(subject, final) if row.against]
-        if rows:
-            sentences.append(_describe(final, rows))
-    return [sentence for sentence in sentences if sentence]
+    sentences = [_describe(final, compare_finals(subject, final)) for final in VERDICT_VALUES]
+    return list(filter(None, sentences))
 
 
 def _describe(final: FinalValue, rows: list[GroupFinal]) -> str:
     """Return how close the values of all rows are in words; "" if that is not known."""
-    compared = [(row.against, row.margin(final)) for row in rows if row.against]
-    if all(against.is_same for against, _ in compared):
-        return f"The final {final.name} is equal within rounding in all cells compared"
-    if any(math.isnan(against.within) for against, _ in compared):
+    compared = [row.against for row in rows if row.against]
+    equalities = {row.equality(final) for row in rows if row.against}
+    if not compared or TOO_FEW in equalities:
         return ""
-    if all(against.within <= margin for against, margin in compared):
-        within = _in_words(max(against.within for against, _ in compared), final)
-        reference = f"that of the reference within {within}"
-        return f"The final {final.name} is {reference} in all cells compared"
-    apart = _in_words(max(abs(against.difference.value) for against, _ in compared), final)
-    return f"The final {final.name} is not shown to be equal: means are up to {apart} apart"
-
-
-def _in_words(value: float, final: FinalValue) -> str:
-    return f"{number(value * 100)} percentage points" if final.is_share else number(value)
-
-
-def _describe_lower_losses(subject: ReportSubject) -> Iterator[str]:
-    """Yield a sentence on each cell that converges faster than its reference, as exact methods
-    cannot: the sanity check of MLPerf's reference convergence points."""
-    for row in compare_finals(subject, TRAINING_LOSS):
-        if row.against and row.against.difference.high < -ROUNDING * abs(row.value.value):
-            yield (
-                f"{row.group.label} ends with a lower training loss than {row.reference}: if both "
-                "are to train the same model, check that their settings are equal."
-            )
-
-
-def _table(final: FinalValue, rows: list[GroupFinal]) -> ReportTable:
-    note = "Difference: mean over repetitions, which share their seed."
-    if any(math.isfinite(row.against.within) for row in rows if row.against):
-        close = "1 point" if final.is_share else f"{CLOSE:.0%} of the loss"
-        note += (
-            " Equal within X: the 90% interval of the difference lies within X, which is two "
-            f"one-sided tests at 5%, and X is at most {close}."
-        )
-    head = (HEAD[0], final.name, *HEAD[1:])
-    return ReportTable(f"Final {final.name}", head, [_row(final, row) for row in rows], note)
+    start = f"The final {final.name} is"
+    if equalities == {SAME}:
+        return f"{start} equal within rounding in all cells compared"
+    if NOT_EQUAL in equalities:
+        apart = max(abs(against.difference.value) for against in compared)
+        extent = format_extent(apart, is_share=final.is_share)
+        return f"{start} not shown to be equal: means are up to {extent} apart"
+    within = format_extent(max(against.within for against in compared), is_share=final.is_share)
+    return f"{start} that of the reference within {within} in all cells compared"
 
 
 def _row(final: FinalValue, row: GroupFinal) -> tuple[str, ...]:
@@ -199,21 +187,5 @@ def _row(final: FinalValue, row: GroupFinal) -> tuple[str, ...]:
         format_final_bounds(row.value, is_share=is_share),
         row.reference or UNKNOWN,
         format_difference(difference, is_share=is_share),
-        format_equality(row.against, row.margin(final), is_share=is_share),
+        row.equality(final),
     )
-
-
-def format_equality(against: Equivalence | None, margin: float, *, is_share: bool) -> str:
-    """Format how close final values are: "equal within rounding", "equal within 0.012".
-
-    What may differ by more than the `margin` is not called equal.
-    """
-    if against is None:
-        return UNKNOWN
-    if against.is_same:
-        return SAME
-    if math.isnan(against.within):
-        return TOO_FEW
-    if against.within <= margin:
-        return f"equal within {format_extent(against.within, is_share=is_share)}"
-    return "not shown to be equal"

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from remote.format import UNKNOWN, percent, seconds, size
 from remote.metrics.run import RunFigures
-from remote.plan.expected import pattern
-from remote.statistics.bandwidth import best_seconds
+from remote.plan.expected import IN_BUCKETS, IN_TURN, RING, pattern
+from remote.statistics.bandwidth import BEST
 from training.job import Job
-from tui.report.document import ReportTable, Section
+from tui.report.document import Section, make_table
 from tui.report.formatting import format_link
 from tui.report.subject import ReportSubject, RunGroup
 from tui.report.timing import SubjectTiming
@@ -35,12 +36,16 @@ NOTE = (
     "last rank to have its gradients spends in the exchange. busbw: what the busiest link carries "
     "in that time, 2(n-1)/n times the gradients in a ring, at the root of gather and scatter "
     "2(n-1) times, in buckets n-1 times. Where the exchange overlaps with computing, nobody "
-    "knows how long it took: ≥ is what the link carried on average over the whole iteration."
-)
-LINK_NOTE = (
-    " at best: the seconds that the link allows. hidden: the share of the exchange that overlapped "
+    "knows how long it took: ≥ is what the link carried on average over the whole iteration. at "
+    "best: the seconds that the link allows. hidden: the share of the exchange that overlapped "
     "with computing, at least."
 )
+WAYS = {
+    RING: "each rank sends and receives {}",
+    IN_BUCKETS: "the root receives and sends {}",
+    IN_TURN: "the root receives {}, then sends as much",
+}
+"""What the busiest link carries, by the pattern of an exchange."""
 NO_LINK = "The rate of the links is not recorded: give it with --link, such as --link 1gbit."
 BUCKET = "bucket"
 """The granularity of methods that send gradients while others are computed."""
@@ -102,8 +107,7 @@ def measure_traffic(group: RunGroup) -> GroupTraffic | None:
     how = _find_pattern(job)
     carried = math.nan
     if how and math.isfinite(payload):
-        # The bytes on the busiest link are the seconds on a link of one byte per second.
-        carried = best_seconds(how, payload, runs[0].world_size, 1.0)
+        carried = BEST[how](runs[0].world_size) * payload
     overlaps = _sends_while_computing(job)
     # While ranks compute, nobody knows when the exchange began.
     window = blocked
@@ -145,14 +149,14 @@ def _find_pattern(job: Job | None) -> str:
 
 def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | None:
     """Make the table; None if nothing was sent."""
-    measured = [measure_traffic(group) for group in subject.groups]
-    traffic = [one for one in measured if one]
+    traffic = list(filter(None, map(measure_traffic, subject.groups)))
     if not traffic:
         return None
-    has_link = [bool(one.group.link) for one in traffic]
-    note = NOTE + LINK_NOTE if any(has_link) else NOTE
-    table = ReportTable("Network", HEAD, [_row(one) for one in traffic], note)
-    return Section("network", "Network", [] if all(has_link) else [NO_LINK], [table])
+    paragraphs = list(_describe_amounts(traffic))
+    if not all(one.group.link for one in traffic):
+        paragraphs.append(NO_LINK)
+    table = make_table("Network", HEAD, [_row(one) for one in traffic], NOTE)
+    return Section("network", "Network", paragraphs, [table])
 
 
 def _row(traffic: GroupTraffic) -> tuple[str, ...]:
@@ -175,3 +179,27 @@ def _row(traffic: GroupTraffic) -> tuple[str, ...]:
         seconds(traffic.at_best),
         percent(traffic.hidden_share),
     )
+
+
+def _describe_amounts(traffic: Sequence[GroupTraffic]) -> Iterator[str]:
+    """Say what has to go over the busiest link, and how long that takes at least."""
+    labels: dict[str, list[str]] = {}
+    for one in traffic:
+        if one.pattern and math.isfinite(one.payload):
+            labels.setdefault(_describe_amount(one), []).append(one.group.label)
+    for amount, cells in labels.items():
+        yield f"{'; '.join(cells)}: {amount}."
+
+
+def _describe_amount(traffic: GroupTraffic) -> str:
+    factor = BEST[traffic.pattern](traffic.group.ranks)
+    # The root receives all before it sends: it carries the gradients twice.
+    way = WAYS[traffic.pattern]
+    if traffic.pattern == IN_TURN:
+        factor /= 2
+    times = "" if factor == 1 else f"{factor:.3g} x "
+    amount = way.format(f"{times}{size(traffic.payload)} per step")
+    if math.isfinite(traffic.at_best):
+        link = format_link(traffic.group.link_per_rank)
+        amount += f", at least {seconds(traffic.at_best)} s on a link of {link}"
+    return amount

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from remote.format import percent, seconds
-from tui.report.document import ReportPicture, ReportTable, Section
+from tui.report.document import ReportPicture, Section, make_table
 from tui.report.picture_style import HATCHES, INK, SERIES, empty_chart, name_rows
 from tui.report.subject import ReportSubject, RunGroup
 from tui.report.timing import SubjectTiming, describe_iterations
@@ -51,7 +51,7 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
     if any(len(row.group.runs) > 1 for row in timing.rows):
         note += ARITHMETIC_MEANS
     return Section(
-        "phases", "Phases", (), [ReportTable("Phases", HEAD, rows, note)], [phase_picture(cells)]
+        "phases", "Phases", (), [make_table("Phases", HEAD, rows, note)], [phase_picture(cells)]
     )
 
 
@@ -62,16 +62,8 @@ def _row(label: str, phases: PhaseSeconds) -> tuple[str, ...]:
 
 def phase_picture(cells: Sequence[tuple[str, PhaseSeconds]]) -> ReportPicture:
     """Return a picture of the phases of cells, by their labels."""
-    descriptions = []
-    for label, phases in cells:
-        parts = ", ".join(f"{name} {seconds(phases[name])}" for name in PHASES)
-        descriptions.append(f"{label}: {parts}")
-    return ReportPicture(
-        "phases",
-        "Phases of an iteration",
-        f"Stacked bars. Seconds per iteration of {'; '.join(descriptions)}.",
-        lambda: _draw(cells),
-    )
+    labels = [label for label, _ in cells]
+    return ReportPicture("phases", "Phases of an iteration", labels, lambda: _draw(cells))
 
 
 def _draw(cells: Sequence[tuple[str, PhaseSeconds]]) -> Figure:

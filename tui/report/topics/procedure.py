@@ -9,7 +9,7 @@ from remote.format import UNKNOWN, count, seconds
 from remote.metrics.run import RunFigures
 from remote.record import marks
 from remote.statistics.stability import count_warm_up
-from tui.report.document import ReportTable, Section, TextBlock
+from tui.report.document import Section, TextBlock, make_table
 from tui.report.formatting import format_moment
 from tui.report.subject import ReportSubject, RunGroup
 from tui.report.timing import SubjectTiming
@@ -29,18 +29,16 @@ BLOCKS = (
 
 def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section:
     """Make the table of all runs in the order in which they were made, and the commands."""
-    table = ReportTable(TABLE_TITLE, HEAD, _rows(subject, timing), NOTE)
+    table = make_table(TABLE_TITLE, HEAD, _rows(subject, timing), NOTE)
     paragraphs = list(_paragraphs(subject, timing))
-    return Section("procedure", TITLE, paragraphs, [table], (), _command_texts(subject))
+    commands = TextBlock("Commands that repeat it", subject.commands)
+    return Section("procedure", TITLE, paragraphs, [table], (), [commands])
 
 
 def _paragraphs(subject: ReportSubject, timing: SubjectTiming) -> Iterator[str]:
-    if subject.is_study:
-        yield BLOCKS
-    if timing.left_out:
-        yield f"Comparisons leave out as outliers: {', '.join(timing.left_out)}."
-    elif subject.is_study:
-        yield "No run was left out as an outlier."
+    if subject.study:
+        left_out = ", ".join(timing.left_out) or "none"
+        yield f"{BLOCKS} Left out of comparisons as outliers: {left_out}."
     failed = sum(len(group.failures) for group in subject.groups)
     if failed:
         yield f"Failed: {count(failed, 'run')}, also in the table."
@@ -102,13 +100,3 @@ def _remarks(run: RunFigures, is_outlier: bool) -> Iterator[str]:
     note = marks.note(run.folder)
     if note:
         yield note
-
-
-def _command_texts(subject: ReportSubject) -> list[TextBlock]:
-    lines = []
-    if subject.command:
-        lines += ["# all of it", subject.command, ""]
-    for group in subject.groups:
-        if group.command:
-            lines += [f"# {group.label}", group.command]
-    return [TextBlock("Commands that repeat it", lines)] if lines else []

@@ -6,7 +6,7 @@ import math
 
 from remote.format import UNKNOWN, fixed, seconds
 from remote.statistics.mean import finite_mean
-from tui.report.document import ReportTable, Section
+from tui.report.document import Section, make_table
 from tui.report.subject import ReportSubject, RunGroup
 from tui.report.timing import SubjectTiming, describe_iterations
 
@@ -19,7 +19,7 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
     for group in subject.measured:
         rows = _rows(group)
         if rows and len(group.runs[0].steps):
-            tables.append(ReportTable(group.label, HEAD, rows))
+            tables.append(make_table(group.label, HEAD, rows))
     if not tables:
         return None
     text = f"Means over runs. Average batch duration: {describe_iterations(subject)}."

@@ -6,7 +6,7 @@ import math
 
 from remote.format import UNKNOWN, count, seconds
 from remote.statistics.mean import finite_mean
-from tui.report.document import ReportTable, Section
+from tui.report.document import Section, make_table
 from tui.report.formatting import DOUBT_NOTE, format_final, format_ratio
 from tui.report.subject import ReportSubject, RunGroup
 from tui.report.timing import SubjectTiming, describe_rule
@@ -28,7 +28,7 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section:
         note += PER_SAMPLE
     if any(row.speed_up_doubt for row in timing.rows):
         note += f" {DOUBT_NOTE}"
-    table = ReportTable("Results", head, rows, note)
+    table = make_table("Results", head, rows, note)
     return Section("results", "Results", _legend(subject), [table])
 
 
@@ -52,7 +52,7 @@ def _row(group: RunGroup, timing: SubjectTiming, values: list[FinalValue]) -> tu
 
 def _legend(subject: ReportSubject) -> list[str]:
     """Return which run is which, if groups are no cells of a study."""
-    if subject.is_study:
+    if subject.study:
         return []
     lines = []
     for group in subject.groups:

@@ -10,12 +10,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from remote.format import IN_DOUBT, UNKNOWN, number, percent, seconds
+from remote.format import IN_DOUBT, UNKNOWN, percent
 from remote.statistics.interval import FEWEST, Interval
-from tui.report.document import ReportPicture, ReportTable, Section
+from tui.report.document import ReportPicture, Section, make_table
 from tui.report.formatting import (
     DOUBT_NOTE,
     format_finding,
@@ -62,7 +63,7 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
     """Make the table and the pictures; None of a single group."""
     if len(timing.rows) < 2:
         return None
-    baseline = timing.find(subject.baseline_group)
+    baseline = timing.find(subject.baseline)
     paragraphs = []
     if baseline:
         paragraphs.append(f"Speed-up 1 is {baseline.group.label}.")
@@ -71,9 +72,9 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
     paragraphs += _describe_means(timing)
     rows = [_row(subject, row) for row in timing.rows]
     pictures = []
-    if subject.is_study or baseline:
+    if subject.study:
         pictures = scaling_pictures(timing.rows, baseline, subject.axis)
-    table = ReportTable(TITLE, HEAD, rows, _note(subject, timing))
+    table = make_table(TITLE, HEAD, rows, _note(subject, timing))
     return Section("scaling", TITLE, paragraphs, [table], pictures)
 
 
@@ -104,34 +105,33 @@ def _row(subject: ReportSubject, row: GroupTiming) -> tuple[str, ...]:
 def _describe_means(timing: SubjectTiming) -> list[str]:
     """Return how many times as fast each line is over its groups, unless one of them is in
     doubt."""
-    doubtful = {row.group.line for row in timing.rows if row.doubt}
+    if any(row.doubt for row in timing.rows):
+        return []
     return [
-        f"{line} is {format_ratio(mean)} times as fast as its reference "
+        f"{label} is {format_ratio(mean)} times as fast as its reference "
         f"({format_ratio_bounds(mean)}): the geometric mean over its cells."
-        for line, mean in timing.means.items()
-        if math.isfinite(mean.low) and line not in doubtful
+        for label, mean in timing.means.items()
+        if math.isfinite(mean.low)
     ]
 
 
 def _note(subject: ReportSubject, timing: SubjectTiming) -> str:
-    time = "time per sample" if timing.is_per_sample else "time"
-    note = f"Ratio: {time} of the cell / {time} of what it is compared with."
+    note = "Ratio: time of the cell / time of what it is compared with."
     if timing.doubts:
         note += f" {DOUBT_NOTE}"
-    comparisons = [row.against for row in timing.rows if row.against]
+    comparisons = timing.comparisons
     if any(math.isfinite(comparison.p) for comparison in comparisons):
         note += " p: how often chance alone shows at least such a difference."
-    if not subject.is_study:
+    if subject.study is None:
         return note + ASSUMED_NOISE
-    shown = sum(math.isfinite(comparison.ratio.low) for comparison in comparisons)
-    if shown > 1:
+    if len(comparisons) > 1:
         note += (
-            f" The {shown} comparisons are one family: of studies without any difference, 5% "
-            "report one."
+            f" The {len(comparisons)} comparisons are one family: of studies without any "
+            "difference, 5% report one."
         )
     if timing.noise >= 0:
         note += f" The noise from run to run is {timing.noise:.1%}."
-    if shown and any(len(row.group.runs) < FEWEST for row in timing.rows):
+    if comparisons and any(len(row.group.runs) < FEWEST for row in timing.rows):
         note += " Intervals here rest on the noise of all cells together."
     return note
 
@@ -154,16 +154,12 @@ def scaling_pictures(
     along = axis.name if axis.marks else "the number of nodes"
     chart = LineChart(times, axis, "seconds per iteration")
     title = f"Seconds per iteration by {along}"
-    alt = f"Lines{chart.bounds()}. Seconds per iteration {chart.describe(seconds)}."
-    pictures = [ReportPicture("scaling", title, alt, chart.draw)]
+    pictures = [ReportPicture("scaling", title, list(times), chart.draw)]
     speed_ups = _make_lines(rows, first, _certain_speed_up)
     if speed_ups and not axis.marks:
         chart = LineChart(speed_ups, axis, "speed-up", has_ideal=True)
         title = f"Speed-up by {along}, beside the ideal"
-        alt = f"Lines{chart.bounds()}, and one that is ideal. Speed-up {chart.describe(number)}."
-        if any(row.speed_up_doubt for row in rows):
-            alt += " Speed-ups that are in doubt are left out."
-        pictures.append(ReportPicture("speed-up", title, alt, chart.draw))
+        pictures.append(ReportPicture("speed-up", title, list(speed_ups), chart.draw))
     return pictures
 
 
@@ -209,27 +205,6 @@ class LineChart:
     has_ideal: bool = False
     """With a line of as many times as there are nodes."""
 
-    def bounds(self) -> str:
-        """Return what to say of intervals, if there are some to be seen."""
-        values = [value for points in self.lines.values() for _, value in points]
-        return " with 95% intervals" if any(value.low < value.high for value in values) else ""
-
-    def describe(self, format_value: Callable[[float], str]) -> str:
-        """Return all points in words."""
-        texts = []
-        for line, points in self.lines.items():
-            values = [
-                f"{format_value(value.value)} {self._describe_position(position)}"
-                for position, value in points
-            ]
-            texts.append(f"{line}: {', '.join(values)}")
-        return "; ".join(texts)
-
-    def _describe_position(self, position: float) -> str:
-        if self.axis.marks:
-            return f"at {self.axis.marks[int(position)]}"
-        return f"on {position:.0f}"
-
     def draw(self) -> Figure:
         """Draw the lines."""
         labels = [shorten_label(line) for line in self.lines]
@@ -258,14 +233,14 @@ class LineChart:
 def _draw_line(
     axes: Axes, style: SeriesStyle, label: str, points: Sequence[tuple[float, Interval]]
 ) -> None:
-    below = []
-    above = []
-    for _, value in points:
-        below.append(value.value - value.low if math.isfinite(value.low) else 0)
-        above.append(value.high - value.value if math.isfinite(value.high) else 0)
+    values = [value for _, value in points]
+    middles = [value.value for value in values]
+    # A value without an interval has no bar.
+    below = np.nan_to_num([value.value - value.low for value in values], posinf=0)
+    above = np.nan_to_num([value.high - value.value for value in values], posinf=0)
     axes.errorbar(
         [position for position, _ in points],
-        [value.value for _, value in points],
+        middles,
         [below, above],
         color=style.colour,
         marker=style.marker,

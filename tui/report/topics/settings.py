@@ -8,11 +8,10 @@ from remote.format import UNKNOWN
 from remote.metrics.run import RunFigures
 from remote.metrics.settings import differing
 from remote.metrics.settings import settings as read_settings
-from tui.report.document import ReportTable, Section
+from tui.report.document import ReportTable, Section, make_table
 from tui.report.formatting import format_link
 from tui.report.subject import ReportSubject
 from tui.report.timing import SubjectTiming
-from tui.report.topics.machines import describe_shared_machines
 
 NAMES = {
     "program": "program",
@@ -56,8 +55,8 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
         return None
     rows = [row for row in _rows(subject) if row[1] != UNKNOWN]
     title = "Settings of all runs" if len(subject.runs) > 1 else "Settings"
-    note = SEVERAL_VALUES if subject.is_study else ""
-    table = ReportTable(title, ("setting", "value"), rows, note)
+    note = SEVERAL_VALUES if subject.study else ""
+    table = make_table(title, ("setting", "value"), rows, note)
     return Section("settings", "Settings", (), [table, *_tables_of_differences(subject)])
 
 
@@ -84,7 +83,6 @@ def _derived_rows(subject: ReportSubject, name: str) -> Iterator[tuple[str, str]
         case "batch-size":
             yield "batch of a rank", _join(_describe_rank_batch(run) for run in runs)
         case "ranks":
-            yield "machines", _join(describe_shared_machines(subject))
             links = [format_link(group.link) for group in subject.measured if group.link]
             yield "link of a host", _join(links)
 
@@ -125,4 +123,4 @@ def _tables_of_differences(subject: ReportSubject) -> list[ReportTable]:
         return []
     columns = [values_by_name[name] for name in names]
     head = ("cell", *(NAMES.get(name, name) for name in names))
-    return [ReportTable("Settings that differ", head, list(zip(labels, *columns, strict=True)))]
+    return [make_table("Settings that differ", head, list(zip(labels, *columns, strict=True)))]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from remote.format import UNKNOWN, number, percent, seconds
 from remote.statistics.interval import FEWEST
-from tui.report.document import ReportPicture, ReportTable, Section
+from tui.report.document import ReportPicture, Section, make_table
 from tui.report.formatting import format_seconds_bounds
 from tui.report.picture_style import INK, SeriesStyle, empty_chart, name_rows
 from tui.report.subject import ReportSubject
@@ -39,7 +40,7 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
     if not timing.rows:
         return None
     rows = [_row(row, timing) for row in timing.rows]
-    table = ReportTable("Seconds per iteration", HEAD, rows, _note(subject, timing))
+    table = make_table("Seconds per iteration", HEAD, rows, _note(subject, timing))
     paragraphs = [
         f"{row.group.label} is unstable: {'; '.join(row.stability.warnings)}."
         for row in timing.rows
@@ -64,7 +65,7 @@ def _row(row: GroupTiming, timing: SubjectTiming) -> tuple[str, ...]:
         str(len(group.runs)),
         percent(row.stability.variation, 1),
         _format_stability(row),
-        *(seconds(percentile) for percentile in row.percentiles),
+        *(seconds(percentile) for percentile in row.percentiles()),
     )
 
 
@@ -79,14 +80,12 @@ def _note(subject: ReportSubject, timing: SubjectTiming) -> str:
         f"s/iter: {describe_rule(subject)}. p50, p99 and max are of single iterations of ranks: "
         "half of them, 99% and all take at most that long. "
     )
-    if not subject.is_study:
+    if subject.study is None:
         return f"{note}The interval is that of the iterations of one run; runs may differ by more."
     if any(row.stability.variation >= 0 for row in timing.rows):
-        has_interval = any(math.isfinite(row.seconds.low) for row in timing.rows)
-        values = "The interval and the variation are" if has_interval else "The variation is"
         note += (
-            f"{values} over runs, each of which is one number. variation: their standard deviation "
-            "as a share of the mean; stable? is no from 10% on."
+            "The interval and the variation are over runs, each of which is one number. variation: "
+            "their standard deviation as a share of the mean; stable? is no from 10% on."
         )
     return note
 
@@ -94,7 +93,7 @@ def _note(subject: ReportSubject, timing: SubjectTiming) -> str:
 def _describe_too_few(subject: ReportSubject) -> list[str]:
     """Return why cells have no interval, if some have none."""
     counts = {len(group.runs) for group in subject.measured if len(group.runs) < FEWEST}
-    if not subject.is_study or not counts:
+    if subject.study is None or not counts:
         return []
     runs = "2 runs of a cell are" if 2 in counts else "1 run of a cell is"
     return [f"{runs} too few for an interval of its own: {FEWEST} are the least."]
@@ -104,21 +103,9 @@ def _describe_too_few(subject: ReportSubject) -> list[str]:
 
 
 def _picture(rows: Sequence[GroupTiming]) -> ReportPicture:
-    texts = "; ".join(f"{row.group.label} {_describe(row)}" for row in rows)
+    labels = [row.group.label for row in rows]
     title = "Seconds per iteration, with single runs"
-    dots = "Dots"
-    if any(math.isfinite(row.seconds.low) for row in rows):
-        title = "Seconds per iteration, with 95% intervals and single runs"
-        dots = "Dots with intervals"
-    alt = f"{dots}. Seconds per iteration: {texts}."
-    return ReportPicture("seconds", title, alt, lambda: _draw(rows))
-
-
-def _describe(row: GroupTiming) -> str:
-    value = row.seconds
-    if not math.isfinite(value.low):
-        return seconds(value.value)
-    return f"{seconds(value.value)} ({seconds(value.low)} to {seconds(value.high)})"
+    return ReportPicture("seconds", title, labels, lambda: _draw(rows))
 
 
 def _draw(rows: Sequence[GroupTiming]) -> Figure:
@@ -145,6 +132,5 @@ def _axis_end(rows: Sequence[GroupTiming]) -> float:
     """Return where the axis ends: an interval of few runs may be so wide that nothing else would
     be seen."""
     slowest = max(run.step_seconds() for row in rows for run in row.group.runs)
-    highs = [row.seconds.high for row in rows if math.isfinite(row.seconds.high)]
-    widest = max(highs, default=0.0)
-    return 1.05 * max(slowest, min(widest, WIDEST * slowest))
+    highs = [min(row.seconds.high, WIDEST * slowest) for row in rows]
+    return 1.05 * float(np.nanmax([slowest, *highs]))

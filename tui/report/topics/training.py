@@ -10,7 +10,7 @@ from statistics import fmean
 
 import numpy as np
 
-from remote.format import UNKNOWN, fixed, number, percent
+from remote.format import UNKNOWN, fixed, number
 from remote.metrics.points import (
     Points,
     accuracy_by_time,
@@ -20,15 +20,13 @@ from remote.metrics.points import (
 )
 from remote.metrics.run import RunFigures
 from remote.metrics.steps import Floats
-from remote.statistics.interval import Interval, hide_few, t_interval
+from remote.statistics.interval import hide_few, t_interval
 from remote.statistics.steps import time_to_target
 from tui.report.curves import STEP, CurvePicture, average_curve
-from tui.report.document import ReportPicture, ReportTable, Section
+from tui.report.document import ReportPicture, ReportTable, Section, make_table
 from tui.report.subject import ReportSubject, RunGroup
 from tui.report.timing import SubjectTiming
 
-MOST_CURVES = 7
-"""Curves in a picture: more cannot be told apart."""
 MOST_METRICS = 8
 """Metrics of scripts in a table, at most."""
 TARGET_SHARES = (0.5, 0.75, 0.9)
@@ -38,11 +36,7 @@ WINDOW = 5
 LOSS_BY_STEP = CurvePicture("loss-by-step", "Training loss by step", STEP, "training loss")
 LOSS_BY_TIME = CurvePicture("loss-by-time", "Training loss by time", "seconds", "training loss")
 ACCURACY_BY_TIME = CurvePicture(
-    "accuracy-by-time",
-    "Test accuracy by time",
-    "seconds",
-    "test accuracy",
-    format_value=partial(percent, decimals=1),
+    "accuracy-by-time", "Test accuracy by time", "seconds", "test accuracy"
 )
 
 
@@ -57,8 +51,7 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
     if not pictures:
         return None
     tables = [*_target_tables(subject), *_metric_tables(subject)]
-    left_out = subject.describe_left_out(MOST_CURVES)
-    return Section("training", "Training", left_out, tables, pictures)
+    return Section("training", "Training", subject.describe_selected(), tables, pictures)
 
 
 def _picture(
@@ -66,8 +59,8 @@ def _picture(
 ) -> list[ReportPicture]:
     """Return the picture of the groups' curves, if there are some."""
     curves = []
-    for group in subject.select_groups(MOST_CURVES):
-        curve = average_curve(group.label, group.runs, points_of)
+    for group in subject.select_groups():
+        curve = average_curve(group.label, list(map(points_of, group.runs)))
         if curve:
             curves.append(curve)
     return [picture.of(curves)] if curves else []
@@ -84,7 +77,7 @@ def _metric_tables(subject: ReportSubject) -> list[ReportTable]:
     for group in subject.groups:
         rows.append((group.label, *(_mean_of_last(group.runs, name) for name in shown)))
     note = "The last value of each run; means over runs."
-    return [ReportTable("What the program tells", ("cell", *shown), rows, note)]
+    return [make_table("What the program tells", ("cell", *shown), rows, note)]
 
 
 def _mean_of_last(runs: Sequence[RunFigures], name: str) -> str:
@@ -110,16 +103,6 @@ class TrainingTarget:
     window: int = 1
 
 
-@dataclass(frozen=True)
-class TargetTimes:
-    """When the runs of a group reached a target."""
-
-    seconds: Interval
-    """Over the runs that did."""
-    reached: int
-    runs: int
-
-
 def find_targets(subject: ReportSubject) -> list[TrainingTarget]:
     """Return training losses on the way to one that every group reaches, and the study's target.
 
@@ -129,24 +112,23 @@ def find_targets(subject: ReportSubject) -> list[TrainingTarget]:
     for value in _find_target_losses(subject):
         text = f"training loss {value:.4g}"
         targets.append(TrainingTarget(text, value, loss_by_time, True, WINDOW))
-    if subject.target:
-        metric, value = subject.target
-        is_accuracy = metric == "accuracy"
-        text = f"test {metric} {value:.1%}" if is_accuracy else f"test {metric} {value:g}"
-        points_of = partial(evaluation_points, figure=metric, by_time=True)
-        targets.append(TrainingTarget(text, value, points_of, not is_accuracy))
+    target = subject.study.target if subject.study else None
+    if target:
+        points_of = partial(evaluation_points, figure=target.metric, by_time=True)
+        is_falling = target.metric == "loss"
+        targets.append(TrainingTarget(target.text(), target.value, points_of, is_falling))
     return targets
 
 
-def measure_target(group: RunGroup, target: TrainingTarget) -> TargetTimes:
-    """Return when a group reached a target."""
+def measure_target(group: RunGroup, target: TrainingTarget) -> list[float]:
+    """Return when runs of a group reached a target, of those that did."""
     times = []
     for run in group.runs:
         seconds, values = target.points_of(run)
-        time = time_to_target(seconds, values, target.value, target.is_falling, target.window)
-        if math.isfinite(time):
-            times.append(time)
-    return TargetTimes(hide_few(t_interval(times)), len(times), len(group.runs))
+        times.append(
+            time_to_target(seconds, values, target.value, target.is_falling, target.window)
+        )
+    return list(filter(math.isfinite, times))
 
 
 def _find_target_losses(subject: ReportSubject) -> list[float]:
@@ -186,23 +168,24 @@ def _target_tables(subject: ReportSubject) -> list[ReportTable]:
         return []
     rows = []
     for group in subject.measured:
-        times = [_format_times(measure_target(group, target)) for target in targets]
+        times = [_format_times(group, target) for target in targets]
         rows.append((group.label, *times))
     note = (
         f"Seconds of training until the loss, as the mean of {WINDOW} steps, is at or below the "
         "target; means over runs with 95% intervals."
     )
     head = ("cell", *(target.text for target in targets))
-    return [ReportTable("Time to targets", head, rows, note)]
+    return [make_table("Time to targets", head, rows, note)]
 
 
-def _format_times(times: TargetTimes) -> str:
-    if not times.reached:
-        return "not reached" if times.runs else UNKNOWN
-    seconds = times.seconds
+def _format_times(group: RunGroup, target: TrainingTarget) -> str:
+    times = measure_target(group, target)
+    if not times:
+        return "not reached"
+    seconds = hide_few(t_interval(times))
     text = fixed(seconds.value, 2, " s")
     if math.isfinite(seconds.low):
         text += f" ({fixed(seconds.low, 2)} to {fixed(seconds.high, 2)})"
-    if times.reached < times.runs:
-        text += f", {times.reached} of {times.runs} runs"
+    if len(times) < len(group.runs):
+        text += f", {len(times)} of {len(group.runs)} runs"
     return text

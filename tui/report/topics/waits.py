@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from remote.format import count, fixed, percent
 from remote.metrics.run import RunFigures
 from remote.metrics.waiting import WaitTimes
 from tui.report.document import ReportPicture, ReportTable, Section
-from tui.report.matrix import MatrixDrawing
+from tui.report.matrix import draw_matrix
 from tui.report.subject import ReportSubject, RunGroup
 from tui.report.timing import SubjectTiming
 
-MOST_GROUPS = 6
 HEAD = ("rank", "last of all", "waited", "others waited for it")
 EXPLANATION = (
-    "At each step all ranks wait for the one whose last gradient comes last. A wait that is hidden "
-    "behind a rank's own work does not count."
+    "At each step all ranks wait for the one whose last gradient comes last, here in the first run "
+    "of each cell. A wait that is hidden behind a rank's own work does not count."
 )
 LEAST_WRITTEN = 0.005
 """Seconds below which a cell of the picture is left empty."""
@@ -24,20 +25,18 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
     """Make a table and a picture for each group whose ranks wait for each other."""
     tables: list[ReportTable] = []
     pictures = []
-    for group in subject.select_groups(MOST_GROUPS):
+    for group in subject.select_groups():
         run = group.first_run
         waiting = run.wait_times() if run else None
         if run is None or waiting is None or not len(waiting.step):
             continue
         tables.append(_table(group, run, waiting))
         if waiting.seconds.any():
-            pictures.append(_picture(len(tables), group, run, waiting))
+            pictures.append(_picture(len(tables), group, waiting))
     if not tables:
         return None
     paragraphs = [EXPLANATION]
-    if len(subject.groups) > 1:
-        paragraphs.append("Of the first run of each cell.")
-    paragraphs += subject.describe_left_out(MOST_GROUPS)
+    paragraphs += subject.describe_selected()
     return Section("waits", "Who waited for whom", paragraphs, tables, pictures)
 
 
@@ -63,23 +62,17 @@ def _table(group: RunGroup, run: RunFigures, waiting: WaitTimes) -> ReportTable:
     return ReportTable(f"Who waited: {group.label}", HEAD, rows, note)
 
 
-def _picture(number: int, group: RunGroup, run: RunFigures, waiting: WaitTimes) -> ReportPicture:
-    last_shares = waiting.last_shares()
-    slowest = max(last_shares, key=lambda rank: last_shares[rank])
-    alt = (
-        f"Matrix of ranks of {group.label}: how many seconds in all the rank of a row waited for "
-        f"the rank of a column. Rank {_rank_name(run, slowest)} was the last one in "
-        f"{percent(last_shares[slowest])} of the steps, more than any other."
-    )
-    matrix = MatrixDrawing(
+def _picture(number: int, group: RunGroup, waiting: WaitTimes) -> ReportPicture:
+    names = [str(rank) for rank in waiting.ranks]
+    draw = partial(
+        draw_matrix,
         waiting.for_whom().tolist(),
-        [str(rank) for rank in waiting.ranks],
-        "for rank",
-        "rank that waited",
+        names,
+        ("for rank", "rank that waited"),
         lambda value: f"{value:.2g}" if value >= LEAST_WRITTEN else "",
     )
     title = f"Seconds waited in all: {group.label}"
-    return ReportPicture(f"waits-{number}", title, alt, matrix.draw)
+    return ReportPicture(f"waits-{number}", title, names, draw)
 
 
 def _rank_name(run: RunFigures, rank: int) -> str:

@@ -411,7 +411,7 @@ def test_without_proc_psutil_gives_the_same_figures(monkeypatch: pytest.MonkeyPa
 def test_out_of_memory_is_a_rise_within_the_window(tmp_path: Path) -> None:
     file = tmp_path / "vmstat"
     file.write_text("nr_free 1\noom_kill 3\n")
-    watch = samples.OutOfMemory([file, tmp_path / "absent"], window=3)
+    watch = samples.OutOfMemory([str(file), str(tmp_path / "absent")], window=3)
     assert not watch.rose()
     file.write_text("nr_free 1\noom_kill 4\n")
     assert watch.rose()

@@ -35,7 +35,7 @@ def workdir(tmp_path: Path) -> Path:
 
 def kept(workdir: Path, *names: str) -> dict[str, str]:
     """Why each is still there, "" for what is gone."""
-    return {one["name"]: one["kept"] for one in remove([str(workdir), *names])}
+    return {one["name"]: one["kept"] for one in remove(str(workdir), *names)}
 
 
 def test_an_ended_run_goes_host_by_host(workdir: Path) -> None:

@@ -1,0 +1,62 @@
+"""What Linux's /proc tells of one process. All functions return nothing if it is gone, belongs to
+another user, or there is no /proc. Imports little."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from training.agent.host.system import read_text
+
+TYPE_CHECKING = False  # as typing itself takes long to import
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def read_name(pid: int | str) -> str:
+    """Return the name of a process, which is not that of its program: a process may set it."""
+    return read_text(f"/proc/{pid}/comm").strip()
+
+
+def read_stat(pid: int) -> list[str]:
+    """Return the fields of its `stat` that follow its name: its state, its parent, …"""
+    # The name before the last parenthesis may contain anything.
+    return read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+
+
+def read_status(pid: int | str, name: str) -> str:
+    """Return a field in the status of a process, or of a thread ("PID/task/TID")."""
+    for line in read_text(f"/proc/{pid}/status").splitlines():
+        key, _, value = line.partition(":")
+        if key == name:
+            return value.strip()
+    return ""
+
+
+def state_letter(pid: int) -> str:
+    """Return the letter of the kernel for the state of a process; Z if it is gone."""
+    return read_status(pid, "State")[:1] or "Z"
+
+
+def describe_state(pid: int) -> str:
+    """Describe the kernel's state of a process: "state: S (sleeping), in futex_do_wait; process 7,
+    python". Process 0 is not started."""
+    if not pid:
+        return "state: not started"
+    state = read_status(pid, "State")
+    if not state:
+        return "state: unknown: there is no such process, or no /proc"
+    waits_in = read_text(f"/proc/{pid}/wchan").strip("0\n")
+    if waits_in:
+        state += f", in {waits_in}"
+    return f"state: {state}; process {pid}, {read_status(pid, 'Name')}"
+
+
+def open_files(pid: int | str) -> Iterator[tuple[str, str]]:
+    """Yield the path below /proc of each open file of a process, and what it leads to."""
+    folder = f"/proc/{pid}/fd"
+    with suppress(OSError):
+        for number in os.listdir(folder):
+            with suppress(OSError):  # it has just been closed
+                path = f"{folder}/{number}"
+                yield path, os.readlink(path)
