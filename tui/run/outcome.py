@@ -172,14 +172,17 @@ def describe_cause(state: RunState) -> list[str]:
     return lines
 
 
-def cause_lines(cause: Cause, plan: Plan, output: Sequence[str]) -> list[str]:
+def cause_lines(cause: Cause, plan: Plan, output: Sequence[str], indent: str = "    ") -> list[str]:
     """Explain a cause: what to do about it, and the last output that is worth showing."""
     lines = [f"cause: {cause.text()}"]
     hint = hints.failure_advice(cause, plan)
     if hint:
         lines.append(f"what to do: {hint}")
     if output:
-        lines += [f"last output of {output_source(cause)}:", *(f"    {line}" for line in output)]
+        lines += [
+            f"last output of {output_source(cause)}:",
+            *(f"{indent}{line}" for line in output),
+        ]
     return lines
 
 

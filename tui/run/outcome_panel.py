@@ -74,7 +74,7 @@ def _text(run: RunState, room: int, *, brief: bool) -> str:
     if run.cause is not None:
         tail = run.cause.tail
         output = last_words(tail, room) if room < len(tail) else tail
-        lines = outcome.cause_lines(run.cause, run.plan, output)
+        lines = outcome.cause_lines(run.cause, run.plan, output, indent="  ")
     if run.verdict is not None:
         sign = phase_cell(run.verdict.word).text.split()[0]
         if run.verdict is Verdict.FINISHED and run.progress.diverged:
