@@ -402,7 +402,7 @@ def at_home(folder: Path, *keys: str) -> Scene:
     """The list of runs, after these keys."""
     lab, runs_dir = cluster(2, 2), folder / "runs"
     launch = LaunchRequest(lab, lab, JOB, _no, _no, home=True, runs_dir=runs_dir)
-    app = RankboardApp(replace(launch, history=History(runs_dir, None, Nowhere())))
+    app = RankboardApp(launch, History(runs_dir, None, Nowhere()))
 
     async def play(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: "asking" not in screen_text(app) and "live" in screen_text(app))

@@ -235,7 +235,6 @@ def test_all_hosts_reach_each_other(sshd: Sshd, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
     connected = [line for line in done.stdout.splitlines() if line.startswith("connect")]
     assert len(re.findall(r" ✓ \d+\.\d ms", " ".join(connected))) == 4, done.stdout
-    assert "torchvision" in done.stdout
     left = {
         found.name for number in range(1, 5) for found in (tmp_path / f"node{number}").iterdir()
     }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from remote.cluster.hosts import Cluster
 from remote.plan.plan import PlanError, Policy, Script
 from remote.record import marks
-from remote.record.find import find
 from training.job import Job
 from tui.app.dashboard import Dashboard
 from tui.app.file_saving import find_shown_session
@@ -33,6 +33,7 @@ from tui.kit.replay import Replay
 from tui.kit.run_session import HostChecks, RunSession
 
 if TYPE_CHECKING:  # each screen is loaded when it is first shown: what it draws with takes a while
+    from tui.home.history import History
     from tui.launch.screen import LaunchScreen
     from tui.run.screen import RunScreen
 
@@ -47,8 +48,10 @@ class RankboardApp(Dashboard[OpenRuns]):
     After `run`, `exit_code` is the verdict of the newest run.
     """
 
-    def __init__(self, launch: LaunchRequest) -> None:
+    def __init__(self, launch: LaunchRequest, history: History | None = None) -> None:
+        """`history` has all runs that are recorded; without it, there is no list of runs."""
         super().__init__(OpenRuns(launch))
+        self._history = history
         self._last_check: CheckHosts | None = None
         self._opening: set[str] = set()
         """The names of the runs that are being read."""
@@ -71,7 +74,8 @@ class RankboardApp(Dashboard[OpenRuns]):
     def _show_home(self) -> None:
         from tui.home.screen import HomeScreen
 
-        self.push_screen(HomeScreen(self.runs.launch.history))
+        assert self._history  # all that follows is asked by its screen
+        self.push_screen(HomeScreen(self._history))
 
     def _show_form(self, error: str = "", **changes: Any) -> None:
         """Show the form of the command line's job, with other fields of `LaunchRequest`."""
@@ -92,7 +96,7 @@ class RankboardApp(Dashboard[OpenRuns]):
             run_name = session.plan.run
             screen = RunScreen(
                 session,
-                home=self.runs.launch.history is not None,
+                home=self._history is not None,
                 called=partial(marks.name, self.runs.runs_dir / run_name),
             )
             # Textual removes a screen that is left, unless it is installed, under its own name.
@@ -134,11 +138,11 @@ class RankboardApp(Dashboard[OpenRuns]):
         session = self.runs.opened(name)
         if session:
             self._show_run(session)
-        elif name not in self._opening:  # keys may come twice
+        elif self._history and name not in self._opening:  # keys may come twice
             self._opening.add(name)
             run_in_background(
                 self,
-                partial(self.runs.launch.history.open, name),
+                partial(self._history.open, name),
                 partial(self._take_opened, name, (self.screen, self.focused)),
                 partial(self._report_unopened, name),
             )
@@ -163,22 +167,25 @@ class RankboardApp(Dashboard[OpenRuns]):
         self.notify(f"{name}: {error}", severity="error", timeout=10, markup=False)
 
     def on_resume_run(self, message: ResumeRun) -> None:
-        try:
-            cluster, selected, job = self.runs.launch.history.resumed(message.name)
-        except (*MISTAKES, OSError) as error:
-            self.notify(str(error), severity="error", markup=False)
-        else:
+        assert self._history
+        with self._reporting():
+            cluster, selected, job = self._history.resumed(message.name)
             self._show_form(cluster=cluster, selected=selected, work=job)
 
     def on_open_study(self, message: OpenStudy) -> None:
         from tui.study.study_screen import StudyScreen
 
+        assert self._history
+        with self._reporting():
+            self.push_screen(StudyScreen(self._history.study(message.name)))
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """Say which mistake keeps something from being shown."""
         try:
-            study = self.runs.launch.history.study(message.name)
+            yield
         except (*MISTAKES, OSError) as error:
             self.notify(str(error), severity="error", markup=False)
-        else:
-            self.push_screen(StudyScreen(study))
 
     def on_show_cell(self, message: ShowCell) -> None:
         from tui.study.cell_screen import CellScreen
@@ -266,19 +273,8 @@ class RankboardApp(Dashboard[OpenRuns]):
             waits=any(session.plan.policy.max_restarts for session in live),
             others=len(live) - is_shown_live,
             this=is_shown_live,
-            name=self._name_for_commands(live[0].plan.run) if len(live) == 1 else "RUN",
+            name=live[0].plan.run if len(live) == 1 else "RUN",
         )
-
-    def _name_for_commands(self, run: str) -> str:
-        """Return what a command takes for the run: the name that a person gave it, unless other
-        runs have it, too."""
-        folder = self.runs.runs_dir / run
-        name = marks.name(folder)
-        try:
-            is_unique = bool(name) and find(name, folder.parent) == folder
-        except PlanError:
-            is_unique = False
-        return shlex.quote(name) if is_unique else run
 
     def take_answer(self, answer: Leave | None) -> None:
         if answer is Leave.DETACH:

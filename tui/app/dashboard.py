@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from textual._compositor import ChopsUpdate
 from textual.actions import ActionParseResult
 from textual.app import App, SystemCommand
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.events import Event, Key, MouseDown, Resize
 from textual.message import Message
@@ -62,7 +62,7 @@ class Dashboard(App[None], Generic[RunsT]):
 
     TITLE = "rankboard"
     CSS = "ToastRack { align-horizontal: right; margin-bottom: 2; }"
-    BINDINGS: ClassVar[list[BindingType]] = bindings(KeyPlace.EVERYWHERE)
+    BINDINGS = bindings(KeyPlace.EVERYWHERE)
     ENABLE_COMMAND_PALETTE = False  # its key is one of ours
     ESCAPE_TO_MINIMIZE = False  # so is this one, which leaves a search first
 

@@ -33,84 +33,46 @@ def names(state: RunState) -> list[str]:
     return [name for name in CHECKS if name in made] + sorted(made.difference(CHECKS))
 
 
-def cell(state: RunState, host: int, name: str, *, short: bool = False) -> Cell:
+def cell(state: RunState, host: int, name: str) -> Cell:
     """Make the cell of a check on a host: a short finding that is ok, otherwise the outcome."""
     check = state.checks.get((host, name))
     if check is None:
         return "", palette.sign("rest")
     word = check.outcome
     text = one_line(check.text)
-    if check.outcome == OK and not short and len(text) <= LONGEST:
+    if check.outcome == OK and len(text) <= LONGEST:
         word = text
     sign = palette.sign(GLYPHS.get(check.outcome, "rest"))
     return check.outcome, f"{sign} {word}"
 
 
-def grids(state: RunState, width: int) -> Iterator[list[list[Cell]]]:
-    """Make the table, in parts that fit the width: a row per check and a column per host.
-
-    If that takes several parts, make a row per host, provided that takes only one.
-    """
-    hosts = range(len(state.hosts))
-    checks = names(state)
-    head = [("", ""), *(("", name) for name in checks)]
-    columns = [_line_of_host(state, host, checks) for host in hosts]
-    parts = list(_split(columns, width, head))
-    if len(parts) > 1:
-        rows = [[("", "host"), *head[1:]]]
-        rows += [_line_of_host(state, host, checks, short=True) for host in hosts]
-        widths = _widths(rows)
-        if sum(widths) + 2 * (len(widths) - 1) <= width:
-            yield rows
-            return
-    yield from parts
-
-
-def _line_of_host(
-    state: RunState, host: int, checks: Sequence[str], *, short: bool = False
-) -> list[Cell]:
-    return [
-        ("", state.hosts[host].name),
-        *(cell(state, host, name, short=short) for name in checks),
-    ]
-
-
-def _split(
-    columns: Sequence[list[Cell]], width: int, head: list[Cell]
-) -> Iterator[list[list[Cell]]]:
-    """Split the columns into parts that fit the width, each behind the head."""
-    part = [head]
-    for column in columns:
-        needed = sum(_width(one) for one in (*part, column)) + 2 * len(part)
-        if len(part) > 1 and needed > width:
-            yield _turned(part)
-            part = [head]
-        part.append(column)
-    yield _turned(part)
-
-
-def _turned(columns: Sequence[list[Cell]]) -> list[list[Cell]]:
-    return [list(row) for row in zip(*columns, strict=True)]
-
-
-def _width(column: Sequence[Cell]) -> int:
-    return max(len(text) for _, text in column)
-
-
-def _widths(rows: Sequence[list[Cell]]) -> list[int]:
-    return [_width(column) for column in _turned(rows)]
-
-
 def table(state: RunState, width: int) -> list[list[Cell]]:
-    """Make the lines of the table, each as padded cells; an empty line ends each part."""
+    """Make the lines of the table, each as padded cells: a row per check and a column per host.
+
+    It comes in parts that fit the width, with an empty line at the end of each.
+    """
+    checks = names(state)
+    head = _pad_column([("", ""), *(("", name) for name in checks)])
+    parts = [[head]]
+    for host in state.hosts:
+        cells = [cell(state, host.index, name) for name in checks]
+        column = _pad_column([("", host.name), *cells])
+        part = [*parts[-1], column]
+        part_width = sum(len(column[0][1]) + 2 for column in part) - 2
+        if len(part) > 2 and part_width > width:
+            parts.append([head, column])
+        else:
+            parts[-1] = part
     lines: list[list[Cell]] = []
-    for rows in grids(state, width):
-        widths = _widths(rows)
-        for row in rows:
-            padded = zip(row, widths, strict=True)
-            lines.append([(kind, text.ljust(wide)) for (kind, text), wide in padded])
+    for part in parts:
+        lines += [list(row) for row in zip(*part, strict=True)]
         lines.append([])
     return lines
+
+
+def _pad_column(cells: Sequence[Cell]) -> list[Cell]:
+    width = max(len(text) for _, text in cells)
+    return [(outcome, text.ljust(width)) for outcome, text in cells]
 
 
 def findings(state: RunState) -> tuple[object, ...]:

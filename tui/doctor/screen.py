@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.events import Resize
@@ -42,7 +40,7 @@ class DoctorScreen(LiveScreen, Screen[None]):
     DoctorScreen #verdict { height: auto; max-height: 3; padding: 0 1; }
     """
     place = KeyPlace.CHECKS
-    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    BINDINGS = bindings(place)
 
     def __init__(self, session: HostChecks, again: Callable[[], HostChecks] | None = None) -> None:
         """`again` repeats the same checks."""

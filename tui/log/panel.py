@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
 from remote.format import count
 from remote.run.output.log_levels import Level, first_error, is_printed_by, prints_lines
@@ -20,6 +18,7 @@ from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.messages import SaveText
 from tui.kit.panel import Panel, ScreenRow
+from tui.log.margin import LogMargin
 from tui.log.pattern_prompt import PatternPrompt
 from tui.log.row_text import format_entry, format_rows, selected_text
 from tui.log.rows import LogFilter
@@ -40,7 +39,7 @@ class LogPanel(Panel):
     help = "the output of ranks and hosts, and what rankboard does"
     row = ScreenRow.BOTTOM
     place = KeyPlace.LOG
-    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    BINDINGS = bindings(place)
     fixed_rank: int | None = None
     """The only rank to show, whatever the user filters by, or None for all."""
 
@@ -245,15 +244,19 @@ class LogPanel(Panel):
         elif view.rows.has(view.current):
             text = format_entry(view.rows, view.rows.row_of(view.current))
         else:
-            text = format_rows(view.rows, view.lines_in_view(), view.margin)
+            text = self._format_rows(view.lines_in_view())
         if text:
             self.app.copy_to_clipboard(text)
             self._write_file(COPY_FILE, text, "copied")
 
     def action_save(self) -> None:
         """Save all shown lines, also those out of view."""
-        text = format_rows(self.view.rows, self.view.rows.lines, self.view.margin)
+        text = self._format_rows(self.view.rows.lines)
         self._write_file(f"log-{datetime.now():%Y%m%d-%H%M%S}.txt", text, "saved")
+
+    def _format_rows(self, lines: Iterable[LogLine]) -> str:
+        margin = LogMargin(self.view.ranks, self.view.times)
+        return format_rows(self.view.rows, lines, margin)
 
     def _write_file(self, name: str, text: str, done: str) -> None:
         line_count = text.count("\n") + 1 if text else 0

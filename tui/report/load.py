@@ -18,8 +18,8 @@ from remote.record.read import load_plan
 from remote.study.conclusion import answer_text, effect_lines
 from remote.study.folder import (
     JournalEntry,
-    RecordedCall,
     RunEnded,
+    StudyCall,
     StudyFolder,
     TrialOutcome,
 )
@@ -228,12 +228,12 @@ def _slowest_rate(link: str, nodes: int) -> float:
 # Commands -----------------------------------------------------------------------------------------
 
 
-def _study_command(name: str, call: RecordedCall) -> str:
+def _study_command(name: str, call: StudyCall) -> str:
     """Return the command that makes the study anew."""
-    if call.is_quick:
+    if call.quick:
         name = name.removesuffix("-quick")
     words = ["rankboard", "study", name, "--new"]
-    if call.is_quick:
+    if call.quick:
         words.append("--quick")
     words += _to_flags(call.places)
     words += _to_flags(call.given)

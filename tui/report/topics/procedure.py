@@ -51,11 +51,8 @@ def _paragraphs(subject: ReportSubject, timing: SubjectTiming) -> Iterator[str]:
 def _rows(subject: ReportSubject, timing: SubjectTiming) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for group in subject.groups:
-        timed = timing.find(group)
-        outliers = timed.stability.outliers if timed else ()
-        for index, (repetition, run) in enumerate(sorted(group.by_repetition.items())):
-            is_left_out = f"{group.label} #{repetition}" in timing.left_out
-            is_outlier = is_left_out or index in outliers
+        for repetition, run in group.by_repetition.items():
+            is_outlier = f"{group.label} #{repetition}" in timing.left_out
             rows.append(_row(group, repetition, run, is_outlier))
         for uncounted in (*group.failures, *group.uncounted):
             rows.append(

@@ -11,13 +11,13 @@ import pytest
 from remote.events import SessionClosed
 from remote.plan.plan import Script
 from remote.study import estimate
-from remote.study.folder import RunBegun, RunEnded, StudyFolder, TrialOutcome
+from remote.study.folder import RunBegun, RunEnded, StudyCall, StudyFolder, TrialOutcome
 from remote.study.measurement import MissingMetric, read_value
 from remote.study.progress import StudyProgress
 from remote.study.start_study import (
-    StudyCall,
     find_recovered_runs,
     hold_study,
+    parse_call,
     read_progress,
     result_settings,
 )
@@ -263,7 +263,7 @@ def lacking(tmp_path: Path) -> StudyFolder:
     before = StudyCall(ONE_METRIC.format("blue"), {}, {}, quick=False)
     with hold_study(folder, before, new=False):
         pass
-    trial = before.study("mine").trials()[0]
+    trial = parse_call("mine", before).trials()[0]
     of = History(replace(plan(1), run="first", work=trial.work)).training()
     of.rank(0, ScriptMetrics(0, 1, 0.0, (("bleu", 30.0),)))
     recorded(tmp_path, of.done(0).session(SessionClosed()))
@@ -287,10 +287,10 @@ def test_a_run_that_only_lacked_the_metric_counts_once_that_is_corrected(
         *("", ""),
     )
     # Nothing is written by looking.
-    assert read_progress(lacking, corrected.study("mine")).counted_runs == []
+    assert read_progress(lacking, parse_call("mine", corrected)).counted_runs == []
     with hold_study(lacking, corrected, new=False):
         pass
-    [counted] = read_progress(lacking, corrected.study("mine")).counted_runs
+    [counted] = read_progress(lacking, parse_call("mine", corrected)).counted_runs
     assert counted.run == "first"
     assert find_recovered_runs(lacking, corrected) == []
 

@@ -22,7 +22,7 @@ from remote.statistics.comparison import Comparisons, compare_cells
 from remote.study import estimate
 from remote.study import start_study as start
 from remote.study.conclusion import answer_text, comparison_text, conclusion_lines, effect_lines
-from remote.study.folder import JOURNAL, RecordedCall, RunBegun, RunEnded, StudyFolder, TrialOutcome
+from remote.study.folder import JOURNAL, RunBegun, RunEnded, StudyCall, StudyFolder, TrialOutcome
 from remote.study.host_pool import HostPool
 from remote.study.progress import (
     CellState,
@@ -395,7 +395,7 @@ def _spread(values: Sequence[float]) -> float:
 
 def test_a_journal_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     folder = StudyFolder.of(tmp_path, "two")
-    folder.keep("", {})
+    folder.keep(StudyCall("", {}, {}, quick=False))
     (folder.path / "journal.jsonl").symlink_to("/dev/null")
     with pytest.raises(StudyError, match=r"journal\.jsonl: it is a link"):
         list(folder.entries())
@@ -408,7 +408,7 @@ def test_the_journal_is_read_back_without_a_torn_line(tmp_path: Path) -> None:
         RunEnded("a #1", "run-1", TrialOutcome.COUNTED, 0.5, remarks=("shared",)),
         RunEnded("a #2", "run-2", TrialOutcome.FAILED, cause="no memory"),
     ]
-    folder.keep("", {})
+    folder.keep(StudyCall("", {}, {}, quick=False))
     for entry in entries:
         folder.write(entry)
     with open(folder.path / JOURNAL, "a") as file:
@@ -420,7 +420,7 @@ def test_the_journal_is_read_back_without_a_torn_line(tmp_path: Path) -> None:
 
 def test_a_study_is_held_by_one_process(tmp_path: Path) -> None:
     folder = StudyFolder.of(tmp_path, "two")
-    call = start.StudyCall(TEXT, {}, {"local": 2}, False)
+    call = StudyCall(TEXT, {}, {"local": 2}, False)
     with start.hold_study(folder, call, new=False):
         other = start.hold_study(folder, call, new=False)
         with pytest.raises(StudyError, match="two is running: process"), other:
@@ -431,20 +431,20 @@ def test_a_study_goes_on_as_it_was_called(tmp_path: Path) -> None:
     file = tmp_path / "two.toml"
     file.write_text(TEXT)
     folder, call = start.find_study(str(file), tmp_path, {"seed": 7}, {"local": 2}, quick=False)
-    study = call.study(folder.name)
+    study = start.parse_call(folder.name, call)
     with start.hold_study(folder, call, new=False):
         pass
     _, again = start.find_study(str(file), tmp_path, {}, {}, quick=False)
     assert (again.given, again.places) == ({"seed": 7}, {"local": 2})
     _, by_name = start.find_study("two", tmp_path, {}, {}, quick=False)
-    assert by_name.study("two").cells == study.cells
+    assert start.parse_call("two", by_name).cells == study.cells
 
 
 def test_more_cells_and_repetitions_extend_a_study_and_other_settings_do_not(
     tmp_path: Path,
 ) -> None:
     folder = StudyFolder.of(tmp_path, "two")
-    call = start.StudyCall(TEXT, {}, {"local": 2}, False)
+    call = StudyCall(TEXT, {}, {"local": 2}, False)
     _make(folder, call)
     more = replace(call, text=TEXT.replace("[1, 2]", "[1, 2, 4]").replace("= 3", "= 5"))
     with start.hold_study(folder, more, new=False):
@@ -461,7 +461,7 @@ def test_more_cells_and_repetitions_extend_a_study_and_other_settings_do_not(
 
 
 def test_what_no_run_counts_of_may_change(tmp_path: Path) -> None:
-    call = start.StudyCall(TEXT, {}, {"local": 2}, False, num_hosts=2)
+    call = StudyCall(TEXT, {}, {"local": 2}, False, num_hosts=2)
     folder = _started(tmp_path, call)
     key = "nodes=2 method=alone #1"
     folder.write(RunBegun(key, "run-1"))
@@ -509,7 +509,7 @@ sync = ["ring", "ddp"]
 
 
 def test_a_study_of_links_on_hosts_of_a_file_keeps_its_settings(tmp_path: Path) -> None:
-    call = start.StudyCall(LINKS, {}, {"hosts": "hosts.toml"}, False, num_hosts=2)
+    call = StudyCall(LINKS, {}, {"hosts": "hosts.toml"}, False, num_hosts=2)
     folder = _started(tmp_path, call)
     folder.write(RunEnded("link=as it is sync=ring #1", "run", TrialOutcome.COUNTED, 0.5))
     assert [cell.key for cell in start.open_study(folder).cells] == [
@@ -523,7 +523,7 @@ def test_a_study_of_links_on_hosts_of_a_file_keeps_its_settings(tmp_path: Path) 
 
 def test_options_that_are_as_before_are_no_change_and_a_seed_of_a_cell_is(tmp_path: Path) -> None:
     text = '[axes]\nmethod = [{ label = "a", sync = "ring" }]\n'
-    call = start.StudyCall(text, {}, {"local": 2}, False, num_hosts=2)
+    call = StudyCall(text, {}, {"local": 2}, False, num_hosts=2)
     folder = _started(tmp_path, call)
     folder.write(RunEnded("method=a #1", "run", TrialOutcome.COUNTED, 0.5))
     bucket = Job(sync="ring").sync_options().bucket_mb
@@ -534,12 +534,12 @@ def test_options_that_are_as_before_are_no_change_and_a_seed_of_a_cell_is(tmp_pa
         start.check_unchanged(folder, replace(call, text=text.replace(" }", ", seed = 42 }")))
 
 
-def _make(folder: StudyFolder, call: start.StudyCall) -> None:
+def _make(folder: StudyFolder, call: StudyCall) -> None:
     """A run that counts of each cell."""
     if not folder.exists:
         with start.hold_study(folder, call, new=False):
             pass
-    for cell in call.study("two").cells:
+    for cell in start.parse_call("two", call).cells:
         folder.write(RunEnded(f"{cell.key} #1", "run", TrialOutcome.COUNTED, 0.5))
 
 
@@ -594,7 +594,7 @@ def test_who_repeated_an_unstable_cell_is_not_told_to_repeat_it(study: Study) ->
 
 def test_a_fact_after_a_torn_line_is_read(tmp_path: Path) -> None:
     folder = StudyFolder.of(tmp_path, "two")
-    folder.keep("", {})
+    folder.keep(StudyCall("", {}, {}, quick=False))
     (folder.path / JOURNAL).write_text('{"event":"begun","trial":"a #1","ru')
     folder.write(RunBegun("a #1", "run-1"))
     folder.write(RunEnded("a #1", "run-1", TrialOutcome.COUNTED, 0.5))
@@ -622,6 +622,11 @@ COUNTED = {"event": "ended", "trial": "a #1", "run": "run-1", "outcome": "counte
         {"value": 10**400},
         {"value": True},
         {"event": "other"},
+        {"event": []},
+        {"remarks": 5},
+        {"losses": [1.0]},
+        {"losses": ["x", 1.0]},
+        {"conditions": {"threads": 3}},
     ],
     ids=str,
 )
@@ -629,24 +634,12 @@ def test_a_line_of_the_journal_that_is_no_fact_does_not_count(
     tmp_path: Path, wrong: dict[str, object]
 ) -> None:
     folder = StudyFolder.of(tmp_path, "two")
-    folder.keep("", {})
+    folder.keep(StudyCall("", {}, {}, quick=False))
     (folder.path / JOURNAL).write_text(f"{json.dumps(COUNTED | wrong)}\n{json.dumps(COUNTED)}\n")
     assert list(folder.entries()) == [RunEnded("a #1", "run-1", TrialOutcome.COUNTED, 0.5)]
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"remarks": 5}, {"losses": [1.0]}, {"losses": ["x", 1.0]}, {"losses": 3}], ids=str
-)
-def test_remarks_and_losses_of_a_journal_that_are_none_are_left_out(
-    tmp_path: Path, wrong: dict[str, object]
-) -> None:
-    folder = StudyFolder.of(tmp_path, "two")
-    folder.keep("", {})
-    (folder.path / JOURNAL).write_text(json.dumps(COUNTED | wrong))
-    assert list(folder.entries()) == [RunEnded("a #1", "run-1", TrialOutcome.COUNTED, 0.5)]
-
-
-def _started(runs_dir: Path, call: start.StudyCall) -> StudyFolder:
+def _started(runs_dir: Path, call: StudyCall) -> StudyFolder:
     folder = StudyFolder.of(runs_dir, "two")
     with start.hold_study(folder, call, new=False):
         pass
@@ -665,7 +658,7 @@ def _started(runs_dir: Path, call: start.StudyCall) -> StudyFolder:
 def test_a_study_that_has_changed_does_not_go_on(
     tmp_path: Path, before: str, after: str, reason: str
 ) -> None:
-    call = start.StudyCall(TEXT, {}, {"local": 2}, False)
+    call = StudyCall(TEXT, {}, {"local": 2}, False)
     folder = _started(tmp_path, call)
     _make(folder, call)
     other = replace(call, text=TEXT.replace(before, after, 1))
@@ -675,11 +668,11 @@ def test_a_study_that_has_changed_does_not_go_on(
 
 
 def test_the_short_variant_of_a_started_study_is_a_study_of_its_own(tmp_path: Path) -> None:
-    whole = _started(tmp_path, start.StudyCall(TEXT, {}, {"local": 2}, False))
-    _make(whole, start.StudyCall(TEXT, {}, {}, False))
+    whole = _started(tmp_path, StudyCall(TEXT, {}, {"local": 2}, False))
+    _make(whole, StudyCall(TEXT, {}, {}, False))
     folder, call = start.find_study("two", tmp_path, {}, {"local": 2}, quick=True)
     assert folder.path == tmp_path / "two-quick.study"
-    assert call.study("two").repetitions == 1
+    assert start.parse_call("two", call).repetitions == 1
     with start.hold_study(folder, call, new=False):
         pass
     again, call = start.find_study("two-quick", tmp_path, {}, {}, quick=False)
@@ -702,13 +695,15 @@ def test_the_short_variant_of_a_started_study_is_a_study_of_its_own(tmp_path: Pa
     ],
 )
 def test_options_that_are_no_options_are_not_known(tmp_path: Path, place: str) -> None:
-    folder = _started(tmp_path, start.StudyCall(TEXT, {}, {"local": 2}, False))
+    folder = _started(tmp_path, StudyCall(TEXT, {}, {"local": 2}, False))
     (folder.path / "place.json").write_text(place)
-    assert folder.call() == RecordedCall({}, {}, 1, is_quick=False, is_trusted=False)
+    call = folder.call()
+    assert (call.given, call.places, call.num_hosts) == ({}, {}, 1)
+    assert (call.quick, call.is_trusted) == (False, False)
 
 
 def test_hosts_that_somebody_else_named_are_not_reached(tmp_path: Path) -> None:
-    mine = start.StudyCall(TEXT, {}, {"hosts": "mine.toml"}, False)
+    mine = StudyCall(TEXT, {}, {"hosts": "mine.toml"}, False)
     folder = _started(tmp_path, mine)
     _make(folder, mine)
     assert start.find_study("two", tmp_path, {}, {}, quick=False)[1].places == {
@@ -726,13 +721,13 @@ def test_hosts_that_somebody_else_named_are_not_reached(tmp_path: Path) -> None:
 
 
 def test_a_study_makes_the_runs_dir_as_a_run_does(tmp_path: Path) -> None:
-    _started(tmp_path / "runs", start.StudyCall(TEXT, {}, {"local": 2}, False))
+    _started(tmp_path / "runs", StudyCall(TEXT, {}, {"local": 2}, False))
     assert (tmp_path / "runs" / ".gitignore").read_text() == "*\n"
     assert (tmp_path / "runs").stat().st_mode & 0o77 == 0
 
 
 def test_a_journal_that_cannot_be_written_is_a_mistake_of_the_user(tmp_path: Path) -> None:
-    folder = _started(tmp_path, start.StudyCall(TEXT, {}, {"local": 2}, False))
+    folder = _started(tmp_path, StudyCall(TEXT, {}, {"local": 2}, False))
     (folder.path / JOURNAL).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StudyError, match=r"cannot record the study in .*: it is a link"):
         folder.write(RunBegun("a #1", "run-1"))

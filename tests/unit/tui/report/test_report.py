@@ -23,7 +23,7 @@ import pytest
 from remote.events import SessionClosed
 from remote.plan.plan import Upload
 from remote.record.marks import write_note
-from remote.study.folder import RunBegun, RunEnded, StudyFolder, TrialOutcome
+from remote.study.folder import RunBegun, RunEnded, StudyCall, StudyFolder, TrialOutcome
 from remote.study.study import Trial
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan, raised
@@ -412,7 +412,7 @@ def test_the_journal_of_an_older_study_knows_no_threads_but_its_runs_do(tmp_path
 def test_a_quick_study_is_reported_under_its_own_name(run: Run, tmp_path: Path) -> None:
     folder, _ = study(tmp_path / "runs", QUICK, lambda trial: 0.1)
     quick = folder.path.rename(tmp_path / "runs" / "small-quick.study")
-    StudyFolder(quick).keep(QUICK, {"given": {}, "places": {}, "quick": True})
+    StudyFolder(quick).keep(StudyCall(QUICK, {}, {}, quick=True))
     done = run(report, names=["small"])
     assert (done.returncode, done.stdout) == (0, "report-small-quick/report.html\n"), done.stderr
     said = "only the quick variant of small was started: this reports small-quick"
