@@ -12,7 +12,7 @@ from remote.run.series.curves import Curves
 from remote.run.series.definitions import SERIES, Scope, Unit
 from remote.run.series.downsampling import Floats, Points
 from tui.charts.annotations import Mark
-from tui.charts.axis import HUGE
+from tui.charts.axis import bound
 from tui.charts.axis_limits import x_limits
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.kinds import ChartKind
@@ -277,7 +277,7 @@ def smooth(steps: Floats, values: Floats, weight: float) -> Floats:
     What lies n steps back counts `weight` to the power of n. In long runs, what lies n times as
     many steps back does. NaN stays a gap, and the average goes on behind it.
     """
-    known = np.where(np.isfinite(values), values.clip(-HUGE, HUGE), np.nan)
+    known = bound(values)
     if not weight or not len(steps):
         return known
     size = max(float(steps[-1] - steps[0]) / SMOOTHED_STEPS, 1.0)

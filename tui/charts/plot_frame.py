@@ -98,7 +98,7 @@ class PlotFrame:
 
 
 def _layers(picture: DotPicture) -> tuple[Cells, ...]:
-    return picture.dots, picture.curve, picture.band, picture.sign
+    return picture.curve, picture.band, picture.dots, picture.sign
 
 
 def make_frame(
