@@ -81,24 +81,22 @@ class PlotFrame:
         if not has_same_shape or bool(other.bottom_labels) != bool(self.bottom_labels):
             row_count = len(self.row_labels) + bool(self.bottom_labels)
             return dict.fromkeys(range(row_count), whole_row)
-        is_changed = np.zeros((height, width), bool)
-        for layer, other_layer in zip(_layers(self.picture), _layers(other.picture), strict=True):
-            is_changed |= layer != other_layer
+        is_changed = (_layers(self.picture) != _layers(other.picture)).any(axis=0)
         changed_rows = {}
         for row, label in enumerate(self.row_labels):
-            columns = np.flatnonzero(is_changed[row])
+            columns = np.flatnonzero(is_changed[row]).tolist()
             if other.row_labels[row] != label:
                 changed_rows[row] = whole_row
-            elif columns.size:
-                first, last = int(columns[0]), int(columns[-1])
-                changed_rows[row] = (self.left + first, self.left + last + 1)
+            elif columns:
+                changed_rows[row] = (self.left + columns[0], self.left + columns[-1] + 1)
         if other.bottom_labels != self.bottom_labels:
             changed_rows[len(self.row_labels)] = whole_row
         return changed_rows
 
 
-def _layers(picture: DotPicture) -> tuple[Cells, ...]:
-    return picture.curve, picture.band, picture.dots, picture.sign
+def _layers(picture: DotPicture) -> Cells:
+    """Return what is seen of a picture, as an array of layers."""
+    return np.array((picture.curve, picture.band, picture.dots, picture.sign))
 
 
 def make_frame(

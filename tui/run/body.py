@@ -141,10 +141,9 @@ class RunBody(Container):
         if self._shows_hosts:
             return charts[place]
         kinds = available(run)
-        kind = self.deck.next_chart(place, kinds, seen)
-        self.deck.put(place, kind or self.deck.first_chart(place, kinds, seen), kinds)
+        has_next = self.deck.advance(place, kinds, seen)
         self._choose(kinds)
-        return charts[place] if kind or self._is_beside else self._hosts
+        return charts[place] if has_next or self._is_beside else self._hosts
 
     def _choose(self, kinds: Sequence[ChartKind]) -> None:
         """Show the charts of the deck at their places."""
