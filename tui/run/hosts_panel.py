@@ -133,11 +133,11 @@ class HostsPanel(TablePanel):
         is_wired = not all(is_loopback(host.address) for host in run.plan.hosts)
         table = self.query_one(CellTable)
         near = table.near
-        found = loads(run.hosts, run.ranks)
-        has_gpu = not all(math.isnan(load.gpu) for load in found)
+        host_loads = loads(run.hosts, run.ranks)
+        has_gpu = not all(math.isnan(load.gpu) for load in host_loads)
         columns = [column for column in HOST_COLUMNS if has_gpu or column is not GPU]
         rows: list[TableRow] = [UNSEEN] * len(run.hosts)
-        for host, load in zip(run.hosts, found, strict=True):
+        for host, load in zip(run.hosts, host_loads, strict=True):
             if host.index in near:
                 age_text = _age(host, run, now) if roomy else ""
                 row = HostRow(host, load, age_text, is_wired)

@@ -29,10 +29,10 @@ class JsonPrinter(PlainPrinter):
     """
 
     def __init__(
-        self, out: TextIO, err: TextIO, told: int = 0, *, folder: Path, verbose: bool = False
+        self, out: TextIO, err: TextIO, notes_told: int = 0, *, folder: Path, verbose: bool = False
     ) -> None:
-        """`told` and `verbose`: see `Narration`; `folder`: where the run is recorded."""
-        super().__init__(out, err, told, verbose=verbose)
+        """`notes_told` and `verbose`: see `Narration`; `folder`: where the run is recorded."""
+        super().__init__(out, err, notes_told, verbose=verbose)
         self._folder = folder
         self._has_begun = False
         self._warned: set[tuple[Key, bool]] = set()

@@ -63,24 +63,28 @@ STYLES = {
 
 @contextmanager
 def live_printer(
-    console: Console | None = None, *, told: int = 0, quiet: bool = False, verbose: bool = False
+    console: Console | None = None,
+    *,
+    notes_told: int = 0,
+    quiet: bool = False,
+    verbose: bool = False,
 ) -> Iterator[LivePrinter]:
     """Make a printer that keeps a bar and a table at the bottom of the terminal.
 
-    For `told`, `quiet` and `verbose` see `tui.run.printer`.
+    For `notes_told`, `quiet` and `verbose` see `tui.run.printer`.
     """
     with live_table(console) as table:
-        yield LivePrinter(table, told, quiet=quiet, verbose=verbose)
+        yield LivePrinter(table, notes_told, quiet=quiet, verbose=verbose)
 
 
 class LivePrinter:
     """Prints lines above the progress of the run and a table of ranks."""
 
-    def __init__(self, table: LiveTable, told: int, *, quiet: bool, verbose: bool) -> None:
+    def __init__(self, table: LiveTable, notes_told: int, *, quiet: bool, verbose: bool) -> None:
         self.gone = False
         self._table = table
         self._quiet = quiet
-        self._narration = Narration(told, verbose=verbose)
+        self._narration = Narration(notes_told, verbose=verbose)
         self._ranks = RankLines()
         self._clock = SessionClock()
 

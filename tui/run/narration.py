@@ -62,9 +62,9 @@ class Narration:
     `verbose`: with each step of the start.
     """
 
-    def __init__(self, told: int = 0, *, verbose: bool = False) -> None:
-        """`told`: the number of lines of the run's log that were printed before."""
-        self._next = told
+    def __init__(self, notes_told: int = 0, *, verbose: bool = False) -> None:
+        """`notes_told`: the number of lines of the run's log that were printed before."""
+        self._next = notes_told
         self._verbose = verbose
         self._started = False
         self._reaching: dict[int, str] = {}
@@ -116,22 +116,22 @@ class Narration:
 
     def _line(self, record: Record, state: RunState) -> str:
         match record.event:
-            case HostPhaseChanged(on, phase) if (
-                self._verbose and self._reaching.get(on) != phase
+            case HostPhaseChanged(host_index, phase) if (
+                self._verbose and self._reaching.get(host_index) != phase
             ):  # not at each of many tries
-                self._reaching[on] = phase
-                return f"{state.host_name(on)}: {phase}"
+                self._reaching[host_index] = phase
+                return f"{state.host_name(host_index)}: {phase}"
             case Hello(hostname=hostname, python=python, torch=torch, cores=cores) if self._verbose:
-                found = f"torch {torch}" if torch else "no torch"
-                facts = f"{hostname}, Python {python}, {found}, {count(cores, 'core')}"
+                torch_text = f"torch {torch}" if torch else "no torch"
+                facts = f"{hostname}, Python {python}, {torch_text}, {count(cores, 'core')}"
                 return f"{state.host_name(record.host)}: {facts}"
-            case Started() as begun if not self._started:
+            case Started() as start if not self._started:
                 self._started = True
                 return (
-                    f"training: {count(begun.world_size, 'rank')}, "
-                    f"{count(begun.steps, 'step')}, "
-                    f"{count(begun.parameters, 'parameter')}, "
-                    f"{count(begun.train_samples, 'sample')}, {begun.backend} on {begun.device}"
+                    f"training: {count(start.world_size, 'rank')}, "
+                    f"{count(start.steps, 'step')}, "
+                    f"{count(start.parameters, 'parameter')}, "
+                    f"{count(start.train_samples, 'sample')}, {start.backend} on {start.device}"
                 )
             case Exited(rank, code, signal, stopped) if code != 0 and (
                 self._verbose or not stopped
@@ -181,7 +181,9 @@ class RankLines:
 
 
 def _number(host: str, state: RunState) -> int:
-    return next((one.index for one in state.hosts if one.name == host), SESSION)
+    return next(
+        (state_host.index for state_host in state.hosts if state_host.name == host), SESSION
+    )
 
 
 def _host_names(hosts: Sequence[int], state: RunState) -> str:

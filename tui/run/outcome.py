@@ -186,11 +186,11 @@ def cause_lines(cause: Cause, plan: Plan, output: Sequence[str], indent: str = "
     return lines
 
 
-def output_source(found: Cause) -> str:
+def output_source(cause: Cause) -> str:
     """Name the rank, agent, host or launcher whose last output is known of a failure."""
-    if found.of_agent:
-        return f"the agent on {found.host}"
-    return f"rank {found.rank}" if found.rank >= 0 else found.host or "the launcher"
+    if cause.of_agent:
+        return f"the agent on {cause.host}"
+    return f"rank {cause.rank}" if cause.rank >= 0 else cause.host or "the launcher"
 
 
 def fate_table(state: RunState) -> list[str]:

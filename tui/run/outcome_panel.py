@@ -98,10 +98,10 @@ def _summary(run: RunState, *, brief: bool) -> list[str]:
         others = "all but the first" if first == "2" else f"all from {first} on"
         whole = f"of {others} {fixed(run.means.seconds, 3)} s"
         epochs = [fmean(rank.epoch_seconds) for rank in run.ranks if rank.epoch_seconds]
-        more = f"; of an epoch {fixed(fmean(epochs), 2)} s" if epochs and not brief else ""
-        lines.append(f"mean of iterations {early}: {_between(paces, 3)}, {whole}{more}")
+        epoch_text = f"; of an epoch {fixed(fmean(epochs), 2)} s" if epochs and not brief else ""
+        lines.append(f"mean of iterations {early}: {_between(paces, 3)}, {whole}{epoch_text}")
     sign = palette.sign("slow")
-    return [*(f"{sign} {told}" for told in describe_slow_spells(run)[:SPELLS]), *lines]
+    return [*(f"{sign} {spell}" for spell in describe_slow_spells(run)[:SPELLS]), *lines]
 
 
 def _tested(run: RunState) -> list[str]:
@@ -112,12 +112,16 @@ def _tested(run: RunState) -> list[str]:
         mean = ClassificationReport.of(evaluations[-1].confusion).macro
         means = f"precision {percent(mean.precision, 1)}, recall {percent(mean.recall, 1)}"
         lines.append(f"mean over classes: {means}, F1 {percent(mean.f1, 1)}; all in {REPORT}")
-    own = [
+    own_accuracies = [
         f"rank {rank.rank} {percent(rank.own_accuracy, 2)}"
         for rank in run.ranks
         if not math.isnan(rank.own_accuracy)
     ]
-    return [*lines, f"by each rank's own model: {', '.join(own)}"] if own else lines
+    return (
+        [*lines, f"by each rank's own model: {', '.join(own_accuracies)}"]
+        if own_accuracies
+        else lines
+    )
 
 
 def _between(values: Sequence[float], decimals: int) -> str:

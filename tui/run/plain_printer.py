@@ -23,13 +23,19 @@ class PlainPrinter(Output):
     """Prints the ranks' lines as they come, each with its rank; at the end the table of results."""
 
     def __init__(
-        self, out: TextIO, err: TextIO, told: int = 0, *, quiet: bool = False, verbose: bool = False
+        self,
+        out: TextIO,
+        err: TextIO,
+        notes_told: int = 0,
+        *,
+        quiet: bool = False,
+        verbose: bool = False,
     ) -> None:
-        """`told` and `verbose`: see `Narration`; `quiet`: see `printer`."""
+        """`notes_told` and `verbose`: see `Narration`; `quiet`: see `printer`."""
         super().__init__(out)
         self._err = err
         self._quiet = quiet
-        self._narration = Narration(told, verbose=verbose)
+        self._narration = Narration(notes_told, verbose=verbose)
         self._ranks = RankLines()
         self._progress = ProgressLines()
 

@@ -132,9 +132,9 @@ class RankScreen(Screen[None], LiveScreen):
 
     def _show_facts(self, rank: RankState, run: RunState, now: float) -> None:
         width, height = self.app.size
-        doing = state_cell(rank, run, now)
-        who = f"rank {rank.rank} of {len(run.ranks)}, on {plain(run.host_name(rank.host))}"
-        title = Content.assemble(who, "  ", (doing.text, CELL_STYLES.get(doing.style, "")))
+        state = state_cell(rank, run, now)
+        subject = f"rank {rank.rank} of {len(run.ranks)}, on {plain(run.host_name(rank.host))}"
+        title = Content.assemble(subject, "  ", (state.text, CELL_STYLES.get(state.style, "")))
         others = f"{palette.sign('less')} {palette.sign('more')} other ranks"
         room = width - 2 - title.cell_length - len(others)
         if room > 1:
@@ -222,14 +222,14 @@ def _kinds(run: RunState, rank: int) -> list[ChartKind]:
 
 def _lines(fact: RankFact, width: int) -> Content:
     """A fact behind what it is about; trouble stands out."""
-    about, said = fact
-    if about == TROUBLE:
+    topic, words = fact
+    if topic == TROUBLE:
         head = f"{palette.sign('slow')} "
         style = "bold $text-warning"
     else:
-        head = about.ljust(ABOUT)
+        head = topic.ljust(ABOUT)
         style = "$text"
     indent = " " * len(head)
     room = max(width, len(head) + 1)
-    text = textwrap.fill(plain(said), room, initial_indent=indent, subsequent_indent=indent)
+    text = textwrap.fill(plain(words), room, initial_indent=indent, subsequent_indent=indent)
     return Content.assemble((head, "$text-muted"), (text[len(head) :], style))

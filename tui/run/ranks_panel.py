@@ -88,9 +88,9 @@ class RanksPanel(TablePanel):
         table = self.query_one(RankTable)
         order = RANK_ORDERS[self._order]
         room = table.size.height - 1
-        found = table_lines(run, order, self._opened, room)
+        lines = table_lines(run, order, self._opened, room)
         near = table.near
-        rows = [self._row_context(line, run) for line in found[near.start : near.stop]]
+        rows = [self._row_context(line, run) for line in lines[near.start : near.stop]]
         cells = {
             figure: [figure.cell(row) for row in rows]
             for figure in RANK_COLUMNS
@@ -102,13 +102,13 @@ class RanksPanel(TablePanel):
             folded = [figure for figure in shown if self._folded.has(figure)]
         for figure in folded:
             del shown[figure]
-        drawn: list[TableRow] = [UNSEEN] * len(found)
+        drawn: list[TableRow] = [UNSEEN] * len(lines)
         drawn[near.start : near.start + len(rows)] = zip(
             *(cells[figure] for figure in shown), strict=True
         )
-        table.stand(list(shown.values()), found, drawn)
-        has_marked = severity(found[0].ranks[0], run) < UNMARKED
-        self._describe(run, folded, marked_first=len(found) > room and has_marked)
+        table.stand(list(shown.values()), lines, drawn)
+        has_marked = severity(lines[0].ranks[0], run) < UNMARKED
+        self._describe(run, folded, marked_first=len(lines) > room and has_marked)
 
     def _row_context(self, line: RankTableLine, run: RunState) -> RowContext:
         sign = ""
@@ -183,9 +183,9 @@ def _scale(ranks: Sequence[RankState]) -> TrendScale:
     """What is typical now: of `ready`, or where ranks do not tell it, of the seconds of a step."""
     for figure in ("ready", "seconds"):
         medians = [rank.pace.median(figure) for rank in ranks]
-        found = [value for value in medians if value > 0]
-        if found:
-            return TrendScale(figure, medians, statistics.median(found))
+        known = [value for value in medians if value > 0]
+        if known:
+            return TrendScale(figure, medians, statistics.median(known))
     return TrendScale("seconds", medians, 0.0)
 
 

@@ -38,22 +38,20 @@ class HostFiles:
 def describe_unfetched_files(state: RunState) -> list[str]:
     """Say which files are left on the hosts, in a line; nothing where there are none."""
     by_host = [_on_host(state, index) for index in range(len(state.hosts))]
-    found = [files for files in by_host if files]
-    if not found:
+    unfetched = [files for files in by_host if files]
+    if not unfetched:
         return []
-    hosts = [_named(files) for files in found[:HOSTS]]
-    others = [files.count for files in found[HOSTS:]]
+    hosts = [_named(files) for files in unfetched[:HOSTS]]
+    others = [files.count for files in unfetched[HOSTS:]]
     if others:
         hosts.append(f"{count(sum(others), 'file')} on {count(len(others), 'other host')}")
-    folders = {files.folder for files in found}
-    where = f"in {found[0].folder}" if len(folders) == 1 else "there"
-    least = "at least " if any(files.is_cut for files in found) else ""
-    patterns = _patterns({path for files in found for path in files.paths})
+    folders = {files.folder for files in unfetched}
+    place = f"in {unfetched[0].folder}" if len(folders) == 1 else "there"
+    at_least = "at least " if any(files.is_cut for files in unfetched) else ""
+    patterns = _patterns({path for files in unfetched for path in files.paths})
     options = " ".join(f"--fetch {shlex.quote(pattern)}" for pattern in patterns)
-    return [
-        f"wrote {least}{listed(hosts)}; they stay {where}; with {options}, a run brings such files "
-        "at its end"
-    ]
+    written = f"wrote {at_least}{listed(hosts)}; they stay {place}"
+    return [f"{written}; with {options}, a run brings such files at its end"]
 
 
 def _on_host(state: RunState, index: int) -> HostFiles | None:

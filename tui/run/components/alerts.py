@@ -64,25 +64,25 @@ class AlertLines(Static):
         self._acknowledged.update(alert.key for alert in self._open)
 
 
-def _lines(found: Sequence[Alert], width: int, keys: str) -> tuple[str, ...]:
+def _lines(alerts: Sequence[Alert], width: int, keys: str) -> tuple[str, ...]:
     """The first of the alerts, as much of them as there is room for. The last line says how many
     more there are, and `keys`: which ones hide and list them."""
-    if not found:
+    if not alerts:
         return ()
     room = max(width, LEAST)
     lines: list[str] = []
-    left = len(found)
-    for alert in found:
+    num_hidden = len(alerts)
+    for alert in alerts:
         folded = _folded(alert, room)
         if lines and len(lines) + len(folded) > LINES:
             break
         lines += folded
-        left -= 1
-    more = f"{count(left, 'more alert')}  " if left else ""
-    hint = f"  ({more}{keys})"
+        num_hidden -= 1
+    hidden_text = f"{count(num_hidden, 'more alert')}  " if num_hidden else ""
+    hint = f"  ({hidden_text}{keys})"
     room_beside = room - len(hint)
     if len(lines) < LINES and len(lines[-1]) > room_beside:  # so that the end is seen, too
-        lines = _folded(found[0], room_beside)
+        lines = _folded(alerts[0], room_beside)
     *above, last = lines[:LINES]
     if len(lines) > LINES or len(last) > room_beside:
         last = f"{last[: max(0, room_beside - 1)]}…"
@@ -102,10 +102,10 @@ def alert_sign(alert: Alert) -> str:
 
 def list_alerts(run: RunState) -> str:
     """What a run failed of, then all alerts, the oldest first, each with its time."""
-    found = [_in_full(alert) for alert in find_alerts(run)]
+    lines = [_in_full(alert) for alert in find_alerts(run)]
     if run.cause is not None:
-        found.insert(0, f"{palette.sign('bad')} cause: {plain(run.cause.text())}")
-    return "\n".join(found) or "There are none."
+        lines.insert(0, f"{palette.sign('bad')} cause: {plain(run.cause.text())}")
+    return "\n".join(lines) or "There are none."
 
 
 def _in_full(alert: Alert) -> str:

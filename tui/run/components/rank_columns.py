@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from remote.format import duration, number, or_unknown, percent, rate, short_size
 from remote.plan.plan import Plan
@@ -134,15 +135,11 @@ def step_split(shares: Sequence[float], width: int) -> str:
     """A bar of the shares of a step, each phase with a sign of its own."""
     if any(map(math.isnan, shares)) or not any(shares[1:]):  # a log may tell `data` alone
         return ""
-    sums = [sum(shares[: place + 1]) for place in range(len(PHASES))]
-    ends = [round(width * min(max(0.0, total), 1.0)) for total in sums]
-    ends[-1] = width
-    begins = (0, *ends)
-    bar = (
-        palette.sign(name) * max(0, end - begin)
-        for name, begin, end in zip(PHASES, begins, ends, strict=False)
-    )
-    return "".join(bar)
+    ends = [round(width * min(max(0.0, total), 1.0)) for total in accumulate(shares)]
+    bar = ""
+    for name, end in zip(PHASES, (*ends[:-1], width), strict=True):
+        bar += palette.sign(name) * (end - len(bar))
+    return bar
 
 
 def _split(view: RowContext) -> TableCell:
