@@ -46,6 +46,15 @@ CAPTION_FRAME_WIDTH = len("  9    ─ ")
 """Cells of a caption that are neither its title nor its notes."""
 
 
+WIDTHS = (110, 150)
+"""Columns from which on there are two charts beside each other, and three."""
+
+
+def charts_beside(width: int) -> int:
+    """Return for how many charts there is room in so many columns."""
+    return 1 + sum(width >= least for least in WIDTHS)
+
+
 @dataclass(frozen=True)
 class _Drag:
     """A drag of the mouse, as it began."""

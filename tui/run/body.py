@@ -11,14 +11,12 @@ from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase, Verdict
 from tui.charts.deck import Deck
 from tui.charts.kinds import ChartKind, available
-from tui.charts.panel import Charts
+from tui.charts.panel import Charts, charts_beside
 from tui.kit.panel import Panel, ScreenRow
 from tui.kit.run_session import RunSession
 from tui.run.hosts_panel import HostsPanel
 from tui.run.panels import PANELS
 
-WIDTHS = (110, 150)
-"""Columns from which on there are two charts beside each other, and three."""
 BESIDE = 120
 """Columns from which on the hosts stand beside the ranks; else they take the place of the charts,
 while the run starts and if one goes there."""
@@ -72,8 +70,7 @@ class RunBody(Container):
 
     def _seen_charts(self) -> list[int]:
         """The charts for which there is room, by their places; none twice."""
-        room = 1 + sum(self.app.size.width >= width for width in WIDTHS)
-        count = min(self._different, room)
+        count = min(self._different, charts_beside(self.app.size.width))
         return sorted((self._first + place) % Charts.copies for place in range(count))
 
     def lay_out(self) -> None:

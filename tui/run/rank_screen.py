@@ -21,7 +21,7 @@ from remote.run.state.rank_state import RankState
 from remote.sanitise import plain
 from tui.charts.chart_view import ChartView, CurveMode
 from tui.charts.kinds import ChartKind, available
-from tui.charts.panel import Charts
+from tui.charts.panel import Charts, charts_beside
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
@@ -36,8 +36,6 @@ from tui.run.components.stack_text import stack_lines
 
 PLACES = {"loss": 0, "ready": 1, "cpu": 2, "seconds": 3}
 """The charts that stand first, by their ids."""
-WIDTHS = (80, 110, 150)
-"""Columns from which on one, two and three charts stand beside each other."""
 ABOUT = 10
 """Columns of what a fact is about."""
 NOTHING = Content("")
@@ -82,7 +80,7 @@ class RankScreen(Screen[None], LiveScreen):
         with VerticalScroll(id="facts"):
             yield Static()
         with Horizontal(id="charts"):
-            for _ in WIDTHS:
+            for _ in range(Charts.copies):
                 yield Charts()
         yield LogPanel()
         with VerticalScroll(id="stack"):
@@ -155,17 +153,17 @@ class RankScreen(Screen[None], LiveScreen):
         all."""
         kinds = _kinds(run, self._rank)
         self.set_class(not kinds, "-bare")
-        room = max(1, sum(self.app.size.width >= width for width in WIDTHS))
+        count = min(charts_beside(self.app.size.width), len(kinds))
         for place, chart in enumerate(self.query(Charts)):
-            chart.display = place < min(room, len(kinds))
+            chart.display = place < count
             if not chart.display:
                 continue
             kind = kinds[(self._first + place) % len(kinds)]
-            rows = run.curves.rows(kind.series[0])
-            one = rows.index(self._rank) if rows else 0
             if chart.needs_kind(kind.id):
-                chart.choose(kind, ChartView(mode=CurveMode.ONE, smoothing=0.0))
-            chart.set_view(replace(chart.view, mode=CurveMode.ONE, one=one))
+                chart.choose(kind, ChartView(smoothing=0.0))
+            rows = run.curves.rows(kind.series[0])
+            row = rows.index(self._rank) if rows else 0
+            chart.set_view(replace(chart.view, mode=CurveMode.ONE, one=row))
             chart.show(run)
 
     def _show_stack(self, rank: RankState, run: RunState, now: float) -> None:
