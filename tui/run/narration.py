@@ -213,7 +213,7 @@ class _Waiting:
         if now < self._quiet_until:
             return
         for wait in waiting(state, now):
-            key = wait.who, wait.what
+            key = wait.subject, wait.progress
             before = self._named.get(key, 0.0)
             if not before or wait.seconds >= max(2 * before, before + AGAIN):
                 self._named[key] = wait.seconds

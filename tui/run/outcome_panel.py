@@ -91,7 +91,8 @@ def _summary(run: RunState, *, brief: bool) -> list[str]:
     epoch, which are nearly the same for all ranks. `brief`: no more than a line of the
     accuracy and of the times."""
     lines = _tested(run)[: 1 if brief else None]
-    paces = [rank.timing.rule for rank in run.ranks if math.isfinite(rank.timing.rule)]
+    means = [rank.timing.early.seconds for rank in run.ranks]
+    paces = [seconds for seconds in means if math.isfinite(seconds)]
     if paces:
         early = outcome.early_iterations(run)
         first = early.partition(" ")[0]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from remote.run.series.step_times import NAN
 from remote.run.state.phases import HostPhase
-from remote.run.state.types import Death
+from remote.run.state.types import Cause
 from training.wire import events
 from training.wire.events import Event
 
@@ -104,7 +104,7 @@ class HostState:
     """A connection to it broke."""
     dropped: bool = False
     """Its agent has dropped records."""
-    death: Death | None = None
+    death: Cause | None = None
     """What its end says about the cause."""
     seq: int = 0
     """The number of its newest record."""

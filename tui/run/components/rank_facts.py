@@ -9,10 +9,9 @@ from remote.format import UNKNOWN, count, duration, number, percent, rate, secon
 from remote.lab.spec import is_of_lab
 from remote.run.diagnosis.host_load import loads
 from remote.run.diagnosis.straggler import describe_stragglers
-from remote.run.diagnosis.verdict import DURING
 from remote.run.run_state import RunState
 from remote.run.state.host_state import HostState
-from remote.run.state.phases import FATES, HostPhase, RankPhase
+from remote.run.state.phases import BEFORE_STEPS, FATES, HostPhase, RankPhase
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
 from training.wire.events import Exited, GpuSample, Hello
@@ -144,7 +143,7 @@ def _end(rank: RankState, exited: Exited) -> str:
     if not exited.code or rank.exited_from in (RankPhase.WAITING, *FATES):
         return how
     comma = "," if exited.out_of_memory else ""
-    return f"{how}{comma} while {DURING.get(rank.exited_from, rank.exited_from.value)}"
+    return f"{how}{comma} while {BEFORE_STEPS.get(rank.exited_from, rank.exited_from.value)}"
 
 
 def _gpu(gpu: GpuSample) -> str:

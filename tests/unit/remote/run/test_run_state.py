@@ -236,7 +236,7 @@ def test_steps() -> None:
     assert rank.accuracy == pytest.approx(sum(step % 8 for step in range(21, 26)) / 40)
     assert rank.pace.per_second("sync") == pytest.approx(0.5)
     assert rank.timing.count == 25
-    assert rank.timing.rule == pytest.approx(0.1 * statistics.mean(range(2, 26)))
+    assert rank.timing.early.seconds == pytest.approx(0.1 * statistics.mean(range(2, 26)))
     assert list(state.curves.of("loss", 0).step) == list(range(1, 26))
     assert list(state.curves.of("seconds", 0).mean) == pytest.approx(
         [0.1 * step for step in range(1, 26)]
@@ -272,10 +272,10 @@ def test_what_is_not_known_is_nan() -> None:
         *map(rank.pace.per_second, ("sync", "samples")),
     )
     times = (
-        rank.timing.rule,
+        rank.timing.early.seconds,
         rank.timing.median,
         rank.timing.p95,
-        rank.timing.mean,
+        rank.timing.whole.seconds,
         state.eta(0.0),
     )
     assert all(math.isnan(figure) for figure in (*figures, *times))
