@@ -86,7 +86,7 @@ class Launcher:
         if local or needs.path_of(job)[:1] not in ("", "/", "~"):
             check_data(here)
         ranks = sum(host.slots for host in cluster.hosts)
-        return resume.located(job, self.runs_dir, local, uploads=bool(uploads), ranks=ranks)
+        return resume.located(job, self.runs_dir, local, ranks=ranks)
 
     def begin(self, plan: Plan, name: str = "") -> Session:
         """Make the session of a new run. `name`: what a person calls it. Raises: OSError;

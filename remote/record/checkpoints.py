@@ -8,7 +8,7 @@ from pathlib import Path
 from remote.record.events_file import EventsReader, RunFolderError, compile_scan
 from remote.record.files import is_folder
 from remote.record.layout import NODE, fetched, kept
-from remote.record.overview import read_written_overview
+from remote.record.overview import read_overview
 from remote.record.read import verdict
 from training.agent.layout import step_of
 from training.job import Job
@@ -22,8 +22,7 @@ def saved_step(recorded: Path) -> int:
     it knows of none."""
     steps = [step_of(manifest) for manifest in (*fetched(recorded), *kept(recorded))]
     if not is_folder(recorded / NODE):  # else what is there now counts, and nothing else
-        overview = read_written_overview(recorded)
-        steps.append(overview.checkpoint_step if overview else 0)
+        steps.append(read_overview(recorded).checkpoint_step)
     return max(steps, default=0)
 
 

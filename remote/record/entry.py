@@ -103,12 +103,6 @@ OF_OVERVIEW = tuple(name for name in Overview.__struct_fields__ if name in Entry
 def read_entry(folder: Path, failed: files.Failed = files.ignore) -> Entry:
     """Read a recorded run; only its name if it has no plan that this version reads. `failed` is
     called with the error of each file that cannot be read, also of one that is missing."""
-    return read_with_sources(folder, failed)[0]
-
-
-def read_with_sources(folder: Path, failed: files.Failed) -> tuple[Entry, tuple[str, ...]]:
-    """Read a recorded run, as `read_entry`. Return with it the names of the files that say what
-    became of it."""
     own_marks: dict[str, Any] = {
         "star": marks.is_starred(folder),
         "note": marks.note(folder, failed),
@@ -116,10 +110,10 @@ def read_with_sources(folder: Path, failed: files.Failed) -> tuple[Entry, tuple[
     }
     plan, problem = _read_plan(folder, failed)
     if problem:
-        return Entry(folder.name, problem, **own_marks), (PLAN,)
-    overview, sources = read_overview(folder, failed)
+        return Entry(folder.name, problem, **own_marks)
+    overview = read_overview(folder, failed)
     outcome = {name: getattr(overview, name) for name in OF_OVERVIEW}
-    return Entry(folder.name, **_describe_plan(plan), **outcome, **own_marks), sources
+    return Entry(folder.name, **_describe_plan(plan), **outcome, **own_marks)
 
 
 def _read_plan(folder: Path, failed: files.Failed) -> tuple[dict[str, Any], str]:

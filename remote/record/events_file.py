@@ -10,7 +10,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -121,25 +121,15 @@ class RecordParser:
 class EventsReader:
     """Reads the records of a run in order, also those that come while it reads.
 
-    `offset` is the number of bytes before the next line to read.
+    `offset` is the number of bytes before the next line to read. `parser` makes records of lines.
     """
 
     def __init__(self, folder: Path, hosts: int = HOSTS, expand: Expand = expand) -> None:
         """`hosts`: how many hosts the run has. The file need not be there yet."""
         self.path = folder / EVENTS
         self.offset = 0
+        self.parser = RecordParser(folder.name, hosts, expand)
         self._file: BinaryIO | None = None
-        self._parser = RecordParser(folder.name, hosts, expand)
-
-    @property
-    def expand(self) -> Expand:
-        """What expands the records, in the state after those read so far."""
-        return self._parser.expand
-
-    @property
-    def is_there(self) -> bool:
-        """Return True if the file has been opened."""
-        return self._file is not None
 
     @property
     def size(self) -> int:
@@ -157,83 +147,67 @@ class EventsReader:
     def read_records(self) -> list[Record]:
         """Return the records of the next line that has some; none at the end of the file, or if
         there is no file yet. Raises: OtherFormat; RunFolderError, if the file cannot be read."""
-        try:
+        with self._explained():
             while line := self._read_line():
-                records = list(self._parser.parse((line,)))
+                records = list(self.parser.parse((line,)))
                 if records:
                     return records
-        except OSError as error:
-            raise self._explain(error) from error
         return []
 
     def read_unfinished_line(self) -> list[Record]:
         """Return the records of a last line that lacks no more than its newline, as one does whose
         launcher was killed. Raises: as `read_records`."""
-        try:
-            file = self._open()
-            line = file.readline(LIMITS.line + 1) if file else b""
-        except OSError as error:
-            raise self._explain(error) from error
-        return list(self._parser.parse((line,))) if line else []
-
-    def parse(self, lines: Iterable[bytes]) -> Iterator[Record]:
-        """Yield the records of lines that `read_block` returned. Raises: OtherFormat."""
-        return self._parser.parse(lines)
+        with self._explained():
+            line = self._open().readline(LIMITS.line + 1)
+            return list(self.parser.parse((line,))) if line else []
+        return []
 
     def _read_line(self) -> bytes:
         """Return the next whole line, b"" at the end. A line beyond the limit is passed over."""
         file = self._open()
-        while file:
-            line = file.readline(LIMITS.line + 1)
-            if line.endswith(b"\n"):
-                self.offset += len(line)
-                return line
-            if len(line) <= LIMITS.line or not self._pass_over(file, len(line)):
+        while line := file.readline(LIMITS.line + 1):
+            length = len(line)
+            part = line
+            while length > LIMITS.line and part and not part.endswith(b"\n"):
+                part = file.readline(BLOCK)
+                length += len(part)
+            if not part.endswith(b"\n"):
                 file.seek(self.offset)  # the rest of the line is not written yet
                 break
+            self.offset += length
+            if part is line:
+                return line
         return b""
-
-    def _pass_over(self, file: BinaryIO, length: int) -> bool:
-        """Pass over a line of which `length` bytes were read. Return False if it has no end."""
-        while part := file.readline(BLOCK):
-            length += len(part)
-            if part.endswith(b"\n"):
-                self.offset += length
-                return True
-        return False
 
     def read_block(self, size: int = BLOCK) -> bytes:
         """Return the next whole lines of about `size` bytes, b"" at the end. Raises:
         RunFolderError, if the file cannot be read."""
-        try:
+        with self._explained():
             file = self._open()
-            if file is None:
-                return b""
             block = file.read(size)
             if not block.endswith(b"\n"):
                 block += file.readline(LIMITS.line + 1)
             end = block.rfind(b"\n") + 1
+            self.offset += end
             if end < len(block):
-                file.seek(self.offset + end)
-        except OSError as error:
-            raise self._explain(error) from error
-        self.offset += end
-        return block[:end]
+                file.seek(self.offset)
+            return block[:end]
+        return b""
 
     def seek(self, offset: int, expand: Expand | None = None) -> None:
         """Continue at the byte `offset`, where a line begins. `expand` belongs to that place."""
         self.offset = offset
         if expand:
-            self._parser.expand = expand
+            self.parser.expand = expand
         if self._file:
             self._file.seek(offset)
 
     def seek_line(self, offset: int) -> None:
         """Continue at the first line that begins at the byte `offset` or later."""
         self.seek(max(0, offset - 1))
-        file = self._open()
-        if file and offset > 0:
-            self.offset += len(file.readline(LIMITS.line + 1))
+        if offset > 0:
+            with self._explained():
+                self.offset += len(self._open().readline(LIMITS.line + 1))
 
     def is_replaced(self) -> bool:
         """Return True if the file is another one now, or shorter than what was read of it. The
@@ -259,38 +233,38 @@ class EventsReader:
 
     def require_file(self) -> None:
         """Raises: RunFolderError, if there is no file or it cannot be read."""
-        try:
-            self._file = self._file or files.opened(self.path)
-        except OSError as error:
-            raise self._explain(error) from error
+        with self._explained(is_required=True):
+            self._open()
 
-    def describe_left_out(self) -> str:
-        """Say how many records were left out so far; "" if none were."""
-        number = self._parser.left_out
-        if number == 0:
-            return ""
-        return (
-            f"{self.path}: {number} records were left out: they name hosts that the run does not "
-            "have"
-        )
+    def remark_on_left_out(self, remark: Remark | None) -> None:
+        """Say how many records were left out, if any were."""
+        number = self.parser.left_out
+        if number and remark:
+            why = "they name hosts that the run does not have"
+            remark(f"{self.path}: {number} records were left out: {why}")
 
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
             self._file.close()
 
-    def _open(self) -> BinaryIO | None:
+    def _open(self) -> BinaryIO:
+        """Raises: OSError."""
         if self._file is None:
-            try:
-                self._file = files.opened(self.path)
-            except FileNotFoundError:
-                return None
+            self._file = files.opened(self.path)
             self._file.seek(self.offset)
         return self._file
 
-    def _explain(self, error: OSError) -> RunFolderError:
-        folder = self.path.parent
-        return RunFolderError(f"{folder} holds no run: {EVENTS}: {error.strerror}")
+    @contextmanager
+    def _explained(self, *, is_required: bool = False) -> Iterator[None]:
+        """Ignore that there is no file yet, unless it is required. Raises: RunFolderError, if it
+        cannot be read."""
+        try:
+            yield
+        except OSError as error:
+            if is_required or not isinstance(error, FileNotFoundError):
+                reason = f"{self.path.parent} holds no run: {EVENTS}: {error.strerror}"
+                raise RunFolderError(reason) from error
 
 
 # Whole records ------------------------------------------------------------------------------------
@@ -311,7 +285,7 @@ def read_records(
         reader.require_file()
         yield from reader
         yield from reader.read_unfinished_line()
-        _pass_on(reader.describe_left_out(), remark)
+        reader.remark_on_left_out(remark)
 
 
 def follow_records(
@@ -330,12 +304,7 @@ def follow_records(
             if not is_over:
                 time.sleep(LOOK)
         reader.require_file()
-        _pass_on(reader.describe_left_out(), remark)
-
-
-def _pass_on(message: str, remark: Remark | None) -> None:
-    if message and remark:
-        remark(message)
+        reader.remark_on_left_out(remark)
 
 
 def read_samples(folder: Path, places: int, size: int) -> Iterator[Sequence[Record]]:
@@ -348,5 +317,5 @@ def read_samples(folder: Path, places: int, size: int) -> Iterator[Sequence[Reco
         whole = reader.size
         for place in range(places):
             reader.seek_line(whole * place // places)
-            block = reader.read_block(min(size, -(-whole // places)))
-            yield list(reader.parse(block.splitlines()))
+            block = reader.read_block(min(size, whole // places + 1))
+            yield list(reader.parser.parse(block.splitlines()))

@@ -20,20 +20,9 @@ import msgspec
 from remote.jsonl import load
 from remote.limits import LIMITS
 from remote.record import files
-from remote.record.entry import DEFAULTS, RUNNING, UNKNOWN, Entry, is_setting, read_with_sources
+from remote.record.entry import DEFAULTS, RUNNING, UNKNOWN, Entry, is_setting, read_entry
 from remote.record.files import is_folder
-from remote.record.layout import (
-    EVENTS,
-    INDEX,
-    JOURNAL,
-    NAME,
-    NODE,
-    NOTE,
-    OVERVIEW,
-    PLAN,
-    STUDY,
-    SUMMARY,
-)
+from remote.record.layout import EVENTS, INDEX, JOURNAL, NAME, NODE, NOTE, OVERVIEW, PLAN, STUDY
 from remote.record.lock import launcher
 from training.writing import write_whole
 
@@ -46,8 +35,8 @@ YOUNG = 2 * 10**9
 disks count time: what is read of it is not kept."""
 HEAD = [VERSION, [*Entry._fields], DEFAULTS]
 """An index that begins otherwise is of another version."""
-OF_RUNS = (PLAN, OVERVIEW, SUMMARY, EVENTS, NOTE, NAME)
-"""The files that a run may be read from."""
+SOURCES = (PLAN, JOURNAL, OVERVIEW, EVENTS, NOTE, NAME)
+"""The files that a run or a study may be read from."""
 OUTCOMES = ("lost", "failed", "stopped", "finished")
 """What becomes of a run is the first of these that any of its agents reports."""
 Remark = Callable[[str, OSError], object]
@@ -73,8 +62,8 @@ class Index(msgspec.Struct, frozen=True):
     studies: dict[str, Cached[dict[str, str]]] = {}
 
 
-Read = Callable[[Path, files.Failed], tuple[T, tuple[str, ...]]]
-"""Reads a folder. Returns what there is to keep, and from which files it was read."""
+Read = Callable[[Path, files.Failed], T]
+"""Reads a folder. Returns what there is to keep."""
 
 
 def entries(runs_dir: Path, remark: Remark = lambda name, error: None) -> tuple[Entry, ...]:
@@ -85,7 +74,7 @@ def entries(runs_dir: Path, remark: Remark = lambda name, error: None) -> tuple[
     names = _list_folders(runs_dir)
     run_names = [name for name in names if not name.endswith(STUDY)]
     study_names = [name for name in names if name.endswith(STUDY)]
-    runs = _update(runs_dir, run_names, old.runs, PLAN, _read_run, remark)
+    runs = _update(runs_dir, run_names, old.runs, PLAN, read_entry, remark)
     studies = _update(runs_dir, study_names, old.studies, JOURNAL, _read_study, remark)
     new = Index(
         runs=_select_settled(runs, old.runs, now),
@@ -186,15 +175,17 @@ def _read_folder(folder: str, mark: str, read: Read[T]) -> tuple[Cached[T] | Non
     moment, and a permission that is given later changes no stamp."""
     # Stamped before it is read: what changes meanwhile is read again the next time.
     # The folder itself changes if a file is added, replaced or removed in it.
-    stamps = {name: _stamp(f"{folder}/{name}") for name in (".", mark, *OF_RUNS)}
+    stamps = {name: _stamp(f"{folder}/{name}") for name in (".", *SOURCES)}
     if not stamps[mark]:
         return None, []
+    if stamps[OVERVIEW]:  # which a launcher rewrites as its records come
+        del stamps[EVENTS]
     failures = list[OSError]()
-    value, sources = read(Path(folder), failures.append)
+    value = read(Path(folder), failures.append)
     errors = [error for error in failures if not isinstance(error, FileNotFoundError)]
-    names = [name for name in (".", mark, *sources) if stamps[name]]
-    known = "" if errors else " ".join(stamps[name] for name in names)
-    return Cached(" ".join(names), known, value), errors
+    present = {name: stamp for name, stamp in stamps.items() if stamp}
+    known = "" if errors else " ".join(present.values())
+    return Cached(" ".join(present), known, value), errors
 
 
 def _is_fresh(folder: str, cached: Cached[Any]) -> bool:
@@ -233,12 +224,7 @@ def _newest_change(stamps: str) -> int:
     return max(int(stamp.partition(".")[0]) for stamp in stamps.split())
 
 
-def _read_run(folder: Path, failed: files.Failed) -> tuple[Entry, tuple[str, ...]]:
-    run, sources = read_with_sources(folder, failed)
-    return run, (*sources, NOTE, NAME)
-
-
-def _read_study(folder: Path, failed: files.Failed) -> tuple[dict[str, str], tuple[str, ...]]:
+def _read_study(folder: Path, failed: files.Failed) -> dict[str, str]:
     """Return the runs that the journal of a study names, with their trials ("": not known)."""
     trials = dict[str, str]()
     try:
@@ -250,7 +236,7 @@ def _read_study(folder: Path, failed: files.Failed) -> tuple[dict[str, str], tup
                 trials[run] = trial if isinstance(trial, str) else trials.get(run, "")
     except OSError as error:
         failed(error)
-    return trials, ()
+    return trials
 
 
 # On disk ------------------------------------------------------------------------------------------

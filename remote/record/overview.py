@@ -1,13 +1,12 @@
 """What lists need to know of a run, in one small file beside its record.
 
 The launcher rewrites `overview.json` every few seconds. A run of an older version has none: its
-overview is made of its summary, or of its record where it has not ended.
+overview is made of its record, which takes a moment.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,8 +18,8 @@ from remote.cluster.hosts import RANKS
 from remote.limits import LIMITS
 from remote.record import files
 from remote.record.events_file import RunFolderError, read_samples
-from remote.record.layout import EVENTS, OVERVIEW, SUMMARY
-from remote.record.read import load_plan, summarized
+from remote.record.layout import OVERVIEW
+from remote.record.read import load_plan
 from remote.run.output.script_readings import Expand, Expander
 from remote.run.series.step_times import join_means
 from remote.run.state.phases import RankPhase, Verdict
@@ -35,9 +34,6 @@ LARGEST = 1e15
 """The largest number that a list shows: no run can have a larger one."""
 SAMPLE = 1 << 14
 """Bytes of records that are read at each place of the course of a loss: some twenty steps."""
-OUTDATED = 15.0
-"""Seconds by which records may be newer than the overview: a launcher writes one every
-`remote.record.write.OVERVIEW_EVERY` seconds."""
 LONGEST_TEXT = 300
 """Characters of a cause that a list keeps."""
 
@@ -75,31 +71,30 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """The step of the newest complete checkpoint."""
 
 
-NOT_KNOWN = Overview()
-
-
 def make_overview(state: RunState) -> Overview:
     """Return the overview of a run, by its records so far."""
-    losses = [rank.loss for rank in state.ranks if rank.step]
-    last = state.progress.evaluations[-1] if state.progress.evaluations else None
-    was_restarted = bool(state.progress.restarts)
+    progress = state.progress
+    ranks = state.ranks
+    losses = [rank.loss for rank in ranks if rank.step]
+    last = progress.evaluations[-1] if progress.evaluations else None
     cause = state.cause.text() if state.cause else ""
+    are_started = any(rank.phase is not RankPhase.WAITING for rank in ranks)
     return Overview(
         verdict=state.verdict.word if state.verdict else "",
         cause=cause[:LONGEST_TEXT],
-        diverged=state.progress.diverged is not None,
-        step=max((rank.step for rank in state.ranks), default=0),
-        steps=state.progress.steps,
+        diverged=progress.diverged is not None,
+        step=max((rank.step for rank in ranks), default=0),
+        steps=progress.steps,
         loss=check_number(finite_mean(losses)),
         test_loss=check_number(last.loss) if last else None,
         accuracy=check_number(last.accuracy) if last else None,
-        step_seconds=check_number(join_means(rank.timing.warm for rank in state.ranks).seconds),
+        step_seconds=check_number(join_means(rank.timing.warm for rank in ranks).seconds),
         started=check_number(state.started) if state.started else None,
         elapsed=check_number(state.elapsed) if state.started else None,
         attempts=state.attempt + 1 if state.started else 0,
-        ranks_started=was_restarted
-        or any(rank.phase is not RankPhase.WAITING for rank in state.ranks),
-        checkpoint_step=max((rank.saved_step for rank in state.ranks), default=0),
+        # The ranks of the last attempt may be waiting, though those of one before have trained.
+        ranks_started=are_started or bool(progress.restarts),
+        checkpoint_step=max((rank.saved_step for rank in ranks), default=0),
     )
 
 
@@ -108,55 +103,18 @@ def encode_overview(overview: Overview) -> bytes:
     return msgspec.json.encode(overview) + b"\n"
 
 
-def read_overview(
-    folder: Path, failed: files.Failed = files.ignore
-) -> tuple[Overview, tuple[str, ...]]:
-    """Read the overview of a recorded run. Return it with the names of the files that say what it
-    is: once they have changed, it is another one.
-
-    `failed` is called with the error of each file that cannot be read, also of one that is missing.
-    """
-    overview = read_own_overview(folder, failed)
-    if overview is not None and overview.verdict:
-        return overview, (OVERVIEW,)
-    if overview is not None:
-        return overview, (OVERVIEW, EVENTS)
-    overview = _from_summary(summarized(folder, failed))
-    if overview.verdict:
-        return overview, (SUMMARY,)
-    return _from_events(folder, failed), (EVENTS,)
-
-
-def read_written_overview(folder: Path) -> Overview | None:
-    """Read the overview of a recorded run, as `read_overview` does, if it has one or has ended."""
-    overview = read_own_overview(folder) or _from_summary(summarized(folder))
-    return None if overview is NOT_KNOWN else overview
-
-
-def read_own_overview(folder: Path, failed: files.Failed = files.ignore) -> Overview | None:
-    """Read the overview that the launcher of a run wrote; None if there is none that is sound, or
-    if the record has gone on without it."""
-    if _is_outdated(folder):
-        return None
+def read_overview(folder: Path, failed: files.Failed = files.ignore) -> Overview:
+    """Read the overview of a recorded run. `failed` is called with the error of each file that
+    cannot be read, also of one that is missing."""
     try:
         overview = _decode(files.read(folder / OVERVIEW, LIMITS.small_file))
+        if overview.verdict in ("", *ENDS):
+            return overview
     except OSError as error:
         failed(error)
-        return None
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
-    return overview if overview.verdict in ("", *ENDS) else None
-
-
-def _is_outdated(folder: Path) -> bool:
-    """Return True if records have come that the overview cannot know of: a launcher of an older
-    version, which writes none, has continued the run."""
-    try:
-        written = os.lstat(folder / OVERVIEW).st_mtime
-        recorded = os.lstat(folder / EVENTS).st_mtime
-    except OSError:
-        return False
-    return recorded > written + OUTDATED
+        pass
+    return _from_events(folder, failed)
 
 
 _decode = msgspec.json.Decoder(Overview).decode
@@ -189,69 +147,21 @@ def _find_printed_losses(records: Sequence[Record], expand: Expand) -> list[floa
 
 
 def _from_events(folder: Path, failed: files.Failed) -> Overview:
-    """Return the overview of a run of an older version that has not ended."""
+    """Return the overview of a run of an older version."""
     from remote.plan.serialize import OtherFormat
     from remote.record.tape import preview_tape
 
     try:
         tape = preview_tape(folder, load_plan(folder))
-    except OtherFormat:
-        return NOT_KNOWN
-    except RunFolderError as error:
+    except (OtherFormat, RunFolderError) as error:
         if isinstance(error.__cause__, OSError):
             failed(error.__cause__)
-        return NOT_KNOWN
+        return Overview()
     tape.close()
     return make_overview(tape.state)
-
-
-def _from_summary(summary: dict[str, Any]) -> Overview:
-    """Return the overview of a run of an older version that has ended; without a verdict if it has
-    not. Nothing in the summary need be of the right type."""
-    verdict = summary.get("verdict")
-    if verdict not in ENDS:
-        return NOT_KNOWN
-    ranks = [rank for rank in _list(summary.get("ranks")) if isinstance(rank, dict)]
-    losses = [check_number(rank.get("loss")) for rank in ranks if _count(rank.get("step"))]
-    known_losses = [loss for loss in losses if loss is not None]
-    test = _dict(summary.get("test"))
-    means = _dict(summary.get("means"))
-    warm = _dict(means.get("iterations_from_2") or means.get("iterations_2_to_40"))
-    cause = _dict(summary.get("cause")).get("text")
-    restarts = _list(summary.get("restarts"))
-    # The ranks of the last attempt may be waiting, though those of one before have trained.
-    has_rank = any(rank.get("fate") != RankPhase.WAITING for rank in ranks)
-    return Overview(
-        verdict=verdict,
-        cause=cause[:LONGEST_TEXT] if isinstance(cause, str) else "",
-        diverged=isinstance(summary.get("diverged"), dict),
-        step=max((_count(rank.get("step")) for rank in ranks), default=0),
-        steps=_count(summary.get("steps")),
-        loss=check_number(finite_mean(known_losses)),
-        test_loss=check_number(test.get("loss")),
-        accuracy=check_number(test.get("accuracy")),
-        step_seconds=check_number(warm.get("seconds")),
-        started=check_number(summary.get("started")),
-        elapsed=check_number(summary.get("elapsed")),
-        attempts=len(restarts) + 1,
-        ranks_started=has_rank or bool(restarts),
-        checkpoint_step=max((_count(rank.get("checkpoint_step")) for rank in ranks), default=0),
-    )
 
 
 def check_number(value: Any) -> float | None:
     """Return the value if it is a number that a run can have, else None."""
     is_number = type(value) in (int, float) and -LARGEST <= value <= LARGEST
     return value if is_number else None
-
-
-def _count(value: Any) -> int:
-    return value if type(value) is int and 0 <= value <= LARGEST else 0
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

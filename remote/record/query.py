@@ -8,11 +8,11 @@ from __future__ import annotations
 import operator
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from remote.record.entry import VERDICTS, Entry
@@ -34,6 +34,7 @@ TIME = "a date such as 2026-11-20"
 FLAG = "yes or no"
 """What the values of a key are, as messages name it."""
 EXAMPLE = {NUMBER: "0.5", TIME: "2026-11-20"}
+"""By the kinds of values that have an order."""
 FIGURES = ("ranks", "step", "loss", "test_loss", "accuracy", "step_seconds", "elapsed")
 """Fields of a run that are numbers."""
 Test = Callable[[Entry], bool]
@@ -51,7 +52,8 @@ class QueryKey:
     kind: str
     """TEXT, NUMBER, TIME or FLAG."""
     get_values: Callable[[Entry], Sequence[Any]]
-    """Returns the values of a run; none if they are not known."""
+    """Returns the values of a run; none if they are not known. Those of a TIME are texts that begin
+    with the year, those of a FLAG "yes" or "no"."""
     check: Callable[[str], object] | None = None
     """Raises UnknownName for a text that no run can have. None: there are no such texts."""
 
@@ -99,17 +101,15 @@ def _test(word: str) -> Test:
     match = WORD.fullmatch(word)
     if not match:
         return _bare(word)
-    key = _find_key(match[1], word)
-    sign = match[2].replace("==", "=")
-    text = match[3]
+    name, sign, text = match.groups()
+    key = _find_key(name, word)
     if sign in COMPARE:
-        if key.kind in (TEXT, FLAG):
+        if key.kind not in EXAMPLE:
             raise QueryError(f"{word}: {key.name} is {key.kind}: compare it with = or !=")
         return _comparison(key, COMPARE[sign], text, word)
     alternatives = [_equality(key, part.strip(), word) for part in text.split(",")]
-    if sign == "=":
-        return lambda run: any(test(run) for test in alternatives)
-    return lambda run: not any(test(run) for test in alternatives)
+    is_negated = sign == "!="
+    return lambda run: any(test(run) for test in alternatives) is not is_negated
 
 
 def _bare(word: str) -> Test:
@@ -117,8 +117,8 @@ def _bare(word: str) -> Test:
     Raises: QueryError."""
     key = _keys().get(word)
     if key and key.kind is FLAG:
-        return lambda run: key.get_values(run) == [True]
-    if key and key.kind in (NUMBER, TIME):
+        return lambda run: key.get_values(run) == ["yes"]
+    if key and key.kind in EXAMPLE:
         example = f"'{word}<{EXAMPLE[key.kind]}'"
         raise QueryError(
             f"{word}: write what to compare it with, in quotes, such as {example}: the shell takes "
@@ -138,33 +138,29 @@ def _texts(run: Entry) -> Iterable[str]:
 
 
 def _comparison(key: QueryKey, compare: Callable[[Any, Any], bool], text: str, word: str) -> Test:
-    if key.kind == TIME:
-        moment = _parse_moment(text, word)
-        size = len(moment)  # a moment may be a mere year
-        return lambda run: any(compare(_local(time)[:size], moment) for time in key.get_values(run))
-    number = _parse_number(text, word)
-    return lambda run: any(compare(value, number) for value in key.get_values(run))
+    if key.kind is NUMBER:
+        number = _parse_number(text, word)
+        return lambda run: any(compare(value, number) for value in key.get_values(run))
+    moment = _parse_moment(text, word)
+    size = len(moment)  # a moment may be a mere year
+    return lambda run: any(compare(value[:size], moment) for value in key.get_values(run))
 
 
 def _equality(key: QueryKey, text: str, word: str) -> Test:
     """Return the test that a value of the key is this. Raises: QueryError, UnknownName."""
     if not text:
         return lambda run: not key.get_values(run)
-    if key.kind == NUMBER:
+    if key.kind is NUMBER:
         number = _parse_number(text, word)
         return lambda run: number in key.get_values(run)
-    if key.kind == TIME:
-        moment = _parse_moment(text, word)
-        return lambda run: any(_local(time).startswith(moment) for time in key.get_values(run))
-    if key.kind == FLAG:
-        if text not in ("yes", "no"):
-            raise QueryError(f"{word}: write {key.name}=yes or {key.name}=no")
-        return lambda run: key.get_values(run) == [text == "yes"]
-    if set(text) & set("*?["):
-        return lambda run: any(fnmatchcase(value, text) for value in key.get_values(run))
-    if key.check:
+    pattern = text
+    if key.kind is TIME:
+        pattern = f"{_parse_moment(text, word)}*"
+    elif key.kind is FLAG and text not in ("yes", "no"):
+        raise QueryError(f"{word}: write {key.name}=yes or {key.name}=no")
+    elif key.check and not re.search(r"[*?[]", text):
         key.check(text)
-    return lambda run: text in key.get_values(run)
+    return lambda run: any(fnmatchcase(value, pattern) for value in key.get_values(run))
 
 
 def _parse_number(text: str, word: str) -> float:
@@ -178,13 +174,6 @@ def _parse_moment(text: str, word: str) -> str:
     if not MOMENT.fullmatch(text):
         raise QueryError(f"{word}: write {TIME} or 2026-11-20T09:30")
     return text.replace("T", " ")
-
-
-def _local(when: float) -> str:
-    """Return a Unix time as local date and time; "" if it is none."""
-    with suppress(OverflowError, ValueError, OSError):
-        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))
-    return ""
 
 
 # Keys ---------------------------------------------------------------------------------------------
@@ -204,84 +193,85 @@ def _find_key(name: str, word: str) -> QueryKey:
 def _keys() -> dict[str, QueryKey]:
     """Return the keys by name, without options: settings of jobs, and what became of a run."""
     keys = {setting.name: _job_key(setting) for setting in fields(Job)}
-    keys["method"] = keys["sync"]
-    columns = (
-        QueryKey("run", TEXT, lambda run: [run.name]),
+    texts = {"run": "name", "name": "label"} | {
+        name: name for name in ("script", "cause", "note", "study", "trial")
+    }
+    keys |= {name: _field_key(name, TEXT, field) for name, field in texts.items()}
+    keys |= {name: _field_key(name, NUMBER, name) for name in FIGURES}
+    keys |= {name: _field_key(name, FLAG, name) for name in ("star", "diverged")}
+    check_verdict = partial(_check_known, "verdict", VERDICTS)
+    others = (
         QueryKey("host", TEXT, lambda run: run.hosts),
         QueryKey("nodes", NUMBER, lambda run: [len(run.hosts)] if run.hosts else []),
-        QueryKey("script", TEXT, lambda run: _known(run.script)),
-        QueryKey("verdict", TEXT, lambda run: [run.verdict], _check_verdict),
-        QueryKey("cause", TEXT, lambda run: _known(run.cause)),
-        QueryKey("note", TEXT, lambda run: _known(run.note)),
-        QueryKey("name", TEXT, lambda run: _known(run.label)),
-        QueryKey("study", TEXT, lambda run: _known(run.study)),
-        QueryKey("trial", TEXT, lambda run: _known(run.trial)),
-        QueryKey("star", FLAG, lambda run: [run.star]),
-        QueryKey("diverged", FLAG, lambda run: [run.diverged]),
-        QueryKey("started", TIME, lambda run: _known(run.started)),
-        *map(_figure, FIGURES),
+        QueryKey("verdict", TEXT, lambda run: [run.verdict], check_verdict),
+        QueryKey("started", TIME, lambda run: _local(run.started)),
     )
-    keys |= {key.name: key for key in columns}
-    keys["s/iter"] = keys["step_seconds"]
-    return keys
+    keys |= {key.name: key for key in others}
+    return keys | {"method": keys["sync"], "s/iter": keys["step_seconds"]}
 
 
-def _figure(name: str) -> QueryKey:
-    return QueryKey(name, NUMBER, lambda run: _known(getattr(run, name)))
+def _field_key(name: str, kind: str, field: str) -> QueryKey:
+    return QueryKey(name, kind, lambda run: _known(getattr(run, field)))
 
 
-def _known(value: Any) -> list[Any]:
+def _known(value: Any) -> Sequence[Any]:
+    if isinstance(value, bool):
+        return ["yes" if value else "no"]
+    if isinstance(value, list):
+        return value
     return [] if value in (None, "") else [value]
 
 
-def _check_verdict(word: str) -> None:
-    if word not in VERDICTS:
-        near = did_you_mean(word, VERDICTS)
-        raise UnknownName(f"unknown verdict {word!r}{near} (known: {', '.join(VERDICTS)})")
+def _local(when: float | None) -> list[str]:
+    """Return a Unix time as local date and time, if it is one."""
+    with suppress(OverflowError, ValueError, OSError):
+        return [time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))] if when else []
+    return []
+
+
+def _check_known(what: str, known: Sequence[str], word: str) -> None:
+    """Raises: UnknownName, for a word that is not known."""
+    if word not in known:
+        near = did_you_mean(word, known)
+        raise UnknownName(f"unknown {what} {word!r}{near} (known: {', '.join(known)})")
 
 
 def _job_key(setting: Any) -> QueryKey:
+    name = setting.name
     kind = {"bool": FLAG, "str": TEXT, SEVERAL: TEXT}.get(str(setting.type), NUMBER)
 
-    def get_values(run: Entry) -> Sequence[Any]:
-        value = run.setting(setting.name)
-        return value if isinstance(value, list) else _known(value)
-
     def check(word: str) -> None:
-        if setting.metadata["folder"]:
-            registry.check_name(setting.metadata["folder"], word)
-            return
+        folder = setting.metadata["folder"]
         known = choices_of(setting)
-        if known and word not in known:
-            near = did_you_mean(word, known)
-            raise UnknownName(f"unknown {setting.name} {word!r}{near} (known: {', '.join(known)})")
+        if folder:
+            registry.split_name(folder, word)
+        elif known:
+            _check_known(name, known, word)
 
-    return QueryKey(setting.name, kind, get_values, check)
+    return QueryKey(name, kind, lambda run: _known(run.setting(name)), check)
 
 
 @cache
 def _option_keys() -> dict[str, QueryKey]:
     """Return the options of all sync methods, as keys by name. This reads the methods' sources."""
-    methods = registry.list_names("sync")
-    names = {option.name for method in methods for option in options.declared_options(method)}
-    return {name: _option_key(name) for name in names}
-
-
-def _option_key(name: str) -> QueryKey:
-    """Return the key of an option; runs whose sync method has no such option have no value."""
-    declared = dict[str, Any]()
+    defaults: dict[str, dict[str, Any]] = {}
     for method in registry.list_names("sync"):
         for option in options.declared_options(method):
-            if option.name == name:
-                declared[method] = option.default
-    is_number = all(type(default) in (int, float) for default in declared.values())
+            defaults.setdefault(option.name, {})[method] = option.default
+    return {name: _option_key(name, by_method) for name, by_method in defaults.items()}
+
+
+def _option_key(name: str, defaults: Mapping[str, Any]) -> QueryKey:
+    """Return the key of an option with these defaults by sync method; runs whose sync method has no
+    such option have no value."""
+    is_number = all(type(default) in (int, float) for default in defaults.values())
 
     def get_values(run: Entry) -> Sequence[Any]:
         method = run.setting("sync")
-        if method not in declared:
+        if method not in defaults:
             return []
         given = dict(word.partition("=")[::2] for word in run.setting("sync_option"))
-        text = given.get(name, options.format_value(declared[method]))
+        text = given.get(name, options.format_value(defaults[method]))
         if not is_number:
             return [text]
         with suppress(ValueError):

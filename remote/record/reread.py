@@ -49,7 +49,7 @@ def reread_steps(
     before. Raises: RunFolderError.
     """
     hosts = len(clocks.hosts)
-    curves = Curves(ranks, hosts)
+    curves = Curves()
     attempt = 0
     is_script = expand is not events.expand
 
@@ -64,7 +64,7 @@ def reread_steps(
         reader.require_file()
         while block := reader.read_block():
             lines = select_lines(block, is_needed)
-            for record in reader.parse(lines):
+            for record in reader.parser.parse(lines):
                 event = record.event
                 if record.attempt > attempt and isinstance(event, Started | StepFinished):
                     attempt = record.attempt

@@ -9,7 +9,9 @@ recorded run stays the same, byte for byte.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
+from operator import attrgetter
 from typing import Any
 
 from remote.plan.plan import Plan, Script
@@ -19,20 +21,69 @@ from remote.run.findings import script_visibility
 from remote.run.findings.alerts import find_alerts
 from remote.run.run_state import RunState
 from remote.run.series.step_times import Means, join_means
-from remote.run.state.host_state import HostState
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
 from remote.run.state.types import Cause
-from training.wire.events import Epoch, Evaluated, Hello
+from training.wire.events import Hello
 
 LATER_FACTS = ("data_damaged", "data_unread", "data_unreachable", "link_speeds")
 """Facts of hosts that older runs lack."""
+HOW_FOUND = ("time", "evidence", "refused", "names_hosts")
+"""Fields of a cause that only say how it was found, and how to make its text."""
 PHASES = ("data", "compute", "sync")
 """The parts of an iteration."""
+
+# Each key of a part of the summary, and the attribute that it is taken from.
+RANK = {
+    "rank": "rank",
+    "host": "host",
+    "fate": "phase.value",
+    "exit": "exit",
+    "epoch": "epoch",
+    "step": "step",
+    "loss": "loss",
+    "accuracy": "accuracy",
+    "test_loss": "test_loss",
+    "test_accuracy": "test_accuracy",
+    "own_accuracy": "own_accuracy",
+    "timing_rule": "timing.early.seconds",
+    "median": "timing.median",
+    "p95": "timing.p95",
+    "mean": "timing.whole.seconds",
+    "means": "timing",
+    "epoch_seconds": "epoch_seconds",
+    "epochs": "epochs",
+    "resumed": "begun",
+    "checkpoints": "saved",
+    "checkpoint_step": "saved_step",
+    "checkpoint_bytes": "saved_bytes",
+    "checkpoint_seconds": "saving_seconds",
+}
+BEGUN = ("device", "backend", "torch", "threads", "parameters")
+"""What a rank says as it begins."""
+MEANS = {"iterations_2_to_40": "early", "iterations_from_2": "warm", "all_iterations": "whole"}
+EPOCH = {
+    "epoch": "epoch",
+    "step": "step",
+    "train_loss": "loss",
+    "train_accuracy": "accuracy",
+    "samples": "samples",
+    "seconds": "seconds",
+}
+EVALUATION = {name: name for name in ("epoch", "step", "loss", "accuracy", "samples", "seconds")}
+HOST = {
+    "name": "name",
+    "phase": "phase.value",
+    "reason": "reason",
+    "clock_offset": "offset",
+    "facts": "hello",
+}
 
 
 def summarize(state: RunState) -> dict[str, Any]:
     """Return the summary of a run."""
+    progress = state.progress
+    timings = [rank.timing for rank in state.ranks]
     summary: dict[str, Any] = {
         "run": state.plan.run,
         "verdict": state.verdict.word if state.verdict else None,
@@ -41,27 +92,29 @@ def summarize(state: RunState) -> dict[str, Any]:
         "unconfirmed": [host.name for host in state.unconfirmed],
         "started": state.started,
         "elapsed": state.elapsed,
-        "steps": state.progress.steps,
+        "steps": progress.steps,
         "diverged": _summarize_divergence(state),
         "training_seconds": state.training_seconds,
-        "means": _summarize_means(
-            join_means(rank.timing.early for rank in state.ranks),
-            join_means(rank.timing.warm for rank in state.ranks),
-            join_means(rank.timing.whole for rank in state.ranks),
-        ),
+        "means": {
+            key: _summarize_mean(join_means(map(attrgetter(name), timings)))
+            for key, name in MEANS.items()
+        },
         **_describe_work(state.plan),
         "test": _summarize_test(state),
         **_summarize_script(state),
         **_list_written_files(state),
-        "evaluations": [_summarize_evaluation(result) for result in state.progress.evaluations],
+        "evaluations": [_pick(result, EVALUATION) for result in progress.evaluations],
         "ranks": [_summarize_rank(rank, state) for rank in state.ranks],
-        "hosts": [_summarize_host(host) for host in state.hosts],
-        "stalls": [asdict(stall) for stall in state.stalls],
-        "alerts": [asdict(alert) for alert in find_alerts(state)],
-        "restarts": [asdict(restart) for restart in state.progress.restarts],
+        "hosts": [_pick(host, HOST) for host in state.hosts],
+        "stalls": list(map(asdict, state.stalls)),
+        "alerts": list(map(asdict, find_alerts(state))),
+        "restarts": list(map(asdict, progress.restarts)),
         "remarks": [remark.text for remark in find_remarks(state)],
     }
-    return {key: to_strict_json(value) for key, value in summary.items()}
+    for host in summary["hosts"]:
+        host["facts"] = _summarize_facts(host["facts"]) if host["facts"] else None
+    strict: dict[str, Any] = to_strict_json(summary)
+    return strict
 
 
 def describe_plan(plan: Plan) -> dict[str, Any]:
@@ -99,7 +152,8 @@ def to_strict_json(value: Any) -> Any:
 
 def _summarize_cause(cause: Cause) -> dict[str, Any]:
     summary = asdict(cause)
-    del summary["names_hosts"]  # which only says how to make the text
+    for field in HOW_FOUND:
+        del summary[field]
     if not cause.lack:
         del summary["lack"]
     summary["text"] = cause.text()
@@ -144,14 +198,9 @@ def _list_written_files(state: RunState) -> dict[str, Any]:
     return {"written": written} if written else {}
 
 
-def _summarize_means(early: Means, warm: Means, whole: Means) -> dict[str, Any]:
-    """Return the mean times of an iteration over iterations 2 to 40, over all but the first, and
-    over all."""
-    return {
-        "iterations_2_to_40": _summarize_mean(early),
-        "iterations_from_2": _summarize_mean(warm),
-        "all_iterations": _summarize_mean(whole),
-    }
+def _pick(source: object, fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return these fields of an object, under the keys that the summary has for them."""
+    return {key: attrgetter(path)(source) for key, path in fields.items()}
 
 
 def _summarize_mean(means: Means) -> dict[str, Any]:
@@ -161,92 +210,38 @@ def _summarize_mean(means: Means) -> dict[str, Any]:
     return {"seconds": means.seconds, **phases, **shares, "samples_per_second": means.throughput}
 
 
-def _summarize_evaluation(result: Evaluated) -> dict[str, Any]:
-    return {
-        "epoch": result.epoch,
-        "step": result.step,
-        "loss": result.loss,
-        "accuracy": result.accuracy,
-        "samples": result.samples,
-        "seconds": result.seconds,
-    }
-
-
 def _summarize_test(state: RunState) -> dict[str, Any] | None:
     """Return the last evaluation, with its classification report; None if there was none."""
     if not state.progress.evaluations:
         return None
     last = state.progress.evaluations[-1]
-    confusion = last.confusion or None
-    report = ClassificationReport.of(confusion, last.classes).to_object() if confusion else None
-    return {
-        "confusion": confusion,
-        "classes": (last.classes or None) if confusion else None,
-        "report": report,
-        **_summarize_evaluation(last),
-    }
+    result: dict[str, Any] = {"confusion": None, "classes": None, "report": None}
+    if last.confusion:
+        report = ClassificationReport.of(last.confusion, last.classes).to_object()
+        result |= {
+            "confusion": last.confusion,
+            "classes": last.classes or None,
+            "report": report,
+        }
+    return result | _pick(last, EVALUATION)
 
 
 # Ranks and hosts ----------------------------------------------------------------------------------
 
 
 def _summarize_rank(rank: RankState, state: RunState) -> dict[str, Any]:
-    timing = rank.timing
-    begun = rank.begun
-    summary = {
-        "rank": rank.rank,
+    summary = _pick(rank, RANK) | {name: getattr(rank.begun, name, None) for name in BEGUN}
+    summary |= {
         "host": state.host_name(rank.host),
-        "fate": rank.phase.value,
-        "exit": rank.exit,
-        "epoch": rank.epoch,
-        "step": rank.step,
-        "loss": rank.loss,
-        "accuracy": rank.accuracy,
-        "test_loss": rank.test_loss,
-        "test_accuracy": rank.test_accuracy,
-        "own_accuracy": rank.own_accuracy,
-        "timing_rule": timing.rule,
-        "median": timing.median,
-        "p95": timing.p95,
-        "mean": timing.mean,
-        "means": _summarize_means(timing.early, timing.warm, timing.whole),
-        "epoch_seconds": rank.epoch_seconds,
-        "epochs": [_summarize_epoch(epoch) for epoch in rank.epochs],
-        "resumed": begun.resumed if begun else None,
-        "checkpoints": rank.saved,
+        "means": {key: _summarize_mean(mean) for key, mean in _pick(rank.timing, MEANS).items()},
+        "epochs": [_pick(epoch, EPOCH) for epoch in rank.epochs],
+        "resumed": rank.begun.resumed if rank.begun else None,
         "checkpoint_step": rank.saved_step or None,
         "checkpoint_bytes": rank.saved_bytes or None,
-        "checkpoint_seconds": rank.saving_seconds,
-        "device": begun.device if begun else None,
-        "backend": begun.backend if begun else None,
-        "torch": begun.torch if begun else None,
-        "threads": begun.threads if begun else None,
-        "parameters": begun.parameters if begun else None,
     }
     if isinstance(rank, ScriptRank):
         summary["metrics"] = rank.metrics
     return summary
-
-
-def _summarize_epoch(epoch: Epoch) -> dict[str, Any]:
-    return {
-        "epoch": epoch.epoch,
-        "step": epoch.step,
-        "train_loss": epoch.loss,
-        "train_accuracy": epoch.accuracy,
-        "samples": epoch.samples,
-        "seconds": epoch.seconds,
-    }
-
-
-def _summarize_host(host: HostState) -> dict[str, Any]:
-    return {
-        "name": host.name,
-        "phase": host.phase.value,
-        "reason": host.reason,
-        "clock_offset": host.offset,
-        "facts": _summarize_facts(host.hello) if host.hello else None,
-    }
 
 
 def _summarize_facts(hello: Hello) -> dict[str, Any]:

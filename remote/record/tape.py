@@ -100,7 +100,7 @@ class Tape:
         same course with fewer points. Raises: OtherFormat; RunFolderError."""
         self._reader.require_file()
         for block in self._select_blocks():
-            for record in self._reader.parse(block):
+            for record in self._reader.parser.parse(block):
                 apply_record(self.state, record)
 
     def _select_blocks(self) -> Iterator[list[bytes]]:
@@ -154,7 +154,7 @@ class Tape:
         newest = self._copies[-1].offset if self._copies else 0
         if not self._rewinds or self._reader.offset - newest < self._apart:
             return
-        data = pickle.dumps((self.state, self._reader.expand), pickle.HIGHEST_PROTOCOL)
+        data = pickle.dumps((self.state, self._reader.parser.expand), pickle.HIGHEST_PROTOCOL)
         self._copies.append(StateCopy(self.state.now, self._reader.offset, data))
         if sum(len(copy.data) for copy in self._copies) > MEMORY:  # the state of many ranks
             del self._copies[::2]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,16 +39,14 @@ def measure_equivalence(cell: ArrayLike, reference: ArrayLike) -> Equivalence:
 
     That all cells of a study are equal needs no correction for several tests: each has to pass.
     """
-    first = np.asarray(cell, dtype=np.float64)
-    second = np.asarray(reference, dtype=np.float64)
-    is_known = np.isfinite(first) & np.isfinite(second)
-    first = first[is_known]
-    second = second[is_known]
-    difference = t_interval(first - second, ValueScale.DIFFERENCE, LEVEL)
-    return Equivalence(difference, are_same(first.tolist(), second.tolist()))
+    differences = np.subtract(cell, reference)
+    difference = t_interval(differences, ValueScale.DIFFERENCE, LEVEL)
+    return Equivalence(difference, are_same(cell, reference))
 
 
-def are_same(first: Sequence[float], second: Sequence[float]) -> bool:
-    """Return True if there are values, and all pairs are equal within `ROUNDING`."""
-    pairs = zip(first, second, strict=True)
-    return bool(first) and all(math.isclose(*pair, rel_tol=ROUNDING) for pair in pairs)
+def are_same(first: ArrayLike, second: ArrayLike) -> bool:
+    """Return True if there are pairs of values, and in all of them both are equal within
+    `ROUNDING`. NaN is no value."""
+    pairs = np.column_stack([first, second])
+    known = pairs[np.isfinite(pairs).all(axis=1)]
+    return bool(len(known)) and np.allclose(known[:, 0], known[:, 1], rtol=ROUNDING, atol=0)

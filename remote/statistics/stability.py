@@ -14,8 +14,6 @@ UNSTABLE = 0.10
 """Standard deviation over mean from which a cell is unstable, as in `pyperf check`."""
 FAR = 0.50
 """Distance from the mean, as its share, from which an extreme makes a cell unstable, as there."""
-OUTLIER = 10.0
-"""Robust standard deviations from the median from which a value is an outlier, as in hyperfine."""
 UNUSUAL = 3.5
 """The same from which a value is unusual: what Iglewicz and Hoaglin advise ("How to detect and
 handle outliers", 1993)."""
@@ -30,8 +28,6 @@ class Stability:
     runs: int
     variation: float
     """Coefficient of variation: standard deviation over mean. NaN of fewer than two."""
-    outliers: tuple[int, ...]
-    """Indices of values far from the others."""
     warnings: tuple[str, ...]
     """Why it is not stable, as parts of a sentence."""
 
@@ -44,13 +40,13 @@ class Stability:
 def check_stability(values: ArrayLike) -> Stability:
     """Check the repetitions of a cell, as `pyperf check` does.
 
-    NaN is no run, but keeps its index. pyperf's limit of 1 ms per value is left out: a value is the
+    NaN is no run. pyperf's limit of 1 ms per value is left out: a value is the
     mean of many steps.
     """
     array = np.asarray(values, dtype=np.float64)
     runs = array[np.isfinite(array)]
     if not len(runs):
-        return Stability(0, math.nan, (), ())
+        return Stability(0, math.nan, ())
     mean = float(runs.mean())
     variation = math.nan
     if len(runs) > 1 and mean:
@@ -58,23 +54,12 @@ def check_stability(values: ArrayLike) -> Stability:
     warnings = []
     if variation >= UNSTABLE:
         warnings.append(f"the standard deviation is {variation:.0%} of the mean")
-    extremes = {"minimum": runs.min(), "maximum": runs.max()} if mean else {}
-    for name, extreme in extremes.items():
-        share = (float(extreme) - mean) / abs(mean)
-        if abs(share) >= FAR:
-            than = "greater" if share > 0 else "smaller"
-            warnings.append(f"the {name} is {abs(share):.0%} {than} than the mean")
-    return Stability(len(runs), variation, find_outliers(array), tuple(warnings))
-
-
-def find_outliers(values: ArrayLike) -> tuple[int, ...]:
-    """Return the indices of values far off the median. NaN is none, and does not count."""
-    array = np.asarray(values, dtype=np.float64)
-    runs = array[np.isfinite(array)]
-    if len(runs) < 3:
-        return ()
-    is_outlier = abs(robust_scores(array, runs)) > OUTLIER
-    return tuple(np.flatnonzero(is_outlier).tolist())
+    share = float(max(runs - mean, key=abs)) / abs(mean) if mean else 0.0
+    if abs(share) >= FAR:
+        extreme = "maximum" if share > 0 else "minimum"
+        than = "greater" if share > 0 else "smaller"
+        warnings.append(f"the {extreme} is {abs(share):.0%} {than} than the mean")
+    return Stability(len(runs), variation, tuple(warnings))
 
 
 def count_warm_up(seconds: ArrayLike) -> int:

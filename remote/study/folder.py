@@ -20,7 +20,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
+
+from msgspec import Struct, ValidationError, convert
 
 from remote.jsonl import load
 from remote.limits import LIMITS
@@ -85,8 +87,6 @@ class RunEnded:
     """Its first and last training loss, if known."""
     reason: str = ""
     """The cause without the host and rank that had it, equal for all runs that fail alike."""
-    lacks: str = ""
-    """The metric without a value, if the run has finished and failed only because of that."""
     conditions: Conditions = UNKNOWN
     """The conditions under which its ranks computed."""
 
@@ -94,18 +94,32 @@ class RunEnded:
 JournalEntry = RunBegun | RunEnded
 
 
-@dataclass(frozen=True)
-class RecordedCall:
-    """How a study was called, by place.json."""
+class _Place(Struct):
+    """What place.json says, which somebody may have changed."""
 
+    given: dict[str, Any] = {}
+    places: dict[str, Any] = {}
+    nodes: int = 1
+    quick: bool = False
+
+
+@dataclass(frozen=True)
+class StudyCall:
+    """How a study is called."""
+
+    text: str
+    """The text of its file."""
     given: Mapping[str, Any]
-    """Settings of the job."""
+    """Settings of the job that the command line gives."""
     places: Mapping[str, Any]
-    """Options for hosts."""
-    num_hosts: int
-    is_quick: bool
-    is_trusted: bool
-    """True if this user called it so, and nobody has changed the file since."""
+    """Options for hosts that the command line gives."""
+    quick: bool
+    origin: str = ""
+    """The name of the file in mistakes."""
+    num_hosts: int = 0
+    """The number of hosts; 0 if it is not known."""
+    is_trusted: bool = True
+    """False if it was read from a file that this user has not written, or somebody has changed."""
 
 
 @dataclass(frozen=True)
@@ -168,14 +182,20 @@ class StudyFolder:
             os.ftruncate(lock, 0)
             os.write(lock, str(os.getpid()).encode())
 
-    def keep(self, text: str, place: Mapping[str, Any]) -> None:
+    def keep(self, call: StudyCall) -> None:
         """Write what the study is and how it was called. Raises: StudyError."""
+        place = {
+            "given": dict(call.given),
+            "places": dict(call.places),
+            "nodes": call.num_hosts,
+            "quick": call.quick,
+        }
         data = f"{dumps(place)}\n".encode()
         with self._writing():
             self._make()
             write_whole(self.path / PLACE, data)
             write_whole(self.path / SIGNATURE, trust.signature(data).encode())
-            write_whole(self.path / STUDY, text.encode())
+            write_whole(self.path / STUDY, call.text.encode())
 
     def text(self) -> str:
         """Return the text of the study as it was started. Raises: StudyError."""
@@ -184,27 +204,29 @@ class StudyFolder:
         except (OSError, UnicodeDecodeError) as error:
             raise StudyError(f"{self.path} holds no study: {STUDY}: {error}") from None
 
-    def call(self) -> RecordedCall:
-        """Return how the study was called, as far as that is known."""
+    def call(self) -> StudyCall:
+        """Return how the study was called, as far as that is known. Raises: StudyError."""
         data = b""
         signature = b""
         with suppress(OSError):
             data = files.read(self.path / PLACE, LIMITS.plan)
             signature = files.read(self.path / SIGNATURE, LIMITS.small_file)
-        content = load(data) or {}
-        given = content.get("given")
-        places = content.get("places")
-        nodes = content.get("nodes")
+        try:
+            place = convert(load(data) or {}, _Place)
+        except ValidationError:
+            place = _Place()
         options = {}
-        for name, value in places.items() if isinstance(places, dict) else ():
+        for name, value in place.places.items():
             if type(value) is PLACES.get(name):
                 options[name] = value
-        return RecordedCall(
-            given=given if isinstance(given, dict) else {},
-            places=options,
-            num_hosts=nodes if type(nodes) is int and nodes > 0 else 1,
-            is_quick=content.get("quick") is True,
-            is_trusted=trust.is_signed(data, signature),
+        return StudyCall(
+            self.text(),
+            place.given,
+            options,
+            place.quick,
+            str(self.path / STUDY),
+            max(1, place.nodes),
+            trust.is_signed(data, signature),
         )
 
     def write(self, entry: JournalEntry) -> None:
@@ -239,53 +261,22 @@ class StudyFolder:
 
 def _parse_entry(data: dict[str, Any]) -> JournalEntry | None:
     """Return the entry of a line, or None if it holds none."""
-    trial = data.get("trial")
-    run = data.get("run")
-    if not (isinstance(trial, str) and TRIAL.fullmatch(trial) and _is_run_name(run)):
+    event = data.get("event")
+    if event not in ("begun", "ended"):
         return None
-    if data.get("event") == "begun":
-        return RunBegun(trial, run)
-    if data.get("event") != "ended" or data.get("outcome") not in list(TrialOutcome):
+    entry_type: type[RunBegun | RunEnded] = RunBegun if event == "begun" else RunEnded
+    try:
+        entry = convert(data, entry_type)
+    except ValidationError:
         return None
-    outcome = TrialOutcome(data["outcome"])
-    value = check_number(data.get("value"))
-    if outcome is TrialOutcome.COUNTED and value is None:
+    if not TRIAL.fullmatch(entry.trial) or not _is_run_name(entry.run):
         return None
-    remarks = data.get("remarks")
-    return RunEnded(
-        trial,
-        run,
-        outcome,
-        value,
-        str(data.get("cause", "")),
-        tuple(map(str, remarks)) if isinstance(remarks, list) else (),
-        max(0.0, check_number(data.get("seconds")) or 0.0),
-        _parse_pair(data.get("losses")),
-        str(data.get("reason", "")),
-        str(data.get("lacks", "")),
-        _parse_conditions(data.get("conditions")),
-    )
-
-
-def _parse_conditions(value: Any) -> Conditions:
-    if not isinstance(value, dict):
-        return UNKNOWN
-    threads = value.get("threads")
-    counts = threads if isinstance(threads, list) else []
-    known = tuple(number for number in counts if type(number) is int)
-    return Conditions(known, value.get("shares_machine") is True)
-
-
-def _parse_pair(value: Any) -> tuple[float, float] | None:
-    """Return two numbers, or None if the value is something else."""
-    if not isinstance(value, list) or len(value) != 2:
+    is_counted = isinstance(entry, RunEnded) and entry.outcome is TrialOutcome.COUNTED
+    if is_counted and check_number(data.get("value")) is None:
         return None
-    first = check_number(value[0])
-    last = check_number(value[1])
-    return None if first is None or last is None else (first, last)
+    return entry
 
 
-def _is_run_name(run: Any) -> TypeGuard[str]:
+def _is_run_name(run: str) -> bool:
     """Return whether this is the name of a run, and leads nowhere else."""
-    is_text = isinstance(run, str) and run.isprintable()
-    return is_text and "/" not in run and run not in ("", ".", "..")
+    return run.isprintable() and "/" not in run and run not in ("", ".", "..")

@@ -24,7 +24,7 @@ from remote.statistics.comparison import (
     measure_speed_ups,
 )
 from remote.statistics.equivalence import are_same
-from remote.statistics.interval import Interval, ValueScale, mean_interval
+from remote.statistics.interval import Interval, ValueScale, t_interval
 from remote.statistics.stability import Stability, check_stability
 from remote.study.folder import RunEnded
 from remote.study.progress import CellProgress, CellState, StudyProgress
@@ -127,11 +127,16 @@ def compute_results(progress: StudyProgress) -> StudyResult:
             state,
             runs=tuple(row.counted_runs),
             cause=row.cause,
-            value=mean_interval(row.values, scale) if row.values else None,
+            value=t_interval(row.values, scale) if row.values else None,
             stability=check_stability(row.values),
         )
         if column in comparisons:
-            result = _add_comparison(result, study, row, rows, comparisons[column])
+            comparison = comparisons[column]
+            is_same = are_same(table[:, column], table[:, comparison.reference])
+            result = replace(result, comparison=comparison, is_same=is_same)
+            if study.compares_times:
+                reference = rows[comparison.reference]
+                result = replace(result, doubt=_find_doubt(row, reference, comparison.ratio))
         if column in speed_ups:
             result = _add_speed_up(result, study, row, progress, speed_ups[column])
         results.append(result)
@@ -144,21 +149,6 @@ def compute_results(progress: StudyProgress) -> StudyResult:
     )
 
 
-def _add_comparison(
-    result: CellResult,
-    study: Study,
-    row: CellProgress,
-    rows: list[CellProgress],
-    comparison: Comparison,
-) -> CellResult:
-    reference = rows[comparison.reference]
-    doubt = None
-    if study.compares_times:
-        doubt = _find_doubt(row, reference, comparison.ratio)
-    is_same = _is_same(row, reference)
-    return replace(result, comparison=comparison, is_same=is_same, doubt=doubt)
-
-
 def _add_speed_up(
     result: CellResult, study: Study, row: CellProgress, progress: StudyProgress, speed_up: Interval
 ) -> CellResult:
@@ -167,18 +157,6 @@ def _add_speed_up(
     if row is not baseline:
         doubt = _find_doubt(row, baseline, speed_up.inverse(), is_speed_up=True)
     return replace(result, speed_up=speed_up, speed_up_doubt=doubt)
-
-
-def _is_same(row: CellProgress, reference: CellProgress) -> bool:
-    """Return whether two cells have equal values in all repetitions that both have."""
-    common = sorted(row.counted.keys() & reference.counted.keys())
-    return are_same(_values_of(row, common), _values_of(reference, common))
-
-
-def _values_of(row: CellProgress, repetitions: list[int]) -> list[float]:
-    """Return the values of some repetitions, NaN for one without a value."""
-    values = [row.counted[repetition].value for repetition in repetitions]
-    return [math.nan if value is None else value for value in values]
 
 
 def _compare_labels(

@@ -5,64 +5,40 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from remote.format import count
-from remote.plan.plan import PlanError, Script
-from remote.record.entry import FINISHED
-from remote.record.events_file import RunFolderError
-from remote.record.overview import check_number
-from remote.record.read import load_plan, summarized
-from remote.study.folder import STUDY, SUFFIX, RunEnded, StudyFolder, TrialOutcome
+from remote.plan.plan import Script
+from remote.study.folder import STUDY, SUFFIX, StudyCall, StudyFolder
 from remote.study.host_pool import without_labs
-from remote.study.measurement import read_value
 from remote.study.progress import StudyProgress
 from remote.study.study import (
     WITHOUT_EFFECT,
     Cell,
     Study,
     StudyError,
-    Trial,
-    is_same_training,
     split_trial_key,
 )
 from remote.study.study_file import parse_study, read_bundled_studies, read_study_text
 from remote.study.tables import format_label, override
-from training.job import Job
 
 QUICK = "-quick"
 """The end of the name of a study's quick variant."""
 
 
-@dataclass(frozen=True)
-class StudyCall:
-    """How a study is called."""
-
-    text: str
-    """The text of its file."""
-    given: Mapping[str, Any]
-    """Settings of the job that the command line gives."""
-    places: Mapping[str, Any]
-    """Options for hosts that the command line gives."""
-    quick: bool
-    origin: str = ""
-    """The name of the file in mistakes."""
-    num_hosts: int = 0
-    """The number of hosts; 0 if it is not known."""
-
-    def study(self, name: str) -> Study:
-        """Return the study. Raises: StudyError."""
-        return parse_study(
-            name,
-            self.text,
-            self.given,
-            file=self.origin,
-            quick=self.quick,
-            num_hosts=self.num_hosts,
-        )
+def parse_call(name: str, call: StudyCall) -> Study:
+    """Return the study that is called. Raises: StudyError."""
+    return parse_study(
+        name,
+        call.text,
+        call.given,
+        file=call.origin,
+        quick=call.quick,
+        num_hosts=call.num_hosts,
+    )
 
 
 def find_study(
@@ -108,7 +84,7 @@ def _complete(folder: StudyFolder, call: StudyCall, *, new: bool) -> StudyCall:
         call,
         given=call.given if new else override(before.given, call.given),
         places=call.places or known_places,
-        quick=call.quick or before.is_quick,
+        quick=call.quick or before.quick,
     )
 
 
@@ -119,21 +95,8 @@ def read_progress(folder: StudyFolder, study: Study) -> StudyProgress:
 
 def open_study(folder: StudyFolder) -> Study:
     """Return a study that was started, as it was started. Raises: StudyError."""
-    study = _call_before(folder).study(folder.name)
+    study = parse_call(folder.name, folder.call())
     return without_labs(study) if _was_without_labs(folder, study) else study
-
-
-def _call_before(folder: StudyFolder) -> StudyCall:
-    """Return how the study was called."""
-    before = folder.call()
-    return StudyCall(
-        folder.text(),
-        before.given,
-        before.places,
-        before.is_quick,
-        str(folder.path / STUDY),
-        before.num_hosts,
-    )
 
 
 def _was_without_labs(folder: StudyFolder, study: Study) -> bool:
@@ -159,15 +122,7 @@ def hold_study(folder: StudyFolder, call: StudyCall, *, new: bool) -> Iterator[s
             folder.path.rename(folder.path.with_name(f"{name_of_earlier}{SUFFIX}"))
     with folder.held():
         check_unchanged(folder, call)
-        for end in find_recovered_runs(folder, call):
-            folder.write(end)
-        place = {
-            "given": dict(call.given),
-            "places": dict(call.places),
-            "nodes": call.num_hosts,
-            "quick": call.quick,
-        }
-        folder.keep(call.text, place)
+        folder.keep(call)
         yield name_of_earlier
 
 
@@ -181,7 +136,7 @@ def check_unchanged(folder: StudyFolder, call: StudyCall) -> None:
     """
     if not folder.exists:
         return
-    before = _call_before(folder)
+    before = folder.call()
     old, new = _old_and_new(folder, before, call)
     progress = read_progress(folder, old)
     used_cells = [cell for cell in old.cells if _has_runs(progress, cell)]
@@ -212,8 +167,8 @@ def check_unchanged(folder: StudyFolder, call: StudyCall) -> None:
 
 def _old_and_new(folder: StudyFolder, before: StudyCall, call: StudyCall) -> tuple[Study, Study]:
     """Return the study as it was started and as it is now, both for the same kind of hosts."""
-    old = before.study(folder.name)
-    new = call.study(folder.name)
+    old = parse_call(folder.name, before)
+    new = parse_call(folder.name, call)
     if _was_without_labs(folder, old):
         return without_labs(old), without_labs(new)
     return old, new
@@ -269,53 +224,3 @@ def _first_and_number(keys: Sequence[str]) -> str:
 def _format_options(options: Mapping[str, Any]) -> str:
     """Return options as a person types them."""
     return " ".join(f"--{key} {value}" for key, value in options.items()) or "no options"
-
-
-# Runs that count after all ------------------------------------------------------------------------
-
-
-def find_recovered_runs(folder: StudyFolder, call: StudyCall) -> list[RunEnded]:
-    """Return the runs that failed before and count now. Raises: StudyError.
-
-    They have finished and failed only because they lack what the study compared, and they have what
-    it compares now.
-    """
-    if not folder.exists:
-        return []
-    before = _call_before(folder)
-    if dict(before.places) != dict(call.places):
-        return []
-    old, new = _old_and_new(folder, before, call)
-    recovered = []
-    newest_entries = {entry.trial: entry for entry in folder.entries()}
-    for key, entry in newest_entries.items():
-        trial = new.trial(key)
-        old_trial = old.trial(key)
-        if not (isinstance(entry, RunEnded) and entry.lacks and trial and old_trial):
-            continue
-        if result_settings(trial.cell) != result_settings(old_trial.cell):
-            continue
-        value = _read_recorded_value(new, trial, folder.path.parent / entry.run)
-        if value is not None:
-            counted = replace(entry, outcome=TrialOutcome.COUNTED, value=value)
-            recovered.append(replace(counted, cause="", reason="", lacks=""))
-    return recovered
-
-
-def _read_recorded_value(study: Study, trial: Trial, run: Path) -> float | None:
-    """Return the value of a recorded run, or None if it has none or is not of this trial."""
-    try:
-        work = load_plan(run).work
-        summary = summarized(run)
-        if summary.get("verdict") == FINISHED and _is_same_work(work, trial.work):
-            return check_number(read_value(study, summary))
-    except (RunFolderError, PlanError, LookupError, TypeError, AttributeError):
-        pass  # it is gone, or somebody has changed it: it is repeated
-    return None
-
-
-def _is_same_work(work: Job | Script, other: Job | Script) -> bool:
-    """Return whether two runs did the same: the file may have changed several times since."""
-    if isinstance(work, Job) and isinstance(other, Job):
-        return is_same_training(work, other)
-    return isinstance(work, Script) and isinstance(other, Script) and work.words == other.words

@@ -14,8 +14,8 @@ import pytest
 
 import tui
 from remote.cluster.hosts import Host
-from tests.hostile.host import Hosts, Keys
 from tests.hostile.launcher import Command, measured
+from tests.kit.scripted_hosts import Hosts, Keys
 from training.wire.jsonl import dumps
 
 Run = Callable[..., Command]

@@ -11,7 +11,7 @@ from typing import Any
 from remote.cluster.hosts import Host
 from remote.plan import serialize
 from remote.plan.plan import Plan
-from tests.hostile.host import End, Hosts, Play, acted
+from tests.kit.scripted_hosts import End, Hosts, Play, acted
 from tests.kit.stage import HELLO
 from training.agent import WHOLE
 from training.job import Job

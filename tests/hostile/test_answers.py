@@ -20,8 +20,8 @@ from remote.plan.plan import Plan
 from tests.hostile.conftest import Run, write_hosts
 from tests.hostile.folders import RUN, ended, lines, recorded
 from tests.hostile.folders import kept as kept_by
-from tests.hostile.host import End, Hosts, Play, acted, answers, endless
 from tests.hostile.values import ESCAPES, wild
+from tests.kit.scripted_hosts import End, Hosts, Play, acted, answers, endless
 from tests.kit.stage import HELLO, trains
 from training.agent import WHOLE
 from training.job import Job

@@ -14,9 +14,9 @@ import pytest
 from remote.limits import Limits
 from remote.plan.plan import Plan
 from remote.upload.files import FileTransfers
-from tests.hostile.host import End, Hosts, Play, acted
 from tests.hostile.launcher import MIB, measured
 from tests.hostile.values import ESCAPES
+from tests.kit.scripted_hosts import End, Hosts, Play, acted
 from training.agent import local_api
 from training.job import Job
 from training.wire.jsonl import dumps

@@ -11,9 +11,9 @@ import pytest
 
 from remote import events as launcher
 from remote.limits import Limits
-from tests.hostile.host import End, Hosts, Part, acted
 from tests.hostile.launcher import MIB, measured, session, watch
 from tests.hostile.values import ESCAPES
+from tests.kit.scripted_hosts import End, Hosts, Part, acted
 from tests.kit.stage import HELLO, trains
 from tests.kit.wait import looks
 from training.wire import events

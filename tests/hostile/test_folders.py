@@ -16,7 +16,7 @@ from remote import events as launcher
 from remote.cluster.hosts import Host
 from tests.hostile.conftest import Run, write_hosts
 from tests.hostile.folders import RUN, ended, kept, lines, recorded, session_says
-from tests.hostile.host import Hosts
+from tests.kit.scripted_hosts import Hosts
 from training.wire import events
 from training.wire.commands import StartAttempt
 from training.wire.enums import EndReason

@@ -21,9 +21,9 @@ from remote.transport import HostCommand, Unreachable
 from remote.transport.bootstrap.first import SPOKEN
 from remote.transport.ssh.transport import SshTransport
 from tests.hostile.folders import HOSTS, RUN, ended, lines, recorded
-from tests.hostile.host import Daemon, End, Keys, Play, Player, acted, answers, endless
 from tests.hostile.launcher import rankboard
 from tests.hostile.values import ESCAPES
+from tests.kit.scripted_hosts import Daemon, End, Keys, Play, Player, acted, answers, endless
 from tests.kit.stage import HELLO, finishes, trains
 from tests.kit.wait import wait
 from training.agent import MARKER

@@ -15,9 +15,9 @@ import pytest
 from remote import events as launcher
 from remote.record.events_file import read_records as read
 from remote.run.state.phases import Verdict
-from tests.hostile.host import End, Hosts, Part, acted
 from tests.hostile.launcher import Watched, session, watch
 from tests.hostile.values import ESCAPES, wild
+from tests.kit.scripted_hosts import End, Hosts, Part, acted
 from tests.kit.stage import HELLO, finishes, trains
 from training.wire import events
 from training.wire.commands import Close, Command, Connect, Reserve, StartAttempt, Stop

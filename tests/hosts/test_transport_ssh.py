@@ -106,7 +106,8 @@ def test_a_connection_that_ends_amid_an_answer_ends_the_line(error: type[Excepti
         raise error
 
     channel = SimpleNamespace(recv=recv, recv_stderr=lambda _: b"", exit_status_ready=lambda: True)
-    connection = SimpleNamespace(transport=None, close=lambda: None)
+    transport = SimpleNamespace(is_active=lambda: True)
+    connection = SimpleNamespace(transport=transport, close=lambda: None)
     line = SshChannel(connection, channel)  # type: ignore[arg-type]
     assert line.read() == b""
     assert line.close() == ""

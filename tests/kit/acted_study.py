@@ -10,7 +10,7 @@ from remote.cluster.hosts import Cluster
 from remote.events import Stopping
 from remote.host_commands.kept_plan import KeptPlan
 from remote.plan.plan import Plan, PlanError
-from remote.study.folder import StudyFolder
+from remote.study.folder import StudyCall, StudyFolder
 from remote.study.runner import StudyRunner
 from remote.study.study import CellPlace
 from remote.study.study_file import parse_study
@@ -76,7 +76,7 @@ def acted_runner(
     launcher: Any = ActedLauncher(runs_dir, refused=refused, reason=reason)
     places: Any = ActedPlaces()
     folder = StudyFolder.of(runs_dir, "three-ways")
-    folder.keep(text, {})
+    folder.keep(StudyCall(text, {}, {}, quick=False))
     return StudyRunner(parse_study("three-ways", text), folder, places, launcher)
 
 

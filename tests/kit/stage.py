@@ -1,9 +1,8 @@
-"""Hosts that are acted out: a transport whose lines lead to agents that play a part."""
+"""A transport to scripted hosts whose parts are played at once, and sessions over it."""
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +19,9 @@ from remote.session.session import Session
 from remote.session.times import TIMES, Times
 from remote.transport import AgentCommand, Program, ReachProgress, Unreachable
 from remote.transport.failure import Failure, FailureCause
+from tests.kit.scripted_hosts import End, Part, Player
 from tests.kit.wait import GUARD, looks
 from training.job import Job
-from training.wire import commands
 from training.wire.commands import (
     Close,
     Command,
@@ -37,7 +36,6 @@ from training.wire.events import (
     PREFIX,
     AgentEnded,
     Connected,
-    Event,
     Exited,
     Finished,
     Hello,
@@ -47,8 +45,6 @@ from training.wire.events import (
     Record,
     Reserved,
     Spawned,
-    decode,
-    encode,
     to_object,
 )
 from training.wire.jsonl import dumps
@@ -71,88 +67,46 @@ HELLO = Hello(
 DIED = AgentEnded(EndReason.AGENT_DIED, "SIGKILL")
 
 
-Part = Callable[["ActedLine", Command | None], None]
+class _ToLauncher:
+    """The host's end of a `DirectLine`: what is sent is read from a queue, and nothing is received,
+    as commands are played where they are written."""
+
+    def __init__(self) -> None:
+        self.sent: SimpleQueue[bytes] = SimpleQueue()
+
+    def sendall(self, data: bytes) -> None:
+        self.sent.put(data)
+
+    def recv(self, size: int) -> bytes:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        self.sent.put(b"")
 
 
-_saying = threading.Lock()
+class DirectLine:
+    """The launcher's end of a connection whose commands are played at once, in its own thread."""
 
-
-class ActedLine:
-    """The line to an agent that is played by `part`: called with each command, and with None when
-    the agent begins.
-
-    `journal` is the agent's, which outlives its lines: what follows record `after` comes first.
-    `lines` are all that lead to that agent; what it says comes over each.
-    """
-
-    def __init__(
-        self,
-        host: int,
-        part: Part,
-        release: threading.Event,
-        journal: list[bytes],
-        after: int,
-        lines: list[ActedLine],
-    ) -> None:
-        self.host, self._part, self._release, self.journal, self._lines = (
-            host,
-            part,
-            release,
-            journal,
-            lines,
-        )
-        self.commands: list[Command] = []
-        last = decode(journal[-1]) if journal else None
-        self.attempt = last.attempt if last else 0
-        self.was_let_go = True
-        self._said: SimpleQueue[bytes] = SimpleQueue()
-        with _saying:
-            for line in journal[after:]:
-                self._said.put(line)
-            lines.append(self)
-        if not journal:
-            part(self, None)
-
-    def say(self, *events: Event) -> None:
-        with _saying:
-            for event in events:
-                record = Record(self.host, self.attempt, len(self.journal) + 1, time.time(), event)
-                self.journal.append(encode(record).encode())
-                for line in self._lines:
-                    line._said.put(self.journal[-1])
-
-    @property
-    def runs(self) -> bool:
-        """Whether its rank has not exited."""
-        told = [
-            kind for line in self.journal for kind in (b'"launched"', b'"exited"') if kind in line
-        ]
-        return told[-1:] == [b'"launched"']
-
-    @property
-    def rank(self) -> int:
-        """The rank that it started last."""
-        said = [record.event for record in map(decode, self.journal) if record]
-        return [event.ranks[0] for event in said if isinstance(event, Launched)][-1]
-
-    def drop(self) -> None:
-        """The connection breaks."""
-        self._said.put(b"")
+    def __init__(self, stage: Stage, player: Player, part: Part, program: AgentCommand) -> None:
+        self._stage = stage
+        self._part = part
+        self._channel = _ToLauncher()
+        self.end = End(player, program.argv(), self._channel)
+        self.end.catch_up()
+        if not player.journal:
+            part(self.end, None)
 
     def read(self) -> bytes:
-        return self._said.get()
+        return self._channel.sent.get()
 
     def write(self, data: bytes) -> None:
-        command = commands.decode(data)
+        command = self.end.receive(data)
         assert command is not None
-        self.commands.append(command)
-        if isinstance(command, StartAttempt):
-            self.attempt = command.attempt
-        self._part(self, command)
+        self._part(self.end, command)
 
     def close(self) -> str:
-        self.was_let_go &= self._release.wait(5)
-        self._said.put(b"")
+        self._stage.were_let_go &= self._stage.release.wait(5)
+        self._channel.close()
         return ""
 
 
@@ -166,6 +120,10 @@ def hasten(
     monkeypatch.setattr(Stage, "times", times)
 
 
+def _never(_: End) -> None:
+    raise AssertionError("the parts of a stage are played by `DirectLine`")
+
+
 class Stage:
     """A transport to hosts that play these parts. A line is let go once `release` is set, which it
     is from the start."""
@@ -175,11 +133,9 @@ class Stage:
 
     def __init__(self, *parts: Part | Exception) -> None:
         self._parts = parts
-        self.lines: dict[int, ActedLine] = {}
+        self.players = [Player(number, play=_never) for number in range(len(parts))]
         self.opened: list[tuple[int, int]] = []
         """The host of each line, and the number of the last record that was known then."""
-        self.journals: dict[int, list[bytes]] = {}
-        self._lines: dict[int, list[ActedLine]] = {}
         self.gone = False
         """Whether new lines end at once."""
         self.ways = threading.Event()
@@ -189,29 +145,30 @@ class Stage:
         """Hosts to which no new line comes to be."""
         self.release = threading.Event()
         self.release.set()
+        self.were_let_go = True
 
-    def open(self, _: Host, program: Program, progress: ReachProgress) -> ActedLine:
+    @property
+    def lines(self) -> dict[int, End]:
+        """The newest line to each host, as the host sees it."""
+        return {player.number: player.ends[-1] for player in self.players if player.ends}
+
+    @property
+    def journals(self) -> dict[int, list[bytes]]:
+        return {player.number: player.journal for player in self.players}
+
+    def open(self, _: Host, program: Program, progress: ReachProgress) -> DirectLine:
         assert isinstance(program, AgentCommand)
         part, host = self._parts[program.host], program.host
-        after = program.after
         progress.phase("connecting")
         self.ways.wait()
         if isinstance(part, Exception):
             raise part
         if host in self.refuses:
             raise Unreachable("node1", Failure(FailureCause.REFUSED, "connection refused"))
-        self.opened.append((host, after))
-        line = ActedLine(
-            host,
-            part,
-            self.release,
-            self.journals.setdefault(host, []),
-            after,
-            self._lines.setdefault(host, []),
-        )
-        self.lines[host] = line
+        self.opened.append((host, program.after))
+        line = DirectLine(self, self.players[host], part, program)
         if self.gone:
-            line.drop()
+            line.end.drop()
         return line
 
     def session(self, folder: Path, policy: Policy = Policy()) -> Session:  # noqa: B008
@@ -249,7 +206,7 @@ def ended(session: Session) -> RunState:
     return session.state
 
 
-def trains(line: ActedLine, command: Command | None) -> None:
+def trains(line: End, command: Command | None) -> None:
     """An agent whose ranks train until they are stopped."""
     match command:
         case None:
@@ -267,7 +224,7 @@ def trains(line: ActedLine, command: Command | None) -> None:
             line.say(AgentEnded(EndReason.CLOSED))
 
 
-def finishes(line: ActedLine, command: Command | None) -> None:
+def finishes(line: End, command: Command | None) -> None:
     """An agent whose rank finishes at once."""
     trains(line, command)
     if isinstance(command, StartAttempt):
@@ -309,7 +266,7 @@ def to_the_end(batches: Iterator[list[Record]]) -> None:
         continue
 
 
-def samples(line: ActedLine, command: Command | None) -> None:
+def samples(line: End, command: Command | None) -> None:
     """An agent that gives a sign of life at each lease."""
     trains(line, command)
     if isinstance(command, Lease):
@@ -331,7 +288,7 @@ def from_elsewhere(stage: Stage, folder: Path, policy: Policy) -> Session:
     return session
 
 
-def waits_once(line: ActedLine, command: Command | None) -> None:
+def waits_once(line: End, command: Command | None) -> None:
     """An agent whose rank trains until it is stopped in the first attempt, and finishes in the
     second."""
     if isinstance(command, StartAttempt) and command.attempt == 0:
@@ -340,7 +297,7 @@ def waits_once(line: ActedLine, command: Command | None) -> None:
         finishes(line, command)
 
 
-def loses_its_agent(line: ActedLine, command: Command | None) -> None:
+def loses_its_agent(line: End, command: Command | None) -> None:
     """An agent that is killed once its rank runs."""
     trains(line, command)
     if isinstance(command, StartAttempt):

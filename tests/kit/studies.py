@@ -9,7 +9,7 @@ from pathlib import Path
 
 from remote.events import SessionClosed
 from remote.metrics.conditions import find_conditions
-from remote.study.folder import RunBegun, RunEnded, StudyFolder, TrialOutcome
+from remote.study.folder import RunBegun, RunEnded, StudyCall, StudyFolder, TrialOutcome
 from remote.study.study import Study, Trial
 from remote.study.study_file import parse_study
 from tests.kit.histories import History, plan
@@ -78,7 +78,7 @@ def study(
     had so many `threads`."""
     folder = StudyFolder.of(runs_dir, "small")
     found = parse_study(folder.name, text)
-    folder.keep(text, {"given": {}, "places": places or {}, "quick": False})
+    folder.keep(StudyCall(text, {}, places or {}, quick=False))
     for number, trial in enumerate(found.trials()):
         name = f"20261123-{number:06}-{trial.work.sync}"
         folder.write(RunBegun(trial.key, name))

@@ -39,7 +39,8 @@ KEEPS_FROM_ENDING = AWAY - {"reset", "launcher"} | {"host", "both", "disk", "jou
 ENDS_WITHOUT_JOURNAL = frozenset({"journal", "detached"})
 """What nobody needs to stop a run for."""
 ENDS = {
-    EndReason.NO_LAUNCHER: AWAY,
+    # A stop before the ranks are started leaves hosts to this that have not answered by then.
+    EndReason.NO_LAUNCHER: AWAY | {"stop"},
     EndReason.OPERATOR_GONE: AWAY | {"stop", "detached"},
     EndReason.LEASE_EXPIRED: AWAY,
     EndReason.TERMINATED: {"guard"},

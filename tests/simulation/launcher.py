@@ -187,6 +187,8 @@ class Launcher:
         self.begins_at = len(machine.lines)
         self.stops = self.pauses = 0
         self.is_due = False
+        self.is_recalling = True
+        """Whether it still takes in what is recorded. Its turns then follow without a pause."""
         self._next_tick = 0.0
         here.launcher = self
         machine.launcher = self
@@ -261,6 +263,9 @@ class Launcher:
             self.tell(f"is over: {self.session.state.verdict}")
             self.world.checks.watch_end(self)
             return
+        if self.is_recalling:
+            self.wake(MOMENT)
+            return
         when = here.loop.now + self.world.times.tick
         if when > self._next_tick:
             self._next_tick = when
@@ -272,6 +277,7 @@ class Launcher:
 
     def renew(self, act: Callable[[], None]) -> None:
         """Renew leases from now on."""
+        self.is_recalling = False
 
         def turn() -> None:
             if not self.is_live:

@@ -129,13 +129,13 @@ def _() -> AbstractContextManager[object]:
 
 @_mistake("a launcher knows what it has not recorded", 7)
 def _() -> AbstractContextManager[object]:
-    real = Controller.stop
+    real = Session.stop
 
-    def stop(self: Any, reason: str, now: float, *, at_once: bool) -> Any:
+    def stop(self: Any, *words: str, now: bool = False) -> None:
         self.state.launcher.final = True
-        return real(self, reason, now, at_once=at_once)
+        real(self, *words, now=now)
 
-    return patch.object(Controller, "stop", stop)
+    return patch.object(Session, "stop", stop)
 
 
 @_mistake("a stop is not sent again over a new connection", 658)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,11 +13,10 @@ from cyclopts.validators import Number
 from remote.launch import Launcher
 from remote.plan.plan import Policy
 from remote.study import start_study as start
-from remote.study.folder import StudyFolder
+from remote.study.folder import StudyCall, StudyFolder
 from remote.study.host_pool import HostPool
 from remote.study.progress import StudyProgress
 from remote.study.runner import StudyRunner
-from remote.study.study import StudyError
 from remote.study.study_file import parse_study, read_bundled_studies
 from remote.transport.registry import Transports
 from tui.app import show_study
@@ -111,7 +109,7 @@ def study(
             quick=quick,
             new=new,
         )
-        call.study(folder.name)  # a mistake in the study comes before one in the hosts
+        start.parse_call(folder.name, call)  # a mistake in the study comes before one in the hosts
         with _select_pool(call.places) as pool:
             call = replace(call, num_hosts=len(pool.cluster.hosts))
             opened = _OpenedStudy(folder, call, pool, runs_dir.absolute(), new)
@@ -128,7 +126,7 @@ class _OpenedStudy:
     def __init__(
         self,
         folder: StudyFolder,
-        call: start.StudyCall,
+        call: StudyCall,
         pool: HostPool,
         runs_dir: Path,
         is_new: bool,
@@ -139,7 +137,7 @@ class _OpenedStudy:
         self._pool = pool
         self._runs_dir = runs_dir
         self._is_new = is_new
-        self._study = pool.fitted(call.study(folder.name))
+        self._study = pool.fitted(start.parse_call(folder.name, call))
         pool.check(self._study)
         narrate(*pool.find_data(self._study), *pool.thread_remarks(self._study))
 
@@ -150,14 +148,7 @@ class _OpenedStudy:
         else:
             start.check_unchanged(self._folder, self._call)
             progress = start.read_progress(self._folder, self._study)
-            for end in start.find_recovered_runs(self._folder, self._call):
-                progress.apply(end)
-        whole = None
-        if self._study.is_quick and not json:
-            with suppress(StudyError):  # a study may have no other variant than this one
-                whole_call = replace(self._call, quick=False)
-                whole = self._pool.fitted(whole_call.study(self._folder.name))
-        print_dry_run(self._study, whole, progress, self._pool, self._runs_dir, json=json)
+        print_dry_run(self._study, progress, self._pool, json=json)
 
     def make_runs(self, precision: float, as_lines: bool, json: bool) -> int:
         """Make the runs that are missing; return the exit code. Raises: StudyError, UsageError.

@@ -23,7 +23,6 @@ STATUS = 2.0
 def execute(connection: SshConnection, command: str, deadline: Deadline) -> SshChannel:
     """Have the login shell of the host run a command. Raises: SSHException, EOFError, OSError."""
     transport = connection.transport
-    assert transport is not None
     channel = transport.open_session(timeout=deadline.left())
     # paramiko waits for the answer without a timeout
     stopper = threading.Timer(deadline.left(), transport.close)
@@ -128,7 +127,7 @@ class SshChannel:
     def _why_broken(self) -> str:
         """Say what ended the connection, unless this side closed it."""
         transport = self._connection.transport
-        if transport is None or transport.is_active():
+        if transport.is_active():
             return ""
         reason = str(transport.get_exception() or "") or "the far end hung up"
         return f"the connection broke: {reason}"

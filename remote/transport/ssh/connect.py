@@ -6,8 +6,8 @@ from __future__ import annotations
 import shlex
 import socket
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 
 import paramiko
 from paramiko.ssh_exception import ChannelException, IncompatiblePeer, SSHException
@@ -25,27 +25,17 @@ KEEPALIVE = 15
 Socket = socket.socket | paramiko.Channel
 
 
-@dataclass
+@dataclass(frozen=True)
 class SshConnection:
     """A login at one host."""
 
-    below: list[SshConnection] = field(default_factory=list)
-    """The connections to its jump hosts, the nearest host first."""
-    proxy: Proxy | None = None
-    socket: Socket | None = None
-    transport: paramiko.Transport | None = None
+    transport: paramiko.Transport
+    opened: ExitStack
+    """All that was opened for it: the connections to its jump hosts, its proxy, its socket."""
 
     def close(self) -> None:
-        """Close it, with its proxy and the connections below it. May be called several times."""
-        if self.transport:
-            self.transport.close()
-        if self.socket:
-            with suppress(OSError, EOFError, SSHException):
-                self.socket.close()
-        if self.proxy:
-            self.proxy.close()
-        for connection in self.below:
-            connection.close()
+        """Close it, with all that was opened for it. May be called several times."""
+        self.opened.close()
 
 
 @dataclass(frozen=True)
@@ -62,7 +52,10 @@ class Connector:
     def connect(self, host: Host, hops: tuple[Host, ...] = ()) -> SshConnection:
         """Log in at a host through its jump hosts. On an error nothing stays open. Raises:
         ReachError, TimeoutError."""
-        return self._through(host, hops, self._connect)
+        with ExitStack() as opened:
+            transport = self._reach(host, hops, opened)
+            self._log_in(transport, host)
+            return SshConnection(transport, opened.pop_all())
 
     def meet(self, host: Host, hops: tuple[Host, ...] = ()) -> paramiko.PKey:
         """Return the key that a host shows. This logs in at its jump hosts only.
@@ -70,89 +63,68 @@ class Connector:
         Raises: UnverifiedKey, if the key of a jump host is not accepted; other ReachError;
         TimeoutError.
         """
-        connection = self._through(host, hops, self._meet)
-        try:
-            assert connection.transport is not None
-            return connection.transport.get_remote_server_key()
-        finally:
-            connection.close()
+        with ExitStack() as opened:
+            return self._reach(host, hops, opened).get_remote_server_key()
 
-    def _through(
-        self,
-        host: Host,
-        hops: tuple[Host, ...],
-        arrive: Callable[[Host, list[SshConnection]], SshConnection],
-    ) -> SshConnection:
-        connection = SshConnection()
-        try:
-            for hop in hops:
-                try:
-                    connection.below.insert(0, self._connect(hop, connection.below[:1]))
-                except ReachError as problem:
-                    raise problem.of_other_host(f"its jump host {hop.name}") from problem
-            below = connection.below[:1]
-            top = arrive(host, below)
-            top.below = connection.below
-            return top
-        except BaseException:
-            connection.close()
-            raise
-
-    def _meet(self, host: Host, below: list[SshConnection]) -> SshConnection:
-        connection = SshConnection()
-        try:
-            self.deadline.doing = f"connecting to {host.address}:{host.port}"
-            connection.socket = self._socket(host, below, connection)
-            connection.transport = _handshake(
-                connection.socket, host, self.deadline, connection.proxy
-            )
-            return connection
-        except BaseException:
-            connection.close()
-            raise
-
-    def _connect(self, host: Host, below: list[SshConnection]) -> SshConnection:
-        connection = self._meet(host, below)
-        try:
-            assert connection.transport is not None
-            _verify(connection.transport.get_remote_server_key(), host, self.top)
-            self.deadline.doing = f"logging in at {host.address}:{host.port}"
-            Login(self.keys, self.remark, self.deadline).perform(connection.transport, host)
-            connection.transport.set_keepalive(KEEPALIVE)
-            return connection
-        except BaseException:
-            connection.close()
-            raise
-
-    def _socket(self, host: Host, below: list[SshConnection], connection: SshConnection) -> Socket:
-        if below and (transport := below[0].transport):
+    def _reach(self, host: Host, hops: tuple[Host, ...], opened: ExitStack) -> paramiko.Transport:
+        """Begin the SSH protocol with a host, logged in at its jump hosts."""
+        below = None
+        for hop in hops:
             try:
-                target = (host.address, host.port)
-                return transport.open_channel(
-                    "direct-tcpip", target, ("127.0.0.1", 0), timeout=self.deadline.left()
-                )
-            except ChannelException as error:
-                what = f"its jump host cannot connect to {host.address}:{host.port}: {error.text}"
-                raise ReachError(FailureCause.REFUSED, what) from None
-        if host.proxy_command:
-            connection.proxy = Proxy(host)
-            return connection.proxy.socket
-        return connect_tcp(host, self.deadline)
+                below = self._begin(hop, below, opened)
+                self._log_in(below, hop)
+            except ReachError as problem:
+                raise problem.of_other_host(f"its jump host {hop.name}") from problem
+        return self._begin(host, below, opened)
+
+    def _begin(
+        self, host: Host, below: paramiko.Transport | None, opened: ExitStack
+    ) -> paramiko.Transport:
+        self.deadline.doing = f"connecting to {host.address}:{host.port}"
+        proxy = None
+        sock: Socket
+        if below:
+            sock = self._open_tunnel(host, below)
+        elif host.proxy_command:
+            proxy = Proxy(host)
+            opened.callback(proxy.close)
+            sock = proxy.socket
+        else:
+            sock = connect_tcp(host, self.deadline)
+        opened.callback(_close_socket, sock)
+        transport = _handshake(sock, host, self.deadline, proxy)
+        opened.callback(transport.close)
+        return transport
+
+    def _open_tunnel(self, host: Host, below: paramiko.Transport) -> paramiko.Channel:
+        target = (host.address, host.port)
+        nowhere = ("127.0.0.1", 0)
+        try:
+            return below.open_channel("direct-tcpip", target, nowhere, timeout=self.deadline.left())
+        except ChannelException as error:
+            what = f"its jump host cannot connect to {host.address}:{host.port}: {error.text}"
+            raise ReachError(FailureCause.REFUSED, what) from None
+
+    def _log_in(self, transport: paramiko.Transport, host: Host) -> None:
+        _verify(transport.get_remote_server_key(), host, self.top)
+        self.deadline.doing = f"logging in at {host.address}:{host.port}"
+        Login(self.keys, self.remark, self.deadline).perform(transport, host)
+        transport.set_keepalive(KEEPALIVE)
+
+
+def _close_socket(sock: Socket) -> None:
+    with suppress(OSError, EOFError, SSHException):
+        sock.close()
 
 
 def _handshake(
     sock: Socket, host: Host, deadline: Deadline, proxy: Proxy | None
 ) -> paramiko.Transport:
     """Start the SSH protocol with the server. Prefers the types of its known host keys."""
+    known_keys = known_hosts.find_known_keys(host.address, host.port, host.known_hosts)
     try:
         transport = paramiko.Transport(sock)
-        _prefer(
-            transport,
-            [
-                known.kind
-                for known in known_hosts.find_known_keys(host.address, host.port, host.known_hosts)
-            ],
-        )
+        _prefer(transport, [known.kind for known in known_keys])
         # `start_client` must be the first to time out. It raises nothing then, so a timeout can be
         # told from an error.
         transport.banner_timeout = transport.handshake_timeout = deadline.left() + 5
@@ -163,15 +135,16 @@ def _handshake(
         what = f"its ssh server has no algorithms in common with us: {error}"
         raise ReachError(FailureCause.OTHER, what) from None
     except (SSHException, EOFError, OSError) as error:
-        where = f"{host.address}:{host.port} hung up before the login"
-        if proxy and proxy.last_error():
-            what = f"{where}; its proxy_command says: {proxy.last_error()}"
+        what = f"{host.address}:{host.port} hung up before the login"
+        last_error = proxy.last_error() if proxy else ""
+        if last_error:
+            what += f"; its proxy_command says: {last_error}"
             raise HungUp(FailureCause.DROPPED, what) from None
         advice = (
             "is that the port of an ssh server? If it is a busy one, raise MaxStartups there "
             f"({str(error) or 'end of file'})"
         )
-        raise HungUp(FailureCause.DROPPED, where, advice) from None
+        raise HungUp(FailureCause.DROPPED, what, advice) from None
     if not transport.initial_kex_done:
         transport.close()
         raise TimeoutError
@@ -180,7 +153,7 @@ def _handshake(
 
 def _prefer(transport: paramiko.Transport, kinds: list[str]) -> None:
     """Put the types of the known host keys first: a server shows only one of its keys."""
-    preferred = []
+    preferred = list[str]()
     for kind in kinds:
         preferred += ["rsa-sha2-512", "rsa-sha2-256"] if kind == "ssh-rsa" else [kind]
     options = transport.get_security_options()

@@ -12,15 +12,15 @@ from remote.format import UNKNOWN
 from remote.metrics.run import RunFigures
 from remote.run.state.progress import not_learned
 from remote.statistics.equivalence import Equivalence, measure_equivalence
-from remote.statistics.interval import Interval, ValueScale, hide_few, mean_interval
+from remote.statistics.interval import Interval, ValueScale, hide_few, t_interval
 from tui.report.document import Section, make_table
 from tui.report.formatting import (
     SAME,
     TOO_FEW,
+    format_bounds,
     format_difference,
     format_extent,
     format_final,
-    format_final_bounds,
 )
 from tui.report.subject import ReportSubject, RunGroup
 from tui.report.timing import SubjectTiming
@@ -43,6 +43,10 @@ class FinalValue:
     name: str
     of: Callable[[RunFigures], float]
     is_share: bool = False
+
+    def write(self, value: float) -> str:
+        """Write such a value."""
+        return format_final(value, is_share=self.is_share)
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,7 @@ def compare_finals(subject: ReportSubject, final: FinalValue) -> list[GroupFinal
         reference = subject.reference_of(group)
         if reference and reference.by_repetition:
             against = _compare_repetitions(group, reference, final)
-        value = hide_few(mean_interval(values, ValueScale.DIFFERENCE))
+        value = hide_few(t_interval(values, ValueScale.DIFFERENCE))
         rows.append(GroupFinal(group, value, against, reference.label if reference else ""))
     return rows
 
@@ -183,8 +187,8 @@ def _row(final: FinalValue, row: GroupFinal) -> tuple[str, ...]:
     difference = row.against.difference.value if row.against else math.nan
     return (
         row.group.label,
-        format_final(row.value.value, is_share=is_share),
-        format_final_bounds(row.value, is_share=is_share),
+        final.write(row.value.value),
+        format_bounds(row.value, final.write),
         row.reference or UNKNOWN,
         format_difference(difference, is_share=is_share),
         row.equality(final),

@@ -12,19 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from remote import events
 from remote.events import ClockMeasured
 from remote.plan.plan import Plan
-from remote.record import files, index, marks, summary, tape
+from remote.record import files, index, marks, tape
 from remote.record.entry import Entry
-from remote.record.layout import EVENTS, INDEX, JOURNAL, NODE, NOTE, OVERVIEW, PLAN, SUMMARY
-from remote.record.overview import make_overview, read_written_overview
+from remote.record.layout import EVENTS, INDEX, JOURNAL, NODE, NOTE, OVERVIEW, PLAN
 from remote.record.write import Recorder
 from tests.kit.histories import START, History, plan, stepped
-from tests.kit.replayed import Replayed, all_runs
 from tests.kit.scripts import seen
 from tests.kit.stage import HELLO
 from training.agent.layout import LOCK, run_folder
@@ -43,7 +40,10 @@ def recorded(runs_dir: Path, made: Plan, history: History | None = None) -> Path
     """A run that has finished."""
     history = history or History(made).training(steps=4).done(0, 1)
     into = Recorder(runs_dir, made)
-    into.close(history.closed())
+    state = history.closed()
+    for one in history.records:
+        into.write(one)
+    into.close(state)
     return into.folder
 
 
@@ -69,13 +69,13 @@ def runs_dir(tmp_path: Path) -> Path:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the runs that are read and not taken from the index."""
     names: list[str] = []
-    original = index.read_with_sources
+    original = index.read_entry
 
-    def counting(folder: Path, failed: Callable[[OSError], object]) -> tuple[Entry, str]:
+    def counting(folder: Path, failed: Callable[[OSError], object]) -> Entry:
         names.append(folder.name)
         return original(folder, failed)
 
-    monkeypatch.setattr(index, "read_with_sources", counting)
+    monkeypatch.setattr(index, "read_entry", counting)
     return names
 
 
@@ -107,18 +107,6 @@ def test_the_time_of_an_iteration_is_of_all_but_the_first(tmp_path: Path) -> Non
     recorded(tmp_path, made, history.done(0, 1))
     (found,) = index.entries(tmp_path)
     assert found.step_seconds == pytest.approx((39 * 0.1 + 20 * 0.4) / 59)
-
-
-def test_of_an_older_summary_it_is_of_iterations_2_to_40(tmp_path: Path) -> None:
-    made = named("a")
-    folder = recorded(tmp_path, made, History(made).training(steps=12).done(0, 1))
-    summary = json.loads((folder / SUMMARY).read_text())
-    del summary["means"]["iterations_from_2"]
-    summary["means"]["iterations_2_to_40"]["seconds"] = 0.7
-    (folder / SUMMARY).write_text(json.dumps(summary))
-    (folder / OVERVIEW).unlink()
-    (found,) = index.entries(tmp_path)
-    assert found.step_seconds == 0.7
 
 
 def test_a_failed_run_has_its_cause(tmp_path: Path) -> None:
@@ -388,28 +376,6 @@ def test_the_newest_evaluation_of_a_long_record_is_found_wherever_it_is(
     assert (found.test_loss, found.accuracy) == (0.5, 0.75)
 
 
-@pytest.mark.parametrize("kind", ["calm", "noisy", "slow"])
-def test_an_overview_says_what_the_summary_says(tmp_path: Path, kind: str) -> None:
-    *_, state = Replayed(all_runs(kind)[0]).states()
-    (tmp_path / SUMMARY).write_text(json.dumps(summary.summarize(state)))
-    own = make_overview(state)
-    assert read_written_overview(tmp_path) == (own if own.verdict else None)
-    assert own.step > 0
-
-
-def test_a_run_that_an_older_version_continued_is_listed_by_its_record(tmp_path: Path) -> None:
-    made = named("a")
-    recorder = Recorder(tmp_path, made)
-    history = History(made).training(steps=4)
-    recorder.raw(b"".join(encode(record).encode() + b"\n" for record in history.records))
-    recorder.flush()
-    recorder.update_overview(History(made).training(steps=2).state())
-    assert index.entries(tmp_path)[0].step == 2, "as the launcher wrote it last"
-    os.utime(recorder.folder / OVERVIEW, (LONG_AGO, LONG_AGO))
-    assert index.entries(tmp_path)[0].step == 4
-    recorder.release()
-
-
 @pytest.mark.parametrize(
     "text",
     ["", "{", "[]", '{"step":-1}', '{"loss":"x"}', '{"loss":1e300}', '{"verdict":"splendid"}'],
@@ -463,22 +429,11 @@ def test_a_plan_that_lies_gives_no_wrong_types(runs_dir: Path, old: str, new: st
     assert all(isinstance(host, str) for host in found.hosts)
 
 
-@pytest.mark.parametrize("value", [7, "x", [1], {"a": 1}, None, float("nan"), 10**400])
-def test_a_summary_that_lies_gives_no_wrong_types(runs_dir: Path, value: object) -> None:
-    summary = json.loads((runs_dir / "a" / SUMMARY).read_text())
-    (runs_dir / "a" / OVERVIEW).unlink()
-    for name in summary:
-        (runs_dir / "a" / SUMMARY).write_text(json.dumps(summary | {name: value}))
-        found, _ = index.entries(runs_dir)
-        assert msgspec.convert(found, Entry) == found
-
-
 @pytest.mark.parametrize(
     ("file", "field"),
     [
         (JOURNAL, "study"),
         (PLAN, "job"),
-        (SUMMARY, "verdict"),
         (EVENTS, "step"),
         (NOTE, "note"),
     ],
@@ -489,10 +444,8 @@ def test_a_file_that_cannot_be_read_now_is_read_the_next_time(
     """As where too many files are open, or a permission was missing, which changes no stamp."""
     folder = recorded(tmp_path, named("a"))
     marks.write_note(folder, "good")
-    if file in (SUMMARY, EVENTS):
-        (folder / OVERVIEW).unlink()
     if file == EVENTS:
-        (folder / SUMMARY).unlink()
+        (folder / OVERVIEW).unlink()
         history = History(named("a")).training(steps=4)
         (folder / EVENTS).write_bytes(b"".join(encode(one).encode() for one in history.records))
     (tmp_path / "ways.study").mkdir()

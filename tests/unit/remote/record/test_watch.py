@@ -45,7 +45,6 @@ def look(batches: Iterator[list[Record]]) -> None:
 def test_what_has_come_is_read_once_and_in_order(recorder: Recorder) -> None:
     reader = EventsReader(recorder.folder, 2)
     assert [*reader] == []
-    assert not reader.is_there
     history = History(PLAN).training(steps=2)
     write(recorder, history)
     found = [*reader]

@@ -15,7 +15,7 @@ from remote.run.state.phases import HostPhase
 from remote.session.examination import Examination
 from remote.transport import Program, ReachProgress, Unreachable
 from remote.transport.failure import Failure, FailureCause
-from tests.hostile.host import End, Hosts, Play, acted
+from tests.kit.scripted_hosts import End, Hosts, Play, acted
 from training.job import Job
 from training.wire.commands import Close, Command, Connect, Reserve
 from training.wire.events import Connected, Hello, Reserved

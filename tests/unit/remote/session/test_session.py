@@ -19,7 +19,7 @@ from remote.session.times import TIMES
 from tests.kit.stage import (
     DIED,
     HELLO,
-    ActedLine,
+    End,
     Part,
     Stage,
     all_run,
@@ -75,14 +75,14 @@ from training.wire.events import (
 from training.wire.jsonl import dumps
 
 
-def dies_at_once(line: ActedLine, command: Command | None) -> None:
+def dies_at_once(line: End, command: Command | None) -> None:
     """An agent that is killed just after its Hello."""
     trains(line, command)
     if command is None:
         line.say(DIED)
 
 
-def dies_at_reserve(line: ActedLine, command: Command | None) -> None:
+def dies_at_reserve(line: End, command: Command | None) -> None:
     """An agent that is killed when it is asked for a port."""
     if isinstance(command, Reserve):
         line.say(DIED)
@@ -90,13 +90,13 @@ def dies_at_reserve(line: ActedLine, command: Command | None) -> None:
         trains(line, command)
 
 
-def reserves_never(line: ActedLine, command: Command | None) -> None:
+def reserves_never(line: End, command: Command | None) -> None:
     """An agent that lives but does not answer."""
     if not isinstance(command, Reserve):
         trains(line, command)
 
 
-def exits_early(line: ActedLine, command: Command | None) -> None:
+def exits_early(line: End, command: Command | None) -> None:
     """An agent whose rank exits well before its last step."""
     if isinstance(command, StartAttempt):
         line.say(Exited(line.host, 0))
@@ -104,9 +104,9 @@ def exits_early(line: ActedLine, command: Command | None) -> None:
         trains(line, command)
 
 
-def silent_to_others(line: ActedLine, command: Command | None) -> None:
+def silent_to_others(line: End, command: Command | None) -> None:
     """An agent that trains, but says nothing to a launcher that returns."""
-    if len(line._lines) == 1:
+    if len(line.player.ends) == 1:
         trains(line, command)
 
 
@@ -160,7 +160,7 @@ def uploads(stage: Stage, folder: Path) -> tuple[Session, Uploading]:
 
 
 def test_what_the_checks_refuse_is_refused_before_all_is_uploaded(tmp_path: Path) -> None:
-    def lacks_torch(line: ActedLine, command: Command | None) -> None:
+    def lacks_torch(line: End, command: Command | None) -> None:
         if command is None:
             line.say(replace(HELLO, torch=""))
         else:
@@ -214,7 +214,7 @@ def test_a_line_that_is_slow_to_close_holds_up_nobody(tmp_path: Path) -> None:
     for _ in session.batches():
         if all(host.phase is HostPhase.ENDED for host in session.state.hosts):
             stage.release.set()  # before that, nobody's line can be closed
-    assert all(line.was_let_go for line in stage.lines.values())
+    assert stage.were_let_go
     assert session.state.verdict is Verdict.FINISHED
 
 
@@ -258,7 +258,7 @@ def test_what_has_come_counts_though_nobody_read_it_for_long(
     assert [host.gone for host in session.state.hosts] == [False, False]
 
 
-def never_ends(line: ActedLine, command: Command | None) -> None:
+def never_ends(line: End, command: Command | None) -> None:
     """An agent that does not obey any more."""
     if not isinstance(command, (Stop, Close)):
         trains(line, command)
@@ -350,7 +350,7 @@ def test_a_command_that_was_lost_with_its_line_is_sent_again(tmp_path: Path) -> 
     assert [host.gone for host in session.state.hosts] == [False, False]
 
 
-def deaf_at_stop(line: ActedLine, command: Command | None) -> None:
+def deaf_at_stop(line: End, command: Command | None) -> None:
     """An agent whose first line breaks just before the command to stop would arrive."""
     if isinstance(command, Stop) and StartAttempt in map(type, line.commands):
         line.drop()
@@ -371,7 +371,7 @@ def test_a_host_that_stays_away_is_lost(tmp_path: Path, monkeypatch: pytest.Monk
     assert session.state.cause.host == "node2"
 
 
-def breaks_at_connect(line: ActedLine, command: Command | None) -> None:
+def breaks_at_connect(line: End, command: Command | None) -> None:
     """One whose line breaks when it has reached one of its two neighbours."""
     if isinstance(command, Connect):
         line.say(Connected(*command.targets[0], 0.001))
@@ -380,13 +380,13 @@ def breaks_at_connect(line: ActedLine, command: Command | None) -> None:
         trains(line, command)
 
 
-def connects_never(line: ActedLine, command: Command | None) -> None:
+def connects_never(line: End, command: Command | None) -> None:
     """One that falls silent when it is to connect."""
     if not isinstance(command, Connect | Close):
         trains(line, command)
 
 
-def says_nothing(line: ActedLine, command: Command | None) -> None:
+def says_nothing(line: End, command: Command | None) -> None:
     """One that has started and freezes."""
 
 
@@ -698,7 +698,7 @@ def test_a_host_that_has_not_heard_of_a_stop_is_stopped_by_who_comes_back(
     assert any(isinstance(command, Close) for command in stage.lines[1].commands)
 
 
-def waits_for_its_start(line: ActedLine, command: Command | None) -> None:
+def waits_for_its_start(line: End, command: Command | None) -> None:
     """An agent that another launcher has begun, and has not told to start yet."""
     if command is None:
         line.say(HELLO)
@@ -746,7 +746,7 @@ def test_hosts_that_another_launcher_has_closed_after_the_end_are_no_failure(
     assert (session.state.verdict, session.state.stop_reason) == (Verdict.FINISHED, "")
 
 
-def starts_late(line: ActedLine, command: Command | None) -> None:
+def starts_late(line: End, command: Command | None) -> None:
     """An agent whose launcher starts the ranks just after another one's stop has come."""
     match command:
         case None:
@@ -825,7 +825,7 @@ def test_who_asks_to_leave_while_hosts_are_reached_leaves_once_the_ranks_run(
 # Stalls -------------------------------------------------------------------------------------------
 
 
-def stands_still(line: ActedLine, command: Command | None) -> None:
+def stands_still(line: End, command: Command | None) -> None:
     """An agent that gives signs of life and whose rank makes one step and no other."""
     samples(line, command)
     if isinstance(command, StartAttempt):
@@ -840,13 +840,13 @@ def stands_still(line: ActedLine, command: Command | None) -> None:
         )
 
 
-def stands_still_unheard(line: ActedLine, command: Command | None) -> None:
+def stands_still_unheard(line: End, command: Command | None) -> None:
     """The same without the signs of life."""
     if not isinstance(command, (Lease, Stacks)):
         stands_still(line, command)
 
 
-def step(line: ActedLine, number: int) -> None:
+def step(line: End, number: int) -> None:
     """Its rank makes this step, the first after it has met the others."""
     met = Started(line.host, 1, 2, "cpu", "gloo", "2", 1, 10, 40, 10, 640, 100)
     said = [met] * (number == 1) + [StepFinished(line.host, 1, number, 2.0, 0.01)]
@@ -888,7 +888,7 @@ def test_a_stall_is_not_acted_on_while_a_host_is_silent(
     assert session.state.verdict is Verdict.STOPPED
 
 
-def diverges(line: ActedLine, command: Command | None) -> None:
+def diverges(line: End, command: Command | None) -> None:
     """An agent whose rank's second loss is no number. It ends only when it is stopped."""
     trains(line, command)
     if isinstance(command, StartAttempt):
@@ -902,7 +902,7 @@ def diverges(line: ActedLine, command: Command | None) -> None:
         )
 
 
-def diverges_and_finishes(line: ActedLine, command: Command | None) -> None:
+def diverges_and_finishes(line: End, command: Command | None) -> None:
     """An agent whose rank does so in its last step, and is gone before anybody can stop it."""
     if isinstance(command, StartAttempt):
         diverges(line, command)
@@ -927,7 +927,7 @@ def test_a_loss_that_is_nan_ends_a_run_that_is_to_stop_then(
 # Attempts -----------------------------------------------------------------------------------------
 
 
-def fails_once(line: ActedLine, command: Command | None) -> None:
+def fails_once(line: End, command: Command | None) -> None:
     """An agent whose rank fails in the first attempt and finishes in the second."""
     if isinstance(command, StartAttempt) and command.attempt == 0:
         trains(line, command)
@@ -981,7 +981,7 @@ def test_a_restart_that_its_launcher_has_not_come_to_is_made_by_who_comes_back(
 ) -> None:
     deaf = threading.Event()
 
-    def part(line: ActedLine, command: Command | None) -> None:
+    def part(line: End, command: Command | None) -> None:
         if not (isinstance(command, Reserve) and deaf.is_set()):
             waits_once(line, command)
 
@@ -1038,7 +1038,7 @@ def test_a_job_that_its_ranks_refuse_is_not_started_again(tmp_path: Path) -> Non
     assert (state.verdict, state.attempt) == (Verdict.REFUSED, 0)
 
 
-def refuses(line: ActedLine, command: Command | None) -> None:
+def refuses(line: End, command: Command | None) -> None:
     """An agent whose rank finds no data."""
     trains(line, command)
     if isinstance(command, StartAttempt):
@@ -1087,7 +1087,7 @@ def test_what_is_left_on_a_host_that_comes_back_too_late_ends(
 def test_it_goes_on_from_a_checkpoint_that_the_hosts_left_have(both: bool, tmp_path: Path) -> None:
     """The lost host's rank may have said that one is complete, and the others' not yet."""
 
-    def saves(line: ActedLine, command: Command | None) -> None:
+    def saves(line: End, command: Command | None) -> None:
         first = isinstance(command, StartAttempt) and command.attempt == 0
         (trains if first else finishes)(line, command)
         if first and (both or line.host == 1):
@@ -1143,7 +1143,7 @@ def test_the_time_for_the_start_holds_for_each_attempt(tmp_path: Path) -> None:
     assert state.stop_reason == "ranks 0 and 1 had made no step 0.3 s after the start"
 
 
-def steps_and_fails(line: ActedLine, command: Command | None) -> None:
+def steps_and_fails(line: End, command: Command | None) -> None:
     """An agent whose rank, and the other, make a step in the first attempt, before it fails."""
     trains(line, command)
     if isinstance(command, StartAttempt) and command.attempt == 0:
@@ -1151,7 +1151,7 @@ def steps_and_fails(line: ActedLine, command: Command | None) -> None:
         line.say(Exited(line.host, 1))
 
 
-def fails_once_and_trains_on(line: ActedLine, command: Command | None) -> None:
+def fails_once_and_trains_on(line: End, command: Command | None) -> None:
     """An agent whose rank fails in the first attempt and trains on in the second."""
     trains(line, command)
     if isinstance(command, StartAttempt) and command.attempt == 0:
@@ -1190,7 +1190,7 @@ def test_no_host_speaks_for_another_one_or_for_the_session(tmp_path: Path) -> No
     session, batches = running(stage, tmp_path)
     for host in (0, SESSION):
         forged = encode(Record(host, 0, 1_000, time.time(), Exited(0, 1)))
-        stage.lines[1]._said.put(forged.encode())
+        stage.lines[1].send(forged.encode())
     until(
         session,
         batches,
@@ -1219,7 +1219,7 @@ def test_who_stops_a_run_that_would_start_again_is_obeyed(tmp_path: Path) -> Non
     assert session.state.verdict is Verdict.FAILED
 
 
-def slow_to_stop(line: ActedLine, command: Command | None) -> None:
+def slow_to_stop(line: End, command: Command | None) -> None:
     """An agent whose rank takes its time."""
     if not isinstance(command, Stop):
         trains(line, command)

@@ -32,7 +32,7 @@ from remote.transport.ssh.channel import SshChannel
 from tests.kit.histories import History, plan, raised, state_of, stepped
 from tests.kit.stage import (
     HELLO,
-    ActedLine,
+    End,
     Stage,
     come_back,
     ended,
@@ -95,10 +95,10 @@ def session_of(stage: Stage, folder: Path, limits: Limits, policy: Policy = Poli
     return Session(of, stage, Recorder(folder, of), times=stage.times, limits=limits)
 
 
-def send(line: ActedLine, *wire: str | bytes) -> None:
+def send(line: End, *wire: str | bytes) -> None:
     """The host sends these lines, which its journal does not have."""
     for one in wire:
-        line._said.put(one if isinstance(one, bytes) else one.encode())
+        line.send(one if isinstance(one, bytes) else one.encode())
 
 
 # A host that does not read ------------------------------------------------------------------------
@@ -113,7 +113,7 @@ class Wedged:
         self.is_wedged = threading.Event()
         self._stops_at = stops_at
 
-    def __call__(self, line: ActedLine, command: Command | None) -> None:
+    def __call__(self, line: End, command: Command | None) -> None:
         due = isinstance(command, self._stops_at) and (line.runs or not isinstance(command, Lease))
         if due and not self.is_wedged.is_set():
             self.is_wedged.set()
@@ -205,7 +205,7 @@ def test_a_run_ends_though_a_host_never_reads(
 
 
 def test_the_last_commands_go_out_before_a_connection_is_closed(tmp_path: Path) -> None:
-    def reads_slowly(line: ActedLine, command: Command | None) -> None:
+    def reads_slowly(line: End, command: Command | None) -> None:
         if isinstance(command, Keep | OnDisconnect):
             time.sleep(0.2)
         trains(line, command)
@@ -518,7 +518,7 @@ def test_a_host_that_sends_no_records_without_end_is_lost(line: bytes, tmp_path:
 
 
 def test_a_hello_that_cannot_be_used_ends_the_start_and_names_its_host(tmp_path: Path) -> None:
-    def boasts(line: ActedLine, command: Command | None) -> None:
+    def boasts(line: End, command: Command | None) -> None:
         if command is None:
             line.say(replace(HELLO, cores=math.nan))
         else:
@@ -567,7 +567,7 @@ def test_a_restart_by_another_launcher_is_taken_in_where_this_attempt_is_over(
     stage = Stage(trains)
     session, batches = running(stage, tmp_path, Policy(max_restarts=1))
     stage.lines[0].say(Exited(0, 1))
-    stage.lines[0].attempt = 1
+    stage.lines[0].player.attempt = 1
     stage.lines[0].say(Launched((0,), (0,)), Spawned(0, 7))
     until(session, batches, lambda: session.state.attempt == 1 and session.state.ranks[0].pid == 7)
     session.stop()
@@ -578,7 +578,7 @@ def test_a_restart_by_another_launcher_is_taken_in_where_this_attempt_is_over(
 # A host that drops out while a restart begins -----------------------------------------------------
 
 
-def leaves_at_the_second_reserve(line: ActedLine, command: Command | None) -> None:
+def leaves_at_the_second_reserve(line: End, command: Command | None) -> None:
     """An agent that ends when it is asked for a port of the second attempt."""
     if isinstance(command, Reserve) and any(isinstance(one, StartAttempt) for one in line.commands):
         line.say(GONE)
@@ -586,7 +586,7 @@ def leaves_at_the_second_reserve(line: ActedLine, command: Command | None) -> No
         waits_once(line, command)
 
 
-def fails_at_first(line: ActedLine, command: Command | None) -> None:
+def fails_at_first(line: End, command: Command | None) -> None:
     """An agent whose rank fails in the first attempt and finishes in the others."""
     if isinstance(command, StartAttempt) and command.attempt == 0:
         trains(line, command)
@@ -622,7 +622,7 @@ def test_a_restart_that_cannot_go_on_has_a_cause(policy: Policy, tmp_path: Path)
 
 
 def test_an_agent_that_ends_before_the_first_start_is_the_cause(tmp_path: Path) -> None:
-    def leaves(line: ActedLine, command: Command | None) -> None:
+    def leaves(line: End, command: Command | None) -> None:
         if isinstance(command, Reserve):
             line.say(GONE)
         else:
@@ -737,7 +737,7 @@ def test_a_persons_stop_from_elsewhere_is_no_reason_to_restart_whatever_is_heard
 def test_who_stops_a_run_that_is_being_stopped_from_elsewhere_has_not_asked_twice(
     tmp_path: Path,
 ) -> None:
-    def obeys_late(line: ActedLine, command: Command | None) -> None:
+    def obeys_late(line: End, command: Command | None) -> None:
         if not isinstance(command, Stop):
             trains(line, command)
 

@@ -9,8 +9,8 @@ import pytest
 
 from remote.statistics.comparison import Finding
 from remote.statistics.equivalence import measure_equivalence
-from remote.statistics.stability import check_stability, count_warm_up, find_outliers
-from remote.statistics.steps import choose_block_length, compare_steps, time_to_target
+from remote.statistics.stability import check_stability, count_warm_up
+from remote.statistics.steps import compare_steps, time_to_target
 
 # Stability ----------------------------------------------------------------------------------------
 
@@ -38,28 +38,9 @@ def test_extremes_are_named():
     )
 
 
-def test_an_outlier_is_named_by_its_index():
-    assert check_stability([1.0, math.nan, 1.01, 0.99, 1.3, 1.02]).outliers == (4,)
-
-
 @pytest.mark.parametrize("values", [[], [1.0], [1.0, 1.0]])
 def test_few_runs_are_not_called_unstable(values):
     assert check_stability(values).is_stable
-    assert check_stability(values).outliers == ()
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [  # hyperfine's own cases
-        ([50.0], 0),
-        ([-0.2, 0.0, 0.2], 0),
-        ([-0.2, 0.0, 0.2, 4.0], 1),
-        ([0.5, 0.30, 0.29, 0.31, 0.30], 1),
-        ([10.0] * 8 + [100.0] * 2, 2),
-    ],
-)
-def test_outliers_are_hyperfines(values, expected):
-    assert len(find_outliers(values)) == expected
 
 
 # Warm-up ------------------------------------------------------------------------------------------
@@ -161,20 +142,6 @@ def test_runs_without_steps_show_nothing():
     single = compare_steps([2.0], [1.0, 1.0])
     assert single.ratio.value == pytest.approx(2.0)
     assert single.finding is Finding.NOT_SHOWN
-
-
-@pytest.mark.parametrize("pull", [0.3, 0.5, 0.8])
-def test_blocks_are_as_long_as_the_correlation_asks(pull):
-    """The best length for this process is known in closed form (Politis and White 2004)."""
-    best = (6 * pull**2 / (1 - pull**2) ** 2 * 1000) ** (1 / 3)
-    lengths = [
-        choose_block_length(run) for run in correlated(np.random.default_rng(6), 1000, pull, 1)[:60]
-    ]
-    assert np.median(lengths) == pytest.approx(best, rel=0.4)
-
-
-def test_constant_steps_need_no_blocks():
-    assert choose_block_length(np.ones(50)) == 1
 
 
 # Targets ------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +22,7 @@ from remote.statistics.comparison import Comparisons, compare_cells
 from remote.study import estimate
 from remote.study import start_study as start
 from remote.study.conclusion import answer_text, comparison_text, conclusion_lines, effect_lines
-from remote.study.folder import JOURNAL, RecordedCall, RunBegun, RunEnded, StudyFolder, TrialOutcome
+from remote.study.folder import JOURNAL, RunBegun, RunEnded, StudyCall, StudyFolder, TrialOutcome
 from remote.study.host_pool import HostPool
 from remote.study.progress import (
     CellState,
@@ -139,7 +139,7 @@ MISTAKES = [
         'axis = "methods"',
         "line 20: axis = 'methods': write one of nodes,",
     ),
-    ('method = "one"', 'method = "ome"', "no cell has method = ome: did you mean 'one'?: write"),
+    ('method = "one"', 'method = "ome"', "no cell has method = ome: write"),
     ('method = "one"', "nodes = 1", "3 cells have nodes = 1: write values that one cell has"),
     (
         "steps = 20",
@@ -395,7 +395,7 @@ def _spread(values: Sequence[float]) -> float:
 
 def test_a_journal_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     folder = StudyFolder.of(tmp_path, "two")
-    folder.keep("", {})
+    folder.keep(StudyCall("", {}, {}, quick=False))
     (folder.path / "journal.jsonl").symlink_to("/dev/null")
     with pytest.raises(StudyError, match=r"journal\.jsonl: it is a link"):
         list(folder.entries())
@@ -408,7 +408,7 @@ def test_the_journal_is_read_back_without_a_torn_line(tmp_path: Path) -> None:
         RunEnded("a #1", "run-1", TrialOutcome.COUNTED, 0.5, remarks=("shared",)),
         RunEnded("a #2", "run-2", TrialOutcome.FAILED, cause="no memory"),
     ]
-    folder.keep("", {})
+    folder.keep(StudyCall("", {}, {}, quick=False))
     for entry in entries:
         folder.write(entry)
     with open(folder.path / JOURNAL, "a") as file:
@@ -420,7 +420,7 @@ def test_the_journal_is_read_back_without_a_torn_line(tmp_path: Path) -> None:
 
 def test_a_study_is_held_by_one_process(tmp_path: Path) -> None:
     folder = StudyFolder.of(tmp_path, "two")
-    call = start.StudyCall(TEXT, {}, {"local": 2}, False)
+    call = StudyCall(TEXT, {}, {"local": 2}, False)
     with start.hold_study(folder, call, new=False):
         other = start.hold_study(folder, call, new=False)
         with pytest.raises(StudyError, match="two is running: process"), other:
@@ -431,20 +431,20 @@ def test_a_study_goes_on_as_it_was_called(tmp_path: Path) -> None:
     file = tmp_path / "two.toml"
     file.write_text(TEXT)
     folder, call = start.find_study(str(file), tmp_path, {"seed": 7}, {"local": 2}, quick=False)
-    study = call.study(folder.name)
+    study = start.parse_call(folder.name, call)
     with start.hold_study(folder, call, new=False):
         pass
     _, again = start.find_study(str(file), tmp_path, {}, {}, quick=False)
     assert (again.given, again.places) == ({"seed": 7}, {"local": 2})
     _, by_name = start.find_study("two", tmp_path, {}, {}, quick=False)
-    assert by_name.study("two").cells == study.cells
+    assert start.parse_call("two", by_name).cells == study.cells
 
 
 def test_more_cells_and_repetitions_extend_a_study_and_other_settings_do_not(
     tmp_path: Path,
 ) -> None:
     folder = StudyFolder.of(tmp_path, "two")
-    call = start.StudyCall(TEXT, {}, {"local": 2}, False)
+    call = StudyCall(TEXT, {}, {"local": 2}, False)
     _make(folder, call)
     more = replace(call, text=TEXT.replace("[1, 2]", "[1, 2, 4]").replace("= 3", "= 5"))
     with start.hold_study(folder, more, new=False):
@@ -461,7 +461,7 @@ def test_more_cells_and_repetitions_extend_a_study_and_other_settings_do_not(
 
 
 def test_what_no_run_counts_of_may_change(tmp_path: Path) -> None:
-    call = start.StudyCall(TEXT, {}, {"local": 2}, False, num_hosts=2)
+    call = StudyCall(TEXT, {}, {"local": 2}, False, num_hosts=2)
     folder = _started(tmp_path, call)
     key = "nodes=2 method=alone #1"
     folder.write(RunBegun(key, "run-1"))
@@ -509,7 +509,7 @@ sync = ["ring", "ddp"]
 
 
 def test_a_study_of_links_on_hosts_of_a_file_keeps_its_settings(tmp_path: Path) -> None:
-    call = start.StudyCall(LINKS, {}, {"hosts": "hosts.toml"}, False, num_hosts=2)
+    call = StudyCall(LINKS, {}, {"hosts": "hosts.toml"}, False, num_hosts=2)
     folder = _started(tmp_path, call)
     folder.write(RunEnded("link=as it is sync=ring #1", "run", TrialOutcome.COUNTED, 0.5))
     assert [cell.key for cell in start.open_study(folder).cells] == [
@@ -523,7 +523,7 @@ def test_a_study_of_links_on_hosts_of_a_file_keeps_its_settings(tmp_path: Path) 
 
 def test_options_that_are_as_before_are_no_change_and_a_seed_of_a_cell_is(tmp_path: Path) -> None:
     text = '[axes]\nmethod = [{ label = "a", sync = "ring" }]\n'
-    call = start.StudyCall(text, {}, {"local": 2}, False, num_hosts=2)
+    call = StudyCall(text, {}, {"local": 2}, False, num_hosts=2)
     folder = _started(tmp_path, call)
     folder.write(RunEnded("method=a #1", "run", TrialOutcome.COUNTED, 0.5))
     bucket = Job(sync="ring").sync_options().bucket_mb
@@ -534,12 +534,12 @@ def test_options_that_are_as_before_are_no_change_and_a_seed_of_a_cell_is(tmp_pa
         start.check_unchanged(folder, replace(call, text=text.replace(" }", ", seed = 42 }")))
 
 
-def _make(folder: StudyFolder, call: start.StudyCall) -> None:
+def _make(folder: StudyFolder, call: StudyCall) -> None:
     """A run that counts of each cell."""
     if not folder.exists:
         with start.hold_study(folder, call, new=False):
             pass
-    for cell in call.study("two").cells:
+    for cell in start.parse_call("two", call).cells:
         folder.write(RunEnded(f"{cell.key} #1", "run", TrialOutcome.COUNTED, 0.5))
 
 
@@ -594,7 +594,7 @@ def test_who_repeated_an_unstable_cell_is_not_told_to_repeat_it(study: Study) ->
 
 def test_a_fact_after_a_torn_line_is_read(tmp_path: Path) -> None:
     folder = StudyFolder.of(tmp_path, "two")
-    folder.keep("", {})
+    folder.keep(StudyCall("", {}, {}, quick=False))
     (folder.path / JOURNAL).write_text('{"event":"begun","trial":"a #1","ru')
     folder.write(RunBegun("a #1", "run-1"))
     folder.write(RunEnded("a #1", "run-1", TrialOutcome.COUNTED, 0.5))
@@ -622,6 +622,11 @@ COUNTED = {"event": "ended", "trial": "a #1", "run": "run-1", "outcome": "counte
         {"value": 10**400},
         {"value": True},
         {"event": "other"},
+        {"event": []},
+        {"remarks": 5},
+        {"losses": [1.0]},
+        {"losses": ["x", 1.0]},
+        {"conditions": {"threads": 3}},
     ],
     ids=str,
 )
@@ -629,24 +634,12 @@ def test_a_line_of_the_journal_that_is_no_fact_does_not_count(
     tmp_path: Path, wrong: dict[str, object]
 ) -> None:
     folder = StudyFolder.of(tmp_path, "two")
-    folder.keep("", {})
+    folder.keep(StudyCall("", {}, {}, quick=False))
     (folder.path / JOURNAL).write_text(f"{json.dumps(COUNTED | wrong)}\n{json.dumps(COUNTED)}\n")
     assert list(folder.entries()) == [RunEnded("a #1", "run-1", TrialOutcome.COUNTED, 0.5)]
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"remarks": 5}, {"losses": [1.0]}, {"losses": ["x", 1.0]}, {"losses": 3}], ids=str
-)
-def test_remarks_and_losses_of_a_journal_that_are_none_are_left_out(
-    tmp_path: Path, wrong: dict[str, object]
-) -> None:
-    folder = StudyFolder.of(tmp_path, "two")
-    folder.keep("", {})
-    (folder.path / JOURNAL).write_text(json.dumps(COUNTED | wrong))
-    assert list(folder.entries()) == [RunEnded("a #1", "run-1", TrialOutcome.COUNTED, 0.5)]
-
-
-def _started(runs_dir: Path, call: start.StudyCall) -> StudyFolder:
+def _started(runs_dir: Path, call: StudyCall) -> StudyFolder:
     folder = StudyFolder.of(runs_dir, "two")
     with start.hold_study(folder, call, new=False):
         pass
@@ -665,7 +658,7 @@ def _started(runs_dir: Path, call: start.StudyCall) -> StudyFolder:
 def test_a_study_that_has_changed_does_not_go_on(
     tmp_path: Path, before: str, after: str, reason: str
 ) -> None:
-    call = start.StudyCall(TEXT, {}, {"local": 2}, False)
+    call = StudyCall(TEXT, {}, {"local": 2}, False)
     folder = _started(tmp_path, call)
     _make(folder, call)
     other = replace(call, text=TEXT.replace(before, after, 1))
@@ -675,11 +668,11 @@ def test_a_study_that_has_changed_does_not_go_on(
 
 
 def test_the_short_variant_of_a_started_study_is_a_study_of_its_own(tmp_path: Path) -> None:
-    whole = _started(tmp_path, start.StudyCall(TEXT, {}, {"local": 2}, False))
-    _make(whole, start.StudyCall(TEXT, {}, {}, False))
+    whole = _started(tmp_path, StudyCall(TEXT, {}, {"local": 2}, False))
+    _make(whole, StudyCall(TEXT, {}, {}, False))
     folder, call = start.find_study("two", tmp_path, {}, {"local": 2}, quick=True)
     assert folder.path == tmp_path / "two-quick.study"
-    assert call.study("two").repetitions == 1
+    assert start.parse_call("two", call).repetitions == 1
     with start.hold_study(folder, call, new=False):
         pass
     again, call = start.find_study("two-quick", tmp_path, {}, {}, quick=False)
@@ -702,13 +695,15 @@ def test_the_short_variant_of_a_started_study_is_a_study_of_its_own(tmp_path: Pa
     ],
 )
 def test_options_that_are_no_options_are_not_known(tmp_path: Path, place: str) -> None:
-    folder = _started(tmp_path, start.StudyCall(TEXT, {}, {"local": 2}, False))
+    folder = _started(tmp_path, StudyCall(TEXT, {}, {"local": 2}, False))
     (folder.path / "place.json").write_text(place)
-    assert folder.call() == RecordedCall({}, {}, 1, is_quick=False, is_trusted=False)
+    call = folder.call()
+    assert (call.given, call.places, call.num_hosts) == ({}, {}, 1)
+    assert (call.quick, call.is_trusted) == (False, False)
 
 
 def test_hosts_that_somebody_else_named_are_not_reached(tmp_path: Path) -> None:
-    mine = start.StudyCall(TEXT, {}, {"hosts": "mine.toml"}, False)
+    mine = StudyCall(TEXT, {}, {"hosts": "mine.toml"}, False)
     folder = _started(tmp_path, mine)
     _make(folder, mine)
     assert start.find_study("two", tmp_path, {}, {}, quick=False)[1].places == {
@@ -726,13 +721,13 @@ def test_hosts_that_somebody_else_named_are_not_reached(tmp_path: Path) -> None:
 
 
 def test_a_study_makes_the_runs_dir_as_a_run_does(tmp_path: Path) -> None:
-    _started(tmp_path / "runs", start.StudyCall(TEXT, {}, {"local": 2}, False))
+    _started(tmp_path / "runs", StudyCall(TEXT, {}, {"local": 2}, False))
     assert (tmp_path / "runs" / ".gitignore").read_text() == "*\n"
     assert (tmp_path / "runs").stat().st_mode & 0o77 == 0
 
 
 def test_a_journal_that_cannot_be_written_is_a_mistake_of_the_user(tmp_path: Path) -> None:
-    folder = _started(tmp_path, start.StudyCall(TEXT, {}, {"local": 2}, False))
+    folder = _started(tmp_path, StudyCall(TEXT, {}, {"local": 2}, False))
     (folder.path / JOURNAL).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StudyError, match=r"cannot record the study in .*: it is a link"):
         folder.write(RunBegun("a #1", "run-1"))
@@ -822,34 +817,6 @@ def test_the_answer_is_followed_by_what_the_other_axes_change() -> None:
     assert conclusion_lines(found)[1:2] == effect_lines(found)
     time = parse_study("three", text.replace('"loss"', '"step_seconds"'))
     assert effect_lines(compute_results(_progress(time, values))) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("four-ways", ["speed-up against one node: 2.00 (gather/scatter), 4.00 (ddp)"]),
-        (
-            "nodes",
-            [
-                "speed-up against one node of gather/scatter by nodes: 2.00 (2), 1.60 (4)",
-                "speed-up against one node of ddp by nodes: 4.00 (4)",
-            ],
-        ),
-    ],
-)
-def test_the_speed_up_of_each_method_is_said(name: str, expected: list[str]) -> None:
-    values = {
-        "four-ways": {"method=gather/scatter": 2.0, "method=ddp": 1.0, "method=one node": 4.0},
-        "nodes": {
-            "method=gather/scatter nodes=2": 2.0,
-            "method=gather/scatter nodes=4": 2.5,
-            "method=ddp nodes=4": 1.0,
-            "method=one node nodes=1": 4.0,
-        },
-    }[name]
-    study = parse_study(*read_study_text(name))
-    found = compute_results(_progress(study, {key: [each] for key, each in values.items()}))
-    assert effect_lines(found) == expected
 
 
 @pytest.mark.parametrize(
@@ -1187,33 +1154,13 @@ def test_a_run_that_an_earlier_call_left_and_that_failed_is_made_anew(tmp_path: 
     assert end.cause
 
 
-def test_an_estimate_rests_on_finished_runs_with_the_same_settings(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    study = parse_study(
-        "two", 'repetitions = 2\n[job]\nsteps = 9\n[axes]\nsync = ["ring", "ddp"]\n'
-    )
-    job = asdict(study.cells[0].job)
-    like = {"verdict": "finished", "job": job, "ranks": [{}], "elapsed": 30.0}
-    found = {
-        "like": like,
-        "other": like | {"job": job | {"batch_size": 7}, "elapsed": 1e6},
-        "longer": like | {"job": job | {"steps": 900}, "elapsed": 1e6},
-        "more": like | {"ranks": [{}, {}], "elapsed": 1e6},
-        "failed": like | {"verdict": "failed", "elapsed": 1e6},
-        "forged": like | {"elapsed": "x"},
-        "wrong": like | {"job": 5},
-        "none": {},
-    }
-    monkeypatch.setattr("remote.study.estimate.recorded", lambda _: list(map(Path, found)))
-    monkeypatch.setattr("remote.study.estimate.summarized", lambda folder: found[folder.name])
-    text = estimate.estimate_text(StudyProgress(study), tmp_path)
-    assert text == "4 runs, about 2:00 by runs so far; one that takes 1 h is stopped"
-    found.clear()
-    text = estimate.estimate_text(StudyProgress(study), tmp_path)
+def test_an_estimate_rests_on_the_runs_that_have_ended() -> None:
+    study = parse_study("two", 'repetitions = 2\n[axes]\nsync = ["ring", "ddp"]\n')
+    text = estimate.estimate_text(StudyProgress(study))
     assert text == "4 runs, and none yet to estimate from; one that takes 1 h is stopped"
-    text = estimate.estimate_text(StudyProgress(replace(study, limit=90.0)), tmp_path)
-    assert text == "4 runs, and none yet to estimate from; one that takes 90 s is stopped"
+    end = RunEnded("sync=ring #1", "run", TrialOutcome.COUNTED, 1.0, seconds=30.0)
+    text = estimate.estimate_text(StudyProgress.of(replace(study, limit=90.0), [end]))
+    assert text == "3 runs, about 1:30 by runs so far; one that takes 90 s is stopped"
 
 
 def test_a_cell_without_a_run_has_no_speed_up(study: Study) -> None:

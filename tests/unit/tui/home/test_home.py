@@ -28,7 +28,7 @@ from remote.record.entry import Entry
 from remote.record.write import Recorder
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
-from remote.study.folder import RunBegun, RunEnded, StudyFolder, TrialOutcome
+from remote.study.folder import RunBegun, RunEnded, StudyCall, StudyFolder, TrialOutcome
 from remote.study.progress import StudyProgress
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.commands import Done
@@ -51,7 +51,7 @@ from tui.home import screen as home_screen
 from tui.home.history import Answered, History, Listed
 from tui.home.list_text import describe_item
 from tui.home.run_list import ORDERS, RunItem, select_items
-from tui.home.run_table import COLUMNS, draw_curve, fit_columns, fit_table, make_rows
+from tui.home.run_table import COLUMNS, draw_curve, fit_table, make_rows
 from tui.home.screen import HomeScreen
 from tui.kit.messages import OpenRun
 from tui.kit.open_runs import LaunchRequest
@@ -72,9 +72,9 @@ class Home:
         lab = cluster(1, 2)
         history = History(runs_dir)
         launch = LaunchRequest(
-            lab, lab, Job(), make_plan, self._begin, home=True, runs_dir=runs_dir, history=history
+            lab, lab, Job(), make_plan, self._begin, home=True, runs_dir=runs_dir
         )
-        self.app = RankboardApp(launch)
+        self.app = RankboardApp(launch, history)
 
     def _begin(self, of: Any) -> ActedSession:
         self.sessions.append(ActedSession(replace(of, run=f"started-{len(self.sessions)}")))
@@ -598,8 +598,7 @@ def study_folder(runs_dir: Path) -> Callable[[], StudyFolder]:
     def study_folder() -> StudyFolder:
         folder = StudyFolder.of(runs_dir, "two-ways")
         with folder.held():
-            place = {"given": {}, "places": {"local": 2}, "quick": False, "nodes": 2}
-            folder.keep(STUDY, place)
+            folder.keep(StudyCall(STUDY, {}, {"local": 2}, quick=False, num_hosts=2))
             from remote.study.start_study import open_study
 
             trial = StudyProgress(open_study(folder)).study.trials()[0]
@@ -703,8 +702,8 @@ async def test_a_run_that_is_stopped_elsewhere_is_not_shown_as_live(
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
         await home.shows(pilot, "● training", "1 live")
-        summary = {"verdict": "stopped", "started": START, "elapsed": 5.0, "ranks": [{"step": 33}]}
-        (runs_dir / "c-3" / "summary.json").write_text(json.dumps(summary))
+        overview = {"verdict": "stopped", "started": START, "elapsed": 5.0, "step": 33}
+        (runs_dir / "c-3" / "overview.json").write_text(json.dumps(overview))
         await home.shows(pilot, "0 live", "stopped")
 
 
@@ -863,9 +862,9 @@ def test_a_number_is_not_cut(width: int) -> None:
 
 @pytest.mark.parametrize("width", [0, 20, 60, 80, 120, 300])
 def test_as_many_columns_are_shown_as_there_is_room_for(width: int) -> None:
-    found = fit_columns(width)
+    found, _ = fit_table([], width)
     assert sum(one.width for one in found) <= max(width, found[0].width)
-    assert fit_columns(300)[-1].title == "note"
+    assert fit_table([], 300)[0][-1].title == "note"
 
 
 def test_a_run_with_a_checkpoint_can_be_resumed() -> None:

@@ -590,7 +590,7 @@ def test_a_run_that_goes_on_is_listed_with_what_it_prints(tmp_path: Path) -> Non
     history = started(script())
     for step in range(1, 50):
         history.say(0, said(0, f"step={step} max_steps=600 loss={2.0 / step}", "stdout"), after=0.5)
-    found, _ = read_overview(recorded(tmp_path, history))
+    found = read_overview(recorded(tmp_path, history))
     assert (found.step, found.steps, found.diverged) == (49, 600, False)
     assert found.loss == pytest.approx(2.0 / 49)
 

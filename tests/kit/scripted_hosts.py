@@ -35,7 +35,7 @@ from remote.transport.failure import Failure, FailureCause
 from training.agent import MARKER, WHOLE
 from training.wire import commands
 from training.wire.commands import Close, Command, Lease, StartAttempt
-from training.wire.events import Event, Record, encode
+from training.wire.events import Event, Exited, Launched, Record, decode, encode
 from training.wire.jsonl import dumps
 
 C = TypeVar("C")
@@ -44,21 +44,29 @@ Part = Callable[["End", Command | None], None]
 
 
 class Channel(Protocol):
-    """What bytes go through: a socket, or a channel of paramiko."""
+    """What bytes go through: a socket, a channel of paramiko, or a queue."""
 
-    def sendall(self, data: bytes) -> object: ...
+    def sendall(self, data: bytes, /) -> object: ...
 
-    def recv(self, size: int) -> bytes: ...
+    def recv(self, size: int, /) -> bytes: ...
+
+    def close(self) -> object: ...
 
 
 class End:
-    """The host's end of one connection. `words` are the program's arguments, `heard` the commands
-    with the time of each."""
+    """The host's end of one connection.
+
+    `words` are the program's arguments, `heard` the commands with the time of each.
+    """
 
     def __init__(self, player: Player, words: tuple[str, ...], channel: Channel) -> None:
-        self.player, self.words, self.host = player, words, player.number
+        self.player = player
+        self.words = words
+        self.host = player.number
         self.heard: list[tuple[float, Command]] = []
         self._channel = channel
+        self._is_caught_up = False
+        player.ends.append(self)
 
     @property
     def journal(self) -> list[bytes]:
@@ -66,57 +74,81 @@ class End:
         return self.player.journal
 
     @property
+    def commands(self) -> list[Command]:
+        """What the launcher has written over this connection."""
+        return [command for _, command in self.heard]
+
+    @property
     def after(self) -> int:
         """The number of the last record that the launcher knows."""
         return int(self.words[self.words.index("--after") + 1]) if "--after" in self.words else 0
 
     @property
+    def _launches(self) -> list[Event]:
+        """Starts and exits of its ranks, as the host told them."""
+        records = [decode(line) for line in self.journal]
+        events = [record.event for record in records if record]
+        return [event for event in events if isinstance(event, Launched | Exited)]
+
+    @property
     def runs(self) -> bool:
-        """Whether it has been told to start a rank that it has not said to have exited."""
-        told = [
-            kind for line in self.journal for kind in (b'"launched"', b'"exited"') if kind in line
-        ]
-        return told[-1:] == [b'"launched"'] and bool(self.player.of(StartAttempt))
+        """Whether its rank was launched and has not exited."""
+        return bool(self._launches) and isinstance(self._launches[-1], Launched)
 
     @property
     def rank(self) -> int:
-        """Its first rank, as the launcher started it last."""
-        return [command.placements[0].rank for command in self.player.of(StartAttempt)][-1]
+        """The first rank of those that were started last."""
+        starts = self.player.of(StartAttempt)
+        if starts:
+            return starts[-1].placements[0].rank
+        return [event.ranks[0] for event in self._launches if isinstance(event, Launched)][-1]
 
     def say(self, *events: Event, **head: Any) -> None:
-        """Write records to the journal and send them. `head` forges what stands around the event:
-        host, attempt, seq, time."""
-        with self.player.lock:
-            for event in events:
-                number = len(self.journal) + 1
-                said = {
-                    "host": self.host,
-                    "attempt": self.player.attempt,
-                    "seq": number,
-                    "time": time.time(),
-                } | head
-                self.journal.append(
-                    encode(Record(**said, event=event)).encode("utf-8", "backslashreplace")
-                )
-                self.send(self.journal[-1])
+        """Write records to the journal and send them to all who follow it.
+
+        `head` forges what stands around the event: host, attempt, seq, time.
+        """
+        for event in events:
+            with self.player.lock:
+                record = Record(**(self._head() | head), event=event)
+                self._tell(encode(record).encode("utf-8", "backslashreplace"))
 
     def forge(self, event: str, **fields: Any) -> None:
         """Send a record of which every field is the caller's, as JSON, true to its type or not."""
         with self.player.lock:
-            head = {
-                "host": self.host,
-                "attempt": self.player.attempt,
-                "seq": len(self.journal) + 1,
-                "time": time.time(),
-            }
-            self.journal.append(
-                dumps(head | {"event": event} | fields).encode("utf-8", "backslashreplace") + b"\n"
-            )
-            self.send(self.journal[-1])
+            text = dumps(self._head() | {"event": event} | fields)
+            self._tell(text.encode("utf-8", "backslashreplace") + b"\n")
+
+    def _head(self) -> dict[str, Any]:
+        return {
+            "host": self.host,
+            "attempt": self.player.attempt,
+            "seq": len(self.journal) + 1,
+            "time": time.time(),
+        }
+
+    def _tell(self, line: bytes) -> None:
+        self.journal.append(line)
+        for other in self.player.ends:
+            if other is not self and other._is_caught_up:
+                with contextlib.suppress(OSError):  # that launcher has hung up
+                    other.send(line)
+        self.send(line)
+
+    def catch_up(self) -> None:
+        """Send what the launcher does not know of the journal; what is said from now on follows."""
+        with self.player.lock:
+            for line in self.journal[self.after :]:
+                self.send(line)
+            self._is_caught_up = True
 
     def send(self, data: bytes) -> None:
         """Send some bytes. Raises: OSError, once the launcher has hung up."""
         self._channel.sendall(data)
+
+    def drop(self) -> None:
+        """Break the connection."""
+        self._channel.close()
 
     def lines(self) -> Iterator[bytes]:
         """What the launcher writes, until it hangs up."""
@@ -125,14 +157,21 @@ class End:
             *lines, rest = (rest + data).split(b"\n")
             yield from lines
 
-    def commands(self) -> Iterator[Command]:
+    def listen(self) -> Iterator[Command]:
         """The launcher's commands, each noted with the time at which it came."""
         for line in self.lines():
-            if command := commands.decode(line):
-                self.heard.append((time.monotonic(), command))
-                if isinstance(command, StartAttempt):
-                    self.player.attempt = command.attempt
+            command = self.receive(line)
+            if command:
                 yield command
+
+    def receive(self, line: bytes) -> Command | None:
+        """Note the command of a line."""
+        command = commands.decode(line)
+        if command:
+            self.heard.append((time.monotonic(), command))
+        if isinstance(command, StartAttempt):
+            self.player.attempt = command.attempt
+        return command
 
 
 Play = Callable[[End], None]
@@ -154,7 +193,7 @@ class Player:
 
     def serve(self, words: tuple[str, ...], channel: Channel) -> None:
         """Play one connection up to its end."""
-        self.ends.append(end := End(self, words, channel))
+        end = End(self, words, channel)
         with contextlib.suppress(OSError, EOFError):  # the launcher hung up
             self.play(end)
 
@@ -186,11 +225,10 @@ def acted(part: Part, other: Play | None = None) -> Play:
             if other:
                 other(end)
             return
-        for line in end.journal[end.after :]:
-            end.send(line)
+        end.catch_up()
         if not end.journal:
             part(end, None)
-        for command in end.commands():
+        for command in end.listen():
             part(end, command)
             if end.words[0] == "check" and isinstance(command, Close):
                 return
