@@ -277,7 +277,9 @@ class LogView(FollowingView):
     def painter(self) -> RowPainter:
         """The painter for the current settings."""
         if self._painter is None:
-            self._painter = RowPainter(self, self.margin, self.current, self.search)
+            self._painter = RowPainter(
+                self, self.rows, self._layout, self.margin, self.current, self.search
+            )
         return self._painter
 
     def notify_style_update(self) -> None:
@@ -290,19 +292,5 @@ class LogView(FollowingView):
         width = self._inner_width
         if row >= len(self.rows.lines):
             return Strip.blank(width, self.rich_style)
-        line = self.rows.lines[row]
-        is_continued = piece > 0
-        shared = None if is_continued else self.rows.shared(line)
-        painter = self.painter
-        before = painter.margin_before(line, shared, is_continued=is_continued)
-        after = painter.margin_after(line, shared)
-        room = max(0, width - before.cell_length - after.cell_length)
-        text = self.rows.text(line)
-        is_wrapped = self._layout.is_wrapped
-        start = self.scroll_offset.x
-        end = start + room
-        if is_wrapped:
-            start, end = self._layout.span(text, piece)
-        drawn = painter.text(line, text, start, end, has_ellipsis=not is_wrapped)
-        padded = drawn.extend_cell_length(room, painter.row_style(line))
-        return Strip.join([before, padded, after]).crop_extend(0, width, self.rich_style)
+        strip = self.painter.draw(self.rows.lines[row], piece, width)
+        return strip.crop_extend(0, width, self.rich_style)
