@@ -35,19 +35,17 @@ class Intake:
         noise = b""
         for line in lines:
             record = decode(line) if line.startswith(b"{") else None
-            if record is None or record.host != host:  # no host speaks for another one
+            if record and record.host == host:  # no host speaks for another one
+                why = self._take_record(record, line, inputs)
+            else:
                 why = self._refuse_line(host, line, record)
-                if why:
-                    return why
                 noise += line[: max(0, self._limits.shown - len(noise))]
-                continue
-            if noise:
-                self._show(host, noise, inputs.now)
-                noise = b""
-            why = self._take_record(record, line, inputs)
             if why:
                 return why
-        self._show(host, noise, inputs.now)
+        # It is recorded as text alone, all of these lines at once: there may be thousands of them.
+        text = noise.decode(errors="replace").strip("\n")
+        if text:
+            self._ledger.say(RemarkMade(host, text), inputs.now)
         return ""
 
     def take_journal(self, record: Record, line: bytes, inputs: DecisionInput) -> bool:
@@ -68,26 +66,23 @@ class Intake:
     def _take_record(self, record: Record, line: bytes, inputs: DecisionInput) -> str:
         """Take in a record of a host, unless it came before. Return why the host must be lost."""
         host = inputs.run.hosts[record.host]
+        is_returned = inputs.launcher.returned
         if record.seq <= host.seq:
             return ""
-        why = self._refuse(record, inputs, returned=inputs.launcher.returned)
+        why = self._refuse(record, inputs, returned=is_returned)
         if why:
             return why
         try:
-            self._take_in(record, line, inputs)
+            is_greeting = isinstance(record.event, Hello) and not host.hello
+            if is_greeting and not is_returned:  # it says who it is just now
+                self._clocks[record.host].measure(record.time, inputs.now)
+                self._say_clock(record.host, inputs.now)
+            self._look_at_clock(record, inputs.now)
+            self._ledger.take(record, line)
         except Exception as error:  # noqa: BLE001 - whatever a host says, the others go on
             shown = cut(repr(error), LONGEST_REASON)
             return f"rankboard cannot take in its record {record.seq}: {shown}"
         return ""
-
-    def _take_in(self, record: Record, line: bytes, inputs: DecisionInput) -> None:
-        host = inputs.run.hosts[record.host]
-        is_greeting = isinstance(record.event, Hello) and not host.hello
-        if is_greeting and not inputs.launcher.returned:  # it says who it is just now
-            self._clocks[record.host].measure(record.time, inputs.now)
-            self._say_clock(record.host, inputs.now)
-        self._look_at_clock(record, inputs.now)
-        self._ledger.take(record, line)
 
     def _look_at_clock(self, record: Record, now: float) -> None:
         if self._clocks[record.host].moved(record, now):
@@ -127,9 +122,3 @@ class Intake:
         if problem:
             return f"it sent a record that cannot be used: {cut(problem, LONGEST_REASON)}"
         return ""
-
-    def _show(self, host: int, noise: bytes, now: float) -> None:
-        """Show what a host sent that is no record of its own. It is recorded as text alone."""
-        text = noise.decode(errors="replace").strip("\n")
-        if text:
-            self._ledger.say(RemarkMade(host, text), now)
