@@ -65,24 +65,25 @@ class Intake:
 
     def _take_record(self, record: Record, line: bytes, inputs: DecisionInput) -> str:
         """Take in a record of a host, unless it came before. Return why the host must be lost."""
-        host = inputs.run.hosts[record.host]
-        is_returned = inputs.launcher.returned
-        if record.seq <= host.seq:
+        if record.seq <= inputs.run.hosts[record.host].seq:
             return ""
-        why = self._refuse(record, inputs, returned=is_returned)
+        why = self._refuse(record, inputs, returned=inputs.launcher.returned)
         if why:
             return why
         try:
-            is_greeting = isinstance(record.event, Hello) and not host.hello
-            if is_greeting and not is_returned:  # it says who it is just now
-                self._clocks[record.host].measure(record.time, inputs.now)
-                self._say_clock(record.host, inputs.now)
-            self._look_at_clock(record, inputs.now)
-            self._ledger.take(record, line)
+            self._take_in(record, line, inputs)
         except Exception as error:  # noqa: BLE001 - whatever a host says, the others go on
             shown = cut(repr(error), LONGEST_REASON)
             return f"rankboard cannot take in its record {record.seq}: {shown}"
         return ""
+
+    def _take_in(self, record: Record, line: bytes, inputs: DecisionInput) -> None:
+        is_greeting = isinstance(record.event, Hello) and not inputs.run.hosts[record.host].hello
+        if is_greeting and not inputs.launcher.returned:  # it says who it is just now
+            self._clocks[record.host].measure(record.time, inputs.now)
+            self._say_clock(record.host, inputs.now)
+        self._look_at_clock(record, inputs.now)
+        self._ledger.take(record, line)
 
     def _look_at_clock(self, record: Record, now: float) -> None:
         if self._clocks[record.host].moved(record, now):
