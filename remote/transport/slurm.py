@@ -21,7 +21,7 @@ from remote.transport import Program, ReachProgress, TransportKind, Unreachable
 from remote.transport.bootstrap.archive import PACKAGE, build_archive
 from remote.transport.bootstrap.first import LEFT
 from remote.transport.failure import Deadline, FailureCause, ReachError, explain_failure
-from remote.transport.process_channel import BLOCK, LOOK, ProcessChannel, is_ready, start_process
+from remote.transport.process_channel import BLOCK, LOOK, ProcessChannel, start_process, wait_ready
 from remote.transport.program_start import ProgramStart
 from remote.transport.start_dialog import last_line, quote_output
 from training.wire.enums import Reach
@@ -199,9 +199,10 @@ class SlurmChannel(ProcessChannel):
         """Wait for the end of the program. The step is killed unless something may go on there."""
         until = time.monotonic() + CLOSING
         os.write(self._wake, b"x")  # so that a read of another thread ends
+        out = self._out.fileno()
         with self._reading:
-            while not self._has_left and is_ready(self._out, max(0.0, until - time.monotonic())):
-                if not self._without_sign(os.read(self._out.fileno(), BLOCK)):
+            while not self._has_left and wait_ready([out], max(0.0, until - time.monotonic())):
+                if not self._without_sign(os.read(out, BLOCK)):
                     break
         if not self._has_left:
             with suppress(subprocess.TimeoutExpired):
