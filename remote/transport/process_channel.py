@@ -11,8 +11,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
+from remote.transport.failure import Deadline
+
 CLOSING = 1.0
 """Seconds that a follower has to end after its stdin is closed."""
+STATUS = 2.0
+"""Seconds to wait for the exit status of a process that has ended its output."""
 TAIL = 4096
 """Bytes of stderr that are kept for an explanation."""
 BLOCK = 65536
@@ -62,6 +66,33 @@ class ProcessChannel:
         self._tail = b""
         self._is_closing = False
         self._is_closed = False
+
+    def receive(self, deadline: Deadline) -> bytes:
+        """Return the next bytes before the deadline; b"" at their end. Raises: TimeoutError."""
+        data = self._next(deadline.end)
+        if not data and deadline.is_over:
+            raise TimeoutError
+        return data
+
+    def send(self, data: bytes, deadline: Deadline) -> None:
+        """Send much. The deadline starts again with each part. Raises: TimeoutError, OSError."""
+        for start in range(0, len(data), BLOCK):
+            self.write(data[start : start + BLOCK], deadline.end)
+            deadline.restart()
+
+    def begin(self, rest: bytes) -> None:
+        """Note that the program speaks, with these bytes first."""
+        self._rest = rest
+        self._tail = b""
+
+    def ended(self) -> tuple[int, str]:
+        """Return the exit status (-1: none came) and the end of stderr, once the output has
+        ended."""
+        status = -1
+        with suppress(subprocess.TimeoutExpired):
+            status = self._process.wait(STATUS)
+        self._drain_errors()
+        return status, self._last_words()
 
     def read(self) -> bytes:
         """Return some bytes of the journal; b"" once the channel has ended or was closed."""
