@@ -28,12 +28,9 @@ def is_transport(name: str) -> bool:
     """Return True if there is a transport of this name."""
     if not name.isidentifier():
         return False
-    files = (Path(folder, path) for folder in _folders() for path in _paths(name))
+    paths = (f"{name}.py", f"{name}/__init__.py")
+    files = (Path(folder, path) for folder in _folders() for path in paths)
     return any(file.is_file() and bool(DECLARES.search(file.read_text())) for file in files)
-
-
-def _paths(name: str) -> tuple[str, str]:
-    return f"{name}.py", f"{name}/__init__.py"
 
 
 def _folders() -> Iterable[str]:

@@ -95,8 +95,6 @@ class LocalRecord:
     ways: tuple[Host, ...] = ()
     """The hosts as its plan, which this user has recorded, reaches them; none if the run was on
     this machine."""
-    hosts_file: str = ""
-    """Where `ways` are from."""
     step: int = 0
     steps: int = 0
     began: float = 0.0

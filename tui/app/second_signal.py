@@ -42,6 +42,8 @@ PATIENCE = 0.8
 """Seconds without an answer after which two signals end this process."""
 QUIET = 0.2
 """Seconds after which keys that nobody has taken are a reason to ask."""
+LOOK = 0.05
+"""Seconds between two looks while an answer is missing, or keys are not taken."""
 
 
 class Watched:
@@ -161,17 +163,12 @@ class Watcher:
 
     def _wait(self) -> list[int]:
         """Wait until there is something to read, or to decide."""
-        now = time.monotonic()
         sources = [self._handle, PIPE]
-        moments = []
-        if self._asked_at is not None and not self._is_silent():
-            moments.append(self._asked_at + PATIENCE)
-        if self._keys_since is not None and self._asked_at is None:
-            moments.append(self._keys_since + QUIET)
+        # Keys that the process has not taken yet would end every wait at once.
         if self._has_keys and (self._keys_since is None or self._is_silent()):
             sources.append(TERMINAL)
-        timeout = max(0.0, min(moments) - now) if moments else None
-        return select.select(sources, [], [], timeout)[0]
+        is_pending = self._asked_at is not None or self._keys_since is not None
+        return select.select(sources, [], [], LOOK if is_pending else None)[0]
 
     def _hear(self, data: bytes) -> bool:
         """Take in bytes of the pipe. Return False where nothing is to be watched any more."""

@@ -192,7 +192,7 @@ def show_dashboard(
     **settings: Any,
 ) -> int:
     """Show the dashboard until the user quits. The first run that begins is called `name`.
-    `settings` are more fields of `tui.app.app.Launch`.
+    `settings` are more fields of `LaunchRequest`.
 
     Raises: UsageError, without a terminal.
     """
@@ -202,8 +202,11 @@ def show_dashboard(
     from tui.kit.open_runs import LaunchRequest
 
     history = History(launcher.runs_dir, Path(cluster.file) if cluster.file else None)
-    settings |= {"runs_dir": launcher.runs_dir, "check": launcher.check, "history": history}
-    settings["policy"] = launcher.policy
+    settings |= {
+        "runs_dir": launcher.runs_dir,
+        "check": launcher.check,
+        "policy": launcher.policy,
+    }
     if launcher.notifier:
         settings["failure"] = launcher.notifier.failure
     names = iter([name])
@@ -217,7 +220,8 @@ def show_dashboard(
             raise PlanError(Mistake("--on-disconnect", "keep", str(why_it_ends)))
         return launcher.plan(cluster, work, policy)
 
-    app = RankboardApp(LaunchRequest(cluster, selected, work, make_plan, begin, **settings))
+    request = LaunchRequest(cluster, selected, work, make_plan, begin, **settings)
+    app = RankboardApp(request, history)
     app.show()
     for state in app.runs.states:
         print_end(state)

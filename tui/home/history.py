@@ -208,20 +208,8 @@ class History:
 
         return pruning.remove_files(self.transports, self._hosts(), self.runs_dir, going)
 
-    def star(self, run: str, starred: bool) -> None:
-        """Star a run, or take its star away. Raises: OSError, PlanError."""
-        marks.star(self._folder(run), starred)
-
-    def note(self, run: str, text: str) -> None:
-        """Replace the note of a run. Raises: OSError, PlanError."""
-        marks.write_note(self._folder(run), text)
-
-    def name(self, run: str, text: str) -> None:
-        """Name a run. Raises: OSError, PlanError."""
-        marks.write_name(self._folder(run), text)
-
-    def _folder(self, run: str) -> Path:
-        """Raises: PlanError, where it is not a folder of its own."""
+    def folder(self, run: str) -> Path:
+        """Return the folder of a recorded run. Raises: PlanError, if it is no folder of its own."""
         folder = self.runs_dir / run
         if not is_folder(folder):
             raise PlanError(f"{folder} is not a folder: nothing was changed")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.events import Resize
 from textual.widgets import Static
 
@@ -59,7 +56,7 @@ class HomeScreen(LiveScreen, Keeping):
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (14, "-tall")]  # noqa: RUF012
     place = KeyPlace.HOME
-    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    BINDINGS = bindings(place)
     AUTO_FOCUS = "ChoiceTable"
 
     def __init__(self, history: History) -> None:
@@ -75,7 +72,6 @@ class HomeScreen(LiveScreen, Keeping):
         self._courses: dict[str, list[float]] = {}
         self._grown: set[str] = set()
         self._lists_all = False
-        self._described: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
@@ -87,6 +83,9 @@ class HomeScreen(LiveScreen, Keeping):
         yield Static(id="about", markup=False)
         yield KeyFooter()
 
+    def on_mount(self) -> None:
+        self.watch(self.query_one(RunTable), "cursor", self._describe, init=False)
+
     def on_screen_resume(self) -> None:
         self.read()
 
@@ -94,12 +93,11 @@ class HomeScreen(LiveScreen, Keeping):
         self.call_after_refresh(self._draw)
 
     def tick(self) -> None:
-        """Look and ask again when it is time, and follow the cursor."""
+        """Look and ask again when it is time."""
         if self.is_active and self._reading.is_due(LOOK_EVERY):
             self.read()
         if self.is_active and self._listed and self._asking.is_due(ASK_EVERY):
             self._ask()
-        self._describe()
 
     # In the background
 
@@ -123,6 +121,7 @@ class HomeScreen(LiveScreen, Keeping):
         """Ask all hosts, also those that did not answer before."""
         self._poll.begin_anew()
         self._ask()
+        self._describe()
 
     def _ask(self) -> None:
         listed = self._listed or Listed()
@@ -132,6 +131,8 @@ class HomeScreen(LiveScreen, Keeping):
     def _take_answered(self, answered: Answered) -> None:
         if self._poll.take(answered):
             self._draw()
+        else:
+            self._describe()
 
     def _fail_to_ask(self, error: Exception) -> None:
         if not isinstance(error, ERRORS):
@@ -178,16 +179,10 @@ class HomeScreen(LiveScreen, Keeping):
 
     def _describe(self) -> None:
         """Say what is listed, what hosts do not answer, and what is under the cursor."""
+        if self._listed is None:
+            return
         width = self.app.size.width - 2
         item = self.query_one(RunTable).chosen
-        answered = self._poll.answered
-        described = (
-            (item, answered, self._listed, self._order, tuple(self._words)),
-            (len(self._selection.items), self._selection.hidden, width, self._poll.is_shown),
-        )
-        if described == self._described or self._listed is None:
-            return
-        self._described = described
         counts = list_text.count_listed(self._listed, self._selection, has_filter=bool(self._words))
         state = "asking the hosts" if self._poll.is_shown else self._order
         title = f"rankboard  runs in {self.history.shown_dir}"
@@ -196,7 +191,7 @@ class HomeScreen(LiveScreen, Keeping):
         hidden = self.query_one("#hidden", Static)
         hidden.update(list_text.describe_hidden(self._selection.hidden, self._key))
         hidden.display = self._selection.hidden > 0
-        lines = list_text.describe_problems(answered, self._listed)
+        lines = list_text.describe_problems(self._poll.answered, self._listed)
         problems = self.query_one("#problems", Static)
         problems.set_class(len(lines) > 1, "-several")
         problems.update("\n".join(lines))
@@ -218,9 +213,6 @@ class HomeScreen(LiveScreen, Keeping):
         table = self.query_one(RunTable)
         table.is_cursor_placed = True
         return table.chosen
-
-    def on_choice_table_chosen(self) -> None:
-        self._describe()
 
     def action_open(self) -> None:
         item = self._choose()

@@ -18,7 +18,7 @@ def bindings(place: KeyPlace) -> list[BindingType]:
     found: list[BindingType] = []
     taken: set[str] = set()
     for action in ACTIONS[place]:
-        found.append(_make_binding(action, action.default_keys, action.call, action.shown))
+        found.append(_make_binding(action, action.default_keys, action.call, action.is_shown))
         taken.update(action.default_keys)
     for panel in panels_of(place):
         for action in ACTIONS[panel]:
@@ -37,8 +37,8 @@ def _make_binding(action: Action, keys: Iterable[str], call: str, is_shown: bool
         action.label,
         show=is_shown,
         tooltip=action.help,
-        priority=action.priority,
-        id=None if action.fixed else action.name,  # by which Textual's keymap changes the keys
+        priority=action.has_priority,
+        id=None if action.is_fixed else action.name,  # by which Textual's keymap changes the keys
     )
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from remote.doctor.work import INSTEAD, SLOW
 from remote.format import count, seconds, size
-from remote.plan.dry_run import notes
 from remote.plan.expected import Expected, Traffic, expected, length
 from remote.plan.plan import Plan
 from training.job import Job
@@ -93,29 +91,10 @@ def _describe_senders(traffic: Traffic) -> str:
 def _format_rate(rate: float) -> str:
     """Return a rate in bytes per second as links are named: "1 Gbit/s"."""
     bits = 8 * rate
-    if bits >= 1e9:
-        return f"{bits / 1e9:g} Gbit/s"
-    if bits >= 1e6:
-        return f"{bits / 1e6:g} Mbit/s"
+    for unit, size_of_unit in (("Gbit", 1e9), ("Mbit", 1e6)):
+        if bits >= size_of_unit:
+            return f"{bits / size_of_unit:g} {unit}/s"
     return f"{bits / 1e3:g} kbit/s"
-
-
-def list_warnings(plan: Plan) -> list[str]:
-    """Return what should be known before the start, one line each: batches that do not divide, and
-    what the doctor would warn of, as far as it is known here."""
-    return [*notes(plan), *_warn_of_slow_cpu(plan)]
-
-
-def _warn_of_slow_cpu(plan: Plan) -> list[str]:
-    if not plan.job or plan.job.precision != "bf16":
-        return []
-    if not plan.is_local:
-        return [f"{SLOW} on CPUs without bf16 instructions: the checks look at those of the hosts"]
-    from training.agent.local_api import cpu_flags, lacks_bf16  # it loads all commands of the agent
-
-    if lacks_bf16(cpu_flags()):
-        return [f"this CPU has no bf16 instructions: {SLOW} here; {INSTEAD}"]
-    return []
 
 
 def list_hosts(plan: Plan) -> list[str]:

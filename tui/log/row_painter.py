@@ -51,18 +51,18 @@ class RowPainter:
         return style + Style(bgcolor=current.bgcolor, bold=current.bold)
 
     def margin_before(
-        self, line: LogLine, shared: SharedLine | None, columns: int, *, is_continued: bool
+        self, line: LogLine, shared: SharedLine | None, *, is_continued: bool
     ) -> Strip:
         """Draw the margin before a row, which is blank if the row is continued from above."""
         style = self.row_style(line)
-        time, ranks = self._margin.text(line, shared, columns)
-        width = len(time) + len(ranks)
+        time, ranks = self._margin.texts(line, shared)
+        width = self._margin.width
         if is_continued:
-            return Strip([Segment(" " * width, style)]).apply_offsets(-width, line.number)
-        if shared is None and line.rank >= 0:
+            time = " " * width
+            ranks = ""
+        elif shared is None and line.rank >= 0:
             style += Style(color=palette.rank_colour(line.rank, self._is_dark))
-        time_style = self.row_style(line, "log--margin")
-        parts = [Segment(time, time_style), Segment(ranks, style)]
+        parts = [Segment(time, self.row_style(line, "log--margin")), Segment(ranks, style)]
         # Negative offsets tell a selection that the margin is no part of the text.
         return Strip(parts).apply_offsets(-width, line.number)
 

@@ -51,7 +51,7 @@ from tui.home import screen as home_screen
 from tui.home.history import Answered, History, Listed
 from tui.home.list_text import describe_item
 from tui.home.run_list import ORDERS, RunItem, select_items
-from tui.home.run_table import COLUMNS, draw_curve, fit_columns, fit_table, make_rows
+from tui.home.run_table import COLUMNS, draw_curve, fit_table, make_rows
 from tui.home.screen import HomeScreen
 from tui.kit.messages import OpenRun
 from tui.kit.open_runs import LaunchRequest
@@ -72,9 +72,9 @@ class Home:
         lab = cluster(1, 2)
         history = History(runs_dir)
         launch = LaunchRequest(
-            lab, lab, Job(), make_plan, self._begin, home=True, runs_dir=runs_dir, history=history
+            lab, lab, Job(), make_plan, self._begin, home=True, runs_dir=runs_dir
         )
-        self.app = RankboardApp(launch)
+        self.app = RankboardApp(launch, history)
 
     def _begin(self, of: Any) -> ActedSession:
         self.sessions.append(ActedSession(replace(of, run=f"started-{len(self.sessions)}")))
@@ -862,9 +862,9 @@ def test_a_number_is_not_cut(width: int) -> None:
 
 @pytest.mark.parametrize("width", [0, 20, 60, 80, 120, 300])
 def test_as_many_columns_are_shown_as_there_is_room_for(width: int) -> None:
-    found = fit_columns(width)
+    found, _ = fit_table([], width)
     assert sum(one.width for one in found) <= max(width, found[0].width)
-    assert fit_columns(300)[-1].title == "note"
+    assert fit_table([], 300)[0][-1].title == "note"
 
 
 def test_a_run_with_a_checkpoint_can_be_resumed() -> None:

@@ -17,7 +17,7 @@ from training import options, registry
 from training.job import Job, field_groups
 from tui.kit.open_runs import RunOptions
 from tui.launch import script_fields
-from tui.launch.command_line import explain_missing, format_command_line
+from tui.launch.command_line import format_command_line
 from tui.launch.draft import HOSTS, POLICY, RANKS, CheckedDraft, LaunchDraft, ReadyRun
 from tui.launch.form_fields import (
     OFF,
@@ -277,18 +277,10 @@ def test_on_a_node_of_slurm_the_ranks_share_its_cores_and_the_command_line_says_
     assert asked == "rankboard --slurm --slots 4 --sync ddp"
 
 
-def test_no_command_line_starts_other_ranks_on_the_host_of_a_file() -> None:
+def test_the_ranks_of_the_only_host_of_a_file_are_written_there() -> None:
     form = draft(lab=Cluster("lab", (Host("n1", "10.0.0.1", slots=2),), file="lab.toml"))
-
-    def lacks(options: RunOptions) -> str:
-        found = ready(form)
-        return explain_missing(form.cluster, found.cluster, options)
-
-    assert lacks(RunOptions()) == ""
-    form.set_text(RANKS, "8")
-    said = "no command line starts 8 ranks on n1: write slots = 8 in lab.toml"
-    assert lacks(RunOptions()) == said
-    assert lacks(RunOptions(host="n1")) == ""
+    assert [field.label for field in form.groups()[HOSTS]] == ["n1"]
+    assert line(form) == "rankboard --hosts lab.toml --sync ddp"
 
 
 @pytest.mark.parametrize("job", JOBS[:-2], ids=range(len(JOBS) - 2))
