@@ -44,8 +44,9 @@ def find_machine_remarks(state: RunState) -> list[Remark]:
     """Return the remarks on hosts that shared cores. The user has read them when the run began."""
     remarks = list[Remark]()
     for hosts in shared_machines(state):
+        cores = len(hosts[0].sample.cpu)
         text = (
-            f"{_join_names(hosts)} are the same machine ({len(hosts[0].cpu)} cores): their times "
+            f"{_join_names(hosts)} are the same machine ({cores} cores): their times "
             "say nothing about separate machines"
         )
         remarks.append(Remark(RemarkKind.SHARED_MACHINE, text))
@@ -79,12 +80,12 @@ def shared_machines(state: RunState) -> list[list[HostState]]:
     count together. Those of a lab count only the cores that they may use."""
     machines = dict[str, list[HostState]]()
     for host in state.hosts:
-        if host.hello and host.cpu:
+        if host.hello and host.sample.cpu:
             machines.setdefault(host.hello.boot_id, []).append(host)
     shared = list[list[HostState]]()
     for hosts in machines.values():
         counted_cores = sum(host.hello.cores for host in hosts if host.hello)
-        if len(hosts) > 1 and counted_cores > len(hosts[0].cpu):
+        if len(hosts) > 1 and counted_cores > len(hosts[0].sample.cpu):
             shared.append(hosts)
     return shared
 
