@@ -17,7 +17,6 @@ from remote.study.wording import (
     cell_name,
     change_range,
     change_text,
-    first_names,
     is_bounded,
     other_values,
     ratio_text,
@@ -139,7 +138,7 @@ def _best_shown(study: Study, label: str, mean: Interval, rows: Sequence[CellRes
             )
             if is_worse and row.cell.label(study.compare) == label:
                 worse.append(other_values(study, row))
-        exceptions = f", but not at {first_names(worse)}" if worse else ""
+        exceptions = f", but not at {listed(worse)}" if worse else ""
         return _praise(study, label, mean, rows) + exceptions + (shown if num_shown else "")
     if not num_shown:
         text = f"no difference shown between {study.reference} and any other in {comparisons}"
