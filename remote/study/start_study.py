@@ -117,6 +117,7 @@ def hold_study(folder: StudyFolder, call: StudyCall, *, new: bool) -> Iterator[s
     """
     name_of_earlier = ""
     if folder.exists and new:
+        # Held, so that no study is renamed while another process makes its runs.
         with folder.held():
             name_of_earlier = f"{folder.name}-{datetime.now():%Y%m%d-%H%M%S}"
             folder.path.rename(folder.path.with_name(f"{name_of_earlier}{SUFFIX}"))

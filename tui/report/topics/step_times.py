@@ -108,6 +108,7 @@ def _draw(rows: Sequence[GroupTiming]) -> Figure:
         runs = [run.step_seconds() for run in row.group.runs]
         if math.isfinite(value.low):
             axes.plot([value.low, value.high], [place, place], color=style.colour, linewidth=3)
+        # Single runs lie below the mean, so that none is hidden by it.
         axes.plot(runs, [place + 0.22] * len(runs), "|", color=INK, markersize=6)
         axes.plot(value.value, place, style.marker, color=style.colour, markeredgecolor=INK)
     name_rows(axes, [row.group.label for row in rows])

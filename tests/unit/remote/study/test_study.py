@@ -652,7 +652,11 @@ def _started(runs_dir: Path, call: StudyCall) -> StudyFolder:
         ("[1, 2]", "[1]", "no longer in it: nodes=2 method=alone and nodes=2 method=together"),
         ("repetitions = 3", 'metric = "loss"', "changed: metric step_seconds, now loss"),
         ("steps = 20", 'steps = 20\nlink = "1gbit"', 'changed: link "", now 1gbit'),
-        ("every = 4", "every = 5", r"every 4, now 5 \(nodes=1 method=alone and nodes=2 method=alone\)"),
+        (
+            "every = 4",
+            "every = 5",
+            r"every 4, now 5 \(nodes=1 method=alone and nodes=2 method=alone\)",
+        ),
     ],
 )
 def test_a_study_that_has_changed_does_not_go_on(
