@@ -796,7 +796,9 @@ def test_the_record_of_a_live_launcher_counts_more_than_an_answer() -> None:
 def test_a_run_that_only_hosts_know_has_its_name() -> None:
     live = changed(training_at("a", 3), label="race1")
     over = changed(training_at("b", 3), label="race2", live=False, phase="failed")
-    shown = select_items(Listed(), Answered({live.name: live}, (), 1.0, {over.name: over}), (), "newest first").items
+    shown = select_items(
+        Listed(), Answered({live.name: live}, (), 1.0, {over.name: over}), (), "newest first"
+    ).items
     titles = [field.title for field in COLUMNS]
     texts = [
         [row[titles.index(name)].text for name in ("state", "run")]
