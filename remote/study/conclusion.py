@@ -17,7 +17,6 @@ from remote.study.wording import (
     cell_name,
     change_range,
     change_text,
-    first_names,
     is_bounded,
     other_values,
     ratio_text,
@@ -120,6 +119,7 @@ def _best_cell(result: StudyResult) -> str:
 
 def _best_label(result: StudyResult) -> tuple[str, Interval]:
     """Return the best value of the compared axis beside the reference, with its mean ratio."""
+    # Labels without a repetition in common with the reference have no mean.
     known = {key: mean for key, mean in result.overall.items() if math.isfinite(mean.value)}
     means = known or result.overall
     best = max(means, key=lambda label: _advantage(result.study, means[label].value))
@@ -139,7 +139,7 @@ def _best_shown(study: Study, label: str, mean: Interval, rows: Sequence[CellRes
             )
             if is_worse and row.cell.label(study.compare) == label:
                 worse.append(other_values(study, row))
-        exceptions = f", but not at {first_names(worse)}" if worse else ""
+        exceptions = f", but not at {listed(worse)}" if worse else ""
         return _praise(study, label, mean, rows) + exceptions + (shown if num_shown else "")
     if not num_shown:
         text = f"no difference shown between {study.reference} and any other in {comparisons}"
@@ -216,6 +216,7 @@ def _against_baseline(result: StudyResult) -> str:
     times = speed_ups[fastest.cell.key]
     name = cell_name(study, fastest.cell)
     baseline_name = cell_name(study, baseline)
+    # Without bounds, the value alone has to do.
     if times.high < 1 or (times.value < 1 and not is_bounded(times)):
         slower = f"the fastest, {name}, takes {ratio_text(times.inverse())} as long"
         return f"; none is as fast as {baseline_name}: {slower}"

@@ -91,6 +91,7 @@ class CellScreen(LiveScreen, Screen[None]):
                 self._changes = self._runner.changes
                 self._progress = self._runner.progress.copy()
         table = self.query_one(ChoiceTable)
+        # Comparing cells takes a moment, so it is done only after a change.
         if is_new:
             self._runs = list_cell_runs(self._progress, self._progress.cells[self._key])
             metric = self._runner.study.metric
