@@ -32,14 +32,7 @@ def format_command_line(
     words = ["rankboard", *_format_hosts(cluster, chosen, options)]
     if len(chosen.hosts) < len(cluster.hosts):
         words += ["--only", ",".join(host.name for host in chosen.hosts)]
-    for folder in options.upload:
-        words += ["--upload", folder]
-    for flag, value in (
-        ("--runs-dir", options.runs_dir),
-        ("--name", options.name),
-        ("--notify", options.notify),
-    ):
-        words += [flag, value] if value else []
+    words += options.other
     if isinstance(work, Script):
         words += [*policy_flags, *format_script_arguments(work, cwd)]
     else:
