@@ -109,6 +109,7 @@ class HomeScreen(LiveScreen, Keeping):
         if listed == self._listed:
             return
         self._listed = listed
+        # Curves of runs that go on are read again whenever the list changes.
         self._grown = listed.name_runs(RUNNING)
         self.marked &= listed.name_runs()
         if is_first:

@@ -46,7 +46,7 @@ def _format_hosts(cluster: Cluster, chosen: Cluster, options: RunOptions) -> lis
     """Return the flags that select the hosts."""
     ranks = str(chosen.hosts[0].slots)
     has_other_slots = len(cluster.hosts) == 1 and chosen.hosts != cluster.hosts
-    if options.host:
+    if options.host:  # as it was written, unless the form has other ranks for its only host
         host = f"{RANK_COUNT.sub('', options.host)}:{ranks}" if has_other_slots else options.host
         return ["-H", host]
     if cluster.file:
