@@ -176,7 +176,7 @@ class Controller:
         """Decide until nothing is left to be decided. Return what is to be carried out, in
         order."""
         chosen: list[Action] = []
-        while actions := decide(self.state, self.links, self._forwarded, self._times, now):
+        while actions := decide(self._inputs(now)):
             chosen += self._follow(actions, now)
             if len(chosen) > MOST_ACTIONS:
                 raise RuntimeError(f"decisions go round in circles: {chosen[-1]}")
