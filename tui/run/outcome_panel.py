@@ -118,11 +118,9 @@ def _tested(run: RunState) -> list[str]:
         for rank in run.ranks
         if not math.isnan(rank.own_accuracy)
     ]
-    return (
-        [*lines, f"by each rank's own model: {', '.join(own_accuracies)}"]
-        if own_accuracies
-        else lines
-    )
+    if own_accuracies:
+        lines.append(f"by each rank's own model: {', '.join(own_accuracies)}")
+    return lines
 
 
 def _between(values: Sequence[float], decimals: int) -> str:
