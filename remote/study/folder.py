@@ -22,7 +22,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from msgspec import ValidationError, convert
+from msgspec import Struct, ValidationError, convert
 
 from remote.jsonl import load
 from remote.limits import LIMITS
@@ -92,6 +92,15 @@ class RunEnded:
 
 
 JournalEntry = RunBegun | RunEnded
+
+
+class _Place(Struct):
+    """What place.json says, which somebody may have changed."""
+
+    given: dict[str, Any] = {}
+    places: dict[str, Any] = {}
+    nodes: int = 1
+    quick: bool = False
 
 
 @dataclass(frozen=True)
@@ -202,21 +211,21 @@ class StudyFolder:
         with suppress(OSError):
             data = files.read(self.path / PLACE, LIMITS.plan)
             signature = files.read(self.path / SIGNATURE, LIMITS.small_file)
-        content = load(data) or {}
-        given = content.get("given")
-        places = content.get("places")
-        nodes = content.get("nodes")
+        try:
+            place = convert(load(data) or {}, _Place)
+        except ValidationError:
+            place = _Place()
         options = {}
-        for name, value in places.items() if isinstance(places, dict) else ():
+        for name, value in place.places.items():
             if type(value) is PLACES.get(name):
                 options[name] = value
         return StudyCall(
             self.text(),
-            given if isinstance(given, dict) else {},
+            place.given,
             options,
-            content.get("quick") is True,
+            place.quick,
             str(self.path / STUDY),
-            nodes if type(nodes) is int and nodes > 0 else 1,
+            max(1, place.nodes),
             trust.is_signed(data, signature),
         )
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from remote.format import UNKNOWN, number, percent, seconds
 from remote.statistics.interval import FEWEST
 from tui.report.document import ReportPicture, Section, make_table
-from tui.report.formatting import format_seconds_bounds
+from tui.report.formatting import format_bounds
 from tui.report.picture_style import INK, SeriesStyle, empty_chart, name_rows
 from tui.report.subject import ReportSubject
 from tui.report.timing import GroupTiming, SubjectTiming, describe_rule
@@ -59,7 +59,7 @@ def _row(row: GroupTiming, timing: SubjectTiming) -> tuple[str, ...]:
         group.label,
         *(str(size) if size else UNKNOWN for size in (group.nodes, group.ranks, group.batch)),
         seconds(row.seconds.value),
-        format_seconds_bounds(row.seconds),
+        format_bounds(row.seconds, seconds),
         number(per_sample),
         str(len(group.runs)),
         percent(row.stability.variation, 1),

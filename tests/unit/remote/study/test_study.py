@@ -139,7 +139,7 @@ MISTAKES = [
         'axis = "methods"',
         "line 20: axis = 'methods': write one of nodes,",
     ),
-    ('method = "one"', 'method = "ome"', "no cell has method = ome: did you mean 'one'?: write"),
+    ('method = "one"', 'method = "ome"', "no cell has method = ome: write"),
     ('method = "one"', "nodes = 1", "3 cells have nodes = 1: write values that one cell has"),
     (
         "steps = 20",
