@@ -197,13 +197,10 @@ class Show:
             log_y=self._random.random() < 0.3,
             smoothing=self._random.choice((0.0, 0.5, 0.99)),
         )
-        log = view.log_y and not kind.stacked
         width, height = self._random.choice(((4, 2), (40, 10), (120, 30)))
         for _ in range(3):
             drawn = make_drawing(run, kind, view)
-            made = plot_frame.make_frame(
-                drawn.curves, drawn.options, width, height, log, drawn.marks
-            )
+            made = plot_frame.make_frame(drawn.curves, drawn.options, width, height, drawn.marks)
             values.heading(drawn, kind, view, width)
             steps_to_refine(drawn, kind, view, run)
             export.to_csv(drawn)
