@@ -5,7 +5,7 @@ The number of a host is `host`, and `on` on the wire; it may be SESSION if that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from operator import attrgetter
 from typing import Annotated, ClassVar
@@ -30,24 +30,27 @@ from training.wire.records import (
 
 
 @immutable
-class HostPhaseChanged(Event):
-    """The session has entered this phase of reaching a host."""
+class HostEvent(Event):
+    """Base of the events that name a host, or SESSION."""
 
-    wire_name: ClassVar[str] = "reaching"
-    wire_keys: ClassVar[Mapping[str, str]] = {"host": "on"}
+    wire_keys: ClassVar = {"host": "on"}
 
     host: int
+
+
+@immutable
+class HostPhaseChanged(HostEvent):
+    """The session has entered this phase of reaching a host."""
+
+    wire_name = "reaching"
     phase: Reach
 
 
 @immutable
-class ClockMeasured(Event):
+class ClockMeasured(HostEvent):
     """The clock of a host was measured: at its Hello, or since."""
 
-    wire_name: ClassVar[str] = "clock"
-    wire_keys: ClassVar[Mapping[str, str]] = {"host": "on"}
-
-    host: int
+    wire_name = "clock"
     offset: float
     """Seconds by which it is ahead of the session's."""
 
@@ -57,24 +60,18 @@ class ClockMeasured(Event):
 
 
 @immutable
-class RemarkMade(Event):
+class RemarkMade(HostEvent):
     """A remark for the log that is no rank's output: of a login shell, or (SESSION) the session."""
 
-    wire_name: ClassVar[str] = "said"
-    wire_keys: ClassVar[Mapping[str, str]] = {"host": "on"}
-
-    host: int
+    wire_name = "said"
     text: str
 
 
 @immutable
-class HostSilent(Event):
+class HostSilent(HostEvent):
     """Nothing has come from a host for `seconds`."""
 
-    wire_name: ClassVar[str] = "silent"
-    wire_keys: ClassVar[Mapping[str, str]] = {"host": "on"}
-
-    host: int
+    wire_name = "silent"
     seconds: float
 
     def validate(self) -> None:
@@ -83,13 +80,10 @@ class HostSilent(Event):
 
 
 @immutable
-class CheckFinished(Event):
+class CheckFinished(HostEvent):
     """A check before the start, of a host or (SESSION) of all together."""
 
-    wire_name: ClassVar[str] = "checked"
-    wire_keys: ClassVar[Mapping[str, str]] = {"host": "on"}
-
-    host: int
+    wire_name = "checked"
     check: str
     outcome: str
     """ok, warning or failed."""
@@ -102,13 +96,10 @@ class CheckFinished(Event):
 
 
 @immutable
-class ConnectionLost(Event):
+class ConnectionLost(HostEvent):
     """The connection to a host broke, for this reason; a new one is being opened."""
 
-    wire_name: ClassVar[str] = "parted"
-    wire_keys: ClassVar[Mapping[str, str]] = {"host": "on"}
-
-    host: int
+    wire_name = "parted"
     reason: str
 
 
@@ -181,7 +172,7 @@ class Starting(Event):
 class AttemptFailing(Event):
     """The attempt has failed. The others have a moment for their last words."""
 
-    wire_name: ClassVar[str] = "failing"
+    wire_name = "failing"
 
 
 @immutable
@@ -208,7 +199,7 @@ class DetachRequested(Event):
     If `leaving` is False, it cannot.
     """
 
-    wire_name: ClassVar[str] = "leaving"
+    wire_name = "leaving"
 
     leaving: bool = True
 
@@ -222,13 +213,10 @@ class Detached(Event):
 
 
 @immutable
-class HostLost(Event):
+class HostLost(HostEvent):
     """A host is lost, or was never reached."""
 
-    wire_name: ClassVar[str] = "lost"
-    wire_keys: ClassVar[Mapping[str, str]] = {"host": "on"}
-
-    host: int
+    wire_name = "lost"
     reason: str
     """Why, and what to do."""
     reached: bool
@@ -238,13 +226,10 @@ class HostLost(Event):
 
 
 @immutable
-class StartRefused(Event):
+class StartRefused(HostEvent):
     """The session does not start the run: a host, or (SESSION) the whole, is not fit for it."""
 
-    wire_name: ClassVar[str] = "refused"
-    wire_keys: ClassVar[Mapping[str, str]] = {"host": "on"}
-
-    host: int
+    wire_name = "refused"
     reason: str
     """Why, and what to do."""
 
@@ -268,14 +253,14 @@ class Stopping(Event):
 class SessionClosing(Event):
     """Nothing is left to run: every agent is told to end."""
 
-    wire_name: ClassVar[str] = "closing"
+    wire_name = "closing"
 
 
 @immutable
 class SessionClosed(Event):
     """The session's last record: nothing more comes, every host's agent has ended or is lost."""
 
-    wire_name: ClassVar[str] = "closed"
+    wire_name = "closed"
 
 
 LAUNCHER_EVENTS = (

@@ -6,111 +6,76 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import Field as HostKey
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tomllib
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from remote.cluster import hostfile
 from remote.cluster.hosts import (
     HOSTS,
     HOSTS_FILE,
     PLACE,
-    SHOWN,
     SSH,
     Cluster,
+    Fits,
     Host,
     HostsError,
-    bounds,
+    find_unseen,
     host_keys,
-    unseen,
+    is_list_of,
+    is_text,
 )
 from remote.formats import ReadingKind, Rule
 from remote.formats.rules import OWN as OWN_FORMAT
-from remote.sanitise import unseen_character
 from training.registry import did_you_mean
 
 if TYPE_CHECKING:
     from remote.cluster.ssh_config import SshConfig
 
-Text = Annotated[str, Field(min_length=1)]
-Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-STRICT = ConfigDict(extra="forbid", strict=True)
+
+class TableKey(NamedTuple):
+    """A key of a table: what to write for it, and which values it may have."""
+
+    write: str
+    fits: Fits
 
 
-def _type(key: HostKey[Any]) -> Any:
-    """Return what a key of a host may hold, for pydantic."""
-    rule = key.metadata
-    known = rule["known"]
-    if known:
-        return Annotated[str, AfterValidator(partial(_one_of, known))]
-    if key.name == "env":
-        return dict[Variable, Annotated[str, Field(pattern=r"^[^\x00]*$")]]
-    if key.name == "env_from":
-        return list[Variable]
-    match key.type:
-        case "int":
-            low, high = bounds(key)
-            return Annotated[int, Field(ge=low, le=high)]
-        case "float":
-            return Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    return Annotated[str, Field(min_length=1, pattern=rule["pattern"] or None)]
-
-
-def _one_of(known: Callable[[], Collection[str]], name: str) -> str:
-    if name not in known():
-        raise ValueError(name)
-    return name
-
-
-_KEYS: dict[str, Any] = {key.name: (_type(key), None) for key in host_keys()}
-HostTable = create_model(
-    "HostTable",
-    __config__=STRICT,
-    __doc__="A [[host]] table; [defaults] has the same keys. What is left out is `Host`'s default.",
-    **_KEYS,
+HOST_KEYS = {key.name: TableKey(**key.metadata) for key in host_keys()}
+"""The keys of [[host]] tables; [defaults] has the same. What is left out is `Host`'s default."""
+CLUSTER_KEYS = {
+    "name": TableKey('a text in quotes, such as name = "lab"', is_text),
+    "sync": TableKey(
+        "folders of this machine in quotes, taken from that of the hosts file, such as sync = "
+        '["src", "configs"]',
+        is_list_of(is_text),
+    ),
+    "on_disconnect": TableKey(
+        '"keep" or "stop", in quotes: whether a run goes on when its launcher is gone',
+        ("keep", "stop").__contains__,
+    ),
+}
+FORMAT_KEYS = {
+    "line": TableKey(
+        "a regular expression in single quotes with the values named, such as line = "
+        "'round {step}: cost {loss}'",
+        is_text,
+    ),
+    "name": TableKey('a text in quotes, such as name = "my trainer"', is_text),
+    "kind": TableKey(
+        '"step", "evaluation" or "other", in quotes; without it, the names of the values tell',
+        ("step", "evaluation", "other").__contains__,
+    ),
+}
+PLACES = (
+    ("the [[host]] table of its host", ("address",)),
+    ("[defaults], or [[host]] for one host", HOST_KEYS),
+    ("[cluster]", CLUSTER_KEYS),
+    ("[[format]]", FORMAT_KEYS),
 )
-
-
-class ClusterTable(BaseModel):
-    """The [cluster] table."""
-
-    model_config = STRICT
-
-    name: Text = ""
-    sync: list[Text] = []
-    on_disconnect: Literal["keep", "stop"] | None = None
-
-
-WRITE_CLUSTER = {
-    "name": 'a text in quotes, such as name = "lab"',
-    "on_disconnect": '"keep" or "stop", in quotes: whether a run goes on when its launcher is gone',
-    "sync": "folders of this machine in quotes, taken from that of the hosts file, such as sync = "
-    '["src", "configs"]',
-}
-
-
-class FormatTable(BaseModel):
-    """A [[format]] table: a line of the output of users' programs."""
-
-    model_config = STRICT
-
-    line: Text | None = None
-    name: Text = OWN_FORMAT
-    kind: Literal["step", "evaluation", "other"] | None = None
-
-
-WRITE_FORMAT = {
-    "line": "a regular expression in single quotes with the values named, such as line = "
-    "'round {step}: cost {loss}'",
-    "name": 'a text in quotes, such as name = "my trainer"',
-    "kind": '"step", "evaluation" or "other", in quotes; without it, the names of the values tell',
-}
+"""Where keys belong that stand in another table."""
 TABLES = ("cluster", "defaults", "host", "format")
 OWN = {
     "OMP_NUM_THREADS": "threads",
@@ -118,9 +83,16 @@ OWN = {
     "NCCL_SOCKET_IFNAME": "interface",
 }
 """Environment variables that a key of their own sets."""
-
-
 BRACKETS = "write [[host]] with two brackets, once per host"
+WAYS = {"jump", "proxy_command"}
+"""Keys that say how a host is reached; one excludes the other."""
+SYNONYMS = {
+    **dict.fromkeys(("ranks", "gpus", "nproc", "nproc_per_node", "processes"), "slots"),
+    **dict.fromkeys(("host", "hostname", "ip"), "address"),
+    "username": "user",
+    "key": "identity_file",
+}
+"""What people write instead of a key of a host."""
 
 
 @dataclass
@@ -131,144 +103,104 @@ class _Reading:
     mistakes: list[str] = field(default_factory=list)
     content: str = ""
 
-    def say(self, where: str, mistake: str) -> None:
-        self.mistakes.append(f"{self.path}: {where + ': ' if where else ''}{mistake}")
+    def note(self, where: str, mistake: str) -> None:
+        """Note a mistake."""
+        self.mistakes.append(": ".join(filter(None, (str(self.path), where, mistake))))
+
+    def refuse(self) -> None:
+        """Raises: HostsError, with all mistakes, if there are any."""
+        if self.mistakes:
+            raise HostsError(*self.mistakes)
 
     def single_brackets(self) -> str:
         """Return the place of the first [host], which should be [[host]]; "" if there is none."""
-        found = SINGLE.search(self.content)
-        return f"line {self.content.count(chr(10), 0, found.end()) + 1}" if found else ""
+        match = SINGLE.search(self.content)
+        return f"line {self.content.count(chr(10), 0, match.end()) + 1}" if match else ""
 
-    def check(self, where: str, table: object, model: type[BaseModel]) -> dict[str, Any]:
+    def check(self, where: str, table: object, keys: Mapping[str, TableKey]) -> dict[str, Any]:
         """Return the keys and values of a table without those that are wrong."""
         if not isinstance(table, dict):
-            self.say(
+            self.note(
                 where,
                 "this is not a table: write its keys below a line of its own, [cluster], "
                 "[defaults] or [[host]]",
             )
             return {}
-        try:
-            model.model_validate(table)
-        except ValidationError as error:
-            wrong = {str(one["loc"][0]): one["type"] for one in error.errors()}
-            for key, kind in wrong.items():
-                self.say(where, _mistake(key, table[key], model, unknown=kind == "extra_forbidden"))
-            return {key: value for key, value in table.items() if key not in wrong}
-        return table
+        right = {}
+        for key, value in table.items():
+            if key not in keys:
+                self.note(where, _unknown_key(key, keys))
+            elif not keys[key].fits(value):
+                shown = json.dumps(value, default=str, ensure_ascii=False)
+                self.note(where, f"{key} = {shown} is wrong: write {keys[key].write}")
+            else:
+                right[key] = value
+        return right
 
 
-SYNONYMS = {
-    **dict.fromkeys(("ranks", "gpus", "nproc", "nproc_per_node", "processes"), "slots"),
-    **dict.fromkeys(("host", "hostname", "ip"), "address"),
-    "username": "user",
-    "key": "identity_file",
-}
-"""What people write instead of a key of a host."""
-
-
-def _mistake(key: str, value: object, model: type[BaseModel], *, unknown: bool) -> str:
-    if unknown:
-        known = list(model.model_fields)
-        meant = SYNONYMS.get(key)
-        if meant in known:
-            return f"unknown key '{key}': write '{meant}'"
-        where = _belongs(key, model)
-        if where:
-            return f"{key} belongs into {where}"
-        return (
-            f"unknown key '{key}'{did_you_mean(key, known) or '; the keys are ' + ', '.join(known)}"
-        )
-    own = {ClusterTable: WRITE_CLUSTER, FormatTable: WRITE_FORMAT}.get(model, {})
-    write = own.get(key) or _write(key)
-    return f"{key} = {json.dumps(value, default=str, ensure_ascii=False)} is wrong: write {write}"
-
-
-def _belongs(key: str, model: type[BaseModel]) -> str:
-    """Name the tables that have this key, if it is not in one of them; "" for a key of none."""
-    if model is not HostTable and key in HostTable.model_fields:
-        one = key in ("name", "address")
-        return "the [[host]] table of its host" if one else "[defaults], or [[host]] for one host"
-    if model is not ClusterTable and key in ClusterTable.model_fields:
-        return "[cluster]"
-    return "[[format]]" if model is not FormatTable and key in FormatTable.model_fields else ""
-
-
-def _write(key: str) -> str:
-    """Say what to write for a key of a host."""
-    rule = Host.__dataclass_fields__[key].metadata
-    return f"{rule['write']} {', '.join(rule['known']())}" if rule["known"] else str(rule["write"])
+def _unknown_key(key: str, keys: Mapping[str, TableKey]) -> str:
+    """Say what to write instead of a key that a table does not have."""
+    meant = SYNONYMS.get(key)
+    if meant in keys:
+        return f"unknown key '{key}': write '{meant}'"
+    for place, own_keys in PLACES:
+        if key in own_keys:
+            return f"{key} belongs into {place}"
+    near = did_you_mean(key, keys) or f"; the keys are {', '.join(keys)}"
+    return f"unknown key '{key}'{near}"
 
 
 def read(path: Path, ssh_config: Path) -> Cluster:
     """Read the cluster of a hosts.toml or a hostfile, completed by ssh's configuration. Raises:
     HostsError with all mistakes."""
-    reading = _Reading(path)
-    _load(reading)
+    reading = _load(path)
     if hostfile.is_hostfile(reading.content):
         hosts, remarks = complete(hostfile.read(path, reading.content), ssh_config, str(path))
         return Cluster(path.stem, hosts, remarks, file=str(path))
-    data = _parse(reading)
-    for key in [key for key in data if key not in TABLES]:
-        reading.say(
-            "",
-            f"unknown table '{key}'"
-            + (
-                did_you_mean(key, TABLES)
-                or "; the tables are [cluster], [defaults], [[host]] and [[format]]"
-            ),
-        )
-    cluster = reading.check("[cluster]", data.get("cluster", {}), ClusterTable)
+    data = _parse(reading, TABLES, "the tables are [cluster], [defaults], [[host]] and [[format]]")
+    cluster = reading.check("[cluster]", data.get("cluster", {}), CLUSTER_KEYS)
     tables = list(_hosts(reading, data))
-    own = _rules(reading, data)
-    if reading.mistakes:
-        raise HostsError(*reading.mistakes)
+    rules = _rules(reading, data)
+    reading.refuse()
     hosts, remarks = complete(tables, ssh_config, str(path))
-    sync = tuple(
-        os.path.abspath(path.parent / os.path.expanduser(entry))
-        for entry in cluster.get("sync", [])
-    )
+    folders = (os.path.expanduser(entry) for entry in cluster.get("sync", ()))
+    sync = tuple(os.path.abspath(path.parent / folder) for folder in folders)
     keep = {"keep": True, "stop": False}.get(cluster.get("on_disconnect", ""))
-    name = cluster.get("name", path.stem)
-    return Cluster(name, hosts, remarks, sync, keep, own, str(path))
+    return Cluster(cluster.get("name", path.stem), hosts, remarks, sync, keep, rules, str(path))
 
 
 def read_rules(path: Path) -> tuple[Rule, ...]:
     """Read the rules of a file that has [[format]] tables alone. Raises: HostsError with all
     mistakes."""
-    reading = _Reading(path)
-    _load(reading)
-    data = _parse(reading)
-    for key in [key for key in data if key != "format"]:
-        reading.say("", f"unknown table '{key}'; the only one here is [[format]]")
-    own = _rules(reading, data)
-    if reading.mistakes:
-        raise HostsError(*reading.mistakes)
-    return own
+    reading = _load(path)
+    rules = _rules(reading, _parse(reading, ("format",), "the only one here is [[format]]"))
+    reading.refuse()
+    return rules
 
 
 def _rules(reading: _Reading, data: dict[str, Any]) -> tuple[Rule, ...]:
     """Read the rules of the [[format]] tables."""
     tables = data.get("format", [])
     if not isinstance(tables, list):
-        reading.say("[format]", "write [[format]] with two brackets, once per kind of line")
+        reading.note("[format]", "write [[format]] with two brackets, once per kind of line")
         return ()
-    made: list[Rule] = []
+    rules: list[Rule] = []
     for number, table in enumerate(tables, start=1):
         where = f"format {number}"
-        said = reading.check(where, table, FormatTable)
-        if "line" not in said:
-            if said == table:
-                reading.say(where, f"it has no line: write {WRITE_FORMAT['line']}")
+        right = reading.check(where, table, FORMAT_KEYS)
+        if "line" not in right:
+            if right == table:
+                reading.note(where, f"it has no line: write {FORMAT_KEYS['line'].write}")
             continue
-        kind = ReadingKind(said["kind"]) if said.get("kind") else None
-        rule = Rule(said["line"], said.get("name", OWN_FORMAT), kind)
-        made.append(rule)
+        line = right["line"]
+        kind = ReadingKind(right["kind"]) if "kind" in right else None
+        rule = Rule(line, right.get("name", OWN_FORMAT), kind)
+        rules.append(rule)
         try:
             rule.check()
         except ValueError as error:
-            reading.say(where, f"line = {json.dumps(said['line'], ensure_ascii=False)}: {error}")
-    return tuple(made)
+            reading.note(where, f"line = {json.dumps(line, ensure_ascii=False)}: {error}")
+    return tuple(rules)
 
 
 SINGLE = re.compile(r"^\s*\[\s*host\s*\]", re.MULTILINE)
@@ -276,27 +208,34 @@ BARE = re.compile(r"\s*([\w-]+)\s*=\s*([A-Za-z~/.][^\"'#]*?)\s*(?:#.*)?")
 """A [[host]] with one pair of brackets, and a value without quotes: the commonest mistakes."""
 
 
-def _load(reading: _Reading) -> None:
+def _load(path: Path) -> _Reading:
+    """Raises: HostsError."""
     try:
-        reading.content = reading.path.read_text(encoding="utf-8")
-        return
+        return _Reading(path, content=path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        text = "no such file: name yours with --hosts FILE (README.md has an example)"
+        problem = "no such file: name yours with --hosts FILE (README.md has an example)"
     except UnicodeDecodeError as error:
-        text = (
+        problem = (
             f"not a text in UTF-8 ({error.reason} at byte {error.start}): is this a hosts file? "
             "README.md has an example"
         )
     except OSError as error:
-        text = f"cannot be read: {error.strerror}"
-    raise HostsError(f"{reading.path}: {text}")
+        problem = f"cannot be read: {error.strerror}"
+    raise HostsError(f"{path}: {problem}")
 
 
-def _parse(reading: _Reading) -> dict[str, Any]:
+def _parse(reading: _Reading, tables: Sequence[str], known: str) -> dict[str, Any]:
+    """Return the tables of a file; note those that it cannot have. Raises: HostsError, if it is not
+    TOML."""
     try:
-        return tomllib.loads(reading.content)
+        data = tomllib.loads(reading.content)
     except tomllib.TOMLDecodeError as error:
         raise HostsError(f"{reading.path}: {_not_toml(reading, str(error))}") from None
+    for key in data:
+        if key not in tables:
+            near = did_you_mean(key, tables) if len(tables) > 1 else ""
+            reading.note("", f"unknown table '{key}'{near or f'; {known}'}")
+    return data
 
 
 def _not_toml(reading: _Reading, error: str) -> str:
@@ -318,24 +257,30 @@ def _not_toml(reading: _Reading, error: str) -> str:
 
 def _hosts(reading: _Reading, data: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the [[host]] tables, completed by [defaults]."""
-    defaults = reading.check("[defaults]", data.get("defaults", {}), HostTable)
-    for mistake in (*_variables(defaults), *_unseen(defaults)):
-        reading.say("[defaults]", mistake)
+    defaults = _check_host(reading, "[defaults]", data.get("defaults", {}))
     for key in ("name", "address"):
         if defaults.pop(key, None) is not None:
-            reading.say("[defaults]", f"{key} belongs to one host: write it in its [[host]]")
+            reading.note("[defaults]", f"{key} belongs to one host: write it in its [[host]]")
     tables = data.get("host", [])
     if not isinstance(tables, list):
-        reading.say(reading.single_brackets(), BRACKETS)
+        reading.note(reading.single_brackets(), BRACKETS)
     elif not tables and not reading.mistakes:
-        reading.say(
+        reading.note(
             "",
             'no host yet: write [[host]] and below it address = "…", once per host, in rank order',
         )
     elif len(tables) > HOSTS:
-        reading.say("", f"it has {len(tables)} hosts: write {HOSTS} at most")
+        reading.note("", f"it has {len(tables)} hosts: write {HOSTS} at most")
     else:
         yield from _each(reading, defaults, tables)
+
+
+def _check_host(reading: _Reading, where: str, table: object) -> dict[str, Any]:
+    """Return the keys of a host that are right."""
+    right = reading.check(where, table, HOST_KEYS)
+    for mistake in (*_find_wrong_variables(right), *find_unseen(right)):
+        reading.note(where, mistake)
+    return right
 
 
 def _each(
@@ -343,57 +288,48 @@ def _each(
 ) -> Iterator[dict[str, Any]]:
     taken: dict[str, int] = {}
     for number, table in enumerate(tables, start=1):
-        said = table if isinstance(table, dict) else {}
-        name = said.get("name") or said.get("address")
+        given = table if isinstance(table, dict) else {}
+        name = given.get("name") or given.get("address")
         where = f"host {number}" + (f" ({name})" if isinstance(name, str) else "")
-        own = reading.check(where, table, HostTable)
-        if table == own and not {"name", "address"} & own.keys():
-            reading.say(where, f"it has no address: write {_write('address')}")
-        if "jump" in own and "proxy_command" in own:
-            reading.say(where, "jump and proxy_command exclude each other: keep one")
-        for mistake in (*_variables(own), *_unseen(own)):
-            reading.say(where, mistake)
+        own = _check_host(reading, where, table)
+        if table == own and own.keys().isdisjoint(("name", "address")):
+            reading.note(where, f"it has no address: write {HOST_KEYS['address'].write}")
+        if own.keys() >= WAYS:
+            reading.note(where, "jump and proxy_command exclude each other: keep one")
         if isinstance(name, str) and taken.setdefault(name, number) != number:
-            reading.say(
+            reading.note(
                 where, f"host {taken[name]} has this name already: give each host a name of its own"
             )
-        away = {"jump", "proxy_command"} if {"jump", "proxy_command"} & own.keys() else set()
-        yield (
-            {key: value for key, value in defaults.items() if key not in away}
-            | own
-            | _environment(defaults, own)
-        )
+        # A host that is reached in a way of its own does not also take that of [defaults].
+        replaced = () if own.keys().isdisjoint(WAYS) else WAYS
+        inherited = {key: value for key, value in defaults.items() if key not in replaced}
+        yield inherited | own | _environment(defaults, own)
 
 
-def _variables(table: dict[str, Any]) -> Iterator[str]:
+def _find_wrong_variables(table: dict[str, Any]) -> Iterator[str]:
     """Yield the mistakes in the variables of a table."""
-    for key in ("env", "env_from"):
-        for name in table.get(key, ()):
+    env = table.get("env", {})
+    env_from = table.get("env_from", [])
+    for key, names in (("env", env), ("env_from", env_from)):
+        for name in names:
             if name in OWN:
                 yield f"{key}: {name} follows from a key of its own: set {OWN[name]} instead"
             elif name in PLACE or name.startswith("RANKBOARD_"):
                 yield f"{key}: {name} follows from the rank's place: take it out"
-    for name in sorted(set(table.get("env", ())) & set(table.get("env_from", ()))):
+    for name in sorted(env.keys() & set(env_from)):
         yield f"{name} is in env and in env_from: keep one"
-
-
-def _unseen(table: dict[str, Any]) -> Iterator[str]:
-    """Yield the mistakes in names that would look like others."""
-    for key in SHOWN:
-        character = unseen_character(table.get(key, ""))
-        if character:
-            yield f"{key} = {table[key]!r}: {unseen(character)}"
 
 
 def _environment(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """Return the variables of a host. Its own `env` and `env_from` override those of [defaults]."""
-    env = own.get("env", {})
-    names = own.get("env_from", [])
-    given = {
-        name: value for name, value in defaults.get("env", {}).items() if name not in names
-    } | env
-    asked = [name for name in defaults.get("env_from", []) if name not in env] + names
-    return {"env": tuple(given.items()), "env_from": tuple(dict.fromkeys(asked))}
+    env = defaults.get("env", {}) | own.get("env", {})
+    own_names = own.get("env_from", [])
+    for name in own_names:
+        env.pop(name, None)
+    names = dict.fromkeys([*defaults.get("env_from", []), *own_names])
+    for name in own.get("env", {}):
+        names.pop(name, None)
+    return {"env": tuple(env.items()), "env_from": tuple(names)}
 
 
 def complete(
@@ -411,9 +347,9 @@ def complete(
     from remote.cluster.ssh_config import SshConfig
 
     config = SshConfig.read(ssh_config)
-    hosts = tuple(_filled(Host(**table), frozenset(table), config) for table in tables)
+    hosts = tuple(_fill(Host(**table), frozenset(table), config) for table in tables)
     return hosts, config.remarks
 
 
-def _filled(host: Host, said: frozenset[str], config: SshConfig) -> Host:
-    return config.fill(host, said) if host.transport == SSH else host
+def _fill(host: Host, given: frozenset[str], config: SshConfig) -> Host:
+    return config.fill(host, given) if host.transport == SSH else host

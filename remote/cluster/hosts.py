@@ -6,13 +6,13 @@ The parser of hosts files is imported only by `load`: a run on this machine does
 from __future__ import annotations
 
 import math
+import re
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from remote.cluster.transports import is_transport, names
 from remote.sanitise import unseen_character
 from training.mistake import Mistake, MistakeError
 from training.registry import did_you_mean
@@ -24,6 +24,9 @@ SSH = "ssh"
 """The transport of a host that names none. ~/.ssh/config fills in what its table leaves out."""
 LOCAL = "local"
 """The transport of the hosts of `--local`."""
+TRANSPORTS = (LOCAL, "slurm", SSH)
+"""The modules of `remote.transport` that reach hosts. A plan may be the work of a host, and names
+no other module."""
 SSH_CONFIG = Path("~/.ssh/config")
 HOSTS_FILE = "hosts.toml"
 """The hosts file if none is named."""
@@ -42,22 +45,43 @@ PLACE = {
 """Environment variables that the place of a rank sets."""
 SHOWN = ("name", "address", "interface")
 """The keys of a host whose texts are shown to tell hosts apart."""
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+JUMPS = re.compile(r"([^@\s,]+@)?[^@\s,]+(,([^@\s,]+@)?[^@\s,]+)*")
 
 
-def _key(
-    write: str,
-    default: Any = MISSING,
-    *,
-    low: int = 0,
-    high: int = 0,
-    pattern: str = "",
-    known: Callable[[], tuple[str, ...]] | None = None,
-) -> Any:
-    """Declare a key of hosts.toml: `write` tells the user what to write, with an example. `low` and
-    `high` bound a number; a text has to match `pattern`, or be one of the names that `known`
-    returns."""
-    metadata = {"write": write, "low": low, "high": high, "pattern": pattern, "known": known}
-    return field(default=default, metadata=metadata)
+Fits = Callable[[Any], bool]
+"""Returns True for a value that a key of hosts.toml may have."""
+
+
+def is_text(value: object) -> bool:
+    """Return True for a text that is not empty."""
+    return isinstance(value, str) and value != ""
+
+
+def _is_whole(low: int, high: int) -> Fits:
+    # True is an int in Python, but not in TOML.
+    return lambda value: type(value) is int and low <= value <= high
+
+
+def _is_variable(value: object) -> bool:
+    return isinstance(value, str) and VARIABLE.fullmatch(value) is not None
+
+
+def _is_environment(value: object) -> bool:
+    if not isinstance(value, dict) or not all(map(_is_variable, value)):
+        return False
+    return all(isinstance(text, str) and "\0" not in text for text in value.values())
+
+
+def is_list_of(fits: Fits) -> Fits:
+    """Return what accepts a list of such values."""
+    return lambda value: isinstance(value, list) and all(map(fits, value))
+
+
+def _key(write: str, default: Any = MISSING, fits: Fits = is_text) -> Any:
+    """Declare a key of hosts.toml: `write` tells the user what to write, with an example; `fits`
+    returns True for the values that it may have there."""
+    return field(default=default, metadata={"write": write, "fits": fits})
 
 
 @dataclass(frozen=True)
@@ -71,7 +95,7 @@ class Host:
     address: str = _key('a name or an IP address in quotes, such as address = "10.10.1.1"')
     """Where ssh connects."""
     user: str = _key('a login name in quotes, such as user = "ada"', "")
-    port: int = _key("a whole number from 1 to 65535, such as port = 22", 22, low=1, high=65535)
+    port: int = _key("a whole number from 1 to 65535, such as port = 22", 22, _is_whole(1, 65535))
     identity_file: str = _key('a path in quotes, such as identity_file = "~/.ssh/id_ed25519"', "")
     known_hosts: str = _key('a path in quotes, such as known_hosts = "~/.ssh/known_hosts"', "")
     """The only file of accepted host keys for this host; if it is empty, ssh's usual files
@@ -79,7 +103,7 @@ class Host:
     jump: str = _key(
         '[user@]host[:port] in quotes, such as jump = "ada@gateway:22"',
         "",
-        pattern=r"^([^@\s,]+@)?[^@\s,]+(,([^@\s,]+@)?[^@\s,]+)*$",
+        lambda value: is_text(value) and JUMPS.fullmatch(value) is not None,
     )
     """Several are joined by commas, as in ssh's ProxyJump."""
     proxy_command: str = _key('a command in quotes, such as proxy_command = "nc -X 5 %h %p"', "")
@@ -90,13 +114,13 @@ class Host:
     cwd: str = _key('a path on the host in quotes, such as cwd = "~/project"', "")
     """The folder in which a script works, unless files are uploaded."""
     slots: int = _key(
-        f"a whole number of ranks from 1 to {SLOTS}, such as slots = 1", 1, low=1, high=SLOTS
+        f"a whole number from 1 to {SLOTS}, such as slots = 1", 1, _is_whole(1, SLOTS)
     )
     threads: int = _key(
         f"a whole number from 0 (as many as its ranks have cores) to {THREADS}, such as "
         "threads = 4",
         0,
-        high=THREADS,
+        _is_whole(0, THREADS),
     )
     interface: str = _key(
         'the name of a network interface in quotes, such as interface = "eth0"', ""
@@ -105,29 +129,38 @@ class Host:
     master_port: int = _key(
         "a whole number from 0 (any free port) to 65535, such as master_port = 29500",
         0,
-        high=65535,
+        _is_whole(0, 65535),
     )
     """Counts on the first host only."""
-    timeout: float = _key("a finite number of seconds above 0, such as timeout = 10", 10.0)
+    timeout: float = _key(
+        "a finite number of seconds above 0, such as timeout = 10",
+        10.0,
+        lambda value: type(value) in (int, float) and 0 < value < math.inf,
+    )
     """Seconds that the host has to answer."""
     env: tuple[tuple[str, str], ...] = _key(
-        'names and texts in quotes, such as env = { NCCL_DEBUG = "INFO" }', ()
+        'names and texts in quotes, such as env = { NCCL_DEBUG = "INFO" }', (), _is_environment
     )
     """Variables in the environment of the ranks."""
     env_from: tuple[str, ...] = _key(
         "names of variables of your own environment in quotes, such as env_from = "
         '["WANDB_API_KEY"]',
         (),
+        is_list_of(_is_variable),
     )
     """Variables that they have with the launcher's values, which are never shown or recorded."""
     slurm_job: int = _key(
         "the number of your Slurm job, a whole number from 0 (that of the shell) on, such as "
         "slurm_job = 4711",
         0,
-        high=2**32 - 1,
+        _is_whole(0, 2**32 - 1),
     )
     """The job of a host with the transport "slurm", whose name is that of the node."""
-    transport: str = _key("the name of a transport in quotes, one of", SSH, known=names)
+    transport: str = _key(
+        f"the name of a transport in quotes, one of {', '.join(TRANSPORTS)}",
+        SSH,
+        lambda value: value in TRANSPORTS,
+    )
     """Names what reaches the host: see `remote.transport`."""
     hosts_file: str = field(default=HOSTS_FILE, compare=False)
     """The file that messages tell the user to change."""
@@ -135,25 +168,13 @@ class Host:
     def __post_init__(self) -> None:
         """Refuse values that are out of bounds. Raises: HostsError."""
         for key in host_keys():
-            value, (low, high) = getattr(self, key.name), bounds(key)
-            if key.type == "int" and not low <= value <= high:
-                raise HostsError(
-                    f"{self.name!r}: {key.name} = {value}: write a whole number from {low} to "
-                    f"{high}"
-                )
-        if not is_transport(self.transport):
-            raise HostsError(
-                f"{self.name!r}: transport = {self.transport!r}: write one of {', '.join(names())}"
-            )
-        if not 0 < self.timeout < math.inf:
-            raise HostsError(
-                f"{self.name!r}: timeout = {self.timeout}: write a finite number of seconds above 0"
-            )
-        for text_key in SHOWN:
-            text = getattr(self, text_key)
-            character = unseen_character(text)
-            if character:
-                raise HostsError(f"{text_key} = {text!r}: {unseen(character)}")
+            value = getattr(self, key.name)
+            is_checked = key.type in ("int", "float") or key.name == "transport"
+            if is_checked and not key.metadata["fits"](value):
+                problem = f"{self.name!r}: {key.name} = {value!r}: write {key.metadata['write']}"
+                raise HostsError(problem)
+        for problem in find_unseen(vars(self)):
+            raise HostsError(problem)
 
 
 def host_keys() -> tuple[Field[Any], ...]:
@@ -166,9 +187,12 @@ def unseen(character: str) -> str:
     return f"it has {character}, which cannot be seen: write plain text"
 
 
-def bounds(key: Field[Any]) -> tuple[int, int]:
-    """Return the least and the greatest value of a field of `Host` that is a whole number."""
-    return key.metadata["low"], key.metadata["high"]
+def find_unseen(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with names that would look like others."""
+    for key in SHOWN:
+        character = unseen_character(values.get(key, ""))
+        if character:
+            yield f"{key} = {values[key]!r}: {unseen(character)}"
 
 
 @dataclass(frozen=True)
@@ -211,8 +235,8 @@ def hosts_option(file: str) -> str:
 def select(
     cluster: Cluster,
     nodes: int | None = None,
-    only: Iterable[str] = (),
-    exclude: Iterable[str] = (),
+    only: Collection[str] = (),
+    exclude: Collection[str] = (),
 ) -> Cluster:
     """Choose the hosts named in `only` (all, if it is empty) and not in `exclude`; of these the
     first `nodes` (None: all).
@@ -220,11 +244,14 @@ def select(
     The order stays the file's. Raises: HostsError, for names that no host has and for more nodes
     than there are.
     """
-    only = tuple(only)
-    exclude = tuple(exclude)
     known = [host.name for host in cluster.hosts]
-    mistakes = [_unknown("--only", name, known) for name in only if name not in known]
-    mistakes += [_unknown("--exclude", name, known) for name in exclude if name not in known]
+    mistakes = []
+    for flag, given in (("--only", only), ("--exclude", exclude)):
+        for name in given:
+            if name not in known:
+                meant = did_you_mean(name, known) or "."
+                problem = f"no host has this name{meant} The hosts are {', '.join(known)}"
+                mistakes.append(Mistake(flag, name, problem))
     hosts = tuple(
         host
         for host in cluster.hosts
@@ -241,9 +268,3 @@ def select(
     if mistakes:
         raise HostsError(*mistakes)
     return replace(cluster, hosts=hosts[:nodes])
-
-
-def _unknown(flag: str, name: str, known: list[str]) -> Mistake:
-    meant = did_you_mean(name, known) or "."
-    problem = f"no host has this name{meant} The hosts are {', '.join(known)}"
-    return Mistake(flag, name, problem)

@@ -14,7 +14,15 @@ from dataclasses import replace
 
 from remote.cluster.hosts import Host
 from remote.doctor import machine, network, software, work
-from remote.doctor.host_facts import FAILED, NAMED, OK, WARNING, HostFacts, HostFinding
+from remote.doctor.host_facts import (
+    FAILED,
+    NAMED,
+    OK,
+    WARNING,
+    CheckedHost,
+    HostFinding,
+    reached_hosts,
+)
 from remote.events import CheckFinished
 from remote.format import listed
 from remote.plan.place import master_address
@@ -47,9 +55,9 @@ __all__ = [
 
 SECONDS = 3.0
 """How long a host has to connect to the others."""
-OF_FACTS: dict[str, Callable[[HostFacts, int], HostFinding]] = {
+OF_FACTS: dict[str, Callable[[CheckedHost], HostFinding | str]] = {
     "address": machine.check_address,
-    "login": lambda facts, index: HostFinding(OK, facts.hello(index).user),
+    "login": lambda own: own.hello.user,
     "python": software.check_python,
     "torch": software.check_torch,
     "torchvision": software.check_torchvision,
@@ -98,26 +106,27 @@ def check_facts(
     many seconds each host's clock is ahead of ours (any number for those not reached). Without
     `failures`, all were reached.
     """
-    known = HostFacts(plan, facts, offsets)
+    reached = reached_hosts(plan, facts, offsets)
     needed = work.checks_for(plan)
-    if software.needs_torchvision(plan):
-        needed.add("torchvision")
     names = [name for name in OF_FACTS if name not in OF_SOME_PLANS or name in needed]
     untrusted = [one for one in failures if one and one.cause is FailureCause.HOST_KEY_UNKNOWN]
     checks: list[CheckFinished] = []
-    for index, hello in enumerate(facts):
-        if hello:
-            checks += [_checked(index, name, OF_FACTS[name](known, index)) for name in names]
+    for index, host in enumerate(plan.hosts):
+        if index in reached:
+            own = reached[index]
+            checks += [_checked(index, name, OF_FACTS[name](own)) for name in names]
             continue
         failure = (failures[index] if failures else None) or UNREACHED
         if failure in untrusted and len(untrusted) > 1:  # one command for all of them
             command = f"rankboard trust{plan.hosts_option} --all"
             failure = replace(failure, advice=command)
-        checks += _not_reached(plan.hosts[index], index, failure)
+        checks += _not_reached(host, index, failure)
     return checks
 
 
-def _checked(host: int, check: str, finding: HostFinding) -> CheckFinished:
+def _checked(host: int, check: str, finding: HostFinding | str) -> CheckFinished:
+    if isinstance(finding, str):
+        return CheckFinished(host, check, OK, finding)
     return CheckFinished(host, check, finding.outcome, finding.text, finding.advice)
 
 
@@ -144,11 +153,11 @@ def _failed_check(cause: FailureCause) -> str:
 def reservations(plan: Plan, facts: Sequence[Hello | None]) -> list[Reserve | None]:
     """Say where each host is to listen: the master at the rendezvous, the others at any port; None
     if that cannot be known."""
-    known = HostFacts(plan, facts, ())
-    requests: list[Reserve | None] = []
-    for index, hello in enumerate(facts):
-        address = network.own_address(known, index) if hello else ""
-        requests.append(Reserve(address, 0) if address else None)
+    requests: list[Reserve | None] = [None] * len(facts)
+    for index, own in reached_hosts(plan, facts).items():
+        address = network.own_address(own)
+        if address:
+            requests[index] = Reserve(address, 0)
     hellos = [hello for hello in facts if hello]
     if len(hellos) < len(facts):
         return requests
@@ -195,13 +204,14 @@ def check_connections(
 ) -> list[CheckFinished]:
     """Make the checks of the second round: of each host that was to listen whether it does, and
     whether it reached whom it was to try."""
-    known = HostFacts(plan, facts, ())
+    requests = connects(reserved)
     checks: list[CheckFinished] = []
-    for index, (own, request) in enumerate(zip(reserved, connects(reserved), strict=True)):
-        if own:
-            checks.append(_checked(index, "port", network.check_port(known, index, own)))
-        if request:
-            finding = network.check_connect(known, index, reserved, connected[index])
+    for index, own in reached_hosts(plan, facts).items():
+        port = reserved[index]
+        if port:
+            checks.append(_checked(index, "port", network.check_port(own, port)))
+        if requests[index]:
+            finding = network.check_connect(own, reserved, connected[index])
             checks.append(_checked(index, "connect", finding))
     return checks
 

@@ -32,7 +32,8 @@ NAMED = 3
 
 @dataclass(frozen=True)
 class HostFinding:
-    """What a check comes to; see `remote.events.CheckFinished`."""
+    """What a check comes to; see `remote.events.CheckFinished`. A check that finds all well may
+    return the text alone."""
 
     outcome: str
     text: str
@@ -42,83 +43,87 @@ class HostFinding:
 
 
 @dataclass(frozen=True)
-class HostFacts:
-    """All that is known of the hosts, in their order."""
+class CheckedHost:
+    """A host that has said Hello, for the checks."""
 
     plan: Plan
-    hellos: Sequence[Hello | None]
-    """None for a host that was not reached."""
-    offsets: Sequence[float]
-    """Seconds that the clock of each host is ahead of ours."""
-
-    def host(self, index: int) -> Host:
-        """Return the host as its file describes it."""
-        return self.plan.hosts[index]
-
-    def hello(self, index: int) -> Hello:
-        """Return the facts of a host that was reached."""
-        hello = self.hellos[index]
-        assert hello is not None, "only hosts that were reached are checked"
-        return hello
+    index: int
+    host: Host
+    """As its file describes it."""
+    hello: Hello
+    offset: float
+    """Seconds that its clock is ahead of ours."""
+    reached: Sequence[CheckedHost]
+    """All hosts that have said Hello, this one too, in their order."""
 
     @cached_property
-    def reached(self) -> tuple[int, ...]:
-        """Return the hosts that have said Hello."""
-        return tuple(index for index, hello in enumerate(self.hellos) if hello)
-
-    def on_same_machine(self, index: int) -> tuple[int, ...]:
+    def same_machine(self) -> list[CheckedHost]:
         """Return the hosts that are one machine with this one, itself among them."""
-        boot = self.hello(index).boot_id
-        return tuple(other for other in self.reached if self.hello(other).boot_id == boot)
+        boot_id = self.hello.boot_id
+        return [other for other in self.reached if other.hello.boot_id == boot_id]
 
-    def elsewhere(self, index: int) -> tuple[int, ...]:
+    @cached_property
+    def elsewhere(self) -> list[CheckedHost]:
         """Return the hosts that are other machines."""
-        same = self.on_same_machine(index)
-        return tuple(other for other in self.reached if other not in same)
+        boot_id = self.hello.boot_id
+        return [other for other in self.reached if other.hello.boot_id != boot_id]
 
-    def sharing(self, index: int) -> tuple[int, ...]:
+    @cached_property
+    def sharing(self) -> list[CheckedHost]:
         """Return the hosts of the file that are one machine with this one, and not containers or
         hosts of a lab with interfaces of their own."""
-        own = self.hello(index).interfaces
-        same = self.on_same_machine(index)
-        return tuple(other for other in same if self.hello(other).interfaces == own)
+        own = self.hello.interfaces
+        return [other for other in self.same_machine if other.hello.interfaces == own]
 
-    def median_if_behind(self, index: int, measure: Callable[[int], float]) -> float:
+    @cached_property
+    def ranks_sharing(self) -> int:
+        """Return how many ranks share what this host reports that it has."""
+        return sum(other.host.slots for other in self.sharing)
+
+    def median_if_behind(self, measure: Callable[[CheckedHost], float]) -> float:
         """Return the median of a measure over the hosts, if this host is far behind it; else 0.
 
         Of two hosts it is the larger value. A value of 0 is not known.
         """
-        values = [measure(other) for other in self.reached]
-        known = [value for value in values if value]
+        known = [value for value in map(measure, self.reached) if value]
         usual = median_high(known) if known else 0.0
-        return usual if 0 < measure(index) < BEHIND * usual else 0.0
+        return usual if 0 < measure(self) < BEHIND * usual else 0.0
 
     @property
     def median_host(self) -> str:
         """Name the host that has such a median, in words."""
         return "the median host" if len(self.reached) > 2 else "the other host"
 
-    @cached_property
+    @property
     def waits_for_slowest(self) -> bool:
         """Return True if all ranks wait for each other in every step."""
         return self.plan.job is None or not self.plan.job.traits().stale
 
-    @cached_property
+    @property
     def has_gpu_per_rank(self) -> bool:
         """Return True if each rank of the run has a GPU of its own."""
-        return all(len(self.hello(index).gpus) >= self.host(index).slots for index in self.reached)
-
-    def ranks_on_machine(self, index: int) -> int:
-        """Return how many ranks of the run share this host's machine."""
-        return sum(self.host(other).slots for other in self.on_same_machine(index))
+        return all(len(other.hello.gpus) >= other.host.slots for other in self.reached)
 
     def usual(self, key: Callable[[Hello], T]) -> T:
         """Return what most hosts have; in a tie, what the first of them has."""
-        values = Counter(key(self.hello(index)) for index in self.reached)
+        values = Counter(key(other.hello) for other in self.reached)
         return values.most_common(1)[0][0]
 
     def names(self, matches: Callable[[Hello], bool]) -> str:
         """Name the hosts whose facts match, some of them by name."""
-        names = [self.host(index).name for index in self.reached if matches(self.hello(index))]
+        names = [other.host.name for other in self.reached if matches(other.hello)]
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         return ", ".join(names[:NAMED]) + more
+
+
+def reached_hosts(
+    plan: Plan, hellos: Sequence[Hello | None], offsets: Sequence[float] = ()
+) -> dict[int, CheckedHost]:
+    """Return the hosts that have said Hello, by index. `hellos` are None for the others; without
+    `offsets`, clocks are not compared."""
+    reached: list[CheckedHost] = []
+    for index, hello in enumerate(hellos):
+        if hello:
+            offset = offsets[index] if offsets else 0.0
+            reached.append(CheckedHost(plan, index, plan.hosts[index], hello, offset, reached))
+    return {own.index: own for own in reached}

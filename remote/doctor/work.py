@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from remote.doctor.host_facts import FAILED, OK, WARNING, HostFacts, HostFinding
+from remote.doctor.host_facts import FAILED, OK, WARNING, CheckedHost, HostFinding
 from remote.format import count, listed, size
 from remote.plan.needs import kind_of_program, path_of
 from remote.plan.plan import Plan, Script
@@ -28,11 +28,13 @@ INSTEAD = "leave it out; --sync ddp --sync-option compression=bf16 halves the tr
 
 
 def checks_for(plan: Plan) -> set[str]:
-    """Return which of the checks below the plan's work needs."""
+    """Return which of the checks below, and of torchvision, the plan's work needs."""
     job = plan.job
     if not job:
         return {"program"}
     names = {"job"}
+    if job.model.startswith("torchvision/"):
+        names.add("torchvision")
     if path_of(job) or _declared_files(job) is not None:
         names.add("data")
     if job.precision == "bf16":
@@ -44,14 +46,14 @@ def _declared_files(job: Job) -> object:
     return registry.read_constant("datasets", job.dataset, "FILES")
 
 
-def check_data(facts: HostFacts, index: int) -> HostFinding:
+def check_data(own: CheckedHost) -> HostFinding | str:
     """Check for the files of the data set: there, to be downloaded, or missing."""
-    hello = facts.hello(index)
-    job = _job(facts)
+    hello = own.hello
+    job = _job(own)
     if not path_of(job) and not _declared_files(job):
-        return HostFinding(OK, "not needed")
+        return "not needed"
     if not hello.data_folder:
-        return HostFinding(OK, "uploaded" if facts.plan.uploads else "not known")
+        return "uploaded" if own.plan.uploads else "not known"
     return judge_data(job, **{name: getattr(hello, name) for name in DATA})
 
 
@@ -73,9 +75,9 @@ def judge_data(
             f"write {name}PATH with a path that can be read there; --upload sends a folder of "
             "this machine to the hosts"
         )
-        return (
-            HostFinding(FAILED, data_problem, advice) if data_problem else HostFinding(OK, "there")
-        )
+        if data_problem:
+            return HostFinding(FAILED, data_problem, advice)
+        return HostFinding(OK, "there")
     if data_damaged:
         return _damaged(data_damaged)
     if not data_missing:
@@ -98,12 +100,10 @@ def judge_data(
 
 
 def _damaged(files: Sequence[str]) -> HostFinding:
-    if len(files) == 1:
-        what = f"{files[0]} does not have the published checksum"
-        return HostFinding(FAILED, what, "replace it, or accept it with --no-verify-data")
-    others = count(len(files) - 1, "more file")
-    what = f"{files[0]} and {others} do not have the published checksum"
-    return HostFinding(FAILED, what, "replace them, or accept them with --no-verify-data")
+    others = f" and {count(len(files) - 1, 'more file')}" if files[1:] else ""
+    verb, them = ("do", "them") if others else ("does", "it")
+    what = f"{files[0]}{others} {verb} not have the published checksum"
+    return HostFinding(FAILED, what, f"replace {them}, or accept {them} with --no-verify-data")
 
 
 def _unreachable(absent: str, servers: Sequence[tuple[str, str]]) -> HostFinding:
@@ -119,24 +119,24 @@ def _unreachable(absent: str, servers: Sequence[tuple[str, str]]) -> HostFinding
     return HostFinding(FAILED if is_certain else WARNING, what, advice)
 
 
-def check_job(facts: HostFacts, index: int) -> HostFinding:
+def check_job(own: CheckedHost) -> HostFinding | str:
     """Check for the checkpoint that the run resumes from: one host that has it is enough."""
-    job = _job(facts)
-    hello = facts.hello(index)
+    job = _job(own)
+    hello = own.hello
     if not job.resume or hello.resume != job.resume:
         side = job.image_side
-        return HostFinding(OK, f"{side}x{side}" if side else "ok")
+        return f"{side}x{side}" if side else "ok"
     if hello.resume_step:
-        return HostFinding(OK, f"step {hello.resume_step}")
-    if any(facts.hello(other).resume_step for other in facts.reached):
-        return HostFinding(OK, "none here")
+        return f"step {hello.resume_step}"
+    if any(other.hello.resume_step for other in own.reached):
+        return "none here"
     known: set[str] = set()
-    for other in facts.reached:
-        known.update(facts.hello(other).resume_known)
-    newest = listed(sorted(known, reverse=True)[:3])
-    there = (
-        f"the newest there that have some are {newest}" if known else "no run there has saved one"
-    )
+    for other in own.reached:
+        known.update(other.hello.resume_known)
+    there = "no run there has saved one"
+    if known:
+        newest = sorted(known, reverse=True)[:3]
+        there = f"the newest there that have some are {listed(newest)}"
     return HostFinding(
         FAILED,
         f"--resume {job.resume}: no complete checkpoint of it is there; {there}",
@@ -145,61 +145,62 @@ def check_job(facts: HostFacts, index: int) -> HostFinding:
     )
 
 
-def check_precision(facts: HostFacts, index: int) -> HostFinding:
+def check_precision(own: CheckedHost) -> HostFinding | str:
     """Check whether the CPU has instructions for bf16. It does not matter if every rank has a
     GPU."""
     from training.agent.local_api import lacks_bf16  # with all the host commands
 
-    flags = facts.hello(index).flags
-    if facts.has_gpu_per_rank:
-        return HostFinding(OK, "bf16 on GPUs")
+    flags = own.hello.flags
+    if own.has_gpu_per_rank:
+        return "bf16 on GPUs"
     if not lacks_bf16(flags):
-        return HostFinding(OK, "bf16" if flags else "not known")
+        return "bf16" if flags else "not known"
     return HostFinding(WARNING, f"the CPU has no bf16 instructions: {SLOW} there", INSTEAD)
 
 
-def _job(facts: HostFacts) -> Job:
-    assert facts.plan.job, "only jobs are checked"
-    return facts.plan.job
+def _job(own: CheckedHost) -> Job:
+    assert own.plan.job, "only jobs are checked"
+    return own.plan.job
 
 
-def check_program(facts: HostFacts, index: int) -> HostFinding:
+def check_program(own: CheckedHost) -> HostFinding | str:
     """Check that the user's script is there, and can be started."""
     from training.agent.local_api import programs  # with all the host commands
 
-    plan = facts.plan
-    hello = facts.hello(index)
+    plan = own.plan
+    hello = own.hello
     assert isinstance(plan.work, Script), "only scripts are checked"
     _, name = kind_of_program(plan.work)
-    cwd = plan.cwd(index)
+    cwd = plan.cwd(own.index)
     lack = hello.program_lacks
     if plan.is_local:
         elsewhere = "see --cwd, which names another folder"
     else:
         elsewhere = "put this folder there with --upload ., or name one that is there with --cwd"
-    is_quoted = len(name.split()) > 1
-    if lack == programs.FOLDER:
-        return HostFinding(FAILED, f"there is no folder {cwd}", elsewhere)
-    if lack in (programs.FILE, programs.COMMAND) and is_quoted:
-        return HostFinding(
-            FAILED, f"there is no program '{name}'", f"leave out the quotes: -- {name}"
-        )
-    if lack == programs.NO_FILE:
-        advice = f"name the program in it, such as -- {name.rstrip('/')}/train.py"
-        return HostFinding(FAILED, f"{name} is a folder", advice)
-    if lack == programs.FILE:
-        return HostFinding(FAILED, f"there is no {name} in {cwd}", elsewhere)
-    if lack == programs.MODULE:
-        what = f"its Python finds no module {name}, nor is it in {cwd}"
-        advice = f"install it there ({hello.executable} -m pip install …), or {elsewhere}"
-        return HostFinding(FAILED, what, advice)
-    if lack == programs.COMMAND:
-        advice = f"write -- ./{name} for a file of that name, or give its whole path"
-        return HostFinding(FAILED, f"there is no command {name}", advice)
-    if lack == programs.EXECUTE:
-        advice = f"chmod +x {name} there, or write -- bash {name}"
-        return HostFinding(FAILED, f"{name} is not executable", advice)
-    if lack == programs.READ:
-        what = f"{hello.user} may not read {name} in {cwd}"
-        return HostFinding(FAILED, what, f"chmod +r {name} there")
-    return HostFinding(OK, "uploaded" if plan.project else name or "ok")
+    if lack in (programs.FILE, programs.COMMAND) and len(name.split()) > 1:
+        advice = f"leave out the quotes: -- {name}"
+        return HostFinding(FAILED, f"there is no program '{name}'", advice)
+    findings = {
+        programs.FOLDER: (f"there is no folder {cwd}", elsewhere),
+        programs.NO_FILE: (
+            f"{name} is a folder",
+            f"name the program in it, such as -- {name.rstrip('/')}/train.py",
+        ),
+        programs.FILE: (f"there is no {name} in {cwd}", elsewhere),
+        programs.MODULE: (
+            f"its Python finds no module {name}, nor is it in {cwd}",
+            f"install it there ({hello.executable} -m pip install …), or {elsewhere}",
+        ),
+        programs.COMMAND: (
+            f"there is no command {name}",
+            f"write -- ./{name} for a file of that name, or give its whole path",
+        ),
+        programs.EXECUTE: (
+            f"{name} is not executable",
+            f"chmod +x {name} there, or write -- bash {name}",
+        ),
+        programs.READ: (f"{hello.user} may not read {name} in {cwd}", f"chmod +r {name} there"),
+    }
+    if lack in findings:
+        return HostFinding(FAILED, *findings[lack])
+    return "uploaded" if plan.project else name or "ok"

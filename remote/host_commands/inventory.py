@@ -7,7 +7,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
+from typing import Any, TypeVar
 
 from remote.cluster.hosts import Host
 from remote.host_commands.listed_runs import (
@@ -17,11 +19,12 @@ from remote.host_commands.listed_runs import (
     LocalRecord,
     join_parts,
 )
-from remote.host_commands.run_on_hosts import HostAnswer, run_on_hosts, typed_objects
+from remote.host_commands.run_on_hosts import HostAnswer, run_on_hosts
 from remote.limits import LIMITS
 from remote.plan import serialize
 from remote.plan.plan import Plan, is_label
-from remote.record import entry, marks
+from remote.record import marks
+from remote.record.entry import Entry, read_entry
 from remote.record.events_file import RunFolderError
 from remote.record.files import is_folder
 from remote.record.layout import EVENTS, NODE, PLAN, SUMMARY
@@ -33,31 +36,57 @@ from training.agent import local_api
 from training.wire.format import FORMAT
 from training.wire.host_replies import CodeArchive, RunFolder
 
+Report = TypeVar("Report", RunFolder, CodeArchive)
 MAX_AGE = 1e11
-"""Seconds: beyond, a time or an age that a host reports is taken for unknown."""
 MAX_BYTES = 10**18
-"""So is a number of bytes or steps beyond this one."""
 MAX_COUNT = 10**6
-"""So is a number of hosts or ranks beyond this one."""
+MOMENTS = ("began", "last", "now", "stop_heard", "failed")
+PLAUSIBLE = {
+    **dict.fromkeys((*MOMENTS, "idle"), MAX_AGE),
+    **dict.fromkeys(("size", "step", "steps"), MAX_BYTES),
+    **dict.fromkeys(("hosts", "world_size", "attempt"), MAX_COUNT),
+}
+"""The largest number in each field of what a host reports; one beyond it is taken for unknown. A
+host may report anything, and what is listed of other runs must not depend on that."""
 LATELY = 7 * 86_400.0
 """Seconds since a run was last recorded for which its hosts are asked of it: later they may be
 gone, or others."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunInventory:
     """All that is known."""
 
-    runs: tuple[ListedRun, ...] = ()
+    runs: Sequence[ListedRun] = ()
     """The newest last."""
-    code: tuple[HostCode, ...] = ()
-    answered: frozenset[str] = frozenset()
+    code: list[HostCode] = field(default_factory=list)
+    answered: set[str] = field(default_factory=set)
     """The names of the hosts of the hosts file that answered."""
-    problems: tuple[str, ...] = ()
+    problems: list[str] = field(default_factory=list)
     """Why others of them did not, one line each."""
-    gone: tuple[str, ...] = ()
+    gone: list[str] = field(default_factory=list)
     """Why hosts did not answer that were asked of unfinished runs only. They may be gone for
     good."""
+
+    def take(self, answer: HostAnswer, only_runs: Collection[str] | None) -> list[HostPart]:
+        """Take in the answer of a host; return its parts of runs. `only_runs`: it is asked of these
+        runs alone, as it is not in the hosts file."""
+        host = answer.host
+        folders = [_plausible(reply) for reply in answer.replies if isinstance(reply, RunFolder)]
+        clock_ahead = _clock_ahead(answer, folders)
+        parts = [HostPart(host.name, host.workdir, folder, clock_ahead) for folder in folders]
+        if only_runs is not None:
+            if answer.error:
+                self.gone.append(answer.error)
+            return [part for part in parts if part.folder.run in only_runs]
+        for reply in answer.replies:
+            if isinstance(reply, CodeArchive):
+                self.code.append(HostCode(host.name, _plausible(reply)))
+        if answer.error:
+            self.problems.append(answer.error)
+        else:
+            self.answered.add(host.name)
+        return parts
 
 
 def take_inventory(
@@ -81,55 +110,15 @@ def take_inventory(
     left_runs = _runs_by_left_host(records.values(), hosts) if left else {}
     verb = "live" if only_live else "runs"
     words = sorted(names or ()) if only_live else []
-    gathered = _Gathered(left_runs, parts=list(find_local_parts(runs_dir, names)))
+    inventory = RunInventory()
+    parts = list(find_local_parts(runs_dir, names))
     if transport:
         for answer in run_on_hosts(transport, (*hosts, *left_runs), verb, lambda _: words):
-            gathered.take(answer)
-    runs = [replace(run, record=records.pop(run.name, None)) for run in join_parts(gathered.parts)]
+            parts += inventory.take(answer, left_runs.get(answer.host))
+    runs = [replace(run, record=records.pop(run.name, None)) for run in join_parts(parts)]
     runs += [ListedRun(name, (), record) for name, record in records.items()]
-    runs.sort(key=lambda run: run.name)
-    return RunInventory(
-        tuple(runs),
-        tuple(gathered.code),
-        frozenset(gathered.answered),
-        tuple(gathered.problems),
-        tuple(gathered.gone),
-    )
-
-
-@dataclass
-class _Gathered:
-    """What the answers of hosts contain."""
-
-    left_runs: dict[Host, set[str]]
-    """The hosts that are asked of these runs alone."""
-    parts: list[HostPart] = field(default_factory=list)
-    code: list[HostCode] = field(default_factory=list)
-    answered: set[str] = field(default_factory=set)
-    problems: list[str] = field(default_factory=list)
-    gone: list[str] = field(default_factory=list)
-
-    def take(self, answer: HostAnswer) -> None:
-        """Take in the answer of a host."""
-        host = answer.host
-        only_runs = self.left_runs.get(host)
-        replies = typed_objects(answer.objects)
-        folders = [_plausible(reply) for reply in replies if isinstance(reply, RunFolder)]
-        clock_ahead = _clock_ahead(answer, folders)
-        for folder in folders:
-            if only_runs is None or folder.run in only_runs:
-                self.parts.append(HostPart(host.name, host.workdir, folder, clock_ahead))
-        if only_runs is not None:
-            if answer.error:
-                self.gone.append(answer.error)
-            return
-        for reply in replies:
-            if isinstance(reply, CodeArchive):
-                self.code.append(HostCode(host.name, _plausible_code(reply)))
-        if answer.error:
-            self.problems.append(answer.error)
-        else:
-            self.answered.add(host.name)
+    inventory.runs = sorted(runs, key=attrgetter("name"))
+    return inventory
 
 
 def _runs_by_left_host(
@@ -138,7 +127,7 @@ def _runs_by_left_host(
     """Return the hosts of runs whose end is not known and that were recorded lately, without those
     that are asked anyway: each with these runs."""
     known = {_identity(host) for host in asked}
-    first_host: dict[tuple[str | int, ...], Host] = {}
+    first_host: dict[object, Host] = {}
     runs: dict[Host, set[str]] = defaultdict(set)
     for record in records:
         if record.verdict or record.idle >= LATELY:
@@ -150,19 +139,11 @@ def _runs_by_left_host(
     return runs
 
 
-def _identity(host: Host) -> tuple[str | int, ...]:
-    """Return the settings in which two hosts must agree to give the same answers."""
-    return (
-        host.name,
-        host.transport,
-        host.user,
-        host.address,
-        host.port,
-        host.jump,
-        host.proxy_command,
-        host.slurm_job,
-        host.workdir,
-    )
+_identity = attrgetter(
+    *("name", "transport", "user", "address", "port"),
+    *("jump", "proxy_command", "slurm_job", "workdir"),
+)
+"""The settings in which two hosts must agree to give the same answers."""
 
 
 # What a host may report ---------------------------------------------------------------------------
@@ -179,30 +160,17 @@ def _clock_ahead(answer: HostAnswer, folders: Sequence[RunFolder]) -> float:
     return looked_at - min(max(looked_at, earliest), answer.completed)
 
 
-def _plausible(folder: RunFolder) -> RunFolder:
-    """Return what a host reports of a run, with 0 (not known) in place of impossible numbers."""
-    moments = (folder.began, folder.last, folder.now, folder.stop_heard, folder.failed)
-    if not all(0 <= moment <= MAX_AGE for moment in moments):
-        folder = replace(folder, began=0.0, last=0.0, now=0.0, stop_heard=0.0, failed=0.0)
-    return replace(
-        folder,
-        size=_bounded(folder.size, MAX_BYTES),
-        step=_bounded(folder.step, MAX_BYTES),
-        steps=_bounded(folder.steps, MAX_BYTES),
-        hosts=_bounded(folder.hosts, MAX_COUNT),
-        world_size=_bounded(folder.world_size, MAX_COUNT),
-        attempt=_bounded(folder.attempt, MAX_COUNT),
-        label=folder.label if is_label(folder.label) else "",
-    )
-
-
-def _plausible_code(code: CodeArchive) -> CodeArchive:
-    idle = code.idle if 0 <= code.idle <= MAX_AGE else 0.0
-    return replace(code, size=_bounded(code.size, MAX_BYTES), idle=idle)
-
-
-def _bounded(number: int, most: int) -> int:
-    return number if 0 <= number <= most else 0
+def _plausible(report: Report) -> Report:
+    """Return what a host reports, with 0 (not known) in place of impossible numbers."""
+    wrong: dict[str, Any] = {}
+    for name, most in PLAUSIBLE.items():
+        if not 0 <= getattr(report, name, 0) <= most:
+            wrong[name] = 0
+    if not wrong.keys().isdisjoint(MOMENTS):
+        wrong |= dict.fromkeys(MOMENTS, 0)  # the others are by the same clock
+    if isinstance(report, RunFolder) and not is_label(report.label):
+        wrong["label"] = ""
+    return replace(report, **wrong) if wrong else report
 
 
 # The runs directory -------------------------------------------------------------------------------
@@ -248,26 +216,22 @@ def _read_record(folder: Path, *, figures: bool) -> LocalRecord:
         plan_format = error.number
     except RunFolderError:
         pass
-    record = LocalRecord(
+    hosts = plan.hosts if plan else ()
+    is_local = (folder / NODE).is_dir()
+    is_reachable = plan and not is_local and has_ways(plan) and not is_here(hosts)
+    listed = read_entry(folder) if figures else Entry(folder.name)
+    return LocalRecord(
         run=folder.name,
         folder=folder,
-        hosts=tuple(host.name for host in plan.hosts) if plan else (),
+        hosts=tuple(host.name for host in hosts),
         ranks=plan.world_size if plan else 0,
-        local=(folder / NODE).is_dir(),
+        local=is_local,
         verdict=verdict(folder) if plan_format == FORMAT else "",
         size=local_api.folder_size(str(folder)),
         idle=_seconds_since_written(folder),
         format=plan_format,
-        hosts_file=plan.hosts_file if plan else "",
+        ways=hosts if is_reachable else (),
         label=marks.name(folder),
-    )
-    if plan and not record.local and has_ways(plan) and not is_here(plan.hosts):
-        record = replace(record, ways=plan.hosts)
-    if not figures:
-        return record
-    listed = entry.read_entry(folder)
-    return replace(
-        record,
         step=listed.step,
         steps=listed.steps,
         began=listed.started or 0.0,
@@ -276,6 +240,6 @@ def _read_record(folder: Path, *, figures: bool) -> LocalRecord:
 
 
 def _seconds_since_written(folder: Path) -> float:
-    files = [folder / name for name in (PLAN, EVENTS, SUMMARY)]
+    files = (folder / name for name in (PLAN, EVENTS, SUMMARY))
     newest = max(file.stat().st_mtime for file in files if file.exists())
     return max(0.0, time.time() - newest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from remote.cluster.hosts import Cluster
@@ -37,16 +37,6 @@ class KeptPlan:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """What a host's plan of a run has in one setting, and what most of its hosts have there."""
-
-    host: str
-    setting: str
-    here: str
-    elsewhere: str
-
-
-@dataclass(frozen=True)
 class RunOnHosts:
     """A run that hosts report, by the plan that most of them keep."""
 
@@ -59,9 +49,8 @@ class RunOnHosts:
     """Its ranks were started."""
     is_shared: bool
     """Most of its hosts that have answered report it."""
-    differences: tuple[Difference, ...] = ()
-    unreadable: tuple[str, ...] = ()
-    """Why plans of single hosts cannot be read."""
+    remarks: tuple[str, ...] = ()
+    """Which hosts keep another plan, or one that cannot be read."""
 
     @property
     def plan(self) -> Plan:
@@ -185,9 +174,9 @@ def _join(
     for copy in copies:
         if copy.ahead is not None and copy.host in hosts:
             offsets[hosts.index(copy.host)] = copy.ahead
-    differences: list[Difference] = []
+    remarks = [f"{host}: {error}" for host, error in mistakes.items()]
     for copy in others:
-        differences += _differences(copy, plan)
+        remarks.append(f"{copy.host} keeps another plan of {plan.run}, which is not used")
     keep = any(copy.keep for copy in alike)
     return RunOnHosts(
         KeptPlan(
@@ -200,8 +189,7 @@ def _join(
         live=tuple(copy.host for copy in copies if copy.is_live),
         has_begun=any(copy.has_begun for copy in copies),
         is_shared=2 * len(asked & reporting) > len(asked),
-        differences=tuple(differences),
-        unreadable=tuple(f"{host}: {error}" for host, error in mistakes.items()),
+        remarks=tuple(remarks),
     )
 
 
@@ -234,28 +222,3 @@ def _place(host: str, plan: Plan) -> int:
     """Return the index of a host in a run, -1 if it has none."""
     names = [member.name for member in plan.hosts]
     return names.index(host) if host in names else -1
-
-
-def _differences(copy: _HostCopy, plan: Plan) -> list[Difference]:
-    """Return the settings in which the plan of a host differs."""
-    here = _settings(copy.plan)
-    elsewhere = _settings(plan)
-    differences = []
-    for name in dict.fromkeys((*elsewhere, *here)):
-        if here.get(name) != elsewhere.get(name):
-            values = (here.get(name, ""), elsewhere.get(name, ""))
-            differences.append(Difference(copy.host, name, *values))
-    return differences
-
-
-def _settings(plan: Plan) -> dict[str, str]:
-    """Return the settings of a plan as text, by name."""
-    settings: dict[str, Any] = {
-        "hosts": ", ".join(host.name for host in plan.hosts),
-        "ranks": ", ".join(str(host.slots) for host in plan.hosts),
-        **asdict(plan.work),
-        **asdict(plan.policy),
-        "project": plan.project,
-        "name": plan.label,
-    }
-    return {name: str(value) for name, value in settings.items()}

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import NamedTuple
 
 from remote.metrics.steps import StepColumns
-from remote.metrics.usage import GpuRow, HostRow, RankRow, gpu_row, host_row, rank_row
+from remote.metrics.usage import SampleRow, host_row
 from remote.run.run_state import RunState
 from remote.run.state import script_metrics
 from remote.run.state.rank_state import RankState
@@ -39,9 +39,9 @@ class RunCollector:
 
     def __init__(self) -> None:
         self.steps = StepColumns()
-        self.hosts: dict[int, list[HostRow]] = defaultdict(list)
-        self.ranks: dict[int, list[RankRow]] = defaultdict(list)
-        self.gpus: dict[int, list[GpuRow]] = defaultdict(list)
+        self.hosts: dict[int, list[SampleRow]] = defaultdict(list)
+        self.ranks: dict[int, list[SampleRow]] = defaultdict(list)
+        self.gpus: dict[int, list[SampleRow]] = defaultdict(list)
         self.started: dict[int, Started] = {}
         self.saved: dict[int, list[Saved]] = defaultdict(list)
         self.metrics: list[MetricValue] = []
@@ -70,10 +70,11 @@ class RunCollector:
             case StepFinished():
                 self.steps.add(event, record.attempt, when)
             case RankSample():
-                self.ranks[rank.rank].append(rank_row(event, when))
+                self.ranks[rank.rank].append((when, event.cpu, event.memory))
             # The state takes no sample of a GPU that the rank does not use.
             case GpuSample() if rank.gpu is event:
-                self.gpus[rank.rank].append(gpu_row(event, when))
+                gpu = (event.use, event.memory_used, event.memory_total, event.clock)
+                self.gpus[rank.rank].append((when, *gpu))
             case Started():
                 self.started[rank.rank] = rank.begun or event
                 self.steps.resume(record.attempt, event.resumed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from remote.limits import LIMITS
 from remote.metrics.conditions import UNKNOWN, Conditions, find_conditions
 from remote.metrics.gather import MetricValue, RunCollector
 from remote.metrics.steps import StepTable
-from remote.metrics.usage import GpuUsage, HostUsage, RankUsage, gpu_usage, host_usage, rank_usage
+from remote.metrics.usage import GpuUsage, HostUsage, RankUsage, as_columns
 from remote.metrics.waiting import WaitTimes, measure_waits
 from remote.plan.expected import GRADIENT
 from remote.plan.plan import Script
@@ -80,6 +80,10 @@ class EvaluationFigures:
     confusion: tuple[tuple[int, ...], ...] = ()
     """Only the last test has its confusion matrix."""
     classes: tuple[str, ...] = ()
+
+
+TEST_FIELDS = tuple(field.name for field in fields(EvaluationFigures))[1:]
+"""The fields that an `Evaluated` has as well."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,8 +231,8 @@ def make_figures(folder: Path, state: RunState, collector: RunCollector) -> RunF
 
 def _host_figures(host: HostState, collector: RunCollector, zero: float) -> HostFigures:
     facts = asdict(host.hello) if host.hello else {}
-    usage = host_usage(collector.hosts[host.index], zero)
-    return HostFigures(host.name, facts, usage, len(host.cpu))
+    usage = as_columns(HostUsage, collector.hosts[host.index], zero)
+    return HostFigures(host.name, facts, usage, len(host.sample.cpu))
 
 
 def _rank_figures(rank: RankState, collector: RunCollector, zero: float) -> RankFigures:
@@ -241,8 +245,8 @@ def _rank_figures(rank: RankState, collector: RunCollector, zero: float) -> Rank
         epochs=tuple(rank.epochs),
         epoch_seconds=tuple(rank.epoch_seconds),
         checkpoints=tuple(collector.saved[rank.rank]),
-        usage=rank_usage(collector.ranks[rank.rank], zero),
-        gpu=gpu_usage(collector.gpus[rank.rank], zero),
+        usage=as_columns(RankUsage, collector.ranks[rank.rank], zero),
+        gpu=as_columns(GpuUsage, collector.gpus[rank.rank], zero),
     )
 
 
@@ -253,17 +257,7 @@ def _list_evaluations(
     for test in state.progress.evaluations:
         time = collector.test_times[test.epoch, test.step] - zero
         evaluations.append(
-            EvaluationFigures(
-                time,
-                test.epoch,
-                test.step,
-                test.loss,
-                test.accuracy,
-                test.samples,
-                test.seconds,
-                test.confusion,
-                test.classes,
-            )
+            EvaluationFigures(time, **{name: getattr(test, name) for name in TEST_FIELDS})
         )
     return tuple(evaluations)
 

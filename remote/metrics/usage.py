@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import TypeVar
 
 import numpy as np
 
 from remote.metrics.steps import Floats
-from training.wire.events import GpuSample, HostSample, RankSample
+from training.wire.events import HostSample
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,40 +52,18 @@ class GpuUsage:
     """In MHz."""
 
 
-HostRow = tuple[float, float, int, int, int, int]
-RankRow = tuple[float, float, int]
-GpuRow = tuple[float, float, int, int, int]
+Usage = TypeVar("Usage", HostUsage, RankUsage, GpuUsage)
+SampleRow = tuple[float, ...]
+"""A time, and the figures of a sample in the order of the columns."""
 
 
-def host_row(sample: HostSample, when: float) -> HostRow:
+def host_row(sample: HostSample, when: float) -> SampleRow:
     """Return a row of `HostUsage`, at this Unix time."""
     cpu = sum(sample.cpu) / len(sample.cpu) if sample.cpu else float("nan")
     return when, cpu, sample.memory_used, sample.memory_total, sample.sent, sample.received
 
 
-def rank_row(sample: RankSample, when: float) -> RankRow:
-    """Return a row of `RankUsage`, at this Unix time."""
-    return when, sample.cpu, sample.memory
-
-
-def gpu_row(sample: GpuSample, when: float) -> GpuRow:
-    """Return a row of `GpuUsage`, at this Unix time."""
-    return when, sample.use, sample.memory_used, sample.memory_total, sample.clock
-
-
-def host_usage(rows: list[HostRow], zero: float) -> HostUsage:
-    """Return the usage of a host, with times since the Unix time `zero`."""
-    time, *others = np.array(rows, dtype=np.float64).reshape(-1, 6).T
-    return HostUsage(time - zero, *others)
-
-
-def rank_usage(rows: list[RankRow], zero: float) -> RankUsage:
-    """Return the usage of a rank, with times since the Unix time `zero`."""
-    time, *others = np.array(rows, dtype=np.float64).reshape(-1, 3).T
-    return RankUsage(time - zero, *others)
-
-
-def gpu_usage(rows: list[GpuRow], zero: float) -> GpuUsage:
-    """Return the usage of a GPU, with times since the Unix time `zero`."""
-    time, *others = np.array(rows, dtype=np.float64).reshape(-1, 5).T
-    return GpuUsage(time - zero, *others)
+def as_columns(kind: type[Usage], rows: list[SampleRow], zero: float) -> Usage:
+    """Return the usage in rows, with times since the Unix time `zero`."""
+    time, *others = np.array(rows, dtype=np.float64).reshape(-1, len(fields(kind))).T
+    return kind(time - zero, *others)

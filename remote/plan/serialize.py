@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import platform
 import sys
-from dataclasses import asdict, fields, replace
-from typing import Any, get_type_hints
+from dataclasses import asdict, replace
+from typing import Any
 
-from remote.cluster.hosts import HOSTS_FILE, Host, host_keys
-from remote.plan.plan import OnNan, OnStall, Plan, PlanError, Policy, Script, Upload, is_label
+from remote.cluster.hosts import HOSTS_FILE, Host
+from remote.plan.plan import Plan, PlanError, Policy, Script, Upload, is_label
 from remote.sanitise import unseen_character
 from training.job import Job
 from training.wire.codec import decoder_of
@@ -40,17 +40,13 @@ def dump(plan: Plan) -> str:
         "executable": sys.executable,
         "platform": platform.platform(),
     }
-    hosts = [_host_table(host) for host in plan.hosts]
-    data = {
-        "format": FORMAT,
-        "run": plan.run,
-        "hosts": hosts,
-        "work": {kind: asdict(plan.work)},
-        "policy": asdict(plan.policy),
-        "launcher": launcher,
-    }
-    data |= {"uploads": [asdict(upload) for upload in plan.uploads], "project": plan.project}
-    data |= {"label": plan.label} if plan.label else {}
+    data = {"format": FORMAT, **asdict(plan), "launcher": launcher}
+    data["work"] = {kind: data["work"]}
+    for host in data["hosts"]:
+        del host["hosts_file"]
+    del data["rules_left_out"]
+    if not plan.label:
+        del data["label"]
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -63,18 +59,18 @@ def parse(text: str | bytes) -> Plan:
         if "run" in data and (number := format_of(data)) != FORMAT:
             name = str(data.get("run"))
             raise OtherFormat(name if is_plain(name) else "the run", number)
-        hosts = tuple(_host(table) for table in data["hosts"])
         kind, work = next(iter(data["work"].items()))
-        done: Job | Script = script_of(work) if kind == "script" else _job(work)
-        uploads = tuple(map(_read_upload, data.get("uploads", [])))
+        label = data.get("label")
         plan = Plan(
             str(data["run"]),
-            hosts,
-            done,
-            _policy(data.get("policy", {})),
-            uploads,
+            # Whoever wrote the plan must not choose the file that we tell the user to change.
+            tuple(replace(host, hosts_file=HOSTS_FILE) for host in _read_hosts(data["hosts"])),
+            script_of(work) if kind == "script" else _read_job(work),
+            _read_policy(data.get("policy", {})),
+            _read_uploads(data.get("uploads", [])),
             str(data.get("project", "")),
-            label=_label(data.get("label")),
+            # Of a name that nobody could have given, nothing is shown.
+            label=label if isinstance(label, str) and is_label(label) else "",
         )
     except (LookupError, TypeError, AttributeError, StopIteration, RecursionError) as error:
         raise ValueError(str(error)) from error
@@ -82,25 +78,12 @@ def parse(text: str | bytes) -> Plan:
     return plan
 
 
-def _label(data: Any) -> str:
-    """Return the name that a person gave the run; "" where nobody could have given this one."""
-    return data if isinstance(data, str) and is_label(data) else ""
-
-
 _words = decoder_of(tuple[str, ...])
 _read_script = decoder_of(Script)
-_read_host = decoder_of(Host)
-_read_upload = decoder_of(Upload)
-
-
-def _host_table(host: Host) -> dict[str, Any]:
-    return {key.name: getattr(host, key.name) for key in host_keys()}
-
-
-def _host(table: dict[str, Any]) -> Host:
-    # Whoever wrote the plan must not choose the file that we tell the user to change.
-    host: Host = _read_host(table)
-    return replace(host, hosts_file=HOSTS_FILE)
+_read_hosts = decoder_of(tuple[Host, ...])
+_read_uploads = decoder_of(tuple[Upload, ...])
+_read_policy = decoder_of(Policy)
+_read_job = decoder_of(Job)
 
 
 def script_of(data: Any) -> Script:
@@ -110,26 +93,6 @@ def script_of(data: Any) -> Script:
     if not script.words:
         raise ValueError("its program has no words")
     return script
-
-
-def _job(data: dict[str, Any]) -> Job:
-    """Read a job. Raises: ValueError, TypeError."""
-    hints = get_type_hints(Job)
-    return Job.of(
-        {name: decoder_of(hints[name])(value) for name, value in _known(Job, data).items()}
-    )
-
-
-def _policy(data: dict[str, Any]) -> Policy:
-    said = _known(Policy, data)
-    on_stall = OnStall(said.pop("on_stall", OnStall.REPORT))
-    on_nan = OnNan(said.pop("on_nan", OnNan.WARN))
-    readers = {field.name: decoder_of(type(field.default)) for field in fields(Policy)}
-    return Policy(
-        **{name: readers[name](value) for name, value in said.items()},
-        on_stall=on_stall,
-        on_nan=on_nan,
-    )
 
 
 def _check_names(plan: Plan) -> None:
@@ -153,7 +116,3 @@ def is_plain(name: str) -> bool:
     """Return True if a name is that of one entry of a folder, and neither hidden nor unfit to be
     shown."""
     return name[:1] not in ("", ".", "-") and "/" not in name and not unseen_character(name)
-
-
-def _known(cls: type[Any], data: dict[str, Any]) -> dict[str, Any]:
-    return {field.name: data[field.name] for field in fields(cls) if field.name in data}

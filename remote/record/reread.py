@@ -49,7 +49,7 @@ def reread_steps(
     before. Raises: RunFolderError.
     """
     hosts = len(clocks.hosts)
-    curves = Curves(ranks, hosts)
+    curves = Curves()
     attempt = 0
     is_script = expand is not events.expand
 

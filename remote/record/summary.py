@@ -28,6 +28,8 @@ from training.wire.events import Hello
 
 LATER_FACTS = ("data_damaged", "data_unread", "data_unreachable", "link_speeds")
 """Facts of hosts that older runs lack."""
+HOW_FOUND = ("time", "evidence", "refused", "names_hosts")
+"""Fields of a cause that only say how it was found, and how to make its text."""
 PHASES = ("data", "compute", "sync")
 """The parts of an iteration."""
 
@@ -44,10 +46,10 @@ RANK = {
     "test_loss": "test_loss",
     "test_accuracy": "test_accuracy",
     "own_accuracy": "own_accuracy",
-    "timing_rule": "timing.rule",
+    "timing_rule": "timing.early.seconds",
     "median": "timing.median",
     "p95": "timing.p95",
-    "mean": "timing.mean",
+    "mean": "timing.whole.seconds",
     "means": "timing",
     "epoch_seconds": "epoch_seconds",
     "epochs": "epochs",
@@ -150,7 +152,8 @@ def to_strict_json(value: Any) -> Any:
 
 def _summarize_cause(cause: Cause) -> dict[str, Any]:
     summary = asdict(cause)
-    del summary["names_hosts"]  # which only says how to make the text
+    for field in HOW_FOUND:
+        del summary[field]
     if not cause.lack:
         del summary["lack"]
     summary["text"] = cause.text()

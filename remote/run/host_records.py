@@ -17,7 +17,7 @@ from remote.run.state.phases import FATES, HostPhase, RankPhase, RunPhase
 from remote.run.state.progress import WATCHED, Diverged
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_metrics import MOST
-from remote.run.state.types import Death, Evidence
+from remote.run.state.types import Cause, Evidence
 from training.wire import events
 from training.wire.enums import EndReason
 from training.wire.events import Event, Record
@@ -192,10 +192,8 @@ def _diverge(run: RunState, diverged: Diverged, host: HostState, when: float) ->
     advice = "lower --lr" if run.plan.job else "lower its learning rate"
     if run.plan.policy.on_nan is OnNan.STOP:
         what = f"loss is {diverged.what}"
-        death = Death(
-            host.name, diverged.rank, when, Evidence.OWN, what, diverged.step, advice=advice
-        )
-        run.judge.refuse(death)
+        cause = Cause(host.name, diverged.rank, what, diverged.step, advice=advice, time=when)
+        run.judge.refuse(cause)
     else:
         advice = f"{advice.capitalize()}, or stop such runs with --on-nan stop"
         run.note("", f"{diverged.text}; training continues. {advice}", when)

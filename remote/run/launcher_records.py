@@ -14,7 +14,7 @@ from remote.run.run_state import AGE_TOLERANCE, RunState, restart
 from remote.run.series import marks
 from remote.run.state.host_state import SOUGHT, HostState, names_host, strip_host_name
 from remote.run.state.phases import HostPhase, RunPhase
-from remote.run.state.types import Death, Evidence
+from remote.run.state.types import Cause, Evidence
 from training.wire.events import SESSION, Event, Record
 
 SAMPLE_EVERY = 1.0
@@ -132,16 +132,16 @@ def _judge_unheard(run: RunState) -> None:
 
 def _refuse(run: RunState, host_name: str, reason: str, when: float) -> None:
     run.note(host_name, reason, when)
-    death = Death(
+    cause = Cause(
         host_name,
         -1,
-        when,
-        Evidence.KILLED,
         reason,
+        time=when,
+        evidence=Evidence.KILLED,
         refused=not run.is_under_way,
         names_hosts=names_host(reason, host_name),
     )
-    run.judge.refuse(death)
+    run.judge.refuse(cause)
 
 
 def _check(run: RunState, check: launcher.CheckFinished, when: float) -> None:

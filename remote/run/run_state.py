@@ -73,7 +73,7 @@ class RunState:
         self.log = RunLog(limits, is_job=plan.job is not None)
         self.marks = Marks()
         """What happened on the way."""
-        self.curves = Curves(len(self.ranks), len(self.hosts))
+        self.curves = Curves()
         """Its series over steps and time."""
         self.metrics = RunMetrics()
         """Values that a script reports by name."""
@@ -172,7 +172,7 @@ class RunState:
     def sync_share(self) -> float:
         """Return the share of the last steps that ranks waited for others; NaN if it is unknown."""
         shares = self._rates("sync")
-        return self._known(sum(shares) / len(shares)) if shares else NAN
+        return self._sum_of_rates("sync") / max(1, len(shares))
 
     @property
     def throughput(self) -> float:
@@ -220,7 +220,8 @@ class RunState:
 
     def host_name(self, index: int) -> str:
         """Return the name of this host; "" for the session."""
-        return self.hosts[index].name if 0 <= index < len(self.hosts) else ""
+        host = self.host(index)
+        return host.name if host else ""
 
     def host(self, index: int) -> HostState | None:
         """Return this host, or None if there is none of this number."""

@@ -16,6 +16,7 @@ from remote.events import (
 from remote.format import ranks_text
 from remote.plan.plan import OnNan
 from remote.run.diagnosis import agent_end
+from remote.run.diagnosis.verdict import STOPPED_ELSEWHERE
 from remote.run.findings.script_visibility import unfollowed
 from remote.run.state.host_state import HostState
 from remote.run.state.launcher_state import FETCH, UPLOAD, Stage
@@ -35,7 +36,7 @@ def hear_stop(inputs: DecisionInput) -> Actions:
     if inputs.launcher.person_stopped:
         return
     if any(host.stop_heard for host, _ in inputs.live):
-        yield Say(Stopping("stopped from elsewhere", by_person=True, elsewhere=True))
+        yield Say(Stopping(STOPPED_ELSEWHERE, by_person=True, elsewhere=True))
 
 
 def notice_failure(inputs: DecisionInput) -> Actions:

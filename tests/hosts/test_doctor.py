@@ -341,9 +341,7 @@ def test_torchvision_only_where_the_job_needs_it() -> None:
     without = hellos(torchvision="")
     assert check(plan(), without) == check(plan(), hellos())
     for dataset in ("mnist", "fashion_mnist", "cifar10", "svhn"):
-        assert amiss(check(plan(work=Job(dataset=dataset)), without)) == [
-            (1, "torchvision", "warning")
-        ]
+        assert amiss(check(plan(work=Job(dataset=dataset)), without)) == []
     assert amiss(check(plan(work=Job(model="torchvision/resnet18")), without)) == [
         (1, "torchvision", "failed")
     ]

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from remote.cluster.hosts import Host
 from remote.doctor import doctor
 from remote.events import CheckFinished
 from remote.plan import needs
@@ -25,7 +24,6 @@ from remote.plan.plan import Plan, Policy, Script, Upload
 from tests.kit import agents
 from tests.kit.checks import GIB, amiss, check, hello, hellos, plan
 from training import checksums, registry
-from training.agent import local_api
 from training.agent.host import reach
 from training.agent.host.needs import check_needs
 from training.agent.host.system import CPUINFO, cpu_flags
@@ -33,7 +31,6 @@ from training.agent.live_runs import find_live_runs
 from training.job import Job
 from training.wire.events import Hello
 from training.wire.format import FORMAT
-from tui.launch import run_facts as facts
 
 JOB = Job(dataset="mnist", data_dir="/data")
 IMAGES = Job(model="resnet18", dataset="imagefolder:/data/photos")
@@ -152,7 +149,7 @@ def test_the_published_sums_and_sources_are_those_of_torchvision() -> None:
         assert {Path(file).name: md5 for file, md5 in published.items()} == dict(theirs.resources)
         assert registry.read_constant("datasets", name, "SOURCES") == tuple(theirs.mirrors)
     cifar = datasets.CIFAR10
-    batches = [*cifar.train_list, *cifar.test_list, (cifar.meta["filename"], cifar.meta["md5"])]
+    batches = [*cifar.train_list, *cifar.test_list]
     published = registry.read_constant("datasets", "cifar10", "FILES")
     assert {Path(file).name: md5 for file, md5 in published.items()} == dict(batches)
     assert registry.read_constant("datasets", "cifar10", "ARCHIVE") == {
@@ -400,13 +397,6 @@ def test_a_source_that_is_slow_to_answer_is_a_warning() -> None:
     assert row("data", JOB, [unread])[0].text == "there, unchecked"
 
 
-def test_without_torchvision_nothing_can_be_downloaded() -> None:
-    found = check(plan(1, work=JOB), [hello(1, torchvision="", **MISSING)])
-    assert amiss(found) == [(0, "torchvision", "failed")]
-    found = check(plan(1, work=JOB), [hello(1, torchvision="", data_folder="/data")])
-    assert amiss(found) == [(0, "torchvision", "warning")]
-
-
 def test_uploaded_data_are_not_looked_for() -> None:
     of = replace(
         plan(1, work=replace(IMAGES, dataset="imagefolder:photos")),
@@ -460,17 +450,3 @@ def test_a_plan_without_a_job_has_none_of_these_checks() -> None:
         )
     }
     assert names.intersection(doctor.OF_SOME_PLANS) == {"program"}
-
-
-@pytest.mark.parametrize(("flags", "warned"), [(BARE, True), (ABLE, False), ((), False)])
-def test_the_form_warns_of_bf16_on_this_machine(
-    flags: tuple[str, ...], warned: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local_api, "cpu_flags", lambda: flags)
-    local = Plan(
-        "a-run", (Host("local", "127.0.0.1", workdir="/r/a-run/node"),), Job(precision="bf16")
-    )
-    assert any("no bf16 instructions" in line for line in facts.list_warnings(local)) == warned
-    there = "\n".join(facts.list_warnings(plan(2, work=Job(precision="bf16"))))
-    assert "the checks look at those of the hosts" in there
-    assert not any("bf16" in line for line in facts.list_warnings(plan(2)))

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from remote.cluster.hosts import Cluster, Host
-from remote.doctor.host_facts import FAILED, OK, HostFacts
-from remote.doctor.work import check_program
+from remote.doctor.doctor import FAILED, OK, check_facts
+from remote.events import CheckFinished
 from remote.launch import Launcher
 from remote.plan import frameworks, needs
 from remote.plan.plan import Plan, PlanError, Script
@@ -35,6 +35,12 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "run.sh").chmod(0o755)
     (tmp_path / "pkg").mkdir()
     return tmp_path
+
+
+def check_program(of: Plan, lack: str) -> CheckFinished:
+    """What the check of the program finds, if the host reports that it lacks this."""
+    found = check_facts(of, [replace(hello(0), program_lacks=lack)], [0.0])
+    return next(check for check in found if check.check == "program")
 
 
 @pytest.mark.parametrize(
@@ -67,7 +73,7 @@ def test_what_a_host_lacks(words: str, lack: str, folder: Path) -> None:
     of = plan(words, folder)
     found = programs.check_script(needs.needs_of_host(of, 0)["program"])
     assert found["program_lacks"] == lack
-    told = check_program(HostFacts(of, [replace(hello(0), program_lacks=lack)], [0.0]), 0)
+    told = check_program(of, lack)
     assert (told.outcome, bool(told.advice)) == ((FAILED, True) if lack else (OK, False))
 
 
@@ -85,7 +91,7 @@ def test_what_a_host_lacks(words: str, lack: str, folder: Path) -> None:
 def test_a_folder_and_a_line_in_quotes_are_no_programs(word: str, said: str, folder: Path) -> None:
     of = replace(plan("", folder), work=Script((word,)))
     lack = programs.check_script(needs.needs_of_host(of, 0)["program"])["program_lacks"]
-    told = check_program(HostFacts(of, [replace(hello(0), program_lacks=lack)], [0.0]), 0)
+    told = check_program(of, lack)
     assert f"{told.text}: {told.advice}" == said
 
 
@@ -105,9 +111,7 @@ def test_a_folder_that_is_not_there(folder: Path) -> None:
         programs.check_script(needs.needs_of_host(of, 0)["program"])["program_lacks"]
         == programs.FOLDER
     )
-    told = check_program(
-        HostFacts(of, [replace(hello(0), program_lacks=programs.FOLDER)], [0.0]), 0
-    )
+    told = check_program(of, programs.FOLDER)
     assert told.text == f"there is no folder {folder}/nowhere"
     assert "--upload ." in told.advice
 

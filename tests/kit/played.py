@@ -97,8 +97,8 @@ def home(folder: Path, slots: int = 2) -> Played:
         stage.app.runs.launch,
         at_once=False,
         home=True,
-        history=History(folder / "runs", None, Nowhere()),
     )
+    stage.app._history = History(folder / "runs", None, Nowhere())
     return replace(_acted(stage), begin=_nothing)
 
 

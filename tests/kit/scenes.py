@@ -11,7 +11,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -86,7 +85,6 @@ def still(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     with monkeypatch.context() as patch:
         patch.chdir(tmp_path)
         patch.setattr(SessionClock.__init__, "__defaults__", (lambda: 0.0,))
-        patch.setattr("tui.study.study_screen.time", SimpleNamespace(monotonic=lambda: 0.0))
         patch.setattr("remote.plan.plan.secrets.token_hex", lambda _: f"{next(count):x}")
         patch.setattr("remote.record.lock._named", lambda _: Holder(4711, socket.gethostname()))
         patch.setattr(Screen, "_compositor_refresh", _forget)  # nobody sees it
@@ -402,7 +400,7 @@ def at_home(folder: Path, *keys: str) -> Scene:
     """The list of runs, after these keys."""
     lab, runs_dir = cluster(2, 2), folder / "runs"
     launch = LaunchRequest(lab, lab, JOB, _no, _no, home=True, runs_dir=runs_dir)
-    app = RankboardApp(replace(launch, history=History(runs_dir, None, Nowhere())))
+    app = RankboardApp(launch, History(runs_dir, None, Nowhere()))
 
     async def play(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: "asking" not in screen_text(app) and "live" in screen_text(app))

@@ -14,7 +14,7 @@ import pytest
 
 from remote.cluster.hosts import Cluster, Host
 from remote.host_commands import kept_plan
-from remote.host_commands.kept_plan import Difference, KeptPlan
+from remote.host_commands.kept_plan import KeptPlan
 from remote.host_commands.run_on_hosts import HostAnswer
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError, Policy, Upload
@@ -88,14 +88,8 @@ def test_a_host_whose_plan_differs_is_named_and_the_plan_of_the_others_counts(
     kept = plan_on_hosts(NOWHERE, THREE, "a-run")
     assert (kept.plan, kept.others) == (ON_THREE, ())
     run = kept_plan.ask_for_plans(NOWHERE, THREE, "a-run").runs["a-run"]
-    assert run.differences == (
-        Difference("node1", "batch_size", "7", "64"),
-        Difference("node1", "lr", "0.5", "0.1"),
-    )
-    assert (
-        "rankboard: node1 keeps another plan of a-run, which is not used: batch_size is 7, "
-        "elsewhere 64; lr is 0.5, elsewhere 0.1\n" in capsys.readouterr().err
-    )
+    assert run.remarks == ("node1 keeps another plan of a-run, which is not used",)
+    assert f"rankboard: {run.remarks[0]}\n" in capsys.readouterr().err
 
 
 def test_a_host_whose_plan_cannot_be_read_is_named_and_the_plan_of_the_others_counts(

@@ -7,7 +7,7 @@ from training.agent.host.facts import list_gpus, usable_cores
 from training.agent.host.needs import check_needs
 from training.agent.host.processes import die_with
 from training.agent.host.redaction import Redaction
-from training.agent.host.system import LINUX, cpu_flags, lacks_bf16
+from training.agent.host.system import LINUX, lacks_bf16
 from training.agent.host_commands.orphans import end_processes, find_orphans
 from training.agent.host_commands.removal import (
     RemovalRefused,
@@ -24,7 +24,6 @@ __all__ = [
     "RemovalRefused",
     "begin_removal",
     "check_needs",
-    "cpu_flags",
     "die_with",
     "end_processes",
     "examine",

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from remote.cluster.hosts import Cluster
-from remote.plan.plan import PlanError, Policy, Script
+from remote.plan.plan import PlanError
 from remote.record import marks
-from remote.record.find import find
 from training.job import Job
 from tui.app.dashboard import Dashboard
 from tui.app.file_saving import find_shown_session
@@ -24,6 +23,7 @@ from tui.kit.messages import (
     OpenStudy,
     OtherRun,
     ResumeRun,
+    RunRequest,
     ShowCell,
     ShowChecks,
     StartRun,
@@ -33,6 +33,7 @@ from tui.kit.replay import Replay
 from tui.kit.run_session import HostChecks, RunSession
 
 if TYPE_CHECKING:  # each screen is loaded when it is first shown: what it draws with takes a while
+    from tui.home.history import History
     from tui.launch.screen import LaunchScreen
     from tui.run.screen import RunScreen
 
@@ -47,9 +48,11 @@ class RankboardApp(Dashboard[OpenRuns]):
     After `run`, `exit_code` is the verdict of the newest run.
     """
 
-    def __init__(self, launch: LaunchRequest) -> None:
+    def __init__(self, launch: LaunchRequest, history: History | None = None) -> None:
+        """`history` has all runs that are recorded; without it, there is no list of runs."""
         super().__init__(OpenRuns(launch))
-        self._last_check: CheckHosts | None = None
+        self._history = history
+        self._last_check: RunRequest | None = None
         self._opening: set[str] = set()
         """The names of the runs that are being read."""
         self._run_screens: dict[RunSession, RunScreen] = {}
@@ -60,7 +63,7 @@ class RankboardApp(Dashboard[OpenRuns]):
         if launch.attached:
             self._show_run(self.runs.watch(launch.attached))
         elif launch.at_once:
-            self._start(launch.selected, launch.work, launch.policy)
+            self._start(RunRequest(launch.selected, launch.work, launch.policy))
         elif launch.home:
             self._show_home()
         else:
@@ -71,7 +74,8 @@ class RankboardApp(Dashboard[OpenRuns]):
     def _show_home(self) -> None:
         from tui.home.screen import HomeScreen
 
-        self.push_screen(HomeScreen(self.runs.launch.history))
+        assert self._history  # all that follows is asked by its screen
+        self.push_screen(HomeScreen(self._history))
 
     def _show_form(self, error: str = "", **changes: Any) -> None:
         """Show the form of the command line's job, with other fields of `LaunchRequest`."""
@@ -92,7 +96,7 @@ class RankboardApp(Dashboard[OpenRuns]):
             run_name = session.plan.run
             screen = RunScreen(
                 session,
-                home=self.runs.launch.history is not None,
+                home=self._history is not None,
                 called=partial(marks.name, self.runs.runs_dir / run_name),
             )
             # Textual removes a screen that is left, unless it is installed, under its own name.
@@ -100,10 +104,10 @@ class RankboardApp(Dashboard[OpenRuns]):
             self._run_screens[session] = screen
         return self._run_screens[session]
 
-    def _start(self, cluster: Cluster, work: Job | Script, policy: Policy) -> None:
+    def _start(self, request: RunRequest) -> None:
         """Begin a run, or show in the form why that is not possible."""
         try:
-            session = self.runs.start(cluster, work, policy)
+            session = self.runs.start(request)
         except (PlanError, OSError) as error:
             self._show_form(str(error))
         else:
@@ -134,11 +138,11 @@ class RankboardApp(Dashboard[OpenRuns]):
         session = self.runs.opened(name)
         if session:
             self._show_run(session)
-        elif name not in self._opening:  # keys may come twice
+        elif self._history and name not in self._opening:  # keys may come twice
             self._opening.add(name)
             run_in_background(
                 self,
-                partial(self.runs.launch.history.open, name),
+                partial(self._history.open, name),
                 partial(self._take_opened, name, (self.screen, self.focused)),
                 partial(self._report_unopened, name),
             )
@@ -163,22 +167,25 @@ class RankboardApp(Dashboard[OpenRuns]):
         self.notify(f"{name}: {error}", severity="error", timeout=10, markup=False)
 
     def on_resume_run(self, message: ResumeRun) -> None:
-        try:
-            cluster, selected, job = self.runs.launch.history.resumed(message.name)
-        except (*MISTAKES, OSError) as error:
-            self.notify(str(error), severity="error", markup=False)
-        else:
+        assert self._history
+        with self._reporting():
+            cluster, selected, job = self._history.resumed(message.name)
             self._show_form(cluster=cluster, selected=selected, work=job)
 
     def on_open_study(self, message: OpenStudy) -> None:
         from tui.study.study_screen import StudyScreen
 
+        assert self._history
+        with self._reporting():
+            self.push_screen(StudyScreen(self._history.study(message.name)))
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """Say which mistake keeps something from being shown."""
         try:
-            study = self.runs.launch.history.study(message.name)
+            yield
         except (*MISTAKES, OSError) as error:
             self.notify(str(error), severity="error", markup=False)
-        else:
-            self.push_screen(StudyScreen(study))
 
     def on_show_cell(self, message: ShowCell) -> None:
         from tui.study.cell_screen import CellScreen
@@ -211,18 +218,18 @@ class RankboardApp(Dashboard[OpenRuns]):
 
     def on_start_run(self, message: StartRun) -> None:
         self.pop_screen()
-        self._start(message.cluster, message.work, message.policy)
+        self._start(message.request)
 
     def on_check_hosts(self, message: CheckHosts) -> None:
         from tui.launch.screen import LaunchScreen
 
         if self.runs.launch.check and not self._exiting and isinstance(self.screen, LaunchScreen):
-            self._check(self.screen, message)
+            self._check(self.screen, message.request)
 
-    def _check(self, form: LaunchScreen, request: CheckHosts) -> HostChecks:
+    def _check(self, form: LaunchScreen, request: RunRequest) -> HostChecks:
         """Begin checks in the background, and show in the form what they find."""
         self._last_check = request
-        checks = self.runs.check(request.cluster, request.work, request.policy)
+        checks = self.runs.check(request)
         form.follow(checks)
         return checks
 
@@ -266,19 +273,8 @@ class RankboardApp(Dashboard[OpenRuns]):
             waits=any(session.plan.policy.max_restarts for session in live),
             others=len(live) - is_shown_live,
             this=is_shown_live,
-            name=self._name_for_commands(live[0].plan.run) if len(live) == 1 else "RUN",
+            name=live[0].plan.run if len(live) == 1 else "RUN",
         )
-
-    def _name_for_commands(self, run: str) -> str:
-        """Return what a command takes for the run: the name that a person gave it, unless other
-        runs have it, too."""
-        folder = self.runs.runs_dir / run
-        name = marks.name(folder)
-        try:
-            is_unique = bool(name) and find(name, folder.parent) == folder
-        except PlanError:
-            is_unique = False
-        return shlex.quote(name) if is_unique else run
 
     def take_answer(self, answer: Leave | None) -> None:
         if answer is Leave.DETACH:

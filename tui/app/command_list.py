@@ -11,7 +11,7 @@ from textual.app import App, SystemCommand
 from textual.command import CommandPalette
 from textual.screen import Screen
 
-from tui.kit.actions import ACTIONS_BY_NAME
+from tui.kit.action_table import OTHER_WORDS
 from tui.kit.key_names import format_key
 
 NOT_LISTED = ("Keys", "Commands", "Maximize", "Minimize")
@@ -39,8 +39,7 @@ def list_commands(
         run: Callable[[], Any] = partial(app.run_action, binding.action, node)
         about = f"{help_text} (key {format_key(binding.key)})"
         yield SystemCommand(name, about, run)
-        action = ACTIONS_BY_NAME.get(binding.id)
-        for other_words in action.also if action else ():
+        for other_words in OTHER_WORDS.get(binding.id, ()):
             yield SystemCommand(f"{other_words}: {name}", about, run, discover=False)
     for command in textual_commands:
         if command.title not in listed:

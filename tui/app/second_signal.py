@@ -18,12 +18,10 @@ of its own; it ends with the process that it watches.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import select
 import signal
-import struct
 import sys
 import termios
 import time
@@ -42,6 +40,8 @@ PATIENCE = 0.8
 """Seconds without an answer after which two signals end this process."""
 QUIET = 0.2
 """Seconds after which keys that nobody has taken are a reason to ask."""
+LOOK = 0.05
+"""Seconds between two looks while an answer is missing, or keys are not taken."""
 
 
 class Watched:
@@ -161,17 +161,12 @@ class Watcher:
 
     def _wait(self) -> list[int]:
         """Wait until there is something to read, or to decide."""
-        now = time.monotonic()
         sources = [self._handle, PIPE]
-        moments = []
-        if self._asked_at is not None and not self._is_silent():
-            moments.append(self._asked_at + PATIENCE)
-        if self._keys_since is not None and self._asked_at is None:
-            moments.append(self._keys_since + QUIET)
+        # Keys that the process has not taken yet would end every wait at once.
         if self._has_keys and (self._keys_since is None or self._is_silent()):
             sources.append(TERMINAL)
-        timeout = max(0.0, min(moments) - now) if moments else None
-        return select.select(sources, [], [], timeout)[0]
+        is_pending = self._asked_at is not None or self._keys_since is not None
+        return select.select(sources, [], [], LOOK if is_pending else None)[0]
 
     def _hear(self, data: bytes) -> bool:
         """Take in bytes of the pipe. Return False where nothing is to be watched any more."""
@@ -202,7 +197,7 @@ class Watcher:
             self._keys_since = now if are_there else None
         elif self._asked_at is None and now >= self._keys_since + QUIET:
             self._keys_since = None
-            if self._count_unread():
+            if select.select([TERMINAL], [], [], 0)[0]:  # they are still there
                 self._keys_since = now
                 self._ask()
         elif self._is_silent() and are_there:
@@ -217,15 +212,6 @@ class Watcher:
             data = os.read(TERMINAL, 4096)
         self._has_keys = bool(data)  # it is gone otherwise
         return data
-
-    def _count_unread(self) -> int:
-        """Return how many bytes wait in the terminal."""
-        try:
-            answer = fcntl.ioctl(TERMINAL, termios.FIONREAD, bytes(4))
-        except OSError:  # it is gone
-            self._has_keys = False
-            return 0
-        return int(struct.unpack("i", answer)[0])
 
     def _reads_keys(self) -> bool:
         """Return whether keys are for the process: it is in the foreground, and takes each as it is

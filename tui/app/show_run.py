@@ -52,13 +52,12 @@ class LineOptions:
     detach: bool = False
     """Leave the run once it is under way."""
     quiet: bool = False
-    """Print nothing of the output of the ranks."""
+    """Print nothing of the output of the ranks, nor which command to repeat if ranks of a run that
+    was stopped may still run: `rankboard stop` gives this advice itself."""
     verbose: bool = False
     """Print each step of the start."""
     is_kept: bool = True
     """The record stays."""
-    advises: bool = True
-    """If ranks of a run that was stopped may still run, say which command to repeat."""
 
 
 def watch(launcher: Launcher, session: Session, lines: LineOptions | None) -> int:
@@ -138,7 +137,7 @@ def _print_session(
         if not session.detached and options.is_kept:
             narrate_record(launcher, session.state)
         finish_notifications(launcher, session.state)
-        if options.advises:
+        if not options.quiet:
             narrate_unconfirmed(session.state)
     if session.state.verdict:
         return session.state.verdict.value
@@ -192,7 +191,7 @@ def show_dashboard(
     **settings: Any,
 ) -> int:
     """Show the dashboard until the user quits. The first run that begins is called `name`.
-    `settings` are more fields of `tui.app.app.Launch`.
+    `settings` are more fields of `LaunchRequest`.
 
     Raises: UsageError, without a terminal.
     """
@@ -202,8 +201,11 @@ def show_dashboard(
     from tui.kit.open_runs import LaunchRequest
 
     history = History(launcher.runs_dir, Path(cluster.file) if cluster.file else None)
-    settings |= {"runs_dir": launcher.runs_dir, "check": launcher.check, "history": history}
-    settings["policy"] = launcher.policy
+    settings |= {
+        "runs_dir": launcher.runs_dir,
+        "check": launcher.check,
+        "policy": launcher.policy,
+    }
     if launcher.notifier:
         settings["failure"] = launcher.notifier.failure
     names = iter([name])
@@ -217,7 +219,8 @@ def show_dashboard(
             raise PlanError(Mistake("--on-disconnect", "keep", str(why_it_ends)))
         return launcher.plan(cluster, work, policy)
 
-    app = RankboardApp(LaunchRequest(cluster, selected, work, make_plan, begin, **settings))
+    request = LaunchRequest(cluster, selected, work, make_plan, begin, **settings)
+    app = RankboardApp(request, history)
     app.show()
     for state in app.runs.states:
         print_end(state)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,6 +51,17 @@ def summarise(run: RunFigures) -> dict[str, Any]:
     values = {"run": run.name, "settings": settings(run), "summary": run.summary}
     summary: dict[str, Any] = to_strict_json(values)
     return summary
+
+
+def write_folder(
+    run: RunFigures, target: Path, suffix: str, write_table: Callable[[ExportTable, Path], object]
+) -> None:
+    """Write a folder with a file per table, and settings and summary. Raises: OSError."""
+    target.mkdir()
+    for name, table in make_tables(run).items():
+        write_table(table, target / f"{name}{suffix}")
+    text = json.dumps(summarise(run), indent=2)
+    (target / "run.json").write_text(f"{text}\n", encoding="utf-8")
 
 
 def _average_ranks(run: RunFigures) -> ExportTable:

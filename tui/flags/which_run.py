@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import shlex
 import time
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,10 +12,8 @@ from remote.cluster.hosts import Cluster, HostsError
 from remote.cluster.load import has_usual, load, load_usual
 from remote.format import listed
 from remote.host_commands.kept_plan import (
-    Difference,
     KeptPlan,
     PlansOnHosts,
-    RunOnHosts,
     ask_for_plans,
 )
 from remote.plan.plan import PlanError
@@ -27,7 +24,7 @@ from remote.record.find import LISTED, find, is_path, labels, meant
 from remote.record.layout import EVENTS, NODE
 from remote.record.layout import recorded as recorded_folders
 from remote.record.read import has_begun
-from remote.sanitise import cut, one_line
+from remote.sanitise import one_line
 from remote.transport import Transport
 from remote.transport.registry import is_here
 from training.agent.layout import LAST
@@ -41,10 +38,6 @@ a command on what is recorded here waits no longer for hosts that are gone."""
 LATELY = 7 * 86_400.0
 """Seconds since a run was last recorded for which its own hosts are asked where no file names any:
 later they may be gone, or others."""
-NAMED = 3
-"""Settings of a plan that a message names."""
-LONGEST = 60
-"""Characters of a setting that a message shows."""
 NOBODY = PlansOnHosts({}, {}, ())
 
 
@@ -83,7 +76,7 @@ def find_run(
         return runs_dir / name
     if name in there.runs:
         narrate(f"{name} is not recorded here: using the plan of its hosts")
-        narrate(*_remarks(there.runs[name]))
+        narrate(*there.runs[name].remarks)
         return there.runs[name].kept
     if there.mistakes:
         raise there.mistakes.get(name) or next(iter(there.mistakes.values()))
@@ -229,26 +222,3 @@ def _describe(name: str, there: PlansOnHosts, runs_dir: Path) -> str:
     elif not run and not holder:
         words.append("its end is not recorded here")
     return ", ".join(words)
-
-
-def _remarks(run: RunOnHosts) -> list[str]:
-    """Say which hosts keep another plan of a run than most, and what differs."""
-    remarks = list(run.unreadable)
-    by_host: dict[str, list[Difference]] = defaultdict(list)
-    for difference in run.differences:
-        by_host[difference.host].append(difference)
-    for host, found in by_host.items():
-        settings = [
-            f"{one.setting} is {_short(one.here)}, elsewhere {_short(one.elsewhere)}"
-            for one in found[:NAMED]
-        ]
-        more = f"; and {len(found) - NAMED} more settings" if len(found) > NAMED else ""
-        remarks.append(
-            f"{host} keeps another plan of {run.plan.run}, which is not used: "
-            f"{'; '.join(settings)}{more}"
-        )
-    return remarks
-
-
-def _short(text: str) -> str:
-    return cut(one_line(text), LONGEST) or "empty"

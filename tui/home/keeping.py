@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from textual.screen import Screen
 
 from remote.format import size
+from remote.record import marks
 from remote.record.entry import Entry
 from remote.record.query import QueryError
 from tui.home.history import History
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 ERRORS = (*MISTAKES, OSError, QueryError)
 """What can go wrong, and is shown in a line."""
+MarkT = TypeVar("MarkT")
 MOST_COMPARED = 8
 """Runs that are compared at most."""
 
@@ -57,10 +60,10 @@ class Keeping(Screen[None]):
             raise error
         self.notify(str(error), severity="error", markup=False)
 
-    def _change(self, act: Callable[..., None], *arguments: Any) -> None:
+    def _change(self, run: Entry, write: Callable[[Path, MarkT], object], mark: MarkT) -> None:
         """Change what is kept with the run, and look again."""
         try:
-            act(*arguments)
+            write(self.history.folder(run.name), mark)
         except ERRORS as error:
             self.notify(str(error), severity="error", markup=False)
         self.read()
@@ -68,24 +71,24 @@ class Keeping(Screen[None]):
     def action_star(self) -> None:
         run = self.choose_entry()
         if run:
-            self._change(self.history.star, run.name, not run.star)
+            self._change(run, marks.star, not run.star)
 
     def action_note(self) -> None:
         run = self.choose_entry()
         if run:
-            self._ask_for("note", run.note, partial(self.history.note, run.name))
+            self._ask_for("note", run.note, partial(self._change, run, marks.write_note))
 
     def action_name(self) -> None:
         run = self.choose_entry()
         if run:
-            self._ask_for("name", run.label, partial(self.history.name, run.name))
+            self._ask_for("name", run.label, partial(self._change, run, marks.write_name))
 
-    def _ask_for(self, title: str, text: str, keep: Callable[[str], None]) -> None:
+    def _ask_for(self, title: str, text: str, keep: Callable[[str], object]) -> None:
         """Let the user change a text, and keep it."""
 
         def take_answer(text: str | None) -> None:
             if text is not None:
-                self._change(keep, text)
+                keep(text)
 
         explanation = f"The {title} of the run; an empty one removes it."
         self.app.push_screen(TextPrompt(title, explanation, text), take_answer)

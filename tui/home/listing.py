@@ -5,9 +5,9 @@ To add a column, add it to `COLUMNS`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from remote.format import UNKNOWN, loss, moment, or_unknown, percent, seconds
@@ -153,9 +153,9 @@ def show(runs: Sequence[Entry], all_runs: Sequence[Entry]) -> list[str]:
     of them have it."""
     settings = [settings_of(run) for run in runs]
     table = _make_table(runs, settings, {})
-    width = terminal_width()
     shared = list[str]()
-    if math.isfinite(width) and total_width(table) > width:
+    width = terminal_width()
+    if total_width(table) > width:
         table, shared = _make_narrow_table(runs, all_runs, settings, width)
     print_table(table[0], table[1:])
     return shared
@@ -219,9 +219,9 @@ def _short_trials(runs: Sequence[Entry]) -> list[str]:
 
 def shorten_names(runs: Sequence[Entry]) -> dict[str, str]:
     """Return the beginning of each run's name that no other has: enough for every command."""
-    names = [run.name for run in runs]  # sorted, so the nearest are neighbours
+    names = ["", *(run.name for run in runs), ""]  # sorted, so the nearest are neighbours
     short_names = dict[str, str]()
-    for before, name, after in zip(["", *names], names, [*names[1:], ""], strict=False):
+    for before, name, after in zip(names, names[1:], names[2:], strict=False):
         same = max(_count_common(name, before), _count_common(name, after))
         short_names[name] = name[: max(SHORTEST_NAME, same + 1)]
     return short_names
@@ -229,33 +229,18 @@ def shorten_names(runs: Sequence[Entry]) -> dict[str, str]:
 
 def _count_common(name: str, other: str) -> int:
     """Return the number of characters with which both begin."""
-    length = 0
-    for character, other_character in zip(name, other, strict=False):
-        if character != other_character:
-            break
-        length += 1
-    return length
+    pairs = zip(name, other, strict=False)
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
 
 
 def _fit_table(table: list[Row], width: float, turns: Mapping[str, int]) -> list[Row]:
-    """Return the table with as much of the notes and of these columns as there is room for."""
-    fitted = drop_columns(turns, _clip_notes(table, SHORTEST_NOTE), width)
+    """Return the table without the columns for which there is no room. If it has notes, the
+    terminal shows at least their beginnings."""
+    if table[0][-1] != "note":
+        return drop_columns(turns, table, width)
+    clipped = [(*row[:-1], row[-1][:SHORTEST_NOTE]) for row in table]
+    fitted = drop_columns(turns, clipped, width)
     if fitted[0][-1] != "note":
         return fitted
-    notes = [row[-1] for row in table]
-    with_notes = [(*row[:-1], note) for row, note in zip(fitted, notes, strict=True)]
-    width_without_notes = total_width([(*row[:-1], "") for row in fitted])
-    return _clip_notes(with_notes, int(width) - width_without_notes)
-
-
-def _clip_notes(table: Sequence[Row], longest: int) -> list[Row]:
-    """Return the table with notes of so many characters at most."""
-    if table[0][-1] != "note":
-        return list(table)
-    clipped = list[Row]()
-    for row in table:
-        note = row[-1]
-        if len(note) > longest:
-            note = f"{note[: longest - 1]}…"
-        clipped.append((*row[:-1], note))
-    return clipped
+    # The printer cuts lines at the edge of the terminal, where the notes stand.
+    return [(*row[:-1], whole[-1]) for row, whole in zip(fitted, table, strict=True)]

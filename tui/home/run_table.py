@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from string import ascii_uppercase
 
 from remote.format import UNKNOWN, count, duration, or_unknown
@@ -22,41 +23,41 @@ CURVE_WIDTH = 10
 
 
 @dataclass(frozen=True)
-class ListColumn:
+class ListColumn(TableColumn):
     """A column of the list on the screen.
 
     Its cells are those of the column of `rankboard runs` with the same title, unless `_make_texts`
     makes others.
     """
 
-    title: str
-    width: int
     drop_priority: int = 0
     """A narrow screen leaves out the columns with the largest number first."""
-    right: bool = False
-    most: int = 0
 
-    def to_table_column(self) -> TableColumn:
-        """Return the column of the table."""
-        return TableColumn(self.title, self.width, right=self.right, most=self.most)
+
+def _text(title: str, width: int, drop_priority: int = 0, most: int = 0) -> ListColumn:
+    return ListColumn(title, width, right=False, most=most, drop_priority=drop_priority)
+
+
+def _number(title: str, width: int, drop_priority: int) -> ListColumn:
+    return ListColumn(title, width, drop_priority=drop_priority)
 
 
 COLUMNS = (
-    ListColumn(" ", 3),
-    ListColumn("state", 13, most=14),
-    ListColumn("run", 16, most=22),
-    ListColumn("method", 17, 2),
-    ListColumn("model", 8, 5, most=12),
-    ListColumn("data set", 9, 9, most=10),
-    ListColumn("ranks", 6, 8, right=True),
-    ListColumn("step", 11, 6, right=True),
-    ListColumn("loss", 8, 1, right=True),
-    ListColumn("accuracy", 9, 3, right=True),
-    ListColumn("s/iter", 8, 7, right=True),
-    ListColumn("took", 9, 10, right=True),
-    ListColumn(" course", CURVE_WIDTH + 2, 4),
-    ListColumn("settings", 20, 11, most=40),
-    ListColumn("note", 24, 12, most=60),
+    _text(" ", 3),
+    _text("state", 13, most=14),
+    _text("run", 16, most=22),
+    _text("method", 17, 2),
+    _text("model", 8, 5, most=12),
+    _text("data set", 9, 9, most=10),
+    _number("ranks", 6, 8),
+    _number("step", 11, 6),
+    _number("loss", 8, 1),
+    _number("accuracy", 9, 3),
+    _number("s/iter", 8, 7),
+    _number("took", 9, 10),
+    _text(" course", CURVE_WIDTH + 2, 4),
+    _text("settings", 20, 11, most=40),
+    _text("note", 24, 12, most=60),
 )
 
 
@@ -100,33 +101,21 @@ class RunTable(ChoiceTable):
 # Columns ------------------------------------------------------------------------------------------
 
 
-def fit_table(rows: Sequence[TableRow], width: int) -> tuple[list[TableColumn], list[TableRow]]:
-    """Return the columns for which there is room, and the cells of these rows in them."""
-    columns = fit_columns(width, rows)
-    all_titles = [column.title for column in COLUMNS]
-    places = [all_titles.index(column.title) for column in columns]
-    fitted_rows = [tuple(row[place] for place in places) for row in rows]
-    return [column.to_table_column() for column in columns], fitted_rows
-
-
-def fit_columns(width: int, rows: Sequence[TableRow] = ()) -> list[ListColumn]:
-    """Return the columns for which there is room, those of numbers as wide as what stands in them.
-    `rows` have a cell for each of `COLUMNS`."""
+def fit_table(rows: Sequence[TableRow], width: int) -> tuple[list[ListColumn], list[TableRow]]:
+    """Return the columns for which there is room, those of numbers as wide as what stands in them;
+    and the cells of these rows in them. `rows` have a cell for each of `COLUMNS`."""
     columns = list[ListColumn]()
     for place, column in enumerate(COLUMNS):
-        columns.append(_fit_column(column, [row[place] for row in rows]))
+        fitted = fit_column(column, [row[place] for row in rows])
+        if not column.right:  # it grows if there is room, but not beyond its longest text
+            fitted = replace(column, most=min(column.most, fitted.width))
+        columns.append(fitted)
     shown = sorted(columns, key=lambda column: column.drop_priority)
     while len(shown) > 1 and sum(column.width for column in shown) > width:
         shown.pop()
-    return [column for column in columns if column in shown]
-
-
-def _fit_column(column: ListColumn, cells: Sequence[TableCell]) -> ListColumn:
-    """Return the column as wide as its numbers, or at most as its longest text."""
-    width = fit_column(column.to_table_column(), cells).width
-    if column.right:
-        return replace(column, width=width)
-    return replace(column, most=min(column.most, width))
+    is_shown = [column in shown for column in columns]
+    fitted_rows = [tuple(compress(row, is_shown)) for row in rows]
+    return list(compress(columns, is_shown)), fitted_rows
 
 
 # Rows ---------------------------------------------------------------------------------------------

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.events import Resize
 from textual.widgets import Static
 
@@ -54,12 +51,12 @@ class HomeScreen(LiveScreen, Keeping):
     HomeScreen #hidden { height: auto; padding: 0 1; color: $text-muted; }
     HomeScreen #about { height: 3; padding: 0 1; color: $text-muted; }
     HomeScreen #problems { height: auto; max-height: 4; padding: 0 1; color: $text-warning; }
-    HomeScreen #problems.-several { text-wrap: nowrap; text-overflow: ellipsis; }
+    HomeScreen.-several #problems { text-wrap: nowrap; text-overflow: ellipsis; }
     HomeScreen.-low #about, HomeScreen.-low #hidden { display: none; }
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (14, "-tall")]  # noqa: RUF012
     place = KeyPlace.HOME
-    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    BINDINGS = bindings(place)
     AUTO_FOCUS = "ChoiceTable"
 
     def __init__(self, history: History) -> None:
@@ -75,7 +72,6 @@ class HomeScreen(LiveScreen, Keeping):
         self._courses: dict[str, list[float]] = {}
         self._grown: set[str] = set()
         self._lists_all = False
-        self._described: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
@@ -87,6 +83,9 @@ class HomeScreen(LiveScreen, Keeping):
         yield Static(id="about", markup=False)
         yield KeyFooter()
 
+    def on_mount(self) -> None:
+        self.watch(self.query_one(RunTable), "cursor", self._describe, init=False)
+
     def on_screen_resume(self) -> None:
         self.read()
 
@@ -94,12 +93,11 @@ class HomeScreen(LiveScreen, Keeping):
         self.call_after_refresh(self._draw)
 
     def tick(self) -> None:
-        """Look and ask again when it is time, and follow the cursor."""
+        """Look and ask again when it is time."""
         if self.is_active and self._reading.is_due(LOOK_EVERY):
             self.read()
         if self.is_active and self._listed and self._asking.is_due(ASK_EVERY):
             self._ask()
-        self._describe()
 
     # In the background
 
@@ -111,6 +109,7 @@ class HomeScreen(LiveScreen, Keeping):
         if listed == self._listed:
             return
         self._listed = listed
+        # Curves of runs that go on are read again whenever the list changes.
         self._grown = listed.name_runs(RUNNING)
         self.marked &= listed.name_runs()
         if is_first:
@@ -123,6 +122,7 @@ class HomeScreen(LiveScreen, Keeping):
         """Ask all hosts, also those that did not answer before."""
         self._poll.begin_anew()
         self._ask()
+        self._describe()
 
     def _ask(self) -> None:
         listed = self._listed or Listed()
@@ -132,11 +132,13 @@ class HomeScreen(LiveScreen, Keeping):
     def _take_answered(self, answered: Answered) -> None:
         if self._poll.take(answered):
             self._draw()
+        else:
+            self._describe()
 
     def _fail_to_ask(self, error: Exception) -> None:
         if not isinstance(error, ERRORS):
             raise error
-        self._take_answered(Answered((), (str(error),)))
+        self._take_answered(Answered(problems=(str(error),)))
 
     def _read_courses(self) -> None:
         """Read the losses of the runs in view that are not known yet or have grown."""
@@ -159,7 +161,6 @@ class HomeScreen(LiveScreen, Keeping):
         """Show the list as it is now."""
         if self._listed is None or not self.is_mounted:
             return
-        could_act = self._has_runs, self._can_list_all
         self._selection = select_items(
             self._listed, self._poll.answered, self._words, self._order, lists_all=self._lists_all
         )
@@ -167,41 +168,34 @@ class HomeScreen(LiveScreen, Keeping):
         names = shorten_names(self._listed.runs)
         cells = make_rows(items, names, self._courses, self.marked)
         self.query_one(RunTable).show_items(items, cells, self.app.size.width - 2)
-        if (self._has_runs, self._can_list_all) != could_act:
-            self.refresh_bindings()
+        self.refresh_bindings()
         self.set_class(not items, "-empty")
         if not items:
             text = list_text.suggest(self._words, self.history.shown_dir, self._key)
-            self.query_one("#empty", Static).update(text)
+            self._show_text("empty", text)
         self._describe()
         self._read_courses()
 
     def _describe(self) -> None:
         """Say what is listed, what hosts do not answer, and what is under the cursor."""
+        if self._listed is None:
+            return
         width = self.app.size.width - 2
         item = self.query_one(RunTable).chosen
-        answered = self._poll.answered
-        described = (
-            (item, answered, self._listed, self._order, tuple(self._words)),
-            (len(self._selection.items), self._selection.hidden, width, self._poll.is_shown),
-        )
-        if described == self._described or self._listed is None:
-            return
-        self._described = described
         counts = list_text.count_listed(self._listed, self._selection, has_filter=bool(self._words))
         state = "asking the hosts" if self._poll.is_shown else self._order
         title = f"rankboard  runs in {self.history.shown_dir}"
-        text = justify(title, f"{counts}, {state}", width)
-        self.query_one("#title", Static).update(plain(text))
-        hidden = self.query_one("#hidden", Static)
-        hidden.update(list_text.describe_hidden(self._selection.hidden, self._key))
-        hidden.display = self._selection.hidden > 0
-        lines = list_text.describe_problems(answered, self._listed)
-        problems = self.query_one("#problems", Static)
-        problems.set_class(len(lines) > 1, "-several")
-        problems.update("\n".join(lines))
+        self._show_text("title", plain(justify(title, f"{counts}, {state}", width)))
+        self._show_text("hidden", list_text.describe_hidden(self._selection.hidden, self._key))
+        self.query_one("#hidden").display = self._selection.hidden > 0
+        lines = list_text.describe_problems(self._poll.answered, self._listed)
+        self.set_class(len(lines) > 1, "-several")
+        self._show_text("problems", "\n".join(lines))
         step = saved_step(self.history.runs_dir / item.name) if item and item.entry else 0
-        self.query_one("#about", Static).update(list_text.describe_item(item, step, self._key))
+        self._show_text("about", list_text.describe_item(item, step, self._key))
+
+    def _show_text(self, widget_id: str, text: str) -> None:
+        self.query_one(f"#{widget_id}", Static).update(text)
 
     # Keys
 
@@ -218,9 +212,6 @@ class HomeScreen(LiveScreen, Keeping):
         table = self.query_one(RunTable)
         table.is_cursor_placed = True
         return table.chosen
-
-    def on_choice_table_chosen(self) -> None:
-        self._describe()
 
     def action_open(self) -> None:
         item = self._choose()

@@ -18,8 +18,9 @@ def bindings(place: KeyPlace) -> list[BindingType]:
     found: list[BindingType] = []
     taken: set[str] = set()
     for action in ACTIONS[place]:
-        found.append(_make_binding(action, action.default_keys, action.call, action.shown))
+        found.append(_make_binding(action, action.default_keys, action.call, action.is_shown))
         taken.update(action.default_keys)
+    # A key of the screen itself counts first; of one that two panels have, the first panel.
     for panel in panels_of(place):
         for action in ACTIONS[panel]:
             free_keys = [key for key in action.default_keys if key not in taken]
@@ -37,8 +38,8 @@ def _make_binding(action: Action, keys: Iterable[str], call: str, is_shown: bool
         action.label,
         show=is_shown,
         tooltip=action.help,
-        priority=action.priority,
-        id=None if action.fixed else action.name,  # by which Textual's keymap changes the keys
+        priority=action.has_priority,
+        id=None if action.is_fixed else action.name,  # by which Textual's keymap changes the keys
     )
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.events import Key
@@ -52,7 +51,7 @@ class ChoiceDialog(BoxDialog[str]):
     """A choice from a list. Typing letters moves to the choice that begins with them."""
 
     place = KeyPlace.CHOICE
-    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    BINDINGS = bindings(place)
 
     def __init__(self, title: str, help: str, choices: Sequence[str], current: str) -> None:
         super().__init__()
@@ -68,6 +67,7 @@ class ChoiceDialog(BoxDialog[str]):
             box.border_title = self._title
             box.border_subtitle = key_of(self.app, "back")
             yield Static(self._help, markup=False)
+            # As content, since brackets in a plain text would be markup.
             yield OptionList(*(Option(Content(choice)) for choice in self._choices))
 
     def on_mount(self) -> None:
@@ -117,7 +117,7 @@ class TextPrompt(BoxDialog[str]):
     """A line of text to type."""
 
     place = KeyPlace.TEXT
-    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    BINDINGS = bindings(place)
 
     def __init__(self, title: str, help: str, text: str = "") -> None:
         super().__init__()

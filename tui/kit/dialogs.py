@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from enum import Enum
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.geometry import Size
@@ -73,7 +71,7 @@ class Dialog(ModalScreen[Leave]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (66, "-wide")]  # noqa: RUF012
     AUTO_FOCUS = "#stay"
     place = KeyPlace.DIALOG
-    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    BINDINGS = bindings(place)
     question: str
     answers: tuple[tuple[Leave, str], ...]
     of_live = True
@@ -88,7 +86,7 @@ class Dialog(ModalScreen[Leave]):
         self.drawn = Message().time
 
     def compose(self) -> ComposeResult:
-        with VerticalScroll(can_focus=False):
+        with VerticalScroll(can_focus=False):  # the arrow keys are for the answers
             yield Static(self.question, markup=False)
             with Horizontal():
                 for answer, text in self.answers:
@@ -226,7 +224,7 @@ class TextDialog(ModalScreen[None]):
     }
     """
     place = KeyPlace.TEXT
-    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    BINDINGS = bindings(place)
 
     def __init__(self, title: str, text: str) -> None:
         super().__init__()

@@ -44,7 +44,8 @@ def parse_key(text: str) -> str:
     name = _name_character(last) if len(last) == 1 else last.lower()
     name = _SPELLINGS.get(name, name)
     if name not in _KNOWN or not set(modifiers) <= set(_MODIFIERS):
-        raise ValueError(f"there is no key {text!r}")
+        hint = 'write keys such as "S", "ctrl+x", "f5" or "pgup"'
+        raise ValueError(f"there is no key {text!r}; {hint}")
     return "+".join((*modifiers, name))
 
 

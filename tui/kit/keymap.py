@@ -5,19 +5,24 @@ What is wrong in the file is reported, and the default keys stay in its place.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 import tomllib
 
-from tui.kit.actions import ACTIONS, WITHIN, Action, KeyPlace
-from tui.kit.key_names import format_key
+from training.registry import did_you_mean
+from tui.kit.actions import ACTIONS, ACTIONS_BY_NAME, WITHIN, Action, KeyPlace
+from tui.kit.key_names import format_key, parse_key
 
 FILE_NAME = "keys.toml"
+WRITE_KEYS = 'write a key, such as "S" or "ctrl+x", or several: ["n", "right"]'
+WRITE_TABLE = 'write a table: [keys], and name = "key" below it'
 KeyNames = tuple[str, ...]
+Problems = dict[str, str]
+"""What is wrong with names in the file, by name."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,7 @@ class Keymap:
     keys: Mapping[str, str] = field(default_factory=dict)
     """The names of Textual's keys, with commas between them, by the names of actions."""
     remarks: tuple[str, ...] = ()
-    """What is wrong in the file: where, and what to write."""
+    """What is wrong in the file, and what to write."""
 
 
 def path() -> Path:
@@ -38,74 +43,80 @@ def path() -> Path:
 def read(file: Path) -> Keymap:
     """Read the user's keys; there are none if there is no such file."""
     try:
-        text = file.read_text(encoding="utf-8")
-        data = tomllib.loads(text)
+        data = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return Keymap()
-    except (OSError, UnicodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:  # no file to read, no UTF-8, or no TOML
         return Keymap(remarks=(f"{file}: {error}; all keys keep their defaults",))
-    from tui.kit.keys_file import parse_keys_file  # pydantic takes a while to load
-
-    keys, problems = parse_keys_file(data)
-    problems += _remove_doubles(keys)
-    remarks = []
-    for name, problem in problems:
-        line = _find_line(text, name)
-        place = f"{file}:{line}" if line else f"{file}"
-        remarks.append(f"{place}: {problem}")
-    return Keymap({name: ",".join(names) for name, names in keys.items()}, tuple(remarks))
+    keys, problems = _parse(data)
+    problems |= _remove_doubles(keys)
+    remarks = tuple(f"{file}: {name}: {problem}" for name, problem in problems.items())
+    return Keymap({name: ",".join(names) for name, names in keys.items()}, remarks)
 
 
-def _find_line(text: str, name: str) -> int:
-    """Return the number of the line that begins with a name or its table; 0 if there is none."""
-    pattern = re.compile(rf"\s*(\[\s*)?[\"']?{re.escape(name)}[\"']?\s*[\]=.]")
-    for number, line in enumerate(text.splitlines(), 1):
-        if pattern.match(line):
-            return number
-    return 0
+def _parse(data: Mapping[str, Any]) -> tuple[dict[str, KeyNames], Problems]:
+    """Return the keys of actions, and what is wrong."""
+    keys: dict[str, KeyNames] = {}
+    problems: Problems = {}
+    for table, content in data.items():
+        if table != "keys":
+            problems[table] = "unknown: write keys below [keys]"
+        elif not isinstance(content, dict):
+            problems[table] = WRITE_TABLE
+        else:
+            for name, value in content.items():
+                try:
+                    keys[name] = _parse_keys(name, value)
+                except ValueError as error:
+                    problems[name] = str(error)
+    return keys, problems
+
+
+def _parse_keys(name: str, value: object) -> KeyNames:
+    """Return the keys of an action. Raises: ValueError."""
+    if name not in ACTIONS_BY_NAME:
+        hint = did_you_mean(name, ACTIONS_BY_NAME) or "; docs/keys.md lists all names"
+        raise ValueError(f"there is no such action{hint}")
+    if ACTIONS_BY_NAME[name].is_fixed:
+        raise ValueError("its keys cannot be changed")
+    texts = value
+    if isinstance(value, str):
+        texts = [value] if value == "," else value.split(",")
+    if not isinstance(texts, list) or not all(texts):
+        raise ValueError(WRITE_KEYS)
+    keys = [parse_key(str(text).strip() or " ") for text in texts]
+    return tuple(dict.fromkeys(keys))
 
 
 # Keys of two actions ------------------------------------------------------------------------------
 
 
-def _remove_doubles(chosen: dict[str, KeyNames]) -> list[tuple[str, str]]:
-    """Remove the keys of actions that would share one with another action. Return each name and
-    its problem."""
-    problems = []
+def _remove_doubles(chosen: dict[str, KeyNames]) -> Problems:
+    """Remove the keys of actions that would share one with another action."""
+    problems: Problems = {}
     # An action that gets its default keys back may share one of them with a third action.
-    while doubles := list(_find_doubles(chosen)):
+    while doubles := [double for double in _find_doubles(chosen) if double[0] in chosen]:
         for name, key, other in doubles:
-            if chosen.pop(name, None):
-                problem = f"{format_key(key)!r} is also the key of {other!r}"
-                problems.append((name, f"{problem}; {name!r} keeps its default"))
+            chosen.pop(name, None)
+            problem = f"{format_key(key)!r} is also the key of {other!r}"
+            problems.setdefault(name, f"{problem}; {name!r} keeps its default")
     return problems
 
 
 def _find_doubles(chosen: Mapping[str, KeyNames]) -> Iterator[tuple[str, str, str]]:
-    """Yield the actions with a chosen key that another action has where both work: its name, the
-    key, and the other's name."""
-    for place, actions in ACTIONS.items():
-        others = _list_active(place)
-        for action in actions:
-            for other in others:
-                if action.name == other.name or {action.name, other.name}.isdisjoint(chosen):
-                    continue
-                shared = set(_get_keys(action, chosen)) & set(_get_keys(other, chosen))
-                if not shared:
-                    continue
-                if action.name in chosen:
-                    yield action.name, min(shared), other.name
-                else:
-                    yield other.name, min(shared), action.name
+    """Yield actions with a key that another one has in the same place: name, key, and the other's
+    name."""
+    for place in ACTIONS:
+        owners: dict[str, str] = {}
+        for action in _list_active(place):
+            for key in chosen.get(action.name, action.default_keys):
+                owner = owners.setdefault(key, action.name)
+                if owner != action.name:
+                    yield action.name, key, owner
+                    yield owner, key, action.name
 
 
 def _list_active(place: KeyPlace) -> list[Action]:
     """Return the actions that work in a place."""
-    places = [place, KeyPlace.EVERYWHERE]
-    if place in WITHIN:
-        places.append(WITHIN[place])
-    return [action for each in dict.fromkeys(places) for action in ACTIONS[each]]
-
-
-def _get_keys(action: Action, chosen: Mapping[str, KeyNames]) -> KeyNames:
-    return chosen.get(action.name, action.default_keys)
+    places = {place, KeyPlace.EVERYWHERE, WITHIN.get(place, place)}
+    return [action for each in places for action in ACTIONS[each]]

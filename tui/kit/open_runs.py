@@ -15,6 +15,7 @@ from remote.run.run_state import RunState
 from remote.run.state.phases import Verdict
 from training.job import Job
 from tui.kit.exit import STOPPED
+from tui.kit.messages import RunRequest
 from tui.kit.replay import Replay
 from tui.kit.run_session import HostChecks, RunSession
 
@@ -27,19 +28,15 @@ MakePlan = Callable[[Cluster, Job | Script, Policy], Plan]
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of the command line that are neither of the job nor of the policy, nor select
-    hosts: `-H`, those of a lab, uploads, `--cwd`, `--name`, `--notify`, and the folder of the runs
-    where it is not the default."""
+    """The options of the command line for which the form has no fields: `-H`, those of a lab, and
+    the words of `other` flags. `cwd` is the folder of a script."""
 
     host: str = ""
     slots: int = 0
     link: str = ""
     cpus: str = ""
-    upload: tuple[str, ...] = ()
-    runs_dir: str = ""
-    name: str = ""
-    notify: str = ""
     cwd: str = ""
+    other: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,8 +46,8 @@ class LaunchRequest:
     `make_plan` raises PlanError where the work does not fit the hosts; `begin` OSError where the
     run cannot be recorded. `check` begins checks of the hosts. `at_once`: start without the form;
     `home`: begin with the list of runs. `attached`: the run to watch first. `ends`: why a run ends
-    with this command, and what to do instead; "" where it need not. `history`: all runs that are
-    recorded. `failure` is why --notify failed, once; else "".
+    with this command, and what to do instead; "" where it need not. `failure` is why
+    --notify failed, once; else "".
     `policy` is that of the command line, and `keep` what it would be without --on-disconnect.
     `link` is the rate of the hosts' slowest link in bytes per second; 0 where it is not known.
     """
@@ -71,7 +68,6 @@ class LaunchRequest:
     keep: bool = False
     options: RunOptions = RunOptions()
     link: float = 0.0
-    history: Any = None
 
 
 class SessionListener(threading.Thread, Generic[S]):
@@ -109,29 +105,25 @@ class OpenRuns:
         self.states: list[RunState] = []
         self.session: RunSession | None = None
         """The run that was shown last."""
-        self._opened: list[SessionListener[RunSession]] = []
+        self._listeners: dict[RunSession, SessionListener[RunSession]] = {}
+        """Those of all runs that were opened, in order."""
         self._checks: SessionListener[HostChecks] | None = None
 
     @property
     def sessions(self) -> list[RunSession]:
         """All runs that were opened, in order."""
-        return [one.session for one in self._opened]
-
-    @property
-    def _live(self) -> list[SessionListener[RunSession]]:
-        return [
-            one for one in self._opened if one.is_alive() and not isinstance(one.session, Replay)
-        ]
+        return list(self._listeners)
 
     @property
     def live_sessions(self) -> list[RunSession]:
         """The runs that have not ended."""
-        return [one.session for one in self._live]
+        alive = [session for session, listener in self._listeners.items() if listener.is_alive()]
+        return [session for session in alive if not isinstance(session, Replay)]
 
     @property
     def live(self) -> bool:
         """Whether a run has not ended."""
-        return bool(self._live)
+        return bool(self.live_sessions)
 
     @property
     def kept(self) -> bool:
@@ -150,21 +142,24 @@ class OpenRuns:
         return folder if folder.is_dir() else None
 
     def opened(self, run: str) -> RunSession | None:
-        """The session of the run, where it is live or replayed."""
-        found = (one for one in self._opened if one.session.plan.run == run and one.is_alive())
-        return next((one.session for one in found), None)
+        """Return the session of the run, if it is live or replayed."""
+        for session, listener in self._listeners.items():
+            if session.plan.run == run and listener.is_alive():
+                return session
+        return None
 
-    def start(self, cluster: Cluster, work: Job | Script, policy: Policy) -> RunSession:
+    def start(self, request: RunRequest) -> RunSession:
         """Begin a run; checks of hosts end. Raises: PlanError, OSError."""
         self.end_checks()
-        self.launch = replace(self.launch, selected=cluster, work=work, policy=policy)
-        return self.watch(self.launch.begin(self.launch.make_plan(cluster, work, policy)))
+        self.launch = replace(
+            self.launch, selected=request.cluster, work=request.work, policy=request.policy
+        )
+        return self.watch(self.launch.begin(self._make_plan(request)))
 
     def watch(self, session: RunSession) -> RunSession:
         """Listen to a run that has begun, or play one."""
-        listener = SessionListener(session)
-        listener.start()
-        self._opened.append(listener)
+        self._listeners[session] = SessionListener(session)
+        self._listeners[session].start()
         if not isinstance(session, Replay):
             self.states.append(session.state)
         return session
@@ -172,21 +167,22 @@ class OpenRuns:
     def close(self, session: RunSession) -> None:
         """Stop a replay, and forget it."""
         session.stop()
-        self._opened = [one for one in self._opened if one.session is not session]
+        del self._listeners[session]
 
     @property
     def checks(self) -> HostChecks | None:
         """The checks that were begun last."""
         return self._checks.session if self._checks else None
 
-    def check(self, cluster: Cluster, work: Job | Script, policy: Policy) -> HostChecks:
-        """Begin checks of these hosts for this work, in place of others; `launch` has a `check`.
+    def _make_plan(self, request: RunRequest) -> Plan:
+        return self.launch.make_plan(request.cluster, request.work, request.policy)
+
+    def check(self, request: RunRequest) -> HostChecks:
+        """Begin checks of the hosts for this run, in place of others; `launch` has a `check`.
         Raises: PlanError."""
         assert self.launch.check
         self.end_checks()
-        self._checks = SessionListener(
-            self.launch.check(self.launch.make_plan(cluster, work, policy))
-        )
+        self._checks = SessionListener(self.launch.check(self._make_plan(request)))
         self._checks.start()
         return self._checks.session
 
@@ -202,7 +198,7 @@ class OpenRuns:
 
     def raise_errors(self) -> None:
         """Raise the error that ended a listener."""
-        for listener in (self._checks, *self._opened):
+        for listener in (self._checks, *self._listeners.values()):
             if listener and listener.error:
                 raise listener.error
 
@@ -222,22 +218,23 @@ class OpenRuns:
         A run that is kept is left once its ranks run, unless it should `stop`; it is stopped, and
         waited for as long again, where they do not run in time. `abandon`: leave all as it is.
         """
-        live = [] if abandon else self._live
-        kept = [] if stop else [one for one in live if one.session.keep]
-        waited: list[SessionListener[Any]] = [*live]
+        live = [] if abandon else self.live_sessions
+        kept = [] if stop else [session for session in live if session.keep]
+        waited: list[SessionListener[Any]] = [self._listeners[session] for session in live]
         if self._checks and self._checks.is_alive():
             self._checks.session.stop()
             waited.append(self._checks)
-        for listener in live:
-            if listener in kept:
-                listener.session.detach()
+        for session in live:
+            if session in kept:
+                session.detach()
             else:
-                listener.session.stop(GONE)
+                session.stop(GONE)
         _join(waited, within)
-        late = [one for one in kept if one.is_alive()]
-        for listener in late:
-            listener.session.stop(GONE)
-        _join(late, within)
+        # A run whose ranks do not start would hold the terminal forever, and is not worth leaving.
+        late = [session for session in kept if self._listeners[session].is_alive()]
+        for session in late:
+            session.stop(GONE)
+        _join([self._listeners[session] for session in late], within)
 
     def exit_code(self, return_code: int) -> int:
         """The verdict of the newest run; 130 where the user left it before its end. A replay says
@@ -245,11 +242,11 @@ class OpenRuns:
 
         `return_code` is the app's own, for a run that ended well and for no run at all.
         """
-        runs = (one for one in reversed(self.sessions) if not isinstance(one, Replay))
-        session = next(runs, None)
-        if session is None:
+        runs = [session for session in self.sessions if not isinstance(session, Replay)]
+        if not runs:
             return return_code
-        if session.detached:
-            return Verdict.LOST.value if session.cut_off else return_code
-        verdict = session.state.verdict
+        newest = runs[-1]
+        if newest.detached:
+            return Verdict.LOST.value if newest.cut_off else return_code
+        verdict = newest.state.verdict
         return (verdict.value if verdict else STOPPED) or return_code

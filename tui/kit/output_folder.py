@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+import msgspec
+
 from training.writing import write_whole
 from tui.kit.exit import UsageError
 
@@ -23,16 +25,13 @@ class ForeignFilesError(UsageError):
     """Files are in the way that the command did not write."""
 
     def __init__(self, folder: Path, names: list[str], command: str) -> None:
-        self.folder = folder
         self.names = names
-        self.command = command
         listed = ", ".join(names[:NAMED])
-        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        is_one = len(names) == 1
+        if len(names) > NAMED:
+            listed += f" and {len(names) - NAMED} more"
         super().__init__(
-            f"{folder} has {listed}{more}, which rankboard {command} did not write: nothing was "
-            f"changed. Move {'it' if is_one else 'them'} elsewhere, or give another folder with "
-            "--out"
+            f"{folder} has {listed}, which rankboard {command} did not write: nothing was "
+            "changed. Move that elsewhere, or give another folder with --out"
         )
 
 
@@ -46,19 +45,19 @@ class OutputFolder:
 
     def written(self) -> set[str]:
         """Return the names of the files that the command has written, as far as they are there."""
-        return {name for name in self._listed() if self._is_file(name)}
+        return set(filter(self._is_own_file, self._lists().get(self.command, [])))
 
     def check(self, names: Iterable[str]) -> None:
         """Check that writing these files replaces none but the command's own. Raises:
         ForeignFilesError."""
-        known = self.written()
-        foreign = [name for name in names if name not in known and self._exists(name)]
-        if foreign:
-            raise ForeignFilesError(self.path, sorted(foreign), self.command)
+        foreign_names = set(names) - self.written()
+        in_the_way = [name for name in foreign_names if os.path.lexists(self.path / name)]
+        if in_the_way:
+            raise ForeignFilesError(self.path, sorted(in_the_way), self.command)
 
     def check_below(self, name: str) -> None:
         """Check that a file or folder, with all that is in it, is the command's own. Raises:
-        ForeignFilesError; OSError."""
+        ForeignFilesError."""
         self.check(self.files_of(name))
 
     def files(self) -> list[str]:
@@ -73,18 +72,14 @@ class OutputFolder:
         path = self.path / name
         if path.is_symlink() or not path.is_dir():
             return [name]
-        found = []
-        for folder, folders, files in os.walk(path):
-            links = [one for one in folders if os.path.islink(os.path.join(folder, one))]
-            for file in (*files, *links):
-                found.append(os.path.relpath(os.path.join(folder, file), self.path))
-        return found
+        entries = [entry for entry in path.rglob("*") if entry.is_symlink() or not entry.is_dir()]
+        return [str(entry.relative_to(self.path)) for entry in entries]
 
     def note(self, names: Iterable[str]) -> None:
         """Add files to the list. Do so before they are written, so that none is left unlisted.
         Raises: OSError."""
         lists = self._lists()
-        lists[self.command] = sorted({*self.written(), *names})
+        lists[self.command] = sorted(self.written().union(names))
         self.path.mkdir(parents=True, exist_ok=True)
         write_whole(self.path / LIST, f"{json.dumps(lists, indent=1)}\n".encode())
 
@@ -99,35 +94,22 @@ class OutputFolder:
 
     def remove_below(self, name: str) -> None:
         """Remove the files of the list that this file or folder is or has. Raises: OSError."""
-        self.remove(one for one in self.written() if PurePosixPath(one).is_relative_to(name))
+        self.remove(self.files_of(name))
         path = self.path / name
         if path.is_dir() and not path.is_symlink():
             path.rmdir()  # nothing was listed of an empty folder
 
     def _lists(self) -> dict[str, list[str]]:
-        """The names of all commands, as the list has them."""
+        """Return the names of all commands, as the list has them: anybody may have written it."""
         with suppress(OSError, ValueError, RecursionError):
-            lists = json.loads((self.path / LIST).read_text(encoding="utf-8"))
-            if isinstance(lists, dict):
-                return {key: one for key, one in lists.items() if isinstance(one, list)}
+            data = (self.path / LIST).read_bytes()
+            return msgspec.json.decode(data, type=dict[str, list[str]])
         return {}
 
-    def _listed(self) -> list[str]:
-        names = self._lists().get(self.command, [])
-        return [name for name in names if isinstance(name, str) and _is_inside(name)]
-
-    def _is_file(self, name: str) -> bool:
-        """Whether this is a file, to which no link leads out of the folder."""
+    def _is_own_file(self, name: str) -> bool:
+        """Return True for a file in the folder to which no link and no ".." leads elsewhere."""
         path = self.path / name
-        parents = [self.path / one for one in PurePosixPath(name).parents[:-1]]
-        return path.is_file() and not any(one.is_symlink() for one in (path, *parents))
-
-    def _exists(self, name: str) -> bool:
-        path = self.path / name
-        return path.exists() or path.is_symlink()
-
-
-def _is_inside(name: str) -> bool:
-    """Whether a name stays in the folder: anybody may have written the list."""
-    path = PurePosixPath(name)
-    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
+        if os.path.isabs(name) or not path.is_file():
+            return False
+        # A name with ".." or behind a link resolves to another place than it says.
+        return path.resolve() == self.path.resolve() / PurePosixPath(name)

@@ -14,7 +14,6 @@ import os
 import sys
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import TextIO
 
 from rich.cells import cell_len
@@ -69,6 +68,8 @@ def rank_colour(number: int, dark: bool) -> str:
     return colours[number % len(colours)]
 
 
+SET_BY_PYTHON = ("C.UTF-8", "C.utf8", "UTF-8")
+"""What Python sets LC_CTYPE to in the locale C."""
 ASCII_ONLY = "RANKBOARD_ASCII"
 """The environment variable that asks for ASCII, if it is set to anything."""
 
@@ -82,32 +83,24 @@ def use_ascii() -> None:
 
 @cache
 def has_utf8() -> bool:
-    """Whether the terminal's locale is UTF-8, and nobody asked for ASCII."""
-    return not os.environ.get(ASCII_ONLY) and speaks_utf8(
-        dict(os.environ),
-        _environment_at_start(),
-        getattr(sys.__stdout__, "encoding", None) or "utf-8",
-    )
+    """Return True if the terminal's locale is UTF-8, and nobody asked for ASCII."""
+    encoding = getattr(sys.__stdout__, "encoding", None) or "utf-8"
+    return not os.environ.get(ASCII_ONLY) and speaks_utf8(os.environ, encoding)
 
 
-def speaks_utf8(environ: Mapping[str, str], at_start: Mapping[str, str], encoding: str) -> bool:
-    """Whether a locale is UTF-8. Python writes UTF-8 in the locale C, too, and sets LC_CTYPE itself
-    then (PEP 538, 540): so the variables count, LC_CTYPE as it was `at_start`. Where none is set
-    nobody asked for C, and Python's choice counts."""
-    name = environ.get("LC_ALL") or at_start.get("LC_CTYPE") or environ.get("LANG") or ""
+def speaks_utf8(environ: Mapping[str, str], encoding: str) -> bool:
+    """Return True if a locale is UTF-8.
+
+    Python writes UTF-8 in the locale C, too, and sets LC_CTYPE itself then (PEP 538, 540): so the
+    variables count, but for such a value. If none is set, Python's choice counts.
+    """
+    kind = environ.get("LC_CTYPE", "")
+    if kind in SET_BY_PYTHON:
+        kind = ""
+    name = environ.get("LC_ALL") or kind or environ.get("LANG") or ""
     if not name or "utf" in name.lower():
         return "utf" in encoding.lower()
     return name not in ("C", "POSIX") and "utf" in locale.nl_langinfo(locale.CODESET).lower()
-
-
-def _environment_at_start() -> Mapping[str, str]:
-    """The environment that this process was started with; the one of now where the system does not
-    tell."""
-    try:
-        pairs = Path("/proc/self/environ").read_bytes().split(b"\0")
-    except OSError:
-        return os.environ
-    return dict(os.fsdecode(pair).partition("=")[::2] for pair in pairs)
 
 
 def sign(name: str) -> str:
@@ -160,6 +153,7 @@ def make_streams_fit(*streams: TextIO | None) -> None:
             if stream.isatty() and not has_utf8():
                 stream.reconfigure(encoding="ascii", errors=ASCII)
             else:
+                # A text of a host that the encoding lacks must not end the launcher.
                 stream.reconfigure(errors="backslashreplace")
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from textual import events
-from textual.binding import BindingType
 from textual.message import Message
 from textual.strip import Strip
 
@@ -39,7 +37,7 @@ class RankTable(ChoiceTable):
     """Lines that may change their places. The cursor is drawn while the table has the keys."""
 
     place = KeyPlace.ROWS
-    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    BINDINGS = bindings(place)
 
     class Opened(Message):
         """The line under the cursor is to be opened."""
@@ -66,6 +64,7 @@ class RankTable(ChoiceTable):
         before = self.cursor
         here = keys.index(self._chosen) if self._chosen in keys else self.validate_cursor(before)
         if here != before:
+            # Not by assignment: `watch_cursor` would take the new row for the user's choice.
             self.set_reactive(RankTable.cursor, here)
             self.show_cursor()
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import compress
 
 from remote.sanitise import one_line
 from tui.kit.narrate import echo
@@ -15,19 +16,15 @@ GAP = "  "
 
 
 def print_table(
-    head: Sequence[str], rows: Sequence[Row], dispensable: Mapping[str, int] | None = None
+    head: Sequence[str], rows: Sequence[Row], drop_turns: Mapping[str, int] | None = None
 ) -> None:
-    """Print a table that is as narrow as the terminal.
-
-    `dispensable` are the columns to leave out where the terminal is too narrow, each with its turn.
-    """
+    """Print a table that is as narrow as the terminal, see `drop_columns`."""
     width = terminal_width()
-    table = drop_columns(dispensable or {}, [tuple(head), *map(clean_row, rows)], width)
-    cut = [
-        line if len(line) <= width or len(head) < 3 else f"{line[: int(width) - 1]}…"
-        for line in align_lines(table)
-    ]
-    echo("\n".join(cut))
+    table = drop_columns(drop_turns or {}, [tuple(head), *map(clean_row, rows)], width)
+    lines = align_lines(table)
+    if len(head) > 2:  # the second of two columns is text, which the terminal wraps
+        lines = [line if len(line) <= width else f"{line[: int(width) - 1]}…" for line in lines]
+    echo("\n".join(lines))
 
 
 def clean_row(row: Row) -> Row:
@@ -36,26 +33,14 @@ def clean_row(row: Row) -> Row:
 
 
 def drop_columns(turns: Mapping[str, int], table: Sequence[Row], width: float) -> list[Row]:
-    """Leave out columns, each in its turn, until the table is narrow enough; of these, what fits
-    after all comes back. The first row is the head."""
-    if math.isinf(width):
-        return list(table)
-    wide = dict(zip(table[0], column_widths(table), strict=True))
-    left = dict(wide)
-    gone = []
-    for name in sorted(turns, key=lambda name: turns[name]):
-        if name in left and _line(left) > width:
-            del left[name]
-            gone.append(name)
-    for name in reversed(gone):
-        if _line(left) + len(GAP) + wide[name] <= width:
-            left[name] = wide[name]
-    kept = [index for index, name in enumerate(table[0]) if name in left]
-    return [tuple(row[index] for index in kept) for row in table]
-
-
-def _line(wide: Mapping[str, int]) -> int:
-    return sum(wide.values()) + len(GAP) * (len(wide) - 1)
+    """Leave out columns, each in its turn, until the table is narrow enough. The first row is the
+    head."""
+    widths = dict(zip(table[0], column_widths(table), strict=True))
+    for title in sorted(turns, key=turns.__getitem__):
+        if _line_width(widths.values()) > width:
+            widths.pop(title, None)
+    shown = [title in widths for title in table[0]]
+    return [tuple(compress(row, shown)) for row in table]
 
 
 def align_lines(table: Sequence[Sequence[str]]) -> list[str]:
@@ -65,18 +50,20 @@ def align_lines(table: Sequence[Sequence[str]]) -> list[str]:
 
 def rule_lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Format the lines of a table with rules, for one with empty cells."""
-    top, *rest = (" | ".join(row).rstrip() for row in pad_cells([head, *rows]))
-    return [top, "-+-".join("-" * width for width in column_widths([head, *rows])), *rest]
+    table = [head, *rows]
+    top, *lines = (" | ".join(row).rstrip() for row in pad_cells(table))
+    rule = "-+-".join("-" * width for width in column_widths(table))
+    return [top, rule, *lines]
 
 
 def pad_cells(table: Sequence[Sequence[str]]) -> list[list[str]]:
     """Pad the cells of each column to its width."""
-    wide = column_widths(table)
-    return [list(map(str.ljust, row, wide)) for row in table]
+    widths = column_widths(table)
+    return [list(map(str.ljust, row, widths)) for row in table]
 
 
 def justify(left: str, right: str, width: int) -> str:
-    """Put `right` at the right edge; where both do not fit, leave it out, and cut `left`."""
+    """Put `right` at the right edge; if both do not fit, leave it out, and cut `left`."""
     room = width - len(right) - 2
     return f"{left:<{room}}  {right}" if len(left) <= room else left[: max(width, 0)]
 
@@ -87,11 +74,14 @@ def column_widths(table: Sequence[Sequence[str]]) -> list[int]:
 
 
 def terminal_width() -> float:
-    """Measure how wide a line may be; infinite where stdout is no terminal."""
+    """Measure how wide a line may be; infinite if stdout is no terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else math.inf
 
 
 def total_width(table: Sequence[Sequence[str]]) -> int:
     """Measure the lines of a table."""
-    wide = column_widths(table)
-    return sum(wide) + len(GAP) * (len(wide) - 1)
+    return _line_width(column_widths(table))
+
+
+def _line_width(widths: Collection[int]) -> int:
+    return sum(widths) + len(GAP) * (len(widths) - 1)

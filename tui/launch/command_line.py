@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Sequence
 
 from remote.cluster.hosts import HOSTS_FILE, Cluster
-from remote.format import count
 from remote.plan.plan import Script
 from remote.transport.registry import is_here
 from training.job import Job
@@ -28,20 +27,12 @@ def format_command_line(
 ) -> str:
     """Return the command line, with what differs from the defaults.
 
-    `chosen` are the hosts of `cluster` that take part; `cwd` is the folder of a script. See
-    `explain_missing` for runs that no command line starts.
+    `chosen` are the hosts of `cluster` that take part; `cwd` is the folder of a script.
     """
     words = ["rankboard", *_format_hosts(cluster, chosen, options)]
     if len(chosen.hosts) < len(cluster.hosts):
         words += ["--only", ",".join(host.name for host in chosen.hosts)]
-    for folder in options.upload:
-        words += ["--upload", folder]
-    if options.runs_dir:
-        words += ["--runs-dir", options.runs_dir]
-    if options.name:
-        words += ["--name", options.name]
-    if options.notify:
-        words += ["--notify", options.notify]
+    words += options.other
     if isinstance(work, Script):
         words += [*policy_flags, *format_script_arguments(work, cwd)]
     else:
@@ -51,52 +42,20 @@ def format_command_line(
     return shlex.join(words)
 
 
-def explain_missing(cluster: Cluster, chosen: Cluster, options: RunOptions) -> str:
-    """Return why no command line starts so many ranks, and what to write instead; "" if one
-    does."""
-    is_free = options.host or _is_local(cluster) or _is_slurm(cluster)
-    if is_free or not _has_other_slots(cluster, chosen):
-        return ""
-    host = chosen.hosts[0]
-    ranks = count(host.slots, "rank")
-    file = cluster.file or HOSTS_FILE
-    return f"no command line starts {ranks} on {host.name}: write slots = {host.slots} in {file}"
-
-
-def _has_other_slots(cluster: Cluster, chosen: Cluster) -> bool:
-    """Return True if the form asks for another number of ranks than the only host has."""
-    return len(cluster.hosts) == 1 and chosen.hosts[0].slots != cluster.hosts[0].slots
-
-
-def _is_slurm(cluster: Cluster) -> bool:
-    return any(host.slurm_job for host in cluster.hosts)
-
-
-def _is_local(cluster: Cluster) -> bool:
-    return not cluster.file and is_here(cluster.hosts)
-
-
 def _format_hosts(cluster: Cluster, chosen: Cluster, options: RunOptions) -> list[str]:
     """Return the flags that select the hosts."""
-    if options.host:
-        return ["-H", _format_host_names(cluster, chosen, options.host)]
-    if _is_local(cluster):
+    ranks = str(chosen.hosts[0].slots)
+    has_other_slots = len(cluster.hosts) == 1 and chosen.hosts != cluster.hosts
+    if options.host:  # as it was written, unless the form has other ranks for its only host
+        host = f"{RANK_COUNT.sub('', options.host)}:{ranks}" if has_other_slots else options.host
+        return ["-H", host]
+    if cluster.file:
+        return [] if cluster.file == HOSTS_FILE else ["--hosts", cluster.file]
+    if is_here(cluster.hosts):
         return _format_local(cluster, chosen, options)
-    if _is_slurm(cluster):
-        if options.slots or _has_other_slots(cluster, chosen):
-            return ["--slurm", "--slots", str(chosen.hosts[0].slots)]
-        return ["--slurm"]
-    if cluster.file in ("", HOSTS_FILE):
+    if not cluster.hosts[0].slurm_job:
         return []
-    return ["--hosts", cluster.file]
-
-
-def _format_host_names(cluster: Cluster, chosen: Cluster, names: str) -> str:
-    """Return the value of -H, with the ranks of a single host as they are chosen."""
-    if len(cluster.hosts) > 1 or cluster.hosts == chosen.hosts:
-        return names
-    name = RANK_COUNT.sub("", names)
-    return f"{name}:{chosen.hosts[0].slots}"
+    return ["--slurm", "--slots", ranks] if options.slots or has_other_slots else ["--slurm"]
 
 
 def _format_local(cluster: Cluster, chosen: Cluster, options: RunOptions) -> list[str]:

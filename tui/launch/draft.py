@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import starmap
 from typing import Any
 
 from remote.cluster.hosts import Cluster, Host, HostsError, with_slots
@@ -16,6 +17,7 @@ from training.job import Job, JobError
 from training.mistake import Mistake, MistakeError
 from training.registry import UnknownName
 from tui.flags.script import with_cwd
+from tui.kit.messages import RunRequest
 from tui.kit.open_runs import MakePlan
 from tui.launch import script_fields
 from tui.launch.form_fields import (
@@ -23,24 +25,23 @@ from tui.launch.form_fields import (
     ON,
     OPTION_FLAG,
     OPTIONS,
-    SETTINGS,
     SWITCH,
     FormField,
     format_option,
     format_policy,
     format_value,
-    make_method_fields,
-    make_policy_fields,
-    make_setting_field,
+    method_fields,
     parse_policy,
-    parse_setting,
+    policy_fields,
+    setting_fields,
 )
 
 HOSTS = "hosts"
 POLICY = "failures and disconnects"
 """The names of the first group and of the last."""
 RANKS = "ranks"
-"""The field that takes the place of the list of hosts if there is only one."""
+"""The field that takes the place of the list of hosts if there is only one, and no hosts file, in
+which its ranks are written."""
 
 
 @dataclass(frozen=True)
@@ -63,15 +64,11 @@ class FieldMistake:
 
 
 @dataclass(frozen=True)
-class ReadyRun:
-    """A run that can be started."""
+class ReadyRun(RunRequest):
+    """A run that can be started. Its work is as the form says it; in the plan, a run to resume may
+    be replaced by its folder."""
 
     plan: Plan
-    cluster: Cluster
-    """The hosts that are chosen."""
-    work: Job | Script
-    """The work as the form says it; in the plan, a run to resume may be replaced by its folder."""
-    policy: Policy
 
 
 @dataclass(frozen=True)
@@ -82,16 +79,23 @@ class CheckedDraft:
     mistakes: tuple[FieldMistake, ...] = ()
 
 
-@dataclass
 class LaunchDraft:
     """The texts of the launch form."""
 
-    cluster: Cluster
-    """All hosts that can be chosen."""
-    keep: bool = False
-    """The default of --on-disconnect."""
-    texts: dict[str, str] = dataclasses.field(default_factory=dict)
-    """The texts of the fields that differ from their defaults, by the names of the fields."""
+    def __init__(self, cluster: Cluster, keep: bool = False) -> None:
+        """`keep` is the default of --on-disconnect."""
+        self.cluster = cluster
+        """All hosts that can be chosen."""
+        self.keep = keep
+        self.texts: dict[str, str] = {}
+        """The texts of the fields that differ from their defaults, by the names of the fields."""
+        self.hosts = {f"host.{number}": host for number, host in enumerate(cluster.hosts)}
+        """The hosts, by the names of their fields."""
+        if len(cluster.hosts) == 1 and not cluster.file:
+            self.hosts = {RANKS: cluster.hosts[0]}
+        self._host_fields = tuple(starmap(_make_host_field, self.hosts.items()))
+        fields = (*self._host_fields, *script_fields.FIELDS, *policy_fields(keep).values())
+        self._fields = setting_fields() | {field.name: field for field in fields}
 
     @classmethod
     def create(
@@ -109,32 +113,27 @@ class LaunchDraft:
         if isinstance(work, Script):
             draft.set_text(script_fields.CWD, cwd)
         draft.fill_policy(policy)
-        if len(cluster.hosts) == 1:
+        if RANKS in draft.hosts:
             draft.set_text(RANKS, str(selected.hosts[0].slots))
             return draft
-        for number, host in enumerate(cluster.hosts):
-            draft.set_text(f"host.{number}", ON if host in selected.hosts else OFF)
+        for name, host in draft.hosts.items():
+            draft.set_text(name, ON if host in selected.hosts else OFF)
         return draft
 
     def fill_work(self, work: Job | Script) -> None:
         """Take over a script, or the settings of a job."""
         self.texts.pop(script_fields.WORDS, None)
         if isinstance(work, Script):
-            for name, text in script_fields.format_script(work).items():
-                self.set_text(name, text)
+            self._set_texts(script_fields.format_script(work))
             return
-        names = [name for name in SETTINGS if name != OPTIONS]
-        for name in names:
-            self.texts.pop(name, None)
-        for name in names:  # in order: the default of the learning rate depends on the model
-            self.set_text(name, format_value(getattr(work, name)))
+        # In order: the default of the learning rate depends on the model.
+        self._set_texts({name: format_value(getattr(work, name)) for name in setting_fields()})
         for name, value in vars(work.sync_options()).items():
             self.set_text(f"{work.sync}.{name}", format_value(value))
 
     def fill_policy(self, policy: Policy) -> None:
         """Take over a policy."""
-        for name, text in format_policy(policy).items():
-            self.set_text(name, text)
+        self._set_texts(format_policy(policy))
 
     # Fields
 
@@ -145,54 +144,36 @@ class LaunchDraft:
 
     def groups(self) -> dict[str, tuple[FormField, ...]]:
         """Return the fields that are shown, by the names of their groups."""
-        if self.is_script:
-            groups = {HOSTS: self._host_fields(), script_fields.GROUP: script_fields.FIELDS}
-        else:
+        groups = {HOSTS: self._host_fields, script_fields.GROUP: script_fields.FIELDS}
+        if not self.is_script:
             # All but the first have no effect without a script.
-            groups = {HOSTS: self._host_fields(), script_fields.GROUP: script_fields.FIELDS[:1]}
+            groups[script_fields.GROUP] = script_fields.FIELDS[:1]
             for name, settings in jobs.field_groups().items():
                 groups[name] = self._setting_fields(settings)
-        groups[POLICY] = make_policy_fields(self.keep)
+        groups[POLICY] = tuple(policy_fields(self.keep).values())
         return groups
 
-    def _setting_fields(self, settings: tuple[Any, ...]) -> tuple[FormField, ...]:
+    def _setting_fields(self, settings: Iterable[dataclasses.Field[Any]]) -> tuple[FormField, ...]:
         """Return the fields of a group of settings; the options of a method follow it."""
         fields: list[FormField] = []
         for setting in settings:
             if setting.name == OPTIONS:
                 fields += self._option_fields()
             else:
-                fields.append(make_setting_field(setting))
+                fields.append(self._fields[setting.name])
         return tuple(fields)
-
-    def _host_fields(self) -> tuple[FormField, ...]:
-        """Return a switch per host; for a single host, the number of its ranks."""
-        hosts = self.cluster.hosts
-        if len(hosts) == 1:
-            help = f"number of ranks on {hosts[0].name}"
-            default = str(hosts[0].slots)
-            return (FormField(RANKS, RANKS, help, default, is_numeric=True, flag=RANKS),)
-        return tuple(
-            FormField(f"host.{number}", host.name, "whether the host takes part", ON, SWITCH)
-            for number, host in enumerate(hosts)
-        )
-
-    def find_host(self, name: str) -> Host | None:
-        """Return the host that a field is about, if it is about one."""
-        if name.startswith("host."):
-            return self.cluster.hosts[int(name.removeprefix("host."))]
-        return self.cluster.hosts[0] if name == RANKS else None
 
     def _option_fields(self) -> list[FormField]:
         """Return the options of the chosen method that have an effect, or are changed."""
         method = self.get_text("sync")
-        fields: list[FormField] = []
         with suppress(UnknownName):
-            pairs = zip(make_method_fields(method), options.declared_options(method), strict=True)
-            for field, option in pairs:
-                if field.name in self.texts or self._has_effect(method, option):
-                    fields.append(field)
-        return fields
+            pairs = zip(method_fields(method), options.declared_options(method), strict=True)
+            return [
+                field
+                for field, option in pairs
+                if field.name in self.texts or self._has_effect(method, option)
+            ]
+        return []
 
     def _has_effect(self, method: str, option: options.Option) -> bool:
         """Return True if the values of other options let this one have an effect."""
@@ -206,22 +187,10 @@ class LaunchDraft:
         if name == "lr":
             with suppress(UnknownName):
                 return format_value(jobs.usual_lr(self.get_text("model")))
-        return self._find_field(name).default
-
-    def _find_field(self, name: str) -> FormField:
-        """Return a field by its name, also if it is not shown."""
-        if name in SETTINGS:
-            return make_setting_field(SETTINGS[name])
-        prefix = name.partition(".")[0]
-        if prefix == "policy":
-            fields = make_policy_fields(self.keep)
-        elif prefix in ("host", RANKS):
-            fields = self._host_fields()
-        elif prefix == "program":
-            fields = script_fields.FIELDS
-        else:
-            fields = make_method_fields(prefix)
-        return next(field for field in fields if field.name == name)
+        if name not in self._fields:
+            method = name.partition(".")[0]
+            self._fields |= {field.name: field for field in method_fields(method)}
+        return self._fields[name].default
 
     def get_text(self, name: str) -> str:
         """Return the text of a field."""
@@ -233,16 +202,20 @@ class LaunchDraft:
         if text != self.get_default(name):
             self.texts[name] = text
 
+    def _set_texts(self, texts: Mapping[str, str]) -> None:
+        for name, text in texts.items():
+            self.set_text(name, text)
+
     def count_changed(self, group: str) -> int:
         """Return how many fields of a group are changed."""
-        fields = self.groups().get(group, ())
-        return sum(field.name in self.texts for field in fields)
+        return sum(field.name in self.texts for field in self.groups().get(group, ()))
 
     # What they amount to
 
     def check(self, make_plan: MakePlan) -> CheckedDraft:
         """Return the run that the form describes, or all mistakes that are found."""
         mistakes: list[FieldMistake] = []
+        # Each part by itself, so that all mistakes are shown at once.
         with self._collecting(mistakes):
             cluster = self._parse_hosts()
         with self._collecting(mistakes):
@@ -252,7 +225,7 @@ class LaunchDraft:
         if not mistakes:
             with self._collecting(mistakes):
                 plan = make_plan(cluster, work, policy)
-                return CheckedDraft(ReadyRun(plan, cluster, work, policy))
+                return CheckedDraft(ReadyRun(cluster, work, policy, plan))
         return CheckedDraft(mistakes=tuple(mistakes))
 
     @contextmanager
@@ -261,21 +234,18 @@ class LaunchDraft:
         try:
             yield
         except MistakeError as error:
-            mistakes += [self._place(mistake) for mistake in error.mistakes]
+            mistakes += map(self._place, error.mistakes)
 
     def _place(self, mistake: Mistake) -> FieldMistake:
         """Find the field of a mistake by its flag."""
         flag = mistake.field_flag.replace("--no-", "--", 1)
-        if flag == HOSTS:
-            return FieldMistake(HOSTS, mistake)
         if flag.endswith(OPTION_FLAG):
             option = mistake.value.partition("=")[0]
             flag = f"{OPTION_FLAG} {option}"
-        for fields in self.groups().values():
-            for field in fields:
-                if flag and field.flag == flag:
-                    return FieldMistake(field.name, mistake)
-        return FieldMistake("", mistake)
+        fields = [field for fields in self.groups().values() for field in fields]
+        names = {field.flag: field.name for field in reversed(fields)}  # the first of a flag counts
+        names |= {HOSTS: HOSTS, "": ""}
+        return FieldMistake(names.get(flag, ""), mistake)
 
     def parse_work(self) -> Job | Script:
         """Return the script or the job of the form. Raises: JobError, PlanError."""
@@ -283,11 +253,9 @@ class LaunchDraft:
             return script_fields.parse_script(self.get_text)
         mistakes: list[Mistake] = []
         values: dict[str, Any] = {OPTIONS: self._format_options()}
-        for name, setting in SETTINGS.items():
-            if name == OPTIONS:
-                continue
+        for name, field in setting_fields().items():
             try:
-                values[name] = parse_setting(setting, self.get_text(name))
+                values[name] = field.parse(self.get_text(name))
             except JobError as error:
                 mistakes += error.mistakes
         mistakes += jobs.find_mistakes(values)
@@ -297,30 +265,25 @@ class LaunchDraft:
 
     def _format_options(self) -> tuple[str, ...]:
         """Return the options of the method that are changed, as `Job` has them."""
-        return tuple(
-            format_option(field.label, self.get_text(field.name))
-            for field in self._option_fields()
-            if field.name in self.texts
-        )
+        changed = [field for field in self._option_fields() if field.name in self.texts]
+        return tuple(format_option(field.label, self.texts[field.name]) for field in changed)
 
     def get_policy_texts(self) -> dict[str, str]:
         """Return the texts of the fields of the policy, by name."""
-        return {field.name: self.get_text(field.name) for field in make_policy_fields(self.keep)}
+        names = [field.name for field in policy_fields(self.keep).values()]
+        return {name: self.get_text(name) for name in names}
 
     def _parse_hosts(self) -> Cluster:
         """Return the hosts that are chosen. Raises: HostsError, PlanError."""
-        hosts = self.cluster.hosts
-        chosen = [self._parse_ranks(hosts[0])] if len(hosts) == 1 else self._parse_ticks()
-        cluster = replace(self.cluster, hosts=tuple(chosen))
-        return with_cwd(cluster, self.get_text(script_fields.CWD).strip() if self.is_script else "")
-
-    def _parse_ticks(self) -> list[Host]:
-        hosts = enumerate(self.cluster.hosts)
-        ticked = [host for number, host in hosts if self.get_text(f"host.{number}") == ON]
-        if not ticked:
-            problem = "no host is chosen"
-            raise HostsError(Mistake(problem=problem, hint="choose one, with space", about=HOSTS))
-        return ticked
+        if RANKS in self.hosts:
+            chosen = [self._parse_ranks(self.hosts[RANKS])]
+        else:
+            chosen = [host for name, host in self.hosts.items() if self.get_text(name) == ON]
+        if not chosen:
+            hint = "choose one, with space"
+            raise HostsError(Mistake(problem="no host is chosen", hint=hint, about=HOSTS))
+        cwd = self.get_text(script_fields.CWD).strip() if self.is_script else ""
+        return with_cwd(replace(self.cluster, hosts=tuple(chosen)), cwd)
 
     def _parse_ranks(self, host: Host) -> Host:
         text = self.get_text(RANKS).strip()
@@ -332,7 +295,15 @@ class LaunchDraft:
             raise HostsError(replace(error.mistakes[0], about=RANKS)) from None
 
 
+def _make_host_field(name: str, host: Host) -> FormField:
+    """Return the switch of a host; of the only one without a file, the number of its ranks."""
+    if name == RANKS:
+        help = f"number of ranks on {host.name}"
+        return FormField(RANKS, RANKS, help, str(host.slots), kind=int, flag=RANKS)
+    return FormField(name, host.name, "whether the host takes part", ON, SWITCH, bool)
+
+
 def _rank_by_field(mistake: Mistake) -> int:
     """Return the place of the field of a mistake in the form; others come last."""
-    flags = [jobs.flag(setting) for setting in SETTINGS.values()]
+    flags = [jobs.flag(setting) for setting in dataclasses.fields(Job)]
     return flags.index(mistake.flag) if mistake.flag in flags else len(flags)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.geometry import Region
 from textual.message import Message
 
-from remote.cluster.hosts import Host
 from remote.doctor.doctor import FAILED, OK, WARNING
 from remote.format import count
+from training.registry import argument_prefix
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
@@ -28,7 +27,6 @@ from tui.launch.form_fields import (
     ON,
     OPTION_FLAG,
     FormField,
-    choice_prefix,
     matches_choice,
 )
 from tui.launch.host_marks import HostMark
@@ -63,19 +61,18 @@ class FormRow:
         return self.field.name if self.field else self.group
 
 
-def _key_bindings() -> Iterator[Binding]:
+def _key_bindings() -> list[BindingType]:
     digits = [Binding(digit, f"begin({digit!r})", show=False) for digit in DIGITS]
-    for binding in (*bindings(KeyPlace.LIST), *bindings(KeyPlace.FIELD), *digits):
-        assert isinstance(binding, Binding)
-        # With priority, each key has its effect before the next one, which may be typed already.
-        yield replace(binding, priority=True)
+    keys = (*bindings(KeyPlace.LIST), *bindings(KeyPlace.FIELD), *digits)
+    # With priority, each key has its effect before the next one, which may be typed already.
+    return [replace(key, priority=True) for key in keys if isinstance(key, Binding)]
 
 
 class FormTable(ChoiceTable):
     """The fields of a draft, one row each, which are changed here."""
 
     place = KeyPlace.FIELD
-    BINDINGS: ClassVar[list[BindingType]] = [*_key_bindings()]
+    BINDINGS = _key_bindings()
 
     class Changed(Message):
         """A field has another text."""
@@ -85,10 +82,11 @@ class FormTable(ChoiceTable):
         self.draft = draft
         self._editor = editor
         self.folded = {group for group in FOLDED if not draft.count_changed(group)}
-        if len(draft.cluster.hosts) > MANY_HOSTS:
+        if len(draft.hosts) > MANY_HOSTS:
             self.folded.add(HOSTS)
         self.form_rows: list[FormRow] = []
-        self._mistakes: dict[str, FieldMistake] = {}
+        self._mistakes: dict[str, str] = {}
+        """What is wrong, in few words, by the names of fields and groups."""
         self._marks: Mapping[str, HostMark] = {}
         self._summary = ""
 
@@ -101,19 +99,16 @@ class FormTable(ChoiceTable):
         self, mistakes: Sequence[FieldMistake], marks: Mapping[str, HostMark], summary: str = ""
     ) -> None:
         """Draw, with the mistakes, the marks of hosts by name, and a summary of all hosts."""
-        self._mistakes = {}
-        for mistake in mistakes:
-            self._mistakes.setdefault(mistake.field, mistake)
+        self._mistakes = {mistake.field: mistake.short for mistake in reversed(mistakes)}
         self._marks = marks
         self._summary = summary
         self.draw()
 
     def fold(self, group: str, is_folded: bool) -> None:
         """Fold or unfold a group; the cursor goes to its head."""
+        self.folded.discard(group)
         if is_folded:
             self.folded.add(group)
-        else:
-            self.folded.discard(group)
         self.draw()
         self.cursor = self.form_rows.index(FormRow(group))
 
@@ -123,9 +118,9 @@ class FormTable(ChoiceTable):
             if name == group or any(field.name == name for field in fields):
                 self.folded.discard(group)
         self.draw()
-        for number, row in enumerate(self.form_rows):
-            if row.name == name:
-                self.cursor = number
+        names = [row.name for row in self.form_rows]
+        if name in names:
+            self.cursor = names.index(name)
 
     @property
     def _value_region(self) -> Region:
@@ -155,25 +150,21 @@ class FormTable(ChoiceTable):
             rows.append(self._make_head(group, fields))
             if group not in self.folded:
                 self.form_rows += [FormRow(group, field) for field in fields]
-                rows += [self._make_row(field) for field in fields]
+                rows += map(self._make_row, fields)
         self.show(self._make_columns(), rows)
 
     def _make_columns(self) -> list[TableColumn]:
         """Return columns as wide as the fields need and the room allows, beside a scrollbar."""
         width = self.size.width
-        widest = 0
+        labels = []
         for group, fields in self.draft.groups().items():
-            labels = [f"  {group}", *map(_format_label, fields)]
-            widest = max(widest, *map(len, labels))
-        label = min(widest + 1, width * 2 // 5)
+            labels += [f"  {group}", *map(_format_label, fields)]
+        label = min(max(map(len, labels)) + 1, width * 2 // 5)
         least, most = VALUE_WIDTH
         value = max(least, min(most, (width - label) * 2 // 5))
         note = max(1, width - self.styles.scrollbar_size_vertical - label - value)
-        return [
-            TableColumn("setting", label, right=False),
-            TableColumn("value", value, right=False),
-            TableColumn("", note, right=False),
-        ]
+        widths = {"setting": label, "value": value, "": note}
+        return [TableColumn(title, width, right=False) for title, width in widths.items()]
 
     # Rows
 
@@ -186,49 +177,43 @@ class FormTable(ChoiceTable):
         if group == HOSTS:
             text = self._describe_hosts(fields)
             note = TableCell(self._summary, "table--dim")
-        wrong = [field for field in fields if field.name in self._mistakes]
+        wrong = sum(field.name in self._mistakes for field in fields)
         if wrong and is_folded:
-            note = _make_bad_cell(count(len(wrong), "mistake"))
+            note = _make_bad_cell(count(wrong, "mistake"))
         elif not wrong and group in self._mistakes:
-            note = _make_bad_cell(self._mistakes[group].short)
+            note = _make_bad_cell(self._mistakes[group])
         sign = palette.sign("closed" if is_folded else "open")
         return TableCell(f"{sign} {group}", "table--head"), TableCell(text), note
 
     def _describe_hosts(self, fields: Sequence[FormField]) -> str:
+        texts = [self.draft.get_text(field.name) for field in fields]
         if not fields[0].is_switch:
             return self.draft.cluster.hosts[0].name
-        ticked = [field for field in fields if self.draft.get_text(field.name) == ON]
-        return f"{len(ticked)} of {count(len(fields), 'host')}"
+        return f"{texts.count(ON)} of {count(len(fields), 'host')}"
 
     def _make_row(self, field: FormField) -> TableRow:
-        host = self.draft.find_host(field.name)
-        if host and field.is_switch:
-            return self._make_host_row(field, host)
+        text = self.draft.get_text(field.name)
         is_changed = field.name in self.draft.texts
-        mistake = self._mistakes.get(field.name)
+        host = self.draft.hosts.get(field.name)
+        mark = self._marks.get(host.name) if host else None
+        label = _format_label(field)
+        value = f"{'*' if is_changed else ' '} {_format_text(field, text)}"
         ink = "" if is_changed else "table--dim"
         note = TableCell("")
-        if mistake:
-            ink = "table--bad"
-            note = _make_bad_cell(mistake.short)
-        elif host and host.name in self._marks:
-            note = _make_mark_cell(self._marks[host.name])
+        if host and field.is_switch:
+            label = f"  {_tick(text)} {host.name}"
+            value = f"  {host.address}"
+            ink = "" if text == ON else "table--dim"
+            note = TableCell(count(host.slots, "rank"), "table--dim")
         elif is_changed:
             default = _or_placeholder(field, self.draft.get_default(field.name))
             note = TableCell(f"default: {default}", "table--dim")
-        value = _or_placeholder(field, self.draft.get_text(field.name))
-        if field.is_switch:
-            value = f"[{'x' if value == ON else ' '}] {value}"
-        star = "*" if is_changed else " "
-        return TableCell(_format_label(field)), TableCell(f"{star} {value}", ink), note
-
-    def _make_host_row(self, field: FormField, host: Host) -> TableRow:
-        is_ticked = self.draft.get_text(field.name) == ON
-        note = TableCell(count(host.slots, "rank"), "table--dim")
-        if host.name in self._marks:
-            note = _make_mark_cell(self._marks[host.name])
-        label = TableCell(f"  [{'x' if is_ticked else ' '}] {host.name}")
-        return label, TableCell(f"  {host.address}", "" if is_ticked else "table--dim"), note
+        if field.name in self._mistakes:
+            ink = "table--bad"
+            note = _make_bad_cell(self._mistakes[field.name])
+        elif mark:
+            note = TableCell(f"{palette.sign(SIGNS[mark.outcome])} {mark.text}", INKS[mark.outcome])
+        return TableCell(label), TableCell(value, ink), note
 
     # Changes
 
@@ -253,10 +238,8 @@ class FormTable(ChoiceTable):
 
     def _choose(self, field: FormField) -> None:
         text = self.draft.get_text(field.name)
-        current = text
-        for choice in field.choices:
-            if matches_choice(text, choice):
-                current = choice
+        matching = [choice for choice in field.choices if matches_choice(text, choice)]
+        current = matching[-1] if matching else text
         dialog = ChoiceDialog(field.label, field.help, field.choices, current)
         self.app.push_screen(dialog, partial(self._take_choice, field))
 
@@ -264,10 +247,10 @@ class FormTable(ChoiceTable):
         """Take a choice. One that is only a prefix is completed by typing."""
         if choice is None:
             return
-        prefix = choice_prefix(choice)
+        prefix = argument_prefix(choice)
         if not prefix:
             self.set_text(field.name, choice)
-        elif matches_choice(self.draft.get_text(field.name), choice):
+        elif self.draft.get_text(field.name).startswith(prefix):
             self._edit(field)
         else:
             self._edit(field, prefix)
@@ -314,7 +297,7 @@ class FormTable(ChoiceTable):
         if field is None:
             self.fold(self.row.group, step < 0)
             return
-        choices = [choice for choice in field.choices if not choice_prefix(choice)]
+        choices = [choice for choice in field.choices if not argument_prefix(choice)]
         if choices:
             text = self.draft.get_text(field.name)
             number = choices.index(text) + step if text in choices else 0
@@ -333,8 +316,14 @@ def _make_bad_cell(text: str) -> TableCell:
     return TableCell(f"{palette.sign('bad')} {text}", "table--bad")
 
 
-def _make_mark_cell(mark: HostMark) -> TableCell:
-    return TableCell(f"{palette.sign(SIGNS[mark.outcome])} {mark.text}", INKS[mark.outcome])
+def _format_text(field: FormField, text: str) -> str:
+    """Return the text of a field as its row shows it."""
+    shown = _or_placeholder(field, text)
+    return f"{_tick(text)} {shown}" if field.is_switch else shown
+
+
+def _tick(text: str) -> str:
+    return "[x]" if text == ON else "[ ]"
 
 
 def _or_placeholder(field: FormField, text: str) -> str:

@@ -1,4 +1,5 @@
-"""The tables of a preset, checked by pydantic, which takes a while to import."""
+"""What the tables of a preset may hold, and what the errors of a wrong value are. This module
+loads pydantic, which is slow to import."""
 
 from __future__ import annotations
 
@@ -7,13 +8,13 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from remote.plan.job_keys import WRITE, job_keys
+from remote.plan.job_keys import TOML_TYPES, WRITE, job_keys
 from training.job import SEVERAL, JobError
 from training.registry import did_you_mean
+from tui.launch.form_fields import policy_fields
 
 STRICT = ConfigDict(extra="forbid", strict=True)
 Texts = Annotated[list[str], AfterValidator(tuple), Field(description=WRITE[SEVERAL])]
-JobTable = create_model("JobTable", __config__=STRICT, **job_keys())
 
 
 class ScriptTable(BaseModel):
@@ -27,24 +28,35 @@ class ScriptTable(BaseModel):
     fetch: Texts = []
 
 
-def read_job(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings below [job]. Raises: ValueError, JobError."""
-    return _read_table(JobTable, "job", table)
+def _policy_keys() -> dict[str, Any]:
+    """Return the type and the default of each setting of a policy, for `create_model`. The form
+    checks the texts itself."""
+    keys = {}
+    for name, field in policy_fields(False).items():
+        type_name = field.kind.__name__ if field.is_numeric or field.is_switch else "str"
+        keys[name] = (TOML_TYPES[type_name], Field(None, description=WRITE[type_name]))
+    return keys
 
 
-def read_script(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings below [program]. Raises: ValueError."""
-    return _read_table(ScriptTable, "program", table)
+MODELS = {
+    "job": create_model("JobTable", __config__=STRICT, **job_keys()),
+    "program": ScriptTable,
+    "policy": create_model("PolicyTable", __config__=STRICT, **_policy_keys()),
+}
 
 
-def _read_table(model: type[BaseModel], name: str, table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a table. Raises: ValueError, JobError."""
+def read_table(name: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a table that stand in the data of a file. Raises: ValueError,
+    JobError."""
+    model: type[BaseModel] = MODELS[name]
     try:
-        settings = model.model_validate(table)
+        settings = model.model_validate(data.get(name, {}))
     except ValidationError as error:
         mistake = error.errors()[0]
     else:
         return {key: getattr(settings, key) for key in settings.model_fields_set}
+    if not mistake["loc"]:
+        raise ValueError(f"{name}: write [{name}], and its settings below")
     key = str(mistake["loc"][0])
     where = f"[{name}] {key}"
     if mistake["type"] == "extra_forbidden":
@@ -53,4 +65,4 @@ def _read_table(model: type[BaseModel], name: str, table: Mapping[str, Any]) -> 
     if isinstance(wrong_value, JobError):
         raise wrong_value
     write = model.model_fields[key].description
-    raise ValueError(f"{where} = {table[key]!r}: write {write}")
+    raise ValueError(f"{where} = {data[name][key]!r}: write {write}")

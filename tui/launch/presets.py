@@ -29,18 +29,11 @@ from typing import Any
 import platformdirs
 import tomllib
 
-from remote.plan.job_keys import WRITE
 from remote.plan.plan import PlanError, Policy, Script
 from training.job import Job, JobError
-from training.registry import UnknownName, did_you_mean
+from training.registry import UnknownName
 from training.writing import make_private_folders, write_whole
-from tui.launch.form_fields import (
-    SETTINGS,
-    format_policy,
-    format_value,
-    make_policy_fields,
-    parse_policy,
-)
+from tui.launch.form_fields import format_policy, format_value, parse_policy, policy_fields
 
 NAME = re.compile(r"\w[\w. +-]{0,59}")
 SUFFIX = ".toml"
@@ -107,6 +100,7 @@ def load(name: str, keep: bool) -> Preset:
     """Read a preset; `keep` as in `save`. Raises: PresetError."""
     file = path(name)
     try:
+        # Not all of it: a person may have put anything there.
         with file.open("rb") as stream:
             data = tomllib.loads(stream.read(LARGEST).decode())
     except OSError as error:
@@ -123,51 +117,24 @@ def load(name: str, keep: bool) -> Preset:
 
 
 def _parse(data: Mapping[str, Any], keep: bool) -> Preset:
+    from tui.launch.preset_tables import read_table  # slow to import, and seldom needed
+
     unknown = data.keys() - {"job", "program", "policy"}
     if unknown:
         raise PresetError(f"{min(unknown)}: write settings below [job], [program] or [policy]")
-    policy = _parse_policy(_get_table(data, "policy"), keep)
+    fields = policy_fields(keep)
+    texts = {field.name: field.default for field in fields.values()}
+    for name, value in read_table("policy", data).items():
+        texts[fields[name].name] = format_value(value)
+    policy = parse_policy(texts, keep)
     if "program" not in data:
-        return Preset(_parse_job(_get_table(data, "job")), policy)
+        return Preset(Job.of(read_table("job", data)), policy)
     if "job" in data:
         raise PresetError("[job] and [program] cannot be combined: leave one of them out")
-    return Preset(_parse_script(_get_table(data, "program")), policy)
-
-
-def _get_table(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    table = data.get(name, {})
-    if not isinstance(table, dict):
-        raise PresetError(f"{name}: write [{name}], and its settings below")
-    return table
-
-
-def _parse_job(table: Mapping[str, Any]) -> Job:
-    from tui.launch.preset_tables import read_job  # slow to import, and seldom needed
-
-    return Job.of(read_job(table))
-
-
-def _parse_script(table: Mapping[str, Any]) -> Script:
-    from tui.launch.preset_tables import read_script
-
-    values = read_script(table)
+    values = read_table("program", data)
     if not values.get("words"):
         raise PresetError('[program]: write words = ["train.py"], the program and its arguments')
-    return Script(**values)
-
-
-def _parse_policy(table: Mapping[str, Any], keep: bool) -> Policy:
-    fields = {field.name.removeprefix("policy."): field for field in make_policy_fields(keep)}
-    texts = {field.name: field.default for field in fields.values()}
-    for name, value in table.items():
-        where = f"[policy] {name}"
-        if name not in fields:
-            raise PresetError(f"{where}: no such setting{did_you_mean(name, fields)}")
-        if fields[name].is_switch is not isinstance(value, bool):
-            kind = "bool" if fields[name].is_switch else "str"
-            raise PresetError(f"{where} = {value!r}: write {WRITE[kind]}")
-        texts[fields[name].name] = format_value(value)
-    return parse_policy(texts, keep)
+    return Preset(Script(**values), policy)
 
 
 # Writing ------------------------------------------------------------------------------------------
@@ -177,41 +144,32 @@ def _format(preset: Preset, keep: bool) -> str:
     """Return the file of a preset."""
     work = preset.work
     if isinstance(work, Script):
-        table_name = "program"
-        default = Script(())
-        changed = [
-            name for name in SCRIPT_SETTINGS if getattr(work, name) != getattr(default, name)
-        ]
+        name = "program"
+        defaults = vars(Script(()))
+        changed = [key for key in SCRIPT_SETTINGS if getattr(work, key) != defaults[key]]
     else:
-        table_name = "job"
-        changed = [name for name in SETTINGS if name in work.changed()]
-    settings = {name: getattr(work, name) for name in changed}
+        name = "job"
+        changed = sorted(work.changed())
     policy = {}
     texts = format_policy(preset.policy)
-    for field in make_policy_fields(keep):
+    for key, field in policy_fields(keep).items():
         text = texts[field.name]
         if text != field.default:
-            name = field.name.removeprefix("policy.")
-            value = getattr(preset.policy, name, text)
-            policy[name] = value if isinstance(value, bool | int | float) else text
+            policy[key] = field.parse(text)
     lines = [
         "# A preset of rankboard's launch form.",
-        *_format_table(table_name, settings),
+        *_format_table(name, {key: getattr(work, key) for key in changed}),
         *_format_table("policy", policy),
     ]
     return "\n".join(lines) + "\n"
 
 
 def _format_table(name: str, table: Mapping[str, Any]) -> list[str]:
-    lines = ["", f"[{name}]"]
-    for key, value in table.items():
-        lines.append(f"{key} = {_format_toml(value)}")
-    return lines
+    return ["", f"[{name}]", *(f"{key} = {_format_toml(value)}" for key, value in table.items())]
 
 
 def _format_toml(value: Any) -> str:
     if isinstance(value, tuple):
-        items = ", ".join(map(_format_toml, value))
-        return f"[{items}]"
-    # A string in JSON is one in TOML, but for the character that TOML forbids unescaped.
+        value = list(value)
+    # JSON's lists and strings are those of TOML, but for the character that TOML forbids unescaped.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

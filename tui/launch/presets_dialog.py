@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import Screen
@@ -21,14 +19,11 @@ from tui.kit.actions import KeyPlace
 from tui.kit.background import run_in_background
 from tui.kit.bindings import bindings, key_of
 from tui.kit.choice_dialogs import BoxDialog, TextPrompt
+from tui.kit.dialogs import DeleteDialog, Leave
 from tui.launch import presets
 from tui.launch.draft import CheckedDraft, LaunchDraft
 from tui.launch.presets import Preset, PresetError
 from tui.launch.recent_work import RecentWork, list_recent_work
-
-PRESET_ID = "preset-"
-RECENT_ID = "recent-"
-"""The beginnings of the ids of options; a preset's name follows, or a number."""
 
 
 class PresetsDialog(BoxDialog[Preset | RecentWork]):
@@ -36,7 +31,7 @@ class PresetsDialog(BoxDialog[Preset | RecentWork]):
 
     DEFAULT_CSS = "PresetsDialog Vertical { width: 60%; min-width: 76; }"
     place = KeyPlace.PRESETS
-    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    BINDINGS = bindings(place)
 
     def __init__(self, keep: bool, read_recent: Callable[[], list[RecentWork]]) -> None:
         """`keep`: see `presets.save`. `read_recent` runs in a thread."""
@@ -44,22 +39,17 @@ class PresetsDialog(BoxDialog[Preset | RecentWork]):
         self._keep = keep
         self._read_recent = read_recent
         self._recent: list[RecentWork] | None = None
-        self._preset_to_delete = ""
+        self._choices: list[str | RecentWork] = []
+        """Names of presets, then jobs: an option's id is its number here."""
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = "presets and recent jobs"
             box.border_subtitle = key_of(self.app, "back")
             yield OptionList()
-            yield Static(self._help, markup=False)
-
-    @property
-    def _help(self) -> str:
-        return f"enter: take the settings; the hosts stay. {self._delete_key}: delete a preset."
-
-    @property
-    def _delete_key(self) -> str:
-        return key_of(self.app, "delete-preset")
+            key = key_of(self.app, "delete-preset")
+            text = f"enter: take the settings; the hosts stay. {key}: delete a preset."
+            yield Static(text, markup=False)
 
     def on_mount(self) -> None:
         self._show_options()
@@ -75,43 +65,45 @@ class PresetsDialog(BoxDialog[Preset | RecentWork]):
         options = self.query_one(OptionList)
         cursor = options.highlighted or 0
         names = presets.list_names()
+        self._choices = [*names, *(self._recent or ())]
         options.clear_options()
-        options.add_options([Option(Content(name), id=f"{PRESET_ID}{name}") for name in names])
+        options.add_options(map(self._make_option, range(len(names))))
         if not names:
             options.add_option(Option("no preset yet: save one from the form", disabled=True))
         options.add_option(None)
-        options.add_options(self._make_recent_options())
+        options.add_options(map(self._make_option, range(len(names), len(self._choices))))
+        if not self._recent:
+            is_read = self._recent is not None
+            text = "no job is recorded yet" if is_read else "reading the recorded runs …"
+            options.add_option(Option(text, disabled=True))
         options.highlighted = min(cursor, options.option_count - 1)
 
-    def _make_recent_options(self) -> list[Option]:
-        if self._recent is None:
-            return [Option("reading the recorded runs …", disabled=True)]
-        if not self._recent:
-            return [Option("no job is recorded yet", disabled=True)]
-        return [
-            Option(Content(_describe(recent)), id=f"{RECENT_ID}{number}")
-            for number, recent in enumerate(self._recent)
-        ]
+    def _make_option(self, number: int) -> Option:
+        choice = self._choices[number]
+        text = choice if isinstance(choice, str) else _describe(choice)
+        return Option(Content(text), id=str(number))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        option_id = event.option.id or ""
-        if option_id.startswith(RECENT_ID) and self._recent:
-            number = int(option_id.removeprefix(RECENT_ID))
-            self.dismiss(self._recent[number])
-            return
+        choice = self._choices[int(event.option.id or 0)]
         try:
-            self.dismiss(presets.load(option_id.removeprefix(PRESET_ID), self._keep))
+            preset = presets.load(choice, self._keep) if isinstance(choice, str) else choice
         except PresetError as error:
             self._show_text(str(error))
+        else:
+            self.dismiss(preset)
 
     def action_delete(self) -> None:
-        """Delete the chosen preset, at the second press."""
-        name = self._find_chosen_preset()
-        if not name:
+        """Delete the chosen preset, once the user confirms it."""
+        option = self.query_one(OptionList).highlighted_option
+        if option is None or option.id is None:
             return
-        if self._preset_to_delete != name:
-            self._preset_to_delete = name
-            self._show_text(f"delete {name!r}? press {self._delete_key} once more")
+        choice = self._choices[int(option.id)]
+        if isinstance(choice, str):
+            question = f"Delete the preset {choice!r}?"
+            self.app.push_screen(DeleteDialog(question), partial(self._delete, choice))
+
+    def _delete(self, name: str, answer: Leave | None) -> None:
+        if answer is not Leave.DELETE:
             return
         try:
             presets.delete(name)
@@ -120,19 +112,6 @@ class PresetsDialog(BoxDialog[Preset | RecentWork]):
         else:
             self._show_options()
             self._show_text(f"{name!r} is deleted")
-
-    def on_option_list_option_highlighted(self) -> None:
-        if self._preset_to_delete:
-            self._preset_to_delete = ""
-            self._show_text(self._help)
-
-    def _find_chosen_preset(self) -> str:
-        """Return the name of the preset under the cursor; "" if it is on none."""
-        options = self.query_one(OptionList)
-        if options.highlighted is None:
-            return ""
-        option_id = options.get_option_at_index(options.highlighted).id or ""
-        return option_id.removeprefix(PRESET_ID) if option_id.startswith(PRESET_ID) else ""
 
     def _show_text(self, text: str) -> None:
         self.query_one(Static).update(text)

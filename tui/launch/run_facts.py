@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from remote.doctor.work import INSTEAD, SLOW
 from remote.format import count, seconds, size
-from remote.plan.dry_run import notes
 from remote.plan.expected import Expected, Traffic, expected, length
 from remote.plan.plan import Plan
 from training.job import Job
@@ -18,52 +16,52 @@ GIGABIT = 125e6
 def describe_run(plan: Plan, link: float = 0.0) -> list[str]:
     """Return what is known of a run before its start, one line each.
 
-    `link` is the rate of the slowest host's link in bytes per second; 0 if it is unknown.
+    `link` is the rate of the slowest host's link in bytes per second; 0 if it is unestimate.
     """
-    known = expected(plan)
+    estimate = expected(plan)
     job = plan.job
-    if known is None or job is None:
+    if estimate is None or job is None:
         return []
     return [
-        _describe_shares(known, plan),
-        _describe_length(known, job),
-        _describe_model(known, job),
-        *_describe_traffic(known, link),
+        _describe_shares(estimate, plan),
+        _describe_length(estimate, job),
+        _describe_model(estimate, job),
+        *_describe_traffic(estimate, link),
     ]
 
 
-def _describe_shares(known: Expected, plan: Plan) -> str:
-    least = min(known.shares)
-    most = max(known.shares)
+def _describe_shares(estimate: Expected, plan: Plan) -> str:
+    least = min(estimate.shares)
+    most = max(estimate.shares)
     batch = f"{least} or {most}" if least < most else f"{most}"
     places = f"{count(plan.world_size, 'rank')} on {count(len(plan.hosts), 'host')}"
-    trainers = len(known.shares)
+    trainers = len(estimate.shares)
     if trainers < plan.world_size:
         places += f", {trainers} of them train"
     return f"{places}: batch of {batch} per rank"
 
 
-def _describe_length(known: Expected, job: Job) -> str:
-    if not known.steps:
+def _describe_length(estimate: Expected, job: Job) -> str:
+    if not estimate.steps:
         return f"steps per epoch: known once {job.dataset} is read"
-    total = length(job, known.steps)
-    text = f"{count(known.steps, 'step')} per epoch, {count(total, 'step')} in all"
+    total = length(job, estimate.steps)
+    text = f"{count(estimate.steps, 'step')} per epoch, {count(total, 'step')} in all"
     if job.steps:
-        epochs = total / known.steps
+        epochs = total / estimate.steps
         text += f", {epochs:.3g} epochs"
     return text
 
 
-def _describe_model(known: Expected, job: Job) -> str:
-    if not known.parameters:
+def _describe_model(estimate: Expected, job: Job) -> str:
+    if not estimate.parameters:
         return f"parameters: known once {job.model} is built"
-    return f"{count(known.parameters, 'parameter')}, {size(known.gradients)} of gradients"
+    return f"{count(estimate.parameters, 'parameter')}, {size(estimate.gradients)} of gradients"
 
 
-def _describe_traffic(known: Expected, link: float) -> Iterator[str]:
-    traffic = known.traffic
+def _describe_traffic(estimate: Expected, link: float) -> Iterator[str]:
+    traffic = estimate.traffic
     if traffic is None:
-        if known.parameters:
+        if estimate.parameters:
             yield "traffic: not known for this method before the start"
     elif not traffic.most:
         yield "traffic: the ranks send nothing to synchronise"
@@ -93,29 +91,10 @@ def _describe_senders(traffic: Traffic) -> str:
 def _format_rate(rate: float) -> str:
     """Return a rate in bytes per second as links are named: "1 Gbit/s"."""
     bits = 8 * rate
-    if bits >= 1e9:
-        return f"{bits / 1e9:g} Gbit/s"
-    if bits >= 1e6:
-        return f"{bits / 1e6:g} Mbit/s"
+    for unit, size_of_unit in (("Gbit", 1e9), ("Mbit", 1e6)):
+        if bits >= size_of_unit:
+            return f"{bits / size_of_unit:g} {unit}/s"
     return f"{bits / 1e3:g} kbit/s"
-
-
-def list_warnings(plan: Plan) -> list[str]:
-    """Return what should be known before the start, one line each: batches that do not divide, and
-    what the doctor would warn of, as far as it is known here."""
-    return [*notes(plan), *_warn_of_slow_cpu(plan)]
-
-
-def _warn_of_slow_cpu(plan: Plan) -> list[str]:
-    if not plan.job or plan.job.precision != "bf16":
-        return []
-    if not plan.is_local:
-        return [f"{SLOW} on CPUs without bf16 instructions: the checks look at those of the hosts"]
-    from training.agent.local_api import cpu_flags, lacks_bf16  # it loads all commands of the agent
-
-    if lacks_bf16(cpu_flags()):
-        return [f"this CPU has no bf16 instructions: {SLOW} here; {INSTEAD}"]
-    return []
 
 
 def list_hosts(plan: Plan) -> list[str]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
 from remote.format import count
-from tui.doctor.checks import findings
+from remote.plan.dry_run import notes
+from tui.doctor.checks import take_findings
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, key_of
@@ -22,13 +20,13 @@ from tui.kit.run_session import HostChecks, LiveScreen
 from tui.kit.widgets.keys import KeyFooter
 from tui.launch import script_fields
 from tui.launch.cell_editor import CellEditor
-from tui.launch.command_line import explain_missing, format_command_line
+from tui.launch.command_line import format_command_line
 from tui.launch.draft import CheckedDraft, LaunchDraft, ReadyRun
 from tui.launch.form_fields import format_policy_flags
 from tui.launch.form_table import FormTable
 from tui.launch.host_marks import HostMark, mark_hosts, summarise
 from tui.launch.presets_dialog import PresetForm
-from tui.launch.run_facts import describe_run, list_hosts, list_warnings
+from tui.launch.run_facts import describe_run, list_hosts
 
 WIDE = 100
 """Columns from which on the description of the run stands beside the fields."""
@@ -63,7 +61,7 @@ class LaunchScreen(LiveScreen, PresetForm):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (18, "-tall")]  # noqa: RUF012
     place = KeyPlace.FORM
-    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    BINDINGS = bindings(place)
     AUTO_FOCUS = "FormTable"
 
     def __init__(
@@ -143,9 +141,8 @@ class LaunchScreen(LiveScreen, PresetForm):
             return "\n".join([*mistakes, *remarks])
         facts = describe_run(ready.plan, self._launch.link)
         warnings = [f"{bad_sign} {self._error}"] if self._error else []
-        warnings += [f"{warn_sign} {warning}" for warning in list_warnings(ready.plan)]
-        missing = self._explain_missing(ready)
-        start = f"{warn_sign} {missing}" if missing else f"$ {self._format_command_line(ready)}"
+        warnings += [f"{warn_sign} {warning}" for warning in notes(ready.plan)]
+        start = f"$ {self._format_command_line(ready)}"
         hosts = list_hosts(ready.plan)
         if self.has_class("-narrow"):
             return "\n".join(["; ".join(facts), *warnings, start, *hosts, *remarks])
@@ -164,15 +161,12 @@ class LaunchScreen(LiveScreen, PresetForm):
             self.draft.get_text(script_fields.CWD).strip(),
         )
 
-    def _explain_missing(self, ready: ReadyRun) -> str:
-        return explain_missing(self._launch.cluster, ready.cluster, self._launch.options)
-
     def _show_help(self) -> None:
         """Explain the row under the cursor."""
         if not self._table.form_rows:
             return
         row = self._table.row
-        host = self.draft.find_host(row.name) if row.field else None
+        host = self.draft.hosts.get(row.name)
         if row.field is None:
             text = f"{row.group}: {key_of(self.app, 'fold')} folds and unfolds the group"
         elif host and host.name in self._marks:
@@ -189,11 +183,9 @@ class LaunchScreen(LiveScreen, PresetForm):
     def action_copy(self) -> None:
         """Copy the command line."""
         ready = self.checked.ready
-        problem = "there is no command line: correct the mistakes first"
-        if ready:
-            problem = self._explain_missing(ready)
-        if ready is None or problem:
-            self.notify(problem, severity="warning", markup=False)
+        if ready is None:
+            problem = "there is no command line: correct the mistakes first"
+            self.notify(problem, severity="warning")
             return
         line = self._format_command_line(ready)
         self.app.copy_to_clipboard(line)
@@ -205,7 +197,7 @@ class LaunchScreen(LiveScreen, PresetForm):
         """Check the hosts of the form for its job, in the background."""
         ready = self._check_ready()
         if ready:
-            self.post_message(CheckHosts(ready.cluster, ready.work, ready.policy))
+            self.post_message(CheckHosts(ready))
 
     def follow(self, checks: HostChecks) -> None:
         """Show what these checks find."""
@@ -235,7 +227,7 @@ class LaunchScreen(LiveScreen, PresetForm):
         if not self._checks or not self.is_active:
             return
         with self._checks.lock:
-            new_findings = findings(self._checks.state)
+            new_findings = take_findings(self._checks.state)
         if new_findings != self._shown_findings:
             self._shown_findings = new_findings
             self._show_marks()
@@ -253,7 +245,7 @@ class LaunchScreen(LiveScreen, PresetForm):
         twice."""
         ready = self._check_ready() if self.is_active else None
         if ready:
-            self.post_message(StartRun(ready.cluster, ready.work, ready.policy))
+            self.post_message(StartRun(ready))
 
     def _check_ready(self) -> ReadyRun | None:
         """Return the run of the form. If it cannot be started, go to the first mistake."""
@@ -270,9 +262,7 @@ class LaunchScreen(LiveScreen, PresetForm):
 
     def action_back(self) -> None:
         """Go back to the screen below; ask first if settings were changed."""
-        names = {*self.draft.texts, *self._first_texts}
-        texts = self.draft.texts
-        changed = [name for name in names if texts.get(name) != self._first_texts.get(name)]
+        changed = {name for name, _ in self.draft.texts.items() ^ self._first_texts.items()}
         if changed:
             self.app.push_screen(DiscardDialog(len(changed)), self._leave)
         else:

@@ -25,31 +25,33 @@ FIELDS = (
         "program",
         "your own script and its arguments, such as train.py --lr 0.1; without one, rankboard "
         "trains itself",
-        "",
         flag="--program",
     ),
     FormField(
         CWD,
         "cwd",
         "the folder on the hosts to work in; empty: the path of this folder",
-        "",
         flag="--cwd",
     ),
     FormField(
-        WATCH, "watch", "watch torch to see loss, iterations and waits", ON, SWITCH, flag="--watch"
+        WATCH,
+        "watch",
+        "watch torch to see loss, iterations and waits",
+        ON,
+        SWITCH,
+        bool,
+        "--watch",
     ),
     FormField(
         FOLLOW,
         "follow",
         "files that it writes, to read as they grow, such as logs/*.csv",
-        "",
         flag="--follow",
     ),
     FormField(
         FETCH,
         "fetch",
         "files to copy from the hosts at the end, such as 'out/*.pt'",
-        "",
         flag="--fetch",
     ),
 )

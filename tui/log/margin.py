@@ -8,8 +8,6 @@ from remote.format import clock, short_ranks
 from remote.run.output.collapsed_lines import SharedLine
 from remote.run.state.types import LogLine
 
-MIN_COLUMNS_FOR_TIMES = 60
-
 
 @dataclass(frozen=True)
 class LogMargin:
@@ -17,41 +15,29 @@ class LogMargin:
 
     ranks: int = 1
     """The world size, which decides how wide the ranks are."""
-    times: bool = True
+    has_times: bool = True
     """Whether rows begin with their local time."""
 
-    def width(self, columns: int) -> int:
-        """Return the cells before the text on a log of `columns` cells."""
-        return self._time_width(columns) + self._rank_width + 1
-
     @property
-    def max_tail_width(self) -> int:
-        """The most cells that `repeat_mark` takes behind the text."""
-        return len(repeat_mark(self.ranks))
+    def width(self) -> int:
+        """The cells before the text."""
+        time_width = len("HH:MM:SS ") if self.has_times else 0
+        return time_width + self._rank_width + 1
 
-    def text(self, line: LogLine, shared: SharedLine | None, columns: int) -> tuple[str, str]:
+    def texts(self, line: LogLine, shared: SharedLine | None) -> tuple[str, str]:
         """Return the time and the ranks of a row, padded to the width of the margin."""
-        time = f"{clock(line.time)} "[: self._time_width(columns)]
-        ranks = self._rank_text(line, shared)
+        time = f"{clock(line.time)} " if self.has_times else ""
+        ranks = f"[{line.rank}]" if line.rank >= 0 else ""
+        if shared:
+            ranks = f"[{short_ranks(shared.ranks)}]"
+            if len(ranks) > self._rank_width:
+                ranks = f"[{min(shared.ranks)}…{max(shared.ranks)}]"
         return time, f"{ranks:>{self._rank_width}} "
 
     @property
     def _rank_width(self) -> int:
         widest = f"[0-{self.ranks - 1}]" if self.ranks > 1 else "[0]"
         return len(widest)
-
-    def _time_width(self, columns: int) -> int:
-        if self.times and columns >= MIN_COLUMNS_FOR_TIMES:
-            return len("HH:MM:SS ")
-        return 0
-
-    def _rank_text(self, line: LogLine, shared: SharedLine | None) -> str:
-        if shared is None:
-            return f"[{line.rank}]" if line.rank >= 0 else ""
-        all_ranks = f"[{short_ranks(shared.ranks)}]"
-        if len(all_ranks) <= self._rank_width:
-            return all_ranks
-        return f"[{min(shared.ranks)}…{max(shared.ranks)}]"
 
 
 def repeat_mark(lines: int) -> str:

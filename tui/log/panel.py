@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import ClassVar
+from functools import partial
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
 from remote.format import count
 from remote.run.output.log_levels import Level, first_error, is_printed_by, prints_lines
@@ -20,6 +19,7 @@ from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.messages import SaveText
 from tui.kit.panel import Panel, ScreenRow
+from tui.log.margin import LogMargin
 from tui.log.pattern_prompt import PatternPrompt
 from tui.log.row_text import format_entry, format_rows, selected_text
 from tui.log.rows import LogFilter
@@ -40,7 +40,7 @@ class LogPanel(Panel):
     help = "the output of ranks and hosts, and what rankboard does"
     row = ScreenRow.BOTTOM
     place = KeyPlace.LOG
-    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    BINDINGS = bindings(place)
     fixed_rank: int | None = None
     """The only rank to show, whatever the user filters by, or None for all."""
 
@@ -206,33 +206,40 @@ class LogPanel(Panel):
 
     def action_leave(self) -> None:
         """Leave the prompt, the search, or the next layer of the filter."""
-        view = self.view
+        leave = next(self._layers())
+        leave()
+
+    def _layers(self) -> Iterator[Callable[[], None]]:
+        """Yield what leaves each of the layers that there are, the innermost first."""
+        if self._prompt:
+            yield self._cancel_prompt
+        if self.view.search or self.view.current >= 0:
+            yield self._clear_search
+        for name in FILTER_LAYERS:
+            usual = getattr(self._full_filter, name)
+            if getattr(self.view.filter, name) != usual:
+                yield partial(self._change_filter, **{name: usual})
+
+    def _cancel_prompt(self) -> None:
         if self._prompt:
             self._apply_pattern(self._prompt, self._prompt.before)
             self._close_prompt(self._prompt)
-        elif view.search or view.current >= 0:
-            view.search = None
-            view.current = -1
-        else:
-            layer = next(name for name in FILTER_LAYERS if self._is_set(name))
-            self._change_filter(**{layer: getattr(self._full_filter, layer)})
 
-    def _is_set(self, layer: str) -> bool:
-        return bool(getattr(self.view.filter, layer) != getattr(self._full_filter, layer))
+    def _clear_search(self) -> None:
+        self.view.search = None
+        self.view.current = -1
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return True if the action can do anything now."""
-        view = self.view
-        if action in ("find", "only"):
-            return self._prompt is None
-        if action in ("next_rank", "all_ranks"):
-            return self.fixed_rank is None
-        if action == "next":
-            return view.search is not None
-        if action == "leave":
-            has_search = bool(view.search) or view.current >= 0
-            has_filter = any(self._is_set(layer) for layer in FILTER_LAYERS)
-            return self._prompt is not None or has_search or has_filter
+        match action:
+            case "find" | "only":
+                return self._prompt is None
+            case "next_rank" | "all_ranks":
+                return self.fixed_rank is None
+            case "next":
+                return self.view.search is not None
+            case "leave":
+                return any(self._layers())
         return True
 
     # Copy and save
@@ -245,15 +252,19 @@ class LogPanel(Panel):
         elif view.rows.has(view.current):
             text = format_entry(view.rows, view.rows.row_of(view.current))
         else:
-            text = format_rows(view.rows, view.lines_in_view(), view.margin)
+            text = self._format_rows(view.lines_in_view())
         if text:
             self.app.copy_to_clipboard(text)
             self._write_file(COPY_FILE, text, "copied")
 
     def action_save(self) -> None:
         """Save all shown lines, also those out of view."""
-        text = format_rows(self.view.rows, self.view.rows.lines, self.view.margin)
+        text = self._format_rows(self.view.rows.lines)
         self._write_file(f"log-{datetime.now():%Y%m%d-%H%M%S}.txt", text, "saved")
+
+    def _format_rows(self, lines: Iterable[LogLine]) -> str:
+        margin = LogMargin(self.view.ranks, self.view.times)
+        return format_rows(self.view.rows, lines, margin)
 
     def _write_file(self, name: str, text: str, done: str) -> None:
         line_count = text.count("\n") + 1 if text else 0

@@ -92,15 +92,4 @@ def compile_pattern(text: str) -> tuple[re.Pattern[str] | None, str]:
         with warnings.catch_warnings(action="ignore"):
             return re.compile(text, flags), ""
     except (re.error, OverflowError, RecursionError) as error:
-        return None, f"bad regex: {error}{_escape_hint(text, error)}"
-
-
-def _escape_hint(text: str, error: Exception) -> str:
-    """Return how to write the special character at fault, if the error names one."""
-    position = getattr(error, "pos", None)
-    if position is None:
-        return ""
-    character = text[position : position + 1]
-    if not character or character not in "()[]{}*+?":
-        return ""
-    return f"; \\{character} finds {character}"
+        return None, f"bad regex: {error}"

@@ -11,18 +11,15 @@ from remote.run.state.types import LogLine
 from tui.log.margin import LogMargin, repeat_mark
 from tui.log.rows import LogRows
 
-UNLIMITED_COLUMNS = 1_000
-"""Columns on which a margin is never shortened."""
-
 
 def format_rows(rows: LogRows, lines: Iterable[LogLine], margin: LogMargin) -> str:
     """Return the rows of these lines with their margins, as on the screen."""
     texts = []
     for line in lines:
         shared = rows.shared(line)
-        time, ranks = margin.text(line, shared, UNLIMITED_COLUMNS)
-        tail = repeat_mark(len(shared.ranks)) if shared else ""
-        texts.append(f"{time}{ranks}{rows.text(line)}{tail}")
+        before = "".join(margin.texts(line, shared))
+        after = repeat_mark(len(shared.ranks)) if shared else ""
+        texts.append(f"{before}{rows.text(line)}{after}")
     return "\n".join(texts)
 
 

@@ -17,11 +17,23 @@ from textual.strip import Strip
 from remote.run.output.run_log import RunLog
 from remote.run.state.types import LogLine
 from tui.log.following import FollowingView
-from tui.log.margin import LogMargin
+from tui.log.margin import LogMargin, repeat_mark
+from tui.log.row_layout import RowLayout
 from tui.log.row_painter import RowPainter
 from tui.log.row_text import selected_text
 from tui.log.rows import LogFilter, LogRows, RecentLines
-from tui.log.wrapping import WrappedRows
+
+MIN_COLUMNS_FOR_TIMES = 60
+STYLES = {
+    "log--note": "color: $text-muted; text-style: italic;",
+    "log--error": "color: $text-warning;",
+    "log--margin": "color: $text-muted;",
+    "log--found": "text-style: reverse;",
+    "log--current": "background: $primary 30%; text-style: bold;",
+}
+CSS = "LogView { scrollbar-size-horizontal: 0; scrollbar-size-vertical: 1; }" + "".join(
+    f"LogView > .{name} {{ {style} }}" for name, style in STYLES.items()
+)
 
 
 class LogView(FollowingView):
@@ -31,41 +43,29 @@ class LogView(FollowingView):
     screen line, or on several if long rows are wrapped.
     """
 
-    DEFAULT_CSS = """
-    LogView { scrollbar-size-horizontal: 0; scrollbar-size-vertical: 1; }
-    LogView > .log--note { color: $text-muted; text-style: italic; }
-    LogView > .log--error { color: $text-warning; }
-    LogView > .log--margin { color: $text-muted; }
-    LogView > .log--found { text-style: reverse; }
-    LogView > .log--current { background: $primary 30%; text-style: bold; }
-    """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "log--note",
-        "log--error",
-        "log--margin",
-        "log--found",
-        "log--current",
-    }
+    DEFAULT_CSS = CSS
+    COMPONENT_CLASSES: ClassVar[set[str]] = set(STYLES)
 
-    filter: reactive[LogFilter] = reactive(LogFilter(), repaint=False, init=False)
+    filter = reactive(LogFilter(), repaint=False, init=False)
     """Which lines are shown."""
     search: reactive[re.Pattern[str] | None] = reactive(None, repaint=False, init=False)
     """What is marked in the lines."""
-    wrap: reactive[bool] = reactive(False, repaint=False, init=False)
+    wrap = reactive(False, repaint=False, init=False)
     """Whether long lines are wrapped."""
-    times: reactive[bool] = reactive(True, repaint=False, init=False)
+    times = reactive(True, repaint=False, init=False)
     """Whether each line has its time."""
-    current: reactive[int] = reactive(-1, repaint=False, init=False)
+    current = reactive(-1, repaint=False, init=False)
     """The number of the line that the user went to, or -1."""
 
     def __init__(self) -> None:
         super().__init__()
         self.rows = LogRows(LogFilter())
-        self.margin = LogMargin()
+        self.ranks = 1
+        """The world size of the run."""
         self._log: RunLog | None = None
         self._lines_taken = 0
         self._recent = RecentLines()
-        self._wrapped: WrappedRows | None = None
+        self._layout = RowLayout(self.rows.text)
         self._painter: RowPainter | None = None
 
     # Lines
@@ -83,7 +83,7 @@ class LogView(FollowingView):
             self._lines_taken = 0
             self._recent = RecentLines()
             self.unseen = 0
-            self.margin = LogMargin(ranks, self.times)
+            self.ranks = ranks
             self._rebuild_rows()
         if log.count > self._lines_taken:
             new_lines = log.since(self._lines_taken)
@@ -97,8 +97,7 @@ class LogView(FollowingView):
         new_rows = self.rows.lines[row_count:]
         if joined_rows:
             self._redraw_rows(joined_rows)
-        if self._wrapped:
-            self._wrapped.add(self.rows.text(line) for line in new_rows)
+        self._layout.add(new_rows)
         if not self.follow:
             self.unseen += len(new_rows)
         self._trim()
@@ -108,12 +107,9 @@ class LogView(FollowingView):
     def _redraw_rows(self, changed: Sequence[LogLine]) -> None:
         for line in changed:
             self.painter.forget(line)
-        if self._wrapped:
-            # A changed text may take more lines, which moves all rows beneath it.
-            first = self.rows.row_of(min(line.number for line in changed))
-            moved = self.rows.lines[first : self._wrapped.rows]
-            self._wrapped.truncate(first)
-            self._wrapped.add(self.rows.text(line) for line in moved)
+        # A changed text may take more lines, which moves all rows beneath it.
+        first = self.rows.row_of(min(line.number for line in changed))
+        self._layout.lay_out_from(first, self.rows.lines)
         self.refresh()
 
     def _trim(self) -> None:
@@ -121,7 +117,7 @@ class LogView(FollowingView):
         dropped_rows = self.rows.trim()
         if not dropped_rows:
             return
-        dropped_lines = self._wrapped.trim(dropped_rows) if self._wrapped else dropped_rows
+        dropped_lines = self._layout.trim(dropped_rows)
         self.virtual_size = self._extent
         if not self.follow:
             self.scroll_to(y=self.scroll_offset.y - dropped_lines, animate=False)
@@ -129,7 +125,7 @@ class LogView(FollowingView):
     def _show_new_rows(self, count: int) -> None:
         first_new = len(self.rows.lines) - count
         view_end = self.scroll_offset.y + self.size.height
-        is_in_view = self._top_of(first_new) < view_end
+        is_in_view = self._layout.top(first_new) < view_end
         self.set_virtual_size(self._extent)
         if self.follow:
             self.scroll_to_newest()
@@ -145,44 +141,40 @@ class LogView(FollowingView):
 
     def _lay_out_rows(self) -> None:
         self._painter = None
-        self._wrapped = None
-        if self.wrap and self.size.width:
-            self._wrapped = WrappedRows(self._text_width)
-            self._wrapped.add(self.rows.text(line) for line in self.rows.lines)
+        text_width = self._inner_width - self.margin.width - self._tail_width
+        # A view without a size yet is laid out once more when it gets one.
+        is_wrapped = self.wrap and self.size.width > 0
+        self._layout = RowLayout(self.rows.text, max(1, text_width) if is_wrapped else 0)
+        self._layout.add(self.rows.lines)
         self.virtual_size = self._extent
         self.refresh()
 
     # Places
 
     @property
+    def margin(self) -> LogMargin:
+        """What stands before the texts, as far as there is room for it."""
+        return LogMargin(self.ranks, self.times and self.size.width >= MIN_COLUMNS_FOR_TIMES)
+
+    @property
     def _inner_width(self) -> int:
         return self.size.width - self.scrollbar_size_vertical
 
     @property
-    def _text_width(self) -> int:
-        """Cells between the margins of a row."""
-        return self._inner_width - self.margin.width(self.size.width) - self._tail_width
-
-    @property
     def _tail_width(self) -> int:
-        return self.margin.max_tail_width if self.filter.news else 0
+        return len(repeat_mark(self.ranks)) if self.filter.news else 0
 
     @property
     def _extent(self) -> Size:
         """The size of all rows."""
-        if self._wrapped:
-            return Size(self.size.width, self._wrapped.height)
-        width = self.margin.width(self.size.width) + self.rows.widest + self._tail_width
-        return Size(width, len(self.rows.lines))
-
-    def _top_of(self, row: int) -> int:
-        """Return the first screen line of a row, counted from the top of all rows."""
-        return self._wrapped.top(row) if self._wrapped else row
+        width = self.size.width
+        if not self._layout.is_wrapped:
+            width = self.margin.width + self.rows.widest + self._tail_width
+        return Size(width, self._layout.height)
 
     def row_at(self, y: int) -> tuple[int, int]:
         """Return the row on screen line `y` of the view, and which piece of it lies there."""
-        line = y + self.scroll_offset.y
-        return self._wrapped.locate(line) if self._wrapped else (line, 0)
+        return self._layout.locate(y + self.scroll_offset.y)
 
     def rows_in_view(self) -> tuple[int, int]:
         """Return the first and the last row in view."""
@@ -213,7 +205,7 @@ class LogView(FollowingView):
         It is scrolled to the top with `at_top`, else to the middle unless it is in view already.
         """
         self.current = number
-        y = self._top_of(self.rows.row_of(number))
+        y = self._layout.top(self.rows.row_of(number))
         is_in_view = 0 <= y - self.scroll_offset.y < self.size.height
         if at_top or not is_in_view:
             above = 0 if at_top else self.size.height // 2
@@ -230,7 +222,7 @@ class LogView(FollowingView):
             self.follow = True
             self.scroll_to_newest()
         else:
-            y = self._top_of(self.rows.row_of(line.number))
+            y = self._layout.top(self.rows.row_of(line.number))
             self.scroll_to(y=y, animate=False, force=True)
 
     # Settings
@@ -241,14 +233,8 @@ class LogView(FollowingView):
         self._scroll_back_to(top)
         self.post_message(self.FollowChanged())
 
-    def watch_times(self) -> None:
-        self.margin = LogMargin(self.margin.ranks, self.times)
-        self._keep_top_and_lay_out()
-
-    def watch_wrap(self) -> None:
-        self._keep_top_and_lay_out()
-
     def on_resize(self) -> None:
+        self._painter = None  # there may be no room for times
         if self.wrap:  # else the handler of FollowingView is enough
             self._keep_top_and_lay_out()
 
@@ -257,11 +243,10 @@ class LogView(FollowingView):
         self._lay_out_rows()
         self._scroll_back_to(top)
 
+    watch_times = watch_wrap = _keep_top_and_lay_out
+
     def watch_search(self) -> None:
         self.rows.set_search(self.search)
-        self._redraw()
-
-    def watch_current(self) -> None:
         self._redraw()
 
     def selection_updated(self, selection: Selection | None) -> None:
@@ -271,6 +256,8 @@ class LogView(FollowingView):
         self._painter = None
         self.refresh()
         self.post_message(self.FollowChanged())
+
+    watch_current = _redraw
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """Return the text that is selected with the mouse, without the margins."""
@@ -282,7 +269,9 @@ class LogView(FollowingView):
     def painter(self) -> RowPainter:
         """The painter for the current settings."""
         if self._painter is None:
-            self._painter = RowPainter(self, self.margin, self.current, self.search)
+            self._painter = RowPainter(
+                self, self.rows, self._layout, self.margin, self.current, self.search
+            )
         return self._painter
 
     def notify_style_update(self) -> None:
@@ -295,20 +284,5 @@ class LogView(FollowingView):
         width = self._inner_width
         if row >= len(self.rows.lines):
             return Strip.blank(width, self.rich_style)
-        line = self.rows.lines[row]
-        is_continued = piece > 0
-        shared = None if is_continued else self.rows.shared(line)
-        painter = self.painter
-        columns = self.size.width
-        before = painter.margin_before(line, shared, columns, is_continued=is_continued)
-        after = painter.margin_after(line, shared)
-        room = max(0, width - before.cell_length - after.cell_length)
-        text = self.rows.text(line)
-        if self._wrapped:
-            start, end = self._wrapped.span(text, piece)
-        else:
-            start = self.scroll_offset.x
-            end = start + room
-        drawn = painter.text(line, text, start, end, has_ellipsis=self._wrapped is None)
-        padded = drawn.extend_cell_length(room, painter.row_style(line))
-        return Strip.join([before, padded, after]).crop_extend(0, width, self.rich_style)
+        strip = self.painter.draw(self.rows.lines[row], piece, width)
+        return strip.crop_extend(0, width, self.rich_style)

@@ -30,6 +30,7 @@ SERIES = ("time", "loss", "seconds", "data", "compute", "sync", "bytes_sent")
 def to_csv(subjects: Sequence[ReportSubject]) -> str:
     """Return one row per run as CSV, with those that failed."""
     rows = [row for subject in subjects for row in _csv_rows(subject)]
+    # Runs that do not count have fewer columns.
     names = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -115,7 +116,7 @@ def _subject_object(subject: ReportSubject, chapter: Chapter) -> dict[str, Any]:
         "metric": study.metric if study else "step_seconds",
         "verdict": [*chapter.doubts, *chapter.verdict],
         "alerts": chapter.alerts,
-        "commands": subject.commands,
+        "command": subject.command,
         "noise": timing.noise,
         "left_out": timing.left_out,
         "doubts": doubting.objects(find_doubts(subject, timing), subject.labels),

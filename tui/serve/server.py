@@ -5,23 +5,22 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import textual_serve
 from aiohttp import web
 
 from tui.serve.guard import Guard
-from tui.serve.page import FILES, FOCUS, HEADERS, POLICY, page
+from tui.serve.page import FILES, FOCUS, HEADERS, POLICY, make_page
 from tui.serve.visit import PATIENCE, Visit
 
 ADDRESS = "127.0.0.1"
-MOST = 4
+MAX_PAGES = 4
 """Visitors at a time: each has a process of its own, of some 80 MiB."""
 LEAVING = PATIENCE + 1.0
 """Seconds that a page waits for a place: that of the same page before a reload may still end."""
-FULL = f"{MOST} pages are open already: close one of them, then load this page again.\n"
+FULL = f"{MAX_PAGES} pages are open already: close one of them, then load this page again.\n"
 REFUSED = "Refused: open the whole address that rankboard serve has printed.\n"
 LONGEST = 1 << 16
 """Bytes of a message of a page."""
@@ -29,6 +28,7 @@ SILENCE = 15.0
 """Seconds after which a browser that does not answer is given up."""
 FAREWELL = 1.0
 """Seconds that a browser has to agree that its page is closed."""
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 STATIC = Path(textual_serve.__file__).parent / "static"
 
 
@@ -39,93 +39,83 @@ class Server:
     def __init__(self, folder: Path, guard: Guard) -> None:
         self._folder = folder
         self._guard = guard
-        self._visits: set[asyncio.Task[None]] = set()
-        self._places = asyncio.Semaphore(MOST)
-        self._is_over = False
+        self._pages: set[web.WebSocketResponse] = set()
+        self._places = asyncio.Semaphore(MAX_PAGES)
+        self._over = asyncio.Event()
 
     async def serve(self, listening: socket.socket, ready: Callable[[], object]) -> None:
         """Answer until SIGINT, SIGTERM or SIGHUP, then end all visits. `ready` is called once
         requests are answered."""
-        over = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, over.set)
-        app = web.Application()
-        app.router.add_route("*", "/{path:.*}", self._answer)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+            asyncio.get_running_loop().add_signal_handler(number, self._over.set)
+        app = web.Application(middlewares=[self._admit])
+        app.on_response_prepare.append(_add_headers)
+        app.on_shutdown.append(self._close_pages)
+        for path, answer in (("", self._show), ("ws", self._attend), ("static/{name}", _send_file)):
+            app.router.add_get(f"/{{token}}/{path}", answer, allow_head=False)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=LEAVING)
         await runner.setup()
         try:
-            site = web.SockSite(runner, listening)
-            await site.start()
+            await web.SockSite(runner, listening).start()
             ready()
-            await over.wait()
-            await site.stop()
+            await self._over.wait()
         finally:
-            await self._end_visits()
             await runner.cleanup()
 
-    async def _end_visits(self) -> None:
-        self._is_over = True
-        visits = list(self._visits)
-        for visit in visits:
-            visit.cancel()
-        await asyncio.gather(*visits, return_exceptions=True)
+    async def _close_pages(self, _: web.Application) -> None:
+        """Close all pages, whose visits end then."""
+        await asyncio.gather(*(page.close() for page in self._pages))
 
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
-        """Answer a request, or refuse it before anything else is looked at."""
-        token, _, wanted = request.path.removeprefix("/").partition("/")
+    @web.middleware
+    async def _admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Refuse a request without the token before anything else is looked at."""
+        token = request.path.removeprefix("/").partition("/")[0]
         if not self._guard.admits(token, request.host, request.headers.get("Origin")):
-            return web.Response(status=403, text=REFUSED, headers=HEADERS)
-        if request.method != "GET":
-            return web.Response(status=405, headers={**HEADERS, "Allow": "GET"})
-        if wanted == "ws":
-            return await self._attend(request)
-        if not wanted and request.path.endswith("/"):
-            return self._page(request)
-        if wanted == "static/focus.js":
-            return web.Response(text=FOCUS, content_type="text/javascript", headers=HEADERS)
-        name = FILES.get(wanted.removeprefix("static/"))
-        if name:
-            return web.FileResponse(STATIC / name, headers=HEADERS)
-        return web.Response(status=404, text="Not found.\n", headers=HEADERS)
+            raise web.HTTPForbidden(text=REFUSED)
+        return await handler(request)
 
-    def _page(self, request: web.Request) -> web.Response:
+    async def _show(self, request: web.Request) -> web.Response:
+        """Send the page."""
         socket = f"ws://{request.host}/{self._guard.token}/ws"
-        text = page(f"rankboard: {self._folder.name}", socket, MOST)
-        headers = {**HEADERS, "Content-Security-Policy": POLICY.format(host=request.host)}
+        text = make_page(f"rankboard: {self._folder.name}", socket, MAX_PAGES)
+        headers = {"Content-Security-Policy": POLICY.format(host=request.host)}
         return web.Response(text=text, content_type="text/html", headers=headers)
 
     async def _attend(self, request: web.Request) -> web.StreamResponse:
-        """Let a page watch once there is a place, in a task that can be ended."""
+        """Let a page watch once there is a place."""
         try:
             await asyncio.wait_for(self._places.acquire(), LEAVING)
         except TimeoutError:
-            return web.Response(status=503, text=FULL, headers=HEADERS)
-        if self._is_over:
-            return web.Response(status=503, headers=HEADERS)
-        return await self._begin(request)
-
-    async def _begin(self, request: web.Request) -> web.StreamResponse:
+            raise web.HTTPServiceUnavailable(text=FULL) from None
         websocket = web.WebSocketResponse(timeout=FAREWELL, heartbeat=SILENCE, max_msg_size=LONGEST)
-        size = (_number(request, "width", 80), _number(request, "height", 24))
-        task = asyncio.create_task(self._visit(request, websocket, *size))
-        self._visits.add(task)
-        task.add_done_callback(self._leave)
-        with suppress(asyncio.CancelledError):
-            await asyncio.shield(task)
+        try:
+            if self._over.is_set():
+                raise web.HTTPServiceUnavailable
+            await websocket.prepare(request)
+            self._pages.add(websocket)
+            size = (_number(request, "width", 80), _number(request, "height", 24))
+            await Visit(self._folder, websocket).attend(*size)
+        finally:
+            self._pages.discard(websocket)
+            self._places.release()
         return websocket
 
-    def _leave(self, visit: asyncio.Task[None]) -> None:
-        self._visits.discard(visit)
-        self._places.release()
 
-    async def _visit(
-        self, request: web.Request, websocket: web.WebSocketResponse, width: int, height: int
-    ) -> None:
-        await websocket.prepare(request)
-        await Visit(self._folder, websocket).attend(width, height)
+async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(HEADERS)
+
+
+async def _send_file(request: web.Request) -> web.StreamResponse:
+    """Send a file that the page uses."""
+    name = request.match_info["name"]
+    if name == "focus.js":
+        return web.Response(text=FOCUS, content_type="text/javascript")
+    if name not in FILES:
+        raise web.HTTPNotFound
+    return web.FileResponse(STATIC / FILES[name])
 
 
 def _number(request: web.Request, name: str, default: int) -> int:
-    """A number of the address of a websocket, such as its width in columns."""
+    """Return a number of the address of a websocket, such as its width in columns."""
     text = request.query.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else default

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -91,6 +92,7 @@ class CellScreen(LiveScreen, Screen[None]):
                 self._changes = self._runner.changes
                 self._progress = self._runner.progress.copy()
         table = self.query_one(ChoiceTable)
+        # Comparing cells takes a moment, so it is done only after a change.
         if is_new:
             self._runs = list_cell_runs(self._progress, self._progress.cells[self._key])
             metric = self._runner.study.metric
@@ -141,29 +143,33 @@ class CellRun:
 
     def row(self, number: int, metric: str) -> TableRow:
         """Return its row in the table."""
-        took = duration(self.end.seconds) if self.end and self.end.seconds else UNKNOWN
+        took = value = UNKNOWN
+        cause = ""
+        if self.end:
+            took = duration(self.end.seconds or math.nan)
+            value = format_value(self.end.value, metric)
+            cause = plain(f" {self.end.cause}")
         return (
             TableCell(str(number)),
             TableCell(plain(self.run)),
             phase_cell(self.state),
-            TableCell(format_value(self.end.value if self.end else None, metric)),
+            TableCell(value),
             TableCell(took),
-            TableCell(plain(f" {self.end.cause}") if self.end else "", "table--dim"),
+            TableCell(cause, "table--dim"),
         )
 
 
 def list_cell_runs(progress: StudyProgress, cell: CellProgress) -> list[CellRun]:
     """Return the repetitions of a cell, in order."""
-    repetitions = progress.study.repetitions
-    under_way = {trial for trial, run in progress.open.items() if run == cell.running}
-    found = []
-    for number in range(1, max([repetitions, *cell.counted, *cell.failed]) + 1):
-        if Trial(cell.cell, number).key in under_way:
-            found.append(CellRun(CellState.RUNNING.value, cell.running))
-        elif end := cell.counted.get(number):
-            found.append(CellRun("finished", end.run, end))
-        elif end := cell.failed.get(number):
-            found.append(CellRun("failed", end.run, end))
+    last = max([progress.study.repetitions, *cell.counted, *cell.failed])
+    runs = []
+    for number in range(1, last + 1):
+        end = cell.counted.get(number) or cell.failed.get(number)
+        open_run = progress.open.get(Trial(cell.cell, number).key)
+        if open_run and open_run == cell.running:
+            runs.append(CellRun(CellState.RUNNING.value, open_run))
+        elif end:
+            runs.append(CellRun("failed" if number in cell.failed else "finished", end.run, end))
         else:
-            found.append(CellRun(CellState.WAITING.value))
-    return found
+            runs.append(CellRun(CellState.WAITING.value))
+    return runs

@@ -15,7 +15,7 @@ from remote.format import listed
 from remote.run.diagnosis.agent_end import describe_end
 from remote.run.output.tracebacks import errors_of, find_exception, speaks_of_communication
 from remote.run.state.host_state import strip_host_name, trust_all_hosts
-from remote.run.state.types import Death, Evidence
+from remote.run.state.types import Cause, Evidence
 from training.wire.enums import EndReason
 from training.wire.events import AgentEnded, Exited
 
@@ -27,7 +27,7 @@ _NO_SPACE = re.compile(r"No space left on device|\bENOSPC\b|Disk quota exceeded"
 _INTERRUPTS = ("KeyboardInterrupt", "SystemExit")
 
 
-def join_deaths(death: Death, deaths: Iterable[Death]) -> Death:
+def join_deaths(death: Cause, deaths: Iterable[Cause]) -> Cause:
     """Return the death of a host that was not reached, as that of all with the same reason."""
     reason = _shared_reason(death)
     same = [other for other in deaths if other.rank < 0 and _shared_reason(other) == reason]
@@ -38,14 +38,14 @@ def join_deaths(death: Death, deaths: Iterable[Death]) -> Death:
     return replace(death, host=hosts[0], what=what, names_hosts=True)
 
 
-def _shared_reason(death: Death) -> str:
+def _shared_reason(death: Cause) -> str:
     """Return the reason without the host's name, so that it may be that of other hosts, too."""
     reason = strip_host_name(death.what, death.host)
     # Its advice may be a command for this host alone, which is as good for all of them.
     return trust_all_hosts(reason, death.host)
 
 
-def find_first(deaths: Iterable[Death]) -> Death | None:
+def find_first(deaths: Iterable[Cause]) -> Cause | None:
     """Return the death with the strongest evidence, the earliest among equals, if there is any."""
     telling = [death for death in deaths if death.evidence < Evidence.NONE]
     return min(telling, key=lambda death: (death.evidence, death.time, death.rank), default=None)

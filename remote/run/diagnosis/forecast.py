@@ -10,7 +10,7 @@ from operator import attrgetter
 from remote.plan.plan import Plan
 from remote.run.series.step_times import NAN
 from remote.run.state.phases import FATES, RankPhase
-from remote.run.state.progress import Progress
+from remote.run.state.progress import Progress, steps_of_test
 from remote.run.state.rank_state import RankState
 
 CHANGE = 0.085
@@ -182,11 +182,8 @@ def _seconds_of_evaluation(ranks: Sequence[RankState], progress: Progress) -> fl
     if progress.evaluations:
         newest = progress.evaluations[-TESTS:]
         return sum(evaluation.seconds for evaluation in newest) / len(newest)
-    begun = progress.begun
-    if not begun or not begun.train_samples:
-        return 0.0
-    steps = begun.test_samples / begun.train_samples * begun.steps_per_epoch
-    return steps * max(rank.pace.lasting_ready for rank in ranks) * TESTING
+    slowest = max(rank.pace.lasting_ready for rank in ranks)
+    return steps_of_test(progress.begun) * slowest * TESTING
 
 
 def _seconds_of_checkpoint(ranks: Sequence[RankState]) -> float:

@@ -11,8 +11,7 @@ from remote.run.diagnosis.stacks import ON_GPU, Presence, Whereabouts, locate_ra
 from remote.run.state.host_state import HostState
 from remote.run.state.phases import MEETINGS
 from remote.run.state.rank_state import RankState
-from remote.run.state.types import Death, Evidence, Stall
-from training.wire.events import Stack
+from remote.run.state.types import Cause, Stall
 
 FRAMES = 20
 """Lines of its stack that are kept of the rank for which a run was stopped."""
@@ -45,7 +44,7 @@ def explain_stall(stall: Stall, ranks: Sequence[RankState], hosts: Sequence[Host
     missing = [rank.rank for rank in living if rank.rank not in places]
     names = {rank.rank: _name(rank, hosts) for rank in ranks}
     text = describe_stall(places, missing, names)
-    return replace(stall, culprits=_find_culprits(places), text=text)
+    return replace(stall, culprits=find_culprits(places), text=text)
 
 
 def as_death(
@@ -54,7 +53,7 @@ def as_death(
     hosts: Sequence[HostState],
     reason: str,
     when: float,
-) -> Death:
+) -> Cause:
     """Return the stall as what a run ends of that is stopped for this reason because of it."""
     rank = ranks[(*stall.culprits, *stall.ranks)[0]]
     frames: list[str] = []
@@ -64,23 +63,19 @@ def as_death(
     # The rank is named in fields of its own. The reason is on the wire in words alone.
     what = f"stalled: {reason.removeprefix(f'{_name(rank, hosts)} is ')}"
     host = hosts[rank.host].name
-    return Death(host, rank.rank, when, Evidence.OWN, what, rank.step, tuple(frames[:FRAMES]))
+    return Cause(host, rank.rank, what, rank.step, tuple(frames[:FRAMES]), time=when)
 
 
 def _name(rank: RankState, hosts: Sequence[HostState]) -> str:
     return f"rank {rank.rank} on {hosts[rank.host].name}"
 
 
-def find_culprits(stacks: Mapping[int, Stack]) -> tuple[int, ...]:
+def find_culprits(places: Places) -> tuple[int, ...]:
     """Return the ranks that all others wait for.
 
     These are the ranks that are stopped, and those that are not inside a collective while others
     are; if there are none, those that could not tell.
     """
-    return _find_culprits({rank: locate_rank(stack) for rank, stack in stacks.items()})
-
-
-def _find_culprits(places: Places) -> tuple[int, ...]:
     blamed = _ranks_at(places, Presence.STOPPED)
     if _ranks_at(places, Presence.INSIDE):
         blamed += _ranks_at(places, Presence.ELSEWHERE)
@@ -100,7 +95,7 @@ def describe_stall(places: Places, missing: Iterable[int], names: Mapping[int, s
     """
     without_stack = tuple(sorted(missing))
     inside = _ranks_at(places, Presence.INSIDE)
-    culprits = _find_culprits(places)
+    culprits = find_culprits(places)
     unheard = f"; no stack came from {ranks_text(without_stack)}" if without_stack else ""
     if culprits:
         text = _blame(places, culprits, names)

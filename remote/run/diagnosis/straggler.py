@@ -7,6 +7,7 @@ take equally long.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -58,15 +59,15 @@ class Straggler:
 
     rank: int
     host: int
-    since: int
-    """The step of the first check at which it was late."""
-    grade: Grade
     ready: float
     """The time until its last gradient is ready."""
     others: float
     """The median of that time of the other ranks."""
     step: float
     """The time of a whole step."""
+    since: int = 0
+    """The step of the first check at which it was late."""
+    grade: Grade = Grade.SUSPECTED
     reason: str = ""
     """Why it is slow, in words; "" if nothing tells."""
 
@@ -105,8 +106,8 @@ class StragglerDetector:
         self.episodes: list[Episode] = []
         """Of all attempts, in order."""
         self._rule = rule
-        self._late_checks: dict[int, float] = {}
-        self._calm_checks: dict[int, int] = {}
+        self._late_checks = defaultdict[int, float](float)
+        self._calm_checks = Counter[int]()
 
     @property
     def slow(self) -> list[Straggler]:
@@ -132,11 +133,11 @@ class StragglerDetector:
         training = [rank for rank in ranks if rank.phase is RankPhase.TRAINING and rank.pace]
         if len(training) < 2 or min(len(rank.pace) for rank in training) < self._rule.least:
             return []
-        late = {each.rank: each for each in _find_late(training, self._rule)}
+        late = _find_late(training, self._rule)
         slow_before = {straggler.rank for straggler in self.slow}
         for rank in training:
             if rank.rank in late or rank.rank in self.by_rank:  # few of perhaps 1,000
-                self._record_check(rank, late.get(rank.rank), step, training, hosts)
+                self._record_check(rank, late.get(rank.rank), training, hosts, step)
         return self._update_episodes(slow_before, hosts, when)
 
     def _update_episodes(
@@ -164,48 +165,39 @@ class StragglerDetector:
     def _record_check(
         self,
         rank: RankState,
-        late: _LateRank | None,
-        step: int,
+        late: Straggler | None,
         training: Sequence[RankState],
         hosts: Sequence[HostState],
+        step: int,
     ) -> None:
         """Take in that a rank was late at a check, or (None) was not."""
         index = rank.rank
-        before = self.by_rank.get(rank.rank)
+        before = self.by_rank.get(index)
+        was_slow = before is not None and before.is_slow
         if late is None:
             self._late_checks.pop(index, None)
-            self._calm_checks[index] = self._calm_checks.get(index, 0) + 1
-            if before and not (before.is_slow and self._calm_checks[index] < self._rule.checks):
+            self._calm_checks[index] += 1
+            if before and not (was_slow and self._calm_checks[index] < self._rule.checks):
                 del self.by_rank[index]
             return
         self._calm_checks.pop(index, None)
         weight = self._rule.crowded if is_crowded(rank, training, hosts) else 1.0
-        checks = self._late_checks[index] = self._late_checks.get(index, 0.0) + weight
-        was_slow = before is not None and before.is_slow
-        since = before.since if before else step
-        lasts = (step - since) * late.step
-        is_sure = checks >= self._rule.checks and lasts >= self._rule.seconds
-        grade = Grade.SLOW if was_slow or is_sure else Grade.SUSPECTED
-        reason = explain_straggler(rank, training, hosts) if grade is Grade.SLOW else ""
-        self.by_rank[index] = Straggler(
-            index, rank.host, since, grade, late.ready, late.others, late.step, reason
-        )
+        self._late_checks[index] += weight
+        late = replace(late, since=before.since if before else step)
+        lasts = (step - late.since) * late.step
+        is_sure = self._late_checks[index] >= self._rule.checks and lasts >= self._rule.seconds
+        if was_slow or is_sure:
+            reason = explain_straggler(rank, training, hosts)
+            late = replace(late, grade=Grade.SLOW, reason=reason)
+        self.by_rank[index] = late
 
 
-@dataclass(frozen=True)
-class _LateRank:
-    rank: int
-    ready: float
-    others: float
-    step: float
-
-
-def _find_late(ranks: Sequence[RankState], rule: StragglerRule) -> list[_LateRank]:
-    """Return the ranks that are late now."""
+def _find_late(ranks: Sequence[RankState], rule: StragglerRule) -> dict[int, Straggler]:
+    """Return the ranks that are late now, by number."""
     ready = {rank.rank: rank.pace.median("ready") for rank in ranks}
     in_order = sorted(ready.values())
     least = _median_without(in_order, in_order[-1])  # the median of the others is never less
-    late = []
+    late = {}
     for rank in ranks:
         own = ready[rank.rank]
         if not own > rule.ratio * least:
@@ -215,7 +207,7 @@ def _find_late(ranks: Sequence[RankState], rule: StragglerRule) -> list[_LateRan
             continue
         step = rank.pace.mean("seconds")
         if own - others > rule.share * step:
-            late.append(_LateRank(rank.rank, own, others, step))
+            late[rank.rank] = Straggler(rank.rank, rank.host, own, others, step)
     return late
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from remote.limits import Limits
 from remote.plan.plan import OnNan, Plan
@@ -11,46 +12,44 @@ from remote.run.diagnosis import agent_end, cause
 from remote.run.output import missing_inputs
 from remote.run.output.last_words import last_words
 from remote.run.state.host_state import HostState, names_host, strip_host_name
-from remote.run.state.phases import RankPhase, Verdict
+from remote.run.state.phases import BEFORE_STEPS, RankPhase, Verdict
 from remote.run.state.rank_state import RankState
-from remote.run.state.types import Cause, Death, Evidence
+from remote.run.state.types import Cause, Evidence
 
 USAGE_EXIT_CODE = 2
 """With this code our own ranks refuse a job, its data or its checkpoint; a script may mean anything
 by it."""
-DURING = {
-    RankPhase.LOADING: "loading its data",
-    RankPhase.RENDEZVOUS: "reaching the rendezvous",
-    RankPhase.JOINING: "joining the others",
-}
-"""What a rank was doing that ended before its first step."""
+STOPPED_ELSEWHERE = "stopped from elsewhere"
+"""The reason of a stop that a person asked another launcher for."""
 
 
 def outcome_of_rank(
-    rank: RankState, host: HostState, cause: Death | None, *, is_over: bool, by_person: bool
+    rank: RankState, host: HostState, cause: Cause | None, *, is_over: bool, by_person: bool
 ) -> RankPhase | None:
     """Return what became of a rank; None while it lives, or if it never did.
 
     `is_over`: the run has ended. `by_person`: a person stopped it.
     """
-    if rank.exited is None or rank.death is None:
+    exited = rank.exited
+    death = rank.death
+    if exited is None or death is None:
         if rank.phase is RankPhase.WAITING:
             return None
         if host.gone:
             return RankPhase.LOST
         return RankPhase.STOPPED if is_over else None
-    if cause is rank.death:
+    if death is cause:
         return RankPhase.FAILED
-    if rank.exited.code == 0 and rank.death.evidence is Evidence.NONE and not rank.exited.stopped:
+    if exited.stopped:
+        return RankPhase.LOST if host.gone else RankPhase.STOPPED
+    if exited.code == 0 and death.evidence is Evidence.NONE:
         return RankPhase.FINISHED
-    if rank.exited.stopped and host.gone:
-        return RankPhase.LOST
-    if rank.exited.stopped or by_person:
+    if by_person:
         return RankPhase.STOPPED
-    return RankPhase.VICTIM if rank.death.evidence is Evidence.ORDER else RankPhase.FAILED
+    return RankPhase.VICTIM if death.evidence is Evidence.ORDER else RankPhase.FAILED
 
 
-def decide_verdict(ranks: Sequence[RankState], cause: Death | None, by_person: bool) -> Verdict:
+def decide_verdict(ranks: Sequence[RankState], cause: Cause | None, by_person: bool) -> Verdict:
     """Return how a run has ended whose ranks all have their outcomes."""
     # A loss that is no number is the only cause that names a rank although no rank has died.
     has_diverged = cause is not None and cause.rank >= 0
@@ -74,7 +73,7 @@ class Judge:
         self._limits = limits
         self.hosts = hosts
         self.ranks = ranks
-        self.refusal: Death | None = None
+        self.refusal: Cause | None = None
         """Why the launcher refused, stopped or failed the run, unless something died before."""
         self.stop_reason = ""
         """Why all ranks are stopped; "" if they are not."""
@@ -99,32 +98,38 @@ class Judge:
 
         `has_stepped`: the attempt has begun to train. `has_begun`: an attempt has.
         """
-        if rank.exited is None:
+        exited = rank.exited
+        if exited is None:
             return
         host = self.hosts[rank.host]
-        is_complete = rank.finished or host.dropped or not self.plan.job
+        is_job = self.plan.job is not None
+        is_complete = rank.finished or host.dropped or not is_job
         words: Sequence[str] = rank.tail or host.tail
         if rank.raised:  # the script itself says what it raised
             words = rank.raised.text.split("\n")
-        evidence, what = cause.judge_exit(rank.exited, words, complete=is_complete)
-        is_ours = self.plan.job is not None and not rank.exited.stopped
-        is_unfit = is_ours and rank.exited.code == USAGE_EXIT_CODE and not has_stepped
+        evidence, what = cause.judge_exit(exited, words, complete=is_complete)
+        is_unfit = is_job and exited.code == USAGE_EXIT_CODE and not (exited.stopped or has_stepped)
+        during = ""
+        lack = None
         if is_unfit:  # its words may speak of a download that timed out, not of other ranks
             evidence = Evidence.OWN
-        is_script = self.plan.job is None and not rank.exited.stopped
-        rank.death = Death(
+        if is_job and not (exited.stopped or rank.pace):
+            during = BEFORE_STEPS.get(rank.exited_from, "")
+        elif not (is_job or exited.stopped):
+            lack = missing_inputs.find_missing(words)
+        rank.death = Cause(
             host.name,
             rank.rank,
-            rank.since,
-            evidence,
             what,
             rank.step,
             last_words(tuple(words), cause.TAIL),
+            time=rank.since,
+            evidence=evidence,
             refused=is_unfit and not has_begun,
-            during=DURING.get(rank.exited_from, "") if is_ours and not rank.pace else "",
-            advice=cause.advise_on_exit(rank.exited, words, self.plan.hosts[host.index]),
+            during=during,
+            advice=cause.advise_on_exit(exited, words, self.plan.hosts[host.index]),
             of_agent=not rank.tail,
-            lack=missing_inputs.find_missing(words) if is_script else None,
+            lack=lack,
         )
         self.settle()
 
@@ -142,20 +147,20 @@ class Judge:
         host.gone = True
         if when >= self._stopping_at:  # what dies after we began to stop all is no cause
             evidence = Evidence.NONE
-        host.death = host.death or Death(
+        host.death = host.death or Cause(
             host.name,
             -1,
-            when,
-            evidence,
             what,
             tail=last_words(tuple(host.tail), cause.TAIL),
+            time=when,
+            evidence=evidence,
             refused=refused,
             advice=advice,
             names_hosts=names_host(what, host.name),
         )
         self.settle()
 
-    def refuse(self, death: Death) -> None:
+    def refuse(self, death: Cause) -> None:
         """Take in a reason not to go on with the run. The first one counts."""
         self.refusal = self.refusal or death
         self.settle()
@@ -167,17 +172,17 @@ class Judge:
         """
         self._person_stop_at = min(self._person_stop_at, when)
         self.by_person = self.by_person or cause.find_first(self._deaths()) is None
-        self.stop_reason = self.stop_reason or "stopped from elsewhere"
+        self.stop_reason = self.stop_reason or STOPPED_ELSEWHERE
         self.settle()
 
-    def stop(self, reason: str, by_person: bool, when: float, stall: Death | None) -> None:
+    def stop(self, reason: str, by_person: bool, when: float, stall: Cause | None) -> None:
         """Take in that all ranks are stopped, perhaps because of this stall."""
         self.stop_reason = self.stop_reason or reason
         self._stopping_at = min(self._stopping_at, when)
         is_unexplained = cause.find_first(self._deaths()) is None
         self.by_person = self.by_person or (by_person and is_unexplained)
         if is_unexplained and not by_person:
-            self.refusal = stall or Death("", -1, when, Evidence.ORDER, reason)
+            self.refusal = stall or Cause("", -1, reason, time=when, evidence=Evidence.ORDER)
 
     def close(self) -> Verdict:
         """Take in that the run has ended. Return its verdict."""
@@ -185,13 +190,13 @@ class Judge:
         self.settle()
         verdict = decide_verdict(self.ranks, self.first_death(), self.by_person)
         if verdict is Verdict.FAILED and not self.cause:  # no stop came before it
-            self.refusal = Death("", -1, 0.0, Evidence.OWN, self._describe_unexplained())
+            self.refusal = Cause("", -1, self._describe_unexplained())
             self.settle()
         if verdict is Verdict.FINISHED:  # an agent that was lost after its ranks is no cause
             self.cause = None
         return verdict
 
-    def first_death(self) -> Death | None:
+    def first_death(self) -> Cause | None:
         """Return what the run failed of, as far as is known."""
         death = None if self.by_person else cause.find_first(self._deaths())
         if death and death.evidence is Evidence.ORDER and self._has_lost_launcher:
@@ -218,29 +223,18 @@ class Judge:
             rank.phase = outcome or rank.phase
         self.cause = self._explain(death) if death else None
 
-    def _explain(self, death: Death) -> Cause:
+    def _explain(self, death: Cause) -> Cause:
         unreached = [host.death for host in self.hosts if host.death and not host.hello]
         death = cause.join_deaths(death, unreached)
-        return Cause(
-            death.host,
-            death.rank,
-            death.what,
-            death.step,
-            death.tail,
-            tuple(rank.rank for rank in self.ranks if self._is_victim(rank, death)),
-            death.during,
-            death.advice,
-            death.of_agent,
-            death.lack,
-            death.names_hosts,
-        )
+        victims = tuple(rank.rank for rank in self.ranks if self._is_victim(rank, death))
+        return replace(death, victims=victims)
 
-    def _is_victim(self, rank: RankState, death: Death) -> bool:
+    def _is_victim(self, rank: RankState, death: Cause) -> bool:
         if rank.phase is RankPhase.LOST:
             return self.hosts[rank.host].name == death.host
         return rank.phase is RankPhase.VICTIM
 
-    def _deaths(self) -> list[Death]:
+    def _deaths(self) -> list[Cause]:
         """Return all ends, the refusal's first, but for those after a person's stop.
 
         A rank whose communication broke may seem to have died before the stop: clocks of hosts are

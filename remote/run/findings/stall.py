@@ -9,6 +9,7 @@ from remote.plan.plan import Plan
 from remote.run.run_state import RunState
 from remote.run.state.host_state import FRESH, HostState
 from remote.run.state.phases import MEETINGS, HostPhase, RankPhase, RunPhase
+from remote.run.state.progress import steps_of_test
 from remote.run.state.rank_state import RankState
 
 
@@ -102,17 +103,12 @@ def _estimate_evaluation(rank: RankState, plan: Plan) -> float:
 
     Evaluating takes no backward pass, so it is done before.
     """
-    if not rank.begun or not rank.begun.train_samples:
-        return 0.0
-    # Where each rank keeps a model or statistics of its own, each tests those as well.
-    more_tests = rank.begun.world_size if _keeps_own_model(plan) else 0
-    steps = rank.begun.test_samples / rank.begun.train_samples * rank.begun.steps_per_epoch
-    return rank.pace.seconds * steps * (1 + more_tests)
-
-
-def _keeps_own_model(plan: Plan) -> bool:
     job = plan.job
-    return job is not None and (job.batch_norm == "local" or not job.traits().settles)
+    tests = 1
+    # Where each rank keeps a model or statistics of its own, each tests those as well.
+    if job and (job.batch_norm == "local" or not job.traits().settles):
+        tests += plan.world_size
+    return rank.pace.seconds * steps_of_test(rank.begun) * tests
 
 
 def _is_judged(rank: RankState, host: HostState, plan: Plan, now: float) -> bool:

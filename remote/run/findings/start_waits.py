@@ -10,7 +10,6 @@ from remote.format import duration, ranks_text
 from remote.run.run_state import RunState
 from remote.run.state.host_state import HostState
 from remote.run.state.phases import HostPhase, RankPhase, RunPhase
-from remote.run.state.rank_state import RankState
 from remote.transport.registry import load_transport
 
 PATIENCE = 4.0
@@ -20,6 +19,10 @@ NAMES = 3
 
 REACHING = (HostPhase.WAITING, HostPhase.CONNECTING, HostPhase.DEPLOYING, HostPhase.STARTING)
 """The way to a host, in order; then its ranks begin theirs."""
+_REACHED = {
+    HostPhase.DEPLOYING: "the code is on its way",
+    HostPhase.STARTING: "its Python has not answered yet",
+}
 STARTING = (
     RankPhase.WAITING,
     RankPhase.IMPORTING,
@@ -34,16 +37,16 @@ STARTING = (
 class Wait:
     """Hosts or ranks that all others wait for."""
 
-    who: str
+    subject: str
     """What they are called."""
-    what: str
+    progress: str
     """How far they are."""
     seconds: float
     """How long they have been there."""
 
     def text(self) -> str:
         """Return it in words: "waiting for node2: connecting, no answer yet (6 s)"."""
-        return f"waiting for {self.who}: {self.what} ({duration(self.seconds)})"
+        return f"waiting for {self.subject}: {self.progress} ({duration(self.seconds)})"
 
 
 def waiting(run: RunState, now: float) -> tuple[Wait, ...]:
@@ -64,8 +67,9 @@ def age(since: float, run: RunState, now: float) -> float:
 
 def _wait_for_hosts(run: RunState, now: float) -> list[Wait]:
     """Return hosts that are not reached yet, or have gone silent on the way to the first step."""
+    starting = {rank.host for rank in run.ranks if rank.phase in STARTING}
     silent = [
-        host for host in run.hosts if host.phase is HostPhase.SILENT and not _trains(host, run)
+        host for host in run.hosts if host.phase is HostPhase.SILENT and host.index in starting
     ]
     if silent:
         seconds = max(age(host.heard, run, now) for host in silent)
@@ -73,11 +77,13 @@ def _wait_for_hosts(run: RunState, now: float) -> list[Wait]:
     for phase in REACHING:
         behind = [host for host in run.hosts if host.phase is phase]
         if behind:
-            how = _describe_reaching(phase, _reached(behind, run))
+            progress = "connecting, no answer yet"
             if all(host.hello for host in behind):
-                how = "the connection broke, no answer yet"
+                progress = "the connection broke, no answer yet"
+            elif phase in _REACHED:
+                progress = f"{_reached(behind, run)}{_REACHED[phase]}"
             seconds = max(age(host.since, run, now) for host in behind)
-            return [Wait(_names(behind, run), how, seconds)]
+            return [Wait(_names(behind, run), progress, seconds)]
     return []
 
 
@@ -87,63 +93,34 @@ def _reached(hosts: Iterable[HostState], run: RunState) -> str:
     return next((f"{word}, " for word in words if word), "")
 
 
-def _describe_reaching(phase: HostPhase, reached: str) -> str:
-    match phase:
-        case HostPhase.DEPLOYING:
-            return f"{reached}the code is on its way"
-        case HostPhase.STARTING:
-            return f"{reached}its Python has not answered yet"
-        case _:
-            return "connecting, no answer yet"
-
-
-def _trains(host: HostState, run: RunState) -> bool:
-    return not any(rank.host == host.index and rank.phase in STARTING for rank in run.ranks)
-
-
 def _wait_for_ranks(run: RunState, now: float) -> list[Wait]:
-    for phase in STARTING:
-        behind = [rank for rank in run.ranks if rank.phase is phase]
-        if behind:
-            return _together(behind, run, now)
-    return []
-
-
-def _together(behind: Sequence[RankState], run: RunState, now: float) -> list[Wait]:
     """Return one wait for the hosts on which all ranks are behind, and one for each other host."""
-    phase = behind[0].phase
-    behind = [rank for rank in behind if run.hosts[rank.host].phase is HostPhase.READY]
-    by_host = {
-        host.index: [rank for rank in behind if rank.host == host.index] for host in run.hosts
-    }
-    whole = [
-        host
-        for host in run.hosts
-        if by_host[host.index] and _all_of(host, by_host[host.index], run)
-    ]
+    phases = {rank.phase for rank in run.ranks}
+    phase = next((phase for phase in STARTING if phase in phases), None)
+    if phase is None:
+        return []
     waits = []
-    if whole:
-        ages = [_age(rank, run, now) for host in whole for rank in by_host[host.index]]
-        # Ranks join each other when the last one has come.
-        seconds = min(ages) if phase is RankPhase.JOINING else max(ages)
-        waits.append(Wait(_names(whole, run), _describe_phase(phase, whole, run), seconds))
+    whole = []
+    ages_of_whole: list[float] = []
     for host in run.hosts:
-        ranks = by_host[host.index]
-        if ranks and host not in whole:
-            who = f"{ranks_text([rank.rank for rank in ranks])} on {host.name}"
-            seconds = max(_age(rank, run, now) for rank in ranks)
-            waits.append(Wait(who, _describe_phase(phase, [host], run), seconds))
+        ranks = [rank for rank in run.ranks if rank.host == host.index]
+        behind = [rank.rank for rank in ranks if rank.phase is phase]
+        if not behind or host.phase is not HostPhase.READY:
+            continue
+        # A rank that is not started yet waits since its host was ready, or since the attempt
+        # before was over.
+        ages = [age(run.ranks[rank].since or host.since, run, now) for rank in behind]
+        if len(behind) == len(ranks):
+            whole.append(host)
+            ages_of_whole += ages
+        else:
+            subject = f"{ranks_text(behind)} on {host.name}"
+            waits.append(Wait(subject, _describe_phase(phase, [host], run), max(ages)))
+    if whole:
+        # Ranks join each other when the last one has come.
+        seconds = min(ages_of_whole) if phase is RankPhase.JOINING else max(ages_of_whole)
+        waits.insert(0, Wait(_names(whole, run), _describe_phase(phase, whole, run), seconds))
     return waits[:NAMES]
-
-
-def _age(rank: RankState, run: RunState, now: float) -> float:
-    """Return the seconds that a rank waits; if it is not started yet, since its host was ready, or
-    since the attempt before was over."""
-    return age(rank.since or run.hosts[rank.host].since, run, now)
-
-
-def _all_of(host: HostState, ranks: Sequence[RankState], run: RunState) -> bool:
-    return len(ranks) == sum(rank.host == host.index for rank in run.ranks)
 
 
 def _describe_phase(phase: RankPhase, hosts: Iterable[HostState], run: RunState) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from remote.format import count
+
 PREFIX = re.compile(r"^\[rank\d+\]: ?")
 """What torch.distributed's own hook writes before each line of a traceback."""
 HEADER = "Traceback (most recent call last):"
@@ -24,13 +26,12 @@ _FRAME = re.compile(r'^ +File "(?P<path>[^"]*)", line \d+')
 _LONG = re.compile(r'(?<=File ")[^"]*(?:/(?:site|dist)-packages/|/code/[0-9a-f]{32}[^/"]*/)')
 """What a path of a package or of our own code on a host begins with."""
 _PACKAGE = re.compile(r"torch/")
-_GAP = re.compile(r"  … (?P<count>\d+) (?P<what>frame|line)s? left out")
 _MARKS = re.compile(r"[ ~^]*")
 """Blank lines, and those that mark a part of the code above."""
 _FOREIGN = re.compile(
     r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python3[^/\\]*[/\\]|^<frozen "
 )
-_MESSAGE = 3
+_MESSAGE = 4
 """Lines of an exception's message below its first; torch adds stacks of C++ there."""
 
 
@@ -51,18 +52,19 @@ class Worth(IntEnum):
     REST = 7
 
 
-@dataclass(frozen=True)
+_FRAMES = (Worth.NEAREST, Worth.RAISING, Worth.OWN, Worth.FOREIGN)
+
+
+@dataclass
 class Block:
     """Lines that are shown together or not at all."""
 
     worth: Worth
-    lines: tuple[str, ...]
-    left_out: int = 0
-    """How much it stands for, where an earlier choice has left it out already."""
+    lines: list[str]
 
     @property
     def is_frame(self) -> bool:
-        return self.worth in (Worth.NEAREST, Worth.RAISING, Worth.OWN, Worth.FOREIGN)
+        return self.worth in _FRAMES
 
 
 def last_words(lines: Sequence[str], room: int) -> tuple[str, ...]:
@@ -72,72 +74,73 @@ def last_words(lines: Sequence[str], room: int) -> tuple[str, ...]:
     such as " … 12 frames left out" stands for what is left out; paths begin with the package.
     """
     plain = [PREFIX.sub("", line) for line in lines]
-    start = _start(plain)
+    start = find_chain(plain)
     if start is None or len(plain) - start <= room:
         return tuple(plain[-room:])
-    blocks = _blocks(plain[start:])
+    blocks = _split_blocks(plain[start:])
     chosen: set[int] = set()
-    whole = [number for number, block in enumerate(blocks) if not block.left_out]
-    for number in sorted(whole, key=lambda number: (blocks[number].worth, -number)):
-        if len(_rendered(blocks, chosen | {number})) <= room:
+    for number in sorted(range(len(blocks)), key=lambda number: (blocks[number].worth, -number)):
+        if len(_render(blocks, chosen | {number})) <= room:
             chosen.add(number)
-    return tuple(_rendered(blocks, chosen))
+    return tuple(_render(blocks, chosen))
 
 
-def _start(lines: Sequence[str]) -> int | None:
+def find_chain(lines: Sequence[str]) -> int | None:
     """Return where the last chain of tracebacks begins; 0 if its head is out of sight."""
     start: int | None = None
-    linked = False
+    is_linked = False
     for number, line in enumerate(lines):
-        if line.strip() in LINKS:
-            linked = True
-        elif line.strip() == HEADER:
-            start = start if linked and start is not None else number
-            linked = False
+        text = line.strip()
+        if text in LINKS:
+            is_linked = True
+        elif text == HEADER:
+            if start is None or not is_linked:
+                start = number
+            is_linked = False
     return 0 if start is None and any(map(_FRAME.match, lines)) else start
 
 
-def _blocks(lines: Sequence[str]) -> list[Block]:
+def _split_blocks(lines: Sequence[str]) -> list[Block]:
     blocks: list[Block] = []
-    inside = True
-    for line in (line for line in lines if not _MARKS.fullmatch(line)):
-        before = blocks[-1] if blocks else None
-        if line.strip() == HEADER or line.strip() in LINKS:
-            inside = True
-            blocks.append(Block(Worth.HEAD, (line,)))
-        elif gap := _GAP.fullmatch(line):
-            worth = Worth.FOREIGN if gap["what"] == "frame" else Worth.REST
-            blocks.append(Block(worth, (line,), int(gap["count"])))
-        elif frame := _FRAME.match(line):
-            inside = True
+    is_inside = True
+    lines_of_message = 0
+    for line in lines:
+        if _MARKS.fullmatch(line):
+            continue
+        frame = _FRAME.match(line)
+        if line.strip() in (HEADER, *LINKS):
+            is_inside = True
+            blocks.append(Block(Worth.HEAD, [line]))
+        elif frame:
+            is_inside = True
             is_foreign = _FOREIGN.search(frame["path"]) or _PACKAGE.match(frame["path"])
             worth = Worth.FOREIGN if is_foreign else Worth.OWN
-            blocks.append(Block(worth, (_LONG.sub("", line),)))
-        elif inside and before and line.startswith(" ") and before.is_frame and not before.left_out:
-            blocks[-1] = Block(before.worth, (*before.lines, line))
-        elif inside and RAISED.match(line):
-            inside = False
-            _raised_by(blocks)
-            blocks.append(Block(Worth.RAISED, (line,)))
+            blocks.append(Block(worth, [_LONG.sub("", line)]))
+        elif is_inside and line.startswith(" ") and blocks and blocks[-1].is_frame:
+            blocks[-1].lines.append(line)
+        elif is_inside and RAISED.match(line):
+            is_inside = False
+            lines_of_message = 0
+            _mark_raising(blocks)
+            blocks.append(Block(Worth.RAISED, [line]))
         else:
-            blocks.append(Block(Worth.REST if _is_far(blocks) else Worth.MESSAGE, (line,)))
+            lines_of_message += 1
+            is_near = not is_inside and lines_of_message <= _MESSAGE
+            blocks.append(Block(Worth.MESSAGE if is_near else Worth.REST, [line]))
     return blocks
 
 
-def _raised_by(blocks: list[Block]) -> None:
-    if blocks and blocks[-1].is_frame and not blocks[-1].left_out:
-        own = [number for number, block in enumerate(blocks) if block.worth is Worth.OWN]
-        blocks[-1] = Block(Worth.RAISING, blocks[-1].lines)
-        if own:
-            blocks[own[-1]] = Block(Worth.NEAREST, blocks[own[-1]].lines)
+def _mark_raising(blocks: Sequence[Block]) -> None:
+    """Mark the frame that has raised, and the nearest one of the user."""
+    if not blocks or not blocks[-1].is_frame:
+        return
+    own_frames = [block for block in blocks if block.worth is Worth.OWN]
+    blocks[-1].worth = Worth.RAISING
+    if own_frames:
+        own_frames[-1].worth = Worth.NEAREST
 
 
-def _is_far(blocks: Sequence[Block]) -> bool:
-    """Return True if the next line is no longer near the exception that it follows."""
-    return not any(block.worth is Worth.RAISED for block in blocks[-1 - _MESSAGE :])
-
-
-def _rendered(blocks: Sequence[Block], chosen: Iterable[int]) -> list[str]:
+def _render(blocks: Sequence[Block], chosen: Iterable[int]) -> list[str]:
     lines: list[str] = []
     gap: list[Block] = []
     for number, block in enumerate(blocks):
@@ -153,9 +156,5 @@ def _left_out(gap: Sequence[Block]) -> list[str]:
     if not gap:
         return []
     if all(block.is_frame for block in gap):
-        count = sum(block.left_out or 1 for block in gap)
-        unit = "frame" if count == 1 else "frames"
-    else:
-        count = sum(block.left_out or len(block.lines) for block in gap)
-        unit = "line" if count == 1 else "lines"
-    return [f"  … {count} {unit} left out"]
+        return [f"  … {count(len(gap), 'frame')} left out"]
+    return [f"  … {count(sum(len(block.lines) for block in gap), 'line')} left out"]

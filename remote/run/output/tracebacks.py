@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
-from remote.run.output.last_words import HEADER, LINKS, PREFIX, RAISED
+from remote.run.output.last_words import HEADER, LINKS, PREFIX, RAISED, find_chain
 
 _COMMUNICATION = re.compile(
     r"closed by (?:remote )?peer|reset by peer|connection (?:was "
@@ -90,25 +91,18 @@ def _is_broken(thrown: str) -> bool:
 def _chain(lines: Sequence[str]) -> list[str]:
     """Return the exceptions of the last chain of tracebacks, in order, with some lines of each."""
     chain: list[str] = []
-    linked = False
-    raised: int | None = None
-    inside = False
-    for number, line in enumerate(lines):
-        if line.strip() in LINKS:
-            linked = True
-        elif line.strip() == HEADER:
-            chain = chain if linked else []
-            linked = False
-            inside = True
-        elif inside and RAISED.match(line):
+    is_inside = False
+    for number in range(find_chain(lines) or 0, len(lines)):
+        if lines[number].strip() == HEADER:
+            is_inside = True
+        elif is_inside and RAISED.match(lines[number]):
             chain.append(_message(lines, number))
-            inside = False
-        elif not inside and raised is None and _ERROR.match(line):
-            raised = number
+            is_inside = False
+    if chain:
+        return chain
     # Of a syntax error, or a traceback whose head is out of sight, only the last line is there.
-    if not chain and raised is not None:
-        return [_message(lines, raised)]
-    return chain
+    errors = (number for number, line in enumerate(lines) if _ERROR.match(line))
+    return [_message(lines, number) for number in islice(errors, 1)]
 
 
 def _message(lines: Sequence[str], start: int) -> str:

@@ -8,24 +8,26 @@ from typing import TYPE_CHECKING
 
 from remote.run.series.definitions import (
     CORES,
-    GPU_SAMPLE,
     HOST_SAMPLE,
-    RANK_SAMPLE,
     SERIES,
     SOURCES,
-    STEP,
-    TEST,
-    Scope,
     Spec,
     metric_id,
 )
-from remote.run.series.source_history import MetricHistory, SourceHistory
+from remote.run.series.source_history import METRIC_ROOM, SourceHistory
 from training.wire import events
 
 if TYPE_CHECKING:  # numpy takes a while to import
     from remote.run.series.downsampling import Points
 
-_figures: Callable[[events.StepFinished], tuple[float, ...]] = attrgetter(*STEP.figures)
+_FIGURES_OF: dict[type[object], tuple[str, Callable[[object], tuple[float, ...]]]] = {
+    source.event: (source.name, attrgetter(*source.figures)) for source in SOURCES if source.event
+}
+"""By event, its source and what reads the figures of one."""
+_host_figures: Callable[[events.HostSample], tuple[float, ...]] = attrgetter(
+    *HOST_SAMPLE.figures[1:]
+)
+"""The figures of a sample; the first one, `used`, is not in it, but follows from those of ranks."""
 
 
 class Curves:
@@ -35,9 +37,8 @@ class Curves:
     they are many or somebody reads.
     """
 
-    def __init__(self, ranks: int, hosts: int) -> None:
-        rows = {Scope.RANK: max(ranks, 1), Scope.HOST: max(hosts, 1), Scope.RUN: 1}
-        self._kept = {source.name: SourceHistory(source, rows[source.scope]) for source in SOURCES}
+    def __init__(self) -> None:
+        self._kept = {source.name: SourceHistory(source) for source in SOURCES}
         self._step = 0
         self._with_values: set[str] = set()
 
@@ -50,25 +51,25 @@ class Curves:
 
     def take(self, event: object, row: int, step: int, time: float) -> None:
         """Take in what rank `row` reports, `time` seconds after the run began and after `step`."""
-        match event:
-            case events.StepFinished():
-                self._step = step
-                self._kept[STEP.name].append(row, row, step, time, *_figures(event))
-            case events.RankSample():
-                self._kept[RANK_SAMPLE.name].append(row, row, step, time, event.cpu, event.memory)
-            case events.GpuSample():
-                gpu = (event.use, event.memory_used)
-                self._kept[GPU_SAMPLE.name].append(row, row, step, time, *gpu)
-            case events.Evaluated() if row == 0:
-                figures = (event.loss, event.accuracy)
-                self._kept[TEST.name].append(0, 0, event.step, time, *figures)
-            case events.ScriptMetrics():
-                for name, value in event.values:
-                    self._metric(name).append(row, row, event.step or step, time, value)
+        if isinstance(event, events.ScriptMetrics):
+            for name, value in event.values:
+                self._metric(name).append(row, row, event.step or step, time, value)
+            return
+        source = _FIGURES_OF.get(type(event))
+        if source is None:
+            return
+        name, figures = source
+        if isinstance(event, events.StepFinished):
+            self._step = step
+        elif isinstance(event, events.Evaluated):
+            if row:  # each rank reports a test, which is the run's
+                return
+            step = event.step
+        self._kept[name].append(row, row, step, time, *figures(event))
 
     def sample(self, host: int, sample: events.HostSample, used: float, time: float) -> None:
         """Take in a sample of a host, whose ranks have `used` this share of its cores."""
-        figures = (used, sample.memory_used, sample.sent, sample.received)
+        figures = used, *_host_figures(sample)
         self._kept[HOST_SAMPLE.name].append(host, host, self._step, time, *figures)
         for core, cpu in enumerate(sample.cpu):
             self._kept[CORES.name].append(host, core, self._step, time, cpu)
@@ -76,7 +77,7 @@ class Curves:
     def _metric(self, name: str) -> SourceHistory:
         series = metric_id(name)
         if series not in self._kept:
-            self._kept[series] = MetricHistory(SERIES[series].source)
+            self._kept[series] = SourceHistory(SERIES[series].source, METRIC_ROOM)
         return self._kept[series]
 
     def rewind(self, step: int) -> None:
@@ -121,30 +122,30 @@ class Curves:
 
     def _of(self, series: str) -> SourceHistory:
         source = SERIES[series].source
-        return self._kept.get(source.name) or MetricHistory(source)
+        return self._kept.get(source.name) or SourceHistory(source)
 
 
 def _points(history: SourceHistory, spec: Spec, row: int | None, since: float) -> Points:
     """Return the curve of a row, or of all together."""
     from remote.run.series.downsampling import NO_POINTS, Points
 
-    buckets = history.finest(since, each=row is not None)
-    at = 0 if row is None else history.place(row)
-    if buckets is None or at is None:
+    buckets = history.finest(since, row)
+    if buckets is None:
         return NO_POINTS
-    x, other, filled = buckets.columns(at)
+    count = buckets.columns["points"]
+    x = buckets.columns["x"] / count
+    other = buckets.columns["other"] / count
     step, time = (other, x) if history.source.by_time else (x, other)
     figure = history.source.figures.index(spec.figure)
-    low, high, lowest, highest = buckets.ends(figure, at)
-    if row is not None and at != row:
+    low, high, lowest, highest = buckets.ends(figure)
+    if row is not None and not history.has_parts:
         lowest = highest = lowest * 0 + row
     if spec.over:
-        over = history.source.figures.index(spec.over)
-        mean = buckets.ratio(figure, over, at)
+        mean = buckets.ratio(figure, history.source.figures.index(spec.over))
     else:
-        mean = buckets.mean(figure, at)
+        mean = buckets.mean(figure)
     if spec.over or spec.adds:  # the parts are no measure of the whole
         low = high = mean
     factor = spec.factor * (history.counts(step) if spec.adds and row is None else 1.0)
     low, high, mean = (values * factor for values in (low, high, mean))
-    return Points(step, time, low, high, mean, lowest, highest).where(filled).lasting()
+    return Points(step, time, low, high, mean, lowest, highest).lasting()

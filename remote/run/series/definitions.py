@@ -1,6 +1,6 @@
 """The registry of series: each figure of a rank, a host or the run of which a curve is kept.
 
-A new series is a name in the metrics of its `Source`, and a row of `SERIES`. Charts, exports and
+A new series is a name in the metrics of its `Source`, and a row of `_ROWS`. Charts, exports and
 saved views know it by its `id`. A value that a script prints by some name has the id "metric:NAME",
 and needs no row.
 """
@@ -10,6 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from typing import Any
+
+from training.wire import events
 
 
 class Scope(Enum):
@@ -39,6 +42,8 @@ class Source:
     scope: Scope
     figures: tuple[str, ...]
     """Fields of the event, or of the state that is made of it."""
+    event: type[object] | None = None
+    """The event, if all figures are its own."""
     by_time: bool = False
     """They come with the time, not with a step."""
 
@@ -58,15 +63,18 @@ STEP = Source(
         "bytes_sent",
         "staleness",
     ),
+    events.StepFinished,
 )
-RANK_SAMPLE = Source("rank sample", Scope.RANK, ("cpu", "memory"), by_time=True)
-GPU_SAMPLE = Source("GPU sample", Scope.RANK, ("use", "memory_used"), by_time=True)
+RANK_SAMPLE = Source("rank sample", Scope.RANK, ("cpu", "memory"), events.RankSample, by_time=True)
+GPU_SAMPLE = Source(
+    "GPU sample", Scope.RANK, ("use", "memory_used"), events.GpuSample, by_time=True
+)
 HOST_SAMPLE = Source(
     "host sample", Scope.HOST, ("used", "memory_used", "sent", "received"), by_time=True
 )
 CORES = Source("cores", Scope.HOST, ("cpu",), by_time=True)
 """A value for each core of a host."""
-TEST = Source("test", Scope.RUN, ("loss", "accuracy"))
+TEST = Source("test", Scope.RUN, ("loss", "accuracy"), events.Evaluated)
 SOURCES = (STEP, RANK_SAMPLE, GPU_SAMPLE, HOST_SAMPLE, CORES, TEST)
 
 
@@ -131,32 +139,30 @@ class _Registry(dict[str, Spec]):
         return _metric(series.removeprefix(METRIC))
 
 
-SERIES = _Registry(
-    (spec.id, spec)
-    for spec in (
-        Spec("loss", "loss", Unit.NUMBER, STEP, "loss"),
-        Spec("accuracy", "accuracy", Unit.SHARE, STEP, "correct", over="samples"),
-        Spec("seconds", "s/iteration", Unit.SECONDS, STEP, "seconds"),
-        Spec("data", "data", Unit.SECONDS, STEP, "data"),
-        Spec("compute", "compute", Unit.SECONDS, STEP, "compute"),
-        Spec("sync", "sync", Unit.SECONDS, STEP, "sync"),
-        Spec("ready", "ready", Unit.SECONDS, STEP, "ready"),
-        Spec("throughput", "samples/s", Unit.PER_SECOND, STEP, "samples", "seconds", adds=True),
-        Spec(
-            "bytes", "bytes/s sent", Unit.BYTES_PER_SECOND, STEP, "bytes_sent", "seconds", adds=True
-        ),
-        Spec("staleness", "staleness", Unit.NUMBER, STEP, "staleness"),
-        Spec("cpu", "CPU of a core", Unit.SHARE, RANK_SAMPLE, "cpu", factor=0.01),
-        Spec("memory", "memory of ranks", Unit.BYTES, RANK_SAMPLE, "memory"),
-        Spec("gpu", "GPU use", Unit.SHARE, GPU_SAMPLE, "use", factor=0.01),
-        Spec("gpu_memory", "GPU memory", Unit.BYTES, GPU_SAMPLE, "memory_used"),
-        Spec("host_cpu", "CPU of the host's quota", Unit.SHARE, HOST_SAMPLE, "used"),
-        Spec("cores", "CPU of the machine's cores", Unit.SHARE, CORES, "cpu", factor=0.01),
-        Spec("host_memory", "memory of hosts", Unit.BYTES, HOST_SAMPLE, "memory_used"),
-        Spec("received", "network in", Unit.BYTES_PER_SECOND, HOST_SAMPLE, "received"),
-        Spec("sent", "network out", Unit.BYTES_PER_SECOND, HOST_SAMPLE, "sent"),
-        Spec("test_loss", "test loss", Unit.NUMBER, TEST, "loss"),
-        Spec("test_accuracy", "test accuracy", Unit.SHARE, TEST, "accuracy"),
-    )
+NUMBER, SECONDS, SHARE, BYTES, PER_SECOND, BYTES_PER_SECOND = Unit
+_ROWS: tuple[tuple[Any, ...], ...] = (
+    ("loss", "loss", NUMBER, STEP, "loss"),
+    ("accuracy", "accuracy", SHARE, STEP, "correct", "samples"),
+    ("seconds", "s/iteration", SECONDS, STEP, "seconds"),
+    ("data", "data", SECONDS, STEP, "data"),
+    ("compute", "compute", SECONDS, STEP, "compute"),
+    ("sync", "sync", SECONDS, STEP, "sync"),
+    ("ready", "ready", SECONDS, STEP, "ready"),
+    ("throughput", "samples/s", PER_SECOND, STEP, "samples", "seconds", True),
+    ("bytes", "bytes/s sent", BYTES_PER_SECOND, STEP, "bytes_sent", "seconds", True),
+    ("staleness", "staleness", NUMBER, STEP, "staleness"),
+    ("cpu", "CPU of a core", SHARE, RANK_SAMPLE, "cpu", "", False, 0.01),
+    ("memory", "memory of ranks", BYTES, RANK_SAMPLE, "memory"),
+    ("gpu", "GPU use", SHARE, GPU_SAMPLE, "use", "", False, 0.01),
+    ("gpu_memory", "GPU memory", BYTES, GPU_SAMPLE, "memory_used"),
+    ("host_cpu", "CPU of the host's quota", SHARE, HOST_SAMPLE, "used"),
+    ("cores", "CPU of the machine's cores", SHARE, CORES, "cpu", "", False, 0.01),
+    ("host_memory", "memory of hosts", BYTES, HOST_SAMPLE, "memory_used"),
+    ("received", "network in", BYTES_PER_SECOND, HOST_SAMPLE, "received"),
+    ("sent", "network out", BYTES_PER_SECOND, HOST_SAMPLE, "sent"),
+    ("test_loss", "test loss", NUMBER, TEST, "loss"),
+    ("test_accuracy", "test accuracy", SHARE, TEST, "accuracy"),
 )
+"""The fields of each `Spec`."""
+SERIES = _Registry((row[0], Spec(*row)) for row in _ROWS)
 """All series by their ids; looked through, those that are no metrics."""

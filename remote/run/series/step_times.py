@@ -140,11 +140,6 @@ class StepTotals:
         return _means_between(self._first, self._at_last_early or self._sums())
 
     @property
-    def rule(self) -> float:
-        """Return the mean seconds by the assignment's rule: of iterations 2 to 40, see `early`."""
-        return self.early.seconds
-
-    @property
     def first_early(self) -> int:
         """Return the number of the first iteration of `early`."""
         return max(2, self._untimed + 1)
@@ -163,11 +158,6 @@ class StepTotals:
     def whole(self) -> Means:
         """Return the means over all iterations."""
         return _means_between(self._NOTHING, self._sums())
-
-    @property
-    def mean(self) -> float:
-        """Return the mean seconds of all iterations."""
-        return self.whole.seconds
 
     @property
     def total(self) -> float:

@@ -54,6 +54,12 @@ FATES = frozenset(
     {RankPhase.FINISHED, RankPhase.FAILED, RankPhase.VICTIM, RankPhase.STOPPED, RankPhase.LOST}
 )
 """The phases in which a rank's process is gone."""
+BEFORE_STEPS = {
+    RankPhase.LOADING: "loading its data",
+    RankPhase.RENDEZVOUS: "reaching the rendezvous",
+    RankPhase.JOINING: "joining the others",
+}
+"""What a rank does in the phases before its first step."""
 MEETINGS = frozenset({RankPhase.EVALUATING, RankPhase.SAVING})
 """The phases between steps, which end for all ranks together."""
 

@@ -63,6 +63,13 @@ def not_learned(runs: Iterable[tuple[str, float, float]]) -> str:
     return f"{number} {NOT_LEARNED}: the training loss of {name} {change}"
 
 
+def steps_of_test(begun: events.Started | None) -> float:
+    """Return how many steps train on as many samples as the test set has; 0 if that is unknown."""
+    if not begun or not begun.train_samples:
+        return 0.0
+    return begun.test_samples / begun.train_samples * begun.steps_per_epoch
+
+
 @dataclass
 class Progress:
     """How far the training of a run has come."""

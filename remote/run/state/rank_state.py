@@ -9,7 +9,7 @@ from typing import ClassVar
 from remote.run.series.step_times import NAN, RecentSteps, StepTimes, StepTotals
 from remote.run.state.host_state import LAST_WORDS
 from remote.run.state.phases import FATES, RankPhase
-from remote.run.state.types import Death
+from remote.run.state.types import Cause
 from training.wire import events
 from training.wire.events import Event
 
@@ -99,7 +99,7 @@ class RankState:
     """The exception of a script, as the script itself reports it."""
     exited_from: RankPhase = RankPhase.WAITING
     """The phase in which its process ended."""
-    death: Death | None = None
+    death: Cause | None = None
     """What its end says about the cause."""
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_WORDS))
     """Its last lines on stderr."""

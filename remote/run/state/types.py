@@ -43,25 +43,26 @@ class Evidence(IntEnum):
     """It ended well, or we stopped it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Death:
-    """An end of a rank or a host that may be the cause of all others."""
+@dataclass(frozen=True)
+class Cause:
+    """An end of a rank or a host, which may be the cause of all others.
+
+    That of a run may be known while it still lives, before its verdict: other ranks get a moment
+    for their last words, and these may change it.
+    """
 
     host: str
     """Its name; "" if it was the session that refused."""
     rank: int
     """-1 for a host or the session."""
-    time: float
-    """By the session's clock."""
-    evidence: Evidence
     what: str
     """What happened, in words."""
     step: int = 0
     """The rank's last step."""
     tail: tuple[str, ...] = ()
     """Its last words."""
-    refused: bool = False
-    """Nothing had begun, and what was given cannot be used."""
+    victims: tuple[int, ...] = ()
+    """The ranks that failed as a consequence, once it is the cause."""
     during: str = ""
     """What a rank that had made no step was doing."""
     advice: str = ""
@@ -70,30 +71,13 @@ class Death:
     """The rank said nothing, and the last words are those of its agent."""
     lack: Lack | None = None
     """What a script says that it was not given."""
+    time: float = 0.0
+    """By the session's clock."""
+    evidence: Evidence = Evidence.OWN
+    refused: bool = False
+    """Nothing had begun, and what was given cannot be used."""
     names_hosts: bool = False
     """`what` begins with the names of its hosts."""
-
-
-@dataclass(frozen=True)
-class Cause:
-    """Why a run failed: what died first by evidence, where, and its last words.
-
-    It may be known while the run still lives, before its verdict: other ranks get a moment for
-    their last words, and these may change it. Fields that a `Death` has as well mean the same.
-    """
-
-    host: str
-    rank: int
-    what: str
-    step: int = 0
-    tail: tuple[str, ...] = ()
-    victims: tuple[int, ...] = ()
-    """The ranks that failed as a consequence."""
-    during: str = ""
-    advice: str = ""
-    of_agent: bool = False
-    lack: Lack | None = None
-    names_hosts: bool = False
 
     def text(self) -> str:
         """Return all of it but the last words, in a line.

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.binding import BindingType
 from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
@@ -26,8 +24,8 @@ class ChoiceTable(CellTable):
     """
     COMPONENT_CLASSES = CellTable.COMPONENT_CLASSES | {"choices--cursor"}
     place = KeyPlace.LIST
-    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
-    cursor: reactive[int] = reactive(0)
+    BINDINGS = bindings(place)
+    cursor = reactive(0)
     is_cursor_placed = False
     """Whether the user has put the cursor where it is."""
 

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.geometry import Region
 from textual.strip import Strip
 
 from tui.kit.widgets.lines import LineWidget
@@ -36,23 +35,15 @@ class HeatStrip(LineWidget):
 
     def fill(self, cells: Sequence[TableCell], cells_per_line: int, numbers_per_cell: int) -> None:
         """Show these cells. Each stands for so many numbers, from 0 on."""
-        previous_cells = self._cells
-        has_new_layout = (self._cells_per_line, self._numbers_per_cell) != (
-            cells_per_line,
-            numbers_per_cell,
-        )
+        before = (self._cells, self._cells_per_line, self._numbers_per_cell)
+        if before == (cells, cells_per_line, numbers_per_cell):
+            return
         self._cells = cells
         self._cells_per_line = cells_per_line
         self._numbers_per_cell = numbers_per_cell
-        if has_new_layout or len(previous_cells) != len(cells):
-            self._strips.clear()
-            self.refresh()
-            return
-        for line, first in enumerate(range(0, len(cells), cells_per_line)):
-            part = slice(first, first + cells_per_line)
-            if previous_cells[part] != cells[part]:
-                self._strips.pop(line, None)
-                self.refresh(Region(0, line, self.size.width, 1))
+        # All lines, as only cells that change are written to the terminal anyway.
+        self._strips.clear()
+        self.refresh()
 
     def on_resize(self) -> None:
         self._strips.clear()

@@ -7,14 +7,13 @@ from typing import NamedTuple
 
 from textual.app import ComposeResult
 from textual.content import Content
-from textual.events import Leave, MouseDown, MouseMove
+from textual.events import MouseDown
 from textual.screen import Screen
 from textual.style import Style
 from textual.widgets import Footer, Static
 
 KEY_STYLE = "bold $footer-key-foreground on $footer-key-background"
 NAME_STYLE = "$footer-description-foreground on $footer-description-background"
-HOVER_STYLE = "$footer-key-foreground on $block-hover-background"
 
 FIRST_NAMES = ("Back", "Quit", "Help")
 """The way out and the list of all keys come first in every place."""
@@ -85,38 +84,21 @@ class KeyLine(Static):
     def __init__(self) -> None:
         super().__init__()
         self._keys: Sequence[ShownKey] = ()
-        self._hovered_key = ""
 
     def show(self, keys: Sequence[ShownKey]) -> None:
         """Show these keys."""
         if keys != self._keys:
             self._keys = keys
-            self._draw()
-
-    def _draw(self) -> None:
-        self.update(Content("").join(self._draw_key(key) for key in self._keys))
-
-    def _draw_key(self, key: ShownKey) -> Content:
-        is_hovered = key.key == self._hovered_key
-        key_style = HOVER_STYLE if is_hovered else KEY_STYLE
-        name_style = HOVER_STYLE if is_hovered else NAME_STYLE
-        content = Content.assemble((f" {key.key_text} ", key_style), (f"{key.name} ", name_style))
-        if not key.enabled:
-            return content.stylize("dim")
-        return content.stylize(Style.from_meta({"key": key.key}))
+            self.update(Content("").join(map(_draw_key, keys)))
 
     def on_mouse_down(self, event: MouseDown) -> None:
         key = event.style.meta.get("key")
         if key:
             self.app.simulate_key(key)
 
-    def on_mouse_move(self, event: MouseMove) -> None:
-        self._hover(event.style.meta.get("key", ""))
 
-    def on_leave(self, event: Leave) -> None:
-        self._hover("")
-
-    def _hover(self, key: str) -> None:
-        if key != self._hovered_key:
-            self._hovered_key = key
-            self._draw()
+def _draw_key(key: ShownKey) -> Content:
+    content = Content.assemble((f" {key.key_text} ", KEY_STYLE), (f"{key.name} ", NAME_STYLE))
+    if not key.enabled:
+        return content.stylize("dim")
+    return content.stylize(Style.from_meta({"key": key.key}))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
@@ -216,8 +216,10 @@ class CellTable(ScrollView, LineWidget, can_focus=True):
 
 # Widths
 
+ColumnT = TypeVar("ColumnT", bound=TableColumn)
 
-def fit_column(column: TableColumn, cells: Sequence[TableCell], max_width: int = 0) -> TableColumn:
+
+def fit_column(column: ColumnT, cells: Sequence[TableCell], max_width: int = 0) -> ColumnT:
     """Return the column as wide as its longest cell.
 
     It keeps its own width at least, and has `max_width` (0: the column's `most`) at the most.

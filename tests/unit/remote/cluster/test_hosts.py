@@ -8,10 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from remote.cluster.file import HostTable
-from remote.cluster.hosts import Cluster, Host, HostsError, host_keys, hosts_option, select
+from remote.cluster.hosts import (
+    TRANSPORTS,
+    Cluster,
+    Host,
+    HostsError,
+    host_keys,
+    hosts_option,
+    select,
+)
 from remote.cluster.load import load
-from remote.cluster.transports import names
 
 NOWHERE = Path("/nonexistent/config")
 
@@ -53,9 +59,9 @@ def test_a_host_may_name_its_transport(tmp_path: Path) -> None:
     assert found == [("local", ""), ("ssh", "ada")]
     assert mistakes(tmp_path, '[[host]]\nname = "a"\ntransport = "../ssh"\n') == [
         'hosts.toml: host 1 (a): transport = "../ssh" is wrong: write the name of a transport in '
-        f"quotes, one of {', '.join(names())}"
+        f"quotes, one of {', '.join(TRANSPORTS)}"
     ]
-    with pytest.raises(HostsError, match="transport = 'deploy': write one of "):
+    with pytest.raises(HostsError, match="transport = 'deploy': write the name of a "):
         Host("a", "a", transport="deploy")
 
 
@@ -66,7 +72,6 @@ def test_the_example_in_the_repository_is_right() -> None:
 
 
 def test_every_field_of_a_host_is_a_key_and_says_what_to_write(tmp_path: Path) -> None:
-    assert list(HostTable.model_fields) == [key.name for key in host_keys()]
     for key in host_keys():
         wrong = f"[defaults]\n{key.name} = [[]]\n[[host]]\nname = 'a'\n"
         (mistake,) = mistakes(tmp_path, wrong)
@@ -111,10 +116,10 @@ def test_all_mistakes_at_once_each_with_its_place(tmp_path: Path) -> None:
         "hosts.toml: [defaults]: user = 3 is wrong: write a login name in quotes, such as user = "
         '"ada"',
         "hosts.toml: [defaults]: name belongs to one host: write it in its [[host]]",
+        "hosts.toml: host 1: unknown key 'adress': did you mean 'address'?",
         'hosts.toml: host 1: port = "22" is wrong: write a whole number from 1 to 65535, such as '
         "port = 22",
-        "hosts.toml: host 1: unknown key 'adress': did you mean 'address'?",
-        "hosts.toml: host 2 (node2): slots = true is wrong: write a whole number of ranks from 1 "
+        "hosts.toml: host 2 (node2): slots = true is wrong: write a whole number from 1 "
         "to 4096, such as slots = 1",
         "hosts.toml: host 2 (node2): timeout = 0 is wrong: write a finite number of seconds above "
         "0, such as timeout = 10",

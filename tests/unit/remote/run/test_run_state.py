@@ -236,7 +236,7 @@ def test_steps() -> None:
     assert rank.accuracy == pytest.approx(sum(step % 8 for step in range(21, 26)) / 40)
     assert rank.pace.per_second("sync") == pytest.approx(0.5)
     assert rank.timing.count == 25
-    assert rank.timing.rule == pytest.approx(0.1 * statistics.mean(range(2, 26)))
+    assert rank.timing.early.seconds == pytest.approx(0.1 * statistics.mean(range(2, 26)))
     assert list(state.curves.of("loss", 0).step) == list(range(1, 26))
     assert list(state.curves.of("seconds", 0).mean) == pytest.approx(
         [0.1 * step for step in range(1, 26)]
@@ -272,10 +272,10 @@ def test_what_is_not_known_is_nan() -> None:
         *map(rank.pace.per_second, ("sync", "samples")),
     )
     times = (
-        rank.timing.rule,
+        rank.timing.early.seconds,
         rank.timing.median,
         rank.timing.p95,
-        rank.timing.mean,
+        rank.timing.whole.seconds,
         state.eta(0.0),
     )
     assert all(math.isnan(figure) for figure in (*figures, *times))
@@ -292,13 +292,7 @@ def test_samples_and_tests() -> None:
     state = history.state()
     rank, host = state.ranks[0], state.hosts[0]
     assert (rank.cpu, rank.memory, rank.test_loss, rank.test_accuracy) == (95.5, 1 << 20, 0.5, 0.9)
-    assert (host.cpu, host.memory_used, host.memory_total, host.sent, host.received) == (
-        (1.0, 2.0),
-        3,
-        4,
-        5,
-        6,
-    )
+    assert host.sample == HostSample((1.0, 2.0), 3, 4, 5, 6)
     assert list(state.curves.of("cpu", 0).mean) == [pytest.approx(0.955)]
     assert list(state.curves.of("cpu", 0).time) == [pytest.approx(0.03)]
 

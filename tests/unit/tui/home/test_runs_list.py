@@ -141,12 +141,6 @@ def test_a_hostile_name_is_shown_as_text(
     assert "\x1b" not in done.stdout + done.stderr
 
 
-def test_columns_that_fit_after_all_come_back() -> None:
-    lines = [("a", "b", "c"), ("1" * 10, "2" * 20, "3" * 10)]
-    found = table.drop_columns({"a": 1, "b": 2}, lines, 25)
-    assert found[0] == ("a", "c")
-
-
 def test_for_programs(run: Callable[..., Done], names: list[str]) -> None:
     done = run(runs, words=["star"], json=True)
     (found,) = map(json.loads, done.stdout.splitlines())

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from rich.color import Color
 
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
-from tests.kit.looks import render_strips
 from tui.app.help import HelpDialog
 from tui.kit.dialogs import QuitDialog
 from tui.kit.widgets.keys import KeyFooter, KeyLine
@@ -42,22 +40,6 @@ async def test_a_key_that_does_nothing_here_says_why(key: str, why: str) -> None
         assert said.message.startswith(why)
 
 
-async def test_the_key_under_the_mouse_is_highlighted() -> None:
-    stage = Stage()
-    async with stage.shown() as pilot:
-        await until(pilot, lambda: "q Quit  ? Help" in stage.text())
-        first, second = _colours(stage, 1, 10)
-        assert first == second
-        await pilot.hover(KeyLine, offset=(1, 0))
-        await until(pilot, lambda: _colours(stage, 1) != [first])
-        assert _colours(stage, 10) == [second]
-        await pilot.hover(KeyLine, offset=(10, 0))
-        await until(pilot, lambda: _colours(stage, 10) != [second])
-        assert _colours(stage, 1) == [first]
-        await pilot.hover(offset=(1, 1))
-        await until(pilot, lambda: _colours(stage, 1, 10) == [first, second])
-
-
 async def test_keys_that_change_while_their_screen_goes_are_not_drawn() -> None:
     stage = Stage()
     async with stage.shown() as pilot:
@@ -65,10 +47,3 @@ async def test_keys_that_change_while_their_screen_goes_are_not_drawn() -> None:
         keys = stage.app.screen.query_one(KeyFooter)
         await keys.query(KeyLine).remove()
         keys._update_keys()
-
-
-def _colours(stage: Stage, *columns: int) -> list[Color | None]:
-    """The background of the last line there."""
-    line = render_strips(stage.app)[-1]
-    styles = [next(iter(line.crop(column, column + 1))).style for column in columns]
-    return [style and style.bgcolor for style in styles]

@@ -50,42 +50,48 @@ def test_two_actions_change_their_keys(tmp_path: Path) -> None:
     [
         (
             '# mine\n\n[keys]\nstaks = "S"\n',
-            ["keys.toml:4: there is no action 'staks'; did you mean 'stacks'?"],
+            ["keys.toml: staks: there is no such action: did you mean 'stacks'?"],
         ),
-        ('[keys]\nxyzzy = "S"', ["keys.toml:2: there is no action 'xyzzy'; docs/keys.md lists"]),
-        ('[keys]\nzoom = "ctlr+z"', ["keys.toml:2: there is no key 'ctlr+z'; write keys such as"]),
-        ("[keys]\nzoom = 3", ['keys.toml:2: write a key, such as "S" or "ctrl+x", or several']),
-        ('[keys]\nzoom = ""', ['keys.toml:2: write a key, such as "S" or "ctrl+x", or several']),
-        ('[keys]\ninterrupt = "x"', ["keys.toml:2: the keys of 'interrupt' cannot be changed"]),
-        ('[key]\nzoom = "x"', ["keys.toml:1: 'key' is unknown: write keys below [keys]"]),
-        ('keys = "x"', ["keys.toml:1: write a table: [keys], and"]),
+        ('[keys]\nxyzzy = "S"', ["keys.toml: xyzzy: there is no such action; docs/keys.md lists"]),
+        (
+            '[keys]\nzoom = "ctlr+z"',
+            ["keys.toml: zoom: there is no key 'ctlr+z'; write keys such as"],
+        ),
+        ("[keys]\nzoom = 3", ['keys.toml: zoom: write a key, such as "S" or "ctrl+x", or several']),
+        (
+            '[keys]\nzoom = ""',
+            ['keys.toml: zoom: write a key, such as "S" or "ctrl+x", or several'],
+        ),
+        ('[keys]\ninterrupt = "x"', ["keys.toml: interrupt: its keys cannot be changed"]),
+        ('[key]\nzoom = "x"', ["keys.toml: key: unknown: write keys below [keys]"]),
+        ('keys = "x"', ["keys.toml: keys: write a table: [keys], and"]),
         (
             '[keys]\nzoom = "q"',
-            ["keys.toml:2: 'q' is also the key of 'quit'; 'zoom' keeps its default"],
+            ["keys.toml: zoom: 'q' is also the key of 'quit'; 'zoom' keeps its default"],
         ),
         (
             '[keys]\nfollow = "s"',
-            ["keys.toml:2: 's' is also the key of 'stacks'; 'follow' keeps its default"],
+            ["keys.toml: follow: 's' is also the key of 'stacks'; 'follow' keeps its default"],
         ),
         (
             '[keys]\nzoom = "ctrl+c"',
-            ["keys.toml:2: 'ctrl+c' is also the key of 'interrupt'; 'zoom' keeps its default"],
+            ["keys.toml: zoom: 'ctrl+c' is also the key of 'interrupt'; 'zoom' keeps its default"],
         ),
         (
             '[keys]\nzoom = "Y"\nstacks = "Y"',
             [
-                "keys.toml:2: 'Y' is also the key of 'stacks'; 'zoom' keeps its default",
-                "keys.toml:3: 'Y' is also the key of 'zoom'; 'stacks' keeps its default",
+                "keys.toml: zoom: 'Y' is also the key of 'stacks'; 'zoom' keeps its default",
+                "keys.toml: stacks: 'Y' is also the key of 'zoom'; 'stacks' keeps its default",
             ],
         ),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line_and_the_usual_keys_stay(
+def test_what_is_wrong_is_told_and_the_usual_keys_stay(
     tmp_path: Path, text: str, starts: list[str]
 ) -> None:
     found = remarks(tmp_path, text)
     assert len(found) == len(starts)
-    for remark, start in zip(sorted(found), starts, strict=True):
+    for remark, start in zip(sorted(found), sorted(starts), strict=True):
         assert remark.startswith(start)
     assert read(tmp_path, text).keys == {}
 

@@ -25,25 +25,25 @@ C, UTF8, GERMAN = "C", "C.UTF-8", "de_DE.UTF-8"
 
 
 @pytest.mark.parametrize(
-    ("environ", "at_start", "encoding", "speaks"),
+    ("environ", "encoding", "speaks"),
     [
-        ({}, {}, "utf-8", True),
-        ({}, {}, "ascii", False),
-        ({"LC_ALL": C}, {}, "utf-8", False),
-        ({"LC_ALL": "POSIX", "LANG": GERMAN}, {}, "utf-8", False),
-        ({"LC_ALL": GERMAN, "LANG": C}, {}, "utf-8", True),
-        ({"LC_ALL": GERMAN}, {}, "latin-1", False),
-        ({"LANG": GERMAN}, {"LC_CTYPE": C}, "utf-8", False),
-        ({"LANG": C, "LC_CTYPE": UTF8}, {"LC_CTYPE": UTF8}, "utf-8", True),
-        ({"LANG": C, "LC_CTYPE": UTF8}, {}, "utf-8", False),  # Python has set it
-        ({"LC_CTYPE": UTF8}, {}, "utf-8", True),
-        ({"LANG": "", "LC_ALL": ""}, {}, "utf-8", True),
+        ({}, "utf-8", True),
+        ({}, "ascii", False),
+        ({"LC_ALL": C}, "utf-8", False),
+        ({"LC_ALL": "POSIX", "LANG": GERMAN}, "utf-8", False),
+        ({"LC_ALL": GERMAN, "LANG": C}, "utf-8", True),
+        ({"LC_ALL": GERMAN}, "latin-1", False),
+        ({"LANG": GERMAN, "LC_CTYPE": C}, "utf-8", False),
+        ({"LANG": C, "LC_CTYPE": GERMAN}, "utf-8", True),
+        ({"LANG": C, "LC_CTYPE": UTF8}, "utf-8", False),  # Python may have set it
+        ({"LC_CTYPE": UTF8}, "utf-8", True),
+        ({"LANG": "", "LC_ALL": ""}, "utf-8", True),
     ],
 )
 def test_the_variables_of_the_locale_say_whether_it_is_utf8(
-    environ: dict[str, str], at_start: dict[str, str], encoding: str, speaks: bool
+    environ: dict[str, str], encoding: str, speaks: bool
 ) -> None:
-    assert palette.speaks_utf8(environ, at_start, encoding) is speaks
+    assert palette.speaks_utf8(environ, encoding) is speaks
 
 
 def on_a_terminal(text: str) -> str:

@@ -17,7 +17,7 @@ from training import options, registry
 from training.job import Job, field_groups
 from tui.kit.open_runs import RunOptions
 from tui.launch import script_fields
-from tui.launch.command_line import explain_missing, format_command_line
+from tui.launch.command_line import format_command_line
 from tui.launch.draft import HOSTS, POLICY, RANKS, CheckedDraft, LaunchDraft, ReadyRun
 from tui.launch.form_fields import (
     OFF,
@@ -246,14 +246,13 @@ def test_the_command_line_says_where_to_run() -> None:
     assert line(draft(lab=HERE)) == "rankboard --local 4 --sync ddp"
     form = draft(lab=HERE)
     form.set_text(RANKS, "2")
-    options = RunOptions(slots=4, link="1gbit", cpus="0.5", runs_dir="other")
+    options = RunOptions(slots=4, link="1gbit", cpus="0.5", other=("--runs-dir", "other"))
     assert line(form, options) == (
         "rankboard --local 2 --slots 2 --link 1gbit --cpus 0.5 --runs-dir other --sync ddp"
     )
     far = replace(cluster(2, 1), file="lab/hosts.toml")
-    assert line(draft(lab=far), RunOptions(upload=("my code",), name="a", notify="./tell me")) == (
-        "rankboard --hosts lab/hosts.toml --upload 'my code' --name a --notify './tell me' "
-        "--sync ddp"
+    assert line(draft(lab=far), RunOptions(other=("--upload", "my code", "--name", "a"))) == (
+        "rankboard --hosts lab/hosts.toml --upload 'my code' --name a --sync ddp"
     )
     named = cluster(2, 1)
     assert line(draft(lab=named), RunOptions(host="a:4,b")) == "rankboard -H a:4,b --sync ddp"
@@ -277,18 +276,10 @@ def test_on_a_node_of_slurm_the_ranks_share_its_cores_and_the_command_line_says_
     assert asked == "rankboard --slurm --slots 4 --sync ddp"
 
 
-def test_no_command_line_starts_other_ranks_on_the_host_of_a_file() -> None:
+def test_the_ranks_of_the_only_host_of_a_file_are_written_there() -> None:
     form = draft(lab=Cluster("lab", (Host("n1", "10.0.0.1", slots=2),), file="lab.toml"))
-
-    def lacks(options: RunOptions) -> str:
-        found = ready(form)
-        return explain_missing(form.cluster, found.cluster, options)
-
-    assert lacks(RunOptions()) == ""
-    form.set_text(RANKS, "8")
-    said = "no command line starts 8 ranks on n1: write slots = 8 in lab.toml"
-    assert lacks(RunOptions()) == said
-    assert lacks(RunOptions(host="n1")) == ""
+    assert [field.label for field in form.groups()[HOSTS]] == ["n1"]
+    assert line(form) == "rankboard --hosts lab.toml --sync ddp"
 
 
 @pytest.mark.parametrize("job", JOBS[:-2], ids=range(len(JOBS) - 2))

@@ -31,6 +31,7 @@ from tui.doctor import checks
 from tui.doctor.screen import DoctorScreen
 from tui.kit import choice_dialogs
 from tui.kit.choice_dialogs import ChoiceDialog
+from tui.kit.dialogs import DeleteDialog
 from tui.kit.open_runs import LaunchRequest
 from tui.launch import host_marks, presets, script_fields
 from tui.launch import screen as launch
@@ -436,8 +437,12 @@ async def test_a_preset_is_saved_chosen_and_deleted(folder: Path) -> None:
         await pilot.press("p")
         await until(pilot, lambda: isinstance(form.app.screen, PresetsDialog))
         await pilot.press("delete")
+        await until(pilot, lambda: isinstance(form.app.screen, DeleteDialog))
+        await pilot.pause()
         assert presets.list_names() == ["mine"]
-        await pilot.press("delete", "escape")
+        await pilot.press("right", "enter")
+        await until(pilot, lambda: presets.list_names() == [])
+        await pilot.press("escape")
         await form.ready(pilot)
         assert presets.list_names() == []
         plan = await form.start(pilot)
@@ -457,7 +462,7 @@ async def test_texts_name_the_keys_that_the_user_has_chosen(folder: Path) -> Non
         await pilot.press("p")
         await until(pilot, lambda: "X: delete a preset" in screen_text(form.app))
         await pilot.press("X")
-        await until(pilot, lambda: "press X once more" in screen_text(form.app))
+        await until(pilot, lambda: "Delete the preset 'mine'?" in screen_text(form.app))
 
 
 async def test_a_program_with_its_arguments_is_a_preset(folder: Path) -> None:
@@ -555,8 +560,8 @@ async def test_checks_are_written_anew_only_where_they_have_found_something(
         written.append("marks")
         return known(state)
 
-    table, known = checks.table, host_marks.mark_hosts
-    monkeypatch.setattr(checks, "table", counted)
+    table, known = checks.make_table, host_marks.mark_hosts
+    monkeypatch.setattr(checks, "make_table", counted)
     monkeypatch.setattr(launch, "mark_hosts", marked)
     async with form.opened(size=(120, 40)) as pilot:
         await pilot.press("f2")
@@ -591,17 +596,6 @@ async def test_a_job_and_a_policy_fill_the_form() -> None:
         plan = await form.start(pilot)
     assert plan.work == replace(job, lr=0.5)
     assert plan.policy.max_restarts == 1
-
-
-async def test_of_the_host_of_a_file_it_says_where_the_ranks_are_written() -> None:
-    form = Form(lab=Cluster("lab", (Host("n1", "10.0.0.1", slots=2),), file="lab.toml"))
-    async with form.opened(size=(120, 40)) as pilot:
-        await form.type(pilot, "ranks", "8")
-        said = "no command line starts 8 ranks on n1: write slots = 8 in lab.toml"
-        await until(pilot, lambda: said in form.shown("amounts"))
-        assert "$ rankboard" not in form.shown("amounts")
-        await pilot.press("enter", "y")
-        assert form.app.clipboard == ""
 
 
 async def test_of_one_host_the_number_of_ranks_is_asked() -> None:

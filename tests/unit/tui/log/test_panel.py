@@ -137,7 +137,6 @@ async def test_what_is_no_expression_is_said_and_nothing_is_lost() -> None:
         view = stage.screen.query_one(LogView)
         await pilot.press("ampersand", *"14", "(")
         await until(pilot, lambda: "bad regex: missing ), unterminated" in stage.text())
-        assert r"\( finds (" in stage.text()
         assert log(stage) == ["  [2] reached (step) 14"]
         await pilot.press("enter")
         await pilot.pause()

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import pairwise
+from operator import attrgetter
 
 import pytest
 from rich.cells import cell_len
@@ -19,11 +20,12 @@ from remote.limits import LIMITS
 from remote.run.output import run_log as log
 from remote.run.output.log_levels import Level
 from remote.run.output.run_log import RunLog
+from remote.run.state.types import LogLine
 from remote.sanitise import LONGEST_DRAWN, plain
 from tests.kit.acted import until
 from tui.log import rows as rows
+from tui.log.row_layout import RowLayout
 from tui.log.view import LogView
-from tui.log.wrapping import WrappedRows
 
 ROUTINE = "epoch 1 step 20/938 loss 0.3123 acc 0.91 0.041 s/iter"
 
@@ -339,8 +341,9 @@ async def test_wrapping_leaves_the_reader_where_he_is() -> None:
 @pytest.mark.parametrize("width", [0, 1, 2, 3, 7, 80])
 def test_the_pieces_of_a_row_are_all_of_it(width: int) -> None:
     for text in ("", "a", "漢", "a漢字b" * 9, "plain " * 20):
-        wrapped = WrappedRows(width)
-        wrapped.add(["x", text])
+        lines = [LogLine(0, 0.0, "node1", 0, "stdout", each) for each in ("x", text)]
+        wrapped = RowLayout(attrgetter("text"), max(1, width))
+        wrapped.add(lines)
         assert wrapped.locate(0) == (0, 0)
         spans = [wrapped.span(text, piece) for piece in range(wrapped.height - 1)]
         assert (spans[0][0], spans[-1][1]) == (0, cell_len(text))

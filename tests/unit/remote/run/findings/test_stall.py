@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -19,8 +19,8 @@ from remote.events import (
 )
 from remote.format import duration
 from remote.record import summary
+from remote.run.diagnosis import stall_causes
 from remote.run.diagnosis.stacks import Presence, locate_rank
-from remote.run.diagnosis.stall_causes import find_culprits
 from remote.run.findings import stall
 from remote.run.findings.stall import STALL_LIMITS, StallLimits, find_stall, has_all_stacks
 from remote.run.run_state import RunState
@@ -449,6 +449,11 @@ def test_whether_a_rank_is_inside_a_collective_is_read_off_its_newest_calls(
 ) -> None:
     assert locate_rank(stack).presence is presence
     assert locate_rank(stack).where == where
+
+
+def find_culprits(stacks: Mapping[int, Stack]) -> tuple[int, ...]:
+    places = {rank: locate_rank(stack) for rank, stack in stacks.items()}
+    return stall_causes.find_culprits(places)
 
 
 def test_culprits_are_those_that_are_not_inside_while_others_are() -> None:

@@ -1,41 +1,46 @@
-"""Where the rows of a log lie on the screen when long ones are wrapped."""
+"""Where the rows of a log lie on the screen, wrapped or not."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 
 from rich.cells import cell_len, chop_cells
 
+from remote.run.state.types import LogLine
 
-class WrappedRows:
-    """The places of rows that each take as many screen lines as their text needs."""
 
-    def __init__(self, width: int) -> None:
+class RowLayout:
+    """The places of rows, which take one screen line each or, wrapped, as many as they need."""
+
+    def __init__(self, get_text: Callable[[LogLine], str], width: int = 0) -> None:
+        """Lay out rows with these texts. They are wrapped to a width, if it is not 0."""
+        self._get_text = get_text
         self.width = max(2, width)
+        self.is_wrapped = width > 0
         self._ends: list[int] = []
         """For each row, the screen line after its last one."""
-
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return len(self._ends)
 
     @property
     def height(self) -> int:
         """The screen lines that all rows take."""
         return self._ends[-1] if self._ends else 0
 
-    def add(self, texts: Iterable[str]) -> None:
-        """Add rows with these texts at the bottom."""
+    def add(self, rows: Sequence[LogLine]) -> None:
+        """Add rows at the bottom."""
         end = self.height
-        for text in texts:
-            end += len(self._piece_starts(text))
+        if not self.is_wrapped:
+            self._ends += range(end + 1, end + len(rows) + 1)
+            return
+        for row in rows:
+            end += len(self._piece_starts(self._get_text(row)))
             self._ends.append(end)
 
-    def truncate(self, rows: int) -> None:
-        """Drop all rows but the first `rows`."""
-        del self._ends[rows:]
+    def lay_out_from(self, first: int, rows: Sequence[LogLine]) -> None:
+        """Lay out anew the rows from `first` on, of all these rows."""
+        laid_out = len(self._ends)
+        del self._ends[first:]
+        self.add(rows[first:laid_out])
 
     def trim(self, rows: int) -> int:
         """Drop this many rows at the top and return the screen lines that they took."""
@@ -54,9 +59,8 @@ class WrappedRows:
 
     def span(self, text: str, piece: int) -> tuple[int, int]:
         """Return the first cell of a piece of a text, and the cell after its last one."""
-        starts = self._piece_starts(text)
-        is_last = piece + 1 == len(starts)
-        return starts[piece], cell_len(text) if is_last else starts[piece + 1]
+        limits = [*self._piece_starts(text), cell_len(text)]
+        return limits[piece], limits[piece + 1]
 
     def _piece_starts(self, text: str) -> list[int]:
         if text.isascii():
