@@ -195,6 +195,7 @@ class StudyFolder:
             self._make()
             write_whole(self.path / PLACE, data)
             write_whole(self.path / SIGNATURE, trust.signature(data).encode())
+            # The text comes last: with it the study exists.
             write_whole(self.path / STUDY, call.text.encode())
 
     def text(self) -> str:
@@ -235,6 +236,7 @@ class StudyFolder:
         line = dumps({"event": event, "time": time.time()} | asdict(entry))
         journal = self.path / JOURNAL
         with self._writing():
+            # A crash may have left half a line, which must not take in this one.
             begin = "\n" if files.is_torn(journal) else ""
             descriptor = files.open_regular(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
             try:
@@ -269,6 +271,7 @@ def _parse_entry(data: dict[str, Any]) -> JournalEntry | None:
         entry = convert(data, entry_type)
     except ValidationError:
         return None
+    # The name leads to the folder of a run, and the journal may be somebody else's.
     if not TRIAL.fullmatch(entry.trial) or not _is_run_name(entry.run):
         return None
     is_counted = isinstance(entry, RunEnded) and entry.outcome is TrialOutcome.COUNTED

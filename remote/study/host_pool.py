@@ -80,6 +80,7 @@ class HostPool:
                 f"{study.name} needs {count(needed, 'host')}, and there {are} {available}: "
                 f"{advice}, or change nodes"
             )
+        # Mistakes in links and cores are found now, not after hours of other runs.
         wires = {self._wires(cell.place) for cell in study.cells} - {("", "")}
         for link, cpus in sorted(wires):
             try:
@@ -94,6 +95,7 @@ class HostPool:
 
         Raises: PlanError, if a data set cannot be had.
         """
+        # Hosts of a file have data of their own, of which only the run can tell.
         if not is_here(self.cluster.hosts):
             return []
         jobs = [cell.job for cell in study.cells if cell.job]

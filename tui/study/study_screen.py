@@ -87,6 +87,7 @@ class StudyScreen(LiveScreen, Screen[None]):
         self.tick()
 
     def on_resize(self, event: Resize) -> None:
+        # Columns depend on the room, so the table is made anew.
         self._changes = -1
         self.call_after_refresh(self.tick)
 
@@ -116,6 +117,7 @@ class StudyScreen(LiveScreen, Screen[None]):
         is_known = any(row.value for row in result.cells)
         lines = doubt_lines(result)
         lines.append(answer_text(result) if is_over or is_known else "no run has ended yet")
+        # Before the end, every cell lacks runs: that would only be repeated.
         if is_over:
             lines += effect_lines(result)
             lines += failure_lines(self._progress)

@@ -9,11 +9,11 @@ from typing import Protocol
 from remote.formats.catalog import LogFormat
 from remote.formats.memory import Memory
 from remote.formats.readers.bars import Bar, LightningBar
-from remote.formats.readers.epochs import FastaiTable, KerasBar, UltralyticsTable
 from remote.formats.readers.framed import FramedTable
+from remote.formats.readers.keras import KerasBar
 from remote.formats.readers.key_value import KeyValueLine
 from remote.formats.readers.lines import LineReader
-from remote.formats.readers.objects import MlPerfLine, ObjectLine
+from remote.formats.readers.objects import ObjectLine
 from remote.formats.readers.trainer import TrainerDict
 from remote.formats.reading import Reading
 
@@ -36,12 +36,9 @@ _READERS: dict[str, Callable[[LogFormat], FormatReader]] = {
     "bar": Bar,
     "lightning": LightningBar,
     "keras": KerasBar,
-    "ultralytics": UltralyticsTable,
-    "fastai": FastaiTable,
     "framed table": FramedTable,
     "trainer": TrainerDict,
     "objects": ObjectLine,
-    "mlperf": MlPerfLine,
     "name=value": KeyValueLine,
 }
 

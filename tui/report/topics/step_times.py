@@ -101,21 +101,18 @@ def _picture(rows: Sequence[GroupTiming]) -> ReportPicture:
 
 def _draw(rows: Sequence[GroupTiming]) -> Figure:
     figure, axes = empty_chart("seconds per iteration", height=1.1 + 0.34 * len(rows))
-    end = _axis_end(rows)
     lines = list(dict.fromkeys(row.group.line for row in rows))
     for place, row in enumerate(rows):
         style = SeriesStyle.of(lines.index(row.group.line))
         value = row.seconds
         runs = [run.step_seconds() for run in row.group.runs]
         if math.isfinite(value.low):
-            # An arrow says that the interval goes on.
-            if value.high > end:
-                axes.plot(end, place, ">", color=style.colour, clip_on=False)
             axes.plot([value.low, value.high], [place, place], color=style.colour, linewidth=3)
+        # Single runs lie below the mean, so that none is hidden by it.
         axes.plot(runs, [place + 0.22] * len(runs), "|", color=INK, markersize=6)
         axes.plot(value.value, place, style.marker, color=style.colour, markeredgecolor=INK)
     name_rows(axes, [row.group.label for row in rows])
-    axes.set_xlim(0, end)
+    axes.set_xlim(0, _axis_end(rows))
     return figure
 
 

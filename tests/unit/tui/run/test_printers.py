@@ -717,19 +717,19 @@ def repeated(state: RunState) -> str:
     )
 
 
-@pytest.mark.parametrize("advises", [True, False])
+@pytest.mark.parametrize("is_quiet", [True, False])
 def test_the_last_line_says_what_to_repeat_where_ranks_may_still_run(
-    advises: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    is_quiet: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state = stopped_without_node2()
     session: Any = SimpleNamespace(
         state=state, plan=state.plan, batches=lambda: iter(()), detached=False, cut_off=False
     )
     launcher = Launcher(Transports(), tmp_path)
-    code = front._print_session(launcher, session, front.LineOptions(advises=advises), Watched(-1))
+    code = front._print_session(launcher, session, front.LineOptions(quiet=is_quiet), Watched(-1))
     assert code == Verdict.STOPPED.value
     lines = capsys.readouterr().err.splitlines()
-    assert (lines[-1] == repeated(state)) is advises
+    assert (lines[-1] == repeated(state)) is not is_quiet
     assert any(", except perhaps on node2" in line for line in lines)
 
 
