@@ -21,14 +21,12 @@ from remote.sanitise import plain
 from tui.kit import palette
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.session_clock import SessionClock
-from tui.kit.text_table import justify
+from tui.kit.text_table import justify, progress_line
 from tui.kit.widgets.phase import phase_cell
 
 GAP = "  "
 LEAST = 20
 """Columns that a text is folded to at least."""
-LEAST_BAR = 6
-"""Columns of the bar, at the least."""
 _TIE = "\xa0"
 """A space that no line is broken at."""
 
@@ -217,8 +215,6 @@ def _progress(run: RunState, whole: RunLength, width: int, now: float) -> str:
     room = width - len(facts) - len(times) - 4
     if room < -2:
         return justify(f"{step}/{total or '?'}", elapsed, width)
-    if room < LEAST_BAR or not (is_job or total):
+    if not (is_job or total):
         return justify(facts, times, width)
-    done = round(room * min(step / total, 1.0)) if total else 0
-    bar = palette.sign("full") * done + palette.sign("rest") * (room - done)
-    return f"{facts}{GAP}{bar}{GAP}{times}"
+    return progress_line(facts, step / total if total else 0.0, times, width)
