@@ -205,24 +205,18 @@ def _against_baseline(result: StudyResult) -> str:
     """
     study = result.study
     baseline = study.cell(study.baseline)
-    others = [row for row in result.cells if row.speed_up and row.cell != baseline]
-    speed_ups = {row.cell.key: row.speed_up for row in others if row.speed_up}
-    known = [row for row in others if math.isfinite(speed_ups[row.cell.key].value)]
-    if not known or not baseline or any(row.speed_up_doubt for row in known):
+    speed_ups: list[tuple[Interval, CellResult]] = []
+    for row in result.cells:
+        if row.speed_up and row.cell != baseline and math.isfinite(row.speed_up.value):
+            speed_ups.append((row.speed_up, row))
+    if not speed_ups or not baseline or any(row.speed_up_doubt for _, row in speed_ups):
         return ""
-    fastest = max(known, key=lambda row: speed_ups[row.cell.key].value)
+    times, fastest = max(speed_ups, key=lambda pair: pair[0].value)
     if study.counterpart(fastest.cell) == baseline:
         return ""
-    times = speed_ups[fastest.cell.key]
+    shared = _on_shared_machine(fastest, baseline)
     name = cell_name(study, fastest.cell)
     baseline_name = cell_name(study, baseline)
-    # Without bounds, the value alone has to do.
-    if times.high < 1 or (times.value < 1 and not is_bounded(times)):
-        slower = f"the fastest, {name}, takes {ratio_text(times.inverse())} as long"
-        return f"; none is as fast as {baseline_name}: {slower}"
-    if times.low <= 1:
-        return f"; no difference shown between the fastest, {name}, and {baseline_name}"
-    shared = _on_shared_machine(fastest, baseline)
     return f"; the fastest, {name}, is {ratio_text(times)} as fast as {baseline_name}{shared}"
 
 

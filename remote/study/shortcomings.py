@@ -49,21 +49,18 @@ def shortcoming_lines(result: StudyResult) -> list[str]:
 
 def failure_lines(progress: StudyProgress) -> list[str]:
     """Return why cells failed, a line for each reason."""
-    causes: dict[str, str] = {}
-    cells: dict[str, list[str]] = {}
+    failures: dict[str, dict[str, str]] = {}
     for key, cell in progress.cells.items():
         for end in cell.failed.values():
-            reason = end.reason or end.cause
-            causes.setdefault(reason, end.cause)
-            failed_cells = cells.setdefault(reason, [])
-            if key not in failed_cells:
-                failed_cells.append(key)
+            causes = failures.setdefault(end.reason or end.cause, {})
+            causes.setdefault(key, end.cause)
     total = len(progress.cells)
     lines = []
-    for reason, cause in causes.items():
-        keys = cells[reason]
-        is_all = len(keys) == total > 1
-        names = f"all {total} cells" if is_all else listed(keys)
+    for causes in failures.values():
+        is_all = len(causes) == total > 1
+        names = f"all {total} cells" if is_all else listed(list(causes))
+        # Hosts and ranks differ from cell to cell: those of the first one stand for all.
+        cause = next(iter(causes.values()))
         if cause:
             lines.append(f"{names} failed: {cause}")
     return lines

@@ -185,17 +185,18 @@ def list_changes(pairs: Sequence[tuple[Cell, Cell]]) -> Iterator[str]:
 
     `pairs` have cells before and now. The cells are named if only some of them differ.
     """
-    changes: dict[tuple[str, str, str], list[str]] = {}
+    changes: dict[str, list[str]] = {}
     for before, now in pairs:
         old = result_settings(before)
         new = result_settings(now)
         for name in dict.fromkeys((*old, *new)):
             if old.get(name) != new.get(name):
-                change = name, _format_setting(old.get(name)), _format_setting(new.get(name))
+                old_value = _format_setting(old.get(name))
+                change = f"{name} {old_value}, now {_format_setting(new.get(name))}"
                 changes.setdefault(change, []).append(before.key)
-    for (name, old_value, new_value), keys in changes.items():
+    for change, keys in changes.items():
         where = f" ({listed(keys)})" if len(keys) < len(pairs) else ""
-        yield f"{name} {old_value}, now {new_value}{where}"
+        yield f"{change}{where}"
 
 
 def result_settings(cell: Cell) -> dict[str, object]:

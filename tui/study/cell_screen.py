@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -142,14 +143,19 @@ class CellRun:
 
     def row(self, number: int, metric: str) -> TableRow:
         """Return its row in the table."""
-        took = duration(self.end.seconds) if self.end and self.end.seconds else UNKNOWN
+        took = value = UNKNOWN
+        cause = ""
+        if self.end:
+            took = duration(self.end.seconds or math.nan)
+            value = format_value(self.end.value, metric)
+            cause = plain(f" {self.end.cause}")
         return (
             TableCell(str(number)),
             TableCell(plain(self.run)),
             phase_cell(self.state),
-            TableCell(format_value(self.end.value if self.end else None, metric)),
+            TableCell(value),
             TableCell(took),
-            TableCell(plain(f" {self.end.cause}") if self.end else "", "table--dim"),
+            TableCell(cause, "table--dim"),
         )
 
 
