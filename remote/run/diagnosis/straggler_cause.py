@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 
 from remote.format import number, seconds
@@ -30,13 +31,11 @@ def explain_straggler(
 ) -> str:
     """Return why a rank takes longer than the others, in words; "" if nothing tells."""
     others = [other for other in ranks if other is not rank]
-    late = rank.pace.mean("ready") - _typical(others, "ready")
-    own_loading = rank.pace.mean("data")
-    loading = _typical(others, "data")
-    if own_loading - loading > late / 2:
-        return (
-            f"it waits for its data: {seconds(own_loading)} s per step, others {seconds(loading)} s"
-        )
+    ready, typical = _own_and_typical(rank, others, "ready")
+    own_loading, loading = _own_and_typical(rank, others, "data")
+    if own_loading - loading > (ready - typical) / 2:
+        spent = f"{seconds(own_loading)} s per step, others {seconds(loading)} s"
+        return f"it waits for its data: {spent}"
     if rank.on_gpu:
         return _explain_slow_clock(rank, others)
     return (
@@ -60,29 +59,30 @@ def is_crowded(rank: RankState, ranks: Sequence[RankState], hosts: Sequence[Host
 
 
 def _explain_slow_clock(rank: RankState, others: Sequence[RankState]) -> str:
+    gpu = rank.gpu
     clocks = [other.gpu.clock for other in others if other.gpu and other.gpu.clock]
-    if not rank.gpu or not rank.gpu.clock or not clocks:
+    if not gpu or not gpu.clock or not clocks:
         return ""
     typical = statistics.median(clocks)
-    if rank.gpu.clock > LOWER * typical:
+    if gpu.clock > LOWER * typical:
         return ""
-    reasons = [name for bits, name in CLOCK_LIMITS.items() if rank.gpu.reasons & bits]
-    because = f" because of {reasons[0]}" if reasons else ""
-    return f"its GPU runs at {rank.gpu.clock} MHz{because}, others at {typical:.0f} MHz"
+    reasons = (f" because of {name}" for bits, name in CLOCK_LIMITS.items() if gpu.reasons & bits)
+    return f"its GPU runs at {gpu.clock} MHz{next(reasons, '')}, others at {typical:.0f} MHz"
 
 
 def _explain_few_cores(
     rank: RankState, others: Sequence[RankState], hosts: Sequence[HostState]
 ) -> str:
-    cores = {}
-    for host in hosts:
-        if host.hello:
-            ranks_of_host = sum(each.host == host.index for each in (rank, *others))
-            cores[host.index] = host.hello.cores / max(1, ranks_of_host)
+    ranks_of_hosts = Counter(each.host for each in (rank, *others))
+    cores = {
+        host.index: host.hello.cores / max(1, ranks_of_hosts[host.index])
+        for host in hosts
+        if host.hello
+    }
     cores_of_others = [cores[other.host] for other in others if other.host in cores]
-    if rank.host not in cores or not cores_of_others:
+    own = cores.get(rank.host)
+    if own is None or not cores_of_others:
         return ""
-    own = cores[rank.host]
     typical = statistics.median(cores_of_others)
     if own > FEWER * typical:
         return ""
@@ -121,14 +121,16 @@ def _hosts_of_machine(host: HostState, hosts: Sequence[HostState]) -> set[int]:
 
 def _explain_slow_cores(rank: RankState, others: Sequence[RankState]) -> str:
     """Return that the same work takes more CPU time there, if it does."""
-    own = rank.pace.mean("cpu_seconds")
-    typical = _typical(others, "cpu_seconds")
+    own, typical = _own_and_typical(rank, others, "cpu_seconds")
     if not own > SLOWER * typical > 0:
         return ""
     spent = f"{seconds(own)} s of CPU time per step, others {seconds(typical)} s"
     return f"slower cores or more work: {spent}"
 
 
-def _typical(ranks: Sequence[RankState], figure: str) -> float:
-    """Return the median over ranks of a mean figure."""
-    return statistics.median(rank.pace.mean(figure) for rank in ranks)
+def _own_and_typical(
+    rank: RankState, others: Sequence[RankState], figure: str
+) -> tuple[float, float]:
+    """Return the mean of a figure of the rank, and the median of those of the others."""
+    typical = statistics.median(other.pace.mean(figure) for other in others)
+    return rank.pace.mean(figure), typical

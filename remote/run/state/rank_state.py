@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from remote.run.series.step_times import NAN, RecentSteps, StepTimes, StepTotals
+from remote.run.series.step_times import NAN, RecentSteps, StepTotals
 from remote.run.state.host_state import LAST_WORDS
 from remote.run.state.phases import FATES, RankPhase
 from remote.run.state.types import Cause
@@ -16,6 +16,7 @@ from training.wire.events import Event
 CPU = "cpu"
 """The device of ranks whose gradients the cores compute."""
 LASTING_FIELDS = (
+    "timing",
     "epochs",
     "epoch_times",
     "epoch",
@@ -30,7 +31,7 @@ LASTING_FIELDS = (
     "saved_bytes",
     "saving_seconds",
 )
-"""Fields that are kept when the rank is started again; totals of step times are as well."""
+"""Fields that are kept when the rank is started again."""
 
 
 @dataclass(slots=True)
@@ -68,7 +69,10 @@ class RankState:
     """By its own model or statistics, if each rank keeps them."""
     exit: str = ""
     """Its end in words; "" while it lives."""
-    step_times: StepTimes = field(default_factory=StepTimes)
+    timing: StepTotals = field(default_factory=StepTotals)
+    """The times of all its steps."""
+    pace: RecentSteps = field(default_factory=RecentSteps)
+    """Its last steps in the present attempt; False if it has made none."""
     epochs: list[events.Epoch] = field(default_factory=list)
     """What it reported at the end of each epoch."""
     epoch_times: dict[int, float] = field(default_factory=dict)
@@ -119,18 +123,7 @@ class RankState:
     def restart(self, local_rank: int, host: int, when: float) -> RankState:
         """Return the rank in the next attempt, perhaps on another host."""
         lasting = {name: getattr(self, name) for name in self.lasting_fields}
-        lasting["step_times"] = self.step_times.begin_attempt()
         return type(self)(self.rank, local_rank, host, since=when, **lasting)
-
-    @property
-    def timing(self) -> StepTotals:
-        """Return the times of all its steps."""
-        return self.step_times.totals
-
-    @property
-    def pace(self) -> RecentSteps:
-        """Return its last steps in the present attempt; False if it has made none."""
-        return self.step_times.recent
 
     @property
     def doing(self) -> str:
@@ -222,7 +215,8 @@ class RankState:
         self.correct += step.correct
         self.samples += step.samples
         self.accuracy = self.correct / self.samples if self.samples > 0 else NAN
-        self.step_times.append(step)
+        self.pace.append(step)
+        self.timing.append(step)
         if self.begun and step.step == step.epoch * self.begun.steps_per_epoch:
             self._close_epoch()
 

@@ -120,4 +120,8 @@ class ScriptRank(RankState):
             self.losses.append(step.loss)
             if self._steps_have_losses:
                 self.loss = step.loss
-        self.step_times.append_last_of(steps_made, step)
+        if math.isfinite(step.seconds):
+            self.pace.append(step)
+            self.timing.append(step, steps_made)
+        else:
+            self.timing.begin_after(step.step)
