@@ -143,13 +143,14 @@ def _take_metrics(
 
 def _begin_script(run: RunState, step: events.StepFinished, when: float) -> None:
     """Take in the first step of an attempt of a script, which shows whether torch is watched."""
-    if not run.progress.watched and run.plan.job is None and (step.compute or step.sync):
-        run.progress.watched = True
+    progress = run.progress
+    if not progress.watched and run.plan.job is None and (step.compute or step.sync):
+        progress.watched = True
         run.note("", WATCHED, when)
-    if run.progress.first_step_attempt < run.attempt:
-        run.progress.first_step_attempt = run.attempt
+    if progress.first_step_attempt < run.attempt:
+        progress.first_step_attempt = run.attempt
         last_step = max(0, step.step - 1)
-        run.progress.go_back(last_step)
+        progress.go_back(last_step)
         _go_back(run, last_step)
 
 
@@ -158,14 +159,17 @@ def _note_parsing(run: RunState, event: Parsed, when: float) -> None:
 
     Each is noted once, and not of which ranks: others may print later.
     """
-    run.progress.printed_steps = event.steps or run.progress.printed_steps
-    if event.format and event.format not in run.progress.formats:
-        run.progress.formats.append(event.format)
-        run.note("", f"read as: {event.format}", when)
-    for path in event.files:
-        if path not in run.progress.files:
-            run.progress.files.append(path)
-            run.note("", f"reads {path}", when)
+    progress = run.progress
+    progress.printed_steps = event.steps or progress.printed_steps
+    formats = (event.format,) if event.format else ()
+    for known, names, verb in (
+        (progress.formats, formats, "read as:"),
+        (progress.files, event.files, "reads"),
+    ):
+        for name in names:
+            if name not in known:
+                known.append(name)
+                run.note("", f"{verb} {name}", when)
 
 
 def _go_back(run: RunState, step: int) -> None:
@@ -291,8 +295,5 @@ def _began_to_end_at(run: RunState, host: HostState, when: float) -> float:
 
     It first stops its ranks, and reports its own end only once they have ended.
     """
-    times = [when]
-    for rank in run.ranks:
-        if rank.host == host.index and rank.exited and rank.exited.stopped:
-            times.append(rank.since)
-    return min(times)
+    exited = (rank for rank in run.ranks if rank.host == host.index and rank.exited)
+    return min([when, *(rank.since for rank in exited if rank.exited.stopped)])

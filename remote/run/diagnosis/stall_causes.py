@@ -56,10 +56,8 @@ def as_death(
 ) -> Cause:
     """Return the stall as what a run ends of that is stopped for this reason because of it."""
     rank = ranks[(*stall.culprits, *stall.ranks)[0]]
-    frames: list[str] = []
-    if rank.stack:
-        _, *threads = split_threads(rank.stack.text)
-        frames = threads[0] if threads else []
+    threads = split_threads(rank.stack.text)[1:] if rank.stack else []
+    frames = threads[0] if threads else []
     # The rank is named in fields of its own. The reason is on the wire in words alone.
     what = f"stalled: {reason.removeprefix(f'{_name(rank, hosts)} is ')}"
     host = hosts[rank.host].name
