@@ -95,7 +95,7 @@ def reduce(method: SyncMethod, model: torch.nn.Module) -> float:
     """Seconds of one reduction."""
     distributed.barrier()
     began = time.perf_counter()
-    method.reduce(model)
+    method.reduce()
     return time.perf_counter() - began
 
 

@@ -86,16 +86,19 @@ def moment(when: float, *, exact: bool = False) -> str:
     """Format a Unix time, which may be any number, as local date and time: "11-23 04:20"; `exact`:
     with its seconds."""
     form = "%m-%d %H:%M:%S" if exact else "%m-%d %H:%M"
-    with suppress(OverflowError, ValueError, OSError):
-        return time.strftime(form, time.localtime(when)) if when else UNKNOWN
-    return UNKNOWN
+    return (_format_time(form, when) if when else "") or UNKNOWN
 
 
 def clock(when: float) -> str:
     """Format a Unix time, which may be any number, as local time of day: "04:20:59"."""
+    return _format_time("%H:%M:%S", when) or "--:--:--"
+
+
+def _format_time(form: str, when: float) -> str:
+    """Format a Unix time; return "" for one that the system does not know."""
     with suppress(OverflowError, ValueError, OSError):
-        return time.strftime("%H:%M:%S", time.localtime(when))
-    return "--:--:--"
+        return time.strftime(form, time.localtime(when))
+    return ""
 
 
 def number(value: float) -> str:
@@ -157,29 +160,22 @@ def or_unknown(value: object) -> str:
 
 def spans(numbers: Iterable[int]) -> list[tuple[int, int]]:
     """Return the first and the last of each series of consecutive numbers, in order."""
-    found: list[tuple[int, int]] = []
-    for number in sorted(numbers):
-        if found and found[-1][1] == number - 1:
-            found[-1] = (found[-1][0], number)
-        else:
-            found.append((number, number))
-    return found
+    members = set(numbers)
+    firsts = (number for number in members if number - 1 not in members)
+    lasts = (number for number in members if number + 1 not in members)
+    return list(zip(sorted(firsts), sorted(lasts), strict=True))
 
 
 def ranks_text(ranks: Sequence[int]) -> str:
     """Format ranks in words, runs of three and more joined: "rank 3", "ranks 0, 2 and 4 to 7"."""
     words: list[str] = []
     for first, last in spans(ranks):
-        words += (
-            [f"{first} to {last}"]
-            if last - first > 1
-            else [str(rank) for rank in range(first, last + 1)]
-        )
-    if len(ranks) == 1:
-        return f"rank {words[0]}"
-    return (
-        f"ranks {', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else f"ranks {words[0]}"
-    )
+        if last - first > 1:
+            words.append(f"{first} to {last}")
+        else:
+            words += map(str, range(first, last + 1))
+    noun = "rank" if len(ranks) == 1 else "ranks"
+    return f"{noun} {listed(words, len(words))}"
 
 
 def short_ranks(ranks: Iterable[int]) -> str:

@@ -39,12 +39,9 @@ def main(argv: Sequence[str]) -> int:
     try:
         job.check_world(place.world_size)
         run(job, place)
-    except (JobError, DataError) as error:
+    except (JobError, DataError, CheckpointError) as error:
         sys.stderr.write(f"python -m training: error: {error}\n")
-        return 2
-    except CheckpointError as error:
-        sys.stderr.write(f"python -m training: error: {error}\n")
-        return 1
+        return 1 if isinstance(error, CheckpointError) else 2
     return 0
 
 
@@ -60,12 +57,12 @@ def run(job: Job, place: Place) -> None:
     emit(Entered(place.rank, Phase.LOADING))
     train_set, test_set = (datasets.load(job, split) for split in ("train", "test"))
     emit(Entered(place.rank, Phase.RENDEZVOUS))
-    device, backend, lack = meet_ranks(place)
+    device, backend, why_cpu = meet_ranks(place)
     if device.type == "cpu":
         keep_freed_memory()
     trainer = Trainer(job, place, device, train_set, test_set)
     if place.rank == 0:
-        for line in (*filter(None, [lack]), *remarks_before_start(trainer)):
+        for line in filter(None, (why_cpu, *remarks_before_start(trainer))):
             print_line(line)
     emit(describe_start(trainer, backend))
     trainer.train()
@@ -75,17 +72,19 @@ def run(job: Job, place: Place) -> None:
 def describe_start(trainer: Trainer, backend: str) -> Started:
     """Return the report of what the rank is about to do, over this backend of
     torch.distributed."""
+    place = trainer.place
+    schedule = trainer.schedule
     return Started(
-        trainer.place.rank,
+        place.rank,
         os.getpid(),
-        trainer.place.world_size,
+        place.world_size,
         str(trainer.device),
         backend,
         torch.__version__,
         torch.get_num_threads(),
         sum(parameter.numel() for parameter in trainer.net.parameters()),
-        trainer.schedule.steps,
-        trainer.schedule.steps_per_epoch,
+        schedule.steps,
+        schedule.steps_per_epoch,
         len(trainer.train_set),
         len(trainer.test_set),
         trainer.step,
@@ -96,6 +95,7 @@ def remarks_before_start(trainer: Trainer) -> Iterator[str]:
     """Yield what a reader of the numbers should know, one line each."""
     train_set = trainer.train_set
     test_set = trainer.test_set
+    traits = trainer.traits
     yield from trainer.resumed.remarks
     yield from dict.fromkeys((*train_set.remarks, *test_set.remarks, *trainer.shard.remarks()))
     if test_set.classes > CONFUSION_CLASSES:
@@ -103,24 +103,21 @@ def remarks_before_start(trainer: Trainer) -> Iterator[str]:
             f"{test_set.classes} classes: the report of each class and the confusion matrix are "
             f"made for at most {CONFUSION_CLASSES}"
         )
-    if trainer.place.world_size > 1 and not trainer.traits.exact:
-        yield from _remarks_on_approximation(trainer)
-
-
-def _remarks_on_approximation(trainer: Trainer) -> Iterator[str]:
-    """Yield what an approximate sync method means for the numbers."""
-    job = trainer.job
-    if trainer.traits.settles:
-        yield f"--sync {job.sync}: the ranks' models differ between the steps that make them equal"
+    if traits.exact or trainer.is_alone:
+        return
+    # What an approximate sync method means for the numbers.
+    method = f"--sync {trainer.job.sync}"
+    if traits.settles:
+        yield f"{method}: the ranks' models differ between the steps that make them equal"
     else:
         yield (
-            f"--sync {job.sync}: the ranks' models differ for good: rank 0's is tested and saved, "
+            f"{method}: the ranks' models differ for good: rank 0's is tested and saved, "
             "and each rank's own accuracy is reported beside it"
         )
-    if job.batch_norm == "sync":
+    if trainer.job.batch_norm == "sync":
         yield (
             "--batch-norm sync: the ranks wait for each other in every BatchNorm, even where "
-            f"--sync {job.sync} does not"
+            f"{method} does not"
         )
 
 

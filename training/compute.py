@@ -12,7 +12,9 @@ import sysconfig
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor
+from torch.nn import Module
+from torch.optim import Optimizer
 
 from training.job import Job, JobError
 
@@ -31,13 +33,13 @@ class Compute:
         if job.compile:
             check_compiler(device.type)
 
-    def lay_out(self, net: nn.Module) -> nn.Module:
+    def lay_out(self, net: Module) -> Module:
         """Return the model on the device, with the channels of its weights last. The layout of the
         activations follows. Convolution kernels want this layout; otherwise they reorder weights
         and activations at each call."""
         return net.to(device=self._device, memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
 
-    def optimizer(self, net: nn.Module) -> torch.optim.Optimizer:
+    def optimizer(self, net: Module) -> Optimizer:
         """Return the job's optimiser: fused SGD, which reads and writes each parameter once per
         step.
 
@@ -53,12 +55,12 @@ class Compute:
                 optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
         return optimizer
 
-    def compiled(self, model: nn.Module) -> nn.Module:
+    def compiled(self, model: Module) -> Module:
         """Return the model to call, compiled where the job says so: at its first call, and again
         for a batch of another size."""
         return torch.compile(model) if self._job.compile else model  # type: ignore[return-value]
 
-    def logits(self, model: nn.Module, pixels: torch.Tensor) -> torch.Tensor:
+    def logits(self, model: Module, pixels: Tensor) -> Tensor:
         """Return the model's (n, classes) logits for (n, C, H, W) float32 pixels.
 
         With bf16, convolutions and linear layers compute with a copy of the weights. Weights and
@@ -68,7 +70,7 @@ class Compute:
         narrow = self._job.precision == "bf16"
         try:
             with torch.autocast(self._device.type, torch.bfloat16, enabled=narrow):
-                logits: torch.Tensor = model(pixels)
+                logits: Tensor = model(pixels)
         except (ValueError, RuntimeError) as error:  # a compiled model raises RuntimeError
             if "more than 1 value per channel" not in str(error):
                 raise

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable
 
 import torch
-from torch import distributed
+from torch import Tensor, distributed
 
 LARGEST_DIFFERENCE = 1e-6
 """The largest relative difference between equal models."""
 
 
-def model_difference(parameters: Iterable[torch.Tensor], ranks: int) -> float:
+def model_difference(parameters: Iterable[Tensor], ranks: int) -> float:
     """Return the largest difference of sum or norm between ranks, relative to the norm on the first
     rank. Called by all ranks.
 
@@ -33,9 +33,9 @@ def model_difference(parameters: Iterable[torch.Tensor], ranks: int) -> float:
 
 
 @torch.no_grad()
-def _sum_and_norm(parameters: Iterable[torch.Tensor]) -> torch.Tensor:
+def _sum_and_norm(parameters: Iterable[Tensor]) -> Tensor:
     """Return the sum and the L2 norm of all parameters, (2,) float64."""
     doubles = (parameter.double() for parameter in parameters)
-    of_each = [torch.stack((one.sum(), one.square().sum())) for one in doubles]
-    total, squares = torch.stack(of_each).sum(0)
-    return torch.stack((total, squares.sqrt()))
+    of_each = torch.stack([torch.stack((values.sum(), values.norm())) for values in doubles])
+    sums, norms = of_each.unbind(1)
+    return torch.stack((sums.sum(), norms.norm()))

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from torch import distributed, nn
+from torch import Tensor, distributed
+from torch.distributed import ProcessGroup
+from torch.nn import Module
 from torch.nn.functional import cross_entropy
 
 from training.batch_norm.layers import batch_dependent
@@ -45,18 +47,18 @@ class Evaluation:
     confusion: tuple[tuple[int, ...], ...] = ()
 
 
-Logits = Callable[[nn.Module, torch.Tensor], torch.Tensor]
+Logits = Callable[[Module, Tensor], Tensor]
 """Computes a model's (n, classes) logits for (n, C, H, W) pixels, in the job's precision."""
 
 
 @torch.no_grad()
 def evaluate(
-    model: nn.Module,
+    model: Module,
     images: Images,
     place: Place,
     device: torch.device,
-    logits_of: Logits = nn.Module.__call__,
-    group: distributed.ProcessGroup | None = None,
+    logits_of: Logits = Module.__call__,
+    group: ProcessGroup | None = None,
 ) -> Evaluation:
     """Evaluate the bare model: a wrapped one would expect as many batches on every rank. Called by
     all ranks, which add up their results in `group`.
@@ -66,23 +68,33 @@ def evaluate(
     added in float64.
     """
     began = time.perf_counter()
+    classes = images.classes
+    has_confusion = classes <= CONFUSION_CLASSES
     size = STATISTICS_BATCH if batch_dependent(model) else _choose_batch_size(images, device)
-    counts = torch.zeros(
-        images.classes**2 if images.classes <= CONFUSION_CLASSES else 1,
-        dtype=torch.int64,
-        device=device,
-    )
+    batches = _split_into_batches(len(images), size)[place.rank :: place.world_size]
+    # For many classes only the number of correct images is counted.
+    cells = classes**2 if has_confusion else 1
+    counts = torch.zeros(cells, dtype=torch.int64, device=device)
     loss = torch.zeros((), dtype=torch.float64, device=device)
     with evaluation_mode(model):
-        for indices in _split_into_batches(len(images), size)[place.rank :: place.world_size]:
+        for indices in batches:
             pixels, labels = images.batch(indices, device)
             logits = logits_of(model, pixels)
             loss += cross_entropy(logits, labels, reduction="none").double().sum()
-            counts += _count_predictions(labels, logits.argmax(1), images.classes)
+            predicted = logits.argmax(1)
+            if has_confusion:
+                counts += torch.bincount(labels * classes + predicted, minlength=cells)
+            else:
+                counts += (predicted == labels).sum()
     if place.world_size > 1:
         distributed.all_reduce(loss, group=group)
         distributed.all_reduce(counts, group=group)
-    return _merge_results(loss.item(), counts.cpu(), images, time.perf_counter() - began)
+    samples = len(images)
+    matrix = counts.view(classes, classes) if has_confusion else counts.view(1, 1)
+    accuracy = matrix.trace().item() / samples
+    confusion = tuple(map(tuple, matrix.tolist())) if has_confusion else ()
+    seconds = time.perf_counter() - began
+    return Evaluation(loss.item() / samples, accuracy, samples, seconds, confusion)
 
 
 def _choose_batch_size(images: Images, device: torch.device) -> int:
@@ -93,7 +105,7 @@ def _choose_batch_size(images: Images, device: torch.device) -> int:
     return min(GPU_BATCH, max(CPU_BATCH, GPU_BATCH * 64**2 // (height * width)))
 
 
-def _split_into_batches(count: int, size: int) -> list[torch.Tensor]:
+def _split_into_batches(count: int, size: int) -> list[Tensor]:
     """Return the indices of `count` images in chunks. A single last image joins the chunk before
     it, as it might give a BatchNorm one value per channel."""
     chunks = list(torch.split(torch.arange(count), size))
@@ -103,7 +115,7 @@ def _split_into_batches(count: int, size: int) -> list[torch.Tensor]:
 
 
 @contextmanager
-def evaluation_mode(model: nn.Module) -> Iterator[None]:
+def evaluation_mode(model: Module) -> Iterator[None]:
     """Put the whole model into evaluation mode, and afterwards those layers back into training mode
     that were in it before."""
     training = [module for module in model.modules() if module.training]
@@ -113,22 +125,3 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
-
-
-def _count_predictions(labels: torch.Tensor, predicted: torch.Tensor, classes: int) -> torch.Tensor:
-    """Return the flat confusion matrix (classes²,) of a chunk; for many classes only the number of
-    correct ones (1,)."""
-    if classes > CONFUSION_CLASSES:
-        return (predicted == labels).sum().view(1)
-    return torch.bincount(labels * classes + predicted, minlength=classes**2)
-
-
-def _merge_results(loss: float, counts: torch.Tensor, images: Images, seconds: float) -> Evaluation:
-    samples = len(images)
-    if images.classes > CONFUSION_CLASSES:
-        return Evaluation(loss / samples, counts.item() / samples, samples, seconds)
-    confusion = counts.view(images.classes, images.classes)
-    accuracy = confusion.trace().item() / samples
-    return Evaluation(
-        loss / samples, accuracy, samples, seconds, tuple(map(tuple, confusion.tolist()))
-    )

@@ -9,7 +9,7 @@ import math
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,27 +22,19 @@ class JobError(MistakeError):
     """A job that cannot be run."""
 
 
-def _setting(
-    default: Any,
-    help: str,
-    *,
-    folder: str = "",
-    choices: tuple[str, ...] = (),
-    low: float | None = None,
-    high: float = 2**32 - 1,
-    group: str = "",
-    metavar: str = "",
-) -> Any:
-    metadata = {
-        "help": help,
-        "folder": folder,
-        "choices": choices,
-        "low": low,
-        "high": high,
-        "group": group,
-        "metavar": metavar,
-    }
-    return field(default=default, metadata=metadata)
+METADATA: dict[str, Any] = {
+    "folder": "",
+    "choices": (),
+    "low": None,
+    "high": 2**32 - 1,
+    "group": "",
+    "metavar": "",
+}
+"""Metadata of a field that does not say otherwise."""
+
+
+def _setting(default: Any, help: str, **metadata: Any) -> Any:
+    return field(default=default, metadata=METADATA | {"help": help} | metadata)
 
 
 @dataclass(frozen=True)
@@ -160,26 +152,26 @@ class Job:
         problem = self._model_problem()
         if problem:
             mistakes.append(Mistake(problem=problem, about="--model"))
-        sharing = len(self.trainers(world_size))
-        if self.batch_size < sharing:
-            what = (
-                f"--batch-size {self.batch_size} is smaller than the {sharing} ranks that share it"
+        ranks = len(self.trainers(world_size))
+        if self.batch_size < ranks:
+            problem = (
+                f"--batch-size {self.batch_size} is smaller than the {ranks} ranks that share it"
             )
-            hint = f"give at least {sharing}, or use fewer ranks"
-            mistakes.append(Mistake(problem=what, hint=hint, about="--batch-size"))
-        try:
-            options.check_options(
-                options.declared_options(self.sync), self.sync_options(), world_size
-            )
-        except options.OptionError as error:
-            mistakes.append(_mistake_in_option(self.sync, error))
-        if self.batch_norm == "sync" and sharing > 1 and self.traits().stale:
-            what = (
+            hint = f"give at least {ranks}, or use fewer ranks"
+            mistakes.append(Mistake(problem=problem, hint=hint, about="--batch-size"))
+        values = self.sync_options()
+        for option in options.declared_options(self.sync):
+            try:
+                option.check(values, world_size)
+            except options.OptionError as error:
+                mistakes.append(_mistake_in_option(self.sync, error))
+        if self.batch_norm == "sync" and ranks > 1 and self.traits().stale:
+            problem = (
                 "--batch-norm sync makes the ranks wait for each other in every layer, but with "
                 f"these options --sync {self.sync} lets no rank wait"
             )
             hint = "choose broadcast, local or untracked"
-            mistakes.append(Mistake(problem=what, hint=hint, about="--batch-norm"))
+            mistakes.append(Mistake(problem=problem, hint=hint, about="--batch-norm"))
         if mistakes:
             raise JobError(*mistakes)
 
@@ -207,18 +199,23 @@ class Job:
         """Return the command of one rank as a person would type it: the model, the data set, the
         sync method, and every setting that is not the default."""
         changed = self.changed()
-        shown = [one for one in fields(self) if one.metadata["folder"] or one.name in changed]
+        shown = [
+            setting
+            for setting in fields(self)
+            if setting.metadata["folder"] or setting.name in changed
+        ]
         return shlex.join(("python", "-m", "training", *self._words(shown)))
 
     def flags(self) -> tuple[str, ...]:
         """Return the flags of the settings that are not the defaults, with their values."""
         changed = self.changed()
-        return self._words(one for one in fields(self) if one.name in changed)
+        return self._words(setting for setting in fields(self) if setting.name in changed)
 
     def changed(self) -> set[str]:
         """Return the names of the settings that are not the defaults."""
-        defaults = {one.name: one.default for one in fields(self)} | {"lr": usual_lr(self.model)}
-        return {name for name, default in defaults.items() if getattr(self, name) != default}
+        defaults = {setting.name: setting.default for setting in fields(self)}
+        defaults["lr"] = usual_lr(self.model)
+        return {name for name, value in vars(self).items() if value != defaults[name]}
 
     def _words(self, settings: Iterable[Field[Any]]) -> tuple[str, ...]:
         """Return the flags of these settings, with their values."""
@@ -264,12 +261,11 @@ class Job:
         )
         for setting in fields(cls):
             kind = TYPES[str(setting.type)]
-            name = setting.name.upper()
-            action: dict[str, Any] = {"type": _argument_type(kind), "metavar": name}
-            if kind is bool:
-                action = {"action": argparse.BooleanOptionalAction}
-            elif kind is tuple:
-                action = {"action": "append", "metavar": name}
+            action: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
+            if kind is not bool:
+                action = {"metavar": setting.name.upper(), "type": _argument_type(kind)}
+            if kind is tuple:
+                action |= {"action": "append", "type": str}
             help = help_text(setting).replace("%", "%%")
             parser.add_argument(flag(setting), help=help, **action)
         given = vars(parser.parse_args(argv))
@@ -337,12 +333,12 @@ def negative_flag(setting: Field[Any]) -> str:
 
 def field_groups() -> dict[str, tuple[Field[Any], ...]]:
     """Return the fields of `Job`, by the names of their groups."""
-    found: dict[str, tuple[Field[Any], ...]] = {}
+    groups: dict[str, tuple[Field[Any], ...]] = {}
     name = ""
     for setting in fields(Job):
         name = setting.metadata["group"] or name
-        found[name] = (*found.get(name, ()), setting)
-    return found
+        groups[name] = (*groups.get(name, ()), setting)
+    return groups
 
 
 def choices_of(setting: Field[Any]) -> tuple[str, ...]:
@@ -367,13 +363,12 @@ def find_mistakes(values: Mapping[str, Any]) -> list[Mistake]:
         if setting.name in given:
             mistakes += _mistakes_in_setting(setting, given[setting.name])
     if given.get("epochs") and given.get("steps"):
-        both = "--epochs and --steps exclude each other"
-        mistakes.append(Mistake(problem=both, hint="give one of them", about="--epochs"))
+        problem = "--epochs and --steps exclude each other"
+        mistakes.append(Mistake(problem=problem, hint="give one of them", about="--epochs"))
     method = str(given.get("sync", ""))
     errors = options.find_errors(method, given.get("sync_option", ()))
-    is_known = method in registry.list_names("sync")
-    mistakes += [_mistake_in_option(method if is_known else "", error) for error in errors]
-    return mistakes
+    known_method = method if method in registry.list_names("sync") else ""
+    return mistakes + [_mistake_in_option(known_method, error) for error in errors]
 
 
 def check_setting(setting: Field[Any], value: Any) -> None:
@@ -398,7 +393,7 @@ def _explain_value(setting: Field[Any], value: Any) -> tuple[str, str]:
     high = setting.metadata["high"]
     if folder:
         try:
-            registry.check_name(folder, value)
+            registry.split_name(folder, value)
         except registry.UnknownName as error:
             return error.problem, error.hint
     if known and value not in known:
@@ -418,4 +413,4 @@ def _explain_value(setting: Field[Any], value: Any) -> tuple[str, str]:
 def _mistake_in_option(method: str, error: options.OptionError) -> Mistake:
     """Describe a mistake in an option of a sync method."""
     of = f"--sync {method} " if method else ""
-    return Mistake(f"{of}--sync-option", error.given, error.problem, error.hint)
+    return replace(error.mistakes[0], flag=f"{of}--sync-option")

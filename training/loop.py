@@ -8,7 +8,9 @@ from collections import deque
 from functools import cached_property
 
 import torch
-from torch import distributed, nn
+from torch import Tensor, distributed
+from torch.distributed import ProcessGroup
+from torch.nn import Module
 from torch.nn.functional import cross_entropy
 
 from training import drift, models, registry
@@ -18,7 +20,7 @@ from training.checkpoint.resume import Resumed, resume
 from training.checkpoint.save import Checkpoints
 from training.compute import Compute
 from training.datasets import Images
-from training.evaluate import evaluate
+from training.evaluate import Evaluation, evaluate
 from training.job import Job, JobError
 from training.meter import Meter
 from training.place import Place
@@ -47,143 +49,145 @@ class Trainer:
     ) -> None:
         self.job = job
         self.place = place
+        self.rank = place.rank
+        self.is_alone = place.world_size == 1
         self.device = device
         self.train_set = train_set
         self.test_set = test_set
-        self.drifted = False
+        self.has_drifted = False
         self.meter = Meter(device)
         self.compute = Compute(job, device)
-        self.traits = job.traits()
+        self.traits = traits = job.traits()
         method = registry.load_module("sync", job.sync).Method
         self.method: SyncMethod = method(job.sync_options(), GRADIENT_TYPES[job.precision])
 
         trainers = job.trainers(place.world_size)
-        self.trains = place.rank in trainers
-        index = trainers.index(place.rank) if self.trains else 0
+        self.trains = self.rank in trainers
+        index = trainers.index(self.rank) if self.trains else 0
         self.shard = make_shard(job, train_set.labels, index, len(trainers))
-        compares = place.world_size > 1 and self.traits.exact
-        self.schedule = Schedule.of(job, self.shard.steps, compares=compares)
-        self.progress = Progress(place.rank, job, self.schedule)
+        compares = traits.exact and not self.is_alone
+        self.schedule = schedule = Schedule.of(job, self.shard.steps, compares=compares)
+        self.progress = Progress(self.rank, job, schedule)
 
         torch.manual_seed(job.seed)
-        self.batch_norm = BatchNorm(
-            job.batch_norm, place, self.meter, trainers, self.traits.settles
-        )
-        self.net = self._make_net()
-        self.optimizer = self.compute.optimizer(self.net)
-        self.checkpoints = self._make_checkpoints()
-        self.resumed = resume(self.checkpoints) if self.checkpoints and job.resume else Resumed()
+        self.batch_norm = BatchNorm(job.batch_norm, place, self.meter, trainers, traits.settles)
+        self.net = net = self._make_net()
+        self.optimizer = optimizer = self.compute.optimizer(net)
+        self.checkpoints: Checkpoints | None = None
+        self.resumed = Resumed()
+        if job.checkpoint_every or job.resume:
+            parts = CheckpointParts(
+                net, optimizer, self.method, traits, self.batch_norm, device, train_set.names
+            )
+            self.checkpoints = Checkpoints(job, place, parts, schedule)
+            if job.resume:
+                self.resumed = resume(self.checkpoints)
         self.step = self.resumed.step
-        self.meter.watch(self.net)
-        compiled = self.compute.compiled(self.net)
-        self.model = self.method.prepare(compiled, self.optimizer, place, self.meter)
+        self.meter.watch(net)
+        self.model = self.method.prepare(self.compute.compiled(net), optimizer, place, self.meter)
         self.resumed.finish(self.method)
 
-    def _make_net(self) -> nn.Module:
+    def _make_net(self) -> Module:
         """Make the job's model, equal on all ranks."""
+        job = self.job
         images = self.train_set
-        net = models.build(self.job.model, images.shape, images.classes)
+        net = models.build(job.model, images.shape, images.classes)
         net = self.compute.lay_out(self.batch_norm.convert(net))
-        if self.place.world_size > 1:
+        if not self.is_alone:
             broadcast([*net.parameters(), *net.buffers()], self.meter)
             # With one seed for all, each rank would drop the same units of its samples.
-            torch.manual_seed(self.job.seed + self.place.rank)
+            torch.manual_seed(job.seed + self.rank)
         if not any(parameter.requires_grad for parameter in net.parameters()):
             raise JobError(
-                f"--model {self.job.model}: all parameters are frozen: there is nothing to train"
+                f"--model {job.model}: all parameters are frozen: there is nothing to train"
             )
         return net
-
-    def _make_checkpoints(self) -> Checkpoints | None:
-        """Make the run's checkpoints. Return None if the job neither saves nor resumes."""
-        if not (self.job.checkpoint_every or self.job.resume):
-            return None
-        parts = CheckpointParts(
-            self.net,
-            self.optimizer,
-            self.method,
-            self.traits,
-            self.batch_norm,
-            self.device,
-            self.train_set.names,
-        )
-        return Checkpoints(self.job, self.place, parts, self.schedule)
 
     @property
     def epoch(self) -> int:
         """Return the epoch, from 1 on, to which the last step belongs."""
         return self.schedule.epoch(self.step)
 
+    def enter(self, phase: Phase) -> None:
+        """Report what the rank does from now on."""
+        emit(Entered(self.rank, phase))
+
     def train(self) -> None:
         """Make all steps, with an evaluation at the end of each epoch and of the run. Raises:
         CheckpointError."""
         began = time.perf_counter()
-        if self.step >= self.schedule.steps:  # the checkpoint is of the last step
+        schedule = self.schedule
+        if self.step >= schedule.steps:  # the checkpoint is of the last step
             self.evaluate()
-        while self.step < self.schedule.steps:
+        while self.step < schedule.steps:
             if self.trains:
                 self.train_epoch()
             else:
                 self.serve_epoch()
             self.evaluate()
-            if self.schedule.saves(self.step):
+            if schedule.saves(self.step):
                 self.save()
-        emit(Finished(self.place.rank, self.epoch, self.step, time.perf_counter() - began))
+        emit(Finished(self.rank, self.epoch, self.step, time.perf_counter() - began))
 
     def train_epoch(self) -> None:
         """Make the steps to the end of the epoch, or of the run."""
+        schedule = self.schedule
+        report = self.progress.report
         epoch, first = divmod(self.step, self.shard.steps)
         # The figures of a GPU are read one step late, so the loop does not wait for them.
-        late = 1 if self.device.type == "cuda" else 0
-        made: deque[CompletedStep] = deque()
+        behind = 1 if self.device.type == "cuda" else 0
+        completed: deque[CompletedStep] = deque()
         self.meter.start()
         for group in self.shard.groups(epoch + 1, first):
             figures = self.iterate(group)
             self.step += 1
-            made.append(CompletedStep(self.step, group.samples, figures, self.meter.lap()))
-            if len(made) > late:
-                self.progress.report(made.popleft())
-            if self.schedule.meets(self.step):
+            completed.append(CompletedStep(self.step, group.samples, figures, self.meter.lap()))
+            if len(completed) > behind:
+                report(completed.popleft())
+            if schedule.meets(self.step):
                 self.meet()
-            if self.step == self.schedule.steps:
+            if self.step == schedule.steps:
                 break
-        while made:
-            self.progress.report(made.popleft())
+        for step in completed:
+            report(step)
         self.progress.report_epoch(self.epoch, self.step)
 
     def serve_epoch(self) -> None:
         """Serve the others for an epoch, on a rank that holds the parameters and takes no
         samples."""
-        emit(Entered(self.place.rank, Phase.SERVING))
-        end = self.schedule.epoch_end(self.step)
+        self.enter(Phase.SERVING)
+        schedule = self.schedule
+        end = schedule.epoch_end(self.step)
         while self.step < end:
-            stop = self.schedule.next_stop(self.step)
-            self.method.serve(self.net, self.optimizer, stop - self.step)
+            stop = schedule.next_stop(self.step)
+            self.method.serve(stop - self.step)
             self.step = stop
-            if self.schedule.meets(stop):
+            if schedule.meets(stop):
                 self.meet()
 
-    def iterate(self, group: StepSamples) -> torch.Tensor:
+    def iterate(self, group: StepSamples) -> Tensor:
         """Make one step on a group of batches. Return its loss and correct samples, as in
         `CompletedStep`.
 
         Losses are scaled by ranks per sample of the group: the mean over ranks of the scaled
         losses' gradients is the joined group's gradient, however unevenly it is split.
         """
-        figures = torch.zeros(2, dtype=torch.float64, device=self.device)
+        method = self.method
+        device = self.device
+        figures = torch.zeros(2, dtype=torch.float64, device=device)
         scale = self.shard.world_size / group.size
         self.optimizer.zero_grad()
         for number, indices in enumerate(group.shares, 1):
             with self.meter.loading():
-                pixels, labels = self.train_set.batch(indices, self.device)
-            with self.method.micro(last=number == len(group.shares)):
+                pixels, labels = self.train_set.batch(indices, device)
+            with method.micro(last=number == len(group.shares)):
                 logits = self.compute.logits(self.model, pixels)
                 loss = cross_entropy(logits, labels, reduction="sum")
                 (loss * scale).backward()  # type: ignore[no-untyped-call]
             correct = (logits.argmax(1) == labels).sum()
             figures += torch.stack((loss.detach().double(), correct.double()))
-        self.method.reduce(self.net)
-        self.method.step(self.optimizer)
+        method.reduce()
+        method.step(self.optimizer)
         return figures.to("cpu", non_blocking=True)
 
     def meet(self) -> None:
@@ -197,61 +201,58 @@ class Trainer:
     def compare(self) -> None:
         """Warn if the ranks' models differ, although the method keeps them equal."""
         difference = drift.model_difference(self.net.parameters(), self.place.world_size)
-        if self.place.rank == 0 and difference > drift.LARGEST_DIFFERENCE:
-            drifted = Drifted(0, self.step, difference)
-            emit(drifted)
-            if not self.drifted:
-                print_line(
-                    f"Warning: after step {self.step} the ranks' models differ {drifted.extent}"
-                )
-            self.drifted = True
+        if self.rank or difference <= drift.LARGEST_DIFFERENCE:
+            return
+        drifted = Drifted(0, self.step, difference)
+        emit(drifted)
+        if not self.has_drifted:
+            print_line(f"Warning: after step {self.step} the ranks' models differ {drifted.extent}")
+        self.has_drifted = True
 
     def save(self) -> None:
         """Save a checkpoint of the model that the ranks settle on."""
-        assert self.checkpoints
-        rank = self.place.rank
+        checkpoints = self.checkpoints
+        assert checkpoints
         began = time.perf_counter()
-        emit(Entered(rank, Phase.SAVING))
+        self.enter(Phase.SAVING)
         self.settle()
-        size = self.checkpoints.save(self.step)
+        size = checkpoints.save(self.step)
         seconds = time.perf_counter() - began
-        emit(Saved(rank, self.epoch, self.step, seconds, size))
-        if rank == 0:
-            print_line(
-                f"Checkpoint: step {self.step}, {size / 1e6:.1f} MB in {seconds:.3f} seconds, "
-                f"{self.checkpoints.folder}"
-            )
+        emit(Saved(self.rank, self.epoch, self.step, seconds, size))
+        if self.rank == 0:
+            written = f"{size / 1e6:.1f} MB in {seconds:.3f} seconds"
+            print_line(f"Checkpoint: step {self.step}, {written}, {checkpoints.folder}")
         self._continue()
 
     def settle(self) -> None:
         """Make the model equal on all ranks."""
-        self.method.settle(self.net)
+        self.method.settle()
         if not self.traits.exact:
             self.wait_for_slowest()
         self.batch_norm.settle(self.net)
 
     def evaluate(self) -> None:
         """Test the model that the ranks settle on."""
-        rank = self.place.rank
-        emit(Entered(rank, Phase.EVALUATING))
+        self.enter(Phase.EVALUATING)
         self.settle()
-        own = self.own_accuracy()
+        own_accuracy = self.own_accuracy()
         with self.batch_norm.agreed(self.net):
-            found = evaluate(
-                self.net,
-                self.test_set,
-                self.place,
-                self.device,
-                self.compute.logits,
-                self.patient_group,
+            result = self._test(self.place, self.patient_group)
+        # One rank reports the confusion matrix, as it is that of all.
+        confusion = () if self.rank else result.confusion
+        emit(
+            Evaluated(
+                self.rank,
+                self.epoch,
+                self.step,
+                *(result.loss, result.accuracy, result.samples, result.seconds),
+                confusion,
+                own_accuracy,
+                self.test_set.names if confusion else (),
             )
-        figures = (found.loss, found.accuracy, found.samples, found.seconds)
-        with_confusion = rank == 0 and found.confusion
-        confusion = found.confusion if with_confusion else ()
-        classes = self.test_set.names if with_confusion else ()
-        emit(Evaluated(rank, self.epoch, self.step, *figures, confusion, own, classes))
-        if rank == 0:
-            self.progress.report_test(found.loss, found.accuracy, self.epoch)
+        )
+        if self.rank == 0:
+            self.progress.report_test(result.loss, result.accuracy, self.epoch)
         self._continue()
 
     def own_accuracy(self) -> float:
@@ -260,26 +261,29 @@ class Trainer:
         if not self.batch_norm.own(self.net):
             return -1.0
         # A rank that does not train evaluates too: the others take as long.
-        alone = Place()
-        found = evaluate(self.net, self.test_set, alone, self.device, self.compute.logits)
+        result = self._test(Place())
         self.wait_for_slowest()
-        return found.accuracy if self.trains else -1.0
+        return result.accuracy if self.trains else -1.0
+
+    def _test(self, place: Place, group: ProcessGroup | None = None) -> Evaluation:
+        logits = self.compute.logits
+        return evaluate(self.net, self.test_set, place, self.device, logits, group)
 
     def wait_for_slowest(self) -> None:
         """Return when all ranks, each of which went at its own pace, have arrived."""
-        if self.place.world_size > 1:
-            met = torch.zeros(1, device=self.device)
-            distributed.all_reduce(met, group=self.patient_group)
-            met.item()  # on a GPU only this waits
+        if self.is_alone:
+            return
+        arrived = torch.zeros(1, device=self.device)
+        distributed.all_reduce(arrived, group=self.patient_group)
+        arrived.item()  # on a GPU only this waits
 
     @cached_property
-    def patient_group(self) -> distributed.ProcessGroup | None:
+    def patient_group(self) -> ProcessGroup | None:
         """Return the group for meetings after phases without traffic, such as evaluations, in which
         a slow host falls behind."""
-        return new_group(timeout=PATIENCE) if self.place.world_size > 1 else None
+        return None if self.is_alone else new_group(timeout=PATIENCE)
 
     def _continue(self) -> None:
         """Report that the rank goes on with its steps, unless the run is over."""
         if self.step < self.schedule.steps:
-            phase = Phase.TRAINING if self.trains else Phase.SERVING
-            emit(Entered(self.place.rank, phase))
+            self.enter(Phase.TRAINING if self.trains else Phase.SERVING)

@@ -10,30 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor
+from torch.nn import Module
 
 Point = float | torch.cuda.Event
-
-
-@dataclass(frozen=True, slots=True)
-class StepPhases:
-    """The phases of a step in seconds: `data` + `compute` + `sync` = `seconds`. `ready` and
-    `cpu_seconds` overlap with them."""
-
-    seconds: float
-    data: float
-    compute: float
-    sync: float
-    ready: float
-    cpu_seconds: float
-
-    def asdict(self) -> dict[str, Any]:
-        """Return the phases by the names of their fields in `Step`."""
-        return asdict(self)
 
 
 @dataclass(slots=True)
@@ -50,8 +34,10 @@ class StepTimes:
     cpu_seconds: float = 0.0
     figures: dict[str, Any] = field(default_factory=dict)
 
-    def phases(self) -> StepPhases:
-        """Return the phases. On a GPU this waits until the step has ended."""
+    def phases(self) -> dict[str, Any]:
+        """Return the seconds of the step and of its phases, by the names of their fields in `Step`:
+        `data` + `compute` + `sync` = `seconds`; `ready` and `cpu_seconds` overlap with them. On a
+        GPU this waits until the step has ended."""
         if isinstance(self.end, torch.cuda.Event):
             self.end.synchronize()
         waits = [_seconds(*wait) for wait in self.waits]
@@ -59,7 +45,14 @@ class StepTimes:
         data = sum(_seconds(*load) for load in self.loads)
         sync = sum(waits)
         ready = _seconds(self.start, self.gradient) - sum(waits[: self.waits_before_gradient])
-        return StepPhases(seconds, data, seconds - data - sync, sync, ready, self.cpu_seconds)
+        return {
+            "seconds": seconds,
+            "data": data,
+            "compute": seconds - data - sync,
+            "sync": sync,
+            "ready": ready,
+            "cpu_seconds": self.cpu_seconds,
+        }
 
 
 class Meter:
@@ -70,7 +63,7 @@ class Meter:
         self._on_gpu = device.type == "cuda"
         self.start()
 
-    def watch(self, model: nn.Module) -> None:
+    def watch(self, model: Module) -> None:
         """Note when the model's gradients arrive. Called once, with the bare model."""
         for parameter in model.parameters():
             if parameter.requires_grad:
@@ -115,9 +108,10 @@ class Meter:
         return lap
 
     def _begin(self, now: Point) -> None:
-        self._lap, self._cpu = StepTimes(now, now), time.process_time()
+        self._lap = StepTimes(now, now)
+        self._cpu = time.process_time()
 
-    def _gradient(self, _: torch.Tensor) -> None:
+    def _gradient(self, _: Tensor) -> None:
         self._lap.gradient = self._now()
         self._lap.waits_before_gradient = len(self._lap.waits)
 

@@ -21,20 +21,17 @@ from types import SimpleNamespace
 from typing import Any
 
 from training import registry
+from training.mistake import NUMBERS, Mistake, MistakeError
 
 Value = bool | int | float | str
 
 
-class OptionError(ValueError):
-    """An option that cannot be used; the text names it and says what to write instead. `given` is
-    the option as it stands on the command line, with its value; `problem` and `hint`: see
-    `training.mistake`."""
+class OptionError(MistakeError):
+    """An option that cannot be used: one mistake, without a flag, whose value is the option as it
+    stands on the command line."""
 
     def __init__(self, given: str, problem: str = "", hint: str = "") -> None:
-        super().__init__(": ".join(filter(None, (given, problem, hint))))
-        self.given = given
-        self.problem = problem
-        self.hint = hint
+        super().__init__(Mistake(value=given, problem=problem, hint=hint))
 
 
 @dataclass(frozen=True)
@@ -60,17 +57,19 @@ class Option:
     @property
     def kind(self) -> str:
         """Return the values that can be written, such as `yes|no` or `NUMBER`."""
-        if self.choices:
-            return "|".join(self.choices)
-        return {bool: "yes|no", int: "N", float: "NUMBER", str: "TEXT"}[type(self.default)]
+        return "|".join(self.choices) or KINDS[type(self.default)][0]
 
     def read(self, text: str) -> Value:
         """Read the value that a text stands for. Raises: OptionError."""
         value = self._value(text)
+        given = f"{self.name}={text}"
         if value is None:
-            raise OptionError(f"{self.name}={text}", f"must be {self._expected}")
-        if isinstance(value, int | float):
-            self._check_range(value)
+            words = join_words(self.choices) if self.choices else KINDS[type(self.default)][1]
+            raise OptionError(given, f"must be {words}")
+        if not isinstance(value, str) and value < self.low:
+            raise OptionError(given, f"must be at least {self.low:g}")
+        if not isinstance(value, str) and value <= self.above:
+            raise OptionError(given, f"must be greater than {self.above:g}")
         return value
 
     def check(self, values: SimpleNamespace, world_size: int) -> None:
@@ -98,27 +97,17 @@ class Option:
             return text if text in self.choices or not self.choices else None
         with suppress(ValueError):
             number = int(text) if kind is int else float(text)
-            if math.isfinite(number):
-                return number
+            return number if math.isfinite(number) else None
         return None
 
-    @property
-    def _expected(self) -> str:
-        """Return the values that are valid, in words."""
-        if self.choices:
-            return join_words(self.choices)
-        kinds = {bool: "yes or no", int: "a whole number", float: "a number", str: "a text"}
-        return kinds[type(self.default)]
 
-    def _check_range(self, value: float) -> None:
-        if value < self.low:
-            raise OptionError(
-                f"{self.name}={format_value(value)}", f"must be at least {self.low:g}"
-            )
-        if value <= self.above:
-            raise OptionError(
-                f"{self.name}={format_value(value)}", f"must be greater than {self.above:g}"
-            )
+KINDS = {
+    bool: ("yes|no", "yes or no"),
+    int: ("N", NUMBERS[int]),
+    float: ("NUMBER", NUMBERS[float]),
+    str: ("TEXT", "a text"),
+}
+"""How a value of a type is written, and what it is called."""
 
 
 @cache
@@ -148,38 +137,34 @@ def parse_options(known: Iterable[Option], words: Iterable[str]) -> SimpleNamesp
 def find_errors(method: str, words: Iterable[str]) -> list[OptionError]:
     """Find the words, `key=value`, that are no options of the method; for an unknown method, those
     that are no options of any."""
+    methods = registry.list_names("sync")
     errors: list[OptionError] = []
-    is_known = method in registry.list_names("sync")
     for word in words:
         try:
-            if is_known:
+            if method in methods:
                 parse_options(declared_options(method), (word,))
             else:
-                _check_any(word)
+                _check_any(word, methods)
         except OptionError as error:
             errors.append(error)
     return errors
 
 
-def _check_any(word: str) -> None:
+def _check_any(word: str, methods: Iterable[str]) -> None:
     """Refuse an option that no method has. Raises: OptionError."""
     key = word.partition("=")[0]
-    known = {one.name for method in registry.list_names("sync") for one in declared_options(method)}
+    known = {option.name for method in methods for option in declared_options(method)}
     if key not in known:
         near = registry.did_you_mean(key, sorted(known)) or ": rankboard --help lists all"
         raise OptionError(word, f"no sync method has an option {key!r}{near}")
 
 
-def check_options(known: Iterable[Option], values: SimpleNamespace, world_size: int) -> None:
-    """Check that the values fit each other and that many ranks. Raises: OptionError."""
-    for option in known:
-        option.check(values, world_size)
-
-
 def describe_options(known: Iterable[Option]) -> str:
     """Describe the options in one line: `granularity=parameter|bucket (bucket), bucket_mb=NUMBER
     (25)`."""
-    return ", ".join(f"{one.name}={one.kind} ({format_value(one.default)})" for one in known)
+    return ", ".join(
+        f"{option.name}={option.kind} ({format_value(option.default)})" for option in known
+    )
 
 
 def format_value(value: Any) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-import torch
+from torch import Tensor
 
 from training.formatting import format_loss
 from training.job import Job
@@ -22,8 +22,36 @@ class CompletedStep:
 
     step: int
     samples: int
-    figures: torch.Tensor
+    figures: Tensor
     lap: StepTimes
+
+
+@dataclass(frozen=True)
+class LineTexts:
+    """The lines of a log format, to be filled with `str.format`."""
+
+    step: str
+    epoch: str
+    test: str
+
+
+LINES = {
+    "short": LineTexts(
+        step="epoch {epoch} step {step}/{steps} loss {short_loss} acc {accuracy:.2f} "
+        "{seconds:.3f} s/iter",
+        epoch="epoch {epoch} done: mean loss {short_loss} acc {accuracy:.2f} {pace:.3f} s/iter, "
+        "{seconds:.2f} s",
+        test="epoch {epoch} test loss {short_loss} acc {accuracy:.4f}",
+    ),
+    "reference": LineTexts(
+        step="Rank: {rank} Batch Idx: {batch}, Batch Loss: {loss:.3f}, "
+        "Batch Accuracy: {accuracy:.3f}, Batch Duration: {seconds:.3f} seconds",
+        epoch="Rank: {rank} Epoch: {epoch}, Train Loss: {loss:.3f}, "
+        "Train Accuracy: {accuracy:.3f}, Avg Batch Duration: {pace:.3f} seconds, "
+        "Epoch Duration: {seconds:.3f} seconds",
+        test="Test Loss: {loss:.3f}, Test Accuracy: {accuracy:.3f}",
+    ),
+}
 
 
 @dataclass
@@ -36,14 +64,6 @@ class EpochSums:
     seconds: float = 0.0
     steps: int = 0
 
-    def add(self, loss: float, step: StepFinished) -> None:
-        """Add a step, with the sum of its losses."""
-        self.loss += loss
-        self.correct += step.correct
-        self.samples += step.samples
-        self.seconds += step.seconds
-        self.steps += 1
-
 
 class Progress:
     """Reports the steps of one rank. Prints a line for every `log_every`-th step of the run, for
@@ -53,32 +73,43 @@ class Progress:
         self._rank = rank
         self._schedule = schedule
         self._log_every = job.log_every
-        self._as_reference = job.log_format == "reference"
+        self._is_reference = job.log_format == "reference"
+        self._lines = LINES[job.log_format]
         self._sums = EpochSums()
 
-    def report(self, made: CompletedStep) -> None:
+    def report(self, completed: CompletedStep) -> None:
         """Report a step. On a GPU this waits until its figures have arrived."""
-        phases = made.lap.phases()
-        loss, correct = made.figures.tolist()
-        epoch, batch = divmod(made.step - 1, self._schedule.steps_per_epoch)
-        step = StepFinished(
-            rank=self._rank,
-            epoch=epoch + 1,
-            step=made.step,
-            loss=loss / made.samples,
-            samples=made.samples,
-            correct=int(correct),
-            **phases.asdict(),
-            **made.lap.figures,
+        phases = completed.lap.phases()
+        seconds = phases["seconds"]
+        loss, correct = completed.figures.tolist()
+        samples = completed.samples
+        step = completed.step
+        epoch, batch = divmod(step - 1, self._schedule.steps_per_epoch)
+        emit(
+            StepFinished(
+                rank=self._rank,
+                epoch=epoch + 1,
+                step=step,
+                loss=loss / samples,
+                samples=samples,
+                correct=int(correct),
+                **phases,
+                **completed.lap.figures,
+            )
         )
-        self._sums.add(loss, step)
-        emit(step)
-        if self._as_reference:
-            # The reference counts batches from 0 in each epoch.
-            if batch % self._log_every == 0:
-                print_line(self._reference_step(step, batch))
-        elif made.step == 1 or made.step % self._log_every == 0:
-            print_line(self._step(step))
+        sums = self._sums
+        sums.loss += loss
+        sums.correct += int(correct)
+        sums.samples += samples
+        sums.seconds += seconds
+        sums.steps += 1
+        # The reference counts batches from 0 in each epoch.
+        number = batch if self._is_reference else step
+        if number % self._log_every == 0 or (step == 1 and not self._is_reference):
+            figures = {"step": step, "steps": self._schedule.steps, "batch": batch}
+            self._print(
+                self._lines.step, epoch + 1, loss / samples, correct / samples, seconds, **figures
+            )
 
     def report_epoch(self, epoch: int, step: int) -> None:
         """Report the totals of an epoch, whose last step was `step`."""
@@ -86,42 +117,33 @@ class Progress:
         self._sums = EpochSums()
         loss = sums.loss / sums.samples
         accuracy = sums.correct / sums.samples
-        done = Epoch(self._rank, epoch, step, loss, accuracy, sums.samples, sums.seconds)
-        emit(done)
+        emit(Epoch(self._rank, epoch, step, loss, accuracy, sums.samples, sums.seconds))
         pace = sums.seconds / sums.steps
-        print_line(
-            self._reference_epoch(done, pace) if self._as_reference else self._epoch(done, pace)
-        )
+        self._print(self._lines.epoch, epoch, loss, accuracy, sums.seconds, pace=pace)
 
     def report_test(self, loss: float, accuracy: float, epoch: int) -> None:
         """Print the result of an evaluation."""
-        if self._as_reference:
-            print_line(f"Test Loss: {loss:.3f}, Test Accuracy: {accuracy:.3f}")
-        else:
-            print_line(f"epoch {epoch} test loss {format_loss(loss)} acc {accuracy:.4f}")
+        self._print(self._lines.test, epoch, loss, accuracy)
 
-    def _step(self, step: StepFinished) -> str:
-        head = f"epoch {step.epoch} step {step.step}/{self._schedule.steps}"
-        accuracy = step.correct / step.samples
-        return f"{head} loss {format_loss(step.loss)} acc {accuracy:.2f} {step.seconds:.3f} s/iter"
-
-    def _epoch(self, epoch: Epoch, pace: float) -> str:
-        result = f"mean loss {format_loss(epoch.loss)} acc {epoch.accuracy:.2f}"
-        return f"epoch {epoch.epoch} done: {result} {pace:.3f} s/iter, {epoch.seconds:.2f} s"
-
-    def _reference_step(self, step: StepFinished, batch: int) -> str:
-        accuracy = step.correct / step.samples
-        return (
-            f"Rank: {self._rank} Batch Idx: {batch}, Batch Loss: {step.loss:.3f}, "
-            f"Batch Accuracy: {accuracy:.3f}, Batch Duration: {step.seconds:.3f} seconds"
+    def _print(
+        self,
+        text: str,
+        epoch: int,
+        loss: float,
+        accuracy: float,
+        seconds: float = 0.0,
+        **figures: float,
+    ) -> None:
+        line = text.format(
+            rank=self._rank,
+            epoch=epoch,
+            loss=loss,
+            short_loss=format_loss(loss),
+            accuracy=accuracy,
+            seconds=seconds,
+            **figures,
         )
-
-    def _reference_epoch(self, epoch: Epoch, pace: float) -> str:
-        return (
-            f"Rank: {self._rank} Epoch: {epoch.epoch}, Train Loss: {epoch.loss:.3f}, "
-            f"Train Accuracy: {epoch.accuracy:.3f}, Avg Batch Duration: {pace:.3f} seconds, "
-            f"Epoch Duration: {epoch.seconds:.3f} seconds"
-        )
+        print_line(line)
 
 
 def print_line(line: str) -> None:

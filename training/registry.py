@@ -31,6 +31,7 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
@@ -39,7 +40,8 @@ from typing import Any
 ROOT = Path(__file__).parent
 WHAT = {"sync": "sync method", "models": "model", "datasets": "data set"}
 FORM = re.compile(r'^FORM = "([^"]+)"$', re.MULTILINE)
-ARGUMENTS = {"NAME": r"\w+", "PATH": r".+"}
+ARGUMENT_FORM = re.compile(r"(.+?)(NAME|PATH)")
+ARGUMENTS = {"NAME": r"(\w+)", "PATH": r"(.+)"}
 
 
 class UnknownName(ValueError):
@@ -52,65 +54,72 @@ class UnknownName(ValueError):
         self.hint = hint
 
 
+@dataclass(frozen=True)
+class Choice:
+    """A module of a folder. `prefix` is its form up to the argument, "" if it takes none; `pattern`
+    matches its names, with the argument as a group."""
+
+    module: str
+    form: str
+    prefix: str
+    pattern: str
+
+
 def list_names(folder: str) -> tuple[str, ...]:
     """Return the names of `training/<folder>`, in alphabetical order; a name that takes an argument
     as its form, such as `torchvision/NAME`.
 
     Sub-folders, and modules whose names start with an underscore, are no choices.
     """
-    return _forms(ROOT / folder)
+    return tuple(choice.form for choice in _choices(ROOT / folder))
 
 
 @cache
-def _forms(folder: Path) -> tuple[str, ...]:
-    found = pkgutil.iter_modules([str(folder)])
-    modules = [one.name for one in found if not one.ispkg and not one.name.startswith("_")]
-    return tuple(_form(folder / f"{module}.py") for module in sorted(modules))
+def _choices(folder: Path) -> list[Choice]:
+    modules = pkgutil.iter_modules([str(folder)])
+    names = [module.name for module in modules if not module.ispkg]
+    return [_choice(folder, name) for name in sorted(names) if not name.startswith("_")]
 
 
-def _form(path: Path) -> str:
-    found = FORM.search(path.read_text())
-    return found[1] if found else path.stem
+def _choice(folder: Path, module: str) -> Choice:
+    declared = FORM.search((folder / f"{module}.py").read_text())
+    form = declared[1] if declared else module
+    match = ARGUMENT_FORM.fullmatch(form)
+    if match is None:
+        return Choice(module, form, "", re.escape(form))
+    prefix, argument = match.groups()
+    return Choice(module, form, prefix, re.escape(prefix) + ARGUMENTS[argument])
 
 
 def argument_prefix(form: str) -> str:
     """Return the part of a form before the argument, such as `torchvision/`; empty for a plain
     name."""
-    word = next((word for word in ARGUMENTS if form.endswith(word)), "")
-    return form.removesuffix(word) if word else ""
+    match = ARGUMENT_FORM.fullmatch(form)
+    return match[1] if match else ""
 
 
 def form_of(folder: str, name: str) -> str:
     """Return the form to which a name belongs, one of the `list_names` of the folder."""
-    for form in list_names(folder):
-        beginning = argument_prefix(form)
-        if beginning and name.startswith(beginning):
-            return form
-    return name
-
-
-def check_name(folder: str, name: str) -> str:
-    """Return the name if the folder offers it. Raises: UnknownName."""
-    split_name(folder, name)
+    for choice in _choices(ROOT / folder):
+        if choice.prefix and name.startswith(choice.prefix):
+            return choice.form
     return name
 
 
 def split_name(folder: str, name: str) -> tuple[str, tuple[str, ...]]:
     """Split a name into its module and its argument, if it takes one. Raises: UnknownName."""
+    for choice in _choices(ROOT / folder):
+        match = re.fullmatch(choice.pattern, name)
+        if match:
+            return choice.module, match.groups()
+        if choice.prefix and re.match(rf"{choice.module}\b", name):
+            hint = f"write {choice.form}"
+            raise UnknownName(f"{WHAT[folder]} {name!r}: {hint}", hint=hint)
     known = list_names(folder)
-    for form in known:
-        before = argument_prefix(form)
-        if not before and form == name:
-            return name, ()
-        module = before[:-1]
-        pattern = ARGUMENTS.get(form.removeprefix(before), "")
-        if before and name.startswith(before) and re.fullmatch(pattern, name.removeprefix(before)):
-            return module, (name.removeprefix(before),)
-        if before and re.match(rf"{module}\b", name):
-            raise UnknownName(f"{WHAT[folder]} {name!r}: write {form}", hint=f"write {form}")
+    problem = f"unknown {WHAT[folder]}"
     raise UnknownName(
-        f"unknown {WHAT[folder]} {name!r}{did_you_mean(name, known)} (known: {', '.join(known)})",
-        f"unknown {WHAT[folder]}",
+        f"{problem} {name!r}{did_you_mean(name, known)} (known: {', '.join(known)})",
+        problem,
         suggest_names(name, known),
     )
 
@@ -118,8 +127,11 @@ def split_name(folder: str, name: str) -> tuple[str, tuple[str, ...]]:
 def with_path(folder: str, name: str, change: Callable[[str], str]) -> str:
     """Return the name with its PATH changed; the same name, if it takes no PATH. Raises:
     UnknownName."""
-    (_, argument), form = split_name(folder, name), form_of(folder, name)
-    return argument_prefix(form) + change(argument[0]) if form.endswith("PATH") else name
+    _, argument = split_name(folder, name)
+    form = form_of(folder, name)
+    if not form.endswith("PATH"):
+        return name
+    return form.removesuffix("PATH") + change(*argument)
 
 
 def source_file(folder: str, name: str) -> Path:

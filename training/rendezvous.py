@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 from torch import distributed
+from torch.distributed import ProcessGroup
 
 from training.place import Place
 from training.wire.enums import Phase
@@ -30,21 +31,25 @@ def meet_ranks(place: Place) -> tuple[torch.device, str, str]:
     The ranks use GPUs and NCCL if each has a GPU of its own, else CPUs and Gloo. Reports when the
     rank has reached the store, where it waits for the others.
     """
+    rank = place.rank
+    world_size = place.world_size
     store = _store(place)
-    emit(Entered(place.rank, Phase.JOINING))
-    keys = [f"device/{rank}" for rank in range(place.world_size)]
-    store.set(keys[place.rank], " ".join(find_gpu(place)))
+    emit(Entered(rank, Phase.JOINING))
+    keys = [f"device/{other}" for other in range(world_size)]
+    store.set(keys[rank], " ".join(find_gpu(place)))
     store.wait(keys, PATIENCE)
     gpus, reasons = zip(*(store.get(key).decode().split(" ", 1) for key in keys), strict=True)
-    why = explain_no_gpu(gpus, reasons)
-    on_gpu = all(gpus) and not why
-    if on_gpu:
-        torch.cuda.set_device(place.local_rank)
-    backend = "nccl" if on_gpu else "gloo"
+    why_cpu = explain_no_gpu(gpus, reasons)
+    device = torch.device("cpu")
+    backend = "gloo"
+    if all(gpus) and not why_cpu:
+        device = torch.device("cuda", place.local_rank)
+        torch.cuda.set_device(device)
+        backend = "nccl"
     distributed.init_process_group(
-        backend, store=store, rank=place.rank, world_size=place.world_size, timeout=TIMEOUT
+        backend, store=store, rank=rank, world_size=world_size, timeout=TIMEOUT
     )
-    return torch.device("cuda", place.local_rank) if on_gpu else torch.device("cpu"), backend, why
+    return device, backend, why_cpu
 
 
 def find_gpu(place: Place) -> tuple[str, str]:
@@ -84,26 +89,29 @@ def _why_no_gpu() -> str:
 def explain_no_gpu(gpus: Sequence[str], reasons: Sequence[str]) -> str:
     """Say why the ranks train on CPUs although some have GPUs. Return "" if they use GPUs, or none
     has one. `gpus` and `reasons` are what `find_gpu` returns on each rank."""
-    for rank, (own, reason) in enumerate(zip(gpus, reasons, strict=True)):
+    problem = ""
+    for rank, (gpu, reason) in enumerate(zip(gpus, reasons, strict=True)):
         if reason:
-            return f"All ranks train on CPUs: on rank {rank}, {reason}"
-        if not own and any(gpus):
-            return f"All ranks train on CPUs: rank {rank} has no GPU"
-        if own and own in gpus[:rank]:
-            return f"All ranks train on CPUs: ranks {gpus.index(own)} and {rank} would share a GPU"
+            problem = f"on rank {rank}, {reason}"
+        elif not gpu and any(gpus):
+            problem = f"rank {rank} has no GPU"
+        elif gpu and gpu in gpus[:rank]:
+            problem = f"ranks {gpus.index(gpu)} and {rank} would share a GPU"
+        if problem:
+            return f"All ranks train on CPUs: {problem}"
     return ""
 
 
 def new_group(
     ranks: Sequence[int] | None = None, timeout: timedelta = TIMEOUT
-) -> distributed.ProcessGroup | None:
+) -> ProcessGroup | None:
     """Make a process group of some ranks, or of all, with the timeout of the default group; None on
     a rank outside. Called by all ranks.
 
     Without a timeout torch takes 30 minutes, not that of the default group.
     """
     group = distributed.new_group(ranks, timeout=timeout)
-    return group if isinstance(group, distributed.ProcessGroup) else None
+    return group if isinstance(group, ProcessGroup) else None
 
 
 def _store(place: Place) -> distributed.Store:  # type: ignore[name-defined]

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from training.job import Job, JobError
 from training.step_formulas import (
@@ -30,7 +32,7 @@ class StepSamples:
     """The samples of a step. `shares` are one rank's part of each global batch, (n,) int64 indices;
     `size` is the number of samples of all ranks."""
 
-    shares: tuple[torch.Tensor, ...]
+    shares: tuple[Tensor, ...]
     size: int
 
     @property
@@ -44,6 +46,7 @@ class Shard:
     """The part of rank `rank` of the `world_size` ranks that train. Raises: JobError, where there
     are more ranks than samples."""
 
+    why_dropped: ClassVar[str] = "fewer than the {} ranks"
     samples: int
     batch_size: int
     accumulate: int
@@ -76,17 +79,17 @@ class Shard:
 
     def remarks(self) -> Iterator[str]:
         """Yield what a reader of the numbers should know about the split, one line each."""
-        shares = share_sizes(self.batch_size, self.world_size)
+        world_size = self.world_size
+        shares = share_sizes(self.batch_size, world_size)
         if len(set(shares)) > 1:
             yield (
-                f"A global batch of {self.batch_size} is split unevenly over {self.world_size} "
+                f"A global batch of {self.batch_size} is split unevenly over {world_size} "
                 f"ranks: {shares}"
             )
-        if self.dropped:
-            yield f"Each epoch leaves out {self.dropped} of {self.samples} samples: {self._why()}"
-
-    def _why(self) -> str:
-        return f"fewer than the {self.world_size} ranks"
+        dropped = self.dropped
+        if dropped:
+            why = self.why_dropped.format(world_size)
+            yield f"Each epoch leaves out {dropped} of {self.samples} samples: {why}"
 
     def groups(self, epoch: int, first: int = 0) -> Iterator[StepSamples]:
         """Yield the groups of an epoch (from 1 on), beginning with the group `first` (from 0
@@ -96,7 +99,7 @@ class Shard:
             shares, sizes = zip(*batches[start : start + self.accumulate], strict=True)
             yield StepSamples(shares, sum(sizes))
 
-    def _batches(self, generator: torch.Generator) -> list[tuple[torch.Tensor, int]]:
+    def _batches(self, generator: torch.Generator) -> list[tuple[Tensor, int]]:
         """This rank's share of each global batch of an epoch, and the size of the batch."""
         order = torch.randperm(self.samples, generator=generator)
         batches = torch.split(order, self.batch_size)[: self.batches]
@@ -112,7 +115,8 @@ class LabelShard(Shard):
     smaller.
     """
 
-    labels: torch.Tensor = field(repr=False, compare=False)
+    why_dropped: ClassVar[str] = "all ranks take as many steps as the smallest part allows"
+    labels: Tensor = field(repr=False, compare=False)
 
     @property
     def batches(self) -> int:
@@ -124,9 +128,6 @@ class LabelShard(Shard):
         """Return the samples that an epoch leaves out, of all ranks."""
         return self.samples - sum(min(part, self.batches * share) for part, share in self._sizes())
 
-    def _why(self) -> str:
-        return "all ranks take as many steps as the smallest part allows"
-
     def _sizes(self) -> list[tuple[int, int]]:
         """Return the size of each rank's part of the data set, and of its share of a global
         batch."""
@@ -134,24 +135,27 @@ class LabelShard(Shard):
         shares = share_sizes(self.batch_size, self.world_size)
         return list(zip(parts, shares, strict=True))
 
-    def _batches(self, generator: torch.Generator) -> list[tuple[torch.Tensor, int]]:
+    def _batches(self, generator: torch.Generator) -> list[tuple[Tensor, int]]:
         sizes = self._sizes()
+        # Every rank draws the orders of all parts, as they come from one sequence of numbers.
         orders = [torch.randperm(part, generator=generator) for part, _ in sizes]
         parts = torch.split(self.labels.argsort(stable=True), [part for part, _ in sizes])
-        own = torch.split(parts[self.rank][orders[self.rank]], sizes[self.rank][1])[: self.batches]
-        return [
-            (batch, sum(min(share, part - number * share) for part, share in sizes))
-            for number, batch in enumerate(own)
-        ]
+        indices = parts[self.rank][orders[self.rank]]
+        own_shares = torch.split(indices, sizes[self.rank][1])[: self.batches]
+        batches: list[tuple[Tensor, int]] = []
+        for number, own_share in enumerate(own_shares):
+            batch_size = sum(min(share, part - number * share) for part, share in sizes)
+            batches.append((own_share, batch_size))
+        return batches
 
 
-def make_shard(job: Job, labels: torch.Tensor, rank: int, world_size: int) -> Shard:
+def make_shard(job: Job, labels: Tensor, rank: int, world_size: int) -> Shard:
     """Choose the part of `rank` of the samples with these labels, as the job partitions them.
     Raises: JobError."""
     split = (len(labels), job.batch_size, job.accumulate, job.seed, rank, world_size)
     return LabelShard(*split, labels) if job.partition == "by_label" else Shard(*split)
 
 
-def take_share(batch: torch.Tensor, rank: int, world_size: int) -> torch.Tensor:
+def take_share(batch: Tensor, rank: int, world_size: int) -> Tensor:
     """Return a rank's part of a global batch."""
     return batch[rank::world_size]

@@ -28,8 +28,8 @@ class HostLine:
 
     name: str
     user: str
-    count: int | None
-    """Its ranks; None if the line does not say."""
+    count: int
+    """Its ranks; 0 if the line does not say."""
     place: str
     """The file and line, for messages."""
     lines: int = 1
@@ -37,11 +37,9 @@ class HostLine:
 
     def to_table(self) -> dict[str, object]:
         """Return what a [[host]] table would say."""
-        table: dict[str, object] = {"name": self.name, "address": self.name}
-        table["slots"] = self.count or self.lines
-        if self.user:
-            table["user"] = self.user
-        return table
+        slots = self.count or self.lines
+        table = {"name": self.name, "address": self.name, "slots": slots, "user": self.user}
+        return {key: value for key, value in table.items() if value}
 
 
 def is_hostfile(text: str) -> bool:
@@ -55,12 +53,8 @@ def is_hostfile(text: str) -> bool:
 
 def _strip_comments(text: str) -> list[tuple[int, str]]:
     """Return the lines that say something, with their numbers."""
-    lines = list[tuple[int, str]]()
-    for number, line in enumerate(text.splitlines(), 1):
-        content = line.partition("#")[0].strip()
-        if content:
-            lines.append((number, content))
-    return lines
+    lines = enumerate((line.partition("#")[0].strip() for line in text.splitlines()), 1)
+    return [(number, line) for number, line in lines if line]
 
 
 def read(path: Path, text: str) -> list[dict[str, object]]:
@@ -77,34 +71,29 @@ def listed(words: str, flag: str = "-H") -> list[dict[str, object]]:
 
 def _make_tables(lines: Iterable[tuple[str, str]], example: str) -> list[dict[str, object]]:
     """Read lines, each with its place. Raises: HostsError, with all mistakes."""
-    hosts = dict[str, HostLine]()
-    mistakes = list[str]()
+    hosts: dict[str, HostLine] = {}
+    mistakes = []
     for place, line in lines:
         try:
-            _add_host(hosts, _parse_line(place, line, example))
+            host = _parse_line(place, line, example)
         except HostsError as error:
             mistakes.append(str(error))
+            continue
+        first = hosts.setdefault(host.name, host)
+        if first is host:
+            continue
+        if first.count or host.count:
+            problem = f"{place}: {host.name} is there already ({first.place})"
+            mistakes.append(f"{problem}: name it once, with all its slots")
+        first.lines += 1  # a node file of PBS names a host once for each of its ranks
     if mistakes:
         raise HostsError(*mistakes)
     return [host.to_table() for host in hosts.values()]
 
 
-def _add_host(hosts: dict[str, HostLine], host: HostLine) -> None:
-    """Add a host; one that is there already has one rank more, unless a line says how many."""
-    first = hosts.setdefault(host.name, host)
-    if first is host:
-        return
-    if first.count or host.count:
-        raise HostsError(
-            f"{host.place}: {host.name} is there already ({first.place}): name it once, with all "
-            "its slots"
-        )
-    first.lines += 1
-
-
 def _parse_line(place: str, line: str, example: str) -> HostLine:
     """Read one host. Raises: HostsError."""
-    word, *rest = re.split(r"\s+", line, maxsplit=1)
+    word, _, settings = line.replace("\t", " ").partition(" ")
     match = HOST.fullmatch(word)
     character = unseen_character(line)
     if character:
@@ -112,20 +101,18 @@ def _parse_line(place: str, line: str, example: str) -> HostLine:
             f"{place}: {line!r} is not a host: {unseen(character)}, such as "
             f"{example}, or [[host]] tables (README.md has an example)"
         )
-    if not match:
+    if not match or SETTING.sub("", settings).strip():
         raise HostsError(f"{place}: {line!r} is not a host: write {example}")
     count = match["count"]
-    for key, value in SETTING.findall(rest[0] if rest else ""):
+    for key, value in SETTING.findall(settings):
         if key == "slots" and count is None:
             count = value
         elif key not in OTHERS:
             raise HostsError(f"{place}: {key} means nothing here: write {example}")
-    if rest and SETTING.sub("", rest[0]).strip():
-        raise HostsError(f"{place}: {line!r} is not a host: write {example}")
     if count is not None and not (count.isdecimal() and 1 <= int(count) <= SLOTS):
         raise HostsError(
             f"{place}: {count!r} is not a number of ranks: write one from 1 to {SLOTS}, as in "
             f"{example}"
         )
     name = match["bracketed"] or match["name"]
-    return HostLine(name, match["user"] or "", int(count) if count else None, place)
+    return HostLine(name, match["user"] or "", int(count or 0), place)

@@ -35,9 +35,7 @@ def allocation(variables: Mapping[str, str] = os.environ) -> Cluster:
             f"--slurm: this shell is in no Slurm job (no SLURM_JOB_ID is set): {ADVICE}"
         )
     names = _scontrol("hostnames", nodes).split()
-    addresses = dict(
-        re.findall(r"^NodeName=(\S+) .*?\bNodeAddr=(\S+)", _nodes(nodes), re.MULTILINE)
-    )
+    addresses = _find_addresses(nodes)
     slots = _slots(variables, len(names))
     cores = _counts(variables, "SLURM_JOB_CPUS_PER_NODE")
     cores = cores if len(cores) == len(names) else [0] * len(names)
@@ -55,10 +53,11 @@ def allocation(variables: Mapping[str, str] = os.environ) -> Cluster:
         for name, ranks, have in zip(names, slots, cores, strict=True)
     )
     remark = f"the hosts are those of Slurm job {job}: {nodes}"
+    name = f"Slurm job {job}"
     if ends_job():
-        remark = f"{remark}; the job ends with this command, and the run with it"
-        return Cluster(f"Slurm job {job}", hosts, (remark,), keep=False, ends=JOB_ENDS)
-    return Cluster(f"Slurm job {job}", hosts, (remark,))
+        remark += "; the job ends with this command, and the run with it"
+        return Cluster(name, hosts, (remark,), keep=False, ends=JOB_ENDS)
+    return Cluster(name, hosts, (remark,))
 
 
 def ends_job() -> bool:
@@ -87,11 +86,13 @@ def _counts(variables: Mapping[str, str], name: str) -> list[int]:
     return [int(count) for count, times in found for _ in range(int(times or 1))]
 
 
-def _nodes(nodes: str) -> str:
+def _find_addresses(nodes: str) -> dict[str, str]:
+    """Return the addresses of nodes; none if Slurm does not say: then the names are addresses."""
     try:
-        return _scontrol("node", nodes, "--oneliner")
-    except HostsError:  # then the names are addresses
-        return ""
+        text = _scontrol("node", nodes, "--oneliner")
+    except HostsError:
+        return {}
+    return dict(re.findall(r"^NodeName=(\S+) .*?\bNodeAddr=(\S+)", text, re.MULTILINE))
 
 
 def _scontrol(*words: str) -> str:

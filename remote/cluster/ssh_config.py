@@ -7,6 +7,7 @@ import re
 from collections.abc import Set
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from paramiko.config import SSHConfig
 from paramiko.ssh_exception import SSHException
@@ -37,9 +38,8 @@ class SshConfig:
     def read(cls, path: Path) -> SshConfig:
         """Read the settings of the file; none, with a remark, if it cannot be read."""
         try:
-            lines, remarks = _select_supported(
-                path, path.expanduser().read_text(errors="replace").splitlines()
-            )
+            text = path.expanduser().read_text(errors="replace")
+            lines, remarks = _select_supported(path, text.splitlines())
             return cls(tuple(remarks), SSHConfig.from_text("\n".join(lines)))
         except FileNotFoundError:
             return cls((), SSHConfig())
@@ -54,29 +54,20 @@ class SshConfig:
         """Return the host, with the file's values for its address in all fields but those in
         `given`."""
         settings = self._parsed.lookup(host.address)
-        values: dict[str, str | int] = {"address": settings["hostname"]}
-        if "user" in settings:
-            values["user"] = settings["user"]
+        values: dict[str, Any] = {"user": settings.get("user")}
         if settings.get("port", "").isdigit():
             values["port"] = int(settings["port"])
-        files = [
-            file for file in settings.get("identityfile", []) if Path(file).expanduser().is_file()
-        ]
-        if files:
-            values["identity_file"] = files[0]
-        if not {"jump", "proxy_command"} & given:
-            values |= _choose_way(settings.get("proxyjump"), settings.get("proxycommand"))
-        missing = {
-            key: value for key, value in values.items() if key == "address" or key not in given
-        }
-        return replace(host, **missing)  # type: ignore[arg-type]
-
-
-def _choose_way(jump: str | None, command: str | None) -> dict[str, str | int]:
-    """Return how to reach the host: through other hosts, or by a command."""
-    if jump and jump.lower() != "none":
-        return {"jump": jump.replace("ssh://", "").replace(" ", "")}
-    return {"proxy_command": command} if command else {}
+        for file in settings.get("identityfile", ()):
+            if Path(file).expanduser().is_file():
+                values.setdefault("identity_file", file)
+        if given.isdisjoint(("jump", "proxy_command")):
+            jump = settings.get("proxyjump", "none")
+            if jump.lower() == "none":
+                values["proxy_command"] = settings.get("proxycommand")
+            else:
+                values["jump"] = jump.replace("ssh://", "").replace(" ", "")
+        missing = {key: value for key, value in values.items() if value and key not in given}
+        return replace(host, address=settings["hostname"], **missing)
 
 
 def _select_supported(path: Path, lines: list[str]) -> tuple[list[str], list[str]]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ipaddress import ip_address, ip_interface
 
 from remote.doctor.host_facts import FAILED, WARNING, CheckedHost, HostFinding
-from remote.plan.place import is_loopback
+from remote.plan.place import interface_addresses, is_loopback
 from remote.plan.plan import Plan
 from training.wire.events import Connected, Reserved
 
@@ -25,7 +25,7 @@ def own_address(own: CheckedHost) -> str:
     interface = own.host.interface
     if not interface:
         return own.hello.route_address
-    return {name: address for name, address, _ in own.hello.interfaces}.get(interface, "")
+    return interface_addresses(own.hello).get(interface, "")
 
 
 def check_interface(own: CheckedHost) -> HostFinding | str:
@@ -129,7 +129,7 @@ def _suggest_interface(own: CheckedHost) -> str:
 
 
 def _addresses(own: CheckedHost) -> set[str]:
-    return {address for _, address, _ in own.hello.interfaces}
+    return set(interface_addresses(own.hello).values())
 
 
 def check_port(own: CheckedHost, reserved: Reserved) -> HostFinding | str:

@@ -5,8 +5,7 @@ The formats that are known are in the files `known/*.toml`, one file for each fa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -45,12 +44,10 @@ class Sample(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def _reading(fields: dict[str, Any]) -> Reading:
     kind = ReadingKind(fields.pop("kind", ReadingKind.STEP))
-    step = fields.pop("step", 0)
+    places = {name: fields.pop(name) for name in ("step", "steps", "rank") if name in fields}
     epoch = float(fields.pop("epoch", 0.0))
-    steps = fields.pop("steps", 0)
-    rank = fields.pop("rank", -1)
     values = {name: float(value) for name, value in fields.items()}
-    return Reading(kind, step, epoch, values, steps, rank)
+    return Reading(kind=kind, epoch=epoch, values=values, **({"step": 0} | places))
 
 
 class FormatLine(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unknown_fields=True):
@@ -112,13 +109,9 @@ class LogFormat(
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy a known format by its name, so that copies of readers are small."""
-        if self.own:
-            return _own_format, (self.name, self.lines, self.family)
-        return format_named, (self.name,)
-
-
-def _own_format(name: str, lines: tuple[FormatLine, ...], family: str) -> LogFormat:
-    return LogFormat(name=name, marks=("",), lines=lines, family=family, own=True)
+        if not self.own:
+            return format_named, (self.name,)
+        return partial(LogFormat, **msgspec.structs.asdict(self)), ()
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
@@ -155,8 +148,3 @@ def _by_name() -> dict[str, LogFormat]:
 def format_named(name: str) -> LogFormat:
     """Return a known format. Raises: KeyError."""
     return _by_name()[name]
-
-
-def own_format(name: str, lines: Sequence[FormatLine], family: str) -> LogFormat:
-    """Return the format of a rule of the user."""
-    return _own_format(name, tuple(lines), family)

@@ -29,13 +29,13 @@ def is_number(value: Any) -> TypeGuard[int | float]:
     return type(value) is int and abs(value) <= LARGEST  # no bool
 
 
-def number(text: str) -> float:
+def number(text: str | float) -> float:
     """Parse a number: "1.69e+04", "10,050", "12.3k", "-100.00%" (-1.0), "nanz",
     "np.float64(0.19)", "[0.1, 0.2]" (its first). Raises: ValueError."""
     try:
         return float(text)
     except ValueError:
-        return _unusual(text.strip())
+        return _unusual(str(text).strip())
 
 
 def _unusual(text: str) -> float:

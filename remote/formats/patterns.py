@@ -8,7 +8,7 @@ which may end in % or in a letter such as k. A name may end in a unit: `<step_se
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -86,6 +86,13 @@ class NameTable:
         self._known[printed] = known
         return known
 
+    def add(self, values: dict[str, float], printed: str, value: str | float) -> None:
+        """Add a value under its normalised name. The first value of a name counts. Raises:
+        ValueError."""
+        name, factor = self(printed)
+        if name is not NEVER and name not in values:
+            values[name] = number(value) * factor
+
 
 class Pairs:
     """Names with values. `pattern` matches one of them: its first group is the name, its last one
@@ -96,19 +103,9 @@ class Pairs:
         self._names = NameTable(own_names)
 
     def add_to(self, values: dict[str, float], text: str) -> None:
-        """Add the pairs in a text. The first value of a name counts. Raises: ValueError."""
+        """Add the pairs in a text. Raises: ValueError."""
         for groups in self._regex.findall(text):
-            name, factor = self._names(groups[0])
-            if name is not NEVER and name not in values:
-                values[name] = parse_number(groups[-1]) * factor
-
-
-def parse_number(text: str) -> float:
-    """Return the number of a text, see `number`. Raises: ValueError."""
-    try:
-        return float(text)
-    except ValueError:
-        return number(text)
+            self._names.add(values, groups[0], groups[-1])
 
 
 class LinePattern:
@@ -134,42 +131,32 @@ class LinePattern:
         return re.compile(expand(self._pattern), re.MULTILINE)
 
     @cached_property
-    def _find(self) -> Callable[[str, int], Any]:
-        find: Callable[[str, int], Any] = (
-            self.regex.match if self.is_anchored else self.regex.search
-        )
-        return find
-
-    @cached_property
-    def _groups(self) -> list[tuple[int, str, float]]:
-        """The index, the name and the factor of each group that is a value or a place."""
-        groups: list[tuple[int, str, float]] = []
-        for name, index in self.regex.groupindex.items():
-            if name not in ("pairs", "name", "value"):
-                groups.append((index - 1, *split_unit(name)))
-        return groups
+    def _groups(self) -> list[tuple[str, str, float]]:
+        """The names of the groups that are a value or a place, and what each means."""
+        return [
+            (group, *split_unit(group))
+            for group in self.regex.groupindex
+            if group not in ("pairs", "name", "value")
+        ]
 
     def find(self, line: str, start: int) -> Any:
         """Return the match in a line whose prefixes end at `start`, or None."""
-        return self._find(line, start if self.is_anchored else 0)
+        return self.regex.match(line, start) if self.is_anchored else self.regex.search(line)
 
     def values(self, line: str, start: int) -> dict[str, float] | None:
         """Return values and places of a line whose prefixes end at `start`, None if it is none of
         these lines. Raises: ValueError, if a number in it is none."""
-        match = self._find(line, start if self.is_anchored else 0)
+        match = self.find(line, start)
         if match is None:
             return None
+        texts = match.groupdict()
         values: dict[str, float] = {}
-        texts = match.groups()
-        for index, name, factor in self._groups:
-            text = texts[index]
+        for group, name, factor in self._groups:
+            text = texts[group]
             if text is not None:
-                values[name] = parse_number(text) * factor
+                values[name] = number(text) * factor
         if self._pairs is not None:
-            has_group = "pairs" in self.regex.groupindex
-            self._pairs.add_to(values, match["pairs"] if has_group else line)
-        elif "name" in self.regex.groupindex:
-            name, factor = self._names(match["name"])
-            if name is not NEVER:
-                values[name] = parse_number(match["value"]) * factor
+            self._pairs.add_to(values, texts.get("pairs", line))
+        elif "name" in texts:
+            self._names.add(values, texts["name"], texts["value"])
         return values

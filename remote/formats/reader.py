@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 from remote.formats import candidates, records
@@ -69,10 +71,8 @@ class LogReader:
         while block:
             block = block[self._read_block(block) :]
         readings = self._readings
-        unread = "".join(self._unread_texts)
         self._readings = []
-        self._unread_texts = []
-        self._count_unread(unread)
+        self._count_unread()
         self._report_steps_once(readings)
         return readings
 
@@ -159,10 +159,9 @@ class LogReader:
         if reader is None:
             reader = self._readers[log_format] = make_reader(log_format)
         start, rank = records.peel(line)
-        try:
+        reading = None
+        with suppress(ValueError, ArithmeticError):  # no number, such as 0.5.3, or too large a one
             reading = reader.read(line, start, self._memory)
-        except (ValueError, ArithmeticError):  # no number, such as 0.5.3, or too large a one
-            reading = None
         self._open_format = log_format if reader.open else None
         if reading is None:
             return False
@@ -180,9 +179,10 @@ class LogReader:
         of a table."""
         if self._readings and _belong_together(self._readings[-1], new):
             last = self._readings.pop().reading
-            kind = last.kind if last.kind is new.reading.kind else STEP
-            values = last.values | new.reading.values
-            new = new._replace(reading=replace(new.reading, kind=kind, values=values))
+            reading = new.reading
+            kind = reading.kind if reading.kind is last.kind else STEP
+            joined = replace(reading, kind=kind, values=last.values | reading.values)
+            new = new._replace(reading=joined)
         self._readings.append(new)
 
     def _report_steps_once(self, readings: list[LineReading]) -> None:
@@ -196,7 +196,9 @@ class LogReader:
             else:
                 self._last_steps[reading.rank] = reading.step
 
-    def _count_unread(self, text: str) -> None:
+    def _count_unread(self) -> None:
+        text = "".join(self._unread_texts)
+        self._unread_texts = []
         if self._on_unread is None:
             self.unread += candidates.count_unread(text)
             return
@@ -232,10 +234,9 @@ class FormatChoice:
     """Chooses the format of a rank, and which readings of others count beside it."""
 
     def __init__(self, formats: Sequence[LogFormat]) -> None:
-        self._formats = formats
-        self._order = {format_: number for number, format_ in enumerate(formats)}
-        self._generic_kin = {format_.kin for format_ in formats if format_.generic}
-        self._locked: LogFormat | None = None
+        self._order = {log_format: number for number, log_format in enumerate(formats)}
+        self._generic_kin = {log_format.kin for log_format in formats if log_format.generic}
+        self._locked_kin = ""
         self._named: LogFormat | None = None
         self._hints: dict[str, LogFormat] = {}  # by kin, the format of a line without values
         self._hits: dict[str, int] = {}  # readings of others in a row, by kin
@@ -252,33 +253,32 @@ class FormatChoice:
 
     def filter(self, log_format: LogFormat, reading: Reading) -> Reading | None:
         """Return a reading as far as it counts."""
-        if not reading.values:
-            self._hints[log_format.kin] = log_format
+        kin = log_format.kin
+        values = reading.values
+        if not values:
+            self._hints[kin] = log_format
             return None
-        if log_format.kin == OWN:
+        if kin == OWN:
             self._named = log_format
             return reading
-        beside = self._values_beside(log_format, reading)
-        if beside is not None and reading.kind is EVALUATION:
-            return beside
-        if self._is_locked_as(log_format):
+        is_locked = kin == self._locked_kin
+        beside = None
+        if self._locked_kin and log_format.generic and not is_locked:
+            beside = self._evaluation_beside(reading)
+            if beside is not None and reading.kind is EVALUATION:
+                return beside
+        elif len(self._evaluated) < MAX_NAMES:
+            self._evaluated.update(filter(is_of_evaluation, values))
+        if is_locked:
             self._forget_hits()
         elif not self._count_hit(log_format):
             return replace(reading, kind=OTHER) if log_format.companion else beside
         self._name(log_format)
         return reading
 
-    def _is_locked_as(self, log_format: LogFormat) -> bool:
-        return self._locked is not None and self._locked.kin == log_format.kin
-
-    def _values_beside(self, log_format: LogFormat, reading: Reading) -> Reading | None:
+    def _evaluation_beside(self, reading: Reading) -> Reading | None:
         """Return what a line of a generic format reports of an evaluation that the rank's own
         format does not."""
-        is_beside = self._locked is not None and log_format.generic
-        if not is_beside or self._is_locked_as(log_format):
-            if len(self._evaluated) < MAX_NAMES:
-                self._evaluated.update(filter(is_of_evaluation, reading.values))
-            return None
         values: dict[str, float] = {}
         for name, value in reading.values.items():
             if is_of_evaluation(name) and name not in self._evaluated:
@@ -288,47 +288,43 @@ class FormatChoice:
     def _count_hit(self, log_format: LogFormat) -> bool:
         """Count a reading of another format than the rank's. Return True if it counts, as there is
         none yet, or this becomes that of the rank."""
-        locked = self._locked
-        hits = self._hits.get(log_format.kin, 0) + 1
-        self._hits[log_format.kin] = hits
-        is_better = locked is None or (locked.generic and not log_format.generic)
+        kin = log_format.kin
+        locked_kin = self._locked_kin
+        hits = self._hits.get(kin, 0) + 1
+        self._hits[kin] = hits
+        gives_way = locked_kin in self._generic_kin and not log_format.generic
+        is_better = not locked_kin or gives_way
         if hits >= (LOCK if is_better else TAKE_OVER):
             self._lock(log_format)
             return True
-        return locked is None
+        return not locked_kin
 
     def _forget_hits(self) -> None:
         """Begin to count anew. Formats that are better than a generic one need not come in a
         row."""
-        if not self._hits:
-            return
-        better: dict[str, int] = {}
-        if self._locked is not None and self._locked.generic:
-            for kin, hits in self._hits.items():
-                if kin not in self._generic_kin:
-                    better[kin] = hits
-        self._hits = better
+        if self._hits and self._locked_kin not in self._generic_kin:
+            self._hits.clear()
+        for kin in self._hits.keys() & self._generic_kin:
+            del self._hits[kin]
 
     def _lock(self, log_format: LogFormat) -> None:
-        self._locked = log_format
+        self._locked_kin = log_format.kin
         self._named = None
         self._evaluated.clear()
         self._hits.clear()
+        self.others = []
         first_kin = [] if log_format.generic else [OWN, log_format.kin, BARS]
-        self.others = [other for other in self._formats if other.kin not in first_kin]
-        self.first = [other for other in self._formats if other.kin in first_kin]
-        self.first.sort(key=lambda format_: first_kin.index(format_.kin))
-        self.first_marks = [mark for format_ in self.first for mark in format_.marks]
+        by_kin: dict[str, list[LogFormat]] = {kin: [] for kin in first_kin}
+        for known_format in self._order:
+            by_kin.get(known_format.kin, self.others).append(known_format)
+        self.first = [*chain(*by_kin.values())]
+        self.first_marks = [mark for known_format in self.first for mark in known_format.marks]
 
     def _name(self, log_format: LogFormat) -> None:
         """Take the name of this format, or of a more specific one of its family."""
         hint = self._hints.get(log_format.kin, log_format)
-        if self._order[hint] < self._order[log_format]:
-            log_format = hint
         named = self._named
-        if (
-            named is None
-            or named.kin != log_format.kin
-            or self._order[log_format] < self._order[named]
-        ):
-            self._named = log_format
+        candidates = [log_format, hint]
+        if named is not None and named.kin == log_format.kin:
+            candidates.append(named)
+        self._named = min(candidates, key=self._order.__getitem__)

@@ -7,12 +7,12 @@ where a user writes it. Only `remote.formats.linear` runs it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from remote.formats.catalog import FormatLine, LogFormat, own_format
+from remote.formats.catalog import FormatLine, LogFormat
 from remote.formats.linear import LONGEST, UnknownExpression, compile_linear
 from remote.formats.names import PLACES
 from remote.formats.numbers import NUMBER
@@ -23,16 +23,6 @@ OWN = "own rules"
 """The family of the rules, and the name of the format of a rule without a name."""
 _SHORT_FORM = re.compile(r"\{([A-Za-z_]\w{0,63})\}")
 _WHOLE = r"\d{1,18}"
-_USUAL_NAMES = (
-    "step",
-    "steps",
-    "epoch",
-    "epochs",
-    "loss",
-    "val_loss",
-    "accuracy",
-    "step_seconds",
-)
 _REPLACEMENTS = (
     (
         re.compile(r"\(\?<?[=!]"),
@@ -66,17 +56,18 @@ class Rule:
 
     def check(self) -> None:
         """Refuse a rule with a mistake. Raises: ValueError, which says what to write instead."""
+        pattern = self.pattern
         try:
-            regex = re.compile(self.pattern)
+            regex = re.compile(pattern)
         except (re.error, OverflowError, RecursionError) as error:
             raise ValueError(f"this is not a regular expression: {error}") from None
-        if not set(regex.groupindex) - set(PLACES):
+        names = set(regex.groupindex)
+        if names <= set(PLACES):
             raise ValueError(
                 "it names no value: write {loss} or (?P<loss>…) where the value stands in the line"
             )
-        self._check_typing()
-        self._check_branches(set(regex.groupindex))
-        up_to = _UP_TO.search(self.pattern)
+        self._check_branches(names)
+        up_to = _UP_TO.search(pattern)
         if up_to:
             raise ValueError(f"write {{0,{up_to[1]}}} for {up_to[0]}")
         problem = self.problem
@@ -95,18 +86,6 @@ class Rule:
                     return instead
             return f"a rule is a regular expression of RE2, which does not take this one: {error}"
         return ""
-
-    def _check_typing(self) -> None:
-        """Raises: ValueError, for a name that lacks a letter or has two of them swapped."""
-        for name in _SHORT_FORM.findall(self.line):
-            if name in _USUAL_NAMES:
-                continue
-            for usual in _USUAL_NAMES:
-                if name in _mistyped(usual):
-                    raise ValueError(
-                        f"{{{name}}}: did you mean {{{usual}}}? "
-                        f"If it is called {name}, write (?P<{name}>…)"
-                    )
 
     def _check_branches(self, names: set[str]) -> None:
         """Raises: ValueError, for a name that is in one of several alternatives only."""
@@ -133,16 +112,6 @@ def _expanded(short_form: re.Match[str]) -> str:
     return f"(?P<{name}>{_WHOLE if name in PLACES else NUMBER})"
 
 
-def _mistyped(name: str) -> set[str]:
-    """Return the name without one of its letters, and with two that are swapped."""
-    mistakes: set[str] = set()
-    for place in range(len(name)):
-        mistakes.add(name[:place] + name[place + 1 :])
-        swapped = name[place : place + 2][::-1]
-        mistakes.add(name[:place] + swapped + name[place + 2 :])
-    return mistakes - {name}
-
-
 def _branches(pattern: str) -> Iterator[str]:
     """Yield the alternatives of a regular expression that are outside of all parentheses."""
     depth = 0
@@ -166,15 +135,9 @@ class RulePattern(LinePattern):
         """The compiled expression."""
         return compile_linear(self._pattern)
 
-    @cached_property
-    def _find(self) -> Callable[[str, int], Any]:
-        """Find the match in the first `LONGEST` characters of a line."""
-        find = self.regex.match if self.is_anchored else self.regex.search
-
-        def find_in_head(line: str, start: int) -> Any:
-            return find(line[:LONGEST], start) if start < LONGEST else None
-
-        return find_in_head
+    def find(self, line: str, start: int) -> Any:
+        """Return the match in the first `LONGEST` characters of a line."""
+        return super().find(line[:LONGEST], start) if start < LONGEST else None
 
 
 class RuleLine(FormatLine, frozen=True, kw_only=True, dict=True):
@@ -191,8 +154,8 @@ def rule_formats(rules: Sequence[Rule]) -> tuple[LogFormat, ...]:
     formats: list[LogFormat] = []
     for rule in rules:
         if not rule.problem:
-            line = RuleLine(
-                pattern=rule.pattern, kind="any" if rule.kind is None else rule.kind.value
+            line = RuleLine(pattern=rule.pattern, kind=rule.kind.value if rule.kind else "any")
+            formats.append(
+                LogFormat(name=rule.name, marks=("",), lines=(line,), family=OWN, own=True)
             )
-            formats.append(own_format(rule.name, [line], OWN))
     return tuple(formats)

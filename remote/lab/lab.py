@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -60,10 +59,10 @@ class Lab:
             quota.sweep(folder)
         elif spec.cpus:
             raise LabError(NO_GROUPS.format("no cgroup with a CPU controller is mounted"))
-        lab = cls._made(spec)
+        lab = cls._make(spec)
         try:
             if folder and spec.cpus:
-                lab._group(folder)
+                lab._limit_cores(folder)
             lab._wire()
         except BaseException:
             lab.close()
@@ -71,23 +70,23 @@ class Lab:
         return lab
 
     @classmethod
-    def _made(cls, spec: LabSpec) -> Lab:
-        """The hosts, without network and quotas."""
+    def _make(cls, spec: LabSpec) -> Lab:
+        """Make the hosts, without network and quotas."""
         hosts = spec.hosts()
         # torch looks up the names of addresses that are mapped to IPv6.
-        names = "".join(
-            f"{prefix}{host.address} {host.name}\n" for host in hosts for prefix in ("", "::ffff:")
+        etc_hosts = "".join(
+            f"{it.address} {it.name}\n::ffff:{it.address} {it.name}\n" for it in hosts
         )
-        process, space, pids = namespaces.begin([names, *(host.name for host in hosts)])
+        process, space, pids = namespaces.begin([etc_hosts, *(host.name for host in hosts)])
         rows = zip(hosts, pids, spec.rates, spec.delays or [0.0] * len(hosts), strict=True)
-        known = tuple(
+        lab_hosts = tuple(
             LabHost(host.name, host.address, pid, rate, delay=delay)
             for host, pid, rate, delay in rows
         )
-        return cls(spec, LabState(space, known), process)
+        return cls(spec, LabState(space, lab_hosts), process)
 
-    def _group(self, folder: Path) -> None:
-        """A control group with its quota for every host. Raises: LabError."""
+    def _limit_cores(self, folder: Path) -> None:
+        """Make a control group with its quota for every host. Raises: LabError."""
         for host, cores in zip(self.state.hosts, self.spec.cpus, strict=True):
             name = f"{self.state.space.pid}-{host.name}"
             try:
@@ -98,39 +97,38 @@ class Lab:
             self._change(replace(host, group=str(group)))
 
     def _wire(self) -> None:
-        hub = self.state.space.hub()
-        hosts = self.state.hosts
-        namespaces.run(
-            hub, "ip", [*wires.hub(), *_each(wires.cable(host.name, host.pid) for host in hosts)]
-        )
-        namespaces.run(hub, "tc", _each(wires.limit(host.name, host.rate) for host in hosts))
-        for host in hosts:
-            own = self.state.space.host(host.pid)
-            namespaces.run(own, "ip", wires.address(host.address))
-            namespaces.run(own, "tc", wires.limit(INTERFACE, host.rate, host.delay))
+        """Make the links between the hub and the hosts."""
+        space = self.state.space
+        hub_links = wires.hub()
+        limits = []
+        for host in self.state.hosts:
+            hub_links += wires.cable(host.name, host.pid)
+            limits += wires.limit(host.name, host.rate)
+        namespaces.run(space.hub(), "ip", hub_links)
+        namespaces.run(space.hub(), "tc", limits)
+        for host in self.state.hosts:
+            prefix = space.host(host.pid)
+            namespaces.run(prefix, "ip", wires.address(host.address))
+            namespaces.run(prefix, "tc", wires.limit(INTERFACE, host.rate, host.delay))
 
     @property
     def hosts(self) -> tuple[Host, ...]:
-        """The hosts for a plan."""
+        """Return the hosts for a plan."""
         return self.spec.hosts()
 
     def host(self, name: str) -> LabHost:
-        """The host of this name. Raises: LabError, if there is none."""
-        for host in self.state.hosts:
-            if host.name == name:
-                return host
-        raise LabError(
-            f"no host {name!r} in the lab: the hosts are "
-            f"{', '.join(host.name for host in self.state.hosts)}"
-        )
+        """Return the host of this name. Raises: LabError, if there is none."""
+        by_name = {host.name: host for host in self.state.hosts}
+        if name not in by_name:
+            known = ", ".join(by_name)
+            raise LabError(f"no host {name!r} in the lab: the hosts are {known}")
+        return by_name[name]
 
     def enter(self, name: str) -> tuple[str, ...]:
-        """What to put before a command so that it runs on the host. Raises: LabError."""
+        """Return what to put before a command so that it runs on the host. Raises: LabError."""
         host = self.host(name)
-        return (
-            *(quota.join(Path(host.group)) if host.group else ()),
-            *self.state.space.host(host.pid),
-        )
+        join_group = quota.join(Path(host.group)) if host.group else ()
+        return (*join_group, *self.state.space.host(host.pid))
 
     def set_rate(self, name: str, rate: int) -> None:
         """Change both directions of a host's link to `rate` bits per second. Raises: LabError."""
@@ -155,7 +153,7 @@ class Lab:
         self._change(replace(host, connected=connected))
 
     def _change(self, host: LabHost) -> None:
-        hosts = tuple(host if host.name == known.name else known for known in self.state.hosts)
+        hosts = tuple(host if host.name == other.name else other for other in self.state.hosts)
         self.state = replace(self.state, hosts=hosts)
 
     def close(self) -> None:
@@ -172,7 +170,3 @@ class Lab:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _each(groups: Iterable[list[str]]) -> list[str]:
-    return [line for group in groups for line in group]

@@ -15,7 +15,9 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from remote.cluster.hosts import Host
 from remote.lab import relay
@@ -59,7 +61,7 @@ exec unshare --user --map-user="$user" --map-group="$group" "$@"
 
 
 def check() -> str:
-    """The path of sshd. Raises: LabError, if OpenSSH's server is not installed."""
+    """Return the path of sshd. Raises: LabError, if OpenSSH's server is not installed."""
     sshd = shutil.which("sshd", path=PATH)
     if not sshd:
         raise LabError(
@@ -71,113 +73,93 @@ def check() -> str:
 
 def prepare(folder: Path, lab: Lab) -> None:
     """Make the keys, each host's home and configuration, and the hosts file."""
-    own = folder / SSHD
-    own.mkdir()
-    (own / "authorized_keys").write_text(_keygen(folder / KEY))
-    known = []
+    sshd_folder = folder / SSHD
+    sshd_folder.mkdir()
+    (sshd_folder / "authorized_keys").write_text(_make_key(folder / KEY))
+    known_hosts = []
     for host in lab.hosts:
         (folder / host.name).mkdir()
-        known.append(f"{host.address} {_keygen(own / f'{host.name}.key')}")
-        config = CONFIG.format(folder=own, name=host.name, address=host.address, port=PORT)
-        (own / f"{host.name}.conf").write_text(config)
-        (own / f"{host.name}.passwd").write_text(_passwd(folder / host.name))
-    (folder / KNOWN).write_text("".join(known))
+        known_hosts.append(f"{host.address} {_make_key(sshd_folder / f'{host.name}.key')}")
+        config = CONFIG.format(folder=sshd_folder, name=host.name, address=host.address, port=PORT)
+        (sshd_folder / f"{host.name}.conf").write_text(config)
+        (sshd_folder / f"{host.name}.passwd").write_text(_write_passwd(folder / host.name))
+    (folder / KNOWN).write_text("".join(known_hosts))
     (folder / HOSTS).write_text(hosts_toml(folder, lab.hosts))
 
 
-def _keygen(path: Path) -> str:
-    """Make a key in that file. Returns the line of its public half."""
-    from cryptography.hazmat.primitives import (
-        serialization as forms,
-    )  # takes longer to import than the rest together
+def _make_key(path: Path) -> str:
+    """Make a key in that file. Return the line of its public half."""
+    # This takes longer to import than the rest together.
+    from cryptography.hazmat.primitives import serialization as forms
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     key = Ed25519PrivateKey.generate()
+    openssh = forms.PrivateFormat.OpenSSH
     path.touch(mode=0o600)
-    path.write_bytes(
-        key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.OpenSSH, forms.NoEncryption())
-    )
-    public = (
-        key.public_key().public_bytes(forms.Encoding.OpenSSH, forms.PublicFormat.OpenSSH).decode()
-        + "\n"
-    )
+    path.write_bytes(key.private_bytes(forms.Encoding.PEM, openssh, forms.NoEncryption()))
+    public_form = (forms.Encoding.OpenSSH, forms.PublicFormat.OpenSSH)
+    public = f"{key.public_key().public_bytes(*public_form).decode()}\n"
     path.with_name(f"{path.name}.pub").write_text(public)
     return public
 
 
-def _ids() -> tuple[int, int]:
-    """The user and group inside the lab. root is an ordinary user there."""
+def _user_and_group() -> tuple[int, int]:
+    """Return the ids inside the lab. root is an ordinary user there."""
     return os.geteuid() or 1000, os.getegid() or 1000
 
 
-def _passwd(home: Path) -> str:
-    """The users of this machine; the one who started the lab is called `USER` on its hosts."""
-    user, group = _ids()
-    try:
-        lines = Path("/etc/passwd").read_text(errors="replace").splitlines()
-    except OSError:
-        lines = []
-    others = [line for line in lines if line.split(":")[2:3] != [str(user)]]
-    return (
-        "\n".join([f"{USER}:x:{user}:{group}:host of a rankboard lab:{home}:/bin/sh", *others])
-        + "\n"
-    )
+def _write_passwd(home: Path) -> str:
+    """Return the users of this machine; the one who started the lab is `USER` on its hosts."""
+    user, group = _user_and_group()
+    lines = [f"{USER}:x:{user}:{group}:host of a rankboard lab:{home}:/bin/sh"]
+    with suppress(OSError):
+        for line in Path("/etc/passwd").read_text(errors="replace").splitlines():
+            if line.split(":")[2:3] != [str(user)]:
+                lines.append(line)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def hosts_toml(folder: Path, hosts: tuple[Host, ...]) -> str:
-    """The hosts file of the lab in this folder."""
-    command = shlex.join([sys.executable, "-IS", str(relay.__file__), str(folder)]).replace(
-        "%", "%%"
-    )
+    """Return the hosts file of the lab in this folder."""
+    command = shlex.join([sys.executable, "-IS", str(relay.__file__), str(folder)])
+    escaped = command.replace("%", "%%")  # ssh replaces %h and %p
     defaults = {
         "user": USER,
         "python": sys.executable,
         "identity_file": str(folder / KEY),
         "known_hosts": str(folder / KNOWN),
-        "proxy_command": f"{command} %h %p",
+        "proxy_command": f"{escaped} %h %p",
     }
-    made = f"rankboard lab up{flag(folder.name)}"
-    lines = [
-        f"# The hosts of the lab {folder.name!r}, valid while it is up. Made by: {made}",
-        *("", "[cluster]", _line("name", folder.name), "", "[defaults]"),
-        *(_line(key, value) for key, value in defaults.items()),
+    tables: list[tuple[str, dict[str, Any]]] = [
+        ("[cluster]", {"name": folder.name}),
+        ("[defaults]", defaults),
     ]
     for host in hosts:
-        lines += [
-            "",
-            "[[host]]",
-            *(_line(key, getattr(host, key)) for key in ("name", "address", "interface")),
-        ]
-        lines += [_line("threads", host.threads)] if host.threads else []
-    return "\n".join(lines) + "\n"
-
-
-def _line(key: str, value: object) -> str:
-    return f"{key} = {json.dumps(value, ensure_ascii=False)}"
+        keys = {"name": host.name, "address": host.address, "interface": host.interface}
+        tables.append(("[[host]]", keys | ({"threads": host.threads} if host.threads else {})))
+    origin = f"rankboard lab up{flag(folder.name)}"
+    lines = [f"# The hosts of the lab {folder.name!r}, valid while it is up. Made by: {origin}"]
+    for head, table in tables:
+        lines += ["", head]
+        for key, value in table.items():
+            lines.append(f"{key} = {json.dumps(value, ensure_ascii=False)}")
+    return "\n".join([*lines, ""])
 
 
 def start(folder: Path, lab: Lab, name: str) -> None:
     """Start a host's sshd, and wait until it listens. Raises: LabError."""
     host = lab.host(name)
-    own = folder / SSHD
     if listens(host):
         raise LabError(f"the sshd of {name} is up already")
-    words = [
-        str(own / f"{name}.passwd"),
-        *map(str, _ids()),
-        check(),
-        "-f",
-        str(own / f"{name}.conf"),
-        "-E",
-    ]
-    log = own / f"{name}.log"
-    said = _on(lab, name, "unshare", "--mount", "sh", "-ec", START, "sh", *words, str(log))
-    if said or not _settled(host, up=True):
-        told = log.read_text(errors="replace").strip().rpartition("\n")[2] if log.exists() else ""
-        raise LabError(
-            f"sshd on {name} does not start: "
-            f"{said or told or f'it does not listen after {STARTING:g} s'}"
+    passwd, config, log = (folder / SSHD / f"{name}.{kind}" for kind in ("passwd", "conf", "log"))
+    unshare = ("unshare", "--mount", "sh", "-ec", START, "sh", passwd, *_user_and_group())
+    error = _run_on(lab, name, *unshare, check(), "-f", config, "-E", log)
+    if error or not _wait_for_sshd(host, is_up=True):
+        last_line = (
+            log.read_text(errors="replace").strip().rpartition("\n")[2] if log.exists() else ""
         )
+        reason = error or last_line or f"it does not listen after {STARTING:g} s"
+        raise LabError(f"sshd on {name} does not start: {reason}")
 
 
 def stop(folder: Path, lab: Lab, name: str) -> None:
@@ -185,30 +167,27 @@ def stop(folder: Path, lab: Lab, name: str) -> None:
     host = lab.host(name)
     if not listens(host):
         raise LabError(f"the sshd of {name} is down already")
-    said = _on(lab, name, "sh", "-c", 'kill "$(cat "$0")"', str(folder / SSHD / f"{name}.pid"))
-    if said or not _settled(host, up=False):
-        raise LabError(
-            f"sshd on {name} does not stop: {said or f'it still listens after {STARTING:g} s'}"
-        )
+    error = _run_on(lab, name, "sh", "-c", 'kill "$(cat "$0")"', folder / SSHD / f"{name}.pid")
+    if error or not _wait_for_sshd(host, is_up=False):
+        reason = error or f"it still listens after {STARTING:g} s"
+        raise LabError(f"sshd on {name} does not stop: {reason}")
 
 
-def _on(lab: Lab, name: str, *words: str) -> str:
-    """Run a command on a host. Returns "", or the last line of its error."""
-    argv = (*lab.enter(name), *words)
+def _run_on(lab: Lab, name: str, *words: object) -> str:
+    """Run a command on a host. Return "", or the last line of its error."""
+    argv = (*lab.enter(name), *map(str, words))
     env = {**os.environ, "PATH": PATH}
     done = subprocess.run(
         argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env, check=False
     )
-    return (
-        (done.stderr.strip().rpartition("\n")[2] or f"exit code {done.returncode}")
-        if done.returncode
-        else ""
-    )
+    if not done.returncode:
+        return ""
+    return done.stderr.strip().rpartition("\n")[2] or f"exit code {done.returncode}"
 
 
-def _settled(host: LabHost, up: bool) -> bool:
+def _wait_for_sshd(host: LabHost, *, is_up: bool) -> bool:
     deadline = time.monotonic() + STARTING
-    while listens(host) != up:
+    while listens(host) != is_up:
         if time.monotonic() > deadline:
             return False
         time.sleep(0.01)
@@ -216,7 +195,7 @@ def _settled(host: LabHost, up: bool) -> bool:
 
 
 def listens(host: LabHost) -> bool:
-    """Whether a process listens on the host's SSH port."""
+    """Return True if a process listens on the host's SSH port."""
     try:
         rows = Path(f"/proc/{host.pid}/net/tcp").read_text().splitlines()[1:]
     except OSError:

@@ -41,21 +41,13 @@ class Space:
     user: bool
 
     def hub(self) -> tuple[str, ...]:
-        """What to put before a command so that it runs in the hub's network."""
+        """Return what to put before a command so that it runs in the hub's network."""
         return ("nsenter", "--target", str(self.pid), *self._credentials(), "--net")
 
     def host(self, pid: int) -> tuple[str, ...]:
-        """What to put before a command so that it runs on the host that process `pid` holds."""
-        return (
-            "nsenter",
-            "--target",
-            str(pid),
-            *self._credentials(),
-            "--mount",
-            "--uts",
-            "--net",
-            "--pid",
-        )
+        """Return what to put before a command so that it runs on the host of process `pid`."""
+        spaces = ("--mount", "--uts", "--net", "--pid")
+        return ("nsenter", "--target", str(pid), *self._credentials(), *spaces)
 
     def _credentials(self) -> tuple[str, ...]:
         return ("--user", "--preserve-credentials") if self.user else ()
@@ -68,11 +60,9 @@ def check(platform: str = sys.platform, path: str = PATH) -> None:
             "a lab (--link) is made of Linux network namespaces: use a Linux machine, or --local "
             "N without --link"
         )
-    missing = {
-        tool: package for tool, package in TOOLS.items() if not shutil.which(tool, path=path)
-    }
+    missing = [tool for tool in TOOLS if not shutil.which(tool, path=path)]
     if missing:
-        packages = " ".join(sorted(set(missing.values())))
+        packages = " ".join(sorted({TOOLS[tool] for tool in missing}))
         raise LabError(f"a lab (--link) needs {', '.join(missing)}: apt install {packages}")
 
 
@@ -82,18 +72,17 @@ def begin(words: Sequence[str]) -> tuple[subprocess.Popen[bytes], Space, tuple[i
     Returns the process to hold (it ends with the lab), the lab's namespaces, and the processes that
     hold each host, in order, as seen from outside. Raises: LabError.
     """
-    ways = (
-        [False, True] if os.geteuid() == 0 else [True]
-    )  # in a container root may not be allowed what a user is
-    said = ""
-    for user in ways:
-        process = _unshare(user, words)
-        said = _answer(process)
-        if said == init.READY:
+    # In a container, root may not be allowed what a user is.
+    ways = [False, True] if os.geteuid() == 0 else [True]
+    last_line = ""
+    for has_user_space in ways:
+        process = _unshare(has_user_space, words)
+        last_line = _read_last_line(process)
+        if last_line == init.READY:
             (pid,) = children(process.pid)
-            return process, Space(pid, user), children(pid)
+            return process, Space(pid, has_user_space), children(pid)
         end(process)
-    raise LabError(refusal(said))
+    raise LabError(refusal(last_line))
 
 
 def _unshare(user: bool, words: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -113,8 +102,8 @@ def _unshare(user: bool, words: Sequence[str]) -> subprocess.Popen[bytes]:
     )
 
 
-def _answer(process: subprocess.Popen[bytes]) -> str:
-    """The last line that it printed before it was ready or ended."""
+def _read_last_line(process: subprocess.Popen[bytes]) -> str:
+    """Return the last line that it printed before it was ready or ended."""
     assert process.stdout
     line = ""
     while line != init.READY and (data := process.stdout.readline()):
@@ -132,7 +121,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def children(pid: int) -> tuple[int, ...]:
-    """The children of a process, oldest first."""
+    """Return the children of a process, oldest first."""
     return tuple(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
 
@@ -150,17 +139,18 @@ def run(prefix: Sequence[str], tool: str, lines: Sequence[str]) -> None:
         check=False,
     )
     if done.returncode:
-        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        error = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[0]
         if "netem" in text and "nknown" in done.stderr:
             advice = "give --link the rate alone, or as root, modprobe sch_netem"
             raise LabError(f"this kernel has no netem, so a link can have no delay: {advice}")
         if "nknown" in done.stderr or "not supported" in done.stderr:
-            said[0] += "; the kernel lacks a module: as root, modprobe veth bridge sch_tbf"
-        raise LabError(f"{tool} in the lab: {said[0]}")
+            error += "; the kernel lacks a module: as root, modprobe veth bridge sch_tbf"
+        raise LabError(f"{tool} in the lab: {error}")
 
 
-def refusal(said: str, settings: Path = Path("/proc/sys")) -> str:
-    """Why the kernel does not allow a lab. `said` is what the command printed instead of READY."""
+def refusal(last_line: str, settings: Path = Path("/proc/sys")) -> str:
+    """Say why the kernel does not allow a lab. `last_line`: what `unshare` printed in place of
+    READY."""
     for name, forbids, allows in OBSTACLES:
         with suppress(OSError):
             if (settings / name).read_text().strip() == forbids:
@@ -170,7 +160,7 @@ def refusal(said: str, settings: Path = Path("/proc/sys")) -> str:
                     f"{key}={allows}, or run as root"
                 )
     return (
-        f"the system forbids a lab (--link): {said or 'no reason given'}; it needs to make "
+        f"the system forbids a lab (--link): {last_line or 'no reason given'}; it needs to make "
         "namespaces: "
         "run as root, and in a container with --privileged"
     )

@@ -46,7 +46,7 @@ class LabSpec:
     slots: int = 1
 
     def hosts(self) -> tuple[Host, ...]:
-        """node1, node2, … at 10.10.1.1, 10.10.1.2, …."""
+        """Return node1, node2, … at 10.10.1.1, 10.10.1.2, …."""
         return tuple(
             Host(
                 name=f"node{number}",
@@ -61,7 +61,7 @@ class LabSpec:
         )
 
     def remarks(self, cores: int = os.cpu_count() or 1) -> tuple[str, ...]:
-        """What a user should know of how the hosts share the machine's cores, one line each."""
+        """Return what a user should know of how the hosts share the cores, one line each."""
         count = len(self.rates)
         if not self.cpus:
             if count == 1:
@@ -77,47 +77,45 @@ class LabSpec:
 
 
 def shared(hosts: int, cores: int) -> str:
-    """What a user should know of hosts that share the cores of this machine."""
+    """Return what a user should know of hosts that share the cores of this machine."""
     about = "their times say nothing about separate machines"
     return f"the {hosts} hosts share {cores} cores: {about}"
 
 
 def is_of_lab(host: Host) -> bool:
-    """Whether a host is one of a lab: the numbers of its processes are its own."""
+    """Return True if a host is one of a lab: the numbers of its processes are its own."""
     leads = host.transport == LOCAL or RELAY in host.proxy_command
     return leads and host.address.startswith(f"{NETWORK}.")
 
 
 def flag(name: str) -> str:
-    """The flag that selects the lab of this name; "" for the default lab."""
+    """Return the flag that selects the lab of this name; "" for the default lab."""
     return "" if name == DEFAULT else f" --name {name}"
 
 
 def parse(hosts: int, link: str, cpus: str = "", slots: int = 1) -> LabSpec:
-    """The lab of `hosts` hosts of `slots` ranks that `--link` and `--cpus` ask for: one value for
-    all, or one per host.
+    """Return the lab of `hosts` hosts of `slots` ranks that `--link` and `--cpus` ask for: one
+    value for all, or one per host.
 
     Raises: LabError.
     """
     if not 1 <= hosts <= MOST:
         raise LabError(f"a lab has 1 to {MOST} hosts, not {hosts}")
-    links = [_link(word) for word in _spread("--link", link, hosts)]
-    rates, delays = zip(*links, strict=True)
-    cores = tuple(_cores(word) for word in _spread("--cpus", cpus, hosts)) if cpus else ()
+    rates, delays = zip(*map(_parse_link, _spread("--link", link, hosts)), strict=True)
+    cores = tuple(map(_parse_cores, _spread("--cpus", cpus, hosts))) if cpus else ()
     return LabSpec(rates, cores, delays if any(delays) else (), slots)
 
 
-def _link(text: str) -> tuple[int, float]:
-    """Rate and delay of a link such as `1gbit` or `1gbit/5ms`."""
-    found = LINK.fullmatch(text)
-    if not found:
+def _parse_link(text: str) -> tuple[int, float]:
+    """Return rate and delay of a link such as `1gbit` or `1gbit/5ms`."""
+    match = LINK.fullmatch(text)
+    if not match:
         raise LabError(
             f"--link {text!r}: give a rate, and behind a slash, if you want, a delay in us, ms or "
             "s: 1gbit/5ms"
         )
-    return rate(found["rate"]), float(found["delay"]) * TIMES[found["unit"]] if found[
-        "delay"
-    ] else 0.0
+    delay = float(match["delay"]) * TIMES[match["unit"]] if match["delay"] else 0.0
+    return rate(match["rate"]), delay
 
 
 def _spread(flag: str, text: str, hosts: int) -> list[str]:
@@ -133,27 +131,27 @@ def _spread(flag: str, text: str, hosts: int) -> list[str]:
 
 
 def rate(text: str, where: str = "--link ") -> int:
-    """Bits per second of a rate such as `1gbit`, `2.5gbit` or `500kbit`. Raises: LabError, which
-    begins with `where`."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(kbit|mbit|gbit)", text.lower())
-    if not found:
+    """Return bits per second of a rate such as `1gbit`, `2.5gbit` or `500kbit`. Raises: LabError,
+    which begins with `where`."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(kbit|mbit|gbit)", text.lower())
+    if not match:
         raise LabError(
             f"{where}{text!r}: give a number and a unit, kbit, mbit or gbit (per second): 1gbit, "
             "2.5gbit, 100mbit"
         )
-    bits = round(float(found[1]) * UNITS[found[2]])
+    bits = round(float(match[1]) * UNITS[match[2]])
     if not SLOWEST <= bits <= FASTEST:
         raise LabError(f"{where}{text}: give a rate from {show(SLOWEST)} to {show(FASTEST)}")
     return bits
 
 
 def show(bits: int) -> str:
-    """A rate as `rate` reads it."""
-    unit, size = next((unit, size) for unit, size in reversed(UNITS.items()) if bits >= size)
-    return f"{bits / size:.12g}{unit}"
+    """Return a rate as `rate` reads it."""
+    unit = max((unit for unit in UNITS if bits >= UNITS[unit]), key=UNITS.__getitem__)
+    return f"{bits / UNITS[unit]:.12g}{unit}"
 
 
-def _cores(text: str) -> float:
+def _parse_cores(text: str) -> float:
     try:
         cores = float(text)
     except ValueError:

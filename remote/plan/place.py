@@ -12,7 +12,7 @@ from types import MappingProxyType
 from remote.cluster.hosts import Host
 from remote.plan import elastic, frameworks
 from remote.plan.elastic import Variables
-from remote.plan.plan import Plan, PlanError, Script, Slot
+from remote.plan.plan import Plan, PlanError, Script
 from training.place import COPIES
 from training.wire.commands import Placement
 from training.wire.events import Hello
@@ -40,7 +40,13 @@ def place(
     for slot in plan.slots:
         host = plan.hosts[slot.host]
         hello = facts[slot.host]
-        where = _torchrun(plan, slot) | {
+        where: Variables = {
+            "RANK": slot.rank,
+            "LOCAL_RANK": slot.local_rank,
+            "WORLD_SIZE": plan.world_size,
+            "LOCAL_WORLD_SIZE": host.slots,
+            "GROUP_RANK": slot.host,
+            "GROUP_WORLD_SIZE": len(plan.hosts),
             "MASTER_ADDR": address,
             "MASTER_PORT": port,
             "RANKBOARD_RUN": plan.run,
@@ -67,23 +73,14 @@ def place(
 
 def _said(host: Host) -> Variables:
     """Return the variables that the keys of the host itself set."""
-    return ({"OMP_NUM_THREADS": host.threads} if host.threads else {}) | _interface(host.interface)
+    variables = _interface(host.interface)
+    if host.threads:
+        variables["OMP_NUM_THREADS"] = host.threads
+    return variables
 
 
 def _texts(variables: Variables) -> Texts:
     return tuple((name, str(value)) for name, value in variables.items())
-
-
-def _torchrun(plan: Plan, slot: Slot) -> Variables:
-    """Return the place of a rank, in the variables that torchrun sets."""
-    return {
-        "RANK": slot.rank,
-        "LOCAL_RANK": slot.local_rank,
-        "WORLD_SIZE": plan.world_size,
-        "LOCAL_WORLD_SIZE": plan.hosts[slot.host].slots,
-        "GROUP_RANK": slot.host,
-        "GROUP_WORLD_SIZE": len(plan.hosts),
-    }
 
 
 def _interface(name: str) -> Variables:
@@ -132,14 +129,13 @@ def master_address(plan: Plan, facts: Sequence[Hello]) -> str:
     hello = facts[0]
     address = address_of(host, hello)
     if is_loopback(address) and len({fact.boot_id for fact in facts}) > 1:
-        known = ", ".join(
-            f"{name} ({address})"
-            for name, address, _ in hello.interfaces
-            if not is_loopback(address)
-        )
+        known = []
+        for name, own_address in interface_addresses(hello).items():
+            if not is_loopback(own_address):
+                known.append(f"{name} ({own_address})")
         raise PlanError(
-            f"{host.name}: the other hosts cannot reach it at {address}; "
-            f"in {host.hosts_file} set its interface to one of: {known or 'none found'}"
+            f"{host.name}: the other hosts cannot reach it at {address}; in {host.hosts_file} set "
+            f"its interface to one of: {', '.join(known) or 'none found'}"
         )
     return address
 
@@ -152,14 +148,19 @@ def address_of(host: Host, hello: Hello) -> str:
     """
     if not host.interface:
         return hello.route_address or host.address
-    for name, address, _ in hello.interfaces:
-        if name == host.interface:
-            return address
-    known = ", ".join(f"{name} ({address})" for name, address, _ in hello.interfaces)
+    addresses = interface_addresses(hello)
+    if host.interface in addresses:
+        return addresses[host.interface]
+    known = ", ".join(f"{name} ({address})" for name, address in addresses.items())
     raise PlanError(
         f"{host.name}: no interface {host.interface!r} there; in {host.hosts_file} set "
         f"interface to one of: {known}"
     )
+
+
+def interface_addresses(hello: Hello) -> dict[str, str]:
+    """Return the addresses of a host by the names of its interfaces."""
+    return {name: address for name, address, _ in hello.interfaces}
 
 
 def is_loopback(address: str) -> bool:

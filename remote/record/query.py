@@ -244,7 +244,7 @@ def _job_key(setting: Any) -> QueryKey:
         folder = setting.metadata["folder"]
         known = choices_of(setting)
         if folder:
-            registry.check_name(folder, word)
+            registry.split_name(folder, word)
         elif known:
             _check_known(name, known, word)
 

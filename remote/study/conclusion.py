@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from remote.format import count, listed
 from remote.metrics.doubt import Doubt, sentences
-from remote.statistics.comparison import Finding, judge_ratio
-from remote.statistics.interval import Interval
+from remote.statistics.comparison import Finding
+from remote.statistics.interval import Interval, IntervalMethod
 from remote.statistics.mean import finite_mean
-from remote.study.results import CellResult, StudyResult, value_scale
+from remote.study.results import CellResult, StudyResult
 from remote.study.shortcomings import limit_lines
 from remote.study.study import Cell, Study, StudyAxis
 from remote.study.wording import (
@@ -24,6 +24,7 @@ from remote.study.wording import (
     value_text,
 )
 
+UNKNOWN_INTERVAL = Interval(math.nan, math.nan, math.nan, 0, IntervalMethod.NONE)
 CHANCE = "one run of a cell cannot show whether that is more than chance: repeat it"
 
 
@@ -65,103 +66,88 @@ def _names_in_doubts(study: Study) -> dict[str, str]:
 def answer_text(result: StudyResult) -> str:
     """Return one sentence: what is best and by how much, and how sure that is."""
     study = result.study
-    measured = [row for row in result.cells if row.value]
-    if not measured:
+    if not any(row.value for row in result.cells):
         return "nothing was measured: every run failed or is missing"
-    compared = [row for row in measured if _is_compared(row)]
+    compared = [row for row in result.cells if math.isfinite(_ratio_of(row).value)]
     if not compared:
-        return f"best {study.measured}: {_best_cell(study, measured)}"
+        return f"best {study.measured}: {_best_cell(result)}"
     if not study.compares_times and all(row.is_same for row in compared):
         labels = dict.fromkeys(row.cell.label(study.compare) for row in compared)
         names = listed([*labels, study.reference], len(labels) + 1)
         return f"{names} have the same {study.measured} in every run, within rounding"
+    best_label, mean = _best_label(result)
     doubtful = [row for row in compared if row.doubt]
-    best_label, _ = _best_label(result)
     if any(row.cell.label(study.compare) == best_label for row in doubtful):
         comparisons = count(len(compared), "comparison")
         return f"no answer: {len(doubtful)} of {comparisons} cannot be used"
     usable = [row for row in compared if not row.doubt]
-    if not any(_has_bounds(row) for row in usable):
-        return f"as measured, {_best_as_measured(result)}; {CHANCE}"
-    ending = _certainty(usable) + _against_baseline(result)
+    if not any(is_bounded(_ratio_of(row)) for row in usable):
+        best = _superlative(study, study.reference)
+        if _advantage(study, mean.value) > 0:
+            best = _praise(study, best_label, mean, compared)
+        return f"as measured, {best}{_against_baseline(result)}; {CHANCE}"
     if len(usable) == 1:
-        return comparison_text(study, usable[0]) + ending
-    text = _best_shown(result, usable)
-    num_shown = sum(row.finding is not Finding.NOT_SHOWN for row in usable)
-    if num_shown:
-        verb = "shows" if num_shown == 1 else "show"
-        text += f"; {num_shown} of {len(usable)} comparisons {verb} a difference"
-    return text + ending
+        text = comparison_text(study, usable[0])
+    else:
+        text = _best_shown(study, best_label, mean, usable)
+    return text + _certainty(usable) + _against_baseline(result)
 
 
-def _is_compared(row: CellResult) -> bool:
-    return row.comparison is not None and math.isfinite(row.comparison.ratio.value)
+def _ratio_of(row: CellResult) -> Interval:
+    """Return the ratio or difference to the reference; NaN without a comparison."""
+    return row.comparison.ratio if row.comparison else UNKNOWN_INTERVAL
 
 
-def _has_bounds(row: CellResult) -> bool:
-    return row.comparison is not None and is_bounded(row.comparison.ratio)
+def _advantage(study: Study, ratio: float) -> float:
+    """Return how much better a ratio or difference is than that of the reference, which is 0."""
+    if study.compares_times:
+        return 1 - ratio
+    return ratio if study.is_higher_better else -ratio
 
 
-def _best_cell(study: Study, rows: Sequence[CellResult]) -> str:
+def _is_better(study: Study, ratio: Interval) -> bool:
+    """Return whether the whole interval is better than the reference."""
+    return _advantage(study, ratio.low) > 0 and _advantage(study, ratio.high) > 0
+
+
+def _best_cell(result: StudyResult) -> str:
     """Return the best cell and its value."""
-    sign = -1 if study.is_higher_better else 1
-    best = min(rows, key=lambda row: sign * row.value.value if row.value else math.inf)
-    assert best.value
-    return f"{best.cell.key}, {value_text(best.value.value, study)}"
+    study = result.study
+    values = {row.cell.key: row.value.value for row in result.cells if row.value}
+    best = max(values, key=lambda key: _advantage(study, values[key]))
+    return f"{best}, {value_text(values[best], study)}"
 
 
 def _best_label(result: StudyResult) -> tuple[str, Interval]:
     """Return the best value of the compared axis beside the reference, with its mean ratio."""
-    sign = -1 if result.study.is_higher_better else 1
-
-    def rank(pair: tuple[str, Interval]) -> float:
-        value = sign * pair[1].value
-        return value if math.isfinite(value) else math.inf
-
-    return min(result.overall.items(), key=rank)
+    known = {key: mean for key, mean in result.overall.items() if math.isfinite(mean.value)}
+    means = known or result.overall
+    best = max(means, key=lambda label: _advantage(result.study, means[label].value))
+    return best, means[best]
 
 
-def _better_finding(study: Study) -> Finding:
-    """Return what a comparison shows of a cell that is better."""
-    if study.compares_times:
-        return Finding.FASTER
-    return Finding.HIGHER if study.is_higher_better else Finding.LOWER
-
-
-def _best_shown(result: StudyResult, rows: Sequence[CellResult]) -> str:
+def _best_shown(study: Study, label: str, mean: Interval, rows: Sequence[CellResult]) -> str:
     """Return which value of the compared axis is best, and by how much, as far as that is shown."""
-    study = result.study
-    better = _better_finding(study)
-    label, mean = _best_label(result)
-    if judge_ratio(mean, value_scale(study)) is better:
-        own_rows = [row for row in rows if row.cell.label(study.compare) == label]
-        worse = [row for row in own_rows if row.finding not in (better, Finding.NOT_SHOWN)]
-        text = _praise(study, label, mean, own_rows)
-        if not worse:
-            return text
-        return f"{text}, but not at {first_names([other_values(study, row) for row in worse])}"
-    if all(row.finding is Finding.NOT_SHOWN for row in rows):
-        comparisons = count(len(rows), "comparison")
+    num_shown = sum(row.finding is not Finding.NOT_SHOWN for row in rows)
+    comparisons = count(len(rows), "comparison")
+    shown = f"; {num_shown} of {comparisons} {'shows' if num_shown == 1 else 'show'} a difference"
+    if _is_better(study, mean):
+        worse = []
+        for row in rows:
+            is_worse = row.finding is not Finding.NOT_SHOWN and not _is_better(
+                study, _ratio_of(row)
+            )
+            if is_worse and row.cell.label(study.compare) == label:
+                worse.append(other_values(study, row))
+        exceptions = f", but not at {first_names(worse)}" if worse else ""
+        return _praise(study, label, mean, rows) + exceptions + (shown if num_shown else "")
+    if not num_shown:
         text = f"no difference shown between {study.reference} and any other in {comparisons}"
         return text + _largest_possible(study, rows)
-    aim = "be faster" if study.compares_times else f"have a {better.value} {study.measured}"
-    everywhere = " everywhere" if any(row.finding is better for row in rows) else ""
-    return f"no {study.compare} is shown to {aim} than {study.reference}{everywhere}"
-
-
-def _best_as_measured(result: StudyResult) -> str:
-    """Return which value of the compared axis is best, if nothing says whether that is chance."""
-    study = result.study
-    label, mean = _best_label(result)
-    is_lower = mean.value < (1 if study.compares_times else 0)
-    is_equal = mean.value == (1 if study.compares_times else 0)
-    if is_equal or is_lower == study.is_higher_better:
-        text = _superlative(study, study.reference)
-    else:
-        rows = [row for row in result.cells if row.comparison]
-        own_rows = [row for row in rows if row.cell.label(study.compare) == label]
-        text = _praise(study, label, mean, own_rows)
-    return text + (_against_baseline(result) if study.compares_times else "")
+    better = "higher" if study.is_higher_better else "lower"
+    aim = "be faster" if study.compares_times else f"have a {better} {study.measured}"
+    everywhere = " everywhere" if any(_is_better(study, _ratio_of(row)) for row in rows) else ""
+    return f"no {study.compare} is shown to {aim} than {study.reference}{everywhere}{shown}"
 
 
 def _superlative(study: Study, label: str) -> str:
@@ -172,11 +158,12 @@ def _superlative(study: Study, label: str) -> str:
 
 
 def _praise(study: Study, label: str, mean: Interval, rows: Sequence[CellResult]) -> str:
-    """Return by how much a label is best. `rows` are its cells."""
+    """Return by how much a label is best. Some of `rows` are its cells."""
     text = _superlative(study, label)
-    averaged = f", averaged over {count(len(rows), 'cell')}" if len(rows) > 1 else ""
+    own_rows = [row for row in rows if row.cell.label(study.compare) == label]
+    averaged = f", averaged over {count(len(own_rows), 'cell')}" if len(own_rows) > 1 else ""
     if study.compares_times:
-        shared = next(filter(None, (_on_shared_machine(study, row) for row in rows)), "")
+        shared = max(_on_shared_machine(row, study.counterpart(row.cell)) for row in own_rows)
         gain = ratio_text(mean.inverse())
         return f"{text}: {gain} as fast as {study.reference}{shared}{averaged}"
     if is_bounded(mean):
@@ -186,11 +173,13 @@ def _praise(study: Study, label: str, mean: Interval, rows: Sequence[CellResult]
 
 def _largest_possible(study: Study, rows: Sequence[CellResult]) -> str:
     """Return how large a difference may still be; "" if that is not known."""
-    ratios = [row.comparison.ratio for row in rows if row.comparison]
-    if not all(is_bounded(ratio) for ratio in ratios):
+    bounds = []
+    for row in rows:
+        ratio = _ratio_of(row)
+        bounds += [abs(_advantage(study, ratio.low)), abs(_advantage(study, ratio.high))]
+    if not all(map(math.isfinite, bounds)):
         return ""
-    same = 1.0 if study.compares_times else 0.0
-    largest = max(max(abs(ratio.high - same), abs(ratio.low - same)) for ratio in ratios)
+    largest = max(bounds)
     if study.compares_times and largest >= 1:
         return " (the runs vary too much to exclude a factor of 2)"
     is_share = study.compares_times or study.metric == "accuracy"
@@ -200,10 +189,10 @@ def _largest_possible(study: Study, rows: Sequence[CellResult]) -> str:
 
 def _certainty(rows: Sequence[CellResult]) -> str:
     """Return how sure the comparisons are, all together."""
-    ratios = [row.comparison.ratio for row in rows if row.comparison and _has_bounds(row)]
-    together = " of all together" if len(ratios) > 1 else ""
-    least = min(ratio.runs for ratio in ratios)
-    most = max(ratio.runs for ratio in ratios)
+    numbers = [_ratio_of(row).runs for row in rows if is_bounded(_ratio_of(row))]
+    together = " of all together" if len(numbers) > 1 else ""
+    least = min(numbers)
+    most = max(numbers)
     runs = count(most, "run") if least == most else f"{least} to {most} runs"
     return f"; 95% sure{together}, from {runs} of each cell"
 
@@ -216,19 +205,15 @@ def _against_baseline(result: StudyResult) -> str:
     """
     study = result.study
     baseline = study.cell(study.baseline)
-    speed_ups = {}
-    for row in result.cells:
-        if row.speed_up and math.isfinite(row.speed_up.value) and row.cell != baseline:
-            speed_ups[row.cell.key] = row.speed_up
-            if row.speed_up_doubt:
-                return ""
-    if not speed_ups or not baseline:
+    others = [row for row in result.cells if row.speed_up and row.cell != baseline]
+    speed_ups = {row.cell.key: row.speed_up for row in others if row.speed_up}
+    known = [row for row in others if math.isfinite(speed_ups[row.cell.key].value)]
+    if not known or not baseline or any(row.speed_up_doubt for row in known):
         return ""
-    key = max(speed_ups, key=lambda key: speed_ups[key].value)
-    fastest = next(row for row in result.cells if row.cell.key == key)
+    fastest = max(known, key=lambda row: speed_ups[row.cell.key].value)
     if study.counterpart(fastest.cell) == baseline:
         return ""
-    times = speed_ups[key]
+    times = speed_ups[fastest.cell.key]
     name = cell_name(study, fastest.cell)
     baseline_name = cell_name(study, baseline)
     if times.high < 1 or (times.value < 1 and not is_bounded(times)):
@@ -236,60 +221,28 @@ def _against_baseline(result: StudyResult) -> str:
         return f"; none is as fast as {baseline_name}: {slower}"
     if times.low <= 1:
         return f"; no difference shown between the fastest, {name}, and {baseline_name}"
-    shared = _on_shared_with(fastest, baseline)
+    shared = _on_shared_machine(fastest, baseline)
     return f"; the fastest, {name}, is {ratio_text(times)} as fast as {baseline_name}{shared}"
 
 
-def _on_shared_with(row: CellResult, other: Cell) -> str:
+def _on_shared_machine(row: CellResult, other: Cell | None) -> str:
     """Return that more hosts were faster although they share one machine; "" if they do not."""
     is_shared = any(end.conditions.shares_machine for end in row.runs)
-    has_more = row.cell.place.nodes > other.place.nodes
+    has_more = other is not None and row.cell.place.nodes > other.place.nodes
     return ", on hosts that share one machine" if is_shared and has_more else ""
-
-
-def _on_shared_machine(study: Study, row: CellResult) -> str:
-    """Return the same of a cell that is compared with its reference."""
-    other = study.counterpart(row.cell)
-    return _on_shared_with(row, other) if other else ""
 
 
 # What the answer leaves out -----------------------------------------------------------------------
 
 
 def effect_lines(result: StudyResult) -> list[str]:
-    """Return what the answer leaves out, a line each.
-
-    These are the speed-ups of each value of the compared axis, or what other axes change in a loss
-    or an accuracy.
-    """
+    """Return what the answer leaves out, a line each: what other axes change in a loss or an
+    accuracy. The table of cells has all speed-ups."""
     study = result.study
-    others = [axis for axis in study.axes if axis.name != study.compare]
-    if study.compare and not study.compares_times:
-        return [f"{study.measured} by {axis.name}: {_means(result, axis)}" for axis in others]
-    return _speed_up_lines(result, others) if len(others) < 2 else []
-
-
-def _speed_up_lines(result: StudyResult, others: Sequence[StudyAxis]) -> list[str]:
-    """Return the speed-ups against the baseline.
-
-    They stand in one line, or, with another axis, in one for each value of the compared axis.
-    """
-    study = result.study
-    baseline = study.cell(study.baseline)
-    if not baseline:
+    if not study.compare or study.compares_times:
         return []
-    lines: dict[str, list[str]] = {}
-    for row in result.cells:
-        if row.cell == baseline or not row.speed_up or row.speed_up_doubt:
-            continue
-        start = ""
-        place = label = row.cell.label(study.compare)
-        if others:
-            start = f" of {label} by {others[0].name}"
-            place = row.cell.label(others[0].name)
-        lines.setdefault(start, []).append(f"{row.speed_up.value:.2f} ({place})")
-    name = cell_name(study, baseline)
-    return [f"speed-up against {name}{start}: {', '.join(texts)}" for start, texts in lines.items()]
+    others = [axis for axis in study.axes if axis.name != study.compare]
+    return [f"{study.measured} by {axis.name}: {_means(result, axis)}" for axis in others]
 
 
 def _means(result: StudyResult, axis: StudyAxis) -> str:
@@ -322,25 +275,17 @@ def comparison_text(study: Study, row: CellResult) -> str:
         return f"{label} has the same {study.measured} as {other}, within rounding"
     if math.isnan(ratio.value):
         return f"{label} and {other} have no repetition in common"
-    if not is_bounded(ratio):
-        return f"as measured, {_difference_text(study, label, ratio, other)}; {CHANCE}"
-    match row.comparison.finding:
-        case Finding.NOT_SHOWN:
-            return f"no difference shown between {label} and {other}"
-        case Finding.FASTER | Finding.SLOWER:
-            text = _difference_text(study, label, ratio, other)
-            shared = _on_shared_machine(study, row) if ratio.value < 1 else ""
-            return f"{text}{shared}"
-        case finding:
-            change = change_range(study, ratio)
-            return f"{label} has a {finding.value} {study.measured} than {other} ({change})"
-
-
-def _difference_text(study: Study, label: str, ratio: Interval, other: str) -> str:
-    """Return by how much a cell is faster or slower, or by how much its value differs."""
-    if not study.compares_times:
+    if is_bounded(ratio) and row.finding is Finding.NOT_SHOWN:
+        return f"no difference shown between {label} and {other}"
+    if study.compares_times:
+        text = f"{label} takes {ratio_text(ratio)} as long as {other}"
+        if ratio.value < 1:
+            shared = _on_shared_machine(row, study.counterpart(row.cell))
+            text = f"{label} is {ratio_text(ratio.inverse())} as fast as {other}{shared}"
+    elif is_bounded(ratio):
+        change = change_range(study, ratio)
+        text = f"{label} has a {row.finding} {study.measured} than {other} ({change})"
+    else:
         change = change_text(study, ratio.value)
-        return f"the {study.measured} of {label} is {change} against {other}"
-    if ratio.value < 1:
-        return f"{label} is {ratio_text(ratio.inverse())} as fast as {other}"
-    return f"{label} takes {ratio_text(ratio)} as long as {other}"
+        text = f"the {study.measured} of {label} is {change} against {other}"
+    return text if is_bounded(ratio) else f"as measured, {text}; {CHANCE}"

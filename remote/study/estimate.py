@@ -1,55 +1,27 @@
-"""How long the missing runs may take, by the runs so far."""
+"""How long the missing runs may take, by those that have ended."""
 
 from __future__ import annotations
 
 import math
-import re
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
 
 from remote.format import count, duration
-from remote.plan.plan import Script
-from remote.record.layout import recorded
-from remote.record.overview import check_number
-from remote.record.read import summarized
 from remote.study.progress import StudyProgress
-from remote.study.study import REPETITION, UNITS, Cell, is_same_training
-from training.job import Job, JobError
-from training.registry import UnknownName
-
-MOST_PAST_RUNS = 200
-"""Recorded runs that are looked at, the newest first."""
+from remote.study.study import UNITS
 
 
-class PastRun(NamedTuple):
-    """A run that has finished, and how many seconds it took."""
-
-    work: Job | Script
-    ranks: int
-    elapsed: float
-
-
-def estimate_text(progress: StudyProgress, runs_dir: Path) -> str:
+def estimate_text(progress: StudyProgress) -> str:
     """Return how many runs are missing, and about how long they take."""
-    study = progress.study
-    cells = [trial.cell for trial in progress.missing_trials()]
-    if not cells:
+    missing = len(progress.missing_trials())
+    if not missing:
         return "no run is left"
-    runs = count(len(cells), "run")
-    stop = f"one that takes {format_limit(study.limit)} is stopped"
-    past_runs = list(_read_past_runs(runs_dir))
-    seconds_of_cells = {}
-    for cell in dict.fromkeys(cells):
-        times = [past.elapsed for past in past_runs if _is_like(cell, past)]
-        if times:
-            seconds_of_cells[cell.key] = statistics.median(times)
-    if not seconds_of_cells:
+    runs = count(missing, "run")
+    stop = f"one that takes {format_limit(progress.study.limit)} is stopped"
+    remaining = remaining_seconds(progress)
+    if math.isnan(remaining):
         return f"{runs}, and none yet to estimate from; {stop}"
-    total = _sum_times(seconds_of_cells, [cell.key for cell in cells])
-    return f"{runs}, about {duration(total)} by runs so far; {stop}"
+    return f"{runs}, about {duration(remaining)} by runs so far; {stop}"
 
 
 def _sum_times(seconds_of_cells: Mapping[str, float], keys: Sequence[str]) -> float:
@@ -87,43 +59,3 @@ def remaining_seconds(progress: StudyProgress, elapsed: float = 0.0) -> float:
         # A run that takes longer than usual does not shorten the others.
         remaining -= min(elapsed, _sum_times(seconds_of_cells, [running]))
     return remaining
-
-
-def _read_past_runs(runs_dir: Path) -> Iterator[PastRun]:
-    """Yield the newest runs that have finished."""
-    newest_first = list(reversed(recorded(runs_dir)))
-    for folder in newest_first[:MOST_PAST_RUNS]:
-        past = _read_past_run(summarized(folder))
-        if past:
-            yield past
-
-
-def _read_past_run(summary: Mapping[str, Any]) -> PastRun | None:
-    """Return a run from its summary, or None if it has not finished or cannot be read."""
-    ranks = summary.get("ranks")
-    elapsed = check_number(summary.get("elapsed"))
-    if summary.get("verdict") != "finished" or not elapsed or not isinstance(ranks, list):
-        return None
-    script = summary.get("script")
-    # The file may be of another version, or somebody has changed it.
-    with suppress(JobError, UnknownName, TypeError, AttributeError):
-        work = Script(tuple(map(str, script))) if script else Job.of(summary.get("job") or {})
-        return PastRun(work, len(ranks), elapsed)
-    return None
-
-
-def _is_like(cell: Cell, past: PastRun) -> bool:
-    """Return whether a run trained as much of the same on as many ranks."""
-    if past.ranks != cell.place.ranks:
-        return False
-    if isinstance(past.work, Script) and isinstance(cell.work, Script):
-        return _is_repetition(past.work.words, cell.work.words)
-    if isinstance(past.work, Job) and isinstance(cell.work, Job):
-        return is_same_training(past.work, cell.work)
-    return False
-
-
-def _is_repetition(past: Sequence[str], words: Sequence[str]) -> bool:
-    """Return whether words are those of a script with the number of some repetition."""
-    pattern = re.escape("\0".join(words)).replace(re.escape(REPETITION), r"\d+")
-    return bool(re.fullmatch(pattern, "\0".join(past), re.DOTALL))

@@ -87,8 +87,6 @@ class RunEnded:
     """Its first and last training loss, if known."""
     reason: str = ""
     """The cause without the host and rank that had it, equal for all runs that fail alike."""
-    lacks: str = ""
-    """The metric without a value, if the run has finished and failed only because of that."""
     conditions: Conditions = UNKNOWN
     """The conditions under which its ranks computed."""
 

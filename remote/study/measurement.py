@@ -6,9 +6,9 @@ import math
 import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from remote.format import listed
 from remote.record.remarks import find_remarks
 from remote.run.run_state import RunState
 from remote.study.study import Cell, Study, named_metric
@@ -20,43 +20,24 @@ SHOWN_METRICS = 10
 """Metrics of a run that a message names."""
 
 
-@dataclass(frozen=True)
-class MissingMetric:
-    """A run has finished, and has no value of what the study compares."""
-
-    metric: str
-    """The metric as the study file calls it."""
-    measured: str
-    """The metric in words."""
-    names: tuple[str, ...]
-    """The metrics that the run has."""
-    why: str = ""
-    """Why it has no value, if the study is not to blame."""
-
-    def text(self) -> str:
-        """Return the cause in words, with the nearest name."""
-        text = f"the run has no {self.measured}"
-        if self.why:
-            return f"{text}: {self.why}"
-        name = named_metric(self.metric)
-        if not name:
-            return text
-        if not self.names:
-            return f"{text}, nor any other metric"
-        shown = ", ".join(self.names[:SHOWN_METRICS])
-        num_others = len(self.names) - SHOWN_METRICS
-        others = f" and {num_others} more" if num_others > 0 else ""
-        return f"{text}; it has {shown}{others}{did_you_mean(name, self.names)}"
-
-
-def describe_missing(study: Study, state: RunState) -> MissingMetric:
-    """Return what a run lacks that has finished without a value."""
-    names = dict.fromkeys(state.metrics.named)
-    if any(math.isfinite(rank.loss) for rank in state.ranks):
-        names.setdefault(LOSS)
+def describe_missing(study: Study, state: RunState) -> str:
+    """Return what a run lacks that has finished without a value of what the study compares."""
+    text = f"the run has no {study.measured}"
     diverged = state.progress.diverged
-    why = diverged.text if diverged else ""
-    return MissingMetric(study.metric, study.measured, tuple(names), why)
+    if diverged:
+        return f"{text}: {diverged.text}"
+    name = named_metric(study.metric)
+    names = list(state.metrics.named)
+    if LOSS not in names and any(math.isfinite(rank.loss) for rank in state.ranks):
+        names.append(LOSS)
+    return text + describe_others(name, names) if name else text
+
+
+def describe_others(name: str, names: Sequence[str]) -> str:
+    """Return which metrics a run has that has none of this name, with the nearest one."""
+    if not names:
+        return ", nor any other metric"
+    return f"; it has {listed(names, SHOWN_METRICS)}{did_you_mean(name, names)}"
 
 
 def list_remarks(cell: Cell, state: RunState) -> tuple[str, ...]:

@@ -188,7 +188,8 @@ class StudyRunner:
             is_refusal = end.outcome is TrialOutcome.FAILED and not state.step
             is_refusal = is_refusal and end.cause != LIMIT
             self._stop_if_all_fail(measurement.general_cause(state) if is_refusal else "")
-            if end.lacks:
+            is_unmeasured = state.verdict is Verdict.FINISHED and not state.progress.diverged
+            if is_unmeasured and end.outcome is TrialOutcome.FAILED:
                 self._stop_if_none_is_measured()
         elif end.outcome is TrialOutcome.FAILED:
             # Being left may have made it fail: this call makes it again.
@@ -210,9 +211,7 @@ class StudyRunner:
             value = measurement.read_value(self.study, summary.summarize(state))
             if value is not None:
                 return replace(end, outcome=TrialOutcome.COUNTED, value=value)
-            cause = measurement.describe_missing(self.study, state).text()
-            if not state.progress.diverged:
-                return replace(end, cause=cause, lacks=self.study.metric)
+            cause = measurement.describe_missing(self.study, state)
         elif state.stop_reason == LIMIT:
             cause = LIMIT
         else:

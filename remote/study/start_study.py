@@ -11,27 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from remote.format import count
-from remote.plan.plan import PlanError, Script
-from remote.record.entry import FINISHED
-from remote.record.events_file import RunFolderError
-from remote.record.overview import check_number
-from remote.record.read import load_plan, summarized
-from remote.study.folder import STUDY, SUFFIX, RunEnded, StudyCall, StudyFolder, TrialOutcome
+from remote.plan.plan import Script
+from remote.study.folder import STUDY, SUFFIX, StudyCall, StudyFolder
 from remote.study.host_pool import without_labs
-from remote.study.measurement import read_value
 from remote.study.progress import StudyProgress
 from remote.study.study import (
     WITHOUT_EFFECT,
     Cell,
     Study,
     StudyError,
-    Trial,
-    is_same_training,
     split_trial_key,
 )
 from remote.study.study_file import parse_study, read_bundled_studies, read_study_text
 from remote.study.tables import format_label, override
-from training.job import Job
 
 QUICK = "-quick"
 """The end of the name of a study's quick variant."""
@@ -130,8 +122,6 @@ def hold_study(folder: StudyFolder, call: StudyCall, *, new: bool) -> Iterator[s
             folder.path.rename(folder.path.with_name(f"{name_of_earlier}{SUFFIX}"))
     with folder.held():
         check_unchanged(folder, call)
-        for end in find_recovered_runs(folder, call):
-            folder.write(end)
         folder.keep(call)
         yield name_of_earlier
 
@@ -234,53 +224,3 @@ def _first_and_number(keys: Sequence[str]) -> str:
 def _format_options(options: Mapping[str, Any]) -> str:
     """Return options as a person types them."""
     return " ".join(f"--{key} {value}" for key, value in options.items()) or "no options"
-
-
-# Runs that count after all ------------------------------------------------------------------------
-
-
-def find_recovered_runs(folder: StudyFolder, call: StudyCall) -> list[RunEnded]:
-    """Return the runs that failed before and count now. Raises: StudyError.
-
-    They have finished and failed only because they lack what the study compared, and they have what
-    it compares now.
-    """
-    if not folder.exists:
-        return []
-    before = folder.call()
-    if dict(before.places) != dict(call.places):
-        return []
-    old, new = _old_and_new(folder, before, call)
-    recovered = []
-    newest_entries = {entry.trial: entry for entry in folder.entries()}
-    for key, entry in newest_entries.items():
-        trial = new.trial(key)
-        old_trial = old.trial(key)
-        if not (isinstance(entry, RunEnded) and entry.lacks and trial and old_trial):
-            continue
-        if result_settings(trial.cell) != result_settings(old_trial.cell):
-            continue
-        value = _read_recorded_value(new, trial, folder.path.parent / entry.run)
-        if value is not None:
-            counted = replace(entry, outcome=TrialOutcome.COUNTED, value=value)
-            recovered.append(replace(counted, cause="", reason="", lacks=""))
-    return recovered
-
-
-def _read_recorded_value(study: Study, trial: Trial, run: Path) -> float | None:
-    """Return the value of a recorded run, or None if it has none or is not of this trial."""
-    try:
-        work = load_plan(run).work
-        summary = summarized(run)
-        if summary.get("verdict") == FINISHED and _is_same_work(work, trial.work):
-            return check_number(read_value(study, summary))
-    except (RunFolderError, PlanError, LookupError, TypeError, AttributeError):
-        pass  # it is gone, or somebody has changed it: it is repeated
-    return None
-
-
-def _is_same_work(work: Job | Script, other: Job | Script) -> bool:
-    """Return whether two runs did the same: the file may have changed several times since."""
-    if isinstance(work, Job) and isinstance(other, Job):
-        return is_same_training(work, other)
-    return isinstance(work, Script) and isinstance(other, Script) and work.words == other.words

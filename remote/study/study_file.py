@@ -93,8 +93,7 @@ def parse_study(
     except (ValueError, RecursionError) as error:
         raise StudyError(f"{mistakes.file}: this is not TOML: {error}") from None
     keys = read_table(StudyKeys, data, mistakes)
-    # A study whose [quick] was never made may have been recorded with wrong values there.
-    changes = read_table(QuickKeys, keys.quick, mistakes, "quick", checks_values=quick)
+    changes = read_table(QuickKeys, keys.quick, mistakes, "quick")
     if quick:
         keys = _shorten(keys, changes)
     num_cells = _count_cells(keys)
@@ -163,22 +162,25 @@ def _read_study(
 
 
 def _read_metric(keys: StudyKeys, mistakes: StudyMistakes) -> str:
-    metric = keys.metric
     known = list(METRICS)
     if keys.base is not None:
         known = [*SCRIPT_METRICS, f"{METRIC_PREFIX}NAME"]
         if "target" in keys.model_fields_set:
             mistakes.add_at("target", "a study of a script has no target: leave it out")
-    is_text = isinstance(metric, str)
-    if keys.base is not None and is_text and is_label(named_metric(metric)):
-        return str(metric)
-    if is_text and metric in known:
-        return str(metric)
-    near = did_you_mean(str(metric), known)
-    mistakes.add_at(
-        "metric", f"metric = {format_toml(metric)}: write one of {', '.join(known)}{near}"
-    )
-    return "step_seconds"
+        if isinstance(keys.metric, str) and is_label(named_metric(keys.metric)):
+            return keys.metric
+    return _choose("metric", keys.metric, known, mistakes)
+
+
+def _choose(
+    key: str, value: object, choices: Sequence[str], mistakes: StudyMistakes, table: str = ""
+) -> str:
+    """Return the value of a key, and note a mistake if it is none of the choices."""
+    if value not in choices:
+        near = did_you_mean(str(value), choices)
+        write = f"write one of {', '.join(choices)}{near}"
+        mistakes.add_at(key, f"{key} = {format_toml(value)}: {write}", table)
+    return str(value)
 
 
 # [compare] ----------------------------------------------------------------------------------------
@@ -189,14 +191,10 @@ def _read_compared_axis(
 ) -> str:
     """Return the axis along which cells are compared: without [compare], the first one."""
     names = [axis.name for axis in axes]
-    if not names:
-        return ""
-    name = names[0] if compare.axis is None else compare.axis
-    if name in names:
-        return str(name)
-    near = did_you_mean(str(name), names)
-    mistakes.add_at("axis", f"axis = {name!r}: write one of {', '.join(names)}{near}", "compare")
-    return ""
+    if compare.axis is None or not names:
+        return names[0] if names else ""
+    name = _choose("axis", compare.axis, names, mistakes, "compare")
+    return name if name in names else ""
 
 
 def _read_reference(compare: CompareKeys, axis: str, reader: CellReader) -> str:
@@ -205,13 +203,8 @@ def _read_reference(compare: CompareKeys, axis: str, reader: CellReader) -> str:
     if compare.reference is None:
         return labels[0] if labels else ""
     reference = format_label(compare.reference)
-    if reader.has_all_labels and reference not in labels:
-        near = did_you_mean(reference, labels)
-        reader.mistakes.add_at(
-            "reference",
-            f"reference = {reference!r}: write one of {', '.join(labels)}{near}",
-            "compare",
-        )
+    if reader.has_all_labels:
+        _choose("reference", reference, labels, reader.mistakes, "compare")
     return reference
 
 

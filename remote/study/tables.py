@@ -137,22 +137,16 @@ def read_table(
     table: Mapping[str, Any],
     mistakes: StudyMistakes,
     name: str = "",
-    *,
-    checks_values: bool = True,
 ) -> Table:
     """Return a table without the keys that are wrong, and note the mistakes in these.
 
-    `name` is that of the table in the file, "" for the top and for settings of cells. Without
-    `checks_values`, only unknown keys are noted, and keys that should be tables.
+    `name` is that of the table in the file, "" for the top and for settings of cells.
     """
     try:
         return model.model_validate(table)
     except ValidationError as error:
         details = {str(detail["loc"][0]): detail for detail in error.errors()}
     for key, detail in details.items():
-        is_value = key in model.model_fields and key not in TABLES
-        if is_value and not checks_values:
-            continue
         value = None if key in TABLES else table[key]
         mistakes.add_at(key, _describe(model, key, detail, table[key], name), name, value)
     return model.model_validate({key: table[key] for key in table if key not in details})

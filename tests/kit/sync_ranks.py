@@ -310,31 +310,31 @@ def add_gradients(
 # Faults -------------------------------------------------------------------------------------------
 
 
-def wrong_mean(method: Any, world: int) -> AbstractContextManager[None]:
+def wrong_mean(trainer: Any, world: int) -> AbstractContextManager[None]:
     """The sum over N ranks is divided by N - 1."""
-    reduce = method.reduce
+    reduce = trainer.method.reduce
 
-    def wrong(model: nn.Module) -> None:
-        reduce(model)
-        for parameter in model.parameters():
+    def wrong() -> None:
+        reduce()
+        for parameter in trainer.net.parameters():
             if parameter.grad is not None:
                 parameter.grad *= world / (world - 1)
 
-    method.reduce = wrong
+    trainer.method.reduce = wrong
     return nullcontext()
 
 
-def zero_filled(method: Any, world: int) -> AbstractContextManager[None]:
+def zero_filled(trainer: Any, world: int) -> AbstractContextManager[None]:
     """A parameter that nobody used gets a gradient of zeros."""
-    reduce = method.reduce
+    reduce = trainer.method.reduce
 
-    def wrong(model: nn.Module) -> None:
-        reduce(model)
-        for parameter in model.parameters():
+    def wrong() -> None:
+        reduce()
+        for parameter in trainer.net.parameters():
             if parameter.requires_grad and parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
 
-    method.reduce = wrong
+    trainer.method.reduce = wrong
     return nullcontext()
 
 
@@ -342,7 +342,7 @@ def skipped(name: str, number: int) -> Callable[[Any, int], AbstractContextManag
     """What the `number`-th call of a function of torch.distributed received is thrown away, on
     every rank."""
 
-    def lose(method: Any, world: int) -> AbstractContextManager[None]:
+    def lose(trainer: Any, world: int) -> AbstractContextManager[None]:
         real, given = getattr(distributed, name), list[torch.Tensor]()
 
         def wrong(tensor: torch.Tensor, *words: Any, **more: Any) -> Any:
@@ -354,9 +354,9 @@ def skipped(name: str, number: int) -> Callable[[Any, int], AbstractContextManag
     return lose
 
 
-def nudged(method: Any, world: int) -> AbstractContextManager[None]:
+def nudged(trainer: Any, world: int) -> AbstractContextManager[None]:
     """A parameter of the last rank is changed a little after each step."""
-    step = method.step
+    step = trainer.method.step
 
     def wrong(optimizer: torch.optim.Optimizer) -> None:
         step(optimizer)
@@ -364,14 +364,14 @@ def nudged(method: Any, world: int) -> AbstractContextManager[None]:
             with torch.no_grad():
                 optimizer.param_groups[0]["params"][0] += 1e-3
 
-    method.step = wrong
+    trainer.method.step = wrong
     return nullcontext()
 
 
-def not_a_number(method: Any, world: int) -> AbstractContextManager[None]:
+def not_a_number(trainer: Any, world: int) -> AbstractContextManager[None]:
     """After the second step, those of the last rank are no numbers; its next gradients make those
     of all ranks so."""
-    step, number = method.step, count(1)
+    step, number = trainer.method.step, count(1)
 
     def wrong(optimizer: torch.optim.Optimizer) -> None:
         step(optimizer)
@@ -379,7 +379,7 @@ def not_a_number(method: Any, world: int) -> AbstractContextManager[None]:
             with torch.no_grad():
                 optimizer.param_groups[0]["params"][0] *= math.nan
 
-    method.step = wrong
+    trainer.method.step = wrong
     return nullcontext()
 
 
@@ -392,7 +392,7 @@ FAULTS: dict[str, Callable[[Any, int], AbstractContextManager[None]]] = {
     "nudged": nudged,
     "not a number": not_a_number,
 }
-"""What is made wrong with a method of `world` ranks once it is prepared."""
+"""What is made wrong with the method of a trainer of `world` ranks, once it is prepared."""
 
 
 # Ranks --------------------------------------------------------------------------------------------
@@ -475,7 +475,7 @@ def play(case: Case, place: Place, device: torch.device) -> Outcome:
         trainer = Trainer(case.job(), place, device, images, images)
         outcome.trainers = trainer.shard.world_size
         outcome.watch(trainer.net, trainer.optimizer)
-        faults.enter_context(FAULTS[case.fault](trainer.method, place.world_size))
+        faults.enter_context(FAULTS[case.fault](trainer, place.world_size))
         first = trainer.trains and trainer.shard.rank == 0
         trainer.net.rows = slice(None) if first else None  # type: ignore[assignment]
         distributed.barrier()

@@ -167,7 +167,7 @@ def test_quotas_without_control_groups_are_refused(monkeypatch: pytest.MonkeyPat
 
 def test_groups_that_may_not_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made: list[Traces] = []
-    group = Lab._group
+    group = Lab._limit_cores
 
     def grouped(lab: Lab, folder: Path) -> None:
         made.append(Traces.of(lab.state))
@@ -176,7 +176,7 @@ def test_groups_that_may_not_be_written(monkeypatch: pytest.MonkeyPatch, tmp_pat
     def forbidden(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Lab, "_group", grouped)
+    monkeypatch.setattr(Lab, "_limit_cores", grouped)
     monkeypatch.setattr(quota, "base", lambda: tmp_path)
     monkeypatch.setattr(quota, "make", forbidden)
     with pytest.raises(LabError, match=f"cannot make a cgroup in {tmp_path}: Permission denied"):

@@ -53,7 +53,9 @@ def history(hosts: int = 2) -> History:
 
 
 def text(state: RunState, width: int) -> list[str]:
-    return ["  ".join(word for _, word in line).rstrip() for line in checks.table(state, width)]
+    return [
+        "  ".join(word for _, word in line).rstrip() for line in checks.make_table(state, width)
+    ]
 
 
 def test_the_table_has_a_word_and_a_glyph_for_each_check_of_each_host() -> None:
@@ -66,13 +68,17 @@ def test_the_table_has_a_word_and_a_glyph_for_each_check_of_each_host() -> None:
         "clock    ✓ fine  ! warning",
         "",
     ]
-    assert [line for check in checks.problems(state) for line in checks.describe(state, check)] == [
+    assert [
+        line
+        for check in checks.list_problems(state)
+        for line in checks.describe_problem(state, check)
+    ] == [
         "✗ node2: torch failed: torch 2.13.0, but 2.14.1 on node1",
         "    install the same everywhere",
         "! node2: clock warning: its clock is 3,600 s ahead",
         "    set it",
     ]
-    assert checks.verdict(state) == "8 checks on 2 hosts: 1 failed, 1 warning"
+    assert checks.summarise(state) == "8 checks on 2 hosts: 1 failed, 1 warning"
 
 
 def test_a_check_that_was_not_come_to_is_no_failure() -> None:
@@ -82,7 +88,7 @@ def test_a_check_that_was_not_come_to_is_no_failure() -> None:
         .closed()
     )
     assert text(state, 80)[-2] == "unheard of  ✓ ok"
-    assert checks.cell(state, 0, "disk") == ("", "─")
+    assert checks.make_cell(state, 0, "disk") == ("", "─")
 
 
 def test_without_utf8_the_glyphs_are_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,15 +109,17 @@ def test_many_hosts_fit_whatever_the_width(width: int) -> None:
 
 
 def test_exit_codes() -> None:
-    assert checks.code(history().closed()) == 0
-    assert checks.code(history().session(CLOCK).closed()) == 0, "a warning is no failure"
-    assert checks.code(history().session(TORCH).closed()) == 2
+    assert checks.get_exit_code(history().closed()) == 0
+    assert checks.get_exit_code(history().session(CLOCK).closed()) == 0, "a warning is no failure"
+    assert checks.get_exit_code(history().session(TORCH).closed()) == 2
     lost = (
         History(plan(2)).say(0, HELLO).session(TORCH, HostLost(1, "node2: refused", reached=False))
     )
-    assert checks.code(lost.closed()) == 3
+    assert checks.get_exit_code(lost.closed()) == 3
     assert (
-        checks.code(History(plan(1)).session(Stopping("interrupted (Ctrl+C)", True)).closed())
+        checks.get_exit_code(
+            History(plan(1)).session(Stopping("interrupted (Ctrl+C)", True)).closed()
+        )
         == 130
     )
 
@@ -123,12 +131,12 @@ def test_a_python_that_does_not_work_is_a_mistake_and_no_lost_host() -> None:
         .session(HostLost(1, "node2: no /x there", reached=False, unfit=True))
     )
     found.session(CheckFinished(1, "python", "failed", "no /x there", "set python"))
-    assert checks.code(found.closed()) == 2
+    assert checks.get_exit_code(found.closed()) == 2
     both = found.session(
         CheckFinished(0, "login", "failed", "no answer"),
         HostLost(0, "node1: no answer", reached=True),
     )
-    assert checks.code(both.closed()) == 3
+    assert checks.get_exit_code(both.closed()) == 3
 
 
 def test_what_was_found_of_several_hosts_is_told_once() -> None:
@@ -137,14 +145,16 @@ def test_what_was_found_of_several_hosts_is_told_once() -> None:
         .session(*(replace(TORCH, host=on, same=(0, 2)) for on in (0, 2)), replace(CLOCK, host=1))
         .closed()
     )
-    assert [line for check in checks.problems(state) for line in checks.describe(state, check)][
-        :2
-    ] == [
+    assert [
+        line
+        for check in checks.list_problems(state)
+        for line in checks.describe_problem(state, check)
+    ][:2] == [
         "✗ node1 and node3: torch failed: torch 2.13.0, but 2.14.1 on node1",
         "    install the same everywhere",
     ]
-    assert len(checks.problems(state)) == 2
-    assert checks.verdict(state) == "12 checks on 3 hosts: 2 failed, 1 warning"
+    assert len(checks.list_problems(state)) == 2
+    assert checks.summarise(state) == "12 checks on 3 hosts: 2 failed, 1 warning"
     assert [note.text for note in state.log.notes if "clock" in note.text] == [
         "node2: clock: its clock is 3,600 s ahead (see rankboard doctor)"
     ]
@@ -152,7 +162,7 @@ def test_what_was_found_of_several_hosts_is_told_once() -> None:
 
 def test_json_has_one_object_per_check_in_order() -> None:
     objects = list(
-        checks.objects(
+        checks.to_objects(
             history().session(TORCH, CheckFinished(SESSION, "together", "ok", "fine")).closed()
         )
     )

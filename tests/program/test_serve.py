@@ -31,7 +31,7 @@ from tui.commands import serve as command
 aiohttp = pytest.importorskip("aiohttp", reason="pip install rankboard[serve]")
 pytest.importorskip("textual_serve", reason="pip install rankboard[serve]")
 from tests.kit.browser import CHROMIUM, browser  # noqa: E402 - needs aiohttp
-from tui.serve.server import FULL, MOST, REFUSED  # noqa: E402
+from tui.serve.server import FULL, MAX_PAGES, REFUSED  # noqa: E402
 
 Run = Callable[..., Done]
 assert run  # the fixture
@@ -188,12 +188,12 @@ async def test_a_page_is_drawn_in_ascii_where_that_is_asked_for(
 
 async def test_visitors_are_bounded_and_leave_nothing(served: Served) -> None:
     async with aiohttp.ClientSession() as session:
-        pages = [await session.ws_connect(socket_of(served)) for _ in range(MOST)]
+        pages = [await session.ws_connect(socket_of(served)) for _ in range(MAX_PAGES)]
         for page in pages:
             await drawn(page, "finished in")
         answer = await session.get(socket_of(served).replace("ws:", "http:"))
         assert (answer.status, await answer.text()) == (503, FULL)
-        assert len(served.visitors()) == MOST
+        assert len(served.visitors()) == MAX_PAGES
         assert served.get(served.path)[0] == 200, "the page itself takes no place"
         await pages[0].close()
         pages[0] = await session.ws_connect(socket_of(served))
@@ -274,7 +274,7 @@ async def test_a_page_is_loaded_again_though_no_other_could_be_opened(
     served: Served, tmp_path: Path
 ) -> None:
     async with aiohttp.ClientSession() as session, browser(tmp_path / "browser") as page:
-        others = [await session.ws_connect(socket_of(served)) for _ in range(MOST - 1)]
+        others = [await session.ws_connect(socket_of(served)) for _ in range(MAX_PAGES - 1)]
         is_drawn = "document.body && document.body.classList.contains('-first-byte')"
         await page.open(served.address)
         await page.until(is_drawn)

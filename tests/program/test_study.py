@@ -119,10 +119,6 @@ def test_a_dry_run_starts_nothing_and_the_dashboard_needs_a_terminal(tmp_path: P
     assert len(dry.stdout.splitlines()) == 3
     assert "all runs: sync none, model lenet5, dataset digits, batch_size 16, lr 0.1" in dry.stderr
     assert "hosts: local1, local2 (this machine)" in dry.stderr
-    quick = run(tmp_path, "study", *HERE, "--dry-run", "--quick").stderr
-    assert (
-        "--quick changes: repetitions 1, now 2; time limit 1 h, now 1 min; lr 0.1, now 0.2" in quick
-    )
     lines = run(tmp_path, "study", *HERE, "--dry-run", "--json").stdout.splitlines()
     assert [json.loads(line)["job"]["steps"] for line in lines] == [100, 4]
     refused = run(tmp_path, "study", *HERE)

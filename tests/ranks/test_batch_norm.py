@@ -188,7 +188,7 @@ def measured(place: Place) -> list[float]:
     meter.start()
     net(torch.randn(2, 2, 4, 4)).sum().backward()
     lap = meter.lap()
-    return [len(lap.waits), lap.phases().sync, lap.figures.get("bytes_sent", 0)]
+    return [len(lap.waits), lap.phases()["sync"], lap.figures.get("bytes_sent", 0)]
 
 
 def served(place: Place) -> list[str]:

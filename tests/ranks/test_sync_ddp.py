@@ -89,13 +89,13 @@ class Run:
             for micro in range(accumulate):
                 with self.method.micro(last=micro == accumulate - 1):
                     self.loss(self.model, self.place, micro, uses).backward()  # type: ignore[no-untyped-call]
-            self.method.reduce(self.net)
+            self.method.reduce()
             self.method.step(self.optimizer)
             self.step_joined(uses, accumulate)
             self.step += 1
             lap = self.meter.lap()
-            assert lap.phases().sync > 0 or self.place.world_size == 1
-            assert lap.phases().compute > 0
+            assert lap.phases()["sync"] > 0 or self.place.world_size == 1
+            assert lap.phases()["compute"] > 0
             sent.append(lap.figures.get("bytes_sent", 0))
         return sent
 

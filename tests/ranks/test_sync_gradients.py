@@ -303,7 +303,7 @@ def bereft(place: Place, words: str) -> dict[str, Any]:
         with method.micro(last=True):
             net(torch.ones(50)).sum().backward()  # type: ignore[no-untyped-call]
         try:
-            method.reduce(net)
+            method.reduce()
         except RuntimeError as error:
             return {"error": str(error), "threads": len(exchange_threads())}
     raise AssertionError("no exception")

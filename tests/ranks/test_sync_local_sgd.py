@@ -72,7 +72,7 @@ class Run:
             for micro in range(accumulate):
                 with self.method.micro(last=micro == accumulate - 1):
                     self.backward(self.model, self.place.rank, micro)
-            self.method.reduce(self.net)
+            self.method.reduce()
             self.method.step(self.optimizer)
             for rank, (net, optimizer) in enumerate(zip(self.nets, self.others, strict=True)):
                 optimizer.zero_grad()
@@ -136,7 +136,7 @@ def averages(place: Place) -> Any:
         equal,
         sent,
         run.net.state_dict(),
-        sum(bucket.buffer.nbytes for bucket in run.method._buckets),
+        sum(bucket.buffer.nbytes for bucket in run.method._gradients.buckets),
     )
 
 
@@ -149,7 +149,7 @@ def settles(place: Place) -> Any:
         run.oracle(exact=step == 1, average=step in (3, 4, 6))
         with patch.object(distributed, "all_reduce", wraps=distributed.all_reduce) as all_reduce:
             if step in (1, 3, 4):
-                run.method.settle(run.net)
+                run.method.settle()
             calls.append(all_reduce.call_count)
     return run.equal(), calls, run.net.state_dict()
 
@@ -165,7 +165,7 @@ def resumes(place: Place, words: str) -> Any:
     """A run that goes on after it has saved, and one that goes on from what it saved."""
     run, other = Run(place, words), Run(place, words)
     run.train(4)
-    run.method.settle(run.net)
+    run.method.settle()
     file = io.BytesIO()
     torch.save([run.net.state_dict(), run.optimizer.state_dict(), run.method.state()], file)
     net, optimizer, state = torch.load(io.BytesIO(file.getvalue()))

@@ -78,7 +78,7 @@ class Rank:
         with self.method.micro(last=True):
             self.net.loss(self.place.rank, self.made).backward()  # type: ignore[no-untyped-call]
         self.made += 1
-        self.method.reduce(self.net)
+        self.method.reduce()
         self.method.step(self.optimizer)
         figures = self.meter.lap().figures
         self.said.append((figures.get("staleness", 0), figures["bytes_sent"]))
@@ -103,7 +103,7 @@ def in_turns(place: Place) -> dict[str, Any]:
     if place.rank:
         take_turns(rank, TURNS, partial(distributed.barrier, workers))
     else:
-        rank.method.serve(rank.net, rank.optimizer, 3)
+        rank.method.serve(3)
     return settled(rank)
 
 
@@ -127,7 +127,7 @@ def take_turns(rank: Rank, turns: Sequence[int], barrier: Callable[[], object]) 
 
 def settled(rank: Rank) -> dict[str, Any]:
     """What a rank has come to once all have settled."""
-    rank.method.settle(rank.net)
+    rank.method.settle()
     return {"parameters": rank.parameters(), "said": rank.said, "threads": threading.active_count()}
 
 

@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
-from torch import distributed, nn
+from torch import Tensor, distributed, nn
+from torch.nn import Module
 
 from training.meter import Meter
 from training.place import Place
@@ -39,7 +40,7 @@ class BatchNorm:
         self._trainers = list(trainers)
         self._settles = settles
 
-    def convert(self, net: nn.Module) -> nn.Module:
+    def convert(self, net: Module) -> Module:
         """Return the model with the layers of the mode. Called on all ranks, before anything refers
         to the parameters."""
         layers = {
@@ -54,7 +55,7 @@ class BatchNorm:
             return self._synchronised(net, layers)
         return net
 
-    def own(self, net: nn.Module) -> dict[str, torch.Tensor]:
+    def own(self, net: Module) -> dict[str, Tensor]:
         """Return the parts of the model that differ from rank to rank, by name: the statistics in
         the mode `local`; the whole model where the ranks never settle."""
         if len(self._trainers) < 2:
@@ -71,14 +72,14 @@ class BatchNorm:
             if name in STATISTICS
         }
 
-    def settle(self, net: nn.Module) -> None:
+    def settle(self, net: Module) -> None:
         """Make the model's buffers equal on all ranks, except for each rank's own parts. Called by
         all ranks at once."""
         own = self.own(net)
         self._broadcast(buffer for name, buffer in net.named_buffers() if name not in own)
 
     @contextmanager
-    def agreed(self, net: nn.Module) -> Iterator[None]:
+    def agreed(self, net: Module) -> Iterator[None]:
         """Make the whole model equal on all ranks for a while: each rank's own parts are those of
         the first training rank. Called by all ranks at once."""
         own = self.own(net)
@@ -90,11 +91,11 @@ class BatchNorm:
             for name, tensor in own.items():
                 tensor.copy_(kept[name])
 
-    def _broadcast(self, tensors: Iterable[torch.Tensor]) -> None:
+    def _broadcast(self, tensors: Iterable[Tensor]) -> None:
         """Send the tensors of the first training rank to all, those of one type in one message."""
         if self._place.world_size == 1:
             return
-        alike: dict[torch.dtype, list[torch.Tensor]] = {}
+        alike: dict[torch.dtype, list[Tensor]] = {}
         for tensor in tensors:
             alike.setdefault(tensor.dtype, []).append(tensor)
         for of_type in alike.values():
@@ -105,7 +106,7 @@ class BatchNorm:
             for tensor, new in zip(of_type, parts, strict=True):
                 tensor.copy_(new.view_as(tensor))
 
-    def _synchronised(self, net: nn.Module, layers: dict[str, Layer]) -> nn.Module:
+    def _synchronised(self, net: Module, layers: dict[str, Layer]) -> Module:
         """Return the model with synchronised layers. They have a process group of their own,
         because in backward they and the gradients' buckets may take turns in another order on each
         rank."""
@@ -122,7 +123,7 @@ class BatchNorm:
         return net
 
 
-def batch_dependent(net: nn.Module) -> bool:
+def batch_dependent(net: Module) -> bool:
     """Return True if the result for an image depends on the others in its batch: the model has a
     BatchNorm without running statistics."""
     return any(

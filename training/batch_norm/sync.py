@@ -12,14 +12,15 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import distributed, nn
+from torch import Tensor, distributed, nn
 from torch.autograd.function import once_differentiable
+from torch.distributed import ProcessGroup
 from torch.nn.functional import batch_norm
 
 from training.meter import Meter
 from training.step_formulas import ring_bytes
 
-SumOverRanks = Callable[[torch.Tensor], None]
+SumOverRanks = Callable[[Tensor], None]
 """Replaces a tensor by its sum over the ranks."""
 
 
@@ -32,7 +33,7 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
     """
 
     def __init__(
-        self, layer: nn.modules.batchnorm._BatchNorm, group: distributed.ProcessGroup, meter: Meter
+        self, layer: nn.modules.batchnorm._BatchNorm, group: ProcessGroup, meter: Meter
     ) -> None:
         super().__init__(
             layer.num_features, layer.eps, layer.momentum, affine=False, track_running_stats=False
@@ -47,7 +48,7 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
 
     # Waiting for other ranks must not be traced, so a compiled graph ends before it.
     @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the normalised input, in its type."""
         if not self.training:
             return super().forward(input)
@@ -57,7 +58,7 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
             if self.track_running_stats:
                 self._track(count, mean, variance)
         wide = torch.promote_types(input.dtype, torch.float32)
-        output: torch.Tensor = _Normalise.apply(
+        output: Tensor = _Normalise.apply(
             input,
             self.weight,
             self.bias,
@@ -69,11 +70,11 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
         )
         return output
 
-    def _check_input_dim(self, input: torch.Tensor) -> None:
+    def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() < 2:
             raise ValueError(f"expected (N, C, ...), got {tuple(input.shape)}")
 
-    def _joined(self, input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _joined(self, input: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the ranks' joined count (), and mean and biased variance (C,), in float64.
 
         Each rank computes its mean and variance in two passes, so a large mean costs digits only in
@@ -89,7 +90,7 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
         mean, squares = (sums[1:] / sums[0]).chunk(2)
         return sums[0], mean, (squares - mean.square()).clamp_(min=0)
 
-    def _track(self, count: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor) -> None:
+    def _track(self, count: Tensor, mean: Tensor, variance: Tensor) -> None:
         """Update the running statistics, with the unbiased variance, as nn.BatchNorm does."""
         self.num_batches_tracked.add_(1)  # type: ignore[union-attr]
         weight = self.momentum
@@ -101,7 +102,7 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
         ):
             running.lerp_(new.to(running.dtype), weight)  # type: ignore[union-attr]
 
-    def _sum(self, tensor: torch.Tensor) -> None:
+    def _sum(self, tensor: Tensor) -> None:
         with self._meter.waiting():
             distributed.all_reduce(tensor, group=self._group)
         self._meter.add("bytes_sent", ring_bytes(tensor.nbytes, self._group.size()))
@@ -119,15 +120,15 @@ class _Normalise(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        x: torch.Tensor,
-        weight: torch.Tensor | None,
-        bias: torch.Tensor | None,
-        mean: torch.Tensor,
-        variance: torch.Tensor,
-        count: torch.Tensor,
+        x: Tensor,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        mean: Tensor,
+        variance: Tensor,
+        count: Tensor,
         eps: float,
         sum_over_ranks: SumOverRanks,
-    ) -> torch.Tensor:
+    ) -> Tensor:
         ctx.save_for_backward(x, weight, mean, variance, count)
         ctx.eps = eps
         ctx.sum_over_ranks = sum_over_ranks
@@ -135,7 +136,7 @@ class _Normalise(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, mean, variance, count = ctx.saved_tensors
         # The gradients of a layer with fixed statistics: the sums of dy times normalised x, and of
         # dy. On a GPU torch also demands a weight, and the batch's statistics, which it ignores.
@@ -156,14 +157,14 @@ class _Normalise(torch.autograd.Function):
 
 
 def _input_gradient(
-    dy: torch.Tensor,
-    x: torch.Tensor,
-    weight: torch.Tensor | None,
-    mean: torch.Tensor,
-    inverse_deviation: torch.Tensor,
-    mean_dy_xhat: torch.Tensor,
-    mean_dy: torch.Tensor,
-) -> torch.Tensor:
+    dy: Tensor,
+    x: Tensor,
+    weight: Tensor | None,
+    mean: Tensor,
+    inverse_deviation: Tensor,
+    mean_dy_xhat: Tensor,
+    mean_dy: Tensor,
+) -> Tensor:
     """Return weight / deviation x (dy - mean(dy) - xhat x mean(dy xhat)), computed as a factor of
     dy, a factor of x and a rest."""
     of_dy = inverse_deviation if weight is None else inverse_deviation * weight

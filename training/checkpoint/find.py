@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import pickle
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -68,21 +67,23 @@ class CheckpointInventory:
 
 def take_inventory(places: Iterable[Path], rank: int) -> CheckpointInventory:
     """Return what a rank finds in these folders."""
-    found = CheckpointInventory({}, {}, [])
+    models: dict[CheckpointKey, ModelCopy] = {}
+    own_files: dict[CheckpointKey, Path] = {}
+    damaged: list[Path] = []
     for where in (where for folder in places for where in folders.step_folders(folder)):
         manifest = read_manifest(where / MANIFEST)
         if manifest:
+            key = manifest.key
             copy = ModelCopy(manifest.rank, where / MODEL)
             if _is_whole(copy.path, manifest):
-                key = manifest.key
-                found.models[key] = min(copy, found.models.get(key, copy))
+                models[key] = min(copy, models.get(key, copy))
             else:
-                found.damaged.append(copy.path)
-        own = where / folders.rank_file(rank)
-        key_of_own = _file_key(own)
-        if key_of_own:
-            found.own[key_of_own] = own
-    return found
+                damaged.append(copy.path)
+        own_file = where / folders.rank_file(rank)
+        own_key = _file_key(own_file)
+        if own_key:
+            own_files[own_key] = own_file
+    return CheckpointInventory(models, own_files, damaged)
 
 
 def choose_checkpoint(
@@ -110,28 +111,23 @@ def read_manifest(path: Path) -> CheckpointManifest | None:
         return None
 
 
-def explain_none(resume: str, place: Place, places: list[Path], damaged: Iterable[Path]) -> str:
+def explain_none(resume: str, place: Place, damaged: Iterable[Path]) -> str:
     """Say why there is no checkpoint to resume from, and what to do."""
     root = folders.resume_root(resume, place)
     paths = ", ".join(map(str, damaged))
     if paths:
-        return (
-            f"--resume {resume}: the model is missing or damaged: {paths}: restore it, or start "
-            "without --resume"
+        problem = f"the model is missing or damaged: {paths}"
+        advice = "restore it, or start without --resume"
+    elif root in folders.step_folders(root.parent):
+        problem = "this is one checkpoint"
+        advice = f"give the folder above it, {root.parent}"
+    else:
+        problem = f"no complete checkpoint in {root}"
+        advice = (
+            "use the hosts it ran on, resume a run that was started with --checkpoint-every, or "
+            "give a path"
         )
-    begun = [where.name for folder in places for where in folders.step_folders(folder)]
-    if begun:
-        return (
-            f"--resume {resume}: no checkpoint in {root} is complete ({', '.join(begun)}): start "
-            "without --resume"
-        )
-    if root in folders.step_folders(root.parent):
-        return f"--resume {resume}: this is one checkpoint: give the folder above it, {root.parent}"
-    advice = (
-        "use the hosts it ran on, resume a run that was started with --checkpoint-every, or give "
-        "a path"
-    )
-    return f"--resume {resume}: {_absence(root)} {root}{_alternatives(root, place)}; {advice}"
+    return f"--resume {resume}: {problem}: {advice}"
 
 
 def _is_whole(model: Path, manifest: CheckpointManifest) -> bool:
@@ -151,24 +147,3 @@ def _file_key(path: Path) -> CheckpointKey | None:
 
 def _key(head: Any) -> CheckpointKey:
     return CheckpointKey(int(head["step"]), str(head["token"]), int(head["world_size"]))
-
-
-def _absence(root: Path) -> str:
-    """Say what is wrong with a folder without checkpoints."""
-    try:
-        os.stat(root)
-    except (FileNotFoundError, NotADirectoryError):
-        return "there is no folder"
-    except OSError as error:  # this user may not look there
-        return f"{error.strerror}:"
-    return "there is no checkpoint in"
-
-
-def _alternatives(root: Path, place: Place) -> str:
-    """Return the runs with checkpoints beside the one that was named."""
-    runs = folders.runs_beside(root, place)
-    if runs is None:
-        return ""
-    if not runs:
-        return " (no run on this host has saved one)"
-    return f" (runs with checkpoints on this host: {', '.join(runs)})"

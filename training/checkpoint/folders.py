@@ -64,11 +64,3 @@ def resume_root(resume: str, place: Place) -> Path:
     if place.folder and "/" not in resume:
         return Path(place.folder).parent.parent / resume
     return Path(os.path.abspath(os.path.expanduser(resume)))
-
-
-def runs_beside(root: Path, place: Place) -> list[str] | None:
-    """Return the runs with checkpoints beside the one whose folder is `root`; None if `root` does
-    not lie among this host's runs."""
-    if not place.folder or root.parent != Path(place.folder).parent.parent:
-        return None
-    return sorted({path.parts[-3] for path in root.parent.glob(f"*/*/{CHECKPOINTS}")})

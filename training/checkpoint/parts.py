@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch.nn import Module
+from torch.optim import Optimizer
 
 from training.batch_norm.layers import BatchNorm
 from training.job import Job
@@ -41,8 +42,8 @@ class CheckpointParts:
     """The live objects of this rank that a checkpoint saves, and the names of the classes, where
     there are any."""
 
-    net: nn.Module
-    optimizer: torch.optim.Optimizer
+    net: Module
+    optimizer: Optimizer
     method: SyncMethod
     traits: Traits
     batch_norm: BatchNorm

@@ -8,13 +8,15 @@ each rank had saved of its own is left out, with a remark.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import distributed, nn
+from torch.nn import Module
 
 from training.checkpoint import folders
 from training.checkpoint.find import CheckpointKey, choose_checkpoint, explain_none, take_inventory
@@ -50,14 +52,14 @@ class Resumed:
 @dataclass(frozen=True)
 class ChosenCheckpoint:
     """The checkpoint that all ranks load: `holder` sends its model from its `path`, which is None
-    on other ranks. `own` is this rank's file, `have_own` which ranks have theirs; `damaged` are the
-    models, of all hosts, that cannot be used."""
+    on other ranks. `own` is this rank's file, `without_own` the ranks that lack theirs; `damaged`
+    are the models, of all hosts, that cannot be used."""
 
     key: CheckpointKey
     holder: int
     path: Path | None
     own: Path | None
-    have_own: Sequence[bool]
+    without_own: Sequence[int]
     damaged: Sequence[Path]
 
 
@@ -69,6 +71,7 @@ def resume(checkpoints: Checkpoints) -> Resumed:
     """
     job = checkpoints.job
     parts = checkpoints.parts
+    schedule = checkpoints.schedule
     chosen = _choose(checkpoints)
     name = f"the checkpoint of step {chosen.key.step} of {Path(job.resume).name or job.resume}"
     saved = _read(_receive(checkpoints, chosen), parts)
@@ -79,39 +82,41 @@ def resume(checkpoints: Checkpoints) -> Resumed:
     if not reason and chosen.own:
         own = _read(chosen.own.read_bytes(), parts)
         _load(parts, own, name)
-    if reason and _has_lost_momentum(saved):
-        reason += "; momentum starts at zero, as the rank that held it is left out too"
     position = RunPosition(saved["step"], saved["epochs"], saved["samples"])
-    step = position.steps(job, checkpoints.schedule.steps_per_epoch)
-    remarks = (
-        f"Resuming from {name}",
-        *(f"Left out, as it is missing or damaged: {path}" for path in chosen.damaged),
-        *_remarks_on_own(reason),
-        *_remarks_on_settings(job, saved["job"]),
-        *_remarks_on_position(checkpoints, position, step),
-    )
-    return Resumed(step, remarks, own)
+    step = position.steps(job, schedule.steps_per_epoch)
+    remarks = [f"Resuming from {name}"]
+    remarks += [f"Left out, as it is missing or damaged: {path}" for path in chosen.damaged]
+    if reason:
+        states = "random numbers, sync method, local statistics"
+        remarks.append(f"The ranks' own states ({states}) are left out: {reason}")
+    changed = _changed_settings(job, saved["job"])
+    if changed:
+        remarks.append(f"Settings that differ from the checkpoint's: {', '.join(changed)}")
+    if step != position.step:
+        remarks.append(f"With these settings the checkpoint's step {position.step} is step {step}")
+    if step >= schedule.steps:
+        total = f"{schedule.steps} steps"
+        remarks.append(f"Already complete ({total}). Raise --epochs or --steps to continue")
+    return Resumed(step, tuple(remarks), own)
 
 
 def _choose(checkpoints: Checkpoints) -> ChosenCheckpoint:
     """Agree with the other ranks on a checkpoint. Raises: JobError, if there is none."""
     job = checkpoints.job
     place = checkpoints.place
-    places = list(folders.resume_folders(job.resume, place))
-    found = take_inventory(places, place.rank)
-    writers = {key: copy.rank for key, copy in found.models.items()}
-    of_ranks = checkpoints.gather((writers, list(found.own), found.damaged))
-    models, own, damaged = zip(*of_ranks, strict=True)
-    all_damaged = tuple(dict.fromkeys(path for paths in damaged for path in paths))
-    key = choose_checkpoint([set(one) for one in models], [set(one) for one in own])
+    inventory = take_inventory(folders.resume_folders(job.resume, place), place.rank)
+    writers = {key: copy.rank for key, copy in inventory.models.items()}
+    of_ranks = checkpoints.gather((writers, list(inventory.own), inventory.damaged))
+    models, own_keys, damaged = zip(*of_ranks, strict=True)
+    all_damaged = tuple(dict.fromkeys(itertools.chain(*damaged)))
+    key = choose_checkpoint([*map(set, models)], [*map(set, own_keys)])
     if key is None:
-        raise JobError(explain_none(job.resume, place, places, all_damaged))
-    holders = {rank: one[key] for rank, one in enumerate(models) if key in one}
-    holder = min(holders, key=holders.__getitem__)
-    path = found.models[key].path if holder == place.rank else None
-    return ChosenCheckpoint(
-        key, holder, path, found.own.get(key), [key in one for one in own], all_damaged
-    )
+        raise JobError(explain_none(job.resume, place, all_damaged))
+    # Of several copies the one that the lowest rank has written is used.
+    _, holder = min((copies[key], rank) for rank, copies in enumerate(models) if key in copies)
+    path = inventory.models[key].path if holder == place.rank else None
+    without_own = [rank for rank, keys in enumerate(own_keys) if key not in keys]
+    return ChosenCheckpoint(key, holder, path, inventory.own.get(key), without_own, all_damaged)
 
 
 def _receive(checkpoints: Checkpoints, chosen: ChosenCheckpoint) -> bytes:
@@ -147,19 +152,21 @@ def _load(parts: CheckpointParts, saved: dict[str, Any], name: str) -> None:
 
 def _check(job: Job, parts: CheckpointParts, saved: dict[str, Any], name: str) -> None:
     """Refuse a checkpoint of another model or other data. Raises: JobError."""
-    of = saved["job"]
-    untracked = (job.batch_norm == "untracked", of["batch_norm"] == "untracked")
+    before = saved["job"]
+    was_untracked = before["batch_norm"] == "untracked"
     fits = {
-        "model": job.model == of["model"],
+        "model": job.model == before["model"],
         # The same images may lie elsewhere.
-        "dataset": form_of("datasets", job.dataset) == form_of("datasets", of["dataset"]),
-        "batch_norm": len(set(untracked)) == 1 or not _has_statistics(parts.net),
+        "dataset": form_of("datasets", job.dataset) == form_of("datasets", before["dataset"]),
+        "batch_norm": was_untracked == (job.batch_norm == "untracked")
+        or not _has_statistics(parts.net),
     }
     for setting, fit in fits.items():
         if not fit:
+            wanted = _setting(setting, before[setting])
             raise JobError(
-                f"{_setting(setting, getattr(job, setting))}: {name} is of "
-                f"{_setting(setting, of[setting])}; give that, or start without --resume"
+                f"{_setting(setting, getattr(job, setting))}: {name} is of {wanted}; give that, or "
+                "start without --resume"
             )
     classes = tuple(saved.get("classes", ()))
     if classes and parts.classes and classes != parts.classes:
@@ -170,7 +177,7 @@ def _check(job: Job, parts: CheckpointParts, saved: dict[str, Any], name: str) -
         )
 
 
-def _has_statistics(net: nn.Module) -> bool:
+def _has_statistics(net: Module) -> bool:
     """Return True if a model has BatchNorm layers."""
     return any(isinstance(layer, nn.modules.batchnorm._BatchNorm) for layer in net.modules())
 
@@ -186,50 +193,17 @@ def _why_without_own(
         now = getattr(job, name)
         if now != before:
             return f"it is of {_setting(name, before)}, these are of {_setting(name, now)}"
-    absent = [str(rank) for rank, there in enumerate(chosen.have_own) if not there]
-    return f"rank {', '.join(absent)} cannot find its own on its host" if absent else ""
+    absent = ", ".join(map(str, chosen.without_own))
+    return f"rank {absent} cannot find its own on its host" if absent else ""
 
 
-def _has_lost_momentum(saved: dict[str, Any]) -> bool:
-    """Return True if the momentum was held by another rank than the one that saved this. With a
-    parameter server only the server holds it."""
-    if saved["job"]["momentum"] <= 0:
-        return False
-    buffers = (buffer for state in saved["optimizer"].values() for buffer in state.values())
-    return not any(bool(buffer.any()) for buffer in buffers)
-
-
-def _remarks_on_own(reason: str) -> Iterator[str]:
-    if reason:
-        yield (
-            "The ranks' own states (random numbers, sync method, local statistics) are left out: "
-            f"{reason}"
-        )
-
-
-def _remarks_on_settings(job: Job, saved: dict[str, Any]) -> Iterator[str]:
-    """Yield the settings that differ from those of the run that saved the checkpoint."""
-    changed = [
+def _changed_settings(job: Job, saved: dict[str, Any]) -> list[str]:
+    """Return the settings that differ from those of the run that saved the checkpoint."""
+    return [
         f"{_setting(name, value)} (was {_written(saved.get(name))})"
         for name, value in asdict(job).items()
         if name not in INCIDENTAL and value != saved.get(name)
     ]
-    if changed:
-        yield f"Settings that differ from the checkpoint's: {', '.join(changed)}"
-
-
-def _remarks_on_position(
-    checkpoints: Checkpoints, position: RunPosition, step: int
-) -> Iterator[str]:
-    """Say where the run goes on, if that is another step than the checkpoint's, or past the end."""
-    job = checkpoints.job
-    total = checkpoints.schedule.steps
-    if step != position.step:
-        repeated = position.samples % (job.batch_size * job.accumulate)
-        more = f", and {repeated} of its samples are taken again" if repeated else ""
-        yield f"With these settings the checkpoint's step {position.step} is step {step}{more}"
-    if step >= total:
-        yield f"Already complete ({total} steps). Raise --epochs or --steps to continue"
 
 
 def _setting(name: str, value: Any) -> str:

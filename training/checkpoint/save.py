@@ -22,6 +22,7 @@ from typing import IO, Any
 
 import torch
 from torch import distributed
+from torch.distributed import ProcessGroup
 
 from training.agent.layout import CHECKPOINTS, MANIFEST
 from training.checkpoint import folders
@@ -56,7 +57,7 @@ class Checkpoints:
         self._keeps_model = place.rank == 0 or copies
         # A group of its own: the patience of the default one is meant for networks, not for disks.
         group = distributed.new_group(backend="gloo", timeout=PATIENCE)
-        assert isinstance(group, distributed.ProcessGroup)
+        assert isinstance(group, ProcessGroup)
         self.group = group
         self._token = self.broadcast(0, secrets.token_hex(8))
         if job.checkpoint_every and not place.folder:
@@ -94,11 +95,11 @@ class Checkpoints:
 
     def _check_folder(self) -> None:
         """Refuse a folder with checkpoints that this run does not resume from. Raises: JobError."""
-        there = folders.complete_steps(self.folder)
-        if there and not self._resumes_here():
+        steps = folders.complete_steps(self.folder)
+        if steps and not self._resumes_here():
             raise JobError(
                 f"--checkpoint-every {self.job.checkpoint_every}: {self.folder} holds another "
-                f"run's checkpoint of step {there[-1]}: resume it with --resume {CHECKPOINTS}, or "
+                f"run's checkpoint of step {steps[-1]}: resume it with --resume {CHECKPOINTS}, or "
                 "move the folder away"
             )
 
@@ -106,9 +107,7 @@ class Checkpoints:
         """Return True if this run resumes from the folder that it saves to."""
         if not self.job.resume:
             return False
-        return any(
-            self.folder.samefile(one) for one in folders.resume_folders(self.job.resume, self.place)
-        )
+        return any(map(self.folder.samefile, folders.resume_folders(self.job.resume, self.place)))
 
     def _write_parts(self, where: Path, head: dict[str, Any]) -> dict[str, int]:
         """Write the model, if this rank keeps it, and the rank's own file. Return the size of

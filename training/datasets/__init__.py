@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 import torch
+from torch import Tensor
 from torch.nn.functional import interpolate
 
 from training import registry
@@ -51,7 +52,7 @@ class ImageSelection:
     limit: int = 0
     seed: int = 0
 
-    def chosen(self, count: int) -> torch.Tensor:
+    def chosen(self, count: int) -> Tensor:
         """Return the indices (n,) int64 of the images to use, of `count`: a random choice by the
         seed, or all."""
         if not 0 < self.limit < count:
@@ -70,8 +71,8 @@ class Images:
     the figures should know, one line each.
     """
 
-    pixels: torch.Tensor
-    labels: torch.Tensor
+    pixels: Tensor
+    labels: Tensor
     classes: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -93,9 +94,7 @@ class Images:
         height, width = (self.size, self.size) if self.size else self.pixels.shape[2:]
         return self.channels, height, width
 
-    def batch(
-        self, indices: torch.Tensor, device: torch.device
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def batch(self, indices: Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
         """Return the images (n, C, H, W) float32, normalised, and the labels (n,) int64 at
         `indices` (n,) int64, both on `device`."""
         mean = _scale_to_bytes(self.mean, device)
@@ -107,14 +106,14 @@ class Images:
         return pixels.sub_(mean).div_(std), _move_to(self.labels.index_select(0, indices), device)
 
 
-def _move_to(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+def _move_to(tensor: Tensor, device: torch.device) -> Tensor:
     """Return the tensor on the device. A GPU copies it asynchronously, so the host does not wait
     for earlier work on the GPU."""
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
 
 @cache
-def _scale_to_bytes(figures: tuple[float, ...], device: torch.device) -> torch.Tensor:
+def _scale_to_bytes(figures: tuple[float, ...], device: torch.device) -> Tensor:
     """Scale a number of each channel to pixels from 0 to 255, as (C, 1, 1)."""
     return torch.tensor(figures, device=device).view(-1, 1, 1) * 255
 

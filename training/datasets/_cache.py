@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from training.checksums import cache_folder
 from training.datasets import DataError
@@ -29,7 +30,7 @@ FORMAT = 1
 
 MOST_NAMED = 8
 """The number of files that an error names."""
-PixelsAndLabels = tuple[torch.Tensor, torch.Tensor]
+PixelsAndLabels = tuple[Tensor, Tensor]
 UNREADABLE = (
     OSError,
     EOFError,

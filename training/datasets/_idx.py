@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 
 import torch
+from torch import Tensor
 from torch.nn.functional import pad
 
 from training.datasets import ImageSelection
@@ -26,7 +27,7 @@ def load_idx(name: str, folder: str, wanted: ImageSelection) -> PixelsAndLabels:
     return load_published(name, wanted, files, _read, _join)
 
 
-def _read(file: Path) -> torch.Tensor:
+def _read(file: Path) -> Tensor:
     content = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     values = torch.frombuffer(bytearray(content), dtype=torch.uint8)
     if "labels" in file.name:
@@ -34,6 +35,6 @@ def _read(file: Path) -> torch.Tensor:
     return pad(values[IMAGES_HEADER:].view(-1, 1, 28, 28), (2, 2, 2, 2))
 
 
-def _join(parts: list[torch.Tensor]) -> PixelsAndLabels:
+def _join(parts: list[Tensor]) -> PixelsAndLabels:
     pixels, labels = parts
     return pixels, labels

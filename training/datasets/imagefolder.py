@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -185,7 +186,7 @@ def _decode(labels: Sequence[int], side: int, files: Sequence[Path]) -> PixelsAn
     return pixels, torch.tensor(labels)
 
 
-def _reserve_pixels(count: int, side: int) -> torch.Tensor:
+def _reserve_pixels(count: int, side: int) -> Tensor:
     """Reserve memory for so many images, (count, 3, side, side) uint8. Raises: DataError."""
     try:
         return torch.empty(count, 3, side, side, dtype=torch.uint8)
@@ -196,7 +197,7 @@ def _reserve_pixels(count: int, side: int) -> torch.Tensor:
         ) from error
 
 
-def _crop_square(image: Image, side: int) -> torch.Tensor:
+def _crop_square(image: Image, side: int) -> Tensor:
     """Return an image's centre square, (3, side, side) uint8. Raises: what Pillow raises,
     ValueError."""
     from PIL.Image import Resampling

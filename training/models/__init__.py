@@ -1,23 +1,23 @@
 """The models. Each module in this folder is one model, with a function `build(channels, classes) ->
-nn.Module`. Where its name takes an argument, that comes first.
+Module`. Where its name takes an argument, that comes first.
 """
 
 from __future__ import annotations
 
 import torch
-from torch import nn
+from torch.nn import Module
 
 from training import registry
 from training.job import JobError
 
 
-def build(name: str, shape: tuple[int, int, int], classes: int) -> nn.Module:
+def build(name: str, shape: tuple[int, int, int], classes: int) -> Module:
     """Build the model of a name, and test it with one image of the shape (channels, height, width).
 
     Raises: JobError, if the model does not take such images.
     """
     channels, height, width = shape
-    net: nn.Module = registry.load_function("models", name, "build")(channels, classes)
+    net: Module = registry.load_function("models", name, "build")(channels, classes)
     try:
         with torch.no_grad():
             net.eval()(torch.zeros(1, *shape))

@@ -2,12 +2,13 @@
 classes."""
 
 from torch import nn
+from torch.nn import Module
 
 IMAGE_SIZES = (32, 35)
 PARAMETERS = (60_706, 150, 85)
 
 
-def build(channels: int, classes: int) -> nn.Module:
+def build(channels: int, classes: int) -> Module:
     """Build the model: (N, channels, 32, 32) float32 to (N, classes) logits."""
     return nn.Sequential(
         *(nn.Conv2d(channels, 6, 5), nn.Tanh(), nn.AvgPool2d(2)),

@@ -3,8 +3,8 @@ parameters for three channels and ten classes. Its stem is a 3x3 convolution wit
 pooling, as is usual for CIFAR-10.
 """
 
-import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import Module
 
 PARAMETERS = (11_167_104, 576, 513)
 WIDTHS = (64, 128, 256, 512)
@@ -12,7 +12,7 @@ BLOCKS = 2
 """Residual blocks of each width."""
 
 
-class Block(nn.Module):
+class Block(Module):
     """Two 3x3 convolutions around which the input goes on as it is, or by a 1x1 convolution where
     the shape changes."""
 
@@ -26,23 +26,23 @@ class Block(nn.Module):
             ),
             *(nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width)),
         )
-        self.shortcut: nn.Module = nn.Identity()
+        self.shortcut: Module = nn.Identity()
         if (channels, stride) != (width, 1):
             self.shortcut = nn.Sequential(
                 nn.Conv2d(channels, width, 1, stride, bias=False), nn.BatchNorm2d(width)
             )
 
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
+    def forward(self, images: Tensor) -> Tensor:
         """Map (N, channels, H, W) to (N, width, H / stride, W / stride)."""
-        out: torch.Tensor = self.residual(images) + self.shortcut(images)
+        out: Tensor = self.residual(images) + self.shortcut(images)
         return out.relu_()
 
 
-def build(channels: int, classes: int) -> nn.Module:
+def build(channels: int, classes: int) -> Module:
     """Build the model: (N, channels, H, W) float32 to (N, classes) logits."""
     stem = nn.Conv2d(channels, WIDTHS[0], 3, padding=1, bias=False)
     channels = WIDTHS[0]
-    layers: list[nn.Module] = [stem, nn.BatchNorm2d(channels), nn.ReLU(inplace=True)]
+    layers: list[Module] = [stem, nn.BatchNorm2d(channels), nn.ReLU(inplace=True)]
     for width in WIDTHS:
         for number in range(BLOCKS):
             layers.append(Block(channels, width, 2 if number == 0 and width != channels else 1))

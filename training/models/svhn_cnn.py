@@ -2,12 +2,13 @@
 channels and ten classes."""
 
 from torch import nn
+from torch.nn import Module
 
 IMAGE_SIZES = (32, 35)
 PARAMETERS = (52_662, 150, 65)
 
 
-def build(channels: int, classes: int) -> nn.Module:
+def build(channels: int, classes: int) -> Module:
     """Build the model: (N, channels, 32, 32) float32 to (N, classes) logits."""
     return nn.Sequential(
         *(nn.Conv2d(channels, 6, 5), nn.ReLU(), nn.MaxPool2d(2)),

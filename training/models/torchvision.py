@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import Module
 
 from training.job import JobError
 from training.model_fit import explain_unknown_torchvision_model
@@ -34,7 +35,7 @@ MORE: dict[str, dict[str, Any]] = {
 """Arguments of models that would otherwise return more than logits."""
 
 
-def build(name: str, channels: int, classes: int) -> nn.Module:
+def build(name: str, channels: int, classes: int) -> Module:
     """Build the model: (N, channels, H, W) float32 to (N, classes) logits. Raises: JobError, if
     there is none of this name."""
     try:
@@ -47,11 +48,11 @@ def build(name: str, channels: int, classes: int) -> nn.Module:
     problem = explain_unknown_torchvision_model(name)
     if problem:
         raise JobError(problem)
-    net: nn.Module = models.get_model(name, weights=None, num_classes=classes, **MORE.get(name, {}))
+    net: Module = models.get_model(name, weights=None, num_classes=classes, **MORE.get(name, {}))
     return net if channels == 3 else _of_channels(net, channels)
 
 
-def _of_channels(net: nn.Module, channels: int) -> nn.Module:
+def _of_channels(net: Module, channels: int) -> Module:
     """Return the model with a first convolution for another number of channels, which repeats the
     weights of the three."""
     path, first = next(

@@ -2,6 +2,7 @@
 channels and ten classes."""
 
 from torch import nn
+from torch.nn import Module
 
 IMAGE_SIZES = (32, 63)
 LR = 0.01
@@ -11,9 +12,9 @@ LAYERS = (64, POOL, 128, POOL, 256, 256, POOL, 512, 512, POOL, 512, 512, POOL)
 """Output channels of each 3x3 convolution, and where 2x2 max-pooling stands."""
 
 
-def build(channels: int, classes: int) -> nn.Module:
+def build(channels: int, classes: int) -> Module:
     """Build the model: (N, channels, 32, 32) float32 to (N, classes) logits."""
-    layers: list[nn.Module] = []
+    layers: list[Module] = []
     for width in LAYERS:
         if width == POOL:
             layers.append(nn.MaxPool2d(2))

@@ -12,7 +12,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from torch import distributed, nn
+from torch import Tensor, distributed
+from torch.nn import Module
+from torch.optim import Optimizer
 
 from training.meter import Meter
 from training.place import Place
@@ -33,9 +35,7 @@ class SyncMethod:
         self.options = options
         self.gradient_dtype = gradient_dtype
 
-    def prepare(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
-    ) -> nn.Module:
+    def prepare(self, model: Module, optimizer: Optimizer, place: Place, meter: Meter) -> Module:
         """Return the model to call from now on. Called once, by all ranks."""
         return model
 
@@ -44,7 +44,7 @@ class SyncMethod:
         `last` one of the step."""
         return nullcontext()
 
-    def reduce(self, model: nn.Module) -> None:
+    def reduce(self) -> None:
         """Finish the exchange, after a step's last backward. On return every `p.grad` is final: the
         mean over the ranks that train.
 
@@ -52,11 +52,11 @@ class SyncMethod:
         gradient of the others counts as zero.
         """
 
-    def step(self, optimizer: torch.optim.Optimizer) -> None:
+    def step(self, optimizer: Optimizer) -> None:
         """Change the parameters."""
         optimizer.step()
 
-    def settle(self, model: nn.Module) -> None:
+    def settle(self) -> None:
         """Make the parameters equal before the model is evaluated or saved. Called by all ranks at
         the same step."""
 
@@ -68,12 +68,12 @@ class SyncMethod:
     def load(self, state: dict[str, Any]) -> None:
         """Restore a `state`. Called after `prepare`."""
 
-    def serve(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
+    def serve(self, steps: int) -> None:
         """Serve the ranks that train, on one that does not. Return when each of the others has made
         so many steps."""
 
 
-def broadcast(tensors: Iterable[torch.Tensor], meter: Meter) -> None:
+def broadcast(tensors: Iterable[Tensor], meter: Meter) -> None:
     """Send rank 0's tensors to all ranks, in place."""
     with meter.waiting(), torch.no_grad():
         for tensor in tensors:

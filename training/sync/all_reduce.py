@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Iterator
 
 from torch import distributed
+from torch.distributed import Work
 
-from training.step_formulas import ring_bytes
 from training.sync.common.bucketed import BucketedMethod
 from training.sync.common.gradients import Bucket
 from training.sync.common.options import BUCKET_MB, GRANULARITY
@@ -41,8 +41,4 @@ class Method(BucketedMethod):
 
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
         """Start with nothing in flight."""
-        self._works: deque[tuple[Bucket, distributed.Work | None]] = deque()
-
-    def payload(self, size: int) -> int:
-        """Return the bytes of a ring."""
-        return ring_bytes(size, self.place.world_size)
+        self._works: deque[tuple[Bucket, Work | None]] = deque()

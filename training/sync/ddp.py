@@ -15,9 +15,11 @@ from typing import Any
 
 import torch
 import torch._dynamo  # otherwise DDP's constructor imports it, in the second step
-from torch import distributed, nn
+from torch import Tensor, distributed
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.nn import Module, Parameter
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
 
 from training.job import JobError
 from training.meter import Meter
@@ -66,53 +68,61 @@ class Method(SyncMethod):
     waiting cannot be told from computing. A single rank needs no DDP.
     """
 
-    def prepare(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
-    ) -> nn.Module:
+    def prepare(self, model: Module, optimizer: Optimizer, place: Place, meter: Meter) -> Module:
         """Return a module that calls the bare model in the first step, then DDP."""
         self._place = place
         self._meter = meter
-        self._named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+        self._parameters = {
+            name: parameter
+            for name, parameter in model.named_parameters()
+            if parameter.requires_grad
+        }
+        # DDP and the first step exchange a map of used parameters, with an int32 for each.
+        self._map_bytes = 4 * len(self._parameters)
         self._finds_unused: bool | None = None
-        self._compression = self.options.compression
+        options = self.options
+        self._compression = options.compression
         if self._compression == "none" and self.gradient_dtype == torch.bfloat16:
             self._compression = "bf16"
-        self._power_sgd = (
-            PowerSGD(self.options.rank, self.options.start)
-            if self._compression == "powersgd"
-            else None
-        )
+        self._power_sgd: PowerSGD | None = None
+        if self._compression == "powersgd":
+            self._power_sgd = PowerSGD(options.rank, options.start)
         self._wrapped = DDPSwitch(model)
         return self._wrapped if place.world_size > 1 else model
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
         """Choose the model of a micro-batch: before the last one the bare model accumulates
         gradients, as under `no_sync`."""
-        self._wrapped.last = last
-        if last and self._finds_unused is not None and self._wrapped.ddp is None:
+        wrapped = self._wrapped
+        wrapped.last = last
+        if last and self._finds_unused is not None and wrapped.ddp is None:
             # Only now: with a static graph DDP counts the micro-batches of its first step.
             with self._meter.waiting():
-                self._wrapped.ddp = self._ddp(self._finds_unused)
+                wrapped.ddp = self._ddp(self._finds_unused)
         return nullcontext()
 
-    def reduce(self, model: nn.Module) -> None:
+    def reduce(self) -> None:
         """Count what backward has sent, and its time after the last gradient as waiting. In the
         first step, reduce the gradients here.
 
         Raises: JobError, if a parameter is unused although the first step used all.
         """
-        if self._place.world_size == 1:
+        ranks = self._place.world_size
+        if ranks == 1:
             return
         if self._finds_unused is None:
-            parameters = [p for _, p in self._named]
+            parameters = [*self._parameters.values()]
             with self._meter.waiting():
-                self._finds_unused = not average_gradients(parameters, self._place.world_size)
-            size = sum(p.grad.nbytes for p in parameters if p.grad is not None)
-            self._count_bytes(size + self._map_bytes)
-            return
-        self._meter.waited_since_gradient()
-        self._check_used()
-        self._count_bytes(self._bytes + self._map_bytes * self._finds_unused)
+                self._finds_unused = not average_gradients(parameters, ranks)
+            size = sum(p.grad.nbytes for p in parameters if p.grad is not None) + self._map_bytes
+        else:
+            self._meter.waited_since_gradient()
+            size = self._gradient_bytes()
+            if self._finds_unused:
+                size += self._map_bytes
+            else:
+                self._check_used()
+        self._meter.add("bytes_sent", ring_bytes(size, ranks))
 
     def state(self) -> dict[str, Any]:
         """Return what the first step has shown, and the state of PowerSGD."""
@@ -124,56 +134,52 @@ class Method(SyncMethod):
     def load(self, state: dict[str, Any]) -> None:
         """Restore a state; the next step uses DDP."""
         if self._power_sgd and state["power_sgd"]:
-            self._power_sgd.load(state["power_sgd"], self._named[0][1].device)
+            self._power_sgd.load(state["power_sgd"], self._device)
         self._finds_unused = state["finds_unused"] if self._place.world_size > 1 else None
+
+    @property
+    def _device(self) -> torch.device:
+        return next(iter(self._parameters.values())).device
 
     def _ddp(self, finds_unused: bool) -> DistributedDataParallel:
         if finds_unused:  # torch warns in a step that happens to use all parameters
             warnings.filterwarnings(
                 "ignore", "find_unused_parameters=True was specified", UserWarning
             )
+        options = self.options
+        power_sgd = self._power_sgd
         ddp = DistributedDataParallel(
             AccumulatedModel(self._wrapped.model),
-            device_ids=[self._place.local_rank] if self._named[0][1].is_cuda else None,
-            bucket_cap_mb=2**20 if self._power_sgd else self.options.bucket_mb,
-            gradient_as_bucket_view=self.options.gradient_as_bucket_view,
-            static_graph=self.options.static_graph,
-            find_unused_parameters=finds_unused and not self.options.static_graph,
+            device_ids=[self._place.local_rank] if self._device.type == "cuda" else None,
+            bucket_cap_mb=2**20 if power_sgd else options.bucket_mb,
+            gradient_as_bucket_view=options.gradient_as_bucket_view,
+            static_graph=options.static_graph,
+            find_unused_parameters=finds_unused and not options.static_graph,
             forward_sync_buffers=False,
             init_sync=False,
         )
-        if self._power_sgd:
-            self._power_sgd.register(ddp)
+        if power_sgd:
+            power_sgd.register(ddp)
         elif self._compression != "none":
             ddp.register_comm_hook(None, HOOKS[self._compression])
         return ddp
 
-    @property
-    def _bytes(self) -> int:
+    def _gradient_bytes(self) -> int:
         """Return the bytes that a step of DDP exchanges, without the map of used parameters."""
+        parameters = self._parameters.values()
         if self._power_sgd:
-            return self._power_sgd.size([p for _, p in self._named])
-        return sum(p.numel() * WIDTHS.get(self._compression, p.itemsize) for _, p in self._named)
-
-    @property
-    def _map_bytes(self) -> int:
-        """Return the bytes of the map of used parameters: an int32 each, in DDP and in the first
-        step."""
-        return 4 * len(self._named)
-
-    def _count_bytes(self, size: int) -> None:
-        self._meter.add("bytes_sent", ring_bytes(size, self._place.world_size))
+            return self._power_sgd.size(parameters)
+        width = WIDTHS.get(self._compression)
+        return sum(p.numel() * (width or p.itemsize) for p in parameters)
 
     def _check_used(self) -> None:
-        if self._finds_unused:
-            return
-        for name, parameter in self._named:
+        for name, parameter in self._parameters.items():
             if parameter.grad is None:
-                bare = name.removeprefix("_orig_mod.")  # which torch.compile adds
+                bare_name = name.removeprefix("_orig_mod.")  # which torch.compile adds
                 raise JobError(
-                    f"--sync ddp: {bare} has no gradient in this step, although all parameters had "
-                    "one in the first: DDP does not support a model that uses other parameters "
-                    "from step to step; use --sync all_reduce"
+                    f"--sync ddp: {bare_name} has no gradient in this step, although all "
+                    "parameters had one in the first: DDP does not support a model that uses other "
+                    "parameters from step to step; use --sync all_reduce"
                 )
 
 
@@ -182,40 +188,38 @@ WIDTHS = {"fp16": 2, "bf16": 2}
 """The bytes per element that a compression sends."""
 
 
-class DDPSwitch(nn.Module):
+class DDPSwitch(Module):
     """The module that the loop calls: DDP in the `last` micro-batch of a step, once there is one;
     otherwise the bare model."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: Module) -> None:
         super().__init__()
         self.model = model
         self.last = True
         self.ddp: DistributedDataParallel | None = None
 
-    def forward(self, *inputs: torch.Tensor) -> Any:
+    def forward(self, *inputs: Tensor) -> Any:
         """Return the output of the model."""
         return self.ddp(*inputs) if self.ddp and self.last else self.model(*inputs)
 
 
-class AccumulatedModel(nn.Module):
+class AccumulatedModel(Module):
     """The model for DDP. A parameter with a gradient from an earlier micro-batch of the step counts
     as used by the last one too.
 
     Otherwise DDP would treat a parameter as unused that only the last micro-batch leaves out.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: Module) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, *inputs: torch.Tensor) -> Any:
+    def forward(self, *inputs: Tensor) -> Any:
         """Return the output of the model."""
         output = self.model(*inputs)
-        held = (
-            [p for p in self.model.parameters() if p.grad is not None]
-            if torch.is_grad_enabled()
-            else []
-        )
+        if not torch.is_grad_enabled():
+            return output
+        held = [parameter for parameter in self.model.parameters() if parameter.grad is not None]
         return MarkUsed.apply(output, *held) if held else output
 
 
@@ -223,18 +227,18 @@ class MarkUsed(torch.autograd.Function):
     """Returns its first input. The others become part of the graph and get no gradient."""
 
     @staticmethod
-    def forward(ctx: Any, output: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Any, output: Tensor, *parameters: Tensor) -> Tensor:
         """Return the first input."""
         ctx.parameters = len(parameters)
         return output.view_as(output)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradient of the first."""
         return (*gradients, *[None] * ctx.parameters)
 
 
-def average_gradients(parameters: Sequence[nn.Parameter], ranks: int) -> bool:
+def average_gradients(parameters: Sequence[Parameter], ranks: int) -> bool:
     """Replace each gradient by its mean over the ranks. One that no rank had stays None. Return
     True if each rank had all gradients."""
     used = torch.tensor(

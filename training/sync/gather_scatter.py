@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from itertools import chain
 
 import torch
-from torch import distributed
+from torch import Tensor, distributed
+from torch.distributed import Work
 
 from training.rendezvous import new_group
 from training.step_formulas import star_bytes
@@ -27,7 +29,7 @@ from training.sync.common.options import BUCKET_MB, GRANULARITY
 
 SEGMENTS_AHEAD = 8
 """How many segments of each rank the root starts to receive before it adds the first."""
-Arrival = tuple[distributed.Work | None, torch.Tensor]
+Arrival = tuple[Work | None, Tensor]
 """A receive in flight, and its buffer."""
 
 
@@ -47,77 +49,54 @@ class StarExchange:
     """Exchanges all buckets of a step between the root, rank 0, and the others."""
 
     def __init__(self, rank: int, ranks: int, buckets: tuple[Bucket, ...], segment: float) -> None:
-        self._others = range(1, ranks)
-        self._up, self._down = new_group(), new_group()
-        self._segments = [
-            bucket.buffer.chunk(segment_count(bucket.buffer.nbytes, segment)) for bucket in buckets
-        ]
-        self.exchange = self._root if rank == 0 else self._leaf
+        """`segment` in bytes."""
+        self._leaves = range(1, ranks)
+        self._group_up = new_group()
+        self._group_down = new_group()
+        buffers = [bucket.buffer for bucket in buckets]
+        self._segments = [buffer.chunk(segment_count(buffer.nbytes, segment)) for buffer in buffers]
+        self.exchange = self._exchange_as_leaf if rank else self._exchange_as_root
 
-    def _leaf(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
+    def _exchange_as_leaf(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
         """Send a bucket as soon as it is launched; the sums replace the gradients."""
-        works: list[tuple[Bucket, list[distributed.Work | None]]] = []
+        in_flight: list[tuple[Bucket, list[Work | None]]] = []
         for bucket in launched:
             segments = self._segments[bucket.index]
-            received = [distributed.irecv(segment, 0, group=self._down) for segment in segments]
-            sent = [distributed.isend(segment, 0, group=self._up) for segment in segments]
-            works.append((bucket, sent + received))
-        for bucket, both in works:
-            wait_for_all(both)
+            works = [distributed.irecv(segment, 0, self._group_down) for segment in segments]
+            works += [distributed.isend(segment, 0, self._group_up) for segment in segments]
+            in_flight.append((bucket, works))
+        for bucket, works in in_flight:
+            wait_for_all(works)
             yield bucket
 
-    def _root(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
+    def _exchange_as_root(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
         """Add the segments of the others, one after another, and send each sum before it waits for
         the next segment."""
         arrivals = self._arrivals()
-        sent: list[distributed.Work | None] = []
+        sends: list[Work | None] = []
         for bucket in launched:
             for segment in self._segments[bucket.index]:
                 for work, arrived in next(arrivals):
                     wait_for_all([work])
                     segment += arrived
-                sent += [
-                    distributed.isend(segment, other, group=self._down) for other in self._others
-                ]
+                for leaf in self._leaves:
+                    sends.append(distributed.isend(segment, leaf, self._group_down))
             yield bucket
-        wait_for_all(sent)
+        wait_for_all(sends)
 
     def _arrivals(self) -> Iterator[list[Arrival]]:
         """Start the receives from all others some segments ahead, and yield those of each
         segment."""
-        asked: deque[list[Arrival]] = deque()
-        for segment in (segment for segments in self._segments for segment in segments):
-            rooms = [torch.empty_like(segment) for _ in self._others]
-            asked.append(
-                [
-                    (distributed.irecv(room, other, group=self._up), room)
-                    for other, room in zip(self._others, rooms, strict=True)
-                ]
-            )
-            if len(asked) > SEGMENTS_AHEAD:
-                yield asked.popleft()
-        while asked:
-            yield asked.popleft()
-
-
-class CollectiveExchange:
-    """Exchanges one bucket after another by the collectives `gather` and `scatter`."""
-
-    def __init__(self, rank: int, ranks: int) -> None:
-        self._root = rank == 0
-        self._ranks = ranks
-
-    def exchange(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
-        """Yield each bucket as the sum over the ranks."""
-        for bucket in launched:
-            buffer = bucket.buffer
-            gathered = (
-                [torch.empty_like(buffer) for _ in range(self._ranks)] if self._root else None
-            )
-            distributed.gather(buffer, gathered)
-            total = torch.stack(gathered).sum(0) if gathered else buffer
-            distributed.scatter(buffer, [total] * self._ranks if self._root else None)
-            yield bucket
+        ahead: deque[list[Arrival]] = deque()
+        for segment in chain(*self._segments):
+            arrivals: list[Arrival] = []
+            for leaf in self._leaves:
+                room = torch.empty_like(segment)
+                arrivals.append((distributed.irecv(room, leaf, self._group_up), room))
+            ahead.append(arrivals)
+            if len(ahead) > SEGMENTS_AHEAD:
+                yield ahead.popleft()
+        yield from ahead
 
 
 class Method(BucketedMethod):
@@ -125,18 +104,26 @@ class Method(BucketedMethod):
 
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
         """Make the star's two groups, one for each direction."""
-        rank = self.place.rank
-        ranks = self.place.world_size
+        place = self.place
         on_cpu = buckets[0].buffer.device.type == "cpu"
-        if self.options.granularity == "parameter" or not on_cpu:
-            self.background = BackgroundExchange(
-                CollectiveExchange(rank, ranks).exchange, threaded=False
-            )
-        else:
-            self.background = BackgroundExchange(
-                StarExchange(rank, ranks, buckets, self.options.segment_kb * 1000).exchange,
-                threaded=True,
-            )
+        has_segments = on_cpu and self.options.granularity != "parameter"
+        exchange = self._exchange_by_collectives
+        if has_segments:
+            segment = self.options.segment_kb * 1000
+            exchange = StarExchange(place.rank, place.world_size, buckets, segment).exchange
+        self.background = BackgroundExchange(exchange, threaded=has_segments)
+
+    def _exchange_by_collectives(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
+        """Yield each bucket as the sum over the ranks, by `gather` and `scatter`."""
+        ranks = self.place.world_size
+        is_root = self.place.rank == 0
+        for bucket in launched:
+            buffer = bucket.buffer
+            gathered = [torch.empty_like(buffer) for _ in range(ranks)] if is_root else None
+            distributed.gather(buffer, gathered)
+            sums = [torch.stack(gathered).sum(0)] * ranks if gathered else None
+            distributed.scatter(buffer, sums)
+            yield bucket
 
     def payload(self, size: int) -> int:
         """Return the bytes of a star."""

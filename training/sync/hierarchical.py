@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
-from torch import distributed
+from torch import Tensor, distributed
+from torch.distributed import Work
 
 from training.rendezvous import new_group
 from training.step_formulas import hierarchy_bytes
@@ -25,55 +26,56 @@ class Method(BucketedMethod):
 
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
         """Make a group per host and one of the leaders. All ranks make all groups in one order."""
-        hosts = self._hosts(buckets[0].buffer.device)
-        inside = [new_group(host) for host in hosts]
-        self._between = new_group([host[0] for host in hosts])
-        number = next(i for i, host in enumerate(hosts) if self.place.rank in host)
-        self._inside, self._host, self._host_count = inside[number], hosts[number], len(hosts)
-        self.background = BackgroundExchange(
-            self._exchange, threaded=buckets[0].buffer.device.type == "cpu"
-        )
+        rank = self.place.rank
+        device = buckets[0].buffer.device
+        ranks_by_host = self._ranks_by_host(device)
+        self._host_count = len(ranks_by_host)
+        for host_ranks in ranks_by_host:
+            group = new_group(host_ranks)
+            if rank in host_ranks:
+                self._host_group = group
+                self._leader = host_ranks[0]
+                self._is_alone = len(host_ranks) == 1
+        self._leader_group = new_group([host_ranks[0] for host_ranks in ranks_by_host])
+        self._is_leader = rank == self._leader
+        self.background = BackgroundExchange(self._exchange, threaded=device.type == "cpu")
 
     def payload(self, size: int) -> int:
         """Return the bytes of a ring between the hosts, on leaders only."""
-        return hierarchy_bytes(size, self._host_count, leader=self._leads)
+        return hierarchy_bytes(size, self._host_count, leader=self._is_leader)
 
-    @property
-    def _leads(self) -> bool:
-        return self.place.rank == self._host[0]
-
-    def _hosts(self, device: torch.device) -> list[list[int]]:
+    def _ranks_by_host(self, device: torch.device) -> list[list[int]]:
         """Return the ranks of each host."""
-        own = torch.tensor([self.place.group_rank], device=device)
-        said = [torch.empty_like(own) for _ in range(self.place.world_size)]
+        own_host = torch.tensor([self.place.group_rank], device=device)
+        gathered = [torch.empty_like(own_host) for _ in range(self.place.world_size)]
         with self.meter.waiting():
-            distributed.all_gather(said, own)
-        numbers = [int(number) for number in said]
-        return [
-            [rank for rank, of in enumerate(numbers) if of == host] for host in sorted(set(numbers))
-        ]
+            distributed.all_gather(gathered, own_host)
+        ranks_by_host: dict[int, list[int]] = {}
+        for rank, host in enumerate(map(int, gathered)):
+            ranks_by_host.setdefault(host, []).append(rank)
+        return [ranks for _, ranks in sorted(ranks_by_host.items())]
 
     def _exchange(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
         """Yield each bucket as the sum over the ranks. While one travels between the hosts, the
         next is reduced inside them."""
-        before: tuple[Bucket, distributed.Work | None] | None = None
+        in_flight: tuple[Bucket, Work | None] | None = None
         for bucket in launched:
-            work = self._outwards(bucket.buffer)
-            if before:
-                yield self._inwards(*before)
-            before = bucket, work
-        if before:
-            yield self._inwards(*before)
+            work = self._send_outwards(bucket.buffer)
+            if in_flight:
+                yield self._spread_inside(*in_flight)
+            in_flight = bucket, work
+        if in_flight:
+            yield self._spread_inside(*in_flight)
 
-    def _outwards(self, buffer: torch.Tensor) -> distributed.Work | None:
-        if len(self._host) > 1:
-            distributed.reduce(buffer, self._host[0], group=self._inside)
-        if self._leads and self._host_count > 1:
-            return distributed.all_reduce(buffer, group=self._between, async_op=True)
+    def _send_outwards(self, buffer: Tensor) -> Work | None:
+        if not self._is_alone:
+            distributed.reduce(buffer, self._leader, group=self._host_group)
+        if self._is_leader and self._host_count > 1:
+            return distributed.all_reduce(buffer, group=self._leader_group, async_op=True)
         return None
 
-    def _inwards(self, bucket: Bucket, work: distributed.Work | None) -> Bucket:
+    def _spread_inside(self, bucket: Bucket, work: Work | None) -> Bucket:
         wait_for_all([work])
-        if len(self._host) > 1:
-            distributed.broadcast(bucket.buffer, self._host[0], group=self._inside)
+        if not self._is_alone:
+            distributed.broadcast(bucket.buffer, self._leader, group=self._host_group)
         return bucket

@@ -11,13 +11,17 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import distributed, nn
+from torch import distributed
+from torch.distributed import Work
+from torch.nn import Module
+from torch.optim import Optimizer
 
 from training.meter import Meter
 from training.place import Place
 from training.rendezvous import PATIENCE, new_group
 from training.step_formulas import ring_bytes
 from training.sync import SyncMethod
+from training.sync.common.bucketed import wait_for_all
 from training.sync.common.gradients import Bucket, Gradients
 
 OPTIONS = {
@@ -42,50 +46,48 @@ class Method(SyncMethod):
     over all, but weight decay applies on those ranks only: there even `every=1` is not exact.
     """
 
-    def prepare(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
-    ) -> nn.Module:
+    def prepare(self, model: Module, optimizer: Optimizer, place: Place, meter: Meter) -> Module:
         """Return the model unchanged."""
-        self._ranks = place.world_size
+        self._ranks = ranks = place.world_size
         self._meter = meter
-        self._steps = self._alone = 0
-        self._works: list[distributed.Work | None] = []
+        self._steps = 0
+        self._steps_alone = 0
+        self._works: list[Work | None] = []
         # A group of its own: a slow host may reach an average long after the timeout of the default
         # group.
-        self._group = new_group(timeout=PATIENCE) if self._ranks > 1 else None
-        self._gradients = Gradients(model, self._launch, self._ranks, overlap=False)
-        self._buckets = self._gradients.buckets
-        self._bytes = ring_bytes(self._gradients.size, self._ranks)
+        self._group = new_group(timeout=PATIENCE) if ranks > 1 else None
+        self._gradients = Gradients(model, self._launch, ranks, overlap=False)
+        self._payload = ring_bytes(self._gradients.size, ranks)
         return model
 
-    def reduce(self, model: nn.Module) -> None:
+    def reduce(self) -> None:
         """Average the gradients in the warm-up; later each rank's gradients are its own."""
+        gradients = self._gradients
         if self._steps < self.options.warmup:
-            self._gradients.flush()
+            gradients.flush()
             self._wait()
-            for bucket in self._buckets:
-                self._gradients.unpack(bucket)
-            self._meter.add("bytes_sent", self._bytes)
+            for bucket in gradients.buckets:
+                gradients.unpack(bucket)
+            self._meter.add("bytes_sent", self._payload)
             return
-        for bucket in self._buckets:
-            bucket.used = [
-                moved or p.grad is not None
-                for moved, p in zip(bucket.used, bucket.parameters, strict=True)
-            ]
+        for bucket in gradients.buckets:
+            for position, parameter in enumerate(bucket.parameters):
+                if parameter.grad is not None:
+                    bucket.used[position] = True
 
-    def step(self, optimizer: torch.optim.Optimizer) -> None:
+    def step(self, optimizer: Optimizer) -> None:
         """Change the parameters, and average them when due."""
         optimizer.step()
         self._steps += 1
         if self._steps > self.options.warmup:
-            self._alone += 1
-        if self._alone == self.options.every:
+            self._steps_alone += 1
+        if self._steps_alone == self.options.every:
             self._average()
-            self._meter.add("bytes_sent", self._bytes)
+            self._meter.add("bytes_sent", self._payload)
 
-    def settle(self, model: nn.Module) -> None:
+    def settle(self) -> None:
         """Average the parameters, unless they are equal already."""
-        if self._alone:
+        if self._steps_alone:
             self._average()
 
     def state(self) -> dict[str, Any]:
@@ -96,34 +98,33 @@ class Method(SyncMethod):
     def load(self, state: dict[str, Any]) -> None:
         """Restore a state, of a model on which the ranks have settled."""
         self._steps = state["steps"]
-        self._alone = 0
+        self._steps_alone = 0
 
     @torch.no_grad()
     def _average(self) -> None:
-        for bucket in self._buckets:
+        buckets = self._gradients.buckets
+        for bucket in buckets:
             for parameter, view in zip(bucket.parameters, bucket.views, strict=True):
                 torch.div(parameter, self._ranks, out=view)
             bucket.flags.copy_(torch.tensor(bucket.used))
             self._launch(bucket)
         self._wait()
-        for bucket in self._buckets:
-            for parameter, view, moved in zip(
-                bucket.parameters, bucket.views, bucket.flags.tolist(), strict=True
+        for bucket in buckets:
+            has_changed = bucket.flags.tolist()
+            for parameter, view, changed in zip(
+                bucket.parameters, bucket.views, has_changed, strict=True
             ):
-                if moved:
+                if changed:
                     parameter.copy_(view)
             bucket.reset()
-        self._alone = 0
+        self._steps_alone = 0
 
     def _launch(self, bucket: Bucket) -> None:
         if self._ranks > 1:
-            self._works.append(
-                distributed.all_reduce(bucket.buffer, async_op=True, group=self._group)
-            )
+            work = distributed.all_reduce(bucket.buffer, async_op=True, group=self._group)
+            self._works.append(work)
 
     def _wait(self) -> None:
         with self._meter.waiting():
-            for work in self._works:
-                if work:
-                    work.wait()
-            self._works.clear()
+            wait_for_all(self._works)
+        self._works.clear()

@@ -13,12 +13,10 @@ Source: Li et al., Scaling Distributed Machine Learning with the Parameter Serve
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import Any
 
-import torch
-from torch import nn
+from torch.nn import Module
+from torch.optim import Optimizer
 
 from training.meter import Meter
 from training.place import Place
@@ -65,49 +63,20 @@ TRAITS = {
 
 
 class Method(SyncMethod):
-    """One of the two sides: the server or a worker."""
+    """One of the two sides: its verbs are those of the server or of a worker."""
 
-    def prepare(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
-    ) -> nn.Module:
+    def prepare(self, model: Module, optimizer: Optimizer, place: Place, meter: Meter) -> Module:
         """Return the model; its parameters are views of flat buffers from now on."""
         options = self.options
-        waits = options.mode == "sync"
-        own = connect_peers(place, options.server, TIMEOUT if waits else PATIENCE)
+        is_sync = options.mode == "sync"
+        peers = connect_peers(place, options.server, TIMEOUT if is_sync else PATIENCE)
         ranks = place.world_size - options.dedicated
-        self._side: SyncMethod
+        side: SyncMethod
         if place.rank != options.server:
-            divisor = ranks if waits else 1
-            self._side = Worker(options, self.gradient_dtype, own[0], model, divisor, meter)
+            side = Worker(self, peers[0], model, meter, ranks if is_sync else 1)
         else:
-            server = SyncServer if waits else AsyncServer
-            self._side = server(options, self.gradient_dtype, own, model, optimizer, ranks, meter)
+            server = SyncServer if is_sync else AsyncServer
+            side = server(self, peers, model, optimizer, meter, ranks)
+        for verb in ("micro", "reduce", "step", "settle", "serve", "state", "load"):
+            setattr(self, verb, getattr(side, verb))
         return model
-
-    def micro(self, last: bool) -> AbstractContextManager[None]:
-        """Leave it to the side."""
-        return self._side.micro(last)
-
-    def reduce(self, model: nn.Module) -> None:
-        """Bring the gradients to the server, with `mode=sync` as their mean."""
-        self._side.reduce(model)
-
-    def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Make the step on the server, and pull the parameters on workers."""
-        self._side.step(optimizer)
-
-    def settle(self, model: nn.Module) -> None:
-        """Give all ranks the parameters that the server holds once all have arrived."""
-        self._side.settle(model)
-
-    def serve(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
-        """Serve the workers."""
-        self._side.serve(model, optimizer, steps)
-
-    def state(self) -> dict[str, Any]:
-        """Return the state of the side."""
-        return self._side.state()
-
-    def load(self, state: dict[str, Any]) -> None:
-        """Restore a state."""
-        self._side.load(state)

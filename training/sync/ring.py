@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import torch
-from torch import distributed
+from torch import Tensor, distributed
+from torch.distributed import Work
 
-from training.step_formulas import ring_bytes
 from training.sync.common.bucketed import (
     BackgroundExchange,
     BucketedMethod,
@@ -41,7 +41,7 @@ OPTIONS = {
 class RingExchange:
     """Exchanges one buffer after another. `scratch` holds what is received and not yet added."""
 
-    def __init__(self, rank: int, ranks: int, scratch: torch.Tensor, segment: float) -> None:
+    def __init__(self, rank: int, ranks: int, scratch: Tensor, segment: float) -> None:
         """`scratch` (bytes,) is as long as the largest buffer; `segment` in bytes."""
         self._rank = rank
         self._ranks = ranks
@@ -59,17 +59,17 @@ class RingExchange:
                 self.sum_by_segments(bucket.buffer)
             yield bucket
 
-    def sum_by_segments(self, buffer: torch.Tensor) -> None:
+    def sum_by_segments(self, buffer: Tensor) -> None:
         """Replace a buffer (elements,) by the sum over the ranks, for a backend that matches sends
         and receive in any order."""
-        count = segment_count(buffer.nbytes // self._ranks, self._segment)
-        chunks = cut_into_chunks(buffer, self._ranks, count)
-        received = [
-            chunks[(self._rank - step - 1) % self._ranks][k]
-            for step in range(self._steps)
-            for k in range(count)
-        ]
-        added = len(received) // 2
+        ranks = self._ranks
+        count = segment_count(buffer.nbytes // ranks, self._segment)
+        chunks = cut_into_chunks(buffer, ranks, count)
+        received: list[Tensor] = []
+        for step in range(self._steps):
+            received += chunks[(self._rank - step - 1) % ranks]
+        total = len(received)
+        added = total // 2
         arriving = [*view_scratch_like(self._scratch, received[:added]), *received[added:]]
         # All receives start at once, so no sender waits for one.
         receives = [self._receive(segment) for segment in arriving]
@@ -78,29 +78,27 @@ class RingExchange:
             wait_for_all([receive])
             if number < added:
                 segment += arriving[number]
-            if number + count < len(received):
+            if number + count < total:
                 sends.append(self._send(segment))
         wait_for_all(sends)
 
-    def sum_by_pairs(self, buffer: torch.Tensor) -> None:
+    def sum_by_pairs(self, buffer: Tensor) -> None:
         """Replace a buffer (elements,) by the sum over the ranks, for a backend that needs pairs of
         sends and receives, such as NCCL: each step is one pair of whole chunks."""
-        chunks = [chunk for (chunk,) in cut_into_chunks(buffer, self._ranks, 1)]
+        ranks = self._ranks
+        chunks = [chunk for (chunk,) in cut_into_chunks(buffer, ranks, 1)]
         for step in range(self._steps):
-            sent = chunks[(self._rank - step) % self._ranks]
-            received = chunks[(self._rank - step - 1) % self._ranks]
-            adds = step < self._ranks - 1
+            sent = chunks[(self._rank - step) % ranks]
+            received = chunks[(self._rank - step - 1) % ranks]
+            adds = step < ranks - 1
             (target,) = view_scratch_like(self._scratch, [received]) if adds else [received]
-            pair = [
-                (distributed.isend, sent, self._next),
-                (distributed.irecv, target, self._previous),
-            ]
-            operations = [
-                distributed.P2POp(kind, tensor, peer)
-                for kind, tensor, peer in pair
-                if tensor.numel()
-            ]
-            wait_for_all(distributed.batch_isend_irecv(operations) if operations else ())
+            pair = []
+            # An empty chunk is neither sent nor received.
+            if sent.numel():
+                pair.append(distributed.P2POp(distributed.isend, sent, self._next))
+            if target.numel():
+                pair.append(distributed.P2POp(distributed.irecv, target, self._previous))
+            wait_for_all(distributed.batch_isend_irecv(pair) if pair else ())
             if adds:
                 received += target
 
@@ -108,14 +106,14 @@ class RingExchange:
     def _steps(self) -> int:
         return 2 * (self._ranks - 1)
 
-    def _send(self, segment: torch.Tensor) -> distributed.Work | None:
+    def _send(self, segment: Tensor) -> Work | None:
         return distributed.isend(segment, self._next) if segment.numel() else None
 
-    def _receive(self, segment: torch.Tensor) -> distributed.Work | None:
+    def _receive(self, segment: Tensor) -> Work | None:
         return distributed.irecv(segment, self._previous) if segment.numel() else None
 
 
-def cut_into_chunks(buffer: torch.Tensor, chunks: int, segments: int) -> list[list[torch.Tensor]]:
+def cut_into_chunks(buffer: Tensor, chunks: int, segments: int) -> list[list[Tensor]]:
     """Cut a buffer (elements,) into chunks of segments. Sizes differ by at most one; some may be
     empty."""
     pieces = chunks * segments
@@ -124,7 +122,7 @@ def cut_into_chunks(buffer: torch.Tensor, chunks: int, segments: int) -> list[li
     return [flat[i : i + segments] for i in range(0, pieces, segments)]
 
 
-def view_scratch_like(scratch: torch.Tensor, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def view_scratch_like(scratch: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
     """View the start of a buffer (bytes,) as tensors with the sizes and the type of `tensors`, all
     (elements,)."""
     sizes = [tensor.numel() for tensor in tensors]
@@ -137,15 +135,11 @@ class Method(BucketedMethod):
 
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
         """Make the ring, with room to receive the largest bucket."""
-        device = buckets[0].buffer.device
-        scratch = torch.empty(
-            max(bucket.buffer.nbytes for bucket in buckets), dtype=torch.uint8, device=device
-        )
-        ring = RingExchange(
-            self.place.rank, self.place.world_size, scratch, self.options.segment_kb * 1000
-        )
+        buffers = [bucket.buffer for bucket in buckets]
+        device = buffers[0].device
+        largest = max(buffer.nbytes for buffer in buffers)
+        scratch = torch.empty(largest, dtype=torch.uint8, device=device)
+        place = self.place
+        segment = self.options.segment_kb * 1000
+        ring = RingExchange(place.rank, place.world_size, scratch, segment)
         self.background = BackgroundExchange(ring.exchange, threaded=device.type == "cpu")
-
-    def payload(self, size: int) -> int:
-        """Return the bytes of a ring."""
-        return ring_bytes(size, self.place.world_size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from threading import get_ident
 from types import ModuleType
 from typing import Any
@@ -19,6 +20,22 @@ from .waits import COLLECTIVES, WaitingMethod
 Locals = dict[str, Any]
 REQUIRED_MODULES = ("torch.autograd", "torch.optim.optimizer")
 """Without these nothing is seen; without another one, only what it would tell."""
+FUNCTIONS = {
+    "torch.autograd": (
+        ("backward", "_backward", "_backward_ended"),
+        ("grad", "_forget_scaled", ""),
+    ),
+    "torch.utils.data.dataloader": (("_BaseDataLoaderIter.__next__", "_load", "_loaded"),),
+    "torch.nn.parallel.distributed": (
+        ("DistributedDataParallel.__init__", "", "_watch_gradients"),
+        ("DistributedDataParallel._distributed_broadcast_coalesced", "_wait", "_waited"),
+    ),
+    "torch.cuda.streams": (
+        ("Stream.wait_event", "_wait_for_stream", "_waited"),
+        ("Stream.wait_stream", "_wait_for_stream", "_waited"),
+    ),
+}
+"""Functions by their module, with the methods of `Hooks` to call before and after each."""
 LEADER_PATIENCE = 16
 """Steps of another optimiser, after which it leads."""
 
@@ -36,19 +53,19 @@ class Hooks:
         self._backwards = self._backwards_at_step = 0
         self._unscaled: Any = None
         self._leader: weakref.ref[Any] | None = None
-        self._of_others = 0
+        self._steps_of_others = 0
         self._communicates = False
         self._wanted: dict[str, Callable[[ModuleType], None]] = {
-            "torch.autograd": self._hook_backward,
+            "torch.autograd": self._hook_functions,
             "torch.optim.optimizer": self._hook_steps,
-            "torch.utils.data.dataloader": self._hook_loading,
+            "torch.utils.data.dataloader": self._hook_functions,
             "torch.nn.modules.module": self._hook_modes,
             "torch.distributed.distributed_c10d": self._hook_collectives,
-            "torch.nn.parallel.distributed": self._hook_ddp,
+            "torch.nn.parallel.distributed": self._hook_functions,
             "torch.amp.grad_scaler": self._hook_scaling,
             "torch.cuda.amp.grad_scaler": self._hook_scaling,
             "torch.distributed.fsdp.sharded_grad_scaler": self._hook_scaling,
-            "torch.cuda.streams": self._hook_streams,
+            "torch.cuda.streams": self._hook_functions,
         }
 
     def look(self) -> None:
@@ -86,23 +103,25 @@ class Hooks:
         """Return True if this is the thread that trains, or one that does its backward pass."""
         return self._passes > 0 or get_ident() == self._thread
 
+    def _hook_functions(self, module: ModuleType) -> None:
+        """Hook the functions of a module that `FUNCTIONS` names."""
+        for path, before, after in FUNCTIONS[module.__name__]:
+            function = attrgetter(path)(module)
+            hooks = (self._safe(getattr(self, hook)) if hook else None for hook in (before, after))
+            inject(function, *hooks)
+
     # Backward passes and losses
 
-    def _hook_backward(self, module: ModuleType) -> None:
-        begin = self._safe(self._backward)
-        end = self._safe(self._backward_ended)
-        inject(vars(module)["backward"], begin, end)
-        inject(vars(module)["grad"], self._safe(self._forget_scaled))
-
     def _backward(self, found: Locals) -> None:
-        self._steps.flush()
+        steps = self._steps
+        steps.flush()
         self._passes += 1
         if self._passes > 1:  # within another one, as by a checkpoint
             return
         self._backwards += 1
-        self._steps.begin()
-        self._steps.resume()
-        self._steps.backward()
+        steps.begin()
+        steps.resume()
+        steps.backward()
         loss = self._unscaled
         self._unscaled = None
         if found.get("grad_tensors") is None:
@@ -116,6 +135,7 @@ class Hooks:
     def _take_loss(self, loss: Any) -> None:
         """Note the loss without a wait: that on a GPU is read once the step has passed."""
         torch = sys.modules["torch"]
+        steps = self._steps
         if isinstance(loss, (list, tuple)) and len(loss) == 1:
             loss = loss[0]
         if type(loss) is not torch.Tensor or loss.numel() != 1:
@@ -123,13 +143,13 @@ class Hooks:
         if loss.is_cpu:
             number = loss.item()
             if isinstance(number, float):
-                self._steps.lost(number)
+                steps.lost(number)
         elif loss.is_cuda and not loss.is_complex():
-            self._steps.clock.use_gpu()
-            if not self._steps.clock.is_capturing():
+            steps.clock.use_gpu()
+            if not steps.clock.is_capturing():
                 number = torch.empty((), dtype=loss.dtype, device="cpu", pin_memory=True)
                 number.copy_(loss.detach().reshape(()), non_blocking=True)
-                self._steps.lost(number)
+                steps.lost(number)
 
     # Steps
 
@@ -143,30 +163,28 @@ class Hooks:
         self.look()
         leader = self._leader and self._leader()
         if leader is not optimizer:
-            self._of_others += 1
-            if leader is not None and self._of_others < LEADER_PATIENCE:
+            self._steps_of_others += 1
+            if leader is not None and self._steps_of_others < LEADER_PATIENCE:
                 return
             self._leader = weakref.ref(optimizer)
-        self._of_others = 0
-        if self._backwards == self._backwards_at_step != 0:
+        self._steps_of_others = 0
+        backwards = self._backwards
+        if backwards == self._backwards_at_step != 0:
             return
-        self._backwards_at_step = self._backwards
+        self._backwards_at_step = backwards
         self._thread = get_ident()
         self._steps.end()
 
     # Batches and evaluations
 
-    def _hook_loading(self, module: ModuleType) -> None:
-        iterator = vars(module)["_BaseDataLoaderIter"]
-        inject(iterator.__next__, self._safe(self._load), self._safe(self._loaded))
-
     def _load(self, _: Locals) -> None:
-        self._steps.begin()
-        self._steps.flush()
-        if not sys.modules["torch"].is_grad_enabled():
-            self._steps.pause()
+        steps = self._steps
+        steps.begin()
+        steps.flush()
+        if sys.modules["torch"].is_grad_enabled():
+            steps.may_resume()
         else:
-            self._steps.may_resume()
+            steps.pause()
         self._spans.begin()
 
     def _loaded(self, found: Locals) -> None:
@@ -192,10 +210,11 @@ class Hooks:
     def _hook_collectives(self, module: ModuleType) -> None:
         begin = self._safe(self._wait)
         end = self._safe(self._waited)
+        members = vars(module)
         for name in COLLECTIVES:
-            if name in vars(module):
-                inject(vars(module)[name], begin, end)
-        work = vars(module).get("Work")
+            if name in members:
+                inject(members[name], begin, end)
+        work = members.get("Work")
         if work:
             work.wait = WaitingMethod(work.wait, begin, end)
 
@@ -211,13 +230,6 @@ class Hooks:
         if begin is not None:
             self._steps.waited(begin)
 
-    def _hook_streams(self, module: ModuleType) -> None:
-        stream = vars(module)["Stream"]
-        wait = self._safe(self._wait_for_stream)
-        waited = self._safe(self._waited)
-        for method in (stream.wait_event, stream.wait_stream):
-            inject(method, wait, waited)
-
     def _wait_for_stream(self, found: Locals) -> None:
         """Count a wait of the computation's stream for another one on which ranks communicate, as
         with FSDP."""
@@ -225,13 +237,6 @@ class Hooks:
             self._spans.begin()
         else:
             self._spans.skip()
-
-    def _hook_ddp(self, module: ModuleType) -> None:
-        ddp = vars(module)["DistributedDataParallel"]
-        inject(ddp.__init__, after=self._safe(self._watch_gradients))
-        begin = self._safe(self._wait)
-        end = self._safe(self._waited)
-        inject(ddp._distributed_broadcast_coalesced, begin, end)
 
     def _watch_gradients(self, found: Locals) -> None:
         self._gradients.watch(found["self"])

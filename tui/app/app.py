@@ -8,8 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from remote.cluster.hosts import Cluster
-from remote.plan.plan import PlanError, Policy, Script
+from remote.plan.plan import PlanError
 from remote.record import marks
 from training.job import Job
 from tui.app.dashboard import Dashboard
@@ -24,6 +23,7 @@ from tui.kit.messages import (
     OpenStudy,
     OtherRun,
     ResumeRun,
+    RunRequest,
     ShowCell,
     ShowChecks,
     StartRun,
@@ -52,7 +52,7 @@ class RankboardApp(Dashboard[OpenRuns]):
         """`history` has all runs that are recorded; without it, there is no list of runs."""
         super().__init__(OpenRuns(launch))
         self._history = history
-        self._last_check: CheckHosts | None = None
+        self._last_check: RunRequest | None = None
         self._opening: set[str] = set()
         """The names of the runs that are being read."""
         self._run_screens: dict[RunSession, RunScreen] = {}
@@ -63,7 +63,7 @@ class RankboardApp(Dashboard[OpenRuns]):
         if launch.attached:
             self._show_run(self.runs.watch(launch.attached))
         elif launch.at_once:
-            self._start(launch.selected, launch.work, launch.policy)
+            self._start(RunRequest(launch.selected, launch.work, launch.policy))
         elif launch.home:
             self._show_home()
         else:
@@ -104,10 +104,10 @@ class RankboardApp(Dashboard[OpenRuns]):
             self._run_screens[session] = screen
         return self._run_screens[session]
 
-    def _start(self, cluster: Cluster, work: Job | Script, policy: Policy) -> None:
+    def _start(self, request: RunRequest) -> None:
         """Begin a run, or show in the form why that is not possible."""
         try:
-            session = self.runs.start(cluster, work, policy)
+            session = self.runs.start(request)
         except (PlanError, OSError) as error:
             self._show_form(str(error))
         else:
@@ -218,18 +218,18 @@ class RankboardApp(Dashboard[OpenRuns]):
 
     def on_start_run(self, message: StartRun) -> None:
         self.pop_screen()
-        self._start(message.cluster, message.work, message.policy)
+        self._start(message.request)
 
     def on_check_hosts(self, message: CheckHosts) -> None:
         from tui.launch.screen import LaunchScreen
 
         if self.runs.launch.check and not self._exiting and isinstance(self.screen, LaunchScreen):
-            self._check(self.screen, message)
+            self._check(self.screen, message.request)
 
-    def _check(self, form: LaunchScreen, request: CheckHosts) -> HostChecks:
+    def _check(self, form: LaunchScreen, request: RunRequest) -> HostChecks:
         """Begin checks in the background, and show in the form what they find."""
         self._last_check = request
-        checks = self.runs.check(request.cluster, request.work, request.policy)
+        checks = self.runs.check(request)
         form.follow(checks)
         return checks
 

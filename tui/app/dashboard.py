@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -39,7 +39,7 @@ from tui.kit.messages import (
     ShowChecks,
     ShowRank,
 )
-from tui.kit.run_session import LiveScreen
+from tui.kit.run_session import LiveScreen, RunSession
 from tui.kit.themes import find_next_theme, remember_theme, use_themes
 from tui.kit.widgets.changes import ChangedCells, TerminalCells
 
@@ -232,26 +232,27 @@ class Dashboard(App[None], Generic[RunsT]):
             return event.time < self.screen.drawn
         return False
 
+    def _push_over_run(self, make_screen: Callable[[RunSession], Screen[Any]]) -> None:
+        """Show a screen about the run that is shown."""
+        session = find_shown_session(self)
+        if session:
+            self.push_screen(make_screen(session))
+
     def on_show_checks(self, message: ShowChecks) -> None:
         from tui.doctor.screen import DoctorScreen
 
-        session = find_shown_session(self)
-        if session:
-            self.push_screen(DoctorScreen(session))
+        self._push_over_run(DoctorScreen)
 
     def on_show_rank(self, message: ShowRank) -> None:
         from tui.run.rank_screen import RankScreen
 
-        session = find_shown_session(self)
-        if session:
-            self.push_screen(RankScreen(session, message.rank, asks=self.sends_commands))
+        asks = self.sends_commands
+        self._push_over_run(lambda session: RankScreen(session, message.rank, asks=asks))
 
     def on_show_stacks(self) -> None:
         from tui.run.stacks_screen import StacksScreen
 
-        session = find_shown_session(self)
-        if session:
-            self.push_screen(StacksScreen(session, asks=self.sends_commands))
+        self._push_over_run(partial(StacksScreen, asks=self.sends_commands))
 
     def on_compare_run(self) -> None:
         from tui.compare.pick_run import PickSimilarRun
@@ -260,13 +261,13 @@ class Dashboard(App[None], Generic[RunsT]):
         if session:
             runs_dir = self.runs.runs_dir
             run = session.plan.run
-            self.push_screen(PickSimilarRun(run, runs_dir), partial(self._compare, runs_dir, run))
+            self.push_screen(PickSimilarRun(run, runs_dir), partial(self._compare, runs_dir / run))
 
-    def _compare(self, runs_dir: Path, run: str, other: str | None) -> None:
+    def _compare(self, folder: Path, other: str | None) -> None:
         """Compare a run with the one that the user has chosen, if any. The other one is the
         reference: what has changed since?"""
         if other:
-            self.post_message(CompareRuns((runs_dir / other, runs_dir / run)))
+            self.post_message(CompareRuns((folder.with_name(other), folder)))
 
     def on_compare_runs(self, message: CompareRuns) -> None:
         from tui.compare.screen import CompareScreen  # whose figures take a while to load
@@ -285,7 +286,7 @@ class Dashboard(App[None], Generic[RunsT]):
         self._files.save_text(message)
 
     def on_save_chart(self, message: SaveChart) -> None:
-        self._files.save_chart(message)
+        self.run_worker(self._files.save_chart(message), exit_on_error=True)
 
     def on_read_record(self, message: ReadRecord) -> None:
         self.run_worker(self._read_record(message))

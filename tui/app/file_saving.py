@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from textual.app import App
@@ -43,60 +44,48 @@ class FileSaver:
         self, filename: str | None, path: str | None, time_format: str | None
     ) -> str | None:
         """Save the screen as SVG in the folder of the run that it shows. Return its path."""
-        if not self._may_write():
-            return None
         session = find_shown_session(self._app)
         run_folder = self._runs.folder_of(session.plan.run) if session else None
         folder = path or str(run_folder or self._runs.folder)
-        try:
+        with self._reporting("cannot write a screenshot"):
+            self._check_may_write()
             saved = self._app.save_screenshot(filename, folder, time_format)
-        except OSError as error:
-            self._report_error(f"cannot write a screenshot: {error}")
-            return None
-        self._app.notify(f"screenshot: {saved}", markup=False)
-        return saved
+            self._app.notify(f"screenshot: {saved}", markup=False)
+            return saved
+        return None
 
     def save_text(self, message: SaveText) -> None:
         """Write a text to a file."""
-        if not self._may_write():
-            return
-        path = self._find_path(message.run, message.name)
-        try:
+        with self._reporting(f"{message.done}; cannot write it to a file"):
+            path = self._find_path(message.run, message.name)
             write_whole(path, message.text.encode(errors="backslashreplace"))
-        except OSError as error:
-            self._report_error(f"{message.done}; cannot write it to a file: {error}")
-        else:
             self._app.notify(f"{message.done}: {os.path.relpath(path)}", markup=False)
 
-    def save_chart(self, message: SaveChart) -> None:
+    async def save_chart(self, message: SaveChart) -> None:
         """Write a chart to files, in the background."""
-        if self._may_write():
+        with self._reporting("cannot write the chart"):
             path = self._find_path(message.run, message.name)
-            self._app.run_worker(self._write_chart(message.write, path), exit_on_error=True)
-
-    async def _write_chart(self, write: Callable[[Path, str], list[Path]], path: Path) -> None:
-        """Write a chart to files of this path without their endings, and say where."""
-        try:
-            paths = await asyncio.to_thread(write, path.parent, path.name)
-        except OSError as error:
-            self._report_error(f"cannot write the chart: {error}")
-            return
-        names = ", ".join(path.name for path in paths)
-        self._app.notify(f"chart: {names} in {path.parent}", markup=False)
-        if not any(path.suffix == ".png" for path in paths):
-            self._app.notify(NO_PICTURE, markup=False)
+            paths = await asyncio.to_thread(message.write, path.parent, path.name)
+            names = ", ".join(path.name for path in paths)
+            self._app.notify(f"chart: {names} in {path.parent}", markup=False)
+            if not any(path.suffix == ".png" for path in paths):
+                self._app.notify(NO_PICTURE, markup=False)
 
     def _find_path(self, run: str, name: str) -> Path:
-        """Return where a file about a run is saved."""
+        """Return where a file about a run is saved. Raises: PermissionError."""
+        self._check_may_write()
         folder = self._runs.folder_of(run)
         return folder / name if folder else self._runs.folder / f"{run}-{name}"
 
-    def _may_write(self) -> bool:
-        """Return whether files may be written: a visitor in a browser writes none here."""
+    def _check_may_write(self) -> None:
+        """Let a visitor in a browser write no files here. Raises: PermissionError."""
         if self._app.is_web:
-            text = "no files can be saved from a browser"
-            self._app.notify(text, severity="warning", markup=False)
-        return not self._app.is_web
+            raise PermissionError("no files can be saved from a browser")
 
-    def _report_error(self, text: str) -> None:
-        self._app.notify(text, severity="error", markup=False)
+    @contextmanager
+    def _reporting(self, problem: str) -> Iterator[None]:
+        """Say why a file was not written."""
+        try:
+            yield
+        except OSError as error:
+            self._app.notify(f"{problem}: {error}", severity="error", markup=False)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from tui.kit import palette
@@ -106,18 +107,18 @@ def _call_root(words: Sequence[str]) -> None:
     flags = Flags(app, "rankboard")
     has_dashes = "--" in words
     before_dashes = list(words[: words.index("--")] if has_dashes else words)
-    ours, theirs = torchrun.take_out_flags(before_dashes, flags.names)
-    given, rest = flags.split(ours)
-    if any(flag in given for flag in HELP):
-        print_help(make_whole_app())
-        print_sync_options()
-        return
     with refusing():
+        ours, theirs = torchrun.take_out_flags(before_dashes, flags.names)
+        given, rest = flags.split(ours)
+        if any(flag in given for flag in HELP):
+            print_help(make_whole_app())
+            print_sync_options()
+            return
         line = torchrun.ScriptLine()
         if has_dashes and not rest:
             line = torchrun.parse_script_line(words[words.index("--") + 1 :], theirs)
         elif theirs and not set(rest).intersection(COMMANDS):
-            _refuse_flags_of_torchrun(before_dashes, theirs[0])
+            _refuse_flags_of_torchrun(before_dashes, next(iter(theirs)))
         parsed = parse(app, given, flags)
         mistakes = Mistakes(parsed.mistakes)
         if rest:
@@ -128,11 +129,13 @@ def _call_root(words: Sequence[str]) -> None:
 
 def _refuse_flags_of_torchrun(words: Sequence[str], flag: str) -> None:
     """Say where flags of torchrun stand, of which `flag` is the first. Raises: UsageError."""
-    at = words.index(flag)
-    line = shlex.join([*words[:at], "--", *words[at:]])
-    raise UsageError(
-        f"{flag} is a flag of torchrun; write it after --, before your script: rankboard {line}"
-    )
+    from tui.flags.torchrun import find_flag
+
+    own = list(takewhile(lambda word: find_flag(word) != flag, words))
+    theirs = words[len(own) :]
+    line = shlex.join([*own, "--", *theirs])
+    problem = f"{theirs[0]} is a flag of torchrun; write it after --, before your script"
+    raise UsageError(f"{problem}: rankboard {line}")
 
 
 def _refuse_words(words: Sequence[str], flags: Sequence[str]) -> None:

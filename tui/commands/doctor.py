@@ -125,19 +125,19 @@ def _examine(examination: Examination, json: bool) -> int:
         narrated_hosts = waiting_hosts
     with suppress(OSError):  # a reader that went away
         _print(state, json)
-    return checks.code(state)
+    return checks.get_exit_code(state)
 
 
 def _print(state: RunState, json: bool) -> None:
     lines: list[str] = []
     if json:
-        lines += [dumps(check) for check in checks.objects(state)]
+        lines += [dumps(check) for check in checks.to_objects(state)]
     else:
         if state.checks:
-            for cells in checks.table(state, shutil.get_terminal_size().columns):
+            for cells in checks.make_table(state, shutil.get_terminal_size().columns):
                 lines.append(GAP.join(text for _, text in cells).rstrip())
-        for check in checks.problems(state):
-            lines += checks.describe(state, check)
+        for check in checks.list_problems(state):
+            lines += checks.describe_problem(state, check)
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     sys.stdout.flush()
-    narrate(checks.verdict(state))
+    narrate(checks.summarise(state))

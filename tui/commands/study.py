@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +17,6 @@ from remote.study.folder import StudyCall, StudyFolder
 from remote.study.host_pool import HostPool
 from remote.study.progress import StudyProgress
 from remote.study.runner import StudyRunner
-from remote.study.study import StudyError
 from remote.study.study_file import parse_study, read_bundled_studies
 from remote.transport.registry import Transports
 from tui.app import show_study
@@ -150,14 +148,7 @@ class _OpenedStudy:
         else:
             start.check_unchanged(self._folder, self._call)
             progress = start.read_progress(self._folder, self._study)
-            for end in start.find_recovered_runs(self._folder, self._call):
-                progress.apply(end)
-        whole = None
-        if self._study.is_quick and not json:
-            with suppress(StudyError):  # a study may have no other variant than this one
-                whole_call = replace(self._call, quick=False)
-                whole = self._pool.fitted(start.parse_call(self._folder.name, whole_call))
-        print_dry_run(self._study, whole, progress, self._pool, self._runs_dir, json=json)
+        print_dry_run(self._study, progress, self._pool, json=json)
 
     def make_runs(self, precision: float, as_lines: bool, json: bool) -> int:
         """Make the runs that are missing; return the exit code. Raises: StudyError, UsageError.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from remote.format import UNKNOWN, count, duration, fixed, number, percent, rate, seconds, size
@@ -20,6 +21,27 @@ from tui.kit.narrate import echo
 from tui.kit.palette import RUN_LETTERS
 from tui.kit.text_table import Row, print_table, terminal_width
 
+DISPENSABLE_COLUMNS = {
+    "total": 1,
+    "training": 2,
+    "sent/iter": 3,
+    "test loss": 4,
+    "samples/s": 5,
+    "sync share": 6,
+}
+"""Columns that a narrow terminal leaves out, in this order."""
+RESULT_COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "loss": ("loss", format_loss),
+    "test loss": ("test_loss", format_loss),
+    "accuracy": ("test_accuracy", partial(percent, decimals=2)),
+    "s/iter": ("step_seconds", seconds),
+    "samples/s": ("samples_per_second", rate),
+    "sync share": ("sync_share", percent),
+    "sent/iter": ("bytes_per_step", size),
+    "training": ("training_seconds", partial(fixed, decimals=2, unit=" s")),
+    "total": ("elapsed", duration),
+}
+"""The columns of figures: the key of each in JSON, and how it looks."""
 RESULT_HEAD = (
     "run",
     "loss",
@@ -33,15 +55,6 @@ RESULT_HEAD = (
     "training",
     "total",
 )
-DISPENSABLE_COLUMNS = {
-    "total": 1,
-    "training": 2,
-    "sent/iter": 3,
-    "test loss": 4,
-    "samples/s": 5,
-    "sync share": 6,
-}
-"""Columns that a narrow terminal leaves out, in this order."""
 MAX_SETTING_LENGTH = 30
 """Characters of a setting that the terminal shows. Markdown and JSON have all."""
 CAPTIONS = (
@@ -307,28 +320,15 @@ def results_table(compared: Sequence[ComparedRun]) -> list[Row]:
 
 def _result_row(letter: str, compared: ComparedRun) -> Row:
     results = _results(compared)
-    accuracy = results["test_accuracy"]
-    training_seconds = results["training_seconds"]
     interval = UNKNOWN
     if math.isfinite(compared.seconds.low):
         interval = f"{seconds(compared.seconds.low)} to {seconds(compared.seconds.high)}"
-    return (
-        letter,
-        _format_loss(results["loss"]),
-        _format_loss(results["test_loss"]),
-        UNKNOWN if accuracy is None else percent(accuracy, 2),
-        seconds(results["step_seconds"]),
-        interval,
-        rate(results["samples_per_second"]),
-        percent(results["sync_share"]),
-        size(results["bytes_per_step"]),
-        fixed(training_seconds, 2, " s") if training_seconds else UNKNOWN,
-        duration(results["elapsed"]),
-    )
-
-
-def _format_loss(value: float | None) -> str:
-    return UNKNOWN if value is None or math.isnan(value) else format_loss(value)
+    cells = {"run": letter, "95% interval": interval}
+    for name, (key, write) in RESULT_COLUMNS.items():
+        value = results[key]
+        is_known = value is not None and not math.isnan(value)
+        cells[name] = write(value) if is_known else UNKNOWN
+    return tuple(cells[name] for name in RESULT_HEAD)
 
 
 def metrics_table(compared: Sequence[ComparedRun]) -> list[Row]:

@@ -27,12 +27,11 @@ STYLES = {
     OK: "$text-success",
     WARNING: "$text-warning",
     FAILED: "bold $text-error",
-    "": "$text-muted",
 }
 
 
 class DoctorScreen(LiveScreen, Screen[None]):
-    """The results of checks. With `again`, they are not part of a run."""
+    """The results of checks. With `check_again`, which repeats them, they are not part of a run."""
 
     CSS = """
     DoctorScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
@@ -42,13 +41,14 @@ class DoctorScreen(LiveScreen, Screen[None]):
     place = KeyPlace.CHECKS
     BINDINGS = bindings(place)
 
-    def __init__(self, session: HostChecks, again: Callable[[], HostChecks] | None = None) -> None:
-        """`again` repeats the same checks."""
+    def __init__(
+        self, session: HostChecks, check_again: Callable[[], HostChecks] | None = None
+    ) -> None:
         super().__init__()
         self._session = session
-        self._again = again
+        self._check_again = check_again
         self._clock = SessionClock()
-        self._seen: tuple[object, ...] = ()
+        self._shown_findings: tuple[object, ...] = ()
         self._shown_verdict = ""
 
     def compose(self) -> ComposeResult:
@@ -71,11 +71,11 @@ class DoctorScreen(LiveScreen, Screen[None]):
         content = None
         with self._session.lock:
             state = self._session.state
-            seen = (width, *checks.findings(state))
-            if seen != self._seen:
-                self._seen = seen
-                content = _found(state, width)
-            verdict = self._verdict(state)
+            findings = (width, *checks.take_findings(state))
+            if findings != self._shown_findings:
+                self._shown_findings = findings
+                content = _draw_findings(state, width)
+            verdict = self._describe_state(state)
         if content is not None:
             self.query_one("#found", Static).update(content)
         if verdict != self._shown_verdict:
@@ -83,52 +83,51 @@ class DoctorScreen(LiveScreen, Screen[None]):
             self.query_one("#verdict", Static).update(verdict)
             self.refresh_bindings()
 
-    def _verdict(self, state: RunState) -> str:
-        if state.checks and (self.over or self._again is None):
-            return checks.verdict(state)
+    def _describe_state(self, state: RunState) -> str:
+        """Sum up the checks, or say what they wait for."""
+        if state.checks and (self.is_over or self._check_again is None):
+            return checks.summarise(state)
         if any(rank.pid for rank in state.ranks):
             return "no checks: the run was attached to, or started with --no-doctor"
-        if self.over:
-            return f"{checks.verdict(state)}: {state.stop_reason or 'see the log'}"
+        if self.is_over:
+            return f"{checks.summarise(state)}: {state.stop_reason or 'see the log'}"
         if not any(host.phase in REACHING for host in state.hosts):
             return "checking: the hosts connect to each other"
         waits = waiting(state, self._clock.now(state))
         return "; ".join(map(Wait.text, waits)) or "checking: connecting to all hosts"
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Return True if the checks have ended."""
         return self._session.state.phase is RunPhase.ENDED
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Allow to repeat the checks only after their end."""
-        return self._again is not None and self.over if action == "again" else True
+        return action != "again" or (self._check_again is not None and self.is_over)
 
     def action_again(self) -> None:
-        if self._again is not None:
-            self._session, self._clock = self._again(), SessionClock()
+        if self._check_again:
+            self._session = self._check_again()
+            self._clock = SessionClock()
             self.tick()
 
     def action_back(self) -> None:
         self.dismiss()
 
 
-def _found(state: RunState, width: int) -> Content:
+def _draw_findings(state: RunState, width: int) -> Content:
     """Draw one problem after the other, then the table, whose end may be out of view."""
     lines = []
-    for check in checks.problems(state):
-        what, *advice = checks.describe(state, check)
-        lines += [Content.styled(what, STYLES[check.outcome]), *map(Content, advice)]
+    for check in checks.list_problems(state):
+        problem, *advice = checks.describe_problem(state, check)
+        lines += [Content.styled(problem, STYLES[check.outcome]), *map(Content, advice)]
     if lines:
         lines.append(Content())
-    lines += [_line(cells) for cells in checks.table(state, width)] if state.checks else []
+    if state.checks:
+        lines += map(_draw_line, checks.make_table(state, width))
     return Content("\n").join(lines)
 
 
-def _line(cells: list[checks.Cell]) -> Content:
-    return Content("  ").join(
-        [
-            Content.styled(text, STYLES.get(kind, "")) if kind else Content(text)
-            for kind, text in cells
-        ]
-    )
+def _draw_line(cells: list[checks.Cell]) -> Content:
+    parts = [Content.styled(text, STYLES.get(outcome, "")) for outcome, text in cells]
+    return Content("  ").join(parts)

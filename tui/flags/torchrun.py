@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
+from types import MappingProxyType
 
 from remote.cluster.hosts import PLACE, Cluster, with_slots
 from remote.cluster.load import has_usual
@@ -48,6 +49,7 @@ OTHERS = (
 STARTERS = (["env"], ["uv", "run"])
 """What may stand before a program that starts ranks."""
 LOGS = "every rank's output is shown, and recorded in logs/ of the run"
+NO_FLAGS: Mapping[str, str] = MappingProxyType({})
 VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 DIGITS = 9
 """Of the longest number that a flag may have."""
@@ -89,70 +91,68 @@ def find_flag(word: str) -> str:
     return flag if flag in (*SWITCHES, *VALUES) else ""
 
 
-def _find_flag_by_beginning(word: str) -> str:
-    """Return the flag of torchrun that a word names or begins; torchrun understands both."""
+def _pop_flag(words: list[str]) -> tuple[str, str]:
+    """Take a flag of torchrun, and its value, from the beginning of these words. Raises:
+    UsageError."""
+    word = words.pop(0)
     name = find_flag(word)
-    if name:
-        return name
-    flag = word.partition("=")[0].replace("_", "-")
-    near = [one for one in (*SWITCHES, *VALUES) if len(flag) > 4 and one.startswith(flag)]
-    return near[0] if len(near) == 1 else ""
+    typed, equals, value = word.partition("=")
+    if not name:
+        raise UsageError(
+            f"{typed} is not a flag of torchrun: write your script after --, and its arguments "
+            "after its name"
+        )
+    if name in VALUES and not equals:
+        if not words:
+            raise UsageError(f"{word} needs a value")
+        value = words.pop(0)
+    return name, value
 
 
-def take_out_flags(words: Sequence[str], own: Sequence[str]) -> tuple[list[str], list[str]]:
+def take_out_flags(words: Sequence[str], own: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """Return the words without the flags of torchrun that are not `own` flags of rankboard; and
-    these."""
-    ours: list[str] = []
-    theirs: list[str] = []
+    these. Raises: UsageError."""
+    others: list[str] = []
+    flags: dict[str, str] = {}
     rest = list(words)
     while rest:
-        word = rest.pop(0)
-        is_theirs = word.startswith("-") and word.partition("=")[0] not in own and find_flag(word)
-        (theirs if is_theirs else ours).append(word)
-        if is_theirs and find_flag(word) in VALUES and "=" not in word and rest:
-            theirs.append(rest.pop(0))
-    return ours, theirs
+        word = rest[0]
+        is_own = not word.startswith("-") or word.partition("=")[0] in own
+        if is_own or not find_flag(word):
+            others.append(rest.pop(0))
+        else:
+            flags |= [_pop_flag(rest)]
+    return others, flags
 
 
-def parse_script_line(words: Sequence[str], before: Sequence[str] = ()) -> ScriptLine:
+def parse_script_line(words: Sequence[str], before: Mapping[str, str] = NO_FLAGS) -> ScriptLine:
     """Parse the words after `--`, which may begin with variables, torchrun or its flags.
 
     `before` are its flags that stand before `--`. Raises: UsageError.
     """
     variables, rest = _split_variables(words)
-    more, inner = _unwrap_starters(rest)
+    inner_variables, inner = _unwrap_starters(rest)
     launcher, arguments = _find_program(inner)
     if launcher in OTHERS:
         raise UsageError(_refuse_launcher(launcher, arguments))
     is_torchrun = launcher in TORCHRUN
     if is_torchrun:
-        variables = variables + more
+        variables += inner_variables
         rest = arguments
-    elif inner != rest and "torchrun" in (names := [*map(os.path.basename, rest)]):
-        before_it = shlex.join(rest[: names.index("torchrun")])
-        raise UsageError(f"leave out {before_it}: write torchrun first")
     env = dict(word.split("=", 1) for word in variables)
-    flags = _from_environment({**os.environ, **env}) if is_torchrun else {}
-    rest[:0] = before
+    flags: dict[str, str] = {}
+    if is_torchrun:
+        given = {**os.environ, **env}
+        flags = {flag: given[name] for name, flag in PET.items() if given.get(name)}
+    flags |= before
     while rest and rest[0].startswith("-"):
-        word = rest.pop(0)
-        if word == "--":
+        if rest[0] == "--":
+            del rest[0]
             break
-        name = _find_flag_by_beginning(word)
-        if not name:
-            raise UsageError(
-                f"{word.partition('=')[0]} is not a flag of torchrun: write your script after --, "
-                "and its arguments after its name"
-            )
-        _, equals, value = word.partition("=")
-        if name in VALUES and not equals:
-            if not rest:
-                raise UsageError(f"{word} needs a value")
-            value = rest.pop(0)
-        flags[name] = value
+        flags |= [_pop_flag(rest)]
     if not rest or not rest[0]:
         raise UsageError("write your own script after --, as in rankboard --run -- train.py")
-    program = _program(rest, flags, passes=launcher == LAUNCH)
+    program = _make_program(rest, flags, gets_rank=launcher == LAUNCH)
     return ScriptLine(program, flags, tuple(env.items()), is_torchrun)
 
 
@@ -169,8 +169,8 @@ def _unwrap_starters(words: list[str]) -> tuple[list[str], list[str]]:
     for starter in STARTERS:
         if first[: len(starter)] == starter:
             variables, rest = _split_variables(words[len(starter) :])
-            more, inner = _unwrap_starters(rest)
-            return variables + more, inner
+            inner_variables, inner = _unwrap_starters(rest)
+            return variables + inner_variables, inner
     return [], words
 
 
@@ -183,26 +183,24 @@ def _find_program(words: list[str]) -> tuple[str, list[str]]:
     return os.path.basename(first), rest
 
 
-def _from_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the flags that torchrun takes from its environment."""
-    return {flag: env[name] for name, flag in PET.items() if env.get(name)}
-
-
-def _program(rest: list[str], flags: Mapping[str, str], *, passes: bool) -> tuple[str, ...]:
-    """Return the words of the program. `passes`: it gets its local rank as an argument."""
-    rank = [f"--local-rank={LOCAL_RANK}"] * (passes and "--use-env" not in flags)
-    first = ["-m"] * ("--module" in flags)
-    first += [NO_PYTHON] * ("--no-python" in flags and rest[0].endswith((".py", *PYTHONS)))
-    return (*first, rest[0], *rank, *rest[1:])
+def _make_program(rest: list[str], flags: Mapping[str, str], *, gets_rank: bool) -> tuple[str, ...]:
+    """Return the words of the program. `gets_rank`: it gets its local rank as an argument."""
+    program = list(rest)
+    if gets_rank and "--use-env" not in flags:
+        program.insert(1, f"--local-rank={LOCAL_RANK}")
+    if "--no-python" in flags and rest[0].endswith((".py", *PYTHONS)):
+        program.insert(0, NO_PYTHON)
+    if "--module" in flags:
+        program.insert(0, "-m")
+    return tuple(program)
 
 
 def _refuse_launcher(launcher: str, words: list[str]) -> str:
-    program = next(
-        (words[at:] for at, word in enumerate(words) if word.endswith(".py")), ["train.py"]
-    )
+    while words and not words[0].endswith(".py"):
+        del words[0]
     return (
         f"{launcher} starts ranks itself, as rankboard does: write the program alone, "
-        f"-- {' '.join(program)}"
+        f"-- {' '.join(words or ['train.py'])}"
     )
 
 
@@ -258,62 +256,61 @@ def apply_to_policy_flags(line: ScriptLine, flags: PolicyFlags) -> PolicyFlags:
 
 
 def apply_to_hosts(line: ScriptLine, cluster: Cluster, *, local: bool) -> Cluster:
-    """The hosts, with what the other flags say of them. Prints what of a line of torchrun is
+    """Return the hosts, with what the other flags say of them. Print what of a line of torchrun is
     ignored. Raises: UsageError."""
-    said = line.flags
+    flags = line.flags
     _check(line, cluster, local)
     env = [(name, value) for name, value in line.env if name not in PLACE and name not in PET]
-    env += [
-        (name, said[flag])
-        for flag, name in (("--role", "ROLE_NAME"), ("--rdzv-id", "TORCHELASTIC_RUN_ID"))
-        if flag in said
-    ]
-    ranks = "" if local else said.get("--nproc-per-node", "")
+    for flag, name in (("--role", "ROLE_NAME"), ("--rdzv-id", "TORCHELASTIC_RUN_ID")):
+        if flag in flags:
+            env.append((name, flags[flag]))
+    hosts = [replace(host, env=(*host.env, *env)) for host in cluster.hosts]
+    ranks = "" if local else flags.get("--nproc-per-node", "")
     if ranks in ("auto", "gpu", "cpu", "xpu"):
         raise UsageError(
             f"--nproc-per-node {ranks}: rankboard places the ranks before it contacts a host: "
             "leave the flag out, and write slots = 8, or another number of ranks, for each host in "
             f"{cluster.file or HOSTS}"
         )
-    made = [
-        replace(
-            with_slots(host, _parse_number("--nproc-per-node", ranks, 1)) if ranks else host,
-            env=(*host.env, *env),
-        )
-        for host in cluster.hosts
-    ]
-    port = said.get("--master-port") or said.get("--rdzv-endpoint", "").partition(":")[2]
-    if made and port:
-        made[0] = replace(made[0], master_port=_parse_number("--master-port", port))
-    return replace(cluster, hosts=tuple(made))
+    if ranks:
+        slots = _parse_number("--nproc-per-node", ranks, 1)
+        hosts = [with_slots(host, slots) for host in hosts]
+    port = flags.get("--master-port") or flags.get("--rdzv-endpoint", "").partition(":")[2]
+    if hosts and port:
+        hosts[0] = replace(hosts[0], master_port=_parse_number("--master-port", port))
+    return replace(cluster, hosts=tuple(hosts))
 
 
 def _check(line: ScriptLine, cluster: Cluster, local: bool) -> None:
     """Print what of a line of torchrun is ignored. Raises: UsageError, with all flags that mean
     nothing here where torchrun itself is not typed."""
-    found: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = defaultdict(list)
     for flag, value in line.flags.items():
         word = f"{flag} {value}".strip()
         if flag in REFUSED:
             raise UsageError(f"{word}: {UNSUPPORTED}: leave it out")
-        why = _useless(flag, value, line.flags, cluster, local)
-        if why:
-            found.setdefault(why, []).append(word)
+        reason = _why_useless(flag, value, line.flags, cluster, local)
+        if reason:
+            by_reason[reason].append(word)
     for name, value in line.env:
         if name in PLACE:
-            found.setdefault("it follows from a rank's place", []).append(f"{name}={value}")
-    said = [(", ".join(words), why) for why, words in found.items()]
-    if said and not line.is_torchrun:
-        raise UsageError("\n".join(f"{words}: leave it out: {why}" for words, why in said))
-    if said:
-        narrate("ignored: " + "; ".join(f"{words}: {why}" for words, why in said))
+            by_reason["it follows from a rank's place"].append(f"{name}={value}")
+    if not by_reason:
+        return
+    between = ": " if line.is_torchrun else ": leave it out: "
+    notes = [f"{', '.join(words)}{between}{reason}" for reason, words in by_reason.items()]
+    if not line.is_torchrun:
+        raise UsageError("\n".join(notes))
+    narrate(f"ignored: {'; '.join(notes)}")
 
 
-def _useless(flag: str, value: str, said: Mapping[str, str], cluster: Cluster, local: bool) -> str:
-    """Why a flag of this value has no use here; "" where it has one, or says what is so anyway."""
+def _why_useless(
+    flag: str, value: str, flags: Mapping[str, str], cluster: Cluster, local: bool
+) -> str:
+    """Say why a flag of this value has no use here; "" where it has one, or is so anyway."""
     first = cluster.hosts[0]
     names = {first.name, first.address, *(["localhost", ""] if local else [])}
-    is_one = said.get("--nnodes", "1") in ("1", "1:1")
+    is_one = flags.get("--nnodes", "1") in ("1", "1:1")
     is_useless = {
         "--node-rank": value != "0" or not is_one,
         "--rdzv-backend": value not in ("c10d", "static"),
@@ -349,9 +346,9 @@ def _count_local_ranks(ranks: str, env: Mapping[str, str]) -> int:
 
     if ranks in ("gpu", "auto"):
         visible = env.get("CUDA_VISIBLE_DEVICES")
-        found = len(list_gpus()) if visible is None else _count_visible_gpus(visible)
-        if found:
-            return found
+        gpus = len(list_gpus()) if visible is None else _count_visible_gpus(visible)
+        if gpus:
+            return gpus
     if ranks in ("cpu", "auto"):
         return max(1, int(usable_cores()))
     if ranks == "gpu":

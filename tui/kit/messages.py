@@ -20,22 +20,28 @@ class ScreenRequest(Event):
     keys may come twice."""
 
 
-@dataclass
-class StartRun(ScreenRequest):
-    """Start this work on these hosts, with this policy."""
+@dataclass(frozen=True)
+class RunRequest:
+    """What is to run where, and what happens after failures."""
 
     cluster: Cluster
+    """The hosts that are chosen."""
     work: Job | Script
     policy: Policy
+
+
+@dataclass
+class StartRun(ScreenRequest):
+    """Start this run."""
+
+    request: RunRequest
 
 
 @dataclass
 class CheckHosts(Message):
-    """Check whether these hosts are ready for this work, and start nothing."""
+    """Check whether the hosts are ready for this run, and start nothing."""
 
-    cluster: Cluster
-    work: Job | Script
-    policy: Policy
+    request: RunRequest
 
 
 @dataclass

@@ -15,6 +15,7 @@ from remote.run.run_state import RunState
 from remote.run.state.phases import Verdict
 from training.job import Job
 from tui.kit.exit import STOPPED
+from tui.kit.messages import RunRequest
 from tui.kit.replay import Replay
 from tui.kit.run_session import HostChecks, RunSession
 
@@ -151,11 +152,13 @@ class OpenRuns:
                 return session
         return None
 
-    def start(self, cluster: Cluster, work: Job | Script, policy: Policy) -> RunSession:
+    def start(self, request: RunRequest) -> RunSession:
         """Begin a run; checks of hosts end. Raises: PlanError, OSError."""
         self.end_checks()
-        self.launch = replace(self.launch, selected=cluster, work=work, policy=policy)
-        return self.watch(self.launch.begin(self.launch.make_plan(cluster, work, policy)))
+        self.launch = replace(
+            self.launch, selected=request.cluster, work=request.work, policy=request.policy
+        )
+        return self.watch(self.launch.begin(self._make_plan(request)))
 
     def watch(self, session: RunSession) -> RunSession:
         """Listen to a run that has begun, or play one."""
@@ -175,14 +178,15 @@ class OpenRuns:
         """The checks that were begun last."""
         return self._checks.session if self._checks else None
 
-    def check(self, cluster: Cluster, work: Job | Script, policy: Policy) -> HostChecks:
-        """Begin checks of these hosts for this work, in place of others; `launch` has a `check`.
+    def _make_plan(self, request: RunRequest) -> Plan:
+        return self.launch.make_plan(request.cluster, request.work, request.policy)
+
+    def check(self, request: RunRequest) -> HostChecks:
+        """Begin checks of the hosts for this run, in place of others; `launch` has a `check`.
         Raises: PlanError."""
         assert self.launch.check
         self.end_checks()
-        self._checks = SessionListener(
-            self.launch.check(self.launch.make_plan(cluster, work, policy))
-        )
+        self._checks = SessionListener(self.launch.check(self._make_plan(request)))
         self._checks.start()
         return self._checks.session
 

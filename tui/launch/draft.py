@@ -17,6 +17,7 @@ from training.job import Job, JobError
 from training.mistake import Mistake, MistakeError
 from training.registry import UnknownName
 from tui.flags.script import with_cwd
+from tui.kit.messages import RunRequest
 from tui.kit.open_runs import MakePlan
 from tui.launch import script_fields
 from tui.launch.form_fields import (
@@ -63,15 +64,11 @@ class FieldMistake:
 
 
 @dataclass(frozen=True)
-class ReadyRun:
-    """A run that can be started."""
+class ReadyRun(RunRequest):
+    """A run that can be started. Its work is as the form says it; in the plan, a run to resume may
+    be replaced by its folder."""
 
     plan: Plan
-    cluster: Cluster
-    """The hosts that are chosen."""
-    work: Job | Script
-    """The work as the form says it; in the plan, a run to resume may be replaced by its folder."""
-    policy: Policy
 
 
 @dataclass(frozen=True)
@@ -227,7 +224,7 @@ class LaunchDraft:
         if not mistakes:
             with self._collecting(mistakes):
                 plan = make_plan(cluster, work, policy)
-                return CheckedDraft(ReadyRun(plan, cluster, work, policy))
+                return CheckedDraft(ReadyRun(cluster, work, policy, plan))
         return CheckedDraft(mistakes=tuple(mistakes))
 
     @contextmanager

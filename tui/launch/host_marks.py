@@ -36,7 +36,7 @@ def summarise(state: RunState) -> str:
     """Return what was found of all hosts together: "all passed", "1 failed, 2 warnings"."""
     if state.phase is not RunPhase.ENDED:
         return "checking"
-    return checks.outcome_counts(state) if state.checks else checks.verdict(state)
+    return checks.count_outcomes(state) if state.checks else checks.summarise(state)
 
 
 def _mark_host(state: RunState, index: int) -> HostMark:

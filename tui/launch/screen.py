@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 from remote.format import count
 from remote.plan.dry_run import notes
-from tui.doctor.checks import findings
+from tui.doctor.checks import take_findings
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, key_of
@@ -197,7 +197,7 @@ class LaunchScreen(LiveScreen, PresetForm):
         """Check the hosts of the form for its job, in the background."""
         ready = self._check_ready()
         if ready:
-            self.post_message(CheckHosts(ready.cluster, ready.work, ready.policy))
+            self.post_message(CheckHosts(ready))
 
     def follow(self, checks: HostChecks) -> None:
         """Show what these checks find."""
@@ -227,7 +227,7 @@ class LaunchScreen(LiveScreen, PresetForm):
         if not self._checks or not self.is_active:
             return
         with self._checks.lock:
-            new_findings = findings(self._checks.state)
+            new_findings = take_findings(self._checks.state)
         if new_findings != self._shown_findings:
             self._shown_findings = new_findings
             self._show_marks()
@@ -245,7 +245,7 @@ class LaunchScreen(LiveScreen, PresetForm):
         twice."""
         ready = self._check_ready() if self.is_active else None
         if ready:
-            self.post_message(StartRun(ready.cluster, ready.work, ready.policy))
+            self.post_message(StartRun(ready))
 
     def _check_ready(self) -> ReadyRun | None:
         """Return the run of the form. If it cannot be started, go to the first mistake."""

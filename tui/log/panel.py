@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from textual.app import ComposeResult
 
@@ -205,33 +206,40 @@ class LogPanel(Panel):
 
     def action_leave(self) -> None:
         """Leave the prompt, the search, or the next layer of the filter."""
-        view = self.view
+        leave = next(self._layers())
+        leave()
+
+    def _layers(self) -> Iterator[Callable[[], None]]:
+        """Yield what leaves each of the layers that there are, the innermost first."""
+        if self._prompt:
+            yield self._cancel_prompt
+        if self.view.search or self.view.current >= 0:
+            yield self._clear_search
+        for name in FILTER_LAYERS:
+            usual = getattr(self._full_filter, name)
+            if getattr(self.view.filter, name) != usual:
+                yield partial(self._change_filter, **{name: usual})
+
+    def _cancel_prompt(self) -> None:
         if self._prompt:
             self._apply_pattern(self._prompt, self._prompt.before)
             self._close_prompt(self._prompt)
-        elif view.search or view.current >= 0:
-            view.search = None
-            view.current = -1
-        else:
-            layer = next(name for name in FILTER_LAYERS if self._is_set(name))
-            self._change_filter(**{layer: getattr(self._full_filter, layer)})
 
-    def _is_set(self, layer: str) -> bool:
-        return bool(getattr(self.view.filter, layer) != getattr(self._full_filter, layer))
+    def _clear_search(self) -> None:
+        self.view.search = None
+        self.view.current = -1
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return True if the action can do anything now."""
-        view = self.view
-        if action in ("find", "only"):
-            return self._prompt is None
-        if action in ("next_rank", "all_ranks"):
-            return self.fixed_rank is None
-        if action == "next":
-            return view.search is not None
-        if action == "leave":
-            has_search = bool(view.search) or view.current >= 0
-            has_filter = any(self._is_set(layer) for layer in FILTER_LAYERS)
-            return self._prompt is not None or has_search or has_filter
+        match action:
+            case "find" | "only":
+                return self._prompt is None
+            case "next_rank" | "all_ranks":
+                return self.fixed_rank is None
+            case "next":
+                return self.view.search is not None
+            case "leave":
+                return any(self._layers())
         return True
 
     # Copy and save

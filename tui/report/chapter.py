@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from remote.format import UNKNOWN, duration, seconds
+from remote.format import UNKNOWN
 from remote.metrics.doubt import sentences
 from remote.run.state.progress import not_learned
 from remote.sanitise import one_line
-from training.formatting import format_loss
+from tui.compare.comparison_text import describe_outcome
 from tui.report.document import Chapter
 from tui.report.subject import ReportSubject
-from tui.report.timing import SubjectTiming, find_doubts, measure_timing
+from tui.report.timing import find_doubts, measure_timing
 from tui.report.topics import SECTIONS, procedure
 from tui.report.topics.final_values import describe_equality, loss_ends
 from tui.report.topics.machines import describe_virtual_hosts
@@ -34,14 +34,14 @@ def make_chapter(subject: ReportSubject) -> Chapter:
         subject.name,
         subject.heading,
         subject.study.question if subject.study else "",
-        [_finish_sentence(line) for line in _verdict(subject, timing)],
+        [_finish_sentence(line) for line in _verdict(subject)],
         list(alerts),
         [section for section in sections if section],
         sentences(doubts, subject.labels),
     )
 
 
-def _verdict(subject: ReportSubject, timing: SubjectTiming) -> Iterator[str]:
+def _verdict(subject: ReportSubject) -> Iterator[str]:
     """Yield what came out, and whether all trained the same."""
     names = [host.name for run in subject.runs for host in run.hosts]
     names += [label.split(", ")[0] for label in subject.labels.values()]
@@ -52,7 +52,7 @@ def _verdict(subject: ReportSubject, timing: SubjectTiming) -> Iterator[str]:
     if len(subject.groups) > 1:
         yield from describe_equality(subject)
     elif subject.runs and not subject.verdict:
-        yield _describe_single_run(subject, timing)
+        yield describe_outcome(subject.runs[0])
 
 
 def _remarks(subject: ReportSubject, *, is_warning: bool) -> Iterator[str]:
@@ -60,21 +60,6 @@ def _remarks(subject: ReportSubject, *, is_warning: bool) -> Iterator[str]:
     remarks = [remark for run in subject.runs for remark in run.remarks]
     texts = [remark.text for remark in remarks if remark.is_warning is is_warning]
     yield from dict.fromkeys(texts)
-
-
-def _describe_single_run(subject: ReportSubject, timing: SubjectTiming) -> str:
-    """Return what became of a single run."""
-    run = subject.runs[0]
-    verdict = run.verdict.name.capitalize() if run.verdict else "Not ended"
-    parts = [f"{verdict} after {duration(run.elapsed)}"]
-    if timing.rows:
-        parts.append(f"{seconds(timing.rows[0].seconds.value)} s per iteration")
-    if run.evaluations:
-        test = run.evaluations[-1]
-        parts.append(f"test loss {format_loss(test.loss)}, test accuracy {test.accuracy:.2%}")
-    elif len(run.steps):
-        parts.append(f"training loss {format_loss(run.final_loss())}")
-    return f"{', '.join(parts)}: {run.description}"
 
 
 def _alerts(subject: ReportSubject) -> Iterator[str]:
@@ -110,8 +95,6 @@ def _failures(subject: ReportSubject) -> Iterator[str]:
         for failure in group.failures:
             trial = f"{group.label} #{failure.repetition}"
             yield f"{trial} failed: {failure.cause or UNKNOWN} ({failure.run})."
-        if subject.study and not group.by_repetition and not group.failures:
-            yield f"{group.label} has no run that counts: it is {group.state}."
 
 
 def _finish_sentence(text: str) -> str:

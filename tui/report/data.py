@@ -115,7 +115,7 @@ def _subject_object(subject: ReportSubject, chapter: Chapter) -> dict[str, Any]:
         "metric": study.metric if study else "step_seconds",
         "verdict": [*chapter.doubts, *chapter.verdict],
         "alerts": chapter.alerts,
-        "commands": subject.commands,
+        "command": subject.command,
         "noise": timing.noise,
         "left_out": timing.left_out,
         "doubts": doubting.objects(find_doubts(subject, timing), subject.labels),

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-import time
-from contextlib import suppress
 
 from remote.format import UNKNOWN, number, percent, seconds
 from remote.lab import spec
-from remote.statistics.comparison import Comparison, Finding
+from remote.statistics.comparison import Comparison
 from remote.statistics.interval import Interval
 from training.formatting import format_loss
 
@@ -90,26 +88,12 @@ def format_p(comparison: Comparison | None) -> str:
 
 
 def format_finding(comparison: Comparison | None) -> str:
-    """Format what a comparison of times shows: "1.52 times as slow", "no difference shown"."""
+    """Format what a comparison of times shows: "faster", "no difference shown"."""
     if comparison is None:
         return UNKNOWN
-    ratio = comparison.ratio
-    if math.isnan(ratio.low):
-        return TOO_FEW
-    if comparison.finding is Finding.NOT_SHOWN:
-        return comparison.finding.value
-    if comparison.finding is Finding.FASTER:
-        return f"{ratio.inverse().value:.2f} times as fast"
-    return f"{ratio.value:.2f} times as slow"
+    return TOO_FEW if math.isnan(comparison.ratio.low) else comparison.finding.value
 
 
 def format_link(rate: float) -> str:
     """Format a rate in bytes per second as --link has it: "1gbit"."""
     return spec.show(round(8 * rate)) if rate else UNKNOWN
-
-
-def format_moment(when: float) -> str:
-    """Format a Unix time, which may be any number, as local date and time."""
-    with suppress(OverflowError, ValueError, OSError):
-        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when)) if when else UNKNOWN
-    return UNKNOWN

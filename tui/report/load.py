@@ -12,9 +12,8 @@ from typing import Any
 from remote.lab import spec
 from remote.metrics.compare import compare_runs
 from remote.metrics.run import RunFigures, read_figures
-from remote.plan.plan import Plan, PlanError
+from remote.plan.plan import PlanError
 from remote.record.events_file import RunFolderError
-from remote.record.read import load_plan
 from remote.study.conclusion import answer_text, effect_lines
 from remote.study.folder import (
     JournalEntry,
@@ -27,7 +26,6 @@ from remote.study.progress import CellProgress, StudyProgress
 from remote.study.results import StudyResult, compute_results
 from remote.study.shortcomings import shortcoming_lines
 from remote.study.study import Cell, Study, Trial, split_trial_key
-from training.job import Job
 from tui.compare.verdict_text import format_verdicts
 from tui.kit.palette import RUN_LETTERS
 from tui.report.subject import LineAxis, ReportSubject, RunGroup, UncountedRun
@@ -62,7 +60,7 @@ class SubjectReader:
             title=study.title or folder.name,
             verdict=(answer_text(result), *effect_lines(result), *shortcoming_lines(result)),
             groups=tuple(groups),
-            commands=(_study_command(folder.name, call),),
+            command=_study_command(folder.name, call),
             result=result,
             times=time_cells(progress, groups),
             axis=axis,
@@ -85,7 +83,6 @@ class SubjectReader:
             title=title,
             verdict=tuple(verdict),
             groups=tuple(self._make_group(*pair) for pair in zip(labels, runs, strict=True)),
-            commands=tuple(_run_command(load_plan(run.folder)) for run in runs),
         )
 
     def _read_cell(
@@ -237,23 +234,6 @@ def _study_command(name: str, call: StudyCall) -> str:
         words.append("--quick")
     words += _to_flags(call.places)
     words += _to_flags(call.given)
-    return shlex.join(words)
-
-
-def _run_command(plan: Plan) -> str:
-    """Return the command of a run. The rates of a lab are not recorded."""
-    if plan.is_local or all(host.transport == "local" for host in plan.hosts):
-        slots = plan.hosts[0].slots if plan.hosts else 1
-        place: dict[str, Any] = {"local": plan.world_size, "slots": slots}
-    else:
-        names = ",".join(host.name for host in plan.hosts)
-        place = {"hosts": plan.hosts_file, "only": names}
-    words = ["rankboard", "--run", *_to_flags(place)]
-    if isinstance(plan.work, Job):
-        # Those of its command line without "python -m training".
-        words += shlex.split(plan.work.command_line())[3:]
-    else:
-        words += ["--", *plan.work.words]
     return shlex.join(words)
 
 

@@ -82,8 +82,8 @@ class ReportSubject:
     title: str
     verdict: tuple[str, ...]
     groups: tuple[RunGroup, ...]
-    commands: tuple[str, ...] = ()
-    """Make all of it anew."""
+    command: str = ""
+    """Makes the study anew."""
     result: StudyResult | None = None
     """What came out of a study; None of runs."""
     times: StudyResult | None = None

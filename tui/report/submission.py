@@ -24,7 +24,6 @@ from remote.record import summary
 from remote.record.files import is_folder
 from remote.record.layout import LOGS, REPORT
 from remote.record.read import load_plan
-from training.job import Job
 from tui.report.pages import escape_markdown, indent_code, markdown_row
 from tui.report.subject import ReportSubject
 
@@ -40,7 +39,7 @@ FOLDERS = {
     "report/": "the report: open report.html in a browser; report.md is the same to edit",
     "configuration/": "the file of each study, and the plan of each run as JSON",
     "logs/": "of each run the output of every rank, and the classification report",
-    "code/": "the code of the training, as it is installed now",
+    "code/": "the code of the training, as it is installed now: loop.py, models, datasets, sync",
 }
 NamedFile = tuple[str, bytes]
 
@@ -61,7 +60,7 @@ def write_archive(
     # An archive that was there stays until the new one is whole.
     part = target.with_name(f".{target.name}.part")
     with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
-        readme = _write_readme(name, subjects, runs).encode()
+        readme = _write_readme(name, subjects).encode()
         files = _collect_files(target.parent, report_files, runs, studies)
         for path, data in (("README.md", readme), *files):
             # By default, files that are unpacked may be read by nobody.
@@ -124,31 +123,14 @@ def _source_files(source: Traversable, name: str) -> Iterator[NamedFile]:
 # README.md ----------------------------------------------------------------------------------------
 
 
-def _write_readme(name: str, subjects: Sequence[ReportSubject], runs: Sequence[RunFigures]) -> str:
+def _write_readme(name: str, subjects: Sequence[ReportSubject]) -> str:
     """Return what the archive holds, as Markdown."""
     lines = [f"# {escape_markdown(name)}", ""]
     lines += [f"- {escape_markdown(subject.heading)}" for subject in subjects]
     lines += ["", markdown_row(("folder", "what it is")), "|---|---|"]
     lines += [markdown_row(folder) for folder in FOLDERS.items()]
-    jobs = [run.job for run in runs if run.job]
-    if jobs:
-        lines += ["", "The parts of the code that decide what was trained, and how:", ""]
-        lines.append(indent_code(list(_list_parts(jobs))))
-    commands = [command for subject in subjects for command in subject.commands]
+    commands = [subject.command for subject in subjects if subject.command]
     if commands:
         lines += ["", "Commands that repeat it:", ""]
         lines.append(indent_code(commands))
     return "\n".join([*lines, ""])
-
-
-def _list_parts(jobs: Sequence[Job]) -> Iterator[str]:
-    """Yield the files that a reader wants to see first, with what they are."""
-    yield f"code/{CODE}/loop.py  training loop"
-    for kind, folder, names in (
-        ("model", "models", [job.model for job in jobs]),
-        ("data set", "datasets", [job.dataset for job in jobs]),
-        ("sync method", "sync", [job.sync for job in jobs]),
-    ):
-        for name in dict.fromkeys(names):
-            module = name.partition("/")[0]
-            yield f"code/{CODE}/{folder}/{module}.py  {kind} {name}"

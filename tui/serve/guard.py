@@ -18,9 +18,10 @@ class Guard:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
 
     def admits(self, token: str, host: str, origin: str | None) -> bool:
-        """Whether to answer a request with this token in its path, and these headers. How long the
-        comparison takes tells nothing of the token."""
-        knows = hmac.compare_digest(token.encode(errors="replace"), self.token.encode())
+        """Return True for a request to answer, by the token in its path and its headers."""
+        # The time that this comparison takes says nothing of the token.
+        has_token = hmac.compare_digest(token.encode(errors="replace"), self.token.encode())
         name, _, port = host.partition(":")
         is_here = name in HERE and (not port or port.isdigit())
-        return knows and is_here and origin in (None, f"http://{host}")
+        is_own_page = origin in (None, f"http://{host}")
+        return has_token and is_here and is_own_page

@@ -49,7 +49,8 @@ body.-closed #closed { display: block; }
 <script src="static/focus.js"></script>
 </head>
 <body>
-<div id="closed"><p>The page was closed, the server has ended, or $most pages are open already.</p>
+<div id="closed">
+<p>The page was closed, the server has ended, or $max_pages pages are open already.</p>
 <a href="">Open it again</a></div>
 <div id="terminal" class="textual-terminal" data-font-size="14"
   data-session-websocket-url="$socket"></div>
@@ -58,6 +59,7 @@ body.-closed #closed { display: block; }
 """)
 
 
-def page(title: str, socket: str, most: int) -> str:
-    """The page. `socket` is the address of the websocket, and `most` how many may be open."""
-    return PAGE.substitute(title=escape(title), socket=escape(socket), most=most)
+def make_page(title: str, socket: str, max_pages: int) -> str:
+    """Return the page. `socket` is the address of the websocket, `max_pages` how many pages may be
+    open."""
+    return PAGE.substitute(title=escape(title), socket=escape(socket), max_pages=max_pages)

@@ -12,15 +12,15 @@ import textual_serve
 from aiohttp import web
 
 from tui.serve.guard import Guard
-from tui.serve.page import FILES, FOCUS, HEADERS, POLICY, page
+from tui.serve.page import FILES, FOCUS, HEADERS, POLICY, make_page
 from tui.serve.visit import PATIENCE, Visit
 
 ADDRESS = "127.0.0.1"
-MOST = 4
+MAX_PAGES = 4
 """Visitors at a time: each has a process of its own, of some 80 MiB."""
 LEAVING = PATIENCE + 1.0
 """Seconds that a page waits for a place: that of the same page before a reload may still end."""
-FULL = f"{MOST} pages are open already: close one of them, then load this page again.\n"
+FULL = f"{MAX_PAGES} pages are open already: close one of them, then load this page again.\n"
 REFUSED = "Refused: open the whole address that rankboard serve has printed.\n"
 LONGEST = 1 << 16
 """Bytes of a message of a page."""
@@ -40,7 +40,7 @@ class Server:
         self._folder = folder
         self._guard = guard
         self._pages: set[web.WebSocketResponse] = set()
-        self._places = asyncio.Semaphore(MOST)
+        self._places = asyncio.Semaphore(MAX_PAGES)
         self._over = asyncio.Event()
 
     async def serve(self, listening: socket.socket, ready: Callable[[], object]) -> None:
@@ -77,7 +77,7 @@ class Server:
     async def _show(self, request: web.Request) -> web.Response:
         """Send the page."""
         socket = f"ws://{request.host}/{self._guard.token}/ws"
-        text = page(f"rankboard: {self._folder.name}", socket, MOST)
+        text = make_page(f"rankboard: {self._folder.name}", socket, MAX_PAGES)
         headers = {"Content-Security-Policy": POLICY.format(host=request.host)}
         return web.Response(text=text, content_type="text/html", headers=headers)
 
@@ -116,6 +116,6 @@ async def _send_file(request: web.Request) -> web.StreamResponse:
 
 
 def _number(request: web.Request, name: str, default: int) -> int:
-    """A number of the address of a websocket, such as its width in columns."""
+    """Return a number of the address of a websocket, such as its width in columns."""
     text = request.query.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else default

@@ -40,7 +40,7 @@ class Visit(AppService):
     async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
         """Start the process: with no shell, and in a session of its own, as ctrl+c is for the
         server."""
-        environment = self._build_environment(_bounded(width), _bounded(height))
+        environment = self._build_environment(_clamp_size(width), _clamp_size(height))
         environment.pop("NO_COLOR", None)
         environment |= {"TEXTUAL_DRIVER": "tui.serve.visitor:Driver", "LC_ALL": "C.UTF-8"}
         command = (sys.executable, "-B", "-P", "-m", "tui.serve.visitor", os.fspath(self._folder))
@@ -63,19 +63,19 @@ class Visit(AppService):
             self._task.add_done_callback(lambda _: asyncio.ensure_future(self._close()))
             async for message in self._websocket:
                 if message.type is web.WSMsgType.TEXT:
-                    await self._take(message.json())
+                    await self._handle(message.json())
         except (ValueError, RecursionError):  # no JSON, or too deep: the page is not ours
             await self._close()
         finally:
             await self.end()
 
-    async def _take(self, said: Any) -> None:
+    async def _handle(self, message: Any) -> None:
         """Handle a message of the page; what no page of ours sends is ignored."""
-        match said:
+        match message:
             case ["stdin", str(keys)]:
                 await self.send_bytes(keys.encode(errors="replace"))
             case ["resize", {"width": int(width), "height": int(height)}]:
-                await self.set_terminal_size(_bounded(width), _bounded(height))
+                await self.set_terminal_size(_clamp_size(width), _clamp_size(height))
             case ["ping", str(mark) | int(mark) | float(mark)]:
                 await self._websocket.send_json(["pong", mark])
             case ["focus", *_]:
@@ -99,5 +99,5 @@ class Visit(AppService):
         await process.wait()
 
 
-def _bounded(cells: int) -> int:
+def _clamp_size(cells: int) -> int:
     return max(1, min(cells, LARGEST))

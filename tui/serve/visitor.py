@@ -41,7 +41,7 @@ def main(folder: Path) -> None:
     # The end of its input ends it as well, but only behind all keys that wait before that.
     die_with(os.getppid())
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    told = os.dup(2)
+    server_stderr = os.dup(2)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what Textual prints may hold texts of hosts
     try:
         app = WatchApp(WatchedRun(folder, read.load_plan(folder)))
@@ -52,7 +52,7 @@ def main(folder: Path) -> None:
         problem = str(error)
     if problem:
         text = f"rankboard: a page of {folder.name}: {problem}; rankboard watch may show why"
-        os.write(told, one_line(text).encode(errors="replace") + b"\n")
+        os.write(server_stderr, one_line(text).encode(errors="replace") + b"\n")
 
 
 if __name__ == "__main__":

@@ -154,16 +154,15 @@ class CellRun:
 
 def list_cell_runs(progress: StudyProgress, cell: CellProgress) -> list[CellRun]:
     """Return the repetitions of a cell, in order."""
-    repetitions = progress.study.repetitions
-    under_way = {trial for trial, run in progress.open.items() if run == cell.running}
-    found = []
-    for number in range(1, max([repetitions, *cell.counted, *cell.failed]) + 1):
-        if Trial(cell.cell, number).key in under_way:
-            found.append(CellRun(CellState.RUNNING.value, cell.running))
-        elif end := cell.counted.get(number):
-            found.append(CellRun("finished", end.run, end))
-        elif end := cell.failed.get(number):
-            found.append(CellRun("failed", end.run, end))
+    last = max([progress.study.repetitions, *cell.counted, *cell.failed])
+    runs = []
+    for number in range(1, last + 1):
+        end = cell.counted.get(number) or cell.failed.get(number)
+        open_run = progress.open.get(Trial(cell.cell, number).key)
+        if open_run and open_run == cell.running:
+            runs.append(CellRun(CellState.RUNNING.value, open_run))
+        elif end:
+            runs.append(CellRun("failed" if number in cell.failed else "finished", end.run, end))
         else:
-            found.append(CellRun(CellState.WAITING.value))
-    return found
+            runs.append(CellRun(CellState.WAITING.value))
+    return runs

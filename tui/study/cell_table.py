@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from remote.format import IN_DOUBT, UNKNOWN, fixed, percent, seconds
@@ -50,20 +49,16 @@ class StudyTable:
 def make_cell_table(result: StudyResult, room: float = math.inf) -> StudyTable:
     """Return the table of cells in `room` columns.
 
-    If it is too narrow, first the intervals of speed-ups go, then those of comparisons, then the
-    speed-ups.
+    If it is too narrow, first intervals go, then speed-ups.
     """
-    whole = _cells(result, intervals=True, speed_ups=True, bounds=True)
-    if whole.width <= room:
-        return whole
-    for intervals, speed_ups in ((True, True), (False, True), (False, False)):
-        found = _cells(result, intervals=intervals, speed_ups=speed_ups, bounds=False)
-        if found.width <= room:
+    for shows_intervals, shows_speed_ups in ((True, True), (False, True), (False, False)):
+        table = _cells(result, intervals=shows_intervals, speed_ups=shows_speed_ups)
+        if table.width <= room:
             break
-    return found
+    return table
 
 
-def _cells(result: StudyResult, *, intervals: bool, speed_ups: bool, bounds: bool) -> StudyTable:
+def _cells(result: StudyResult, *, intervals: bool, speed_ups: bool) -> StudyTable:
     study = result.study
     names = tuple(axis.name for axis in study.axes) or ("cell",)
     compares = bool(study.compare) and len(study.cells) > 1
@@ -78,7 +73,7 @@ def _cells(result: StudyResult, *, intervals: bool, speed_ups: bool, bounds: boo
         texts.append(format_interval(row.value, study))
         if faster:
             texts.append(
-                IN_DOUBT if row.speed_up_doubt else format_speed_up(row.speed_up, bounds=bounds)
+                IN_DOUBT if row.speed_up_doubt else format_speed_up(row.speed_up, bounds=intervals)
             )
         if compares:
             texts.append(verdict(study, row, intervals=intervals))
@@ -135,21 +130,17 @@ def verdict(study: Study, row: CellResult, *, intervals: bool = True) -> str:
     if row.is_same:
         return "the same"
     ratio = row.comparison.ratio
-    found = row.comparison.finding
+    finding = row.comparison.finding
     if not math.isfinite(ratio.high - ratio.low):
         return "one run only"
-    if found is Finding.NOT_SHOWN:
-        return found.value if intervals else "no difference"
-    if value_scale(study) is ValueScale.DIFFERENCE:
-        return _apart(study, ratio, found, intervals=intervals)
-    times = ratio.inverse() if found is Finding.FASTER else ratio
-    what = f"{times.value:.2f}x {found.value}"
-    return f"{what} ({times.low:.2f} to {times.high:.2f})" if intervals else what
-
-
-def _apart(study: Study, interval: Interval, found: Finding, *, intervals: bool) -> str:
-    """Return how far losses or accuracies are apart: "higher by 1.2% (0.5% to 1.9%)"."""
-    bounds: Sequence[float] = sorted(map(abs, (interval.low, interval.high)))
-    low, high = (format_value(one, study.metric) for one in bounds)
-    what = f"{found.value} by {format_value(abs(interval.value), study.metric)}"
-    return f"{what} ({low} to {high})" if intervals else what
+    if finding is Finding.NOT_SHOWN:
+        return finding.value if intervals else "no difference"
+    if study.compares_times:
+        times = ratio.inverse() if finding is Finding.FASTER else ratio
+        text = f"{times.value:.2f}x {finding.value}"
+        bounds = [f"{times.low:.2f}", f"{times.high:.2f}"]
+    else:
+        text = f"{finding.value} by {format_value(abs(ratio.value), study.metric)}"
+        extents = sorted((abs(ratio.low), abs(ratio.high)))
+        bounds = [format_value(extent, study.metric) for extent in extents]
+    return f"{text} ({' to '.join(bounds)})" if intervals else text

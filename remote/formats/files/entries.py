@@ -20,15 +20,22 @@ BOM = "\ufeff"
 _NAMES = {"Step": "step", "Epoch": "epoch", "time": NEVER, "Time": NEVER, "wall_time": NEVER}
 
 
-class FileEntries:
-    """Makes readings of entries. An entry that comes again, as its file was written anew, reports
-    nothing.
+class EntryFile:
+    """Reads a file of entries. An entry that comes again, as its file was written anew, reports
+    nothing."""
 
-    `own_names`: what names mean in this kind of file, beside `remote.formats.names`. `from_0`:
-    steps and epochs are counted from 0, whatever the first one is.
-    """
+    unread = 0
 
-    def __init__(self, own_names: Mapping[str, str] | None = None, *, from_0: bool = False) -> None:
+    def __init__(self, format_name: str) -> None:
+        self.format = ""
+        self._format_name = format_name
+        self._piece = ""
+        self._begin()
+
+    def _begin(self, own_names: Mapping[str, str] | None = None, *, from_0: bool = False) -> None:
+        """Begin to read entries. `own_names`: what names mean in this kind of file, beside
+        `remote.formats.names`. `from_0`: steps and epochs are counted from 0, whatever the first
+        one is."""
         self._names = NameTable({**_NAMES, **(own_names or {})})
         self._memory = Memory()
         self._counter = StepCounter()
@@ -37,17 +44,34 @@ class FileEntries:
             self._memory.step_base = CountBase(1, BY_TRAINING)
             self._memory.epoch_base = CountBase(1, BY_TRAINING)
 
-    def reading(self, pairs: Iterable[tuple[str, float]]) -> Reading | None:
-        """Return the reading of an entry; None if it reports nothing."""
+    def read(self, text: str) -> list[Reading]:
+        """Return what the lines report; a piece of a long one waits for its end."""
+        text = text.replace(BOM, "")
+        if len(text) >= PIECE and "\n" not in text:
+            self._piece = (self._piece + text)[:MAX_LENGTH]
+            return []
+        text = self._piece + text
+        self._piece = ""
+        readings: list[Reading] = []
+        for line in text.split("\n"):
+            readings += self._read_line(line)
+        if readings:
+            self.format = self.format or self._format_name
+        return readings
+
+    def _read_line(self, line: str) -> list[Reading]:
+        raise NotImplementedError
+
+    def _reading(self, entry: Iterable[tuple[str, float]]) -> list[Reading]:
+        """Return the reading of an entry; none if it reports nothing."""
         values: dict[str, float] = {}
-        for printed, value in pairs:
-            name, factor = self._names(printed)
-            if name is not NEVER and name not in values:
-                values[name] = value * factor
+        for printed, value in entry:
+            self._names.add(values, printed, value)
         has_place = "step" in values or "epoch" in values
         if has_place and self._is_known(values):
-            return None
-        return self._counter.reading(values, self._memory)
+            return []
+        reading = self._counter.reading(values, self._memory)
+        return [] if reading is None else [reading]
 
     def _is_known(self, values: dict[str, float]) -> bool:
         # A digest takes less memory than the values.
@@ -59,20 +83,3 @@ class FileEntries:
             self._known.clear()
         self._known.add(digest)
         return False
-
-
-class LineJoiner:
-    """Puts the pieces of long lines together, and leaves out byte order marks."""
-
-    def __init__(self) -> None:
-        self._rest = ""
-
-    def feed(self, text: str) -> list[str]:
-        """Return the whole lines of a text."""
-        text = text.replace(BOM, "")
-        if len(text) >= PIECE and "\n" not in text:
-            self._rest = (self._rest + text)[:MAX_LENGTH]
-            return []
-        text = self._rest + text
-        self._rest = ""
-        return text.split("\n")

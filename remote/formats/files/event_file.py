@@ -7,180 +7,152 @@ rankboard does without the package `tensorboard`.
 
 from __future__ import annotations
 
-import binascii
 import struct
 from base64 import b64decode
 from collections.abc import Iterator
-from typing import NamedTuple
 
-from remote.formats.files.entries import FileEntries
+from remote.formats.files.entries import EntryFile
 from remote.formats.reading import Reading
 
-# Kinds of values on the wire.
-VARINT = 0
-FIXED64 = 1
-BYTES = 2
-FIXED32 = 5
-# Fields of an Event.
-STEP = 2
-SUMMARY = 5
-# Field of a Summary.
+# Numbers of fields: of an event, a summary, a value, a tensor.
+STEP, SUMMARY = 2, 5
 VALUE = 1
-# Fields of a Value.
-TAG = 1
-SIMPLE_VALUE = 2
-TENSOR = 8
-# Fields of a tensor.
-TYPE = 1
-CONTENT = 4
+TAG, SIMPLE_VALUE, TENSOR = 1, 2, 8
+TYPE, CONTENT = 1, 4
 FLOAT_LISTS = {5: "f", 6: "d"}
-"""Fields that list numbers, with their format for `struct`."""
+"""Fields of a tensor that list numbers, with their format for `struct`."""
 INTEGER_LISTS = (7, 10)
 TYPES = {1: "f", 2: "d", 3: "i", 9: "q", 19: "e"}
 """Types of a tensor, with their format for `struct`."""
 MAX_STEP = 1 << 53
+Message = dict[int, list[int | bytes]]
+"""The fields of a message by number: integers, and the bytes of all other kinds."""
 
 
-class EventFile:
+class EventFile(EntryFile):
     """Reads one event file. Values of one step that come together are one reading."""
 
-    unread = 0
-
     def __init__(self) -> None:
-        self.format = ""
-        self._entries = FileEntries()
+        super().__init__("TensorBoard")
+        self._step = -1
+        self._values: dict[str, float] = {}
 
     def read(self, text: str) -> list[Reading]:
         """Return what the records report."""
+        return super().read(text) + self._take_values()
+
+    def _read_line(self, line: str) -> list[Reading]:
         readings: list[Reading] = []
-        last_step = -1
-        values: dict[str, float] = {}
-        for step, tag, value in _scalars(text):
-            if step != last_step or tag in values:
-                readings += self._reading(last_step, values)
-                last_step = step
-                values = {}
-            values[tag] = value
-        readings += self._reading(last_step, values)
+        for step, tag, value in _scalars(line):
+            if step != self._step or tag in self._values:
+                readings += self._take_values()
+                self._step = step
+            self._values[tag] = value
         return readings
 
-    def _reading(self, step: int, values: dict[str, float]) -> list[Reading]:
+    def _take_values(self) -> list[Reading]:
+        values = self._values
         if not values:
             return []
-        reading = self._entries.reading([("step", float(step)), *values.items()])
-        if reading is None:
-            return []
-        self.format = "TensorBoard"
-        return [reading]
+        self._values = {}
+        return self._reading([("step", float(self._step)), *values.items()])
 
 
-class WireField(NamedTuple):
-    """A field of a message: `integer` is the value of a VARINT, `data` that of any other kind."""
-
-    number: int
-    kind: int
-    integer: int
-    data: bytes
-
-
-def _scalars(text: str) -> Iterator[tuple[int, str, float]]:
-    """Yield steps, tags and numbers."""
-    for line in text.split("\n"):
-        try:
-            event = b64decode(line, validate=True)
-            yield from _read_event(event)
-        except (binascii.Error, ValueError, struct.error):  # a record that is damaged
-            continue
+def _scalars(line: str) -> list[tuple[int, str, float]]:
+    """Return the steps, tags and numbers of a record, none if it is damaged."""
+    try:
+        return _read_event(b64decode(line, validate=True))
+    except (ValueError, struct.error):
+        return []
 
 
-def _read_event(event: bytes) -> list[tuple[int, str, float]]:
+def _read_event(data: bytes) -> list[tuple[int, str, float]]:
     """Return the scalars of a record. Raises: ValueError; struct.error."""
-    step = 0
-    scalars: list[tuple[str, float]] = []
-    for field in _fields(event):
-        if (field.number, field.kind) == (STEP, VARINT):
-            step = field.integer
-        elif (field.number, field.kind) == (SUMMARY, BYTES):
-            scalars += _read_summary(field.data)
+    event = _fields(data)
+    step = (_integers(event, STEP) or [0])[-1]
     if step >= MAX_STEP:
         return []
-    return [(step, tag, number) for tag, number in scalars]
+    scalars: list[tuple[int, str, float]] = []
+    for summary in _contents(event, SUMMARY):
+        for value in _contents(_fields(summary), VALUE):
+            tag, numbers = _read_value(_fields(value))
+            if tag and len(numbers) == 1:
+                scalars.append((step, tag, numbers[0]))
+    return scalars
 
 
-def _read_summary(summary: bytes) -> Iterator[tuple[str, float]]:
-    for field in _fields(summary):
-        if (field.number, field.kind) == (VALUE, BYTES):
-            yield from _read_value(field.data)
+def _read_value(value: Message) -> tuple[str, list[float]]:
+    """Return the tag and the numbers of a value; a scalar has one number."""
+    tag = b"".join(_contents(value, TAG)[-1:]).decode(errors="replace")
+    numbers = [number for data in _contents(value, SIMPLE_VALUE) for number in _unpack("f", data)]
+    for tensor in _contents(value, TENSOR):
+        numbers += _read_tensor(_fields(tensor))
+    return tag, numbers
 
 
-def _read_value(value: bytes) -> list[tuple[str, float]]:
-    """Return the tag and the number of a value; nothing if it is no scalar."""
-    tag = ""
-    numbers: list[float] = []
-    for field in _fields(value):
-        if (field.number, field.kind) == (TAG, BYTES):
-            tag = field.data.decode(errors="replace")
-        elif (field.number, field.kind) == (SIMPLE_VALUE, FIXED32):
-            numbers += struct.unpack("<f", field.data)
-        elif (field.number, field.kind) == (TENSOR, BYTES):
-            numbers += _read_tensor(field.data)
-    return [(tag, numbers[0])] if tag and len(numbers) == 1 else []
-
-
-def _read_tensor(tensor: bytes) -> list[float]:
+def _read_tensor(tensor: Message) -> list[float]:
     """Return the numbers of a tensor; none if it is one of words."""
     numbers: list[float] = []
-    content = b""
-    tensor_type = 0
-    for field in _fields(tensor):
-        if (field.number, field.kind) == (TYPE, VARINT):
-            tensor_type = field.integer
-        elif (field.number, field.kind) == (CONTENT, BYTES):
-            content = field.data
-        elif field.number in FLOAT_LISTS and field.kind != VARINT:
-            numbers += _unpack(FLOAT_LISTS[field.number], field.data)
-        elif field.number in INTEGER_LISTS and field.kind in (BYTES, VARINT):
-            integers = _varints(field.data) if field.kind == BYTES else [field.integer]
-            numbers += map(_signed, integers)
-    if content and tensor_type in TYPES:
-        numbers += _unpack(TYPES[tensor_type], content)
+    for field, number_format in FLOAT_LISTS.items():
+        for data in _contents(tensor, field):
+            numbers += _unpack(number_format, data)
+    for field in INTEGER_LISTS:
+        integers = _integers(tensor, field)
+        for data in _contents(tensor, field):
+            integers += _varints(data)
+        numbers += map(_signed, integers)
+    number_format = TYPES.get((_integers(tensor, TYPE) or [0])[-1], "")
+    for content in _contents(tensor, CONTENT)[-1:]:
+        numbers += _unpack(number_format, content) if number_format else []
     return numbers
+
+
+def _integers(message: Message, field: int) -> list[int]:
+    return [value for value in message.get(field, ()) if isinstance(value, int)]
+
+
+def _contents(message: Message, field: int) -> list[bytes]:
+    return [value for value in message.get(field, ()) if isinstance(value, bytes)]
 
 
 def _unpack(number_format: str, data: bytes) -> list[float]:
     return [float(number) for (number,) in struct.iter_unpack(f"<{number_format}", data)]
 
 
-def _fields(message: bytes) -> Iterator[WireField]:
-    """Yield the fields of a message. Raises: ValueError, if it is none."""
+def _fields(data: bytes) -> Message:
+    """Return the fields of a message. Raises: ValueError, if it is none."""
+    message: Message = {}
     place = 0
-    while place < len(message):
-        key, place = _read_varint(message, place)
-        number = key >> 3
-        kind = key & 7
-        if kind == VARINT:
-            integer, place = _read_varint(message, place)
-            yield WireField(number, kind, integer, b"")
-            continue
-        if kind == BYTES:
-            size, place = _read_varint(message, place)
-        elif kind in (FIXED32, FIXED64):
-            size = 4 if kind == FIXED32 else 8
-        else:
-            raise ValueError(f"a field of kind {kind}")
-        if place + size > len(message):
-            raise ValueError("a field is cut")
-        yield WireField(number, kind, 0, message[place : place + size])
+    while place < len(data):
+        key, place = _read_varint(data, place)
+        values = message.setdefault(key >> 3, [])
+        match key & 7:
+            case 0:  # a whole number of variable length
+                integer, place = _read_varint(data, place)
+                values.append(integer)
+                continue
+            case 1:  # 64 bits
+                size = 8
+            case 2:  # bytes
+                size, place = _read_varint(data, place)
+            case 5:  # 32 bits
+                size = 4
+            case kind:
+                raise ValueError(f"a field of kind {kind}")
+        values.append(data[place : place + size])
         place += size
+        if place > len(data):
+            raise ValueError("a field is cut")
+    return message
 
 
-def _read_varint(message: bytes, place: int) -> tuple[int, int]:
+def _read_varint(data: bytes, place: int) -> tuple[int, int]:
     """Return a whole number of variable length, and where it ends. Raises: ValueError."""
     integer = 0
     for shift in range(0, 70, 7):
-        if place >= len(message):
+        if place >= len(data):
             break
-        byte = message[place]
+        byte = data[place]
         place += 1
         integer |= (byte & 0x7F) << shift
         if byte < 0x80:

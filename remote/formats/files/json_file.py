@@ -9,38 +9,28 @@ from dataclasses import replace
 from typing import Any
 
 from remote.formats.catalog import format_named
-from remote.formats.files.entries import MAX_LENGTH, FileEntries, LineJoiner
+from remote.formats.files.entries import MAX_LENGTH, EntryFile
 from remote.formats.numbers import is_number
 from remote.formats.reading import OTHER, Reading
 
+STATE = "trainer_state.json"
 HISTORY = "log_history"
 """The key of the entries in a trainer_state.json."""
 _OPENS = ("{", "[")
 _CLOSES = ("}", "]")
 
 
-class JsonFile:
+class JsonFile(EntryFile):
     """Reads one file. A document is read once it is whole; written anew, it reports what is new in
     it."""
 
-    unread = 0
-
     def __init__(self) -> None:
-        self.format = ""
-        self._lines = LineJoiner()
+        super().__init__("JSON")
         self._document: list[str] = []
         self._size = 0
-        self._entries = FileEntries()
-        self._trainer_entries = FileEntries(format_named("Hugging Face Trainer").names)
-
-    def read(self, text: str) -> list[Reading]:
-        """Return what the objects report."""
-        readings: list[Reading] = []
-        for line in self._lines.feed(text):
-            readings += self._read_line(line.rstrip())
-        return readings
 
     def _read_line(self, line: str) -> list[Reading]:
+        line = line.rstrip()
         if line.startswith(_OPENS):
             value = _decode_part(line)
             if value is None:  # the first line of a document
@@ -61,28 +51,29 @@ class JsonFile:
         return self._readings(_decode_part(text), "JSON")
 
     def _readings(self, value: Any, format_name: str) -> list[Reading]:
+        if not self.format:
+            self._format_name = format_name
         if isinstance(value, dict) and isinstance(value.get(HISTORY), list):
-            format_name = "trainer_state.json"
-            candidates = self._trainer_readings(value)
-        else:
-            objects = _objects(value if isinstance(value, list) else [value])
-            candidates = [self._entries.reading(_numbers(entry)) for entry in objects]
-        readings = [reading for reading in candidates if reading is not None]
-        if readings:
-            self.format = self.format or format_name
+            return self._read_history(value)
+        readings: list[Reading] = []
+        for entry in _objects(value if isinstance(value, list) else [value]):
+            readings += self._reading(_numbers(entry))
         return readings
 
-    def _trainer_readings(self, state: dict[str, Any]) -> list[Reading | None]:
+    def _read_history(self, state: dict[str, Any]) -> list[Reading]:
+        """Return what is new in the state of a Trainer."""
+        if self._format_name != STATE:
+            self._format_name = STATE
+            self._begin(format_named("Hugging Face Trainer").names)
         steps = state.get("max_steps")
         has_steps = type(steps) is int and steps > 0
-        readings: list[Reading | None] = []
+        readings: list[Reading] = []
         for entry in _objects(state[HISTORY]):
             known_entry = {"steps": steps, **entry} if has_steps else entry
-            reading = self._trainer_entries.reading(_numbers(known_entry))
-            # The last entry is about the whole run.
-            if reading is not None and "train_runtime" in entry:
-                reading = replace(reading, kind=OTHER)
-            readings.append(reading)
+            for reading in self._reading(_numbers(known_entry)):
+                # The last entry is about the whole run.
+                is_last = "train_runtime" in entry
+                readings.append(replace(reading, kind=OTHER) if is_last else reading)
         return readings
 
 

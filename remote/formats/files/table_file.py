@@ -6,7 +6,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 
-from remote.formats.files.entries import FileEntries, LineJoiner
+from remote.formats.files.entries import EntryFile
 from remote.formats.names import PLACES, canonical, is_outcome
 from remote.formats.reading import Reading
 
@@ -14,41 +14,29 @@ _SEPARATORS = (",", "\t", ";")
 _LIGHTNING = "metrics.csv"
 
 
-class TableFile:
+class TableFile(EntryFile):
     """Reads one table. Empty cells and words report nothing. A later line of names names the
     columns anew."""
 
-    unread = 0
-
     def __init__(self, file_name: str) -> None:
-        self.format = ""
+        super().__init__("table")
         self._file_name = file_name
-        self._lines = LineJoiner()
         self._columns: list[str] = []
         self._separator = ","
-        self._entries = FileEntries()
 
-    def read(self, text: str) -> list[Reading]:
-        """Return what the rows report."""
-        readings = map(self._read_row, self._lines.feed(text))
-        return [reading for reading in readings if reading is not None]
-
-    def _read_row(self, line: str) -> Reading | None:
+    def _read_line(self, line: str) -> list[Reading]:
         if not self._columns:
             self._separator = max(_SEPARATORS, key=line.count)
         cells = self._cells(line)
         if self._is_header(cells):
-            self._begin(cells)
-            return None
-        pairs: list[tuple[str, float]] = []
+            self._begin_columns(cells)
+            return []
+        entry: list[tuple[str, float]] = []
         for name, cell in zip(self._columns, cells, strict=False):
             value = _parse_cell(cell)
             if name and value is not None:
-                pairs.append((name, value))
-        reading = self._entries.reading(pairs)
-        if reading is not None:
-            self.format = self.format or "table"
-        return reading
+                entry.append((name, value))
+        return self._reading(entry)
 
     def _cells(self, line: str) -> list[str]:
         try:
@@ -63,11 +51,11 @@ class TableFile:
             return False
         return not self._columns or any(map(_is_known_name, words))
 
-    def _begin(self, columns: list[str]) -> None:
+    def _begin_columns(self, columns: list[str]) -> None:
         if not self._columns:
             is_lightning = self._file_name == _LIGHTNING and {"epoch", "step"} <= set(columns)
             # Lightning writes every 50th step: the first one is 49, and still counts from 0.
-            self._entries = FileEntries(from_0=is_lightning)
+            self._begin(from_0=is_lightning)
         self._columns = columns
 
 

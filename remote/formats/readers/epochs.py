@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 
 from remote.formats.catalog import LogFormat
 from remote.formats.memory import Memory
-from remote.formats.names import NEVER
 from remote.formats.numbers import number
 from remote.formats.patterns import UNITS, LazyRegex, LinePattern, NameTable, Pairs
 from remote.formats.reading import EVALUATION, STEP, UNDERSTOOD, Reading
@@ -182,9 +182,5 @@ class FastaiTable:
 
     def _add_cells(self, values: dict[str, float], cells: Sequence[str]) -> None:
         for column, cell in zip(self._columns, cells, strict=True):
-            name, factor = self._names(column)
-            try:
-                if name is not NEVER:
-                    values[name] = number(cell) * factor
-            except ValueError:
-                continue
+            with suppress(ValueError):  # not every cell is a number
+                self._names.add(values, column, cell)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from remote.formats.catalog import LogFormat
 from remote.formats.memory import Memory
-from remote.formats.names import NEVER
-from remote.formats.numbers import number
 from remote.formats.patterns import LazyRegex, NameTable
 from remote.formats.reading import EVALUATION, OTHER, STEP, UNDERSTOOD, Reading
 
@@ -53,9 +53,5 @@ class FramedTable:
         if not value:  # a heading, such as "time/"
             self._group = name if name.endswith("/") else f"{name}/"
             return
-        known, factor = self._names(f"{self._group}{name}")
-        try:
-            if known is not NEVER:
-                self._values[known] = number(value) * factor
-        except ValueError:
-            return
+        with suppress(ValueError):  # not every value is a number
+            self._names.add(self._values, f"{self._group}{name}", value)

@@ -7,8 +7,8 @@ import re
 from remote.formats.catalog import LogFormat
 from remote.formats.memory import Memory
 from remote.formats.names import NEVER, PLACES, is_outcome
-from remote.formats.numbers import NUMBER
-from remote.formats.patterns import LazyRegex, NameTable, parse_number
+from remote.formats.numbers import NUMBER, number
+from remote.formats.patterns import LazyRegex, NameTable
 from remote.formats.readers.objects import WRAPPED
 from remote.formats.reading import Reading
 from remote.formats.step_counter import StepCounter, reports_progress
@@ -75,7 +75,7 @@ class KeyValueLine:
             return None
         values: dict[str, float] = {}
         for name, (text, factor, _) in fields.items():
-            values[name] = parse_number(text) * factor
+            values[name] = number(text) * factor
         return self._counter.reading(values, memory)
 
     def _fields(self, line: str, start: int, counter: re.Match[str] | None) -> _Fields:

@@ -8,7 +8,6 @@ from typing import Any
 
 from remote.formats.catalog import LogFormat
 from remote.formats.memory import Memory
-from remote.formats.names import NEVER
 from remote.formats.numbers import NUMBER, is_number
 from remote.formats.patterns import LazyRegex, NameTable
 from remote.formats.reading import EVALUATION, OTHER, STEP, UNDERSTOOD, Reading, ReadingKind
@@ -44,9 +43,7 @@ class ObjectLine:
         if step:
             values["step"] = float(step[1])
         for printed, value in _pairs(line[begin:]):
-            name, factor = self._names(printed)
-            if name is not NEVER and name not in values:
-                values[name] = float(value) * factor
+            self._names.add(values, printed, value)
         if "step" in values or reports_progress(values):
             return self._counter.reading(values, memory)
         return None
@@ -108,9 +105,7 @@ class MlPerfLine:
         values: dict[str, float] = {}
         for printed, number in fields.items():
             if is_number(number):
-                name, factor = self._names(printed)
-                if name is not NEVER:
-                    values[name] = number * factor
+                self._names.add(values, printed, number)
         samples = values.pop("samples", 0.0)
         reading = memory.place(_MLPERF_KINDS[key], values)
         if reading is not None and samples:

@@ -5,201 +5,177 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from types import SimpleNamespace
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor
+from torch.nn import Module, ParameterList
+from torch.optim import Optimizer
 
 from training.meter import Meter
 from training.sync import SyncMethod
-from training.sync.common.gradients import Gradients
 from training.sync.common.push_pull import (
-    HEADER_BYTES,
     PARTED,
     Peer,
+    Side,
     copy_all,
-    empty_header,
     flatten_parameters,
-    keep_local,
     load_optimizer,
     optimizer_state,
     total_bytes,
 )
 
 
-class HeldParameters:
-    """The parameters that all ranks train, as flat `buffers`; `version` counts the updates. Callers
-    hold the server's lock.
-
-    Each update uses the learning rate divided by the number of ranks that train. In the time of one
-    step they make that many updates, which together go about as far as one step with the mean of
-    their gradients, weight decay included.
-    """
-
-    def __init__(
-        self,
-        parameters: list[nn.Parameter],
-        optimizer: torch.optim.Optimizer,
-        ranks: int,
-        **layout: Any,
-    ) -> None:
-        self.optimizer = optimizer
-        self._ranks = ranks
-        self.buffers = flatten_parameters(parameters)
-        self.gradients = Gradients(nn.ParameterList(parameters), keep_local, 1, **layout)
-        self.version = 0
-
-    def apply(self, gradients: Sequence[torch.Tensor], version: int) -> int:
-        """Make a step with one rank's gradients, computed from parameters of `version`: their
-        staleness."""
-        for bucket, buffer in zip(self.gradients.buckets, gradients, strict=True):
-            bucket.buffer.copy_(buffer)
-            self.gradients.unpack(bucket)
-        with divided_learning_rate(self.optimizer, self._ranks):
-            self.optimizer.step()
-        self.version += 1
-        return self.version - 1 - version
-
-
 class WorkerSeat:
     """A worker as the server sees it: its connection, the number of steps it was served, and the
     tensors that are received and sent."""
 
-    def __init__(self, peer: Peer, held: HeldParameters) -> None:
+    def __init__(self, peer: Peer, server: AsyncServer) -> None:
         self.peer = peer
         self.steps = 0
-        self.asked, self.answer = empty_header(held.buffers), empty_header(held.buffers)
-        self.inbox = [torch.empty_like(bucket.buffer) for bucket in held.gradients.buckets]
-        self.outbox = [torch.empty_like(buffer) for buffer in held.buffers]
+        self.question = server.header()
+        self.inbox = [torch.empty_like(bucket.buffer) for bucket in server.gradients.buckets]
+        self.answer = [server.header(), *map(torch.empty_like, server.parameters)]
 
     def receive(self) -> bool:
         """Wait for the next push of the worker; False if it has parted."""
-        self.peer.wait(self.peer.receive([self.asked]))
-        if self.asked[0] == PARTED:
+        self.peer.wait(self.peer.receive([self.question]))
+        if self.question[0] == PARTED:
             return False
         self.peer.wait(self.peer.receive(self.inbox))
         return True
 
-    def answer_with(self, held: HeldParameters) -> None:
-        """Apply the pushed gradient and prepare the answer: the parameters and the staleness."""
-        staleness = held.apply(self.inbox, int(self.asked[1]))
-        self.answer.copy_(torch.tensor([held.version, staleness]))
-        copy_all(held.buffers, self.outbox)
+    def prepare_answer(self, parameters: Sequence[Tensor], version: int, staleness: int) -> None:
+        """Copy what the worker pulls."""
+        copy_all((torch.tensor([version, staleness]), *parameters), self.answer)
 
     def send(self) -> None:
         """Send the answer to the worker."""
-        self.peer.wait(self.peer.send([self.answer, *self.outbox]))
+        self.peer.wait(self.peer.send(self.answer))
 
 
-class AsyncServer(SyncMethod):
+class AsyncServer(Side):
     """Its threads run from the first forward, or `serve`, until every worker has parted, which
     workers do to settle.
 
-    A server that trains too does so on a copy, as the others change the held parameters during its
-    backward. While no thread runs, the model has the held parameters.
+    `_held` are the parameters that all ranks train, as flat buffers. A server that trains too does
+    so on a copy, as the others change the held parameters during its backward. While no thread
+    runs, the model has the held parameters.
     """
 
     def __init__(
         self,
-        options: SimpleNamespace,
-        gradient_dtype: torch.dtype,
+        method: SyncMethod,
         peers: list[Peer],
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        ranks: int,
+        model: Module,
+        optimizer: Optimizer,
         meter: Meter,
+        ranks: int,
     ) -> None:
-        super().__init__(options, gradient_dtype)
-        self._meter = meter
-        layout = {"bucket_mb": options.bucket_mb, "gradient_dtype": gradient_dtype}
-        self._gradients = Gradients(model, keep_local, 1, **layout)
-        self._model = flatten_parameters(model.parameters())
-        theirs = list(model.parameters()), optimizer
-        self._held = HeldParameters(
-            *(theirs if options.dedicated else copy.deepcopy(theirs)), ranks, **layout
+        super().__init__(method, model, meter, 1)
+        parameters = list(model.parameters())
+        if not self.options.dedicated:
+            parameters, optimizer = copy.deepcopy((parameters, optimizer))
+        self._held = flatten_parameters(parameters)
+        self._held_gradients = self.bucket_gradients(
+            ParameterList(parameters), lambda bucket: None, 1
         )
-        self._seats = [WorkerSeat(peer, self._held) for peer in peers]
-        self._version = 0  # of the model
-        self._due = 0  # steps of each worker before `serve` returns
+        # In the time of one step the ranks make that many updates, which together go about as far
+        # as one step with the mean of their gradients, weight decay included.
+        for group in optimizer.param_groups:
+            group["lr"] /= ranks
+        self._optimizer = optimizer
+        self._seats = [WorkerSeat(peer, self) for peer in peers]
+        self._model_version = 0
+        self._steps_due = 0  # of each worker, before `serve` returns
         self._changed = threading.Condition()  # guards the held parameters and all below
         self._threads: list[threading.Thread] = []
-        self._present = 0
-        self._sent = 0
+        self._version = 0
+        self._present_workers = 0
+        self._sent_bytes = 0
         self._failure: Exception | None = None
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
         """Serve the workers from the first forward on."""
         self._open()
-        return self._gradients.micro(last)
+        return super().micro(last)
 
-    def reduce(self, model: nn.Module) -> None:
+    def reduce(self) -> None:
         """Pack its own gradient."""
-        self._gradients.flush()
+        self.gradients.flush()
 
-    def step(self, optimizer: torch.optim.Optimizer) -> None:
+    def step(self, optimizer: Optimizer) -> None:
         """Push its own gradient, and pull the parameters. The staleness is the number of updates
         that the others made between its last pull and this push."""
-        with self._meter.waiting():
+        buckets = self.gradients.buckets
+        with self.meter.waiting():
             self._changed.acquire()
         try:
-            self._check()
-            own = [bucket.buffer for bucket in self._gradients.buckets]
-            self._meter.add("staleness", self._held.apply(own, self._version))
+            self._raise_failure()
+            staleness = self._apply([bucket.buffer for bucket in buckets], self._model_version)
             self._pull()
-            self._meter.add("bytes_sent", self._sent)
-            self._sent = 0
+            self.meter.add("staleness", staleness)
+            self.meter.add("bytes_sent", self._sent_bytes)
+            self._sent_bytes = 0
         finally:
             self._changed.release()
-        for bucket in self._gradients.buckets:
+        for bucket in buckets:
             bucket.reset()
 
-    def serve(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
+    def serve(self, steps: int) -> None:
         """Wait until each worker has made that many more steps."""
         self._open()
-        self._due += steps
-        self._meter.start()
-        self._await(lambda: all(seat.steps >= self._due for seat in self._seats))
+        self._steps_due += steps
+        self.meter.start()
+        self._wait_until(lambda: all(seat.steps >= self._steps_due for seat in self._seats))
 
-    def settle(self, model: nn.Module) -> None:
+    def settle(self) -> None:
         """Give all ranks the parameters that are held once all workers have parted."""
         self._open()
-        self._await(lambda: not self._present)
+        self._wait_until(lambda: not self._present_workers)
         for thread in self._threads:
             thread.join()
         self._threads = []
         self._pull()
-        with self._meter.waiting():
+        with self.meter.waiting():
             for seat in self._seats:
-                seat.answer.copy_(torch.tensor([self._version, 0]))
-                copy_all(self._held.buffers, seat.outbox)
+                seat.prepare_answer(self._held, self._version, 0)
                 seat.send()
 
     def state(self) -> dict[str, Any]:
         """Return the version, and the optimiser's state, unless rank 0 saves that anyway."""
-        keeps = self.options.server or not self.options.dedicated
-        return {"version": self._held.version} | (
-            optimizer_state(self._held.optimizer) if keeps else {}
-        )
+        is_saved = self.options.dedicated and not self.options.server
+        return {"version": self._version} | ({} if is_saved else optimizer_state(self._optimizer))
 
     def load(self, state: dict[str, Any]) -> None:
         """Restore a state."""
-        self._held.version = state["version"]
-        load_optimizer(self._held.optimizer, state)
+        self._version = state["version"]
+        load_optimizer(self._optimizer, state)
+
+    def _apply(self, gradients: Sequence[Tensor], version: int) -> int:
+        """Make a step with one rank's gradients, computed from parameters of `version`. Return
+        their staleness."""
+        buckets = self._held_gradients.buckets
+        copy_all(gradients, [bucket.buffer for bucket in buckets])
+        for bucket in buckets:
+            self._held_gradients.unpack(bucket)
+        self._optimizer.step()
+        self._version += 1
+        return self._version - 1 - version
 
     def _pull(self) -> None:
         if not self.options.dedicated:
-            copy_all(self._held.buffers, self._model)
-        self._version = self._held.version
+            copy_all(self._held, self.parameters)
+        self._model_version = self._version
 
-    def _await(self, condition: Callable[[], bool]) -> None:
-        with self._meter.waiting(), self._changed:
-            self._changed.wait_for(lambda: self._failure or condition())
-            self._check()
+    def _wait_until(self, is_done: Callable[[], bool]) -> None:
+        with self.meter.waiting(), self._changed:
+            self._changed.wait_for(lambda: self._failure or is_done())
+            self._raise_failure()
 
-    def _check(self) -> None:
+    def _raise_failure(self) -> None:
         if self._failure:
             raise self._failure
 
@@ -210,12 +186,12 @@ class AsyncServer(SyncMethod):
         if self._threads:
             return
         if not self.options.dedicated:
-            copy_all(self._model, self._held.buffers)
-        self._version, self._present = self._held.version, len(self._seats)
-        self._threads = [
-            threading.Thread(target=self._attend, args=(seat,), daemon=True) for seat in self._seats
-        ]
-        for thread in self._threads:
+            copy_all(self.parameters, self._held)
+        self._model_version = self._version
+        self._present_workers = len(self._seats)
+        for seat in self._seats:
+            thread = threading.Thread(target=self._attend, args=(seat,), daemon=True)
+            self._threads.append(thread)
             thread.start()
 
     def _attend(self, seat: WorkerSeat) -> None:
@@ -228,7 +204,7 @@ class AsyncServer(SyncMethod):
             failure = error
         with self._changed:
             self._failure = self._failure or failure
-            self._present -= 1
+            self._present_workers -= 1
             self._changed.notify_all()
 
     def _exchange(self, seat: WorkerSeat) -> bool:
@@ -237,23 +213,11 @@ class AsyncServer(SyncMethod):
         with self._changed:
             if self._failure:
                 return False
-            seat.answer_with(self._held)
-            self._sent += HEADER_BYTES + total_bytes(seat.outbox)
+            staleness = self._apply(seat.inbox, int(seat.question[1]))
+            seat.prepare_answer(self._held, self._version, staleness)
+            self._sent_bytes += total_bytes(seat.answer)
         seat.send()
         with self._changed:
             seat.steps += 1
             self._changed.notify_all()
         return True
-
-
-@contextmanager
-def divided_learning_rate(optimizer: torch.optim.Optimizer, times: int) -> Iterator[None]:
-    """Divide the learning rates by `times` for a while."""
-    rates = [group["lr"] for group in optimizer.param_groups]
-    for group in optimizer.param_groups:
-        group["lr"] = group["lr"] / times
-    try:
-        yield
-    finally:
-        for group, rate in zip(optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate

@@ -13,11 +13,13 @@ from contextlib import AbstractContextManager, nullcontext
 from queue import SimpleQueue
 from threading import Thread
 
-import torch
-from torch import distributed, nn
+from torch.distributed import Work
+from torch.nn import Module
+from torch.optim import Optimizer
 
 from training.meter import Meter
 from training.place import Place
+from training.step_formulas import ring_bytes
 from training.sync import SyncMethod
 from training.sync.common.gradients import Bucket, Gradients
 
@@ -37,51 +39,50 @@ class BucketedMethod(SyncMethod):
     """Exchanges the buckets. `connect` makes it, unless a method has its own `launch` and
     `exchanged`."""
 
-    def prepare(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
-    ) -> nn.Module:
+    def prepare(self, model: Module, optimizer: Optimizer, place: Place, meter: Meter) -> Module:
         """Return the model, with hooks on its parameters."""
         self.place = place
         self.meter = meter
         self._gradients: Gradients | None = None
         if place.world_size == 1:
             return model
-        granularity = self.options.granularity
-        mb = {"parameter": 0.0, "bucket": self.options.bucket_mb, "flat": math.inf}[granularity]
-        overlap = granularity != "parameter"
-        self._gradients = Gradients(
+        options = self.options
+        sizes = {"parameter": 0.0, "bucket": options.bucket_mb, "flat": math.inf}
+        self._gradients = gradients = Gradients(
             model,
             self.launch,
             place.world_size,
-            bucket_mb=mb,
+            bucket_mb=sizes[options.granularity],
             gradient_dtype=self.gradient_dtype,
-            overlap=overlap,
+            overlap=options.granularity != "parameter",
         )
-        self.connect(self._gradients.buckets)
-        self._bytes = self.payload(self._gradients.size)
+        self.connect(gradients.buckets)
+        self._payload = self.payload(gradients.size)
         return model
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
         """Launch buckets in the last backward of a step."""
         return self._gradients.micro(last) if self._gradients else nullcontext()
 
-    def reduce(self, model: nn.Module) -> None:
+    def reduce(self) -> None:
         """Launch the remaining buckets, and wait for all."""
-        if self._gradients is None:
+        gradients = self._gradients
+        if gradients is None:
             return
-        self._gradients.flush()
+        gradients.flush()
         exchanged = self.exchanged()
-        while bucket := self._next(exchanged):
-            self._gradients.unpack(bucket)
-        self.meter.add("bytes_sent", self._bytes)
-
-    def _next(self, exchanged: Iterator[Bucket]) -> Bucket | None:
-        with self.meter.waiting():
-            return next(exchanged, None)
+        while True:
+            with self.meter.waiting():
+                bucket = next(exchanged, None)
+            if bucket is None:
+                break
+            gradients.unpack(bucket)
+        self.meter.add("bytes_sent", self._payload)
 
     def payload(self, size: int) -> int:
-        """Return the bytes that this rank sends per step, for gradients of `size` bytes."""
-        raise NotImplementedError
+        """Return the bytes that this rank sends per step, for gradients of `size` bytes: those of
+        a ring, unless a method says otherwise."""
+        return ring_bytes(size, self.place.world_size)
 
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
         """Make what the exchange needs: process groups, buffers to receive."""
@@ -116,22 +117,18 @@ class BackgroundExchange:
             self._thread = Thread(target=self._run, name="exchange", daemon=True)
             self._thread.start()
 
-    def end(self) -> None:
-        """Say that no more buckets come in this step."""
-        self._launched.put(None)
-
     def exchanged(self) -> Iterator[Bucket]:
         """Yield the buckets of this step as they are done. Raises what the exchange raises."""
-        self.end()
+        self._launched.put(None)  # no more buckets come in this step
         if self._thread is None:
             yield from self._exchange(iter(self._launched.get, None))
             return
-        while isinstance(found := self._done.get(), Bucket):
-            yield found
+        while isinstance(outcome := self._done.get(), Bucket):
+            yield outcome
         self._thread.join()
         self._thread = None
-        if found is not None:
-            raise found
+        if outcome is not None:
+            raise outcome
 
     def _run(self) -> None:
         try:
@@ -148,7 +145,7 @@ def segment_count(nbytes: int, size: float) -> int:
     return min(max(1, round(nbytes / size)), 1000)
 
 
-def wait_for_all(works: Iterable[distributed.Work | None]) -> None:
+def wait_for_all(works: Iterable[Work | None]) -> None:
     """Wait once for each, in order."""
     for work in works:
         if work:

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
-from torch import nn
+from torch import Tensor
+from torch.nn import Module, Parameter
 
 
 @dataclass(eq=False)
@@ -25,10 +26,10 @@ class Bucket:
     `used`: which of them this rank has packed; `missing` counts the others."""
 
     index: int
-    buffer: torch.Tensor
-    parameters: tuple[nn.Parameter, ...]
-    views: tuple[torch.Tensor, ...]
-    flags: torch.Tensor
+    buffer: Tensor
+    parameters: tuple[Parameter, ...]
+    views: tuple[Tensor, ...]
+    flags: Tensor
     used: list[bool] = field(default_factory=list)
     missing: int = 0
 
@@ -48,7 +49,7 @@ class Gradients:
 
     def __init__(
         self,
-        model: nn.Module,
+        model: Module,
         launch: Callable[[Bucket], None],
         ranks: int,
         *,
@@ -109,8 +110,8 @@ class Gradients:
                 parameter.grad = torch.empty_like(parameter).copy_(view)
         bucket.reset()
 
-    def _hook(self, bucket: Bucket, position: int) -> Callable[[torch.Tensor], None]:
-        def arrived(_: torch.Tensor) -> None:
+    def _hook(self, bucket: Bucket, position: int) -> Callable[[Tensor], None]:
+        def arrived(_: Tensor) -> None:
             if self._last:
                 self._pack(bucket, position)
                 self._launch_full()
@@ -143,18 +144,16 @@ class Gradients:
         self._launch(bucket)
 
 
-def gradient_type(parameter: nn.Parameter, gradient_dtype: torch.dtype) -> torch.dtype:
+def gradient_type(parameter: Parameter, gradient_dtype: torch.dtype) -> torch.dtype:
     """Return the type in which the gradient of a parameter travels."""
     return gradient_dtype if gradient_dtype.itemsize < torch.float32.itemsize else parameter.dtype
 
 
-def _split(
-    model: nn.Module, size: float, gradient_dtype: torch.dtype
-) -> Iterator[list[nn.Parameter]]:
+def _split(model: Module, size: float, gradient_dtype: torch.dtype) -> Iterator[list[Parameter]]:
     """Split the parameters, in about the order of backward, into buckets of one type. A bucket is
     closed once it holds `size` bytes. Backward does not hide the last one, which is small if the
     first layers are small, as usual."""
-    bucket: list[nn.Parameter] = []
+    bucket: list[Parameter] = []
     total = 0
     for parameter in reversed([p for p in model.parameters() if p.requires_grad]):
         kind = _bucket_kind(parameter, gradient_dtype)
@@ -170,13 +169,13 @@ def _split(
 
 
 def _bucket_kind(
-    parameter: nn.Parameter, gradient_dtype: torch.dtype
+    parameter: Parameter, gradient_dtype: torch.dtype
 ) -> tuple[torch.dtype, torch.device]:
     """Return what the gradients of one bucket have in common."""
     return gradient_type(parameter, gradient_dtype), parameter.device
 
 
-def _bucket(index: int, parameters: list[nn.Parameter], gradient_dtype: torch.dtype) -> Bucket:
+def _bucket(index: int, parameters: list[Parameter], gradient_dtype: torch.dtype) -> Bucket:
     sizes = [parameter.numel() for parameter in parameters]
     kind = gradient_type(parameters[0], gradient_dtype)
     buffer = torch.zeros(sum(sizes) + len(sizes), dtype=kind, device=parameters[0].device)
@@ -189,7 +188,7 @@ def _bucket(index: int, parameters: list[nn.Parameter], gradient_dtype: torch.dt
     return bucket
 
 
-def view_like(flat: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+def view_like(flat: Tensor, parameter: Tensor) -> Tensor:
     """View elements (n,) as a tensor of the parameter's shape, with its strides where they leave no
     gaps (such as channels_last)."""
     strides = sorted(zip(parameter.stride(), parameter.shape, strict=True))

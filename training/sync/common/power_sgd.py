@@ -11,10 +11,11 @@ from typing import Any, cast
 from unittest.mock import patch
 
 import torch
-from torch import nn
+from torch import Tensor
 from torch._C._distributed_c10d import GradBucket
 from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 from torch.futures import Future
+from torch.nn import Parameter
 from torch.nn.parallel import DistributedDataParallel
 
 LEAST_COMPRESSION = 2
@@ -46,7 +47,7 @@ class PowerSGD:
         ddp.reducer._push_all_rebuilt_params()
         ddp.register_comm_hook(self._state, power_sgd_hook)
 
-    def size(self, parameters: Iterable[nn.Parameter]) -> int:
+    def size(self, parameters: Iterable[Parameter]) -> int:
         """Return the bytes that the last step exchanged for the gradients of these parameters."""
         exact = self._state.iter <= self._state.start_powerSGD_iter
         return sum((p.numel() if exact else self._elements(p)) * p.itemsize for p in parameters)
@@ -66,7 +67,7 @@ class PowerSGD:
                 self._state, name, {bucket: kept.to(device) for bucket, kept in state[name].items()}
             )
 
-    def _elements(self, parameter: nn.Parameter) -> int:
+    def _elements(self, parameter: Parameter) -> int:
         """Return the number of elements exchanged for a gradient: of two matrices, or its own if
         that is cheaper."""
         size = parameter.numel()
@@ -85,7 +86,7 @@ class NonEmptyBucket:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.bucket, name)
 
-    def gradients(self) -> list[torch.Tensor]:
+    def gradients(self) -> list[Tensor]:
         """Return the gradients as views of the bucket."""
         return [
             gradient if gradient.dim() else gradient.view(1)
@@ -94,13 +95,13 @@ class NonEmptyBucket:
         ]
 
 
-def power_sgd_hook(state: PowerSGDState, bucket: GradBucket) -> Future[torch.Tensor]:
+def power_sgd_hook(state: PowerSGDState, bucket: GradBucket) -> Future[Tensor]:
     """Run torch's hook and wait for its exchange. Torch's hook would continue in a thread of the
     backend, whose collectives race with those that backward launches next. Torch checks the
     annotations of a hook, so they must not be strings."""
     on_gpu = bucket.buffer().is_cuda
     # On a machine with GPUs torch's hook synchronises the device of the bucket, and fails for CPUs.
     with patch.object(torch.cuda, "is_available", lambda: on_gpu):
-        done: Future[torch.Tensor] = powerSGD_hook(state, cast(GradBucket, NonEmptyBucket(bucket)))
+        done: Future[Tensor] = powerSGD_hook(state, cast(GradBucket, NonEmptyBucket(bucket)))
         done.wait()
     return done

@@ -9,16 +9,22 @@ rank would not notice that one died.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
 
 import torch
-from torch import distributed, nn
+from torch import Tensor, distributed
+from torch.distributed import ProcessGroup, Work
+from torch.nn import Module, Parameter
+from torch.optim import Optimizer
 
+from training.meter import Meter
 from training.place import Place
 from training.rendezvous import new_group
-from training.sync.common.gradients import Bucket, view_like
+from training.sync import SyncMethod
+from training.sync.common.gradients import Bucket, Gradients, view_like
 
 PARTED = -1
 """The step in the header of a worker that pushes no gradient and waits for the final parameters."""
@@ -32,21 +38,21 @@ class PeerError(ConnectionError):
 class Peer:
     """The rank at the other end of a connection between the server and a worker."""
 
-    def __init__(self, rank: int, role: str, group: distributed.ProcessGroup) -> None:
+    def __init__(self, rank: int, role: str, group: ProcessGroup) -> None:
         self._rank = rank
         self._role = role
         self._group = group
 
-    def send(self, tensors: Iterable[torch.Tensor]) -> list[distributed.Work]:
+    def send(self, tensors: Iterable[Tensor]) -> list[Work]:
         """Start to send. The tensors must not change until the caller has waited for each work,
         once."""
         return [_work(distributed.isend(tensor, self._rank, self._group)) for tensor in tensors]
 
-    def receive(self, tensors: Iterable[torch.Tensor]) -> list[distributed.Work]:
+    def receive(self, tensors: Iterable[Tensor]) -> list[Work]:
         """Start to receive what the peer sends, in its order."""
         return [_work(distributed.irecv(tensor, self._rank, self._group)) for tensor in tensors]
 
-    def wait(self, works: Iterable[distributed.Work]) -> None:
+    def wait(self, works: Iterable[Work]) -> None:
         """Wait for all. Raises: PeerError."""
         try:
             for work in works:
@@ -61,74 +67,110 @@ def connect_peers(place: Place, server: int, timeout: timedelta) -> list[Peer]:
 
     `timeout`: how long a peer may be silent.
     """
-    made = []
-    for worker in (rank for rank in range(place.world_size) if rank != server):
+    peers = []
+    for worker in range(place.world_size):
+        if worker == server:
+            continue
         group = new_group([server, worker], timeout)
         if group is None:  # this rank is neither
             continue
-        if place.rank == server:
-            made.append(Peer(worker, "worker", group))
-        else:
-            made.append(Peer(server, "parameter server", group))
-    return made
+        is_server = place.rank == server
+        peers.append(
+            Peer(worker, "worker", group) if is_server else Peer(server, "parameter server", group)
+        )
+    return peers
 
 
-def empty_header(parameters: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Make an empty header, (2,) int64, where the parameters are."""
-    return torch.zeros(2, dtype=torch.int64, device=parameters[0].device)
+class Side(SyncMethod):
+    """A rank of a parameter server: its gradients as buckets, and its parameters, which become
+    views of flat buffers."""
+
+    def __init__(
+        self,
+        method: SyncMethod,
+        model: Module,
+        meter: Meter,
+        divisor: int,
+        launch: Callable[[Bucket], None] = lambda bucket: None,
+    ) -> None:
+        """`launch` sends a bucket of gradients, which were divided by `divisor`; without it they
+        stay here."""
+        super().__init__(method.options, method.gradient_dtype)
+        self.meter = meter
+        self.parameters = flatten_parameters(model.parameters())
+        self.gradients = self.bucket_gradients(model, launch, divisor)
+
+    def bucket_gradients(
+        self, model: Module, launch: Callable[[Bucket], None], divisor: int
+    ) -> Gradients:
+        """Make buckets of the sizes that all sides have."""
+        return Gradients(
+            model,
+            launch,
+            divisor,
+            bucket_mb=self.options.bucket_mb,
+            gradient_dtype=self.gradient_dtype,
+        )
+
+    def micro(self, last: bool) -> AbstractContextManager[None]:
+        """Pack gradients as they arrive, in the last backward."""
+        return self.gradients.micro(last)
+
+    def header(self) -> Tensor:
+        """Make an empty header, (2,) int64, where the parameters are."""
+        return torch.zeros(2, dtype=torch.int64, device=self.parameters[0].device)
+
+    def wait(self, peer: Peer, works: Iterable[Work]) -> None:
+        """Wait for all, and count it as waiting. Raises: PeerError."""
+        with self.meter.waiting():
+            peer.wait(works)
 
 
-def total_bytes(tensors: Iterable[torch.Tensor]) -> int:
+def total_bytes(tensors: Iterable[Tensor]) -> int:
     """Return the bytes of all tensors."""
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    return sum(tensor.nbytes for tensor in tensors)
 
 
-def copy_all(source: Iterable[torch.Tensor], to: Iterable[torch.Tensor]) -> None:
+def copy_all(source: Iterable[Tensor], to: Iterable[Tensor]) -> None:
     """Copy each tensor into its counterpart."""
-    for one, other in zip(source, to, strict=True):
-        other.copy_(one)
+    for tensor, counterpart in zip(source, to, strict=True):
+        counterpart.copy_(tensor)
 
 
-def keep_local(bucket: Bucket) -> None:
-    """Do nothing: the `launch` of gradients that do not travel."""
-
-
-def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+def optimizer_state(optimizer: Optimizer) -> dict[str, Any]:
     """Return the state of an optimiser, such as momentum, without its settings."""
     return {"optimizer": optimizer.state_dict()["state"]}
 
 
-def load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+def load_optimizer(optimizer: Optimizer, state: dict[str, Any]) -> None:
     """Restore an `optimizer_state`, if the state has one."""
     if "optimizer" in state:
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": state["optimizer"], "param_groups": groups})
 
 
-def flatten_parameters(parameters: Iterable[nn.Parameter]) -> list[torch.Tensor]:
+def flatten_parameters(parameters: Iterable[Parameter]) -> list[Tensor]:
     """Move the parameters that need a gradient into one flat buffer (elements,) per type; they
     become views of it.
 
     They keep their shapes and, where these have no gaps, their strides (such as channels_last).
     """
-    kinds: dict[tuple[torch.dtype, torch.device], list[nn.Parameter]] = {}
+    kinds: dict[tuple[torch.dtype, torch.device], list[Parameter]] = {}
     for parameter in parameters:
         if parameter.requires_grad:
             kinds.setdefault((parameter.dtype, parameter.device), []).append(parameter)
     return [_moved(group) for group in kinds.values()]
 
 
-def _moved(parameters: list[nn.Parameter]) -> torch.Tensor:
-    buffer = torch.empty(
-        sum(p.numel() for p in parameters), dtype=parameters[0].dtype, device=parameters[0].device
-    )
-    for parameter, part in zip(
-        parameters, torch.split(buffer, [p.numel() for p in parameters]), strict=True
-    ):
+def _moved(parameters: list[Parameter]) -> Tensor:
+    sizes = [parameter.numel() for parameter in parameters]
+    first = parameters[0]
+    buffer = torch.empty(sum(sizes), dtype=first.dtype, device=first.device)
+    for parameter, part in zip(parameters, torch.split(buffer, sizes), strict=True):
         parameter.data = view_like(part, parameter).copy_(parameter.detach())
     return buffer
 
 
-def _work(work: distributed.Work | None) -> distributed.Work:
+def _work(work: Work | None) -> Work:
     assert work is not None  # None only outside the group
     return work

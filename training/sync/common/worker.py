@@ -2,71 +2,51 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from types import SimpleNamespace
 from typing import Any
 
 import torch
-from torch import distributed, nn
+from torch.distributed import Work
+from torch.nn import Module
+from torch.optim import Optimizer
 
 from training.meter import Meter
 from training.sync import SyncMethod
-from training.sync.common.gradients import Bucket, Gradients
-from training.sync.common.push_pull import (
-    HEADER_BYTES,
-    PARTED,
-    Peer,
-    empty_header,
-    flatten_parameters,
-)
+from training.sync.common.gradients import Bucket
+from training.sync.common.push_pull import HEADER_BYTES, PARTED, Peer, Side
 
 
-class Worker(SyncMethod):
+class Worker(Side):
     """Pushes its gradients during backward, and pulls the parameters instead of making a step."""
 
     def __init__(
-        self,
-        options: SimpleNamespace,
-        gradient_dtype: torch.dtype,
-        peer: Peer,
-        model: nn.Module,
-        ranks: int,
-        meter: Meter,
+        self, method: SyncMethod, server: Peer, model: Module, meter: Meter, divisor: int
     ) -> None:
-        super().__init__(options, gradient_dtype)
-        self._stale = options.mode == "async"
-        self._peer = peer
-        self._meter = meter
-        self._parameters = flatten_parameters(model.parameters())
-        self._gradients = Gradients(
-            model, self._push, ranks, bucket_mb=options.bucket_mb, gradient_dtype=gradient_dtype
-        )
-        self._asked, self._answer = empty_header(self._parameters), empty_header(self._parameters)
+        super().__init__(method, model, meter, divisor, self._push)
+        self._is_async = self.options.mode == "async"
+        self._server = server
+        self._question = self.header()
+        self._answer = self.header()
         self._steps = 0
-        self._works: list[distributed.Work] = []
+        self._works: list[Work] = []
 
-    def micro(self, last: bool) -> AbstractContextManager[None]:
-        """Push gradients as they arrive, in the last backward."""
-        return self._gradients.micro(last)
-
-    def reduce(self, model: nn.Module) -> None:
+    def reduce(self) -> None:
         """Push the remaining gradients."""
-        self._gradients.flush()
-        self._wait()
-        for bucket in self._gradients.buckets:
+        self.gradients.flush()
+        self._wait_for_works()
+        for bucket in self.gradients.buckets:
             bucket.reset()
-        self._meter.add("bytes_sent", HEADER_BYTES + self._gradients.size)
+        self.meter.add("bytes_sent", HEADER_BYTES + self.gradients.size)
 
-    def step(self, optimizer: torch.optim.Optimizer) -> None:
+    def step(self, optimizer: Optimizer) -> None:
         """Pull the parameters, and with them the staleness that the server found."""
         self._pull()
-        if self._stale:
+        if self._is_async:
             # On a GPU reading it waits for the step's end.
-            self._meter.add("staleness", int(self._answer[1]))
+            self.meter.add("staleness", int(self._answer[1]))
 
-    def settle(self, model: nn.Module) -> None:
+    def settle(self) -> None:
         """Pull the parameters that the server holds once all ranks have arrived."""
-        if self._stale:
+        if self._is_async:
             self._ask(PARTED)
             self._pull()
 
@@ -76,26 +56,26 @@ class Worker(SyncMethod):
 
     def load(self, state: dict[str, Any]) -> None:
         """Restore a state."""
-        self._steps, self._answer[0] = state["steps"], state["version"]
+        self._steps = state["steps"]
+        self._answer[0] = state["version"]
 
     def _push(self, bucket: Bucket) -> None:
         if bucket.index == 0:
             self._steps += 1
             self._ask(self._steps)
-        self._works += self._peer.send([bucket.buffer])
+        self._works += self._server.send([bucket.buffer])
 
     def _ask(self, step: int) -> None:
-        self._asked.copy_(
-            torch.stack((torch.tensor(step, device=self._answer.device), self._answer[0]))
-        )
-        self._works += self._peer.send([self._asked])
+        # On a GPU the version stays there: to read it would wait for the step's end.
+        step_tensor = torch.tensor(step, device=self._answer.device)
+        self._question.copy_(torch.stack((step_tensor, self._answer[0])))
+        self._works += self._server.send([self._question])
 
     def _pull(self) -> None:
-        self._works += self._peer.receive([self._answer, *self._parameters])
-        self._wait()
+        self._works += self._server.receive([self._answer, *self.parameters])
+        self._wait_for_works()
 
-    def _wait(self) -> None:
+    def _wait_for_works(self) -> None:
         works = self._works
         self._works = []
-        with self._meter.waiting():
-            self._peer.wait(works)
+        self.wait(self._server, works)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from remote.format import UNKNOWN, count, seconds
+from remote.format import UNKNOWN, count, moment, seconds
 from remote.metrics.run import RunFigures
 from remote.record import marks
 from remote.statistics.stability import count_warm_up
 from tui.report.document import Section, TextBlock, make_table
-from tui.report.formatting import format_moment
 from tui.report.subject import ReportSubject, RunGroup
 from tui.report.timing import SubjectTiming
 
@@ -31,8 +30,8 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section:
     """Make the table of all runs in the order in which they were made, and the commands."""
     table = make_table(TABLE_TITLE, HEAD, _rows(subject, timing), NOTE)
     paragraphs = list(_paragraphs(subject, timing))
-    commands = TextBlock("Commands that repeat it", subject.commands)
-    return Section("procedure", TITLE, paragraphs, [table], (), [commands])
+    texts = [TextBlock("Command that repeats it", [subject.command])] if subject.command else []
+    return Section("procedure", TITLE, paragraphs, [table], (), texts)
 
 
 def _paragraphs(subject: ReportSubject, timing: SubjectTiming) -> Iterator[str]:
@@ -74,7 +73,7 @@ def _rows(subject: ReportSubject, timing: SubjectTiming) -> list[tuple[str, ...]
 def _row(group: RunGroup, repetition: int, run: RunFigures, is_outlier: bool) -> tuple[str, ...]:
     _, step_seconds = run.steps.mean_over_ranks("seconds")
     return (
-        format_moment(run.started),
+        moment(run.started, exact=True),
         group.label,
         str(repetition),
         run.name,

@@ -46,7 +46,6 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
         for row in timing.rows
         if row.stability.warnings
     ]
-    paragraphs += _describe_too_few(subject)
     pictures = [_picture(timing.rows)] if len(timing.rows) > 1 else []
     return Section("times", "Time per iteration", paragraphs, [table], pictures)
 
@@ -85,18 +84,10 @@ def _note(subject: ReportSubject, timing: SubjectTiming) -> str:
     if any(row.stability.variation >= 0 for row in timing.rows):
         note += (
             "The interval and the variation are over runs, each of which is one number. variation: "
-            "their standard deviation as a share of the mean; stable? is no from 10% on."
+            "their standard deviation as a share of the mean; stable? is no from 10% on. A cell "
+            f"has an interval of its own from {FEWEST} runs on."
         )
     return note
-
-
-def _describe_too_few(subject: ReportSubject) -> list[str]:
-    """Return why cells have no interval, if some have none."""
-    counts = {len(group.runs) for group in subject.measured if len(group.runs) < FEWEST}
-    if subject.study is None or not counts:
-        return []
-    runs = "2 runs of a cell are" if 2 in counts else "1 run of a cell is"
-    return [f"{runs} too few for an interval of its own: {FEWEST} are the least."]
 
 
 # The picture --------------------------------------------------------------------------------------

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 from remote.format import count
 from remote.plan.plan import Script
 from remote.study import estimate
 from remote.study.host_pool import HostPool
 from remote.study.progress import CellState, StudyProgress
-from remote.study.start_study import list_changes, result_settings
+from remote.study.start_study import result_settings
 from remote.study.study import Cell, Study
 from remote.transport.registry import is_here
 from training.job import Job, usual_lr
@@ -25,17 +24,12 @@ ALWAYS = ("model", "dataset", "batch_size", "lr", "steps", "epochs")
 
 def print_dry_run(
     study: Study,
-    whole: Study | None,
     progress: StudyProgress,
     places: HostPool,
-    runs_dir: Path,
     *,
     json: bool,
 ) -> None:
-    """Print what all runs of a study have in common, the runs in order, and how long they may take.
-
-    `whole` is the study without --quick, or None if this is it.
-    """
+    """Print what all runs have in common, the runs in order, and how long they may take."""
     if json:
         for trial in study.trials():
             work = trial.work
@@ -48,8 +42,6 @@ def print_dry_run(
     if common:
         narrate(f"all runs: {common}")
     narrate(f"hosts: {_hosts(places)}", *([study.overrides_text] if study.overrides_text else []))
-    if whole:
-        narrate(f"--quick changes: {'; '.join(_quicker(whole, study)) or 'nothing'}")
     rows = []
     for number, trial in enumerate(study.trials(), start=1):
         done = "done" if progress.is_settled(trial) else CellState.WAITING.value
@@ -57,7 +49,7 @@ def print_dry_run(
         where = f"{count(place.nodes, 'host')}, {count(place.ranks, 'rank')}"
         rows.append((str(number), trial.key, where, done))
     print_table(("run", "cell", "where", "state"), rows)
-    narrate(estimate.estimate_text(progress, runs_dir))
+    narrate(estimate.estimate_text(progress))
 
 
 def _common(cells: Sequence[Cell]) -> Iterator[str]:
@@ -82,16 +74,3 @@ def _hosts(places: HostPool) -> str:
     return ", ".join(
         (f"{names} ({where})", *(f"{key} {value}" for key, value in limits.items() if value))
     )
-
-
-def _quicker(whole: Study, study: Study) -> Iterator[str]:
-    """Yield what the short variant has otherwise."""
-    if len(whole.cells) != len(study.cells):
-        yield f"cells {len(whole.cells)}, now {len(study.cells)}"
-    if whole.repetitions != study.repetitions:
-        yield f"repetitions {whole.repetitions}, now {study.repetitions}"
-    if whole.limit != study.limit:
-        before = estimate.format_limit(whole.limit)
-        yield f"time limit {before}, now {estimate.format_limit(study.limit)}"
-    both = {cell.key: cell for cell in study.cells}
-    yield from list_changes([(one, both[one.key]) for one in whole.cells if one.key in both])

@@ -145,30 +145,20 @@ def test_a_plan_without_hosts_or_with_too_small_a_batch_is_none() -> None:
 @pytest.mark.parametrize(
     ("batch", "said"),
     [
-        (9, ()),
-        (10, ("batch size 10 does not divide by 3 ranks: rank 0 takes 4 samples, the others 3",)),
-        (
-            11,
-            (
-                "batch size 11 does not divide by 3 ranks: ranks 0 to 1 take 4 samples each, the "
-                "others 3",
-            ),
-        ),
+        (9, []),
+        (10, ["batch size 10 does not divide by 3 ranks: some take 4 samples, the others 3"]),
     ],
 )
-def test_an_uneven_split_is_said(batch: int, said: tuple[str, ...]) -> None:
+def test_an_uneven_split_is_said(batch: int, said: list[str]) -> None:
     assert notes(plan(host(1, slots=3), batch_size=batch)) == said
 
 
 def test_a_server_that_does_not_train_takes_no_part_of_a_split() -> None:
     job = {"sync": "parameter_server", "sync_option": ("server=1", "dedicated=yes")}
-    assert notes(plan(host(1, slots=4), batch_size=63, **job)) == ()
-    assert notes(plan(host(1, slots=4), batch_size=64, **job)) == (
-        "batch size 64 does not divide by 3 ranks that train: rank 0 takes 22 samples, the others "
-        "21",
-    )
-    (said,) = notes(plan(host(1, slots=4), batch_size=65, **job))
-    assert "ranks 0 to 2 but 1 take 22 samples each" in said
+    assert notes(plan(host(1, slots=4), batch_size=63, **job)) == []
+    assert notes(plan(host(1, slots=4), batch_size=64, **job)) == [
+        "batch size 64 does not divide by 3 ranks that train: some take 22 samples, the others 21"
+    ]
 
 
 def test_a_dry_run_shows_what_only_the_hosts_know_as_such() -> None:

@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-from dataclasses import replace
-from pathlib import Path
-
 import pytest
 
-from remote.events import SessionClosed
 from remote.plan.plan import Script
-from remote.study import estimate
-from remote.study.folder import RunBegun, RunEnded, StudyCall, StudyFolder, TrialOutcome
-from remote.study.measurement import MissingMetric, read_value
-from remote.study.progress import StudyProgress
+from remote.study.measurement import describe_others, read_value
 from remote.study.start_study import (
-    find_recovered_runs,
-    hold_study,
-    parse_call,
-    read_progress,
     result_settings,
 )
 from remote.study.study import StudyError
 from remote.study.study_file import parse_study
-from tests.kit.histories import History, plan
-from tests.kit.recorded import recorded
-from training.wire.events import ScriptMetrics
 
 TEN_LINES = """
 title = "Batch size"
@@ -86,28 +71,6 @@ def test_a_seed_is_that_of_the_repetition_unless_the_study_varies_it() -> None:
     of_its_own = parse_study("mine", base + "nodes = [1]").block(2)[0].work
     varied = parse_study("mine", base + "seed = [7]").block(2)[0].work
     assert (of_its_own, varied) == (Script(("a.py", "2")), Script(("a.py", "7")))
-
-
-def test_an_estimate_rests_on_repetitions_whatever_their_seed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    base = 'repetitions = 2\n[base]\nscript = "a.py --lr {lr} --seed={seed}"\n'
-    study = parse_study("mine", base + "[axes]\nlr = [1.5]\n")
-    found = {
-        "like": (["a.py", "--lr", "1.5", "--seed=31"], 30.0),
-        "other": (["a.py", "--lr", "115", "--seed=31"], 1e6),
-        "longer": (["a.py", "--lr", "1.5", "--seed=31", "-x"], 1e6),
-        "forged": ([5, None], 1e6),
-        "wrong": (5, 1e6),
-    }
-    summaries = {
-        name: {"verdict": "finished", "script": words, "ranks": [{}], "elapsed": seconds}
-        for name, (words, seconds) in found.items()
-    }
-    monkeypatch.setattr("remote.study.estimate.recorded", lambda _: list(map(Path, found)))
-    monkeypatch.setattr("remote.study.estimate.summarized", lambda folder: summaries[folder.name])
-    text = estimate.estimate_text(StudyProgress(study), tmp_path)
-    assert text.startswith("2 runs, about 1:00 by runs so far")
 
 
 def test_placeholders_and_values_belong_together() -> None:
@@ -224,101 +187,18 @@ def test_the_loss_of_a_script_is_one_of_its_metrics() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lacks", "said"),
+    ("name", "names", "said"),
     [
         (
-            MissingMetric("metric:val_los", "val_los", ("val_loss", "loss")),
-            "the run has no val_los; it has val_loss, loss: did you mean 'val_loss'?",
+            "val_los",
+            ("val_loss", "loss"),
+            "; it has val_loss and loss: did you mean 'val_loss'?",
         ),
-        (MissingMetric("metric:x", "x", ()), "the run has no x, nor any other metric"),
-        (
-            MissingMetric("metric:x", "x", tuple("abcdefghijkl")),
-            "the run has no x; it has a, b, c, d, e, f, g, h, i, j and 2 more",
-        ),
-        (MissingMetric("metric:x", "x", ("a",), "loss is NaN"), "the run has no x: loss is NaN"),
-        (
-            MissingMetric("step_seconds", "seconds per step", ("a",)),
-            "the run has no seconds per step",
-        ),
+        ("x", (), ", nor any other metric"),
+        ("x", tuple("abcdefghijkl"), "; it has a, b, c, d, e, f, g, h, i and 3 more"),
     ],
 )
-def test_what_a_run_lacks_is_said_with_what_it_has(lacks: MissingMetric, said: str) -> None:
-    assert lacks.text() == said
-
-
-ONE_METRIC = """
-metric = "metric:{}"
-repetitions = 2
-[base]
-script = "a.py {{lr}}"
-[axes]
-lr = [1, 2]
-"""
-
-
-@pytest.fixture
-def lacking(tmp_path: Path) -> StudyFolder:
-    """A study that stopped after its first run, which has `bleu`, and not what it was to have."""
-    folder = StudyFolder.of(tmp_path, "mine")
-    before = StudyCall(ONE_METRIC.format("blue"), {}, {}, quick=False)
-    with hold_study(folder, before, new=False):
-        pass
-    trial = parse_call("mine", before).trials()[0]
-    of = History(replace(plan(1), run="first", work=trial.work)).training()
-    of.rank(0, ScriptMetrics(0, 1, 0.0, (("bleu", 30.0),)))
-    recorded(tmp_path, of.done(0).session(SessionClosed()))
-    lacks = RunEnded(trial.key, "first", TrialOutcome.FAILED, cause="no blue", lacks="metric:blue")
-    folder.write(RunBegun(trial.key, "first"))
-    folder.write(lacks)
-    return folder
-
-
-def test_a_run_that_only_lacked_the_metric_counts_once_that_is_corrected(
-    lacking: StudyFolder,
+def test_what_a_run_lacks_is_said_with_what_it_has(
+    name: str, names: tuple[str, ...], said: str
 ) -> None:
-    assert (
-        find_recovered_runs(lacking, StudyCall(ONE_METRIC.format("blue"), {}, {}, quick=False))
-        == []
-    )
-    corrected = StudyCall(ONE_METRIC.format("Bleu"), {}, {}, quick=False)
-    [end] = find_recovered_runs(lacking, corrected)
-    assert (end.run, end.outcome, end.value, end.cause, end.lacks) == (
-        *("first", TrialOutcome.COUNTED, 30.0),
-        *("", ""),
-    )
-    # Nothing is written by looking.
-    assert read_progress(lacking, parse_call("mine", corrected)).counted_runs == []
-    with hold_study(lacking, corrected, new=False):
-        pass
-    [counted] = read_progress(lacking, parse_call("mine", corrected)).counted_runs
-    assert counted.run == "first"
-    assert find_recovered_runs(lacking, corrected) == []
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        StudyCall(ONE_METRIC.format("bleu").replace("a.py", "b.py"), {}, {}, quick=False),
-        StudyCall(
-            ONE_METRIC.format("bleu").replace("[axes]", "processes = 2\n[axes]"), {}, {}, False
-        ),
-        StudyCall(ONE_METRIC.format("bleu").replace("[1, 2]", "[3, 4]"), {}, {}, quick=False),
-        StudyCall(ONE_METRIC.format("bleu"), {}, {"local": 4}, quick=False),
-    ],
-)
-def test_a_run_of_other_settings_or_hosts_does_not_count(
-    lacking: StudyFolder, changed: StudyCall
-) -> None:
-    assert find_recovered_runs(lacking, changed) == []
-
-
-def test_a_run_that_is_gone_or_was_changed_does_not_count(lacking: StudyFolder) -> None:
-    corrected = StudyCall(ONE_METRIC.format("bleu"), {}, {}, quick=False)
-    summary = lacking.path.parent / "first" / "summary.json"
-    for text in ("", "[]", '{"verdict": "finished"}', '{"verdict": "finished", "ranks": [3]}'):
-        summary.write_text(text)
-        assert find_recovered_runs(lacking, corrected) == []
-    summary.write_text('{"verdict": "finished", "ranks": [{"metrics": {"bleu": "x"}}]}')
-    assert find_recovered_runs(lacking, corrected) == []
-    shutil.rmtree(summary.parent)
-    assert find_recovered_runs(lacking, corrected) == []
+    assert describe_others(name, names) == said

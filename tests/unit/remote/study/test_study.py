@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -820,34 +820,6 @@ def test_the_answer_is_followed_by_what_the_other_axes_change() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("four-ways", ["speed-up against one node: 2.00 (gather/scatter), 4.00 (ddp)"]),
-        (
-            "nodes",
-            [
-                "speed-up against one node of gather/scatter by nodes: 2.00 (2), 1.60 (4)",
-                "speed-up against one node of ddp by nodes: 4.00 (4)",
-            ],
-        ),
-    ],
-)
-def test_the_speed_up_of_each_method_is_said(name: str, expected: list[str]) -> None:
-    values = {
-        "four-ways": {"method=gather/scatter": 2.0, "method=ddp": 1.0, "method=one node": 4.0},
-        "nodes": {
-            "method=gather/scatter nodes=2": 2.0,
-            "method=gather/scatter nodes=4": 2.5,
-            "method=ddp nodes=4": 1.0,
-            "method=one node nodes=1": 4.0,
-        },
-    }[name]
-    study = parse_study(*read_study_text(name))
-    found = compute_results(_progress(study, {key: [each] for key, each in values.items()}))
-    assert effect_lines(found) == expected
-
-
-@pytest.mark.parametrize(
     ("metric", "said"),
     [
         ("loss", "differs from seed to seed by 10% or more: sync=ring"),
@@ -1182,33 +1154,13 @@ def test_a_run_that_an_earlier_call_left_and_that_failed_is_made_anew(tmp_path: 
     assert end.cause
 
 
-def test_an_estimate_rests_on_finished_runs_with_the_same_settings(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    study = parse_study(
-        "two", 'repetitions = 2\n[job]\nsteps = 9\n[axes]\nsync = ["ring", "ddp"]\n'
-    )
-    job = asdict(study.cells[0].job)
-    like = {"verdict": "finished", "job": job, "ranks": [{}], "elapsed": 30.0}
-    found = {
-        "like": like,
-        "other": like | {"job": job | {"batch_size": 7}, "elapsed": 1e6},
-        "longer": like | {"job": job | {"steps": 900}, "elapsed": 1e6},
-        "more": like | {"ranks": [{}, {}], "elapsed": 1e6},
-        "failed": like | {"verdict": "failed", "elapsed": 1e6},
-        "forged": like | {"elapsed": "x"},
-        "wrong": like | {"job": 5},
-        "none": {},
-    }
-    monkeypatch.setattr("remote.study.estimate.recorded", lambda _: list(map(Path, found)))
-    monkeypatch.setattr("remote.study.estimate.summarized", lambda folder: found[folder.name])
-    text = estimate.estimate_text(StudyProgress(study), tmp_path)
-    assert text == "4 runs, about 2:00 by runs so far; one that takes 1 h is stopped"
-    found.clear()
-    text = estimate.estimate_text(StudyProgress(study), tmp_path)
+def test_an_estimate_rests_on_the_runs_that_have_ended() -> None:
+    study = parse_study("two", 'repetitions = 2\n[axes]\nsync = ["ring", "ddp"]\n')
+    text = estimate.estimate_text(StudyProgress(study))
     assert text == "4 runs, and none yet to estimate from; one that takes 1 h is stopped"
-    text = estimate.estimate_text(StudyProgress(replace(study, limit=90.0)), tmp_path)
-    assert text == "4 runs, and none yet to estimate from; one that takes 90 s is stopped"
+    end = RunEnded("sync=ring #1", "run", TrialOutcome.COUNTED, 1.0, seconds=30.0)
+    text = estimate.estimate_text(StudyProgress.of(replace(study, limit=90.0), [end]))
+    assert text == "3 runs, about 1:30 by runs so far; one that takes 90 s is stopped"
 
 
 def test_a_cell_without_a_run_has_no_speed_up(study: Study) -> None:

@@ -53,7 +53,7 @@ def test_every_flag_of_torchrun_is_known() -> None:
         ("-m pkg.train --nnodes 2", "-m pkg.train --nnodes 2"),
         ("torchrun --nproc-per-node 4 train.py --nproc-per-node 5", "train.py --nproc-per-node 5"),
         ("torchrun --nproc_per_node=4 -m pkg.train x", "-m pkg.train x"),
-        ("/opt/bin/torchrun --nproc 4 ./a.sh", "./a.sh"),
+        ("/opt/bin/torchrun --nproc-per-node 4 ./a.sh", "./a.sh"),
         ("--standalone --no_python ./a.sh", "./a.sh"),
         ("--no-python ./a.py", "--no-python ./a.py"),
         ("python -m torch.distributed.run --nproc-per-node 2 train.py", "train.py"),
@@ -183,7 +183,7 @@ def test_variables_before_the_program() -> None:
     assert line("A=b env C=d ./a.sh").env == (("A", "b"),)
     visible = line("CUDA_VISIBLE_DEVICES=0,2 torchrun --nproc-per-node gpu a.py")
     assert apply_to_host_flags(visible, HostFlags()).local == 2
-    before = parse_script_line(("A=b", "torchrun", "x.py"), ("--nproc-per-node", "4"))
+    before = parse_script_line(("A=b", "torchrun", "x.py"), {"--nproc-per-node": "4"})
     assert (before.words, before.flags) == (("x.py",), {"--nproc-per-node": "4"})
 
 
@@ -218,7 +218,6 @@ def test_what_a_line_says_of_restarts() -> None:
         ("python -u -m accelerate.commands.launch train.py", "accelerate.commands.launch starts"),
         ("python3 -m deepspeed.launcher.runner train.py", "deepspeed.launcher.runner starts"),
         ("/venv/bin/python /venv/bin/deepspeed train.py", "deepspeed starts ranks itself"),
-        ("uv run --with x torchrun train.py", "leave out uv run --with x: write torchrun first"),
     ],
 )
 def test_lines_that_cannot_be_read(text: str, message: str) -> None:

@@ -560,7 +560,7 @@ async def test_checks_are_written_anew_only_where_they_have_found_something(
         written.append("marks")
         return known(state)
 
-    table, known = checks.table, host_marks.mark_hosts
+    table, known = checks.make_table, host_marks.mark_hosts
     monkeypatch.setattr(checks, "table", counted)
     monkeypatch.setattr(launch, "mark_hosts", marked)
     async with form.opened(size=(120, 40)) as pilot:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.kit.commands import run
 from tui.serve.guard import Guard
-from tui.serve.page import page
+from tui.serve.page import make_page
 
 assert run  # the fixture
 GUARD = Guard()
@@ -48,7 +48,7 @@ def test_every_server_has_a_token_of_its_own_that_nobody_guesses() -> None:
 
 
 def test_the_page_loads_nothing_from_elsewhere_and_shows_a_name_as_text() -> None:
-    text = page('<script>"&', "ws://localhost:1/x/ws", 4)
+    text = make_page('<script>"&', "ws://localhost:1/x/ws", 4)
     assert "<title>&lt;script&gt;&quot;&amp;</title>" in text
     assert "http:" not in text
     assert "https:" not in text

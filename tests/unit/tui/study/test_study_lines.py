@@ -132,9 +132,8 @@ def test_where_there_is_little_room_intervals_go_first(tmp_path: Path) -> None:
     assert whole.head[-2:] == ("speed-up", "against all_reduce")
     assert "±" in " ".join(row[-2] for row in whole.rows)
     narrower = make_cell_table(found, whole.width - 1)
-    assert narrower.head == whole.head
+    assert narrower.head[-2:] == ("speed-up", "verdict")
     assert "±" not in " ".join(row[-2] for row in narrower.rows)
-    assert make_cell_table(found, narrower.width - 1).head[-2:] == ("speed-up", "verdict")
     assert make_cell_table(found, 40).head[-2:] == ("s/iter", "verdict")
 
 
