@@ -6,11 +6,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Sequence
 
 from remote.format import number, seconds
-from remote.run.state.host_state import HostState
-from remote.run.state.rank_state import RankState
+from remote.run.state.host_state import Hosts, HostState
+from remote.run.state.rank_state import Ranks, RankState
 
 FEWER = 0.8
 """A rank has fewer cores than the others if it has at most this share of theirs."""
@@ -26,9 +25,7 @@ CLOCK_LIMITS = {0x60: "heat", 0x84: "its power limit", 0x08: "its hardware", 0x0
 """What holds the clock of a GPU down, by the bits of NVML, the most telling first."""
 
 
-def explain_straggler(
-    rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState]
-) -> str:
+def explain_straggler(rank: RankState, ranks: Ranks, hosts: Hosts) -> str:
     """Return why a rank takes longer than the others, in words; "" if nothing tells."""
     others = [other for other in ranks if other is not rank]
     ready, typical = _own_and_typical(rank, others, "ready")
@@ -45,7 +42,7 @@ def explain_straggler(
     )
 
 
-def is_crowded(rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState]) -> bool:
+def is_crowded(rank: RankState, ranks: Ranks, hosts: Hosts) -> bool:
     """Return True if it shares its cores with other ranks and with programs that fill them.
 
     A rank that has fewer cores than the others is late because of that.
@@ -58,7 +55,7 @@ def is_crowded(rank: RankState, ranks: Sequence[RankState], hosts: Sequence[Host
     return shares_machine and not _explain_few_cores(rank, others, hosts)
 
 
-def _explain_slow_clock(rank: RankState, others: Sequence[RankState]) -> str:
+def _explain_slow_clock(rank: RankState, others: Ranks) -> str:
     gpu = rank.gpu
     clocks = [other.gpu.clock for other in others if other.gpu and other.gpu.clock]
     if not gpu or not gpu.clock or not clocks:
@@ -70,9 +67,7 @@ def _explain_slow_clock(rank: RankState, others: Sequence[RankState]) -> str:
     return f"its GPU runs at {gpu.clock} MHz{next(reasons, '')}, others at {typical:.0f} MHz"
 
 
-def _explain_few_cores(
-    rank: RankState, others: Sequence[RankState], hosts: Sequence[HostState]
-) -> str:
+def _explain_few_cores(rank: RankState, others: Ranks, hosts: Hosts) -> str:
     ranks_of_hosts = Counter(each.host for each in (rank, *others))
     cores = {
         host.index: host.hello.cores / max(1, ranks_of_hosts[host.index])
@@ -89,17 +84,13 @@ def _explain_few_cores(
     return f"it has {number(own)} {'core' if own == 1 else 'cores'}, others {number(typical)}"
 
 
-def _explain_busy_host(
-    rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState]
-) -> str:
+def _explain_busy_host(rank: RankState, ranks: Ranks, hosts: Hosts) -> str:
     foreign = _count_foreign_cores(rank, ranks, hosts)
     total = len(hosts[rank.host].cpu)
     return f"other programs use {foreign:.1f} of the {total} cores of its host" if foreign else ""
 
 
-def _count_foreign_cores(
-    rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState]
-) -> float:
+def _count_foreign_cores(rank: RankState, ranks: Ranks, hosts: Hosts) -> float:
     """Return the cores of its machine that other programs use, if all cores are in use; else 0."""
     host = hosts[rank.host]
     if not (host.hello and host.cpu):
@@ -113,13 +104,13 @@ def _count_foreign_cores(
     return foreign if is_full and foreign >= FOREIGN * total else 0.0
 
 
-def _hosts_of_machine(host: HostState, hosts: Sequence[HostState]) -> set[int]:
+def _hosts_of_machine(host: HostState, hosts: Hosts) -> set[int]:
     """Return the hosts that are on the same machine as this one."""
     boot_id = host.hello.boot_id if host.hello else ""
     return {other.index for other in hosts if other.hello and other.hello.boot_id == boot_id}
 
 
-def _explain_slow_cores(rank: RankState, others: Sequence[RankState]) -> str:
+def _explain_slow_cores(rank: RankState, others: Ranks) -> str:
     """Return that the same work takes more CPU time there, if it does."""
     own, typical = _own_and_typical(rank, others, "cpu_seconds")
     if not own > SLOWER * typical > 0:
@@ -128,9 +119,7 @@ def _explain_slow_cores(rank: RankState, others: Sequence[RankState]) -> str:
     return f"slower cores or more work: {spent}"
 
 
-def _own_and_typical(
-    rank: RankState, others: Sequence[RankState], figure: str
-) -> tuple[float, float]:
+def _own_and_typical(rank: RankState, others: Ranks, figure: str) -> tuple[float, float]:
     """Return the mean of a figure of the rank, and the median of those of the others."""
     typical = statistics.median(other.pace.mean(figure) for other in others)
     return rank.pace.mean(figure), typical

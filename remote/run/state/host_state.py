@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from remote.run.series.step_times import NAN
 from remote.run.state.phases import HostPhase
 from remote.run.state.types import Cause
-from training.wire import events
-from training.wire.events import Event
+from training.wire.events import (
+    AgentEnded,
+    Connected,
+    Event,
+    Exited,
+    Hello,
+    HostSample,
+    Launched,
+    Reserved,
+)
 
 SOUGHT = (HostPhase.CONNECTING, HostPhase.DEPLOYING, HostPhase.STARTING)
 """Phases of a host that has reported its facts while another connection to it is made."""
@@ -67,7 +76,7 @@ class HostState:
     phase: HostPhase = HostPhase.WAITING
     since: float = 0.0
     """When its phase began."""
-    hello: events.Hello | None = None
+    hello: Hello | None = None
     """The facts that its agent reported first."""
     offset: float = 0.0
     """The seconds by which its clock is ahead of the session's."""
@@ -118,11 +127,11 @@ class HostState:
     """The newest attempt whose ranks its agent has started, -1 before the first."""
     running: set[int] = field(default_factory=set)
     """Its ranks that have not ended."""
-    reserved: events.Reserved | None = None
+    reserved: Reserved | None = None
     """The port that it has reserved."""
-    connected: list[events.Connected] = field(default_factory=list)
+    connected: list[Connected] = field(default_factory=list)
     """The connections to other hosts that it has tried."""
-    ended: events.AgentEnded | None = None
+    ended: AgentEnded | None = None
     """The end of its agent."""
     lost: bool = False
     """The launcher has given it up."""
@@ -194,24 +203,24 @@ class HostState:
     def apply(self, event: Event, attempt: int, when: float) -> None:
         """Take in what its agent reports of the host itself, in this attempt of the run."""
         match event:
-            case events.HostSample():
+            case HostSample():
                 self.cpu = event.cpu
                 self.memory_used = event.memory_used
                 self.memory_total = event.memory_total
                 self.sent = event.sent
                 self.received = event.received
                 self._look_at_disk(event.disk_free, when)
-            case events.Reserved() if self.reserved is None:
+            case Reserved() if self.reserved is None:
                 self.reserved = event
-            case events.Connected():
+            case Connected():
                 self._take_connection(event)
-            case events.Launched(ranks) if attempt > self.attempt:
+            case Launched(ranks) if attempt > self.attempt:
                 self.launched = True
                 self.attempt = attempt
                 self.running |= set(ranks)
-            case events.Exited(rank):
+            case Exited(rank):
                 self.running.discard(rank)
-            case events.AgentEnded():
+            case AgentEnded():
                 self.ended = event
                 self.running.clear()
 
@@ -220,8 +229,12 @@ class HostState:
         is_low = 0 < free < DISK_LOW
         self.disk_low = (self.disk_low or when) if is_low else 0.0
 
-    def _take_connection(self, event: events.Connected) -> None:
+    def _take_connection(self, event: Connected) -> None:
         """Take in a connection that it tried, once."""
         known = {(each.address, each.port) for each in self.connected}
         if (event.address, event.port) not in known:
             self.connected.append(event)
+
+
+Hosts = Sequence[HostState]
+"""All hosts of a run: each is at its index."""
