@@ -110,8 +110,8 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
             run.progress.evaluate(event)
             run.mark(TEST, event.step, when)
         case Drifted() if run.progress.compare(event, when):
-            what = f"after step {event.step} the ranks' models differ {event.extent}"
-            run.note("", f"drift: {what}", when)
+            text = f"drift: after step {event.step} the ranks' models differ {event.extent}"
+            run.note("", text, when)
         case Epoch():
             run.mark(EPOCH, event.step, when)
         case Saved() if rank.local_rank == 0:
@@ -219,8 +219,8 @@ def _diverge(run: RunState, diverged: Diverged, host: HostState, when: float) ->
     run.progress.diverged = diverged
     advice = "lower --lr" if run.plan.job else "lower its learning rate"
     if run.plan.policy.on_nan is OnNan.STOP:
-        what = f"loss is {diverged.what}"
-        cause = Cause(host.name, diverged.rank, what, diverged.step, advice=advice, time=when)
+        problem = f"loss is {diverged.what}"
+        cause = Cause(host.name, diverged.rank, problem, diverged.step, advice=advice, time=when)
         run.judge.refuse(cause)
     else:
         advice = f"{advice.capitalize()}, or stop such runs with --on-nan stop"
@@ -254,8 +254,8 @@ def _apply_agent(run: RunState, record: Record, host: HostState, when: float) ->
             run.rendezvous = f"{address}:{port}"
         case RecordsDropped(first, last):
             host.dropped = True
-            what = "were dropped: the journal on the host was full"
-            run.note(host.name, f"records {first} to {last} {what}", when)
+            dropped = f"records {first} to {last} were dropped"
+            run.note(host.name, f"{dropped}: the journal on the host was full", when)
         case StopHeard(by_person=True) if _is_of_attempt(run, record):
             run.judge.hear_stop(when)
             host.stop_heard = True
@@ -303,13 +303,13 @@ def _end_agent(run: RunState, event: AgentEnded, host: HostState, when: float) -
         host.enter(HostPhase.ENDED, when)
     if event.died:
         folder = host.hello.folder if host.hello else ""
-        what, advice = explain_agent_end(event, run.plan.hosts[host.index], folder)
-        run.judge.judge_host(host, what, _began_to_end_at(run, host, when), advice=advice)
+        problem, advice = explain_agent_end(event, run.plan.hosts[host.index], folder)
+        run.judge.judge_host(host, problem, _began_to_end_at(run, host, when), advice=advice)
     elif event.reason in STOPPING_ENDS:
         run.judge.stop_reason = run.judge.stop_reason or explain_end(event)
         if host.parted:  # the launcher was not gone: other hosts still had theirs
-            what = "the connection to it was lost for too long, so it stopped its ranks"
-            run.judge.judge_host(host, what, when)
+            problem = "the connection to it was lost for too long, so it stopped its ranks"
+            run.judge.judge_host(host, problem, when)
     elif event.reason is EndReason.NO_LAUNCHER:
         run.judge.judge_host(host, explain_end(event), when)
 

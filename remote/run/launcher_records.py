@@ -131,8 +131,8 @@ def _lose(run: RunState, event: HostLost, host: HostState, when: float) -> None:
     is_unfit = event.unfit and not run.is_under_way
     if event.reached:
         died_at = host.heard + SAMPLE_EVERY if host.heard else when
-        what = f"host lost: {strip_host_name(event.reason, host.name)}"
-        run.judge.judge_host(host, what, died_at, refused=is_unfit)
+        problem = f"host lost: {strip_host_name(event.reason, host.name)}"
+        run.judge.judge_host(host, problem, died_at, refused=is_unfit)
     elif not run.launcher.returned:
         # For a launcher that has returned it is no failure: the others may go on with the host.
         run.judge.judge_host(host, event.reason, when, refused=is_unfit)

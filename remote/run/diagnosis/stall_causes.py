@@ -59,9 +59,9 @@ def as_death(
     threads = split_threads(rank.stack.text)[1:] if rank.stack else []
     frames = threads[0] if threads else []
     # The rank is named in fields of its own. The reason is on the wire in words alone.
-    what = f"stalled: {reason.removeprefix(f'{_name(rank, hosts)} is ')}"
+    problem = f"stalled: {reason.removeprefix(f'{_name(rank, hosts)} is ')}"
     host = hosts[rank.host].name
-    return Cause(host, rank.rank, what, rank.step, tuple(frames[:FRAMES]), time=when)
+    return Cause(host, rank.rank, problem, rank.step, tuple(frames[:FRAMES]), time=when)
 
 
 def _name(rank: RankState, hosts: Hosts) -> str:

@@ -195,15 +195,15 @@ def _find_late(ranks: Ranks, rule: StragglerRule) -> dict[int, Straggler]:
     least = _median_without(in_order, in_order[-1])  # the median of the others is never less
     late = {}
     for rank in ranks:
-        own = ready[rank.rank]
-        if not own > rule.ratio * least:
+        own_ready = ready[rank.rank]
+        if not own_ready > rule.ratio * least:
             continue
-        others = _median_without(in_order, own)
-        if not own > rule.ratio * others > 0:
+        others = _median_without(in_order, own_ready)
+        if not own_ready > rule.ratio * others > 0:
             continue
         step = rank.pace.mean("seconds")
-        if own - others > rule.share * step:
-            late[rank.rank] = Straggler(rank.rank, rank.host, own, others, step)
+        if own_ready - others > rule.share * step:
+            late[rank.rank] = Straggler(rank.rank, rank.host, own_ready, others, step)
     return late
 
 

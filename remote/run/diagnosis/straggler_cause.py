@@ -75,13 +75,14 @@ def _explain_few_cores(rank: RankState, others: Ranks, hosts: Hosts) -> str:
         if host.hello
     }
     cores_of_others = [cores[other.host] for other in others if other.host in cores]
-    own = cores.get(rank.host)
-    if own is None or not cores_of_others:
+    own_cores = cores.get(rank.host)
+    if own_cores is None or not cores_of_others:
         return ""
     typical = statistics.median(cores_of_others)
-    if own > FEWER * typical:
+    if own_cores > FEWER * typical:
         return ""
-    return f"it has {number(own)} {'core' if own == 1 else 'cores'}, others {number(typical)}"
+    unit = "core" if own_cores == 1 else "cores"
+    return f"it has {number(own_cores)} {unit}, others {number(typical)}"
 
 
 def _explain_busy_host(rank: RankState, ranks: Ranks, hosts: Hosts) -> str:
@@ -96,10 +97,10 @@ def _count_foreign_cores(rank: RankState, ranks: Ranks, hosts: Hosts) -> float:
     if not (host.hello and host.cpu):
         return 0.0
     machine = _hosts_of_machine(host, hosts)
-    own = sum(each.cpu for each in ranks if each.host in machine and not math.isnan(each.cpu))
+    of_ranks = sum(each.cpu for each in ranks if each.host in machine and not math.isnan(each.cpu))
     total = len(host.cpu)
     in_use = sum(host.cpu)
-    foreign = (in_use - own) / 100
+    foreign = (in_use - of_ranks) / 100
     is_full = in_use >= FULL * 100 * total
     return foreign if is_full and foreign >= FOREIGN * total else 0.0
 
@@ -112,10 +113,10 @@ def _hosts_of_machine(host: HostState, hosts: Hosts) -> set[int]:
 
 def _explain_slow_cores(rank: RankState, others: Ranks) -> str:
     """Return that the same work takes more CPU time there, if it does."""
-    own, typical = _own_and_typical(rank, others, "cpu_seconds")
-    if not own > SLOWER * typical > 0:
+    own_seconds, typical = _own_and_typical(rank, others, "cpu_seconds")
+    if not own_seconds > SLOWER * typical > 0:
         return ""
-    spent = f"{seconds(own)} s of CPU time per step, others {seconds(typical)} s"
+    spent = f"{seconds(own_seconds)} s of CPU time per step, others {seconds(typical)} s"
     return f"slower cores or more work: {spent}"
 
 

@@ -106,7 +106,7 @@ class Judge:
         words: Sequence[str] = rank.tail or host.tail
         if rank.raised:  # the script itself says what it raised
             words = rank.raised.text.split("\n")
-        evidence, what = judge_exit(exited, words, complete=is_complete)
+        evidence, problem = judge_exit(exited, words, complete=is_complete)
         is_unfit = is_job and exited.code == USAGE_EXIT_CODE and not (exited.stopped or has_stepped)
         during = ""
         lack = None
@@ -119,7 +119,7 @@ class Judge:
         rank.death = Cause(
             host.name,
             rank.rank,
-            what,
+            problem,
             rank.step,
             last_words(tuple(words), TAIL),
             time=rank.since,
@@ -135,7 +135,7 @@ class Judge:
     def judge_host(
         self,
         host: HostState,
-        what: str,
+        problem: str,
         when: float,
         *,
         evidence: Evidence = Evidence.KILLED,
@@ -149,13 +149,13 @@ class Judge:
         host.death = host.death or Cause(
             host.name,
             -1,
-            what,
+            problem,
             tail=last_words(tuple(host.tail), TAIL),
             time=when,
             evidence=evidence,
             refused=refused,
             advice=advice,
-            names_hosts=names_host(what, host.name),
+            names_hosts=names_host(problem, host.name),
         )
         self.settle()
 
