@@ -79,12 +79,10 @@ class Launcher:
     def _located(self, cluster: Cluster, job: Job, uploads: Sequence[Upload]) -> Job:
         """Return the job with its paths as its ranks understand them. Raises: PlanError."""
         local = is_here(cluster.hosts)
-        where = partial(_on_hosts, uploads=uploads)
-        here = job
-        dataset = registry.with_path("datasets", job.dataset, where)
-        job = replace(job, data_dir=where(job.data_dir), dataset=dataset)
+        given = job
+        job = _with_paths_on_hosts(job, uploads)
         if local or needs.path_of(job)[:1] not in ("", "/", "~"):
-            check_data(here)
+            check_data(given)
         ranks = sum(host.slots for host in cluster.hosts)
         return resume.located(job, self.runs_dir, local, ranks=ranks)
 
@@ -153,12 +151,12 @@ def _cwd(plan: Plan) -> str:
 def _check_uploaded(script: Script, uploads: Sequence[Upload]) -> None:
     """Raises: PlanError, where a file of the program is not among those that go to the hosts."""
     kind, name = needs.kind_of_program(script)
-    if uploads and len(name.split()) > 1 and not Path(name).exists():
+    here = Path(name).absolute()
+    if uploads and len(name.split()) > 1 and not here.exists():
         raise PlanError(f"there is no program '{name}': leave out the quotes: -- {name}")
     is_path = bool(name) if kind == "file" else kind == "command" and "/" in name
     if not uploads or not is_path or name.startswith(("/", "~")):
         return
-    here = Path(name).absolute()
     if kind == "command" and here.is_dir():
         raise PlanError(f"{name} is a folder: name the program in it")
     if not here.exists():
@@ -192,10 +190,7 @@ def check_data(job: Job) -> HostFinding:
     from remote.doctor.work import judge_data
     from training.agent.local_api import check_needs
 
-    here = partial(_on_hosts, uploads=())
-    job = replace(
-        job, data_dir=here(job.data_dir), dataset=registry.with_path("datasets", job.dataset, here)
-    )
+    job = _with_paths_on_hosts(job)
     finding = judge_data(job, **check_needs(needs.needs_of_job(replace(job, resume="")), ""))
     if finding.outcome == FAILED:
         what = f"{finding.text}; {finding.advice}"
@@ -203,13 +198,21 @@ def check_data(job: Job) -> HostFinding:
     return finding
 
 
+def _with_paths_on_hosts(job: Job, uploads: Sequence[Upload] = ()) -> Job:
+    """Return the job with the paths of its data as its ranks understand them."""
+    where = partial(_on_hosts, uploads=uploads)
+    dataset = registry.with_path("datasets", job.dataset, where)
+    return replace(job, data_dir=where(job.data_dir), dataset=dataset)
+
+
 def _on_hosts(path: str, uploads: Sequence[Upload]) -> str:
     """Return the path on the hosts of a local path. An uploaded one is relative to the folder that
     the ranks work in."""
     if path.startswith("~"):
         return path
-    here = os.path.abspath(path)
+    here = Path(os.path.abspath(path))
     for upload in uploads:
-        if Path(here).is_relative_to(upload.source):
-            return (PurePosixPath(upload.target) / Path(here).relative_to(upload.source)).as_posix()
-    return here
+        if here.is_relative_to(upload.source):
+            inner = here.relative_to(upload.source)
+            return PurePosixPath(upload.target, inner).as_posix()
+    return str(here)

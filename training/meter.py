@@ -17,42 +17,22 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-Point = float | torch.cuda.Event
+from training.watch.clock import Point
+from training.watch.steps import StepSoFar
 
 
-@dataclass(slots=True)
-class StepTimes:
-    """The points of one step, from the end of the step before it to its own end. `figures` are
-    what the sync method and others have added, by their names in `Step`."""
+@dataclass
+class MeteredStep(StepSoFar):
+    """One step, from the end of the step before it to its own end. `figures` are what the sync
+    method and others have added, by their names in `Step`."""
 
-    start: Point
-    gradient: Point
-    loads: list[tuple[Point, Point]] = field(default_factory=list)
-    waits: list[tuple[Point, Point]] = field(default_factory=list)
-    waits_before_gradient: int = 0
-    end: Point = 0.0
-    cpu_seconds: float = 0.0
     figures: dict[str, Any] = field(default_factory=dict)
 
     def phases(self) -> dict[str, Any]:
-        """Return the seconds of the step and of its phases, by the names of their fields in `Step`:
-        `data` + `compute` + `sync` = `seconds`; `ready` and `cpu_seconds` overlap with them. On a
-        GPU this waits until the step has ended."""
+        """Return the phases. On a GPU this waits until the step has ended."""
         if isinstance(self.end, torch.cuda.Event):
             self.end.synchronize()
-        waits = [_seconds(*wait) for wait in self.waits]
-        seconds = _seconds(self.start, self.end)
-        data = sum(_seconds(*load) for load in self.loads)
-        sync = sum(waits)
-        ready = _seconds(self.start, self.gradient) - sum(waits[: self.waits_before_gradient])
-        return {
-            "seconds": seconds,
-            "data": data,
-            "compute": seconds - data - sync,
-            "sync": sync,
-            "ready": ready,
-            "cpu_seconds": self.cpu_seconds,
-        }
+        return super().phases()
 
 
 class Meter:
@@ -93,27 +73,27 @@ class Meter:
     def waited_since_gradient(self) -> None:
         """Count all time since the last gradient as waiting: for a method that communicates inside
         backward."""
-        self._lap.waits.append((self._lap.gradient, self._now()))
+        lap = self._lap
+        lap.waits.append((lap.gradient, self._now()))
 
     def add(self, name: str, value: int | float) -> None:
         """Add to a figure of this step, which is 0 at its start; `name` is a field of `Step`."""
         self._lap.figures[name] = self._lap.figures.get(name, 0) + value
 
-    def lap(self) -> StepTimes:
+    def lap(self) -> MeteredStep:
         """End the step and start the next one."""
         lap = self._lap
         lap.end = self._now()
-        lap.cpu_seconds = time.process_time() - self._cpu
+        lap.cpu = time.process_time() - self._cpu
         self._begin(lap.end)
         return lap
 
     def _begin(self, now: Point) -> None:
-        self._lap = StepTimes(now, now)
+        self._lap = MeteredStep(now)
         self._cpu = time.process_time()
 
     def _gradient(self, _: Tensor) -> None:
-        self._lap.gradient = self._now()
-        self._lap.waits_before_gradient = len(self._lap.waits)
+        self._lap.note_gradient(self._now())
 
     def _now(self) -> Point:
         if not self._on_gpu:
@@ -121,9 +101,3 @@ class Meter:
         event = torch.cuda.Event(enable_timing=True, blocking=True)  # type: ignore[no-untyped-call]
         event.record()
         return event
-
-
-def _seconds(begin: Point, end: Point) -> float:
-    if isinstance(begin, float) and isinstance(end, float):
-        return end - begin
-    return float(begin.elapsed_time(end)) / 1000  # type: ignore[union-attr,arg-type]

@@ -7,7 +7,8 @@ without torch:
         "bucket_mb": {"default": 2.5, "help": "size in MB of a bucket", "above": 0},
     }
 
-The keys of each entry are the fields of `Option`.
+The keys of each entry are the fields of `Option`. An entry that several methods have is a name of
+`SHARED`.
 """
 
 from __future__ import annotations
@@ -110,11 +111,35 @@ KINDS = {
 """How a value of a type is written, and what it is called."""
 
 
+SHARED: dict[str, dict[str, Any]] = {
+    "granularity": {
+        "default": "bucket",
+        "help": "what is exchanged at once: each parameter, buckets, or all gradients",
+        "choices": ("parameter", "bucket", "flat"),
+    },
+    "granularity of buckets": {
+        "default": "bucket",
+        "help": "what is exchanged at once: buckets, or all gradients",
+        "choices": ("bucket", "flat"),
+    },
+    "bucket_mb": {
+        "default": 2.5,
+        "help": "size in MB at which a bucket is closed",
+        "above": 0,
+        "requires": {"granularity": ("bucket",)},
+    },
+}
+"""Entries that several methods have."""
+
+
 @cache
 def declared_options(method: str) -> tuple[Option, ...]:
     """Return the options of a sync method. Raises: registry.UnknownName."""
     entries = registry.read_constant("sync", method, "OPTIONS", {})
-    return tuple(Option(name, **entry) for name, entry in entries.items())
+    return tuple(
+        Option(name, **(SHARED[entry] if isinstance(entry, str) else entry))
+        for name, entry in entries.items()
+    )
 
 
 def parse_options(known: Iterable[Option], words: Iterable[str]) -> SimpleNamespace:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from training.formatting import format_loss
 from training.job import Job
-from training.meter import StepTimes
+from training.meter import MeteredStep
 from training.schedule import Schedule
 from training.wire.events import Epoch, StepFinished, emit
 
@@ -23,7 +23,7 @@ class CompletedStep:
     step: int
     samples: int
     figures: Tensor
-    lap: StepTimes
+    lap: MeteredStep
 
 
 @dataclass(frozen=True)

@@ -147,33 +147,14 @@ def read_constant(folder: str, name: str, constant: str, default: Any = None) ->
 
 @cache
 def _literals(path: Path) -> dict[str, Any]:
-    """Return the literals that a module assigns to upper-case names at its top level. They may
-    name such literals of ours that it imports or has assigned before."""
+    """Return the literals that a module assigns to upper-case names at its top level."""
     literals: dict[str, Any] = {}
     for node in ast.parse(path.read_text()).body:
         match node:
-            case ast.ImportFrom(module=str(module), names=imports) if module.startswith(
-                "training."
-            ):
-                constants = [one.name for one in imports if one.name.isupper()]
-                if constants:
-                    shared = _literals(ROOT.parent / f"{module.replace('.', '/')}.py")
-                    literals |= {name: shared[name] for name in constants if name in shared}
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if name.isupper():
                 with suppress(ValueError):  # an expression
-                    literals[name] = ast.literal_eval(_InsertLiterals(literals).visit(value))
+                    literals[name] = ast.literal_eval(value)
     return literals
-
-
-class _InsertLiterals(ast.NodeTransformer):
-    """Replaces names by their values, as `ast.literal_eval` accepts no names."""
-
-    def __init__(self, literals: dict[str, Any]) -> None:
-        self._literals = literals
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        """Return the value of a known name."""
-        return ast.Constant(self._literals[node.id]) if node.id in self._literals else node
 
 
 def load_module(folder: str, name: str) -> ModuleType:

@@ -27,7 +27,6 @@ from remote.cluster.hosts import (
     host_keys,
     is_list_of,
     is_text,
-    what_to_write,
 )
 from remote.formats import ReadingKind, Rule
 from remote.formats.rules import OWN as OWN_FORMAT
@@ -44,7 +43,7 @@ class TableKey(NamedTuple):
     fits: Fits
 
 
-HOST_KEYS = {key.name: TableKey(what_to_write(key), key.metadata["fits"]) for key in host_keys()}
+HOST_KEYS = {key.name: TableKey(**key.metadata) for key in host_keys()}
 """The keys of [[host]] tables; [defaults] has the same. What is left out is `Host`'s default."""
 CLUSTER_KEYS = {
     "name": TableKey('a text in quotes, such as name = "lab"', is_text),

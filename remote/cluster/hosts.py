@@ -13,7 +13,6 @@ from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from remote.cluster.transports import is_transport, names
 from remote.sanitise import unseen_character
 from training.mistake import Mistake, MistakeError
 from training.registry import did_you_mean
@@ -25,6 +24,9 @@ SSH = "ssh"
 """The transport of a host that names none. ~/.ssh/config fills in what its table leaves out."""
 LOCAL = "local"
 """The transport of the hosts of `--local`."""
+TRANSPORTS = (LOCAL, "slurm", SSH)
+"""The modules of `remote.transport` that reach hosts. A plan may be the work of a host, and names
+no other module."""
 SSH_CONFIG = Path("~/.ssh/config")
 HOSTS_FILE = "hosts.toml"
 """The hosts file if none is named."""
@@ -155,9 +157,9 @@ class Host:
     )
     """The job of a host with the transport "slurm", whose name is that of the node."""
     transport: str = _key(
-        "the name of a transport in quotes, one of",
+        f"the name of a transport in quotes, one of {', '.join(TRANSPORTS)}",
         SSH,
-        lambda value: is_text(value) and is_transport(value),
+        lambda value: value in TRANSPORTS,
     )
     """Names what reaches the host: see `remote.transport`."""
     hosts_file: str = field(default=HOSTS_FILE, compare=False)
@@ -169,7 +171,7 @@ class Host:
             value = getattr(self, key.name)
             is_checked = key.type in ("int", "float") or key.name == "transport"
             if is_checked and not key.metadata["fits"](value):
-                problem = f"{self.name!r}: {key.name} = {value!r}: write {what_to_write(key)}"
+                problem = f"{self.name!r}: {key.name} = {value!r}: write {key.metadata['write']}"
                 raise HostsError(problem)
         for problem in find_unseen(vars(self)):
             raise HostsError(problem)
@@ -191,13 +193,6 @@ def find_unseen(values: Mapping[str, Any]) -> Iterator[str]:
         character = unseen_character(values.get(key, ""))
         if character:
             yield f"{key} = {values[key]!r}: {unseen(character)}"
-
-
-def what_to_write(key: Field[Any]) -> str:
-    """Say what to write for a key of a host."""
-    # The names of the transports are those of files, which take a moment to find.
-    known = f" {', '.join(names())}" if key.name == "transport" else ""
-    return f"{key.metadata['write']}{known}"
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,8 @@ class FormatLine(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_un
     """Text that must be in the line, beside the pattern."""
     pairs: str = ""
     names: dict[str, str] = {}
+    columns: tuple[str, ...] = ()
+    """The names of what the group `cells` has, where no header names them."""
     derive: str = ""
     """The function of `remote.formats.derive` that computes values from those of the line."""
 
@@ -95,6 +97,8 @@ class LogFormat(
     """Another format whose lines, reader and names this one has."""
     family: str = ""
     """A name that formats share whose lines are alike: one may go on with the other."""
+    stays_open: bool = False
+    """Rows may follow after other lines, not only after the header and each other."""
     generic: bool = False
     """It gives way to any other format. Beside another one, only its evaluations count."""
     companion: bool = False

@@ -104,6 +104,15 @@ def of_ended_epoch(values: Values, kept: Values, memory: Memory) -> Values | Non
     return values | kept if kept.get("epoch") else None
 
 
+def sum_of_losses(values: Values, kept: Values, memory: Memory) -> Values | None:
+    """Add the sum of the losses in a row. Without one, the line is not of the format."""
+    losses = [value for name, value in values.items() if name.endswith("loss")]
+    kept["epoch"] = values["epoch"]
+    if losses and not values["n"]:
+        return {}
+    return values | {"loss": sum(losses)} if losses else None
+
+
 def several_values(values: Values, kept: Values, memory: Memory) -> Values | None:
     """Leave out lines with a place and only one value."""
     return values if len(values) > 2 else None
@@ -125,6 +134,7 @@ DERIVATIONS: dict[str, Callable[[Values, Values, Memory], Values | None]] = {
         end_epoch,
         in_next_epoch,
         of_ended_epoch,
+        sum_of_losses,
         several_values,
     )
 }

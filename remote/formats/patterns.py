@@ -8,7 +8,8 @@ which may end in % or in a letter such as k. A name may end in a unit: `<step_se
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -113,8 +114,9 @@ class LinePattern:
 
     Each named group is a value, or a place of `remote.formats.names`. The group `pairs` is a text
     with pairs; without one, the whole line is. The groups `name` and `value` are a pair of their
-    own. A pattern that begins with `^` matches behind the prefixes of a line (times, ranks, hosts);
-    any other one may match anywhere in the line.
+    own. The group `columns` has the names of what the group `cells` of later lines has. A pattern
+    that begins with `^` matches behind the prefixes of a line (times, ranks, hosts); any other one
+    may match anywhere in the line.
     """
 
     def __init__(
@@ -136,16 +138,19 @@ class LinePattern:
         return [
             (group, *split_unit(group))
             for group in self.regex.groupindex
-            if group not in ("pairs", "name", "value")
+            if group not in ("pairs", "name", "value", "columns", "cells")
         ]
 
     def find(self, line: str, start: int) -> Any:
         """Return the match in a line whose prefixes end at `start`, or None."""
         return self.regex.match(line, start) if self.is_anchored else self.regex.search(line)
 
-    def values(self, line: str, start: int) -> dict[str, float] | None:
+    def values(
+        self, line: str, start: int, columns: list[str] | None = None
+    ) -> dict[str, float] | None:
         """Return values and places of a line whose prefixes end at `start`, None if it is none of
-        these lines. Raises: ValueError, if a number in it is none."""
+        these lines. `columns` are those of a header before, which a header replaces. Raises:
+        ValueError, if a number in it is none."""
         match = self.find(line, start)
         if match is None:
             return None
@@ -155,8 +160,23 @@ class LinePattern:
             text = texts[group]
             if text is not None:
                 values[name] = number(text) * factor
+        if columns is not None and "columns" in texts:
+            columns[:] = texts["columns"].split()
+        if "cells" in texts and not self._add_cells(values, columns or [], texts["cells"].split()):
+            return None
         if self._pairs is not None:
             self._pairs.add_to(values, texts.get("pairs", line))
         elif "name" in texts:
             self._names.add(values, texts["name"], texts["value"])
         return values
+
+    def _add_cells(
+        self, values: dict[str, float], columns: Sequence[str], cells: Sequence[str]
+    ) -> bool:
+        """Add the cells of a row. Return False if they are not those of the columns."""
+        if len(cells) != len(columns):
+            return False
+        for column, cell in zip(columns, cells, strict=True):
+            with suppress(ValueError):  # not every cell is a number
+                self._names.add(values, column, cell)
+        return True

@@ -23,6 +23,10 @@ OWN = "own rules"
 """The family of the rules, and the name of the format of a rule without a name."""
 _SHORT_FORM = re.compile(r"\{([A-Za-z_]\w{0,63})\}")
 _WHOLE = r"\d{1,18}"
+_USUAL_NAMES = (
+    *("step", "steps", "epoch", "epochs"),
+    *("loss", "val_loss", "accuracy", "step_seconds"),
+)
 _REPLACEMENTS = (
     (
         re.compile(r"\(\?<?[=!]"),
@@ -66,6 +70,7 @@ class Rule:
             raise ValueError(
                 "it names no value: write {loss} or (?P<loss>…) where the value stands in the line"
             )
+        self._check_typing()
         self._check_branches(names)
         up_to = _UP_TO.search(pattern)
         if up_to:
@@ -86,6 +91,16 @@ class Rule:
                     return instead
             return f"a rule is a regular expression of RE2, which does not take this one: {error}"
         return ""
+
+    def _check_typing(self) -> None:
+        """Raises: ValueError, for a name that lacks a letter or has two of them swapped."""
+        for name in set(_SHORT_FORM.findall(self.line)).difference(_USUAL_NAMES):
+            for usual in _USUAL_NAMES:
+                if _is_mistyped(name, usual):
+                    raise ValueError(
+                        f"{{{name}}}: did you mean {{{usual}}}? "
+                        f"If it is called {name}, write (?P<{name}>…)"
+                    )
 
     def _check_branches(self, names: set[str]) -> None:
         """Raises: ValueError, for a name that is in one of several alternatives only."""
@@ -110,6 +125,13 @@ def _expanded(short_form: re.Match[str]) -> str:
     if name == "int":
         return f"(?:{_WHOLE})"
     return f"(?P<{name}>{_WHOLE if name in PLACES else NUMBER})"
+
+
+def _is_mistyped(name: str, usual: str) -> bool:
+    """Return True if a name has the letters of a usual one in another order, or lacks one."""
+    if len(name) == len(usual):
+        return sorted(name) == sorted(usual)
+    return name in {usual[:place] + usual[place + 1 :] for place in range(len(usual))}
 
 
 def _branches(pattern: str) -> Iterator[str]:

@@ -19,7 +19,7 @@ from remote.host_commands.listed_runs import (
     LocalRecord,
     join_parts,
 )
-from remote.host_commands.run_on_hosts import HostAnswer, run_on_hosts, typed_objects
+from remote.host_commands.run_on_hosts import HostAnswer, run_on_hosts
 from remote.limits import LIMITS
 from remote.plan import serialize
 from remote.plan.plan import Plan, is_label
@@ -72,15 +72,14 @@ class RunInventory:
         """Take in the answer of a host; return its parts of runs. `only_runs`: it is asked of these
         runs alone, as it is not in the hosts file."""
         host = answer.host
-        replies = typed_objects(answer.objects)
-        folders = [_plausible(reply) for reply in replies if isinstance(reply, RunFolder)]
+        folders = [_plausible(reply) for reply in answer.replies if isinstance(reply, RunFolder)]
         clock_ahead = _clock_ahead(answer, folders)
         parts = [HostPart(host.name, host.workdir, folder, clock_ahead) for folder in folders]
         if only_runs is not None:
             if answer.error:
                 self.gone.append(answer.error)
             return [part for part in parts if part.folder.run in only_runs]
-        for reply in replies:
+        for reply in answer.replies:
             if isinstance(reply, CodeArchive):
                 self.code.append(HostCode(host.name, _plausible(reply)))
         if answer.error:

@@ -103,6 +103,9 @@ class LocalRecord:
     """See `remote.record.entry.Entry`."""
 
 
+NO_RECORD = LocalRecord("", Path(), (), 0, local=False, verdict="", size=0, idle=0.0)
+
+
 @dataclass(frozen=True)
 class ListedRun:
     """A run: what its hosts know of it, in their order, or its record on this machine, or both."""
@@ -119,15 +122,13 @@ class ListedRun:
     @property
     def hosts(self) -> int:
         """The number of hosts, as far as is known."""
-        planned = len(self.record.hosts) if self.record else 0
-        return max(len(self.parts), planned, self._largest("hosts"))
+        return max(len(self.parts), len(self._recorded.hosts), self._largest("hosts"))
 
     @property
     def ranks(self) -> int:
         """The number of ranks, as far as is known."""
-        planned = self.record.ranks if self.record else 0
         reported = sum(len(part.folder.ranks) for part in self.parts)
-        return max(reported, planned, self._largest("world_size"))
+        return max(reported, self._recorded.ranks, self._largest("world_size"))
 
     @property
     def label(self) -> str:
@@ -143,8 +144,8 @@ class ListedRun:
         hosts say."""
         if self.live:
             return self.phase
-        if self._verdict:
-            return self._verdict
+        if self._recorded.verdict:
+            return self._recorded.verdict
         return Verdict.REFUSED.word if self._was_refused else self.phase
 
     @property
@@ -165,19 +166,20 @@ class ListedRun:
         if phases:
             return max(phases, key=phases.count)
         outcomes = self._outcomes()
-        was_refused = self._verdict == Verdict.REFUSED.word or self._was_refused
+        was_refused = self._recorded.verdict == Verdict.REFUSED.word or self._was_refused
         if outcomes == {NOT_STARTED} or was_refused:
             return NOT_STARTED
-        if self._verdict:  # of a rank that a person stopped, a host knows the exit code alone
-            return self._verdict
-        for phase in ORDER:
-            if phase in outcomes:
-                return phase
-        return "lost" if outcomes else "unknown"
+        if (
+            self._recorded.verdict
+        ):  # of a rank that a person stopped, a host knows the exit code alone
+            return self._recorded.verdict
+        otherwise = "lost" if outcomes else "unknown"
+        return next((phase for phase in ORDER if phase in outcomes), otherwise)
 
     @property
-    def _verdict(self) -> str:
-        return self.record.verdict if self.record else ""
+    def _recorded(self) -> LocalRecord:
+        """Return its record on this machine; an empty one if there is none."""
+        return self.record or NO_RECORD
 
     def _outcomes(self) -> set[str]:
         """Return what became of the newest attempt on its hosts. A host that was left out of that
@@ -207,29 +209,24 @@ class ListedRun:
     def format(self) -> int:
         """The format in which it is recorded. If it is another than FORMAT, nothing else is
         known."""
-        formats = [part.folder.format for part in self.parts]
-        if self.record:
-            formats.append(self.record.format)
-        others = [number for number in formats if number != FORMAT]
-        return others[0] if others else FORMAT
+        formats = [*(part.folder.format for part in self.parts), self._recorded.format]
+        return next((number for number in formats if number != FORMAT), FORMAT)
 
     @property
     def step(self) -> int:
         """The newest step of any rank: as its hosts report it, else as it is recorded here."""
-        return self._largest("step") or (self.record.step if self.record else 0)
+        return self._largest("step") or self._recorded.step
 
     @property
     def steps(self) -> int:
         """The number of steps of the whole run; 0 if it is not known."""
-        return self._largest("steps") or (self.record.steps if self.record else 0)
+        return self._largest("steps") or self._recorded.steps
 
     @property
     def began(self) -> float:
         """The time of its first record; 0 if there is none."""
         starts = [part.folder.began for part in self.parts if part.folder.began]
-        if starts:
-            return min(starts)
-        return self.record.began if self.record else 0.0
+        return min(starts, default=self._recorded.began)
 
     @property
     def idle(self) -> float:
@@ -277,8 +274,7 @@ def join_parts(parts: Iterable[HostPart]) -> tuple[ListedRun, ...]:
         known = hosts.setdefault(part.folder.host, part)
         if (part.folder.live, part.folder.here) > (known.folder.live, known.folder.here):
             hosts[part.folder.host] = part
-    runs = []
-    for name, hosts in sorted(by_run.items()):
-        in_order = [hosts[index] for index in sorted(hosts)]
-        runs.append(ListedRun(name, tuple(in_order)))
-    return tuple(runs)
+    return tuple(
+        ListedRun(name, tuple(part for _, part in sorted(hosts.items())))
+        for name, hosts in sorted(by_run.items())
+    )

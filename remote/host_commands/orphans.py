@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from remote.cluster.hosts import Host
-from remote.host_commands.run_on_hosts import run_on_hosts, typed_objects
+from remote.host_commands.run_on_hosts import run_on_hosts
 from remote.record import layout
 from remote.transport import Transport
 from training.agent import local_api
@@ -54,10 +55,10 @@ def find_leftovers(transport: Transport | None, hosts: Sequence[Host], runs_dir:
     """Find the processes of runs that are live nowhere. Several hosts may be one machine: each
     process counts once."""
     answers = run_on_hosts(transport, hosts, "orphans") if transport else []
-    leftovers: dict[tuple[str, int, int, int], Leftover] = {}
+    leftovers: dict[object, Leftover] = {}
     live_runs = set()
     for answer in answers:
-        for reply in typed_objects(answer.objects):
+        for reply in answer.replies:
             if isinstance(reply, LiveRun):
                 live_runs.add(reply.run)
             elif isinstance(reply, Orphan):
@@ -73,8 +74,8 @@ def find_leftovers(transport: Transport | None, hosts: Sequence[Host], runs_dir:
     )
 
 
-def _identity(orphan: Orphan) -> tuple[str, int, int, int]:
-    return orphan.run, orphan.host, orphan.pid, orphan.start
+_identity = attrgetter("run", "host", "pid", "start")
+"""Names a process, also where several hosts are one machine."""
 
 
 def end_leftovers(
@@ -99,7 +100,7 @@ def end_leftovers(
         asked = [host for host in hosts if host.name in by_host]
         answers = run_on_hosts(transport, asked, "end", words, extra_seconds=ENDING)
         for answer in answers:
-            ended |= _ended_keys(answer.host.name, typed_objects(answer.objects))
+            ended |= _ended_keys(answer.host.name, answer.replies)
         problems = [answer.error for answer in answers if answer.error]
     in_order = [leftover for group in by_host.values() for leftover in group]
     return [leftover for leftover in in_order if leftover.key not in ended], problems

@@ -16,7 +16,7 @@ from pathlib import Path
 from remote.cluster.hosts import Host
 from remote.host_commands.inventory import RunInventory
 from remote.host_commands.listed_runs import ListedRun
-from remote.host_commands.run_on_hosts import HostAnswer, run_on_hosts, typed_objects
+from remote.host_commands.run_on_hosts import HostAnswer, run_on_hosts
 from remote.record.layout import NODE, PLAN
 from remote.record.lock import launcher
 from remote.record.marks import is_starred
@@ -224,7 +224,7 @@ def _freed_bytes(
 ) -> int:
     """Return how many bytes a host has freed; add what it has not removed, and why."""
     freed = 0
-    for reply in typed_objects(answer.objects):
+    for reply in answer.replies:
         if not isinstance(reply, Removed):
             continue
         if reply.kept:

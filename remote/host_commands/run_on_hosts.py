@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from remote.cluster.hosts import Host
@@ -33,6 +34,13 @@ class HostAnswer:
     before."""
     completed: float = 0.0
     """When the last bytes came."""
+
+    @cached_property
+    def replies(self) -> list[Any]:
+        """Return the typed objects of the answer (see `training.wire.host_replies`), without those
+        that this version does not know."""
+        values = map(codec.value, self.objects)
+        return [value for value in values if value is not None]
 
 
 def run_on_hosts(
@@ -69,13 +77,6 @@ def run_on_hosts(
     return [answers[index] for index in range(len(hosts))]
 
 
-def typed_objects(objects: Iterable[dict[str, Any]]) -> list[Any]:
-    """Return the typed objects of an answer (see `training.wire.host_replies`), without those that
-    this version does not know."""
-    values = [codec.value(item) for item in objects]
-    return [value for value in values if value is not None]
-
-
 def _read_answer(channel: Channel, host: Host, patience: float, limits: Limits) -> HostAnswer:
     reader = AnswerReader(limits)
     objects: list[dict[str, Any]] = []
@@ -106,7 +107,7 @@ def _read_answer(channel: Channel, host: Host, patience: float, limits: Limits) 
 def _join_errors(objects: Iterable[dict[str, Any]], limits: Limits) -> str:
     """Return the errors that a host reports, not all of them and none at length."""
     errors = [str(item["error"])[: limits.shown] for item in objects if "error" in item]
-    hidden = len(errors) - limits.errors
-    if hidden > 0:
-        errors[limits.errors :] = [f"and {hidden} more errors"]
+    hidden = errors[limits.errors :]
+    if hidden:
+        errors[limits.errors :] = [f"and {len(hidden)} more errors"]
     return "; ".join(errors)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum
 from importlib import metadata
 from pathlib import PurePosixPath
@@ -30,6 +30,7 @@ SILENT = 60.0
 seconds."""
 WRONG_ANSWER = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 """What is raised when an answer is read that has another shape."""
+UNKNOWN_ANSWER = "it sent an answer that this version does not know"
 
 ProgressListener = Callable[[Host, str, str], None]
 """Receives what a host is doing, and how far it is with that."""
@@ -97,18 +98,13 @@ def inspect_hosts(
 
 def _read_packages(answer: HostAnswer, wanted: WantedPackages) -> HostPackages:
     host = answer.host
-    problem = answer.error
-    if not problem and answer.objects:
+    problem = answer.error or f"{host.name}: it gave no answer"
+    if not answer.error and answer.objects:
         try:
             return _judge(host, answer.objects[0], wanted)
         except WRONG_ANSWER as error:
-            problem = _unknown_answer(host, error)
-    text = problem or f"{host.name}: it gave no answer"
-    return HostPackages(host, PackageCondition.HOPELESS, text)
-
-
-def _unknown_answer(host: Host, error: Exception) -> str:
-    return f"{host.name}: it sent an answer that this version does not know: {error!r}"
+            problem = f"{host.name}: {UNKNOWN_ANSWER}: {error!r}"
+    return HostPackages(host, PackageCondition.HOPELESS, problem)
 
 
 def _judge(host: Host, facts: dict[str, Any], wanted: WantedPackages) -> HostPackages:
@@ -161,54 +157,46 @@ class InstallOutcome:
     """The python for hosts.toml; "" if it failed."""
 
 
-class Installation:
-    """Installs the environments of several hosts at once. Several threads call `listener`."""
+def install_packages(
+    transport: Transport,
+    hosts: Sequence[Host],
+    wanted: WantedPackages,
+    listener: ProgressListener,
+) -> list[InstallOutcome]:
+    """Install the environments of several hosts at once; return the outcomes, in the order of the
+    hosts. An interrupt ends the installations. Several threads call `listener`."""
+    order = dumps(asdict(wanted)).encode() + b"\n"
+    channels: list[Channel] = []
 
-    def __init__(
-        self, transport: Transport, wanted: WantedPackages, listener: ProgressListener
-    ) -> None:
-        self._transport = transport
-        self._listener = listener
-        self._channels: list[Channel] = []
-        order = {
-            "requirements": wanted.requirements,
-            "packages": wanted.packages,
-            "index": wanted.index,
-        }
-        self._order = dumps(order).encode() + b"\n"
-
-    def perform(self, hosts: Sequence[Host]) -> list[InstallOutcome]:
-        """Return the outcomes, in the order of the hosts. An interrupt ends the installations."""
+    def install(host: Host) -> InstallOutcome:
+        progress = _InstallProgress(host, listener)
         try:
-            return map_concurrently(self._install, hosts)
-        except BaseException:
-            for channel in list(self._channels):
-                channel.close()
-            raise
-
-    def _install(self, host: Host) -> InstallOutcome:
-        progress = _InstallProgress(host, self._listener)
-        command = HostCommand(("install", host.workdir))
-        try:
-            channel = self._transport.open(host, command, progress)
+            channel = transport.open(host, HostCommand(("install", host.workdir)), progress)
         except Unreachable as error:
             return InstallOutcome(host, str(error))
-        self._channels.append(channel)
+        channels.append(channel)
         try:
-            channel.write(self._order)
+            channel.write(order)
             return _follow(progress, channel)
         except TimeoutError as error:
-            late = f"{host.name}: {error} while {progress.doing}"
             advice = "see that it is up and its disks answer, then call it again to go on"
-            return InstallOutcome(host, f"{late}; {advice}")
+            problem = f"{error} while {progress.doing}; {advice}"
         except LineTooLong as error:
-            return InstallOutcome(host, f"{host.name}: {error}")
+            problem = str(error)
         except WRONG_ANSWER as error:
-            return InstallOutcome(host, _unknown_answer(host, error))
+            problem = f"{UNKNOWN_ANSWER}: {error!r}"
         except OSError as error:
-            return InstallOutcome(host, f"{host.name}: the connection broke: {error}")
+            problem = f"the connection broke: {error}"
         finally:
             channel.close()
+        return InstallOutcome(host, f"{host.name}: {problem}")
+
+    try:
+        return map_concurrently(install, hosts)
+    except BaseException:
+        for channel in list(channels):
+            channel.close()
+        raise
 
 
 @dataclass

@@ -232,7 +232,7 @@ def make_figures(folder: Path, state: RunState, collector: RunCollector) -> RunF
 def _host_figures(host: HostState, collector: RunCollector, zero: float) -> HostFigures:
     facts = asdict(host.hello) if host.hello else {}
     usage = as_columns(HostUsage, collector.hosts[host.index], zero)
-    return HostFigures(host.name, facts, usage, len(host.cpu))
+    return HostFigures(host.name, facts, usage, len(host.sample.cpu))
 
 
 def _rank_figures(rank: RankState, collector: RunCollector, zero: float) -> RankFigures:

@@ -3,7 +3,9 @@ network. Pure: models and data sets declare what it takes (see `training.registr
 
 from __future__ import annotations
 
+from bisect import bisect
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
 
 from remote.plan.plan import Plan
@@ -118,38 +120,34 @@ def traffic(job: Job, hosts: list[int], count: int) -> Traffic | None:
     ranks = sum(hosts)
     options = job.sync_options()
     size = count * GRADIENT[job.precision]
-    if ranks == 1 or job.sync == "none":
+    if ranks == 1:
         return Traffic(0, 0, 0)
-    if job.sync in RINGS:
-        compression = getattr(options, "compression", "none")
-        if compression not in ("none", *NARROW):
-            return None
-        return _ring(2 * count if compression in NARROW else size, ranks, hosts)
-    if job.sync == "local_sgd":
-        return Traffic(*(one / options.every for one in _ring(PARAMETER * count, ranks, hosts)))
-    if job.sync == "hierarchical":
-        return Traffic(0, *_ring(size, len(hosts), hosts)[1:])
-    if job.sync == "gather_scatter":
-        link = BEST[pattern(job)](ranks - hosts[0] + 1) * size
-        return Traffic(size, step_formulas.star_bytes(size, ranks, root=True), link)
-    if job.sync == "parameter_server":
-        answer = PARAMETER * count  # the server sends parameters, in their own type
-        remote = ranks - hosts[_host_of(options.server, hosts)]
-        return Traffic(
-            size, step_formulas.star_bytes(answer, ranks, root=True), remote * max(size, answer)
-        )
+    match job.sync:
+        case "none":
+            return Traffic(0, 0, 0)
+        case "all_reduce" | "ring" | "ddp":
+            compression = getattr(options, "compression", "none")
+            if compression in NARROW:
+                size = 2 * count
+            return _ring(size, ranks, hosts) if compression in ("none", *NARROW) else None
+        case "local_sgd":
+            each, most, link = _ring(PARAMETER * count, ranks, hosts)
+            return Traffic(each / options.every, most / options.every, link / options.every)
+        case "hierarchical":
+            _, most, link = _ring(size, len(hosts), hosts)
+            return Traffic(0, most, link)
+        case "gather_scatter":
+            link = BEST[pattern(job)](ranks - hosts[0] + 1) * size
+            return Traffic(size, step_formulas.star_bytes(size, ranks, root=True), link)
+        case "parameter_server":
+            answer = PARAMETER * count  # the server sends parameters, in their own type
+            host_of_server = bisect(list(accumulate(hosts)), options.server)
+            remote = ranks - hosts[host_of_server]
+            most = step_formulas.star_bytes(answer, ranks, root=True)
+            return Traffic(size, most, remote * max(size, answer))
     return None
 
 
 def _ring(size: int, ranks: int, hosts: list[int]) -> Traffic:
     sent = step_formulas.ring_bytes(size, ranks)
     return Traffic(sent, sent, sent if len(hosts) > 1 else 0)
-
-
-def _host_of(rank: int, hosts: list[int]) -> int:
-    """Return the number of the host that a rank is on."""
-    first = 0
-    for number, slots in enumerate(hosts):
-        if first <= rank < (first := first + slots):
-            return number
-    return 0

@@ -8,9 +8,9 @@ figure is 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from remote.run.run_state import RunState
 from remote.sanitise import one_line
@@ -19,11 +19,13 @@ from training.formatting import format_loss
 Confusion = Sequence[Sequence[int]]
 """Counts: row is the true class, column the predicted."""
 HEAD = ("precision", "recall", "f1-score", "support")
+HEAD_ROW = "{:>{width}}  {:>9} {:>9} {:>9} {:>9}"
+CLASS_ROW = "{:>{width}}  {:>9.2f} {:>9.2f} {:>9.2f} {:>9}"
+ACCURACY_ROW = "{:>{width}} {:>20} {:>9.2f} {:>9}"
 
 
-@dataclass(frozen=True)
-class ClassFigures:
-    """The figures of one class, or averages over classes."""
+class ClassFigures(NamedTuple):
+    """The figures of one class, or averages over classes, in the order of `HEAD`."""
 
     precision: float
     recall: float
@@ -31,32 +33,9 @@ class ClassFigures:
     support: int
     """How many samples are truly of the class."""
 
-    @classmethod
-    def of_class(cls, confusion: Confusion, index: int) -> ClassFigures:
-        """Return those of one class."""
-        correct = confusion[index][index]
-        true = sum(confusion[index])
-        predicted = sum(row[index] for row in confusion)
-        return cls(
-            _divide(correct, predicted),
-            _divide(correct, true),
-            _divide(2 * correct, true + predicted),
-            true,
-        )
-
-    @classmethod
-    def average(cls, classes: Sequence[ClassFigures], weights: Sequence[float]) -> ClassFigures:
-        """Return the weighted mean over classes."""
-        return cls(
-            _weighted_mean([figures.precision for figures in classes], weights),
-            _weighted_mean([figures.recall for figures in classes], weights),
-            _weighted_mean([figures.f1 for figures in classes], weights),
-            sum(figures.support for figures in classes),
-        )
-
     def to_object(self) -> dict[str, Any]:
         """Return the figures by scikit-learn's names."""
-        return dict(zip(HEAD, (self.precision, self.recall, self.f1, self.support), strict=True))
+        return dict(zip(HEAD, self, strict=True))
 
 
 @dataclass(frozen=True)
@@ -76,48 +55,52 @@ class ClassificationReport:
     def of(cls, confusion: Confusion, names: Sequence[str] = ()) -> ClassificationReport:
         """Return the report of a confusion matrix with at least one sample; classes without names
         are called by their numbers."""
-        has_names = len(set(names)) == len(confusion)
+        if len(set(names)) != len(confusion):
+            names = list(map(str, range(len(confusion))))
         classes = dict[str, ClassFigures]()
-        correct = 0
+        all_correct = 0
         for index, row in enumerate(confusion):
-            if any(row) or any(other[index] for other in confusion):
-                name = names[index] if has_names else str(index)
-                classes[name] = ClassFigures.of_class(confusion, index)
-                correct += row[index]
-        all_figures = list(classes.values())
-        support = [figures.support for figures in all_figures]
-        return cls(
-            classes,
-            _divide(correct, sum(support)),
-            ClassFigures.average(all_figures, [1] * len(classes)),
-            ClassFigures.average(all_figures, support),
-        )
+            predicted = sum(other[index] for other in confusion)
+            total = sum(row) + predicted
+            if total:
+                correct = row[index]
+                all_correct += correct
+                precision = _divide(correct, predicted)
+                recall = _divide(correct, sum(row))
+                f1 = 2 * correct / total
+                classes[names[index]] = ClassFigures(precision, recall, f1, sum(row))
+        support = [figures.support for figures in classes.values()]
+        accuracy = _divide(all_correct, sum(support))
+        equal_weights = [1] * len(classes)
+        return cls(classes, accuracy, _average(classes, equal_weights), _average(classes, support))
 
     def to_object(self) -> dict[str, Any]:
         """Return the report as scikit-learn's `output_dict`."""
-        by_class = {name: figures.to_object() for name, figures in self.classes.items()}
-        return {
-            **by_class,
-            "accuracy": self.accuracy,
-            "macro avg": self.macro.to_object(),
-            "weighted avg": self.weighted.to_object(),
+        report: dict[str, Any] = {
+            name: figures.to_object() for name, figures in self.classes.items()
         }
+        report["accuracy"] = self.accuracy
+        report["macro avg"] = self.macro.to_object()
+        report["weighted avg"] = self.weighted.to_object()
+        return report
 
     def text(self) -> str:
         """Return the table to read."""
-        classes = [(one_line(name), figures) for name, figures in self.classes.items()]
-        width = max(len(name) for name in (*dict(classes), "weighted avg"))
-        head = " ".join(f"{word:>9}" for word in HEAD)
-        lines = [f"{'':>{width}}  {head}", ""]
-        lines += [_format_row(name, width, figures) for name, figures in classes]
-        lines += [
-            "",
-            f"{'accuracy':>{width}} {'':>20} {self.accuracy:>9.2f} {self.macro.support:>9}",
-            _format_row("macro avg", width, self.macro),
-            _format_row("weighted avg", width, self.weighted),
-            "",
-        ]
-        return "\n".join(lines)
+        names = [one_line(name) for name in self.classes]
+        width = max(map(len, (*names, "weighted avg")))
+        lines = [HEAD_ROW.format("", *HEAD, width=width), ""]
+        for name, figures in zip(names, self.classes.values(), strict=True):
+            lines.append(CLASS_ROW.format(name, *figures, width=width))
+        return "\n".join(
+            [
+                *lines,
+                "",
+                ACCURACY_ROW.format("accuracy", "", self.accuracy, self.macro.support, width=width),
+                CLASS_ROW.format("macro avg", *self.macro, width=width),
+                CLASS_ROW.format("weighted avg", *self.weighted, width=width),
+                "",
+            ]
+        )
 
 
 def format_last_report(state: RunState) -> str:
@@ -160,16 +143,14 @@ def _format_cells(cells: Sequence[int], width: int) -> str:
     return "".join(f"{cell:>{width}}" for cell in cells)
 
 
-def _format_row(name: str, width: int, figures: ClassFigures) -> str:
-    return (
-        f"{name:>{width}}  {figures.precision:>9.2f} {figures.recall:>9.2f} {figures.f1:>9.2f} "
-        f"{figures.support:>9}"
-    )
-
-
-def _weighted_mean(values: Sequence[float], weights: Sequence[float]) -> float:
-    weighted = [weight * value for weight, value in zip(weights, values, strict=True)]
-    return _divide(sum(weighted), sum(weights))
+def _average(classes: Mapping[str, ClassFigures], weights: Sequence[float]) -> ClassFigures:
+    """Return the weighted mean over classes."""
+    sums = [0.0, 0.0, 0.0]
+    for weight, figures in zip(weights, classes.values(), strict=True):
+        for column in range(3):
+            sums[column] += weight * figures[column]
+    precision, recall, f1 = (_divide(part, sum(weights)) for part in sums)
+    return ClassFigures(precision, recall, f1, sum(one.support for one in classes.values()))
 
 
 def _divide(part: float, whole: float) -> float:

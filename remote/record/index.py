@@ -8,12 +8,14 @@ the last one's stays.
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from itertools import starmap
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -26,44 +28,36 @@ from remote.record.layout import EVENTS, INDEX, JOURNAL, NAME, NODE, NOTE, OVERV
 from remote.record.lock import launcher
 from training.writing import write_whole
 
-T = TypeVar("T")
-
-VERSION = 6
+VERSION = 7
 """Increase it if the same files are to be read in another way."""
 YOUNG = 2 * 10**9
 """Nanoseconds. A file that has just changed may change again at the same time and in size, as some
 disks count time: what is read of it is not kept."""
 HEAD = [VERSION, [*Entry._fields], DEFAULTS]
 """An index that begins otherwise is of another version."""
-SOURCES = (PLAN, JOURNAL, OVERVIEW, EVENTS, NOTE, NAME)
-"""The files that a run or a study may be read from."""
+SOURCES = (PLAN, OVERVIEW, EVENTS, NOTE, NAME)
+"""The files that a run may be read from."""
 OUTCOMES = ("lost", "failed", "stopped", "finished")
 """What becomes of a run is the first of these that any of its agents reports."""
 Remark = Callable[[str, OSError], object]
 """Is called with the name of a folder, and why one of its files cannot be read."""
 
 
-class Cached(msgspec.Struct, Generic[T], array_like=True, frozen=True, gc=False):
-    """What the index keeps of one folder."""
+class Cached(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What the index keeps of one run."""
 
     files: str
     """The names of the files that it was read from, separated by blanks; "." is the folder."""
     stamps: str
     """When each was changed, and its size; "" if what was read is not to be kept."""
-    value: T
-    """What was read."""
+    run: Entry
 
 
 class Index(msgspec.Struct, frozen=True):
-    """Runs and studies by the names of their folders. Of a study, the trial of each run is kept."""
+    """Runs by the names of their folders."""
 
     head: list[Any] = msgspec.field(default_factory=lambda: HEAD)
-    runs: dict[str, Cached[Entry]] = {}
-    studies: dict[str, Cached[dict[str, str]]] = {}
-
-
-Read = Callable[[Path, files.Failed], T]
-"""Reads a folder. Returns what there is to keep."""
+    runs: dict[str, Cached] = {}
 
 
 def entries(runs_dir: Path, remark: Remark = lambda name, error: None) -> tuple[Entry, ...]:
@@ -71,23 +65,32 @@ def entries(runs_dir: Path, remark: Remark = lambda name, error: None) -> tuple[
     folder. What is new is kept in the index, unless the folder cannot be written to."""
     old = _load_index(runs_dir / INDEX)
     now = time.time_ns()
-    names = _list_folders(runs_dir)
-    run_names = [name for name in names if not name.endswith(STUDY)]
-    study_names = [name for name in names if name.endswith(STUDY)]
-    runs = _update(runs_dir, run_names, old.runs, PLAN, read_entry, remark)
-    studies = _update(runs_dir, study_names, old.studies, JOURNAL, _read_study, remark)
+    runs = dict[str, Cached]()
+    trials = dict[str, tuple[str, str]]()
+    for name in _list_folders(runs_dir):
+        folder = f"{runs_dir}/{name}"
+        errors = list[OSError]()
+        if name.endswith(STUDY):
+            trials |= _read_trials(Path(folder), errors.append)
+        else:
+            cached = old.runs.get(name)
+            if cached is None or not _is_fresh(folder, cached):
+                cached = _read_run(folder, errors)
+            if cached:
+                runs[name] = cached
+        for error in errors:
+            remark(name, error)
     new = Index(
-        runs=_select_settled(runs, old.runs, now),
-        studies=_select_settled(studies, old.studies, now),
+        runs={
+            name: cached
+            for name, cached in runs.items()
+            if cached is old.runs.get(name) or _newest_change(cached) < now - YOUNG
+        }
     )
     if new != old:
         with suppress(OSError):
             write_whole(runs_dir / INDEX, msgspec.json.encode(new))
-    trials = dict[str, tuple[str, str]]()
-    for name, study in studies.items():
-        for run, trial in study.value.items():
-            trials[run] = name.removesuffix(STUDY), trial
-    return tuple(_complete(runs_dir, cached.value, trials) for cached in runs.values())
+    return tuple(_complete(runs_dir, cached.run, trials) for cached in runs.values())
 
 
 def _complete(runs_dir: Path, run: Entry, trials: Mapping[str, tuple[str, str]]) -> Entry:
@@ -146,49 +149,26 @@ def _list_folders(runs_dir: Path) -> list[str]:
 # What has changed ---------------------------------------------------------------------------------
 
 
-def _update(
-    runs_dir: Path,
-    names: Iterable[str],
-    old: Mapping[str, Cached[T]],
-    mark: str,
-    read: Read[T],
-    remark: Remark,
-) -> dict[str, Cached[T]]:
-    """Return what these folders hold: from the index if nothing has changed, else read again. Those
-    without the file `mark` are left out."""
-    updated = dict[str, Cached[T]]()
-    for name in names:
-        folder = f"{runs_dir}/{name}"
-        cached = old.get(name)
-        if cached is None or not _is_fresh(folder, cached):
-            cached, errors = _read_folder(folder, mark, read)
-            for error in errors:
-                remark(name, error)
-        if cached:
-            updated[name] = cached
-    return updated
-
-
-def _read_folder(folder: str, mark: str, read: Read[T]) -> tuple[Cached[T] | None, list[OSError]]:
-    """Read a folder; None if it has no file `mark`. Also return why files that are there cannot be
-    read. What is read without them is not kept: a disk, or a limit of open files, fails for a
+def _read_run(folder: str, errors: list[OSError]) -> Cached | None:
+    """Read the folder of a run; None if it has no plan. Also note why files that are there cannot
+    be read. What is read without them is not kept: a disk, or a limit of open files, fails for a
     moment, and a permission that is given later changes no stamp."""
     # Stamped before it is read: what changes meanwhile is read again the next time.
     # The folder itself changes if a file is added, replaced or removed in it.
     stamps = {name: _stamp(f"{folder}/{name}") for name in (".", *SOURCES)}
-    if not stamps[mark]:
-        return None, []
+    if not stamps[PLAN]:
+        return None
     if stamps[OVERVIEW]:  # which a launcher rewrites as its records come
         del stamps[EVENTS]
     failures = list[OSError]()
-    value = read(Path(folder), failures.append)
-    errors = [error for error in failures if not isinstance(error, FileNotFoundError)]
+    run = read_entry(Path(folder), failures.append)
+    errors += [error for error in failures if not isinstance(error, FileNotFoundError)]
     present = {name: stamp for name, stamp in stamps.items() if stamp}
     known = "" if errors else " ".join(present.values())
-    return Cached(" ".join(present), known, value), errors
+    return Cached(" ".join(present), known, run)
 
 
-def _is_fresh(folder: str, cached: Cached[Any]) -> bool:
+def _is_fresh(folder: str, cached: Cached) -> bool:
     """Return True if no file that this was read from has changed since."""
     # This is called for thousands of folders, so it does as little as possible.
     try:
@@ -208,32 +188,29 @@ def _stamp(path: str) -> str:
     return f"{status.st_mtime_ns}.{status.st_size}"
 
 
-def _select_settled(
-    updated: Mapping[str, Cached[T]], old: Mapping[str, Cached[T]], now: int
-) -> dict[str, Cached[T]]:
-    """Return those that could be read whole, and of which no file has just changed."""
-    settled = dict[str, Cached[T]]()
-    for name, cached in updated.items():
-        is_old = cached is old.get(name)
-        if is_old or (cached.stamps and _newest_change(cached.stamps) < now - YOUNG):
-            settled[name] = cached
-    return settled
+def _newest_change(cached: Cached) -> float:
+    """Return when the newest file was changed, in ns; infinite if what was read is not to be
+    kept."""
+    stamps = cached.stamps.split()
+    return max((int(stamp.partition(".")[0]) for stamp in stamps), default=math.inf)
 
 
-def _newest_change(stamps: str) -> int:
-    return max(int(stamp.partition(".")[0]) for stamp in stamps.split())
-
-
-def _read_study(folder: Path, failed: files.Failed) -> dict[str, str]:
-    """Return the runs that the journal of a study names, with their trials ("": not known)."""
-    trials = dict[str, str]()
+def _read_trials(study: Path, failed: files.Failed) -> dict[str, tuple[str, str]]:
+    """Return the runs that the journal of a study names, each with the study and its trial ("": not
+    known)."""
+    trials = dict[str, tuple[str, str]]()
+    name = study.name.removesuffix(STUDY)
     try:
-        for line in files.lines(folder / JOURNAL):
+        for line in files.lines(study / JOURNAL):
             data = load(line) or {}
             run = data.get("run")
             trial = data.get("trial")
-            if isinstance(run, str):
-                trials[run] = trial if isinstance(trial, str) else trials.get(run, "")
+            if isinstance(run, str) and isinstance(trial, str):
+                trials[run] = name, trial
+            elif isinstance(run, str):
+                trials.setdefault(run, (name, ""))
+    except FileNotFoundError:  # a folder that is no study
+        pass
     except OSError as error:
         failed(error)
     return trials
@@ -251,11 +228,9 @@ def _load_index(path: Path) -> Index:
         index = _decode_index(files.read(path, LIMITS.summary))
     except (OSError, msgspec.DecodeError, UnicodeError, RecursionError):
         return Index()
-    runs = [(name, cached.value) for name, cached in index.runs.items()]
-    is_sound = all(name == run.name and _has_sound_settings(run) for name, run in runs)
-    return index if index.head == HEAD and is_sound else Index()
-
-
-def _has_sound_settings(run: Entry) -> bool:
-    settings = run.job or {}
-    return all(is_setting(name, value) for name, value in settings.items())
+    for name, cached in index.runs.items():
+        run = cached.run
+        settings = run.job or {}
+        if name != run.name or not all(starmap(is_setting, settings.items())):
+            return Index()
+    return index if index.head == HEAD else Index()

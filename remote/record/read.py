@@ -27,13 +27,11 @@ def verdict(folder: Path) -> str:
     return word if isinstance(word, str) and word.isprintable() else ""
 
 
-def summarized(folder: Path, failed: files.Failed = files.ignore) -> dict[str, Any]:
-    """Return the summary of a recorded run, as it stands in the file; empty if there is none.
-    `failed` is called with the error if it cannot be read."""
+def summarized(folder: Path) -> dict[str, Any]:
+    """Return the summary of a recorded run, as it stands in the file; empty if there is none."""
     try:
         return load(files.read(folder / SUMMARY, LIMITS.summary)) or {}
-    except OSError as error:
-        failed(error)
+    except OSError:
         return {}
 
 

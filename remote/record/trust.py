@@ -12,13 +12,13 @@ import hashlib
 import hmac
 import os
 import secrets
-import stat
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 from remote.cluster.hosts import LOCAL, Cluster, Host
 from remote.cluster.rules import rules_for
+from remote.format import listed
 from remote.limits import LIMITS
 from remote.plan.plan import Plan, PlanError, Policy, Script
 from remote.record import files
@@ -37,28 +37,21 @@ def harmless(plan: Plan) -> Plan:
         Host(host.name, "", slots=host.slots, threads=host.threads, interface=host.interface)
         for host in plan.hosts
     )
-    said = plan.policy
+    given = plan.policy
     policy = Policy(
-        keep=said.keep,
-        on_stall=said.on_stall,
-        min_nodes=said.min_nodes,
-        on_nan=said.on_nan,
-        fetch=said.fetch,
+        keep=given.keep,
+        on_stall=given.on_stall,
+        min_nodes=given.min_nodes,
+        on_nan=given.on_nan,
+        fetch=given.fetch,
     )
     work = plan.work
-    rules_left_out = 0
+    left_out = 0
     if isinstance(work, Script):
-        rules_left_out = len(work.rules)
+        left_out = len(work.rules)
         work = replace(work, rules=())
-    return Plan(
-        plan.run,
-        hosts,
-        work,
-        policy,
-        project=plan.project,
-        label=plan.label,
-        rules_left_out=rules_left_out,
-    )
+    bare = Plan(plan.run, hosts, work, policy, project=plan.project, label=plan.label)
+    return replace(bare, rules_left_out=left_out)
 
 
 def with_ways(plan: Plan, cluster: Cluster) -> Plan:
@@ -70,7 +63,7 @@ def with_ways(plan: Plan, cluster: Cluster) -> Plan:
     if missing:
         raise PlanError(
             f"{plan.run} runs on hosts that {cluster.file or cluster.name} does not have: "
-            f"{_listed(missing)}. "
+            f"{listed(missing)}. "
             f'Add a [[host]] with name = "{missing[0]}" and its address, or give another file '
             "with --hosts"
         )
@@ -88,9 +81,8 @@ def on_this_machine(plan: Plan, workdir: Path) -> Plan:
     """Return the plan of a run with --local, whose hosts are this machine and keep their files in
     `workdir`, whatever the plan says."""
     here = Host("", "127.0.0.1", python=sys.executable, workdir=str(workdir), transport=LOCAL)
-    return with_ways(
-        plan, Cluster("this machine", tuple(replace(here, name=host.name) for host in plan.hosts))
-    )
+    hosts = tuple(replace(here, name=host.name) for host in plan.hosts)
+    return with_ways(plan, Cluster("this machine", hosts))
 
 
 def has_ways(plan: Plan) -> bool:
@@ -103,13 +95,8 @@ def unknown(plan: Plan, why: str) -> str:
     return (
         f"{plan.run}: you did not record its plan.json here, so your hosts file has to say how to "
         "reach "
-        f"{_listed([host.name for host in plan.hosts])}. {why}"
+        f"{listed([host.name for host in plan.hosts])}. {why}"
     )
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    return ", ".join(names[:4]) + more
 
 
 # Signatures ---------------------------------------------------------------------------------------
@@ -156,12 +143,16 @@ def _key() -> bytes:
     key = _read_key(path)
     if key is None:
         make_private_folders(path.parent)
-        if os.path.lexists(path) and _read_key(path) is None:  # others can read it
-            path.unlink()
+        if _read_key(path) is None:  # others can read it
+            path.unlink(missing_ok=True)
         made = path.with_name(f".key.{secrets.token_hex(8)}")
         write_whole(made, secrets.token_hex(KEY_BYTES).encode())
         try:
-            _put(made, path)
+            os.link(made, path)
+        except FileExistsError:  # of two that are made at once, the first stays
+            pass
+        except OSError:  # a disk without hard links
+            os.replace(made, path)
         finally:
             made.unlink(missing_ok=True)
         key = _read_key(path)
@@ -170,22 +161,11 @@ def _key() -> bytes:
     return key
 
 
-def _put(made: Path, path: Path) -> None:
-    """Put a new key in its place. Of two that are made at once, the first stays. Raises:
-    OSError."""
-    try:
-        os.link(made, path)
-    except FileExistsError:
-        return
-    except OSError:  # a disk without hard links
-        os.replace(made, path)
-
-
 def _read_key(path: Path) -> bytes | None:
     try:
-        found = path.lstat()
+        status = path.lstat()
         key = bytes.fromhex(files.read(path, LIMITS.small_file).decode())
     except (OSError, ValueError):
         return None
-    is_private = found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077
+    is_private = status.st_uid == os.geteuid() and not status.st_mode & 0o077
     return key if is_private and len(key) == KEY_BYTES else None

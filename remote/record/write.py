@@ -46,9 +46,8 @@ class Recorder:
         try:
             self._lock = self._make(runs_dir, plan, again)
         except OSError as error:
-            raise PlanError(
-                f"cannot record the run in {self.folder}: {error.strerror}; give another --runs-dir"
-            ) from error
+            what = f"cannot record the run in {self.folder}: {error.strerror}"
+            raise PlanError(f"{what}; give another --runs-dir") from error
         written = (self._events, *(self.folder / layout.LOGS).iterdir()) if again else ()
         self._torn = set(filter(files.is_torn, written))
 
@@ -66,40 +65,34 @@ class Recorder:
 
     def raw(self, lines: bytes) -> None:
         """Keep records that an agent has encoded, whole lines."""
-        self._put(self._events, lines)
+        self._waiting[self._events].append(lines)
 
     def write(self, record: Record) -> None:
         """Keep a record of the session's own."""
-        self._put(self._events, _bytes(encode(record)))
+        self.raw(_bytes(encode(record)))
 
     def text(self, record: Record) -> None:
         """Keep a rank's lines in its log; other records, and what is read of files, are none of its
         business. Expects expanded records."""
-        text = record.event
-        if isinstance(text, OutputText) and not text.path:
-            is_rank = 0 <= text.rank < self._world_size
-            log = (
-                layout.rank_log(self.folder, text.rank)
-                if is_rank
-                else layout.host_log(self.folder, record.host)
-            )
-            self._put(log, _bytes(text.text + "\n"))
+        output = record.event
+        if isinstance(output, OutputText) and not output.path:
+            log = layout.host_log(self.folder, record.host)
+            if 0 <= output.rank < self._world_size:
+                log = layout.rank_log(self.folder, output.rank)
+            self._waiting[log].append(_bytes(output.text + "\n"))
 
     def flush(self) -> str:
         """Write all that has gathered. Return a message the first time that this fails, else ""."""
-        waiting = self._waiting
-        self._waiting = defaultdict(list)
         was_reported = bool(self._problem)
-        for path, chunks in waiting.items():
+        for path, chunks in self._waiting.items():
             try:
                 self._append(path, b"".join(chunks))
             except OSError as error:
                 self._torn.add(path)
-                problem = (
-                    f"cannot write {path}: {error.strerror}; the run continues, but its record has "
-                    "gaps"
-                )
-                self._problem = self._problem or problem
+                problem = f"cannot write {path}: {error.strerror}"
+                gaps = "; the run continues, but its record has gaps"
+                self._problem = self._problem or problem + gaps
+        self._waiting.clear()
         return "" if was_reported else self._problem
 
     def close(self, state: RunState) -> str:
@@ -107,17 +100,18 @@ class Recorder:
         `flush` does."""
         problem = self.flush()
         self.release()
+        report = format_last_report(state)
         written = {
             layout.OVERVIEW: encode_overview(make_overview(state)),
             layout.SUMMARY: _bytes(_json(summary.summarize(state))),
-            layout.REPORT: _bytes(format_last_report(state)),
+            **({layout.REPORT: _bytes(report)} if report else {}),
         }
         for name, data in written.items():
+            path = self.folder / name
             try:
-                if data:
-                    write_whole(self.folder / name, data)
+                write_whole(path, data)
             except OSError as error:
-                problem = problem or f"cannot write {self.folder / name}: {error.strerror}"
+                problem = problem or f"cannot write {path}: {error.strerror}"
         return problem
 
     def update_overview(self, state: RunState) -> None:
@@ -136,9 +130,6 @@ class Recorder:
         if self._lock >= 0:
             os.close(self._lock)
         self._lock = -1
-
-    def _put(self, path: Path, data: bytes) -> None:
-        self._waiting[path].append(data)
 
     def _append(self, path: Path, data: bytes) -> None:
         """Append to a file. The write after a failed one begins a line of its own, since the failed

@@ -54,11 +54,6 @@ class Broken:
     connection: Connection
     failure: Failure
 
-    @property
-    def reason(self) -> str:
-        """Name the host and say what failed."""
-        return f"{self.connection.host.name}: {self.failure.text}"
-
 
 @dataclass(frozen=True)
 class Heard:
@@ -109,10 +104,12 @@ class Connection:
 
     def open(self, transport: Transport, program: Program) -> None:
         """Start the program there in a thread of its own, which then moves bytes until it ends."""
-        name = f"host {self.index}"
-        args = (transport, program)
-        self._mover = threading.Thread(target=self._move, args=args, name=name, daemon=True)
-        self._mover.start()
+        self._mover = self._start(f"host {self.index}", self._move, transport, program)
+
+    def _start(self, name: str, target: Callable[..., None], *args: object) -> threading.Thread:
+        thread = threading.Thread(target=target, args=args, name=name, daemon=True)
+        thread.start()
+        return thread
 
     def phase(self, name: Reach) -> None:
         """Report how far the transport is (see `Progress`)."""
@@ -167,10 +164,7 @@ class Connection:
             channel = self._channel
         self.room.release(ROOM)  # nobody takes what still comes: its mover must not wait
         if channel and not self._closer:
-            name = f"closing {self.index}"
-            args = (channel,)
-            self._closer = threading.Thread(target=self._end, args=args, name=name, daemon=True)
-            self._closer.start()
+            self._closer = self._start(f"closing {self.index}", self._end, channel)
 
     @property
     def is_closing(self) -> bool:
@@ -198,10 +192,7 @@ class Connection:
             what = f"rankboard itself failed: {error!r}"
             self.put(Broken(self, Failure(FailureCause.OTHER, what)))
             return
-        args = (channel,)
-        to = f"to host {self.index}"
-        self._sender = threading.Thread(target=self._send, args=args, name=to, daemon=True)
-        self._sender.start()
+        self._sender = self._start(f"to host {self.index}", self._send, channel)
         with self._turn:
             self._channel = channel
             unwanted = self._unwanted

@@ -35,19 +35,17 @@ class Intake:
         noise = b""
         for line in lines:
             record = decode(line) if line.startswith(b"{") else None
-            if record is None or record.host != host:  # no host speaks for another one
+            if record and record.host == host:  # no host speaks for another one
+                why = self._take_record(record, line, inputs)
+            else:
                 why = self._refuse_line(host, line, record)
-                if why:
-                    return why
                 noise += line[: max(0, self._limits.shown - len(noise))]
-                continue
-            if noise:
-                self._show(host, noise, inputs.now)
-                noise = b""
-            why = self._take_record(record, line, inputs)
             if why:
                 return why
-        self._show(host, noise, inputs.now)
+        # It is recorded as text alone, all of these lines at once: there may be thousands of them.
+        text = noise.decode(errors="replace").strip("\n")
+        if text:
+            self._ledger.say(RemarkMade(host, text), inputs.now)
         return ""
 
     def take_journal(self, record: Record, line: bytes, inputs: DecisionInput) -> bool:
@@ -67,8 +65,7 @@ class Intake:
 
     def _take_record(self, record: Record, line: bytes, inputs: DecisionInput) -> str:
         """Take in a record of a host, unless it came before. Return why the host must be lost."""
-        host = inputs.run.hosts[record.host]
-        if record.seq <= host.seq:
+        if record.seq <= inputs.run.hosts[record.host].seq:
             return ""
         why = self._refuse(record, inputs, returned=inputs.launcher.returned)
         if why:
@@ -81,8 +78,7 @@ class Intake:
         return ""
 
     def _take_in(self, record: Record, line: bytes, inputs: DecisionInput) -> None:
-        host = inputs.run.hosts[record.host]
-        is_greeting = isinstance(record.event, Hello) and not host.hello
+        is_greeting = isinstance(record.event, Hello) and not inputs.run.hosts[record.host].hello
         if is_greeting and not inputs.launcher.returned:  # it says who it is just now
             self._clocks[record.host].measure(record.time, inputs.now)
             self._say_clock(record.host, inputs.now)
@@ -127,9 +123,3 @@ class Intake:
         if problem:
             return f"it sent a record that cannot be used: {cut(problem, LONGEST_REASON)}"
         return ""
-
-    def _show(self, host: int, noise: bytes, now: float) -> None:
-        """Show what a host sent that is no record of its own. It is recorded as text alone."""
-        text = noise.decode(errors="replace").strip("\n")
-        if text:
-            self._ledger.say(RemarkMade(host, text), now)

@@ -29,7 +29,7 @@ class Ledger:
         self.expand = expander(plan)
         """Takes records apart."""
         self.batch: list[Record] = []
-        """What was taken in since somebody emptied this, expanded."""
+        """What was taken in since `take_batch`, expanded."""
         self._records = records
 
     def say(self, event: Event, now: float) -> None:
@@ -45,6 +45,12 @@ class Ledger:
         """Record what a host says in this line."""
         self._apply(record)
         self._records.raw(line)
+
+    def take_batch(self) -> list[Record]:
+        """Return what was taken in since this was called last."""
+        batch = self.batch
+        self.batch = []
+        return batch
 
     def recall(self, record: Record) -> None:
         """Take in what is recorded already."""

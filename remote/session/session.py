@@ -66,7 +66,7 @@ class Session:
         self._controller = Controller(plan, recorder, forwarded, times, limits)
         self.state = self._controller.state
         self._queue: SimpleQueue[tuple[float, Message]] = SimpleQueue()
-        self._pool = Pool(plan, transport, self._controller, self._put, self._now, cwd, limits)
+        self._pool = Pool(transport, self._controller, self._put, self._now, cwd, limits)
         self._returns = False
         self._taken_until = 0.0
         self.notifier: Notifier | None = None
@@ -225,10 +225,7 @@ class Session:
         return self._taken()
 
     def _taken(self) -> list[Record]:
-        ledger = self._controller.ledger
-        batch = ledger.batch
-        ledger.batch = []
-        return batch
+        return self._controller.ledger.take_batch()
 
     def _take(self, message: Message) -> None:
         match message:

@@ -54,12 +54,11 @@ def check_stability(values: ArrayLike) -> Stability:
     warnings = []
     if variation >= UNSTABLE:
         warnings.append(f"the standard deviation is {variation:.0%} of the mean")
-    extremes = {"minimum": runs.min(), "maximum": runs.max()} if mean else {}
-    for name, extreme in extremes.items():
-        share = (float(extreme) - mean) / abs(mean)
-        if abs(share) >= FAR:
-            than = "greater" if share > 0 else "smaller"
-            warnings.append(f"the {name} is {abs(share):.0%} {than} than the mean")
+    share = float(max(runs - mean, key=abs)) / abs(mean) if mean else 0.0
+    if abs(share) >= FAR:
+        extreme = "maximum" if share > 0 else "minimum"
+        than = "greater" if share > 0 else "smaller"
+        warnings.append(f"the {extreme} is {abs(share):.0%} {than} than the mean")
     return Stability(len(runs), variation, tuple(warnings))
 
 

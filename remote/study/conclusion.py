@@ -17,7 +17,6 @@ from remote.study.wording import (
     cell_name,
     change_range,
     change_text,
-    first_names,
     is_bounded,
     other_values,
     ratio_text,
@@ -120,6 +119,7 @@ def _best_cell(result: StudyResult) -> str:
 
 def _best_label(result: StudyResult) -> tuple[str, Interval]:
     """Return the best value of the compared axis beside the reference, with its mean ratio."""
+    # Labels without a repetition in common with the reference have no mean.
     known = {key: mean for key, mean in result.overall.items() if math.isfinite(mean.value)}
     means = known or result.overall
     best = max(means, key=lambda label: _advantage(result.study, means[label].value))
@@ -139,7 +139,7 @@ def _best_shown(study: Study, label: str, mean: Interval, rows: Sequence[CellRes
             )
             if is_worse and row.cell.label(study.compare) == label:
                 worse.append(other_values(study, row))
-        exceptions = f", but not at {first_names(worse)}" if worse else ""
+        exceptions = f", but not at {listed(worse)}" if worse else ""
         return _praise(study, label, mean, rows) + exceptions + (shown if num_shown else "")
     if not num_shown:
         text = f"no difference shown between {study.reference} and any other in {comparisons}"
@@ -205,23 +205,18 @@ def _against_baseline(result: StudyResult) -> str:
     """
     study = result.study
     baseline = study.cell(study.baseline)
-    others = [row for row in result.cells if row.speed_up and row.cell != baseline]
-    speed_ups = {row.cell.key: row.speed_up for row in others if row.speed_up}
-    known = [row for row in others if math.isfinite(speed_ups[row.cell.key].value)]
-    if not known or not baseline or any(row.speed_up_doubt for row in known):
+    speed_ups: list[tuple[Interval, CellResult]] = []
+    for row in result.cells:
+        if row.speed_up and row.cell != baseline and math.isfinite(row.speed_up.value):
+            speed_ups.append((row.speed_up, row))
+    if not speed_ups or not baseline or any(row.speed_up_doubt for _, row in speed_ups):
         return ""
-    fastest = max(known, key=lambda row: speed_ups[row.cell.key].value)
+    times, fastest = max(speed_ups, key=lambda pair: pair[0].value)
     if study.counterpart(fastest.cell) == baseline:
         return ""
-    times = speed_ups[fastest.cell.key]
+    shared = _on_shared_machine(fastest, baseline)
     name = cell_name(study, fastest.cell)
     baseline_name = cell_name(study, baseline)
-    if times.high < 1 or (times.value < 1 and not is_bounded(times)):
-        slower = f"the fastest, {name}, takes {ratio_text(times.inverse())} as long"
-        return f"; none is as fast as {baseline_name}: {slower}"
-    if times.low <= 1:
-        return f"; no difference shown between the fastest, {name}, and {baseline_name}"
-    shared = _on_shared_machine(fastest, baseline)
     return f"; the fastest, {name}, is {ratio_text(times)} as fast as {baseline_name}{shared}"
 
 

@@ -22,7 +22,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from msgspec import ValidationError, convert
+from msgspec import Struct, ValidationError, convert
 
 from remote.jsonl import load
 from remote.limits import LIMITS
@@ -92,6 +92,15 @@ class RunEnded:
 
 
 JournalEntry = RunBegun | RunEnded
+
+
+class _Place(Struct):
+    """What place.json says, which somebody may have changed."""
+
+    given: dict[str, Any] = {}
+    places: dict[str, Any] = {}
+    nodes: int = 1
+    quick: bool = False
 
 
 @dataclass(frozen=True)
@@ -186,6 +195,7 @@ class StudyFolder:
             self._make()
             write_whole(self.path / PLACE, data)
             write_whole(self.path / SIGNATURE, trust.signature(data).encode())
+            # The text comes last: with it the study exists.
             write_whole(self.path / STUDY, call.text.encode())
 
     def text(self) -> str:
@@ -202,21 +212,21 @@ class StudyFolder:
         with suppress(OSError):
             data = files.read(self.path / PLACE, LIMITS.plan)
             signature = files.read(self.path / SIGNATURE, LIMITS.small_file)
-        content = load(data) or {}
-        given = content.get("given")
-        places = content.get("places")
-        nodes = content.get("nodes")
+        try:
+            place = convert(load(data) or {}, _Place)
+        except ValidationError:
+            place = _Place()
         options = {}
-        for name, value in places.items() if isinstance(places, dict) else ():
+        for name, value in place.places.items():
             if type(value) is PLACES.get(name):
                 options[name] = value
         return StudyCall(
             self.text(),
-            given if isinstance(given, dict) else {},
+            place.given,
             options,
-            content.get("quick") is True,
+            place.quick,
             str(self.path / STUDY),
-            nodes if type(nodes) is int and nodes > 0 else 1,
+            max(1, place.nodes),
             trust.is_signed(data, signature),
         )
 
@@ -226,6 +236,7 @@ class StudyFolder:
         line = dumps({"event": event, "time": time.time()} | asdict(entry))
         journal = self.path / JOURNAL
         with self._writing():
+            # A crash may have left half a line, which must not take in this one.
             begin = "\n" if files.is_torn(journal) else ""
             descriptor = files.open_regular(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
             try:
@@ -260,6 +271,7 @@ def _parse_entry(data: dict[str, Any]) -> JournalEntry | None:
         entry = convert(data, entry_type)
     except ValidationError:
         return None
+    # The name leads to the folder of a run, and the journal may be somebody else's.
     if not TRIAL.fullmatch(entry.trial) or not _is_run_name(entry.run):
         return None
     is_counted = isinstance(entry, RunEnded) and entry.outcome is TrialOutcome.COUNTED

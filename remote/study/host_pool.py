@@ -3,7 +3,6 @@ machine."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -81,6 +80,7 @@ class HostPool:
                 f"{study.name} needs {count(needed, 'host')}, and there {are} {available}: "
                 f"{advice}, or change nodes"
             )
+        # Mistakes in links and cores are found now, not after hours of other runs.
         wires = {self._wires(cell.place) for cell in study.cells} - {("", "")}
         for link, cpus in sorted(wires):
             try:
@@ -95,6 +95,7 @@ class HostPool:
 
         Raises: PlanError, if a data set cannot be had.
         """
+        # Hosts of a file have data of their own, of which only the run can tell.
         if not is_here(self.cluster.hosts):
             return []
         jobs = [cell.job for cell in study.cells if cell.job]
@@ -163,16 +164,9 @@ class HostPool:
                 f"runs on others ({', '.join(listed)}): write the same threads = N for each host "
                 f"in {self._file}"
             ]
-        if numbers != {0}:
-            return []
-        if self._is_this_machine:
+        if numbers == {0} and self._is_this_machine:
             return [self._describe_shares(study, len(hosts))]
-        return [
-            f"warning: {', '.join(names)} have one address, so they share the cores of a machine, "
-            "and a rank has more threads in a run on fewer of them: write threads = N for each in "
-            f"{self._file}, where N is its cores divided by {len(names)}"
-            for names in _same_addresses(hosts)
-        ]
+        return []
 
     def _describe_shares(self, study: Study, hosts: int) -> str:
         """Return what share of this machine each host has in all runs."""
@@ -219,15 +213,6 @@ def _is_loopback(host: Host) -> bool:
     """Return whether the address of a host leads to this machine, not to that of a jump host."""
     is_direct = not (host.jump or host.proxy_command or host.slurm_job)
     return is_direct and (host.address == "localhost" or is_loopback(host.address))
-
-
-def _same_addresses(hosts: Sequence[Host]) -> list[list[str]]:
-    """Return the names of hosts that have one address, for each such address."""
-    names_of: dict[tuple[str, str, str], list[str]] = {}
-    for host in hosts:
-        address = host.address, host.jump, host.proxy_command
-        names_of.setdefault(address, []).append(host.name)
-    return [names for names in names_of.values() if len(names) > 1]
 
 
 def _threads(host: Host, processes: int) -> int:

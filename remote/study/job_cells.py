@@ -50,6 +50,7 @@ class JobCells:
     def read_cell(self, labels: Labels, varied: Mapping[str, Any]) -> Cell | None:
         """Return the cell that varies these settings, or None if they have a mistake."""
         num_mistakes = len(self.mistakes)
+        # What a cell varies comes last: a flag for it was refused before.
         settings = override(override(self.base, self.given), varied)
         known_settings, words = self._sort_settings(settings, varied)
         keys = read_table(CellKeys, known_settings, self.mistakes)

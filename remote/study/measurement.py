@@ -103,6 +103,7 @@ def _read_named(wanted: str, ranks: Sequence[Mapping[str, Any]]) -> float | None
     The loss, which is read by itself, is one, too, unless the script gives another one that name.
     """
     names = {name for rank in ranks for name in rank["metrics"]}
+    # Names of metrics of one's own go first: a script may print a loss of another kind.
     name = match_metric(wanted, names)
     if name is not None:
         return _mean_of_known(rank["metrics"].get(name) for rank in ranks)

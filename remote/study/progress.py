@@ -98,11 +98,13 @@ class StudyProgress:
         if isinstance(entry, RunBegun):
             cell.running = entry.run
             self.open[entry.trial] = entry.run
+            # The trial has another chance, so its cell has not failed.
             cell.failed.pop(repetition, None)
             return
         cell.running = ""
         self.open.pop(entry.trial, None)
         if entry.outcome is TrialOutcome.COUNTED:
+            # Of two runs of a trial the first counts, so that results do not change.
             cell.counted.setdefault(repetition, entry)
         elif entry.outcome is TrialOutcome.FAILED:
             cell.failed[repetition] = entry
@@ -133,6 +135,7 @@ class StudyProgress:
 
     def copy(self) -> StudyProgress:
         """Return the progress as it is now."""
+        # Screens draw a copy, because the thread that makes the runs goes on writing.
         copied = StudyProgress(self.study, open=dict(self.open))
         for key, cell in self.cells.items():
             copied.cells[key] = replace(cell, counted=dict(cell.counted), failed=dict(cell.failed))
@@ -175,6 +178,7 @@ def repeat_trial(progress: StudyProgress, unstable: Collection[str]) -> Trial | 
     newest = max((max(cell.counted, default=0) for cell in progress.cells.values()), default=0)
     last = min(newest + 1, MOST_REPEATS * study.repetitions)
     for repetition in range(study.repetitions + 1, last + 1):
+        # In blocks here, too: a cell alone would be repeated at another time than its reference.
         for trial in study.block(repetition):
             key = trial.cell.key
             has_failed = bool(progress.cells[key].failed)

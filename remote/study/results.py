@@ -113,6 +113,7 @@ def compute_results(progress: StudyProgress) -> StudyResult:
     scale = value_scale(study)
     blocks, table = _make_table(rows)
     if is_per_sample(study):
+        # A larger batch takes longer for a step, and trains more in it.
         table /= [row.cell.job.batch_size for row in rows if row.cell.job]
     pairs = _list_pairs(study, rows)
     compared = Comparisons((), noise=math.nan, left_out=())
@@ -223,8 +224,10 @@ def _find_doubt(
     """Return why the ratio of the times of two cells shows nothing; None if it may show it."""
     place = row.cell.place
     other_place = other.cell.place
+    # A rank that is alone synchronises nothing, so its method makes no difference.
     is_alone = 1 in (place.ranks, other_place.ranks)
     names = differing_work(row.cell.work, other.cell.work, is_alone=is_alone)
+    # They are no settings of the job, but make one of the two faster.
     for name in LAB_SETTINGS:
         if getattr(place, name) != getattr(other_place, name):
             names += (name,)

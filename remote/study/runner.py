@@ -78,6 +78,7 @@ class StudyRunner:
     def __post_init__(self) -> None:
         self.lock = threading.Lock()
         self.progress = StudyProgress.of(self.study, self.folder.entries())
+        # Runs that counted in earlier calls have made steps, so the study is not refused.
         self._refusals = [""] * len(self.progress.counted_runs)
 
     @property
@@ -99,6 +100,7 @@ class StudyRunner:
         """Yield each run, of which the caller iterates `batches` to their end."""
         for run in self._iter_runs():
             self.current = run
+            # The study may have been stopped while this run began, which takes seconds.
             if self.is_stopped and not run.is_left:
                 run.session.stop(self.stop_reason)
             yield run
@@ -145,6 +147,7 @@ class StudyRunner:
             cluster, transport = self.places.reach(trial.cell.place, self.study.most_nodes)
             launcher = replace(self.launcher, transport=transport)
             plan = launcher.plan(cluster, trial.work)
+            # Noted before it begins: if this process dies now, the next call ends the run.
             self._note(RunBegun(trial.key, plan.run))
             return launcher.begin(plan)
         except (PlanError, LabError) as error:
@@ -156,6 +159,7 @@ class StudyRunner:
 
     def _left(self) -> Iterator[StudyRun]:
         """Yield the runs that an earlier call left, to be ended. One that had finished counts."""
+        # A copy, because noting an end changes it.
         for key, name in list(self.progress.open.items()):
             trial = self.study.trial(key)
             if self.is_stopped or not trial:

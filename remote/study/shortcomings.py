@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from remote.format import count
+from remote.format import count, listed
 from remote.run.state.progress import not_learned
 from remote.study.progress import CellState, StudyProgress
 from remote.study.results import StudyResult, is_per_sample
-from remote.study.wording import first_names
 
 
 def limit_lines(result: StudyResult) -> list[str]:
@@ -32,10 +31,10 @@ def shortcoming_lines(result: StudyResult) -> list[str]:
     missing = [row.cell.key for row in result.cells if row.state in missing_states]
     if missing:
         total = count(len(result.cells), "cell")
-        lines.append(f"not complete: {len(missing)} of {total}: {first_names(missing)}")
+        lines.append(f"not complete: {len(missing)} of {total}: {listed(missing)}")
     unstable = [row for row in result.cells if not row.stability.is_stable]
     if unstable:
-        names = first_names([row.cell.key for row in unstable])
+        names = listed([row.cell.key for row in unstable])
         if not study.compares_times:
             lines.append(f"differs from seed to seed by 10% or more: {names}")
         elif all(len(row.runs) > study.repetitions for row in unstable):
@@ -43,28 +42,25 @@ def shortcoming_lines(result: StudyResult) -> list[str]:
         else:
             lines.append(f"unstable from run to run: {names}: repeat with --until-stable 5")
     if result.left_out:
-        names = first_names(result.left_out)
+        names = listed(result.left_out)
         lines.append(f"left out of comparisons, as outliers: {names}")
     return lines
 
 
 def failure_lines(progress: StudyProgress) -> list[str]:
     """Return why cells failed, a line for each reason."""
-    causes: dict[str, str] = {}
-    cells: dict[str, list[str]] = {}
+    failures: dict[str, dict[str, str]] = {}
     for key, cell in progress.cells.items():
         for end in cell.failed.values():
-            reason = end.reason or end.cause
-            causes.setdefault(reason, end.cause)
-            failed_cells = cells.setdefault(reason, [])
-            if key not in failed_cells:
-                failed_cells.append(key)
+            causes = failures.setdefault(end.reason or end.cause, {})
+            causes.setdefault(key, end.cause)
     total = len(progress.cells)
     lines = []
-    for reason, cause in causes.items():
-        keys = cells[reason]
-        is_all = len(keys) == total > 1
-        names = f"all {total} cells" if is_all else first_names(keys)
+    for causes in failures.values():
+        is_all = len(causes) == total > 1
+        names = f"all {total} cells" if is_all else listed(list(causes))
+        # Hosts and ranks differ from cell to cell: those of the first one stand for all.
+        cause = next(iter(causes.values()))
         if cause:
             lines.append(f"{names} failed: {cause}")
     return lines

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from remote.format import count
+from remote.format import count, listed
 from remote.plan.plan import Script
 from remote.study.folder import STUDY, SUFFIX, StudyCall, StudyFolder
 from remote.study.host_pool import without_labs
@@ -117,6 +117,7 @@ def hold_study(folder: StudyFolder, call: StudyCall, *, new: bool) -> Iterator[s
     """
     name_of_earlier = ""
     if folder.exists and new:
+        # Held, so that no study is renamed while another process makes its runs.
         with folder.held():
             name_of_earlier = f"{folder.name}-{datetime.now():%Y%m%d-%H%M%S}"
             folder.path.rename(folder.path.with_name(f"{name_of_earlier}{SUFFIX}"))
@@ -147,8 +148,7 @@ def check_unchanged(folder: StudyFolder, call: StudyCall) -> None:
     gone = [cell.key for cell in used_cells if cell.key not in cells]
     reasons = list(list_changes([(cell, cells[cell.key]) for cell in remaining]))
     if gone:
-        are = "is" if len(gone) == 1 else "are"
-        reasons.append(f"{_first_and_number(gone)} {are} no longer in it")
+        reasons.append(f"no longer in it: {listed(gone)}")
     if old.metric != new.metric:
         reasons.append(f"metric {old.metric}, now {new.metric}")
     if dict(before.places) != dict(call.places):
@@ -185,17 +185,18 @@ def list_changes(pairs: Sequence[tuple[Cell, Cell]]) -> Iterator[str]:
 
     `pairs` have cells before and now. The cells are named if only some of them differ.
     """
-    changes: dict[tuple[str, str, str], list[str]] = {}
+    changes: dict[str, list[str]] = {}
     for before, now in pairs:
         old = result_settings(before)
         new = result_settings(now)
         for name in dict.fromkeys((*old, *new)):
             if old.get(name) != new.get(name):
-                change = name, _format_setting(old.get(name)), _format_setting(new.get(name))
+                old_value = _format_setting(old.get(name))
+                change = f"{name} {old_value}, now {_format_setting(new.get(name))}"
                 changes.setdefault(change, []).append(before.key)
-    for (name, old_value, new_value), keys in changes.items():
-        where = f" ({_first_and_number(keys)})" if len(keys) < len(pairs) else ""
-        yield f"{name} {old_value}, now {new_value}{where}"
+    for change, keys in changes.items():
+        where = f" ({listed(keys)})" if len(keys) < len(pairs) else ""
+        yield f"{change}{where}"
 
 
 def result_settings(cell: Cell) -> dict[str, object]:
@@ -214,11 +215,6 @@ def _format_setting(value: object) -> str:
     if value is None:
         return "default"
     return '""' if value == "" else format_label(value)
-
-
-def _first_and_number(keys: Sequence[str]) -> str:
-    """Return the first one, and how many more there are."""
-    return f"{keys[0]} and {len(keys) - 1} more" if len(keys) > 1 else keys[0]
 
 
 def _format_options(options: Mapping[str, Any]) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
-from importlib import resources
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +34,13 @@ from remote.study.tables import (
 from training.registry import did_you_mean
 
 SUFFIX = ".toml"
+BUNDLED = Path(__file__).parent / "bundled"
 MOST_CELLS = 1_000
 
 
 def read_bundled_studies() -> dict[str, str]:
     """Return the text of each study that comes with rankboard, by name."""
-    folder = resources.files("remote.study") / "bundled"
-    texts = {
-        file.name.removesuffix(SUFFIX): file.read_text("utf-8")
-        for file in folder.iterdir()
-        if file.name.endswith(SUFFIX)
-    }
-    return dict(sorted(texts.items()))
+    return {path.stem: path.read_text("utf-8") for path in sorted(BUNDLED.glob("*.toml"))}
 
 
 def read_study_text(name: str) -> tuple[str, str]:
@@ -217,15 +210,7 @@ def _read_baseline(compare: CompareKeys, reader: CellReader) -> str:
     if reader.has_all_labels and len(matching) != 1:
         have = f"{len(matching)} cells have" if matching else "no cell has"
         shown = ", ".join(f"{key} = {value}" for key, value in values.items())
-        labels = _labels_on(values.keys(), reader)
-        near = "" if matching else did_you_mean(" ".join(values.values()), labels)
         reader.mistakes.add_at(
-            "baseline", f"baseline: {have} {shown}{near}: write values that one cell has", "compare"
+            "baseline", f"baseline: {have} {shown}: write values that one cell has", "compare"
         )
     return cell_key(matching[0]) if matching else ""
-
-
-def _labels_on(axes: Collection[str], reader: CellReader) -> list[str]:
-    """Return the labels of all cells on some axes."""
-    pairs = itertools.chain.from_iterable(reader.all_labels)
-    return [label for axis, label in pairs if axis in axes]

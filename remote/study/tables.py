@@ -149,6 +149,7 @@ def read_table(
     for key, detail in details.items():
         value = None if key in TABLES else table[key]
         mistakes.add_at(key, _describe(model, key, detail, table[key], name), name, value)
+    # The other keys are read all the same, so that one call finds all mistakes.
     return model.model_validate({key: table[key] for key in table if key not in details})
 
 

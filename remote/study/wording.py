@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from remote.format import percent, seconds
 from remote.statistics.interval import Interval
 from remote.study.results import CellResult
 from remote.study.study import Cell, Study
-
-MOST_NAMES = 3
-"""The most cells that a line names."""
 
 
 def cell_name(study: Study, cell: Cell) -> str:
@@ -58,10 +54,3 @@ def ratio_text(ratio: Interval) -> str:
 def is_bounded(ratio: Interval) -> bool:
     """Return whether the bounds of a ratio are known."""
     return math.isfinite(ratio.low) and math.isfinite(ratio.high)
-
-
-def first_names(names: Sequence[str]) -> str:
-    """Return the first of these names, and how many more there are."""
-    shown = ", ".join(names[:MOST_NAMES])
-    num_others = len(names) - MOST_NAMES
-    return f"{shown} and {num_others} more" if num_others > 0 else shown

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -14,16 +13,10 @@ from pathlib import Path
 from remote.cluster.hosts import Host
 from remote.transport import Enter, Program, ReachProgress, TransportKind, Unreachable
 from remote.transport.bootstrap.archive import PACKAGE
-from remote.transport.failure import Failure, FailureCause
+from remote.transport.failure import Deadline, Failure, FailureCause, ReachError
 from remote.transport.process_channel import ProcessChannel, start_process
-from remote.transport.start_dialog import (
-    AgentReady,
-    ShellNoise,
-    StartDialog,
-    StartFailed,
-    last_line,
-    quote_output,
-)
+from remote.transport.program_start import ProgramStart
+from remote.transport.start_dialog import last_line, quote_output
 from training.wire.enums import Reach
 
 START = (
@@ -54,7 +47,7 @@ class LocalTransport:
         self._spawner = ThreadPoolExecutor(1, thread_name_prefix="spawner")
         self._spawner.submit(threading.get_native_id).result()
 
-    def open(self, host: Host, program: Program, progress: ReachProgress) -> LocalChannel:
+    def open(self, host: Host, program: Program, progress: ReachProgress) -> ProcessChannel:
         """Start a follower here, and return the channel to it once its marker has come. Raises:
         Unreachable."""
         progress.phase(Reach.STARTING)
@@ -67,48 +60,27 @@ class LocalTransport:
             *program.argv(),
         ]
         try:
-            channel = LocalChannel(self._spawner.submit(start_process, argv).result())
+            channel = ProcessChannel(self._spawner.submit(start_process, argv).result())
         except OSError as error:
             what = f"cannot start {python}: {error.strerror}"
             advice = "set python to one that works"
             raise Unreachable(host.name, Failure(FailureCause.PYTHON, what, advice)) from error
-        failure = channel.await_agent(host.timeout, progress)
-        if not failure:
-            return channel
+        try:
+            return ProgramStart(host, Deadline(host.timeout), progress).await_program(channel)
+        except ReachError as error:
+            failure = error.failure
+        except TimeoutError:
+            failure = Failure(
+                FailureCause.TIMEOUT, f"its agent said nothing for {host.timeout:g} s"
+            )
         stderr = channel.close()
         if failure.cause in ADVICE:
             failure = replace(failure, advice=ADVICE[failure.cause])
-        else:
-            reason = quote_output(last_line(stderr)) or "no reason given"
-            failure = replace(failure, what=f"its agent {failure.what}: {reason}")
+        elif failure.cause is FailureCause.TIMEOUT:
+            failure = replace(failure, advice=quote_output(last_line(stderr)))
         raise Unreachable(host.name, failure)
 
 
 TRANSPORT = TransportKind(
     make=lambda enter: LocalTransport(enter=enter), is_here=True, shares_environment=True
 )
-
-
-class LocalChannel(ProcessChannel):
-    """The pipes of the process that is the program."""
-
-    def await_agent(self, timeout: float, progress: ReachProgress) -> Failure | None:
-        """Read up to the agent's marker. Return None, or why it did not come within `timeout`
-        seconds."""
-        deadline = time.monotonic() + timeout
-        dialog = StartDialog()
-        while data := self._next(deadline):
-            for step in dialog.feed(data):
-                match step:
-                    case ShellNoise(text):
-                        progress.said(text)
-                    case StartFailed(failure) if failure.cause in ADVICE:
-                        return failure
-                    case StartFailed(failure):
-                        return replace(failure, what=f"was not started: {failure.what}")
-                    case AgentReady(rest):
-                        self._rest = rest
-                        return None
-        if time.monotonic() < deadline:
-            return Failure(FailureCause.AGENT, "ended at its start")
-        return Failure(FailureCause.TIMEOUT, f"said nothing for {timeout:g} s")

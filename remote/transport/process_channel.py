@@ -8,12 +8,15 @@ import select
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import IO
+
+from remote.transport.failure import Deadline
 
 CLOSING = 1.0
 """Seconds that a follower has to end after its stdin is closed."""
+STATUS = 2.0
+"""Seconds to wait for the exit status of a process that has ended its output."""
 TAIL = 4096
 """Bytes of stderr that are kept for an explanation."""
 BLOCK = 65536
@@ -31,40 +34,65 @@ def start_process(
     )
 
 
-def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
-    assert pipe is not None
-    return pipe
-
-
-def is_ready(pipe: IO[bytes], seconds: float = 0.0) -> bool:
-    """Return True if the pipe has bytes, or has ended, within so many seconds."""
+def wait_ready(
+    descriptors: Iterable[int], seconds: float | None = 0.0, events: int = select.POLLIN
+) -> set[int]:
+    """Return which of these pipes have bytes, or have ended, within so many seconds; None: wait
+    until one has."""
     poll = select.poll()  # `select.select` takes no descriptor above 1023
-    poll.register(pipe, select.POLLIN)
-    return bool(poll.poll(seconds * 1000))
+    for descriptor in descriptors:
+        poll.register(descriptor, events)
+    return set(dict(poll.poll(None if seconds is None else seconds * 1000)))
 
 
 class ProcessChannel:
     """The pipes of one process. `read` belongs to one thread; any thread may write and close."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
         self._process = process
-        self._in = _pipe(process.stdin)
-        self._out = _pipe(process.stdout)
-        self._err = _pipe(process.stderr)
+        self._in = process.stdin
+        self._out = process.stdout
+        self._err = process.stderr
         self._woken, self._wake = os.pipe()
-        self._poll = select.poll()
-        for descriptor in (self._out.fileno(), self._err.fileno(), self._woken):
-            self._poll.register(descriptor, select.POLLIN)
+        self._sources = {self._out.fileno(), self._err.fileno(), self._woken}
         # so that `close` need not wait for a write to a process that does not read
         os.set_blocking(self._in.fileno(), False)
-        self._writable = select.poll()
-        self._writable.register(self._in.fileno(), select.POLLOUT)
         self._reading = threading.Lock()
         self._writing = threading.Lock()
         self._rest = b""
         self._tail = b""
         self._is_closing = False
         self._is_closed = False
+
+    def receive(self, deadline: Deadline) -> bytes:
+        """Return the next bytes before the deadline; b"" at their end. Raises: TimeoutError."""
+        data = self._next(deadline.end)
+        if not data and deadline.is_over:
+            raise TimeoutError
+        return data
+
+    def send(self, data: bytes, deadline: Deadline) -> None:
+        """Send much. The deadline starts again with each part. Raises: TimeoutError, OSError."""
+        for start in range(0, len(data), BLOCK):
+            self.write(data[start : start + BLOCK], deadline.end)
+            deadline.restart()
+
+    def begin(self, rest: bytes) -> None:
+        """Note that the program speaks, with these bytes first."""
+        self._rest = rest
+        self._tail = b""
+
+    def ended(self) -> tuple[int, str]:
+        """Return the exit status (-1: none came) and the end of stderr, once the output has
+        ended."""
+        status = -1
+        with suppress(subprocess.TimeoutExpired):
+            status = self._process.wait(STATUS)
+        self._drain_errors()
+        return status, self._last_words()
 
     def read(self) -> bytes:
         """Return some bytes of the journal; b"" once the channel has ended or was closed."""
@@ -77,14 +105,10 @@ class ProcessChannel:
         up."""
         with self._reading:
             while not self._out.closed:
-                timeout = None
-                if deadline is not None:
-                    timeout = max(0.0, deadline - time.monotonic()) * 1000
-                ready = dict(self._poll.poll(timeout))
-                if self._err.fileno() in ready:
-                    data = self._read_error()
-                    if not data:
-                        self._poll.unregister(self._err.fileno())
+                timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
+                ready = wait_ready(self._sources, timeout)
+                if self._err.fileno() in ready and not self._read_error():
+                    self._sources.discard(self._err.fileno())
                 if self._out.fileno() in ready:
                     return os.read(self._out.fileno(), BLOCK)
                 if not ready or self._woken in ready:
@@ -106,10 +130,9 @@ class ProcessChannel:
                 if time.monotonic() >= until:
                     raise TimeoutError
                 try:
-                    written = os.write(self._in.fileno(), data)
-                    data = data[written:]
+                    data = data[os.write(self._in.fileno(), data) :]
                 except BlockingIOError:
-                    self._writable.poll(LOOK * 1000)
+                    wait_ready([self._in.fileno()], LOOK, select.POLLOUT)
 
     def close(self) -> str:
         """End the channel: within `CLOSING` seconds or little more, from any thread, any number of
@@ -150,5 +173,5 @@ class ProcessChannel:
     def _drain_errors(self) -> None:
         """Take what there is of stderr."""
         with self._reading:
-            while is_ready(self._err) and self._read_error():
+            while wait_ready([self._err.fileno()]) and self._read_error():
                 continue

@@ -73,19 +73,24 @@ class ProgramStart:
         `execute` has the host's shell run a command; `stays`: see `build_start_command`. Raises:
         ReachError, TimeoutError, OSError, what `execute` raises.
         """
-        self._deadline.doing = STARTING
         self._progress.phase(Reach.STARTING)
         host = self._host
         python = host.python or "python3"
         command = build_start_command(python, host.workdir, code, program.argv(), stays=stays)
-        channel = execute(command)
-        dialog = StartDialog(hosts_file=host.hosts_file)
+        self._deadline.doing = STARTING
+        return self.await_program(execute(command), code)
+
+    def await_program(self, channel: ChannelT, code: Archive | None = None) -> ChannelT:
+        """Return the channel, once its program speaks. `code`: what to send if the host lacks it;
+        None: it has it. Raises: ReachError, TimeoutError, OSError."""
+        self._is_code_placed = code is None
+        dialog = StartDialog(hosts_file=self._host.hosts_file)
         while data := channel.receive(self._deadline):
             for step in dialog.feed(data):
                 if isinstance(step, AgentReady):
                     channel.begin(step.rest)
                     return channel
-                if isinstance(step, CodeNeeded):
+                if isinstance(step, CodeNeeded) and code:
                     self._send(channel, code)
                 self._take(step)
         raise self._explain_end(channel, dialog.echoed)

@@ -7,8 +7,8 @@ import resource
 import threading
 from collections.abc import Iterable, Sequence
 
+from remote.cluster import hosts as cluster_hosts
 from remote.cluster.hosts import Host
-from remote.cluster.transports import PACKAGE, is_transport
 from remote.transport import Channel, Enter, Program, ReachProgress, Transport, TransportKind
 from remote.transport.host_keys import HostKeys
 
@@ -20,9 +20,9 @@ OTHER_FILES = 256
 
 def load_transport(name: str) -> TransportKind:
     """Return the transport of this name. Raises: LookupError, if there is none."""
-    if not is_transport(name):
+    if name not in cluster_hosts.TRANSPORTS:
         raise LookupError(f"no transport is called {name!r}")
-    kind = importlib.import_module(f"{PACKAGE}.{name}").TRANSPORT
+    kind = importlib.import_module(f"remote.transport.{name}").TRANSPORT
     assert isinstance(kind, TransportKind)
     return kind
 

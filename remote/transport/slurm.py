@@ -21,15 +21,13 @@ from remote.transport import Program, ReachProgress, TransportKind, Unreachable
 from remote.transport.bootstrap.archive import PACKAGE, build_archive
 from remote.transport.bootstrap.first import LEFT
 from remote.transport.failure import Deadline, FailureCause, ReachError, explain_failure
-from remote.transport.process_channel import BLOCK, LOOK, ProcessChannel, is_ready, start_process
+from remote.transport.process_channel import BLOCK, LOOK, ProcessChannel, start_process, wait_ready
 from remote.transport.program_start import ProgramStart
 from remote.transport.start_dialog import last_line, quote_output
 from training.wire.enums import Reach
 
 CLOSING = 2.0
 """Seconds that a step has to end after its stdin is closed."""
-STATUS = 2.0
-"""Seconds to wait for the exit status of a step that has ended its output."""
 OF_TASKS = re.compile(
     r"(?!SLURM_ARRAY_)(SLURM|SRUN)_\w*(TASK|NPROCS|PROCID|LOCALID|BIND|DISTRIBUTION)\w*"
 )
@@ -134,34 +132,16 @@ class SlurmChannel(ProcessChannel):
         self._stays = stays
         self._has_left = False
 
-    def receive(self, deadline: Deadline) -> bytes:
-        """Return the next bytes before the deadline; b"" at their end. Raises: TimeoutError."""
-        data = self._next(deadline.end)
-        if not data and deadline.is_over:
-            raise TimeoutError
-        return data
-
-    def send(self, data: bytes, deadline: Deadline) -> None:
-        """Send much. The deadline starts again with each part. Raises: TimeoutError, OSError."""
-        for start in range(0, len(data), BLOCK):
-            self.write(data[start : start + BLOCK], deadline.end)
-            deadline.restart()
-
     def begin(self, rest: bytes) -> None:
         """Note that the program speaks, with these bytes first."""
-        self._rest = self._without_sign(rest)
-        self._tail = b""
+        super().begin(self._without_sign(rest))
 
     def ended(self) -> tuple[int, str]:
-        """Return the exit status (-1: none came) and the end of stderr, once the output has ended.
+        """Return the exit status and the end of stderr, once the output has ended.
 
         Raises: ReachError, if srun has started no step.
         """
-        status = -1
-        with suppress(subprocess.TimeoutExpired):
-            status = self._process.wait(STATUS)
-        self._drain_errors()
-        stderr = self._last_words()
+        status, stderr = super().ended()
         if OVER.search(stderr):
             what = f"Slurm job {self._job} is over, and with it all that ran there"
             raise ReachError(FailureCause.GONE, what)
@@ -199,9 +179,10 @@ class SlurmChannel(ProcessChannel):
         """Wait for the end of the program. The step is killed unless something may go on there."""
         until = time.monotonic() + CLOSING
         os.write(self._wake, b"x")  # so that a read of another thread ends
+        out = self._out.fileno()
         with self._reading:
-            while not self._has_left and is_ready(self._out, max(0.0, until - time.monotonic())):
-                if not self._without_sign(os.read(self._out.fileno(), BLOCK)):
+            while not self._has_left and wait_ready([out], max(0.0, until - time.monotonic())):
+                if not self._without_sign(os.read(out, BLOCK)):
                     break
         if not self._has_left:
             with suppress(subprocess.TimeoutExpired):

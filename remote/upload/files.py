@@ -3,22 +3,36 @@ and reports come back after the end."""
 
 from __future__ import annotations
 
+import math
+import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from remote.concurrently import iter_completed
+from remote.format import size
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan, PlanError
 from remote.record.layout import FETCHED
-from remote.transport import Transport
+from remote.transport import Transport, Unreachable
 from remote.transport.registry import is_here
+from remote.transport.start_dialog import last_line
 from remote.upload import outgoing, results, sources
 from remote.upload.digests import DigestCache
-from remote.upload.sources import UploadSource
-from remote.upload.transfers import REPORTED, Tell, Transfer, Transfers
+from remote.upload.sources import UploadSource, printable
+from remote.upload.transfers import LEAST, STALLED, Tell, Transfer
 from training.agent.layout import CHECKPOINTS
+from training.transfer.tree import DamagedTransfer
 from training.wire.events import SESSION
+
+REPORTED = 2.0
+"""Seconds between two lines on how far a transfer is."""
+LOOK = 0.25
+"""Seconds between two looks at the transfers at most."""
+CLOSING = 0.5
+"""Seconds that a transfer has to end once it is stopped."""
+STOPPED = "stopped before its end"
 
 
 class TransferStopped(Exception):
@@ -40,11 +54,14 @@ class FileTransfers:
         self._transport = transport
         self._tell = tell
         self._limits = limits
-        self._transfers = Transfers()
+        self._stopped = threading.Event()
+        self._open: Sequence[Transfer] = ()
 
     def stop(self) -> None:
         """End the transfers. Files that have moved stay, each of them whole."""
-        self._transfers.stop()
+        self._stopped.set()
+        for transfer in self._open:
+            threading.Thread(target=transfer.close, name="leaving", daemon=True).start()
 
     def upload(self) -> dict[int, str]:
         """Make every host have what the plan uploads. What is wrong with the files themselves is
@@ -102,11 +119,68 @@ class FileTransfers:
     def _perform(
         self, verb: str, hosts: Collection[int], work: Callable[[Transfer], None]
     ) -> dict[int, str]:
-        transfers = [
+        """Do the work for each host, all at once, and report progress. Return what went wrong, by
+        the index of the host."""
+        self._open = [
             Transfer(index, self._plan.hosts[index], verb, self._tell, limits=self._limits)
             for index in hosts
         ]
-        return self._transfers.perform(transfers, work)
+        pending = {transfer.index: transfer for transfer in self._open}
+        problems: dict[int, str] = {}
+        next_report = time.monotonic() + REPORTED
+        give_up_at = math.inf
+        for completed in iter_completed(partial(self._run_one, work), self._open, LOOK):
+            if completed:
+                index, problem = completed[1]
+                del pending[index]
+                if problem:
+                    problems[index] = problem
+            now = time.monotonic()
+            if now >= next_report:
+                next_report = now + REPORTED
+                for transfer in pending.values():
+                    transfer.look()
+            if self._stopped.is_set():
+                give_up_at = min(give_up_at, now + CLOSING)
+            if now >= give_up_at:
+                break
+        for index, transfer in pending.items():
+            problems[index] = f"{transfer.host.name}: {STOPPED}"
+        return problems
+
+    def _run_one(self, work: Callable[[Transfer], None], transfer: Transfer) -> tuple[int, str]:
+        """Do one host's work. Return its index, and what went wrong."""
+        problem = ""
+        try:
+            work(transfer)
+        except Unreachable as error:
+            transfer.close()
+            return transfer.index, str(error)
+        except (OSError, DamagedTransfer, LookupError, TypeError, ValueError) as error:
+            problem = self._explain(error, transfer)
+        except Exception as error:  # noqa: BLE001 - our own mistake must not stop the others
+            problem = f"rankboard itself failed: {error!r}"
+        transfer.close()
+        return transfer.index, f"{transfer.host.name}: {problem}" if problem else ""
+
+    def _explain(self, error: Exception, transfer: Transfer) -> str:
+        """Say what an error means, without the name of the host."""
+        if self._stopped.is_set():
+            return STOPPED
+        if transfer.has_stalled:
+            return f"nothing moved for {STALLED:.0f} s while {transfer.verb}"
+        if transfer.channel and transfer.crawls:
+            seconds = f"{transfer.limits.busy:.0f} s"
+            return f"less than {size(LEAST)} of its files moved in {seconds} while {transfer.verb}"
+        stderr = transfer.close()
+        if isinstance(error, ConnectionError) and stderr:
+            return printable(last_line(stderr))
+        if isinstance(error, OSError):
+            reason = error.strerror or str(error)
+            return printable(f"{error.filename}: {error.strerror}" if error.filename else reason)
+        if isinstance(error, ValueError):
+            return printable(str(error))
+        return printable(f"its answer is none: {error!r}")
 
     def _find_sources(self, digests: DigestCache) -> list[UploadSource]:
         """Return the files to upload, with their digests. Raises: PlanError, TransferStopped."""
@@ -114,7 +188,7 @@ class FileTransfers:
 
         def moved() -> None:
             nonlocal next_report
-            if self._transfers.stopped.is_set():
+            if self._stopped.is_set():
                 raise TransferStopped("the upload was stopped before its end")
             if time.monotonic() >= next_report:
                 self._tell(SESSION, "reading what is to be uploaded")

@@ -64,12 +64,9 @@ class IgnoreRules:
 
 
 def _parse_rules(text: str) -> tuple[IgnoreRule, ...]:
-    rules = []
-    for line in text.removeprefix("\ufeff").split("\n"):
-        rule = _parse_rule(line.removesuffix("\r"))
-        if rule:
-            rules.append(rule)
-    return tuple(rules)
+    lines = text.removeprefix("\ufeff").split("\n")
+    rules = (_parse_rule(line.removesuffix("\r")) for line in lines)
+    return tuple(filter(None, rules))
 
 
 def _parse_rule(line: str) -> IgnoreRule | None:

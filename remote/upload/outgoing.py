@@ -47,12 +47,11 @@ def upload_to_host(
         raise send_error or error from None
     if damaged:
         raise ValueError(f"{list_paths(damaged)} changed while being uploaded: start again")
-    if needed:
-        in_all = len(announcement.sources)
-        sent = f"{len(needed):,} of {in_all:,} files ({size(transfer.size)})"
-        transfer.report(f"{sent} uploaded to {folder}")
-    else:
+    if not needed:
         transfer.report(f"all files are in {folder}")
+        return
+    files = f"{len(needed):,} of {len(announcement.sources):,} files"
+    transfer.report(f"{files} ({size(transfer.size)}) uploaded to {folder}")
 
 
 def _report_changes(transfer: Transfer, answer: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -73,9 +74,9 @@ def fetch_from_host(
 def explain_missing_here(plan: Plan) -> str:
     """Say that no file of this machine matches, if the ranks ran here; "" if one does."""
     patterns = patterns_to_fetch(plan)
-    for path in Search(folders=True).find(patterns, plan.cwd(0)):
-        if os.path.lexists(path):
-            return ""
+    matching = Search(folders=True).find(patterns, plan.cwd(0))
+    if any(map(os.path.lexists, matching)):
+        return ""
     return f"no file here matches --fetch {' '.join(patterns)}"
 
 
@@ -175,9 +176,7 @@ def expected_sizes(job: Job, ranks: Sequence[RankState]) -> dict[int, int]:
     largest = max((rank.saved_bytes for rank in ranks), default=0)
     if not largest:
         return {}
-    # one more than is kept is being written
+    # One more than is kept is being written, and a rank that was heard of late may have saved.
     most_of_rank = largest * (job.checkpoint_keep + 1)
-    sizes: dict[int, int] = {}
-    for rank in ranks:  # one that was heard of late may have saved all the same
-        sizes[rank.host] = sizes.get(rank.host, 0) + most_of_rank
-    return sizes
+    ranks_of_hosts = Counter(rank.host for rank in ranks)
+    return {host: number * most_of_rank for host, number in ranks_of_hosts.items()}

@@ -47,13 +47,12 @@ def resolve_uploads(paths: Sequence[str], here: Path) -> tuple[Upload, ...]:
     mean the same on the hosts. Of another only the name is kept.
     """
     by_target: dict[str, str] = {}
-    for path in dict.fromkeys(paths):
+    for path in paths:
         if not os.path.exists(path):
             raise PlanError(
                 f"upload {printable(path)}: there is no such file or folder; see --upload, and "
                 "sync in the hosts file"
             )
-    for path in dict.fromkeys(paths):
         other = by_target.setdefault(_target(Path(path), here), path)
         if other != path:
             raise PlanError(

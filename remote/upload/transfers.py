@@ -5,36 +5,24 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from remote.cluster.hosts import Host
-from remote.concurrently import iter_completed
 from remote.format import size
 from remote.limits import LIMITS, Limits
-from remote.transport import Channel, HostCommand, NoProgress, Transport, Unreachable
-from remote.transport.start_dialog import last_line
+from remote.transport import Channel, HostCommand, NoProgress, Transport
 from remote.upload.sources import printable
 from training.transfer.entries import FileEntry
 from training.transfer.incoming import TransferReader
-from training.transfer.tree import DamagedTransfer
 from training.wire.jsonl import dumps
 
-REPORTED = 2.0
-"""Seconds between two lines on how far a transfer is."""
 STALLED = 90.0
 """Seconds without a byte after which a host is given up."""
 LEAST = 64 * 1024
 """Bytes of files that are to move within `Limits.busy`."""
-LOOK = 0.25
-"""Seconds between two looks at the transfers at most."""
-CLOSING = 0.5
-"""Seconds that a transfer has to end once it is stopped."""
-STOPPED = "stopped before its end"
 
 Tell = Callable[[int, str], None]
 """Takes a line of narration on the host with this index, or SESSION. Several threads call it."""
@@ -136,84 +124,6 @@ class Transfer:
     def close(self) -> str:
         """End the conversation. Return why it broke, if that is known."""
         return self.channel.close() if self.channel else ""
-
-
-class Transfers:
-    """The transfers with all hosts at once. Any thread may call `stop` at any time."""
-
-    def __init__(self) -> None:
-        self.stopped = threading.Event()
-        self._open: Collection[Transfer] = ()
-
-    def stop(self) -> None:
-        """End the transfers. Files that have moved stay, each of them whole."""
-        self.stopped.set()
-        for transfer in self._open:
-            threading.Thread(target=transfer.close, name="leaving", daemon=True).start()
-
-    def perform(
-        self, transfers: Collection[Transfer], work: Callable[[Transfer], None]
-    ) -> dict[int, str]:
-        """Do the work for each, all at once, and report progress. Return what went wrong, by the
-        index of the host."""
-        self._open = transfers
-        pending = {transfer.index: transfer for transfer in transfers}
-        problems: dict[int, str] = {}
-        next_report = time.monotonic() + REPORTED
-        give_up_at = float("inf")
-        run_one = partial(self._run_one, work)
-        for completed in iter_completed(run_one, list(transfers), LOOK):
-            if completed:
-                index, problem = completed[1]
-                del pending[index]
-                if problem:
-                    problems[index] = problem
-            now = time.monotonic()
-            if now >= next_report:
-                next_report = now + REPORTED
-                for transfer in pending.values():
-                    transfer.look()
-            if self.stopped.is_set():
-                give_up_at = min(give_up_at, now + CLOSING)
-            if now >= give_up_at:
-                break
-        for index, transfer in pending.items():
-            problems[index] = f"{transfer.host.name}: {STOPPED}"
-        return problems
-
-    def _run_one(self, work: Callable[[Transfer], None], transfer: Transfer) -> tuple[int, str]:
-        """Do one host's work. Return its index, and what went wrong."""
-        problem = ""
-        try:
-            work(transfer)
-        except Unreachable as error:
-            transfer.close()
-            return transfer.index, str(error)
-        except (OSError, DamagedTransfer, LookupError, TypeError, ValueError) as error:
-            problem = self._explain(error, transfer)
-        except Exception as error:  # noqa: BLE001 - our own mistake must not stop the others
-            problem = f"rankboard itself failed: {error!r}"
-        transfer.close()
-        return transfer.index, f"{transfer.host.name}: {problem}" if problem else ""
-
-    def _explain(self, error: Exception, transfer: Transfer) -> str:
-        """Say what an error means, without the name of the host."""
-        if self.stopped.is_set():
-            return STOPPED
-        if transfer.has_stalled:
-            return f"nothing moved for {STALLED:.0f} s while {transfer.verb}"
-        if transfer.channel and transfer.crawls:
-            seconds = f"{transfer.limits.busy:.0f} s"
-            return f"less than {size(LEAST)} of its files moved in {seconds} while {transfer.verb}"
-        stderr = transfer.close()
-        if isinstance(error, ConnectionError) and stderr:
-            return printable(last_line(stderr))
-        if isinstance(error, OSError):
-            reason = error.strerror or str(error)
-            return printable(f"{error.filename}: {error.strerror}" if error.filename else reason)
-        if isinstance(error, ValueError):
-            return printable(str(error))
-        return printable(f"its answer is none: {error!r}")
 
 
 def encode_message(**fields: Any) -> bytes:

@@ -212,6 +212,8 @@ def test_an_own_rule_may_use_groups_and_aliases() -> None:
             "<{step}> {loss} | {step_seconds__ms}ms",
             r"\{step_seconds__ms\} may be missing: write \\\| for the",
         ),
+        ("it {stp} {loss}", r"\{stp\}: did you mean \{step\}\?"),
+        ("it {step} {lsos}", r"\{lsos\}: did you mean \{loss\}\?"),
         ("(?<!val )loss {loss}", r"cannot look ahead or behind: write what stands there, such as"),
         ("(?P<a>x) (?P=a) {loss}", "cannot compare with an earlier group"),
         (r"\w++ {loss}", r"leave out the \+ after"),

@@ -12,8 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from remote.cluster import transports
-from remote.cluster.hosts import Host
+from remote.cluster.hosts import TRANSPORTS, Host
 from remote.transport import AgentCommand, Channel, HostCommand, Transport, Unreachable
 from remote.transport.local import LocalTransport
 from remote.transport.slurm import SlurmTransport
@@ -73,7 +72,7 @@ def slurm(request: pytest.FixtureRequest, tmp_path: Path) -> Stage:
 STAGES = {"local": local, "slurm": slurm, "ssh": ssh}
 
 
-@pytest.fixture(params=transports.names())
+@pytest.fixture(params=TRANSPORTS)
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Stage:
     return STAGES[request.param](request, tmp_path)
 

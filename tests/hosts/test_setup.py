@@ -24,7 +24,12 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.host_commands import setup
-from remote.host_commands.setup import Installation, PackageCondition, WantedPackages, inspect_hosts
+from remote.host_commands.setup import (
+    PackageCondition,
+    WantedPackages,
+    inspect_hosts,
+    install_packages,
+)
 from remote.transport import Channel, Program, ReachProgress, Transport
 from remote.transport.local import LocalTransport
 from remote.transport.ssh.transport import SshTransport
@@ -308,7 +313,7 @@ def test_a_host_that_does_not_say_what_it_has_is_given_up() -> None:
 def test_an_installation_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(setup, "SILENT", 0.3)
     stage = Stage([{"phase": "getting torch.whl"}, {"busy": ""}], open_end=True)
-    (done,) = Installation(stage, PINNED, lambda *_: None).perform((NODE,))
+    (done,) = install_packages(stage, (NODE,), PINNED, lambda *_: None)
     assert done.text.startswith(
         "node1: no answer within 0.3 s while getting torch.whl; see that it is up"
     )
@@ -335,7 +340,7 @@ def test_what_is_shown_while_pip_is_quiet(
         told.append(f"{doing} {figures}".strip())
         lines.hear(host, doing, figures)
 
-    (installed,) = Installation(stage, PINNED, hear).perform((NODE,))
+    (installed,) = install_packages(stage, (NODE,), PINNED, hear)
     assert told == [
         "starting",
         "starting (0 s)",

@@ -14,7 +14,8 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.transport import Unreachable
-from remote.transport.local import LocalChannel, LocalTransport
+from remote.transport.local import LocalTransport
+from remote.transport.process_channel import ProcessChannel
 from tests.kit.agents import ROOT
 from tests.kit.standin import AN_AGENT, Heard, Reader, package
 
@@ -27,14 +28,14 @@ def transport(tmp_path: Path) -> LocalTransport:
 
 
 @pytest.fixture
-def line(transport: LocalTransport) -> Iterator[LocalChannel]:
+def line(transport: LocalTransport) -> Iterator[ProcessChannel]:
     line = transport.open(HOST, AN_AGENT, Heard())
     yield line
     line.close()
 
 
 def test_an_agent_runs_this_code_in_a_session_of_its_own(
-    line: LocalChannel, tmp_path: Path
+    line: ProcessChannel, tmp_path: Path
 ) -> None:
     hello = Reader(line).hello()
     assert str(hello["code"]).startswith(str(tmp_path))
@@ -56,7 +57,7 @@ def test_python_that_is_not_there(transport: LocalTransport) -> None:
         transport.open(replace(HOST, python="/no/python"), AN_AGENT, Heard())
 
 
-def test_close_does_not_wait_for_a_follower_that_stays(line: LocalChannel) -> None:
+def test_close_does_not_wait_for_a_follower_that_stays(line: ProcessChannel) -> None:
     pid = int(str(Reader(line).hello()["pid"]))
     line.write(b"stay\n")
     line.close()

@@ -11,7 +11,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -86,7 +85,6 @@ def still(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     with monkeypatch.context() as patch:
         patch.chdir(tmp_path)
         patch.setattr(SessionClock.__init__, "__defaults__", (lambda: 0.0,))
-        patch.setattr("tui.study.study_screen.time", SimpleNamespace(monotonic=lambda: 0.0))
         patch.setattr("remote.plan.plan.secrets.token_hex", lambda _: f"{next(count):x}")
         patch.setattr("remote.record.lock._named", lambda _: Holder(4711, socket.gethostname()))
         patch.setattr(Screen, "_compositor_refresh", _forget)  # nobody sees it

@@ -546,6 +546,7 @@ def test_a_run_on_a_host_that_was_never_reached_is_removed_without_the_host(
     folder = recorded(tmp_path / "runs", "a-typo", False, None, 9000)
     summary = {"verdict": "lost", "unconfirmed": unconfirmed}
     (folder / "summary.json").write_text(json.dumps(summary))
+    (folder / "overview.json").write_text(json.dumps({"verdict": "lost"}))
     done = run(prune, not_started=True, yes=True)
     assert ("hosts that cannot be asked" in done.stderr) == bool(unconfirmed)
     assert folder.exists() == bool(unconfirmed)

@@ -10,6 +10,7 @@ import pytest
 from tests.kit.sync_ranks import Case, Outcome
 from tests.kit.sync_runs import Ran
 from training import registry
+from training.options import Option, declared_options
 
 OTHER_VALUES = {
     "bucket_mb": "0.0005",
@@ -29,26 +30,22 @@ BASES = {
 """Options without which another one's default would do the same as its other values."""
 
 
-def options_of(sync: str) -> dict[str, dict[str, Any]]:
-    options: dict[str, dict[str, Any]] = registry.read_constant("sync", sync, "OPTIONS", {})
-    return options
-
-
-def other_values(name: str, option: dict[str, Any]) -> list[str]:
+def other_values(option: Option) -> list[str]:
     """Return the values of an option that are not its default."""
-    if "choices" in option:
-        return [choice for choice in option["choices"] if choice != option["default"]]
-    if isinstance(option["default"], bool):
-        return ["no" if option["default"] else "yes"]
-    return [OTHER_VALUES[name]]
+    if option.choices:
+        return [choice for choice in option.choices if choice != option.default]
+    if isinstance(option.default, bool):
+        return ["no" if option.default else "yes"]
+    return [OTHER_VALUES[option.name]]
 
 
 def changes() -> Iterator[tuple[Case, ...]]:
     """Yield a case with an option's default and one with another value, for all other values."""
     for sync in registry.list_names("sync"):
-        for name, option in options_of(sync).items():
+        for option in declared_options(sync):
+            name = option.name
             base = BASES.get(name, ())
-            for value in other_values(name, option):
+            for value in other_values(option):
                 changed = (f"{name}={value}",)
                 if name != "granularity":  # of which other values refuse `bucket_mb`
                     changed = (*base, *changed)
@@ -111,5 +108,5 @@ def test_parameters_are_averaged_as_often_as_the_option_says(
 
 def test_each_numeric_option_has_another_value() -> None:
     for sync in registry.list_names("sync"):
-        for name, option in options_of(sync).items():
-            assert other_values(name, option) != [str(option["default"])]
+        for option in declared_options(sync):
+            assert other_values(option) != [str(option.default)]

@@ -365,7 +365,7 @@ def test_a_rank_that_serves_takes_no_part_in_figures_and_progress() -> None:
     assert (run.step, run.phase) == (20, RunPhase.TRAINING)
     assert 0 < run.eta(run.now) < 4, "not that of the rank that makes no steps"
     assert list(run.curves.of("staleness", 1).mean) == [3.0] * 20
-    server, *_, average, _ = outcome.result_rows(run)
+    server, *_, average = outcome.result_table(run)[1]
     assert set(server[2:]) == {"-"}
     assert average[2] == "0.100"
     ended = history.done(0, 1, 2).closed()

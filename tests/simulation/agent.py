@@ -142,7 +142,6 @@ class HostStarter(RankStarter):
         say: Callable[[Event], None],
         ranks: RankProcesses,
         preload: Any,
-        redaction: Any,
     ) -> None:
         self._host, self._options, self._say, self._ranks = here.host, options, say, ranks
         self._how = ()  # ranks are no forks of the agent

@@ -7,7 +7,9 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
+from training.agent.decide import FollowerCame, FollowerLeft
 from training.agent.ranks.pipes import CHUNK
 from training.wire.line_cutter import LineCutter
 
@@ -21,22 +23,20 @@ class FollowerConnection:
 
 
 class FollowerConnections:
-    """Accepts followers, and calls `on_connect`, `on_disconnect` and, for each line, `on_line`. The
-    selector gets functions that the agent's loop calls."""
+    """Accepts followers, and passes on what they do, and each line that they send. The selector
+    gets functions that the agent's loop calls."""
 
     def __init__(
         self,
         selector: selectors.BaseSelector,
         listener: socket.socket,
-        on_connect: Callable[[], None],
-        on_disconnect: Callable[[], None],
-        on_line: Callable[[bytes], None],
+        take: Callable[[FollowerCame | FollowerLeft], None],
+        obey: Callable[[bytes], None],
     ) -> None:
         self._selector = selector
         self._listener = listener
-        self._on_connect = on_connect
-        self._on_disconnect = on_disconnect
-        self._on_line = on_line
+        self._take = take
+        self._obey = obey
         self._open: list[FollowerConnection] = []
         listener.setblocking(False)
         selector.register(listener, selectors.EVENT_READ, self._accept)
@@ -50,10 +50,9 @@ class FollowerConnections:
         connection = FollowerConnection(self._listener.accept()[0])
         connection.socket.setblocking(False)
         self._open.append(connection)
-        self._on_connect()
-        self._selector.register(
-            connection.socket, selectors.EVENT_READ, lambda: self._receive(connection)
-        )
+        self._take(FollowerCame())
+        receive = partial(self._receive, connection)
+        self._selector.register(connection.socket, selectors.EVENT_READ, receive)
         _wake(connection)  # for the records since its last read
 
     def _receive(self, connection: FollowerConnection) -> None:
@@ -65,9 +64,9 @@ class FollowerConnections:
             self._selector.unregister(connection.socket)
             connection.socket.close()
             self._open.remove(connection)
-            self._on_disconnect()
+            self._take(FollowerLeft())
         for line in connection.lines.feed(block):
-            self._on_line(line.removesuffix(b"\n"))
+            self._obey(line.removesuffix(b"\n"))
 
 
 def _wake(connection: FollowerConnection) -> None:

@@ -40,7 +40,7 @@ class Search:
         if name_pattern == "**":
             yield from self._at_any_depth(folder, rest or "*", depth)
         elif not _MAGIC.search(name_pattern):
-            path = f"{folder}/{name_pattern}"
+            path = os.path.join(folder, name_pattern)  # the folder may be "/"
             yield from self._below(path, rest, depth) if rest else (path,)
         else:
             matches = re.compile(translate(name_pattern)).match

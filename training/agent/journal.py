@@ -12,7 +12,6 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator
 
 from training.agent import layout
@@ -46,11 +45,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 def list_segments(folder: str) -> list[int]:
     """Return the first sequence number of each segment, in order."""
-    return sorted(
-        int(name.removesuffix(layout.JOURNAL))
-        for name in os.listdir(folder)
-        if name.endswith(layout.JOURNAL)
-    )
+    names = [name for name in os.listdir(folder) if name.endswith(layout.JOURNAL)]
+    return sorted(int(name.removesuffix(layout.JOURNAL)) for name in names)
 
 
 def read_format(folder: str) -> int:
@@ -65,12 +61,12 @@ def read_format(folder: str) -> int:
 
 def write_reserve(folder: str) -> None:
     """Write the reserve file. Raises: OSError, if the disk has no space for it."""
-    with open(os.path.join(folder, layout.RESERVE), "wb") as file:
+    with open(f"{folder}/{layout.RESERVE}", "wb") as file:
         file.write(bytes(RESERVE))
 
 
 def _path(folder: str, first: int) -> str:
-    return os.path.join(folder, f"{first:012d}{layout.JOURNAL}")
+    return f"{folder}/{first:012d}{layout.JOURNAL}"
 
 
 class Journal:
@@ -81,28 +77,30 @@ class Journal:
         self._host = host
         self._segment = segment
         self._limit = limit
-        self._sizes = deque(
-            (first, os.path.getsize(_path(folder, first))) for first in list_segments(folder)
-        )
+        self._reserve = f"{folder}/{layout.RESERVE}"
+        # The bytes of each segment by its first number; records are appended to the last one.
+        self._sizes = {
+            first: os.path.getsize(_path(folder, first)) for first in list_segments(folder)
+        }
         self.last: Record | None = None
-        self.full = not os.path.exists(os.path.join(folder, layout.RESERVE))
+        self.full = not os.path.exists(self._reserve)
         """Whether the reserve is used up: the disk is full."""
-        self._next = 1
+        self._next = self._first = FIRST
         self._fd = -1
-        self._size = segment
         self._attempt = 0
         self._lasting: list[Event] = []  # of the host, and of this attempt
         if self._sizes:
-            self._resume(*self._sizes.pop())
+            self._resume(*self._sizes.popitem())
 
     def _resume(self, first: int, size: int) -> None:
         self._fd = os.open(_path(self._folder, first), os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         data = os.pread(self._fd, size, 0)
-        self._size = data.rfind(b"\n") + 1
-        os.ftruncate(self._fd, self._size)
+        whole_lines = data[: data.rfind(b"\n") + 1]
+        os.ftruncate(self._fd, len(whole_lines))
+        self._sizes[first] = len(whole_lines)
         self._first = first
-        self._next = first + data.count(b"\n")
-        self.last = decode(data[: self._size].rstrip(b"\n").rpartition(b"\n")[2])
+        self._next = first + whole_lines.count(b"\n")
+        self.last = decode(whole_lines.rstrip(b"\n").rpartition(b"\n")[2])
 
     def write(self, attempt: int, events: Iterable[Event]) -> None:
         """Append the events as records of now. Raises: OSError, if the disk is full and the reserve
@@ -110,26 +108,29 @@ class Journal:
         if attempt != self._attempt:
             self._attempt = attempt
             self._lasting = [event for event in self._lasting if isinstance(event, Hello)]
-        fresh = list(events)
-        written = fresh
-        if self._size >= self._segment and self._turn():
-            written = [*self._lasting, *fresh]  # what everybody has to know was dropped
-        self._lasting += [event for event in fresh if isinstance(event, _LASTING)]
+        written = list(events)
+        lasting = [event for event in written if isinstance(event, _LASTING)]
+        needs_segment = self._fd < 0 or self._sizes[self._first] >= self._segment
+        if needs_segment and self._begin_segment():
+            written = self._lasting + written  # what everybody has to know was dropped
+        self._lasting += lasting
         now = time.time()
-        records = [
-            Record(self._host, attempt, seq, now, event)
-            for seq, event in enumerate(written, self._next)
-        ]
-        data = memoryview("".join(map(encode, records)).encode(errors="replace"))
-        self._next += len(records)
-        self._size += len(data)
-        while data:  # a disk that is almost full takes a part
+        lines = []
+        for event in written:
+            lines.append(encode(Record(self._host, attempt, self._next, now, event)))
+            self._next += 1
+        self._append("".join(lines).encode(errors="replace"))
+
+    def _append(self, data: bytes) -> None:
+        self._sizes[self._first] += len(data)
+        rest = memoryview(data)
+        while rest:  # a disk that is almost full takes a part
             try:
-                data = data[os.write(self._fd, data) :]
+                rest = rest[os.write(self._fd, rest) :]
             except OSError as error:
                 if error.errno not in _FULL or self.full:
                     raise
-                os.unlink(os.path.join(self._folder, layout.RESERVE))
+                os.unlink(self._reserve)
                 self.full = True
 
     def close(self) -> None:
@@ -137,25 +138,28 @@ class Journal:
         if self._fd >= 0:
             os.close(self._fd)
         if not self.full:
-            os.unlink(os.path.join(self._folder, layout.RESERVE))
+            os.unlink(self._reserve)
 
-    def _turn(self) -> bool:
+    def _begin_segment(self) -> bool:
         """Begin a new segment, and delete the oldest beyond the limit. Return True if any was
         deleted."""
         if self._fd >= 0:
             os.close(self._fd)
-            self._sizes.append((self._first, self._size))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        self._fd = os.open(_path(self._folder, self._next), flags, 0o600)
+        dropped = []
+        size = self._segment + sum(self._sizes.values())
+        for first in self._sizes:
+            if size <= self._limit:
+                break
+            os.unlink(_path(self._folder, first))
+            size -= self._sizes[first]
+            dropped.append(first)
+        for first in dropped:
+            del self._sizes[first]
         self._first = self._next
-        self._size = 0
-        self._fd = os.open(
-            _path(self._folder, self._first),
-            os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC,
-            0o600,
-        )
-        number = len(self._sizes)
-        while self._sizes and sum(size for _, size in self._sizes) + self._segment > self._limit:
-            os.unlink(_path(self._folder, self._sizes.popleft()[0]))
-        return len(self._sizes) < number
+        self._sizes[self._first] = 0
+        return bool(dropped)
 
 
 def write_last(folder: str, host: int, end: AgentEnded) -> None:
@@ -191,9 +195,9 @@ class JournalReader:
 
     def _following(self) -> int | None:
         later = [first for first in list_segments(self._folder) if first > self._segment]
-        below = [first for first in later if first <= self._after + 1]
-        if below:
-            return below[-1]
+        # All but the last of those that begin with known records have nothing new.
+        while len(later) > 1 and later[1] <= self._after + 1:
+            later.pop(0)
         return later[0] if later else None
 
     def _enter(self, first: int) -> Iterator[bytes]:
@@ -203,32 +207,26 @@ class JournalReader:
             return
         self.close()
         last_known = max(self._seq, self._after)
+        last_before = first - 1
         self._fd = fd
         self._segment = first
         self._offset = 0
-        self._seq = first - 1
-        if last_known < first - 1:
-            yield encode(
-                Record(
-                    self._host, 0, first - 1, time.time(), RecordsDropped(last_known + 1, first - 1)
-                )
-            ).encode()
+        self._seq = last_before
+        if last_known < last_before:
+            dropped = RecordsDropped(last_known + 1, last_before)
+            yield encode(Record(self._host, 0, last_before, time.time(), dropped)).encode()
 
     def _rest(self) -> Iterator[bytes]:
         while self._fd >= 0:
-            block = self._block()
+            data = os.pread(self._fd, BLOCK, self._offset)
+            block = data[: data.rfind(b"\n") + 1]
             if not block:
                 return
-            known_lines = self._after - self._seq
-            self._seq = self._seq + block.count(b"\n")
+            self._offset += len(block)
+            known_lines = max(0, self._after - self._seq)
+            self._seq += block.count(b"\n")
             if self._seq > self._after:
-                yield _without_first(block, known_lines)
-
-    def _block(self) -> bytes:
-        data = os.pread(self._fd, BLOCK, self._offset)
-        data = data[: data.rfind(b"\n") + 1]
-        self._offset += len(data)
-        return data
+                yield block.split(b"\n", known_lines)[known_lines]
 
     def close(self) -> None:
         """Close the descriptor of the segment."""
@@ -240,11 +238,4 @@ class JournalReader:
 def send_journal(folder: str, host: str, after: str) -> Iterator[bytes]:
     """Run the host command `journal FOLDER HOST AFTER`: yield the records in the journal after
     number AFTER."""
-    yield from JournalReader(folder, int(host), int(after)).blocks()
-
-
-def _without_first(block: bytes, lines: int) -> bytes:
-    start = 0
-    for _ in range(lines):
-        start = block.index(b"\n", start) + 1
-    return block[start:]
+    return JournalReader(folder, int(host), int(after)).blocks()

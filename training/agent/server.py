@@ -31,7 +31,7 @@ from training.agent.ranks.pipes import CHUNK
 from training.agent.ranks.ranks import RankProcesses
 from training.agent.ranks.starts import RankStarter
 from training.agent.times import AgentTimes
-from training.agent.written_files import find_written
+from training.agent.written_files import WrittenFiles, find_written
 from training.wire import commands
 from training.wire.events import (
     AGENT,
@@ -73,30 +73,19 @@ class AgentServer:
         self._options = options
         self._times = times
         self._guard = guard
-        self._selector = selectors.DefaultSelector()
+        self._selector = selector = selectors.DefaultSelector()
         self._journal = Journal(".", options.host)
-        self._pending: list[Event] = [
-            Hello(**facts.hello(options.folder, options.route_to, options.needs))
-        ]
+        hello = facts.hello(options.folder, options.route_to, options.needs)
+        self._pending: list[Event] = [Hello(**hello)]
         self._redaction = Redaction()
-        self._ranks = RankProcesses(self._selector, self._say, times.gather, self._redaction)
-        self._starter = RankStarter(
-            options, self._selector, self._say, self._ranks, preload, self._redaction
-        )
+        self._ranks = RankProcesses(selector, self._say, times.gather, self._redaction)
+        self._starter = RankStarter(options, selector, self._say, self._ranks, preload)
         self._followed = FileFollower(self._redaction)
-        self._dialler = Dialler(self._selector, lambda *result: self._say(Connected(*result)))
+        self._dialler = Dialler(selector, lambda *result: self._say(Connected(*result)))
         self._sampler = sampler()
-        self._gpus = GpuSampler(
-            self._selector, lambda why: self._say(OutputText(AGENT, "stderr", why))
-        )
-        self._stacks = StackCollector(self._selector, self._say, options.folder)
-        self._connections = FollowerConnections(
-            self._selector,
-            listener,
-            lambda: self._take(decide.FollowerCame()),
-            lambda: self._take(decide.FollowerLeft()),
-            self._obey,
-        )
+        self._gpus = GpuSampler(selector, self._complain)
+        self._stacks = StackCollector(selector, self._say, options.folder)
+        self._connections = FollowerConnections(selector, listener, self._take, self._obey)
         self._reserved: socket.socket | None = None
         self._reserve_command: commands.Reserve | None = None
         self._attempt = 0
@@ -154,19 +143,25 @@ class AgentServer:
                 self._finish(end)
 
     def _say(self, event: Event) -> None:
-        if isinstance(event, Launched):
-            event = replace(event, age=self._age)
-        if isinstance(event, Exited) and not self._ranks.live:
-            self._pending += self._followed.end()
-        self._pending.append(event)
-        if isinstance(event, Exited):
-            self._take(event)
+        match event:
+            case Launched():
+                self._pending.append(replace(event, age=self._age))
+            case Exited():
+                if not self._ranks.live:
+                    self._pending += self._followed.end()
+                self._pending.append(event)
+                self._take(event)
+            case _:
+                self._pending.append(event)
+
+    def _complain(self, text: str) -> None:
+        self._pending.append(OutputText(AGENT, "stderr", text))
 
     def _start(self, command: commands.StartAttempt) -> None:
         self._flush()  # the events of the attempt before
         self._attempt = command.attempt
-        if command.tell_written:  # since the first attempt
-            self._writes_since = self._writes_since or time.time()
+        if command.tell_written and not self._writes_since:  # since the first attempt
+            self._writes_since = time.time()
         self._runs_programs = not command.preload
         self._redaction.learn(command.placements)
         self._gpus.place(command.placements)
@@ -178,26 +173,26 @@ class AgentServer:
 
     def _look_for_leftovers(self) -> None:
         """Report what programs that have all ended well have left running."""
-        ended_well = not (self._ranks.live or self._state.incomplete)
-        if not self._runs_programs or not ended_well:
-            return
-        names = processes.leftovers(LEFT)
-        if names:
-            self._pending.append(OutputText(AGENT, "stderr", describe_leftovers(names)))
+        if self._runs_programs and not (self._ranks.live or self._state.incomplete):
+            names = processes.leftovers(LEFT)
+            if names:
+                self._complain(describe_leftovers(names))
 
     def _finish(self, end: AgentEnded) -> None:
         surviving_pids = processes.end_descendants(self._times.last)
-        end = replace(end, left=tuple(surviving_pids), age=self._age)
+        files = WrittenFiles()
         if self._writes_since:
             folder = self._options.folder
             own_folders = (folder, layout.workdir_of(folder))
             files = find_written(self._options.cwd, self._writes_since, own_folders)
-            end = replace(
-                end,
-                written=tuple(files.paths),
-                written_count=files.count,
-                written_cut=files.is_cut,
-            )
+        end = replace(
+            end,
+            left=tuple(surviving_pids),
+            age=self._age,
+            written=tuple(files.paths),
+            written_count=files.count,
+            written_cut=files.is_cut,
+        )
         self._pending.append(end)
         self._is_over = True
 
@@ -210,8 +205,7 @@ class AgentServer:
 
     def _listen_to_signals(self) -> None:
         self._signals, wakeup = os.pipe()
-        for descriptor in (self._signals, wakeup):
-            os.set_blocking(descriptor, False)
+        os.set_blocking(wakeup, False)
         signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
             # A handler, as ranks would inherit that a signal is ignored.
@@ -245,31 +239,29 @@ class AgentServer:
             case commands.Connect(targets, seconds):
                 self._dialler.dial(targets, seconds)
             case commands.Stacks():
-                ranks = self._ranks.live
-                self._stacks.ask(
-                    [(rank.number, rank.pid or self._starter.preload) for rank in ranks]
-                )
+                preload = self._starter.preload
+                self._stacks.ask([(rank.number, rank.pid or preload) for rank in self._ranks.live])
             case commands.Keep(name, text, age):
                 if age and self._run_began_at == math.inf:  # else an earlier launcher has set it
                     self._run_began_at = time.monotonic() - age
                 problem = keep_file(name, text)
                 if problem:
-                    self._say(OutputText(AGENT, "stderr", problem))
+                    self._complain(problem)
 
     def _reserve(self, command: commands.Reserve) -> None:
-        if self._reserved and command == self._reserve_command:  # once more, over a new connection
-            self._say(Reserved(command.address, self._reserved.getsockname()[1]))
-            return
-        if self._reserved:
+        """Reserve a port. The same command comes once more over a new connection."""
+        if self._reserved and command != self._reserve_command:
             self._reserved.close()
             self._reserved = None
         self._reserve_command = command
+        port = 0
+        error = ""
         try:
-            self._reserved = ports.reserve_port(command.address, command.port)
-        except ports.PortError as error:
-            self._say(Reserved(command.address, 0, str(error)))
-        else:
-            self._say(Reserved(command.address, self._reserved.getsockname()[1]))
+            self._reserved = self._reserved or ports.reserve_port(command.address, command.port)
+            port = self._reserved.getsockname()[1]
+        except ports.PortError as problem:
+            error = str(problem)
+        self._say(Reserved(command.address, port, error))
 
     # Time
 
@@ -310,14 +302,11 @@ class AgentServer:
     def _flush(self) -> None:
         if self._journal.full:
             self._take(decide.JournalFull())
-            self._pending[:] = [
-                event for event in self._pending if not isinstance(event, OutputText)
-            ]
-        if not self._pending:
-            return
-        self._journal.write(self._attempt, self._redaction.clean(self._pending))
-        self._pending.clear()
-        self._connections.wake()
+            self._pending = [event for event in self._pending if not isinstance(event, OutputText)]
+        if self._pending:
+            self._journal.write(self._attempt, self._redaction.clean(self._pending))
+            self._pending = []
+            self._connections.wake()
 
 
 def keep_file(name: str, text: str) -> str:
@@ -335,9 +324,11 @@ def keep_file(name: str, text: str) -> str:
 def describe_leftovers(names: list[str]) -> str:
     """Say which processes programs have left behind."""
     listed = ", ".join(names[:NAMED])
+    number = "a process"
+    if len(names) > 1:
+        number = f"{len(names)} processes"
     if len(names) > NAMED:
         listed += f" and {len(names) - NAMED} more"
-    number = "a process" if len(names) == 1 else f"{len(names)} processes"
     return (
         f"the program ended but left {number} behind, now killed: {listed}; a rank ends with its "
         "program, so the program has to wait for what it starts"

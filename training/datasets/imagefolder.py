@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -40,18 +40,15 @@ DECODING = 2
 
 @dataclass(frozen=True)
 class ImageListing:
-    """The files of a split, and the class of each: its index in `names`."""
+    """The images of a split: the file of each, and its class, an index in `names`."""
 
-    files: tuple[Path, ...]
-    labels: tuple[int, ...]
+    images: tuple[tuple[Path, int], ...]
     names: tuple[str, ...]
     remarks: tuple[str, ...] = ()
 
-    def of(self, indices: Sequence[int]) -> ImageListing:
-        """Return some of the files, in this order."""
-        files = tuple(self.files[index] for index in indices)
-        labels = tuple(self.labels[index] for index in indices)
-        return replace(self, files=files, labels=labels)
+    def of(self, indices: Iterable[int]) -> ImageListing:
+        """Return some of the images, in this order."""
+        return replace(self, images=tuple(self.images[index] for index in indices))
 
 
 def load(path: str, wanted: ImageSelection) -> Images:
@@ -62,86 +59,68 @@ def load(path: str, wanted: ImageSelection) -> Images:
         os.stat(root)
         whole = _choose_images(root, wanted.split)
     except OSError as error:
-        where = f"{error.filename}: {error.strerror}"
-        raise DataError(
-            NAME, f"{where}: write imagefolder:PATH, a folder on this host that can be read"
-        ) from error
-    listing = whole.of(wanted.chosen(len(whole.files)).tolist())
-    decode = partial(_decode, listing.labels, side)
-    pixels, labels = load_tensors(
-        NAME, wanted.split, lambda: listing.files, lambda: None, decode, _key(listing, root, side)
-    )
+        problem = f"{error.filename}: {error.strerror}"
+        advice = "write imagefolder:PATH, a folder on this host that can be read"
+        raise DataError(NAME, f"{problem}: {advice}") from error
+    listing = whole.of(wanted.chosen(len(whole.images)).tolist())
+    files = [file for file, _ in listing.images]
+    decode = partial(_decode, [label for _, label in listing.images], side)
+    paths = [str(file.relative_to(root)) for file in files]
+    # What decides on the images besides the files themselves.
+    key = repr((DECODING, side, listing.names, paths))
+    pixels, labels = load_tensors(NAME, wanted.split, lambda: files, lambda: None, decode, key)
     # The name of a folder may be any bytes.
     names = tuple(name.encode("utf-8", "backslashreplace").decode() for name in listing.names)
     return Images(pixels, labels, len(names), MEAN, STD, names, remarks=listing.remarks)
-
-
-def _key(listing: ImageListing, root: Path, side: int) -> str:
-    """Return what decides on the images besides the files themselves."""
-    return repr(
-        (DECODING, side, listing.names, [str(file.relative_to(root)) for file in listing.files])
-    )
 
 
 def _choose_images(root: Path, split: str) -> ImageListing:
     train = root / "train"
     if not train.is_dir():
         return _split_off_tenth(root, _list_classes(root), split)
-    test = next((root / name for name in ("val", "test") if (root / name).is_dir()), None)
-    if not test:
-        raise DataError(
-            NAME,
-            f"{root} has a folder train, but neither val nor test: put the test images into one of "
-            "them",
-        )
-    listings = {"train": _list_classes(train), "test": _list_classes(test)}
-    ours, theirs = ({*listings[name].names} for name in ("train", "test"))
-    if ours != theirs:
-        one, other = (train, test) if ours - theirs else (test, train)
-        odd = ", ".join(sorted(ours - theirs or theirs - ours))
-        raise DataError(
-            NAME,
-            f"{one} has the classes {odd}, but {other} has not: both need the same folders",
-        )
+    tests = [root / name for name in ("val", "test") if (root / name).is_dir()]
+    if not tests:
+        advice = "put the test images into one of them"
+        raise DataError(NAME, f"{root} has a folder train, but neither val nor test: {advice}")
+    listings = {"train": _list_classes(train), "test": _list_classes(tests[0])}
+    odd = {*listings["train"].names} ^ {*listings["test"].names}
+    if odd:
+        where = f"{train} or {tests[0]} has no classes {', '.join(sorted(odd))}"
+        raise DataError(NAME, f"{where}: both need the same folders")
     return listings[split]
 
 
 def _split_off_tenth(root: Path, whole: ImageListing, split: str) -> ImageListing:
     """Return the split of a folder without one: a tenth of the images is for testing."""
-    count = len(whole.files)
+    count = len(whole.images)
     if count < 2:
         raise DataError(NAME, f"{root} has only one image: at least two are needed")
-    chosen = {*random.Random(0).sample(range(count), max(1, count // 10))}
-    kept = [index for index in range(count) if (index in chosen) == (split == "test")]
+    for_testing = {*random.Random(0).sample(range(count), max(1, count // 10))}
+    is_test = split == "test"
+    listing = whole.of(index for index in range(count) if (index in for_testing) == is_test)
     remark = (
-        f"{root} has no folder train: {len(chosen)} of its {count} images, chosen at random, are "
-        "for testing"
+        f"{root} has no folder train: {len(for_testing)} of its {count} images, chosen at random, "
+        "are for testing"
     )
-    return replace(whole.of(kept), remarks=(remark,))
+    return replace(listing, remarks=(remark,))
 
 
 def _list_classes(folder: Path) -> ImageListing:
     """Return the images below the folder of each class. Raises: DataError, OSError."""
-    names = sorted(
-        entry.name
-        for entry in folder.iterdir()
-        if entry.is_dir() and not entry.name.startswith(".")
-    )
+    folders = sorted(path for path in folder.iterdir() if path.is_dir())
+    names = tuple(path.name for path in folders if not path.name.startswith("."))
     if not names:
-        raise DataError(
-            NAME, f"{folder} has no folders: put the images of each class into a folder of its own"
-        )
-    files: list[Path] = []
-    labels: list[int] = []
+        advice = "put the images of each class into a folder of its own"
+        raise DataError(NAME, f"{folder} has no folders: {advice}")
+    images: list[tuple[Path, int]] = []
     for label, name in enumerate(names):
-        of_class = _list_images(folder / name)
-        if not of_class:
+        files = _list_images(folder / name)
+        if not files:
             suffixes = " ".join(SUFFIXES)
             advice = "add some, or remove the folder"
             raise DataError(NAME, f"{folder / name} has no images ({suffixes}): {advice}")
-        files += of_class
-        labels += [label] * len(of_class)
-    return ImageListing(tuple(files), tuple(labels), tuple(names))
+        images += [(file, label) for file in files]
+    return ImageListing(tuple(images), names)
 
 
 def _list_images(folder: Path) -> list[Path]:
@@ -150,13 +129,10 @@ def _list_images(folder: Path) -> list[Path]:
     def refuse(error: OSError) -> None:
         raise error
 
-    walk = os.walk(folder, followlinks=True, onerror=refuse)
-    return sorted(
-        Path(at) / file
-        for at, _, files in walk
-        for file in files
-        if file.lower().endswith(SUFFIXES)
-    )
+    found: list[Path] = []
+    for inner, _, names in os.walk(folder, followlinks=True, onerror=refuse):
+        found += [Path(inner, name) for name in names if name.lower().endswith(SUFFIXES)]
+    return sorted(found)
 
 
 def _decode(labels: Sequence[int], side: int, files: Sequence[Path]) -> PixelsAndLabels:
@@ -204,14 +180,15 @@ def _crop_square(image: Image, side: int) -> Tensor:
 
     extrema: Any = image.getextrema() if image.mode in ("I", "F") else (0, 0)
     low, high = extrema
-    deep = image.mode.startswith("I;16") or (
+    is_deep = image.mode.startswith("I;16") or (
         image.mode == "I" and low >= 0 and 255 < high <= 65_535
     )
-    if not deep and (low < 0 or high > 255 or (image.mode == "F" and 0 < high <= 1)):
+    is_fraction = image.mode == "F" and 0 < high <= 1
+    if not is_deep and (low < 0 or high > 255 or is_fraction):
         raise ValueError(
             f"its pixels are numbers from {low:g} to {high:g}: save it with 8 or 16 bits"
         )
-    if deep:  # Pillow would cut them off at 255
+    if is_deep:  # Pillow would cut them off at 255
         image = image.convert("I").point(lambda grey: grey * (1 / 257)).convert("L")
     width, height = image.size
     shortest = min(image.size)

@@ -11,11 +11,10 @@ from torch.distributed import Work
 
 from training.sync.common.bucketed import BucketedMethod
 from training.sync.common.gradients import Bucket
-from training.sync.common.options import BUCKET_MB, GRANULARITY
 
 OPTIONS = {
-    "granularity": GRANULARITY,
-    "bucket_mb": BUCKET_MB,
+    "granularity": "granularity",
+    "bucket_mb": "bucket_mb",
 }
 
 

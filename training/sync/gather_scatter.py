@@ -25,7 +25,6 @@ from training.sync.common.bucketed import (
     wait_for_all,
 )
 from training.sync.common.gradients import Bucket
-from training.sync.common.options import BUCKET_MB, GRANULARITY
 
 SEGMENTS_AHEAD = 8
 """How many segments of each rank the root starts to receive before it adds the first."""
@@ -34,8 +33,8 @@ Arrival = tuple[Work | None, Tensor]
 
 
 OPTIONS = {
-    "granularity": GRANULARITY,
-    "bucket_mb": BUCKET_MB,
+    "granularity": "granularity",
+    "bucket_mb": "bucket_mb",
     "segment_kb": {
         "default": 256.0,
         "help": "size in kB of the pieces that are sent, received and added",

@@ -13,11 +13,10 @@ from training.rendezvous import new_group
 from training.step_formulas import hierarchy_bytes
 from training.sync.common.bucketed import BackgroundExchange, BucketedMethod, wait_for_all
 from training.sync.common.gradients import Bucket
-from training.sync.common.options import BUCKET_MB, GRANULARITY_OF_BUCKETS
 
 OPTIONS = {
-    "granularity": GRANULARITY_OF_BUCKETS,
-    "bucket_mb": BUCKET_MB,
+    "granularity": "granularity of buckets",
+    "bucket_mb": "bucket_mb",
 }
 
 

@@ -25,11 +25,10 @@ from training.sync.common.bucketed import (
     wait_for_all,
 )
 from training.sync.common.gradients import Bucket
-from training.sync.common.options import BUCKET_MB, GRANULARITY_OF_BUCKETS
 
 OPTIONS = {
-    "granularity": GRANULARITY_OF_BUCKETS,
-    "bucket_mb": BUCKET_MB,
+    "granularity": "granularity of buckets",
+    "bucket_mb": "bucket_mb",
     "segment_kb": {
         "default": 1000.0,
         "help": "size in kB of the pieces that are sent, received and added",

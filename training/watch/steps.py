@@ -32,13 +32,13 @@ class Step:
     step: int
     time: float
     loss: float | None
+    samples: int
     seconds: float
     data: float
     compute: float
     sync: float
     ready: float
     cpu_seconds: float
-    samples: int
 
 
 @dataclass
@@ -58,12 +58,18 @@ class StepSoFar:
     when: float = 0.0
     cpu: float = 0.0
 
+    def note_gradient(self, now: Point) -> None:
+        """Note that the last gradient so far is there."""
+        self.gradient = now
+        self.waits_before = len(self.waits)
+
     def has_passed(self) -> bool:
         """Return True if all points can be read. They were set in order, but for the gradient's."""
         return has_passed(self.end) and (self.gradient is None or has_passed(self.gradient))
 
-    def step(self, number: int) -> Step:
-        """Return the step's times."""
+    def phases(self) -> dict[str, float]:
+        """Return the seconds of the step and of its phases, by the names of their fields in `Step`:
+        `data` + `compute` + `sync` = `seconds`; `ready` and `cpu_seconds` overlap with them."""
         waits = [seconds_between(*wait) for wait in self.waits]
         paused = _sum(self.pauses)
         data = _sum(self.loads)
@@ -73,19 +79,20 @@ class StepSoFar:
         if self.gradient is not None:
             until = seconds_between(self.start, self.gradient)
             ready = until - paused - sum(waits[: self.waits_before])
+        return {
+            "seconds": max(0.0, seconds),
+            "data": data,
+            "compute": max(0.0, seconds - data - sync),
+            "sync": sync,
+            "ready": max(0.0, ready),
+            "cpu_seconds": self.cpu,
+        }
+
+    def step(self, number: int) -> Step:
+        """Return what is told of the step."""
         losses = [float(loss) for loss in self.losses]
-        return Step(
-            step=number,
-            time=self.when,
-            loss=sum(losses) / len(losses) if losses else None,
-            seconds=max(0.0, seconds),
-            data=data,
-            compute=max(0.0, seconds - data - sync),
-            sync=sync,
-            ready=max(0.0, ready),
-            cpu_seconds=self.cpu,
-            samples=self.samples,
-        )
+        loss = sum(losses) / len(losses) if losses else None
+        return Step(number, self.when, loss, self.samples, **self.phases())
 
 
 def _sum(spans: Spans) -> float:
@@ -159,7 +166,7 @@ class Steps:
         """Note that a gradient is there. If it is the last one of the pass, all that follows in it
         is a wait for those of other ranks."""
         self._shares_gradients = True
-        self.lap.gradient, self.lap.waits_before = self.clock.now(), len(self.lap.waits)
+        self.lap.note_gradient(self.clock.now())
 
     def backward_ended(self) -> bool:
         """Note that a backward pass has ended. Return True if its gradients were noted."""
@@ -168,7 +175,7 @@ class Steps:
         if self._shares_gradients:
             lap.waits[lap.waits_before :] = [(lap.gradient, now)]
         else:
-            lap.gradient, lap.waits_before = now, len(lap.waits)
+            lap.note_gradient(now)
         return self._shares_gradients
 
     def lost(self, loss: Any) -> None:

@@ -131,7 +131,7 @@ def _find_peak(
     is_outside = values > y_axis.high if direction > 0 else values < y_axis.low
     if y_axis.log:
         is_outside &= values > 0
-    x_shares = x_axis.shares_of(np.where(np.isfinite(curve.x), curve.x, np.nan))
+    x_shares = x_axis.shares_of(curve.x)
     is_outside &= (x_shares >= 0) & (x_shares <= 1) & np.isfinite(values)
     if not is_outside.any():
         return None

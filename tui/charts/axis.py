@@ -14,6 +14,7 @@ HUGE = 1e150
 """Values are clipped to plus and minus this, so that differences and squares stay finite."""
 TINY = 1e-150
 """Smaller values lie here on a log axis."""
+MAX_POWERS_WITH_TICKS_BETWEEN = 5
 MIN_LOG_TICKS = 3
 """Ticks that even a short log axis may have."""
 CLOCK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400)
@@ -46,17 +47,23 @@ class Axis:
         return (value - low) / (high - low)
 
     def shares_of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return `share_of` for an array. It is NaN for values that a log axis does not have."""
+        """Return `share_of` for an array. It is NaN for values that the axis does not have."""
         low, high = self.ends
+        known = bound(values)
         if self.log:
-            values = np.log10(np.where(values > 0, values, np.nan))
-        return np.asarray((values - low) / (high - low))
+            known = np.log10(np.where(known > 0, known, np.nan))
+        return np.asarray((known - low) / (high - low))
 
     def value_at(self, share: float) -> float:
         """Return the value that lies at a share of the axis."""
         low, high = self.ends
         position = low + share * (high - low)
         return float(10.0**position) if self.log else position
+
+
+def bound(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return finite values of bounded size, else NaN."""
+    return np.where(np.isfinite(values), values, np.nan).clip(-HUGE, HUGE)
 
 
 def linear_axis(low: float, high: float, tick_count: int) -> Axis:
@@ -152,24 +159,18 @@ def _multiples(axis: Axis, step: float) -> list[float]:
 
 def _log_tick_values(axis: Axis, max_count: int) -> list[float]:
     """Return powers of ten, or multiples of them, or nothing if the axis is too short for that."""
-    low_power = math.floor(axis.ends[0])
-    high_power = math.ceil(axis.ends[1])
-    powers = range(low_power, high_power + 1)
-    candidates = []
-    if high_power - low_power <= 4:
-        candidates.append(_multiples_of_powers(powers, range(1, 10)))
-        candidates.append(_multiples_of_powers(powers, (1, 2, 5)))
-    stride = max(1, math.ceil((high_power - low_power) / max(max_count, 1)))
-    candidates.append([10.0**power for power in powers if power % stride == 0])
+    low, high = axis.ends
+    powers = range(math.floor(low), math.ceil(high) + 1)
+    stride = max(1, math.ceil((len(powers) - 1) / max(max_count, 1)))
+    candidates = [[10.0**power for power in powers if power % stride == 0]]
+    if len(powers) <= MAX_POWERS_WITH_TICKS_BETWEEN:
+        for factors in ((1, 2, 5), range(1, 10)):
+            candidates.insert(0, [factor * 10.0**power for power in powers for factor in factors])
     for values in candidates:
         inside = [value for value in values if axis.low <= value <= axis.high]
         if 2 <= len(inside) <= max(max_count, MIN_LOG_TICKS):
             return inside
     return []
-
-
-def _multiples_of_powers(powers: range, factors: range | tuple[int, ...]) -> list[float]:
-    return [factor * 10.0**power for power in powers for factor in factors]
 
 
 def tick_label(value: float, step: float = 0.0) -> str:
@@ -179,12 +180,9 @@ def tick_label(value: float, step: float = 0.0) -> str:
         return "0"
     if size >= 1e13 or size < 1e-4:
         return f"{value:.3g}"
-    if size >= 1e9:
-        return f"{value / 1e9:.4g}G"
-    if size >= 1e6:
-        return f"{value / 1e6:.4g}M"
-    if size >= 1e4:
-        return f"{value / 1e3:.4g}k"
+    for least, unit, letter in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if size >= least:
+            return f"{value / unit:.4g}{letter}"
     if not step:
         return f"{value:.4g}"
     has_half_digit = f"{step:.1e}"[2] != "0"  # a step such as 2.5 needs one decimal more

@@ -63,32 +63,17 @@ class Deck:
         )
         return self._views.get(kind.id, default)
 
-    def next_chart(
-        self, place: int, kinds: Sequence[ChartKind], visible: Sequence[int]
-    ) -> ChartKind | None:
-        """Return the next chart for a place, or None after the last one.
+    def advance(self, place: int, kinds: Sequence[ChartKind], visible: Sequence[int]) -> bool:
+        """Show the next chart at a place, skipping those at other `visible` places.
 
-        Charts at other `visible` places are skipped.
+        After the last one comes the first one; return False then.
         """
-        ids = [kind.id for kind in kinds]
-        current = ids.index(self.chart_at(place, kinds).id)
-        return self._first_unseen(place, kinds[current + 1 :], kinds, visible)
-
-    def first_chart(
-        self, place: int, kinds: Sequence[ChartKind], visible: Sequence[int]
-    ) -> ChartKind:
-        """Return the first chart for a place that is not at another visible place."""
-        return self._first_unseen(place, kinds, kinds, visible) or kinds[0]
-
-    def _first_unseen(
-        self,
-        place: int,
-        candidates: Sequence[ChartKind],
-        kinds: Sequence[ChartKind],
-        visible: Sequence[int],
-    ) -> ChartKind | None:
-        seen = {self.chart_at(other, kinds).id for other in visible if other != place}
-        return next((kind for kind in candidates if kind.id not in seen), None)
+        here = kinds.index(self.chart_at(place, kinds))
+        seen = [self.chart_at(other, kinds) for other in visible if other != place]
+        following = [kind for kind in kinds[here + 1 :] if kind not in seen]
+        candidates = following or [kind for kind in kinds if kind not in seen] or kinds
+        self.put(place, candidates[0], kinds)
+        return bool(following)
 
     def put(self, place: int, kind: ChartKind, kinds: Sequence[ChartKind]) -> None:
         """Show a chart at a place. Its former place gets the chart that was here."""

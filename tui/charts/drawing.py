@@ -12,7 +12,7 @@ from remote.run.series.curves import Curves
 from remote.run.series.definitions import SERIES, Scope, Unit
 from remote.run.series.downsampling import Floats, Points
 from tui.charts.annotations import Mark
-from tui.charts.axis import HUGE
+from tui.charts.axis import bound
 from tui.charts.axis_limits import x_limits
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.kinds import ChartKind
@@ -82,12 +82,9 @@ def steps_to_refine(
     if SERIES[kind.series[0]].source.by_time:
         return None
     line = drawing.lines[0]
-    low, high = view.window
-    (inside,) = np.nonzero((line.x >= low) & (line.x <= high))
-    if inside.size < 2:
-        known = np.flatnonzero(np.isfinite(line.x))
-        first, end = np.searchsorted(line.x[known], view.window)
-        inside = known[max(first - 1, 0) : end + 1]
+    known = np.flatnonzero(np.isfinite(line.x))
+    first, end = np.searchsorted(line.x[known], view.window)
+    inside = known[max(first - 1, 0) : end + 1]  # with one more at each side
     if inside.size < 2:
         return None
     first_step = int(line.points.step[inside[0]])
@@ -102,6 +99,8 @@ class _Drawer:
         self._kind = kind
         self._view = view
         self._curves = curves
+        self._is_by_time = view.along is XAxis.TIME
+        self._x_per_step = _x_per_step(run, view.along)
 
     def make(self) -> Drawing:
         lines, hidden = self._lines()
@@ -125,7 +124,7 @@ class _Drawer:
         view = self._view
         return PlotOptions(
             view.along.value,
-            clock=view.along is XAxis.TIME,
+            clock=self._is_by_time,
             parts=view.along is XAxis.EPOCH,
             from_zero=self._kind.from_zero,
             log=view.log_x,
@@ -192,25 +191,14 @@ class _Drawer:
     def _first_step_needed(self) -> float:
         """Return the first step in view, so that a view of the end is fine and quick."""
         view = self._view
-        if view.along is XAxis.TIME or view.is_whole:
+        if self._is_by_time or view.is_whole:
             return 0.0
-        if view.tail:
-            return self._run.step - view.tail / self._x_per_step()
-        return view.window[0] / self._x_per_step() if view.window else 0.0
-
-    def _x_per_step(self) -> float:
-        job = self._run.plan.job
-        begun = self._run.progress.begun
-        if self._view.along is XAxis.EPOCH and begun:
-            return 1 / max(begun.steps_per_epoch, 1)
-        if self._view.along is XAxis.SAMPLES and job:
-            return float(job.batch_size)
-        return 1.0
+        if view.window:
+            return view.window[0] / self._x_per_step
+        return self._run.step - view.tail / self._x_per_step
 
     def _x_of(self, points: Points) -> Floats:
-        if self._view.along is XAxis.TIME:
-            return points.time
-        return points.step * self._x_per_step()
+        return points.time if self._is_by_time else points.step * self._x_per_step
 
     def _warm_x(self, lines: list[ChartLine]) -> float | None:
         """Return the x from which on values set the limits of y."""
@@ -223,10 +211,10 @@ class _Drawer:
     def _marks(self) -> list[Mark]:
         if not self._view.marks:
             return []
-        if self._view.along is XAxis.TIME:
-            return [(mark.time, mark.letter) for mark in self._run.marks.all()]
-        scale = self._x_per_step()
-        return [(mark.step * scale, mark.letter) for mark in self._run.marks.all()]
+        return [
+            (mark.time if self._is_by_time else mark.step * self._x_per_step, mark.letter)
+            for mark in self._run.marks.all()
+        ]
 
     # Curves
 
@@ -266,6 +254,16 @@ class _Drawer:
         return Curve("test", 1, line.x, mean, mean, mean, band=False, single=True)
 
 
+def _x_per_step(run: RunState, along: XAxis) -> float:
+    job = run.plan.job
+    begun = run.progress.begun
+    if along is XAxis.EPOCH and begun:
+        return 1 / max(begun.steps_per_epoch, 1)
+    if along is XAxis.SAMPLES and job:
+        return float(job.batch_size)
+    return 1.0
+
+
 def _to_percent(points: Points) -> Points:
     with np.errstate(over="ignore"):  # a script may print any number
         return replace(points, low=100 * points.low, high=100 * points.high, mean=100 * points.mean)
@@ -277,7 +275,7 @@ def smooth(steps: Floats, values: Floats, weight: float) -> Floats:
     What lies n steps back counts `weight` to the power of n. In long runs, what lies n times as
     many steps back does. NaN stays a gap, and the average goes on behind it.
     """
-    known = np.where(np.isfinite(values), values.clip(-HUGE, HUGE), np.nan)
+    known = bound(values)
     if not weight or not len(steps):
         return known
     size = max(float(steps[-1] - steps[0]) / SMOOTHED_STEPS, 1.0)

@@ -13,7 +13,6 @@ from tui.charts.axis import Axis
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.drawing import ChartLine, Drawing, newest_known
 from tui.charts.kinds import ChartKind
-from tui.charts.plot_frame import AREA_SIGNS
 from tui.kit import palette
 
 MIN_COLUMNS_FOR_NAMES = 20
@@ -75,10 +74,10 @@ def _newest_of_areas(drawing: Drawing, kind: ChartKind, room: int) -> ColouredTe
     """Return sign, name and newest value of each area. The values go if there is little room."""
     names = []
     names_with_values = []
-    for colour, (line, sign) in enumerate(zip(drawing.lines, AREA_SIGNS, strict=False)):
+    for colour, line in enumerate(drawing.lines):
         newest = newest_known(line.points.mean)
         if math.isfinite(newest):
-            name = f"{palette.sign(sign)} {line.name}"
+            name = f"{palette.sign(line.series)} {line.name}"
             names.append((name, colour))
             names_with_values.append((f"{name} {format_value(newest, kind.unit)}", colour))
     full = _spaced(names_with_values)
@@ -163,10 +162,10 @@ def next_cursor(drawing: Drawing, view: ChartView, axis: Axis, direction: int) -
         return float(x[-1])
     cursor_share = min(max(axis.share_of(max(view.cursor, axis.low)), 0.0), 1.0)
     distances = direction * (axis.shares_of(x) - cursor_share)
-    (beyond,) = np.nonzero(distances > 1 / CURSOR_STEPS / 2)
+    beyond = x[distances > 1 / CURSOR_STEPS / 2]
     if not beyond.size:
         return float(x[-1] if direction > 0 else x[0])
-    return float(x[beyond[0] if direction > 0 else beyond[-1]])
+    return float(beyond[0] if direction > 0 else beyond[-1])
 
 
 # Names
@@ -192,9 +191,9 @@ def legend(drawing: Drawing, view: ChartView, room: int) -> ColouredTexts:
 def _legend_of_mean(drawing: Drawing, room: int) -> ColouredTexts:
     """Return the signs of a mean, its band and its tests. With little room, the first ones go."""
     parts: ColouredTexts = []
-    if drawing.lines and drawing.lines[0].row < 0 and len(drawing.lines[0].points):
-        parts.append((f"{palette.sign('curve')} mean", 0))
-        parts.append((f"{palette.sign('band')} min to max", 0))
+    line = drawing.lines[0] if drawing.lines else None
+    if line and line.row < 0 and len(line.points):
+        parts += [(f"{palette.sign('curve')} mean", 0), (f"{palette.sign('band')} min to max", 0)]
     if any(curve.single and len(curve.x) for curve in drawing.curves):
         parts.append((f"{palette.sign('test')} test", 1))
     while parts and _total_length(_spaced(parts)) > room:

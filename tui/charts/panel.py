@@ -46,6 +46,15 @@ CAPTION_FRAME_WIDTH = len("  9    ─ ")
 """Cells of a caption that are neither its title nor its notes."""
 
 
+WIDTHS = (110, 150)
+"""Columns from which on there are two charts beside each other, and three."""
+
+
+def charts_beside(width: int) -> int:
+    """Return for how many charts there is room in so many columns."""
+    return 1 + sum(width >= least for least in WIDTHS)
+
+
 @dataclass(frozen=True)
 class _Drag:
     """A drag of the mouse, as it began."""
@@ -138,19 +147,17 @@ class Charts(Panel):
 
     def _update_caption(self) -> None:
         is_dark = self.app.current_theme.dark
-        inputs = (self._drawing, self.title, self.size.width, is_dark)
-        if inputs != self._caption_inputs:
-            self._caption_inputs = inputs
-            self.caption(self._caption_note(is_dark))
-
-    def _caption_note(self, is_dark: bool) -> Content | str:
-        if self._drawing is None:
-            return ""
-        room = self.size.width - CAPTION_FRAME_WIDTH - len(self.title)
+        width = self.size.width
+        inputs = (self._drawing, self.title, width, is_dark)
+        if inputs == self._caption_inputs:
+            return
+        self._caption_inputs = inputs
         parts: list[str | tuple[str, str]] = []
-        for text, colour in heading(self._drawing, self.kind, self.view, room):
-            parts.append((text, palette.rank_colour(colour, is_dark)) if colour >= 0 else text)
-        return Content.assemble(*parts)
+        if self._drawing is not None:
+            room = width - CAPTION_FRAME_WIDTH - len(self.title)
+            for text, colour in heading(self._drawing, self.kind, self.view, room):
+                parts.append((text, palette.rank_colour(colour, is_dark)) if colour >= 0 else text)
+        self.caption(Content.assemble(*parts) if parts else "")
 
     def _read_again(self, steps: tuple[int, int], last_x: float, run: RunState) -> None:
         """Read the steps in view and those at both sides again, unless that was done."""

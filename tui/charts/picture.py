@@ -11,7 +11,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tui.charts.axis import HUGE
+from tui.charts.axis import bound
 from tui.charts.chart_view import ChartView
 from tui.charts.drawing import Drawing
 from tui.charts.kinds import ChartKind
@@ -92,7 +92,7 @@ def _draw_areas(axes: Axes, curves: tuple[Curve, ...]) -> None:
 
 def _draw_curve(axes: Axes, curve: Curve, drawing: Drawing) -> None:
     colour = palette.rank_colour(curve.colour, dark=False)
-    low, mean, high = (values.clip(-HUGE, HUGE) for values in (curve.low, curve.mean, curve.high))
+    low, mean, high = map(bound, (curve.low, curve.mean, curve.high))
     if curve.band:
         axes.fill_between(curve.x, low, high, color=colour, alpha=0.2, linewidth=0)
     # matplotlib leaves labels that begin with an underscore out of the legend.

@@ -75,30 +75,27 @@ class PlotFrame:
 
     def changed_rows(self, other: PlotFrame) -> dict[int, tuple[int, int]]:
         """Return the rows that differ from another frame, with their first cell and their end."""
-        height, width = self.picture.dots.shape
-        whole_row = (0, self.left + width)
-        has_same_shape = other.picture.dots.shape == (height, width)
-        if not has_same_shape or bool(other.bottom_labels) != bool(self.bottom_labels):
+        layers = _layers(self.picture)
+        other_layers = _layers(other.picture)
+        same_labels = (self.row_labels, self.bottom_labels) == (
+            other.row_labels,
+            other.bottom_labels,
+        )
+        if not same_labels or layers.shape != other_layers.shape:
+            whole_row = (0, self.left + layers.shape[2])
             row_count = len(self.row_labels) + bool(self.bottom_labels)
             return dict.fromkeys(range(row_count), whole_row)
-        is_changed = np.zeros((height, width), bool)
-        for layer, other_layer in zip(_layers(self.picture), _layers(other.picture), strict=True):
-            is_changed |= layer != other_layer
         changed_rows = {}
-        for row, label in enumerate(self.row_labels):
-            columns = np.flatnonzero(is_changed[row])
-            if other.row_labels[row] != label:
-                changed_rows[row] = whole_row
-            elif columns.size:
-                first, last = int(columns[0]), int(columns[-1])
-                changed_rows[row] = (self.left + first, self.left + last + 1)
-        if other.bottom_labels != self.bottom_labels:
-            changed_rows[len(self.row_labels)] = whole_row
+        for row, is_changed in enumerate((layers != other_layers).any(axis=0)):
+            columns = np.flatnonzero(is_changed).tolist()
+            if columns:
+                changed_rows[row] = (self.left + columns[0], self.left + columns[-1] + 1)
         return changed_rows
 
 
-def _layers(picture: DotPicture) -> tuple[Cells, ...]:
-    return picture.dots, picture.curve, picture.band, picture.sign
+def _layers(picture: DotPicture) -> Cells:
+    """Return what is seen of a picture, as an array of layers."""
+    return np.array((picture.curve, picture.band, picture.dots, picture.sign))
 
 
 def make_frame(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tui.charts.axis import HUGE, TINY, Axis
+from tui.charts.axis import HUGE, TINY, Axis, bound
 from tui.kit import palette
 
 Floats = NDArray[np.float64]
@@ -71,16 +71,16 @@ class DotColumns:
 class DotPicture:
     """A drawn chart as arrays of height x width cells."""
 
-    dots: Cells
-    """The dots of the curves as bits."""
     curve: Cells
     """The colour of a curve, MARK_COLOUR, or NO_COLOUR."""
     band: Cells
     """The colour of a band, or NO_COLOUR."""
-    count: Cells
-    """How many curves there are."""
+    dots: Cells
+    """The dots of the curves as bits."""
     sign: Cells
     """The code of a character in place of the dots, or 0."""
+    count: Cells
+    """How many curves there are."""
 
     def put(self, row: int, column: int, text: str, colour: int) -> None:
         """Write a text into a row, as far as there is room."""
@@ -104,53 +104,38 @@ def to_columns(curve: Curve, x_axis: Axis, count: int, log: bool) -> DotColumns:
 
     With `log`, values become their decimal logarithms.
     """
-    result = DotColumns(
-        curve.cell_colour,
-        mean=np.full(count, np.nan),
-        low=np.full(count, np.nan),
-        high=np.full(count, np.nan),
-        band=curve.band,
-    )
-    shares = x_axis.shares_of(np.where(np.isfinite(curve.x), curve.x, np.nan))
+    mean, low, high = (np.full(count, np.nan) for _ in range(3))
+    result = DotColumns(curve.cell_colour, mean, low, high, curve.band)
+    shares = x_axis.shares_of(curve.x)
     inside = _in_view(shares)
     if not inside.any() or count < 1:
         return result
     column_of_point = np.floor(shares[inside] * count).clip(-count, 2 * count).astype(int)
-    is_first = np.r_[True, column_of_point[1:] != column_of_point[:-1]]
-    starts = np.flatnonzero(is_first)
-    columns = column_of_point[starts]
+    columns, starts = np.unique(column_of_point, return_index=True)
     means = _mean_of_groups(_scaled(curve.mean[inside], log), starts)
-    lows = np.fmin.reduceat(_scaled(curve.low[inside], log), starts)
-    highs = np.fmax.reduceat(_scaled(curve.high[inside], log), starts)
     # Lines reach every column between the first and the last point, bands only those with points.
     crossed = np.arange(max(columns[0], 0), min(columns[-1] + 1, count))
-    result.mean[crossed] = np.interp(crossed, columns, means)
+    mean[crossed] = np.interp(crossed, columns, means)
     is_shown = (columns >= 0) & (columns < count)
     shown = columns[is_shown]
-    result.mean[shown] = means[is_shown]
-    result.low[shown] = lows[is_shown]
-    result.high[shown] = highs[is_shown]
+    mean[shown] = means[is_shown]
+    low[shown] = np.fmin.reduceat(_scaled(curve.low[inside], log), starts)[is_shown]
+    high[shown] = np.fmax.reduceat(_scaled(curve.high[inside], log), starts)[is_shown]
     return result
 
 
 def _in_view(shares: Floats) -> NDArray[np.bool_]:
     """Return which points are in view, with the nearest one at each side, to which lines go."""
     inside = (shares >= 0) & (shares <= 1)
-    before = np.flatnonzero(shares < 0)
-    if before.size:
-        inside[before[-1]] = True
-    after = np.flatnonzero(shares > 1)
-    if after.size:
-        inside[after[0]] = True
+    inside[np.flatnonzero(shares < 0)[-1:]] = True
+    inside[np.flatnonzero(shares > 1)[:1]] = True
     return inside
 
 
 def _scaled(values: Floats, log: bool) -> Floats:
     """Return finite values of bounded size, else NaN. On a log axis, return their logarithms."""
-    bounded = np.where(np.isfinite(values), values, np.nan).clip(-HUGE, HUGE)
-    if not log:
-        return bounded
-    return np.log10(np.where(bounded > 0, bounded.clip(TINY), np.nan))
+    bounded = bound(values)
+    return np.log10(np.where(bounded > 0, bounded.clip(TINY), np.nan)) if log else bounded
 
 
 def _mean_of_groups(values: Floats, starts: NDArray[np.intp]) -> Floats:
@@ -174,32 +159,25 @@ def draw_lines(
 ) -> DotPicture:
     """Draw curves as lines, `height` cells high, from `low` (bottom) to `high` (top)."""
     picture = blank_picture(height, all_columns[0].mean.size // 2)
-    faint = [columns for columns in all_columns if columns.colour >= FAINT]
-    others = [columns for columns in all_columns if columns.colour < FAINT]
-    for layer in (faint, others):
-        if not layer:
-            continue
+    for is_faint in (True, False):
+        layer = [columns for columns in all_columns if (columns.colour >= FAINT) is is_faint]
         bits = []
         for columns in layer:
             if columns.band:
                 _tint_band(picture, columns, low, high, height)
             top, bottom = _line_ends(_dot_rows(columns.mean, low, high, height))
             bits.append(_to_bits(_dots_between(top, bottom, height)))
-        colours = np.array([columns.colour for columns in layer])
-        _put_on_top(picture, np.array(bits), colours)
+        if bits:
+            colours = np.array([columns.colour for columns in layer])
+            _put_on_top(picture, np.array(bits), colours)
     return picture
 
 
 def blank_picture(height: int, width: int) -> DotPicture:
     """Return a picture of nothing."""
-    shape = (height, width)
-    return DotPicture(
-        dots=np.zeros(shape, int),
-        curve=np.full(shape, NO_COLOUR),
-        band=np.full(shape, NO_COLOUR),
-        count=np.zeros(shape, int),
-        sign=np.zeros(shape, int),
-    )
+    zeros = np.zeros((3, height, width), int)
+    colours = np.full((2, height, width), NO_COLOUR)
+    return DotPicture(*colours, *zeros)
 
 
 def _tint_band(
@@ -262,10 +240,7 @@ def _dots_between(top: Floats, bottom: Floats, height: int) -> NDArray[np.bool_]
 def _to_bits(dots: NDArray[np.bool_]) -> Cells:
     """Turn rows x columns of dots into the bits of height x width cells."""
     cells = _split_into_cells(dots)
-    bits = np.zeros((cells.shape[0], cells.shape[2]), int)
-    for row, column in np.ndindex(*DOT_BITS.shape):
-        bits |= cells[:, row, :, column] * int(DOT_BITS[row, column])
-    return bits
+    return np.asarray((cells * DOT_BITS[:, None, :]).sum((1, 3)))
 
 
 def _split_into_cells(dots: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -308,15 +283,10 @@ def _mean_of_pairs(values: Floats) -> Floats:
 
 def _ascii_character(dots: int) -> str:
     """Return ' - or . for the height of a single row of dots, and : or | for more rows."""
-    has_dots = [bool(dots & int(bits.sum())) for bits in DOT_BITS]
-    match sum(has_dots):
-        case 0:
-            return " "
-        case 1:
-            return "'--."[has_dots.index(True)]
-        case 2:
-            return ":"
-    return "|"
+    rows = [row for row, bits in enumerate(DOT_BITS) if dots & int(bits.sum())]
+    if len(rows) == 1:
+        return "'--."[rows[0]]
+    return " .:||"[len(rows)]
 
 
 BRAILLE = "".join(chr(0x2800 + dots) if dots else " " for dots in range(256))

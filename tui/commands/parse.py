@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json as encoding
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -93,10 +93,8 @@ def _find_logs(name: str, runs_dir: Path) -> list[tuple[str, Path | None]]:
     if name == STDIN:
         return [("the standard input", None)]
     path = Path(name)
-    folder = path if path.is_dir() else None
-    if not path.exists():
-        folder = find(name, runs_dir)
-    if folder is None:
+    folder = path if path.exists() else find(name, runs_dir)
+    if folder is None or not folder.is_dir():
         return [(name, path)]
     return [(str(log), log) for log in _rank_logs(folder)]
 
@@ -119,26 +117,23 @@ def _rank_logs(folder: Path) -> list[Path]:
 def _read(name: str, log: Path | None, rules: tuple[Rule, ...]) -> ParseReport:
     report = ParseReport(rules, log.name if log else "")
     try:
-        if log is None:
-            _feed(report, split_texts(_stdin()))
-        elif is_of_numbers(log.name):
-            _feed(report, file_texts(log))
-        else:
-            with log.open(encoding="utf-8", errors="replace", newline="") as file:
-                _feed(report, split_texts(file))
+        for text in _read_texts(log):
+            report.feed(text)
     except OSError as error:
         raise UsageError(f"{name}: cannot be read: {error.strerror}") from None
     return report
 
 
-def _feed(report: ParseReport, texts: Iterable[str]) -> None:
-    for text in texts:
-        report.feed(text)
-
-
-def _stdin() -> TextIO:
-    sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="")  # type: ignore[union-attr]
-    return sys.stdin
+def _read_texts(log: Path | None) -> Iterator[str]:
+    """Yield the texts of a log. Raises: OSError."""
+    if log is None:
+        sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="")  # type: ignore[union-attr]
+        yield from split_texts(sys.stdin)
+    elif is_of_numbers(log.name):
+        yield from file_texts(log)
+    else:
+        with log.open(encoding="utf-8", errors="replace", newline="") as file:
+            yield from split_texts(file)
 
 
 def _show(name: str, report: ParseReport) -> None:
@@ -194,9 +189,10 @@ def _show_unread(report: ParseReport) -> None:
 
 
 def _report_json(name: str, report: ParseReport) -> dict[str, Any]:
-    unread_kinds = []
-    for shape, lines in report.unread.most_common(MAX_KINDS):
-        unread_kinds.append({"lines": lines, "example": report.examples[shape]})
+    unread_kinds = [
+        {"lines": lines, "example": report.examples[shape]}
+        for shape, lines in report.unread.most_common(MAX_KINDS)
+    ]
     series = {each: finite_values(vars(values)) for each, values in report.series.items()}
     return {
         "file": name,

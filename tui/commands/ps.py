@@ -93,15 +93,16 @@ def _list_runs(
 
 
 def _other_formats(runs: Sequence[ListedRun]) -> list[str]:
-    """A line for each other format in which some of these runs are recorded."""
+    """Return a line for each other format in which some of these runs are recorded."""
     by_format: dict[int, list[str]] = defaultdict(list)
     for run in runs:
-        by_format[run.format].append(run.name)
-    return [
-        str(OtherFormat(names[0] if len(names) == 1 else count(len(names), "run"), number))
-        for number, names in sorted(by_format.items())
-        if number != FORMAT
-    ]
+        if run.format != FORMAT:
+            by_format[run.format].append(run.name)
+    lines = []
+    for number, names in sorted(by_format.items()):
+        which = names[0] if len(names) == 1 else count(len(names), "run")
+        lines.append(str(OtherFormat(which, number)))
+    return lines
 
 
 def _end_orphans(

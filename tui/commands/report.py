@@ -76,7 +76,7 @@ def report(
         rate = spec.rate(link) / 8 if link else 0.0
         studies, folders = _find_subjects(names, runs_dir.absolute())
         own_names = _find_own_names(names, studies, runs_dir.absolute())
-        target = OutputFolder(out or Path(f"report-{_join_names(own_names)}"), "report")
+        target = OutputFolder(out or Path(f"report-{'-and-'.join(own_names[:2])}"), "report")
         _check_target(target, submission)
         subjects = _read(studies, folders, runs_dir.absolute(), rate)
         _write(target, subjects, studies, submission)
@@ -119,7 +119,8 @@ def _find_own_names(
     own_names = []
     for name in names:
         folder = _study_folder(name, runs_dir)
-        own_names.append(folder.name if folder else name)
+        own_name = folder.name if folder else Path(name).name
+        own_names.append(own_name.removesuffix(SUFFIX))
         if folder and studies[folder].is_quick and not Path(name).name.startswith(folder.name):
             narrate(f"only the quick variant of {name} was started: this reports {folder.name}")
     return own_names
@@ -183,10 +184,6 @@ def _write(
             echo(path)
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {error.strerror or error}") from error
-
-
-def _join_names(names: Sequence[str]) -> str:
-    return "-and-".join(Path(name).name.removesuffix(SUFFIX) for name in names[:2])
 
 
 def _archive(target: OutputFolder) -> str:

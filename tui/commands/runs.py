@@ -96,26 +96,29 @@ def _list(
     passes = query.parse(words)
     errors: list[tuple[str, OSError]] = []
     everyone = index.entries(runs_dir, lambda *one: errors.append(one))
-    found = query.sort_runs(filter(passes, everyone), sort, reverse)
+    matching = query.sort_runs(filter(passes, everyone), sort, reverse)
     if json:
-        for run in found:
+        for run in matching:
             echo(dumps(to_object(run)))
-    elif found:
-        listed = found if all_runs else query.without_unstarted(found)
+    elif matching:
+        listed = matching if all_runs else query.without_unstarted(matching)
         shared = show(listed, everyone)
-        narrate(*([f"all {len(listed)} runs: {', '.join(shared)}"] if shared else []))
-        narrate(*_hidden(len(found) - len(listed)))
+        if shared:
+            narrate(f"all {len(listed)} runs: {', '.join(shared)}")
+        narrate(*_hidden(len(matching) - len(listed)))
+    elif everyone:
+        narrate(f"none of {count(len(everyone), 'run')} fits")
     else:
-        recorded = count(len(everyone), "run")
-        narrate(f"none of {recorded} fits" if everyone else f"no runs in {runs_dir}")
-    narrate(*_unreadable(found or everyone, errors))
+        narrate(f"no runs in {runs_dir}")
+    narrate(*_unreadable(matching or everyone, errors))
 
 
 def _hidden(number: int) -> list[str]:
     """Say how many runs are not listed, and what to do about them."""
     if not number:
         return []
-    what = f"{count(number, 'run')} that made no step {'is' if number == 1 else 'are'} not listed"
+    are = "is" if number == 1 else "are"
+    what = f"{count(number, 'run')} that made no step {are} not listed"
     return [f"{what}: --all lists them, rankboard prune --not-started removes them"]
 
 
@@ -139,25 +142,24 @@ def _mark(
 ) -> None:
     """Record stars, a note and a name. All runs are looked up first. Raises: OSError, PlanError,
     UsageError."""
-    star_folders = [_find_folder(run, runs_dir) for run in star]
-    unstar_folders = [_find_folder(run, runs_dir) for run in unstar]
-    note_folder = _find_folder(note[0], runs_dir) if note else None
-    name_folder = _find_folder(name[0], runs_dir) if name else None
-    for folder in star_folders:
-        marks.star(folder, True)
-        narrate(f"starred {folder.name}")
-    for folder in unstar_folders:
-        marks.star(folder, False)
-        narrate(f"{folder.name} has no star now")
-    if note and note_folder:
-        marks.write_note(note_folder, note[1])
-        message = "noted on" if note[1].strip() else "removed the note of"
-        narrate(f"{message} {note_folder.name}")
-    if name and name_folder:
-        marks.write_name(name_folder, name[1])
-        text = name[1].strip()
-        message = f"is named {text!r} now" if text else "has no name now"
-        narrate(f"{name_folder.name} {message}")
+    names = dict.fromkeys([*star, *unstar, *(pair[0] for pair in (note, name) if pair)])
+    folders = {run: _find_folder(run, runs_dir) for run in names}
+    for run in star:
+        marks.star(folders[run], True)
+        narrate(f"starred {folders[run].name}")
+    for run in unstar:
+        marks.star(folders[run], False)
+        narrate(f"{folders[run].name} has no star now")
+    if note:
+        run, text = note
+        marks.write_note(folders[run], text)
+        message = "noted on" if text.strip() else "removed the note of"
+        narrate(f"{message} {folders[run].name}")
+    if name:
+        run, text = name
+        marks.write_name(folders[run], text)
+        message = f"is named {text.strip()!r} now" if text.strip() else "has no name now"
+        narrate(f"{folders[run].name} {message}")
 
 
 def _find_folder(name: str, runs_dir: Path) -> Path:

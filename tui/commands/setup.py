@@ -4,7 +4,8 @@ of their own; says first what it is about to do."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -16,12 +17,11 @@ from remote.cluster.load import load
 from remote.format import count
 from remote.host_commands.setup import (
     HostPackages,
-    Installation,
-    InstallOutcome,
     PackageCondition,
     ProgressListener,
     WantedPackages,
     inspect_hosts,
+    install_packages,
 )
 from remote.sanitise import one_line
 from remote.transport import Transport
@@ -85,33 +85,28 @@ def set_up(
     file. Return the exit code."""
     inspected = inspect_hosts(transport, hosts, wanted)
     narrate(*(packages.text for packages in inspected))
-    outcomes = []
-    lacking = []
-    is_hopeless = False
+    by_condition: dict[PackageCondition, list[HostPackages]] = defaultdict(list)
     for packages in inspected:
-        match packages.condition:
-            case PackageCondition.BUILT:
-                outcomes.append(InstallOutcome(packages.host, packages.text, packages.venv))
-            case PackageCondition.LACKING:
-                lacking.append(packages)
-            case PackageCondition.HOPELESS:
-                is_hopeless = True
+        by_condition[packages.condition].append(packages)
+    lacking = by_condition[PackageCondition.LACKING]
+    has_failed = PackageCondition.HOPELESS in by_condition
+    pythons = {it.host.name: it.venv for it in by_condition[PackageCondition.BUILT]}
     if lacking:
         if not _confirmed(lacking, wanted, yes):
             narrate("nothing was changed")
             return USAGE
         to_install = [packages.host for packages in lacking]
         with _show_progress(to_install) as listener:
-            installed = Installation(transport, wanted, listener).perform(to_install)
+            installed = install_packages(transport, to_install, wanted, listener)
         narrate(*(outcome.text for outcome in installed))
-        outcomes += installed
-    has_failed = is_hopeless or not all(outcome.venv for outcome in outcomes)
-    if not lacking and not has_failed:
+        pythons |= {outcome.host.name: outcome.venv for outcome in installed}
+        has_failed |= not all(outcome.venv for outcome in installed)
+    elif not has_failed:
         have = "has" if len(inspected) == 1 else "have"
         packages_text = " and ".join(wanted.packages)
         narrate(f"nothing to install: {count(len(inspected), 'host')} {have} {packages_text}")
     named = {packages.host.name for packages in inspected if packages.is_named}
-    _advise([it for it in outcomes if it.venv and it.host.name not in named], file)
+    _advise({name: it for name, it in pythons.items() if it and name not in named}, file)
     return UNREACHABLE if has_failed else 0
 
 
@@ -126,21 +121,21 @@ def _confirmed(lacking: Sequence[HostPackages], wanted: WantedPackages, yes: boo
     return confirm("continue? [y/N]", yes)
 
 
-def _advise(outcomes: Sequence[InstallOutcome], file: Path) -> None:
-    """Say what to write into the hosts file, if it is not written there yet."""
-    if not outcomes:
+def _advise(pythons: Mapping[str, str], file: Path) -> None:
+    """Say what to write into the hosts file, by the names of the hosts."""
+    if not pythons:
         return
-    pythons = {outcome.venv for outcome in outcomes}
-    if len(pythons) == 1:
-        names = ", ".join(outcome.host.name for outcome in outcomes)
+    distinct = set(pythons.values())
+    if len(distinct) == 1:
+        names = ", ".join(pythons)
         narrate(
             f"write this line into {file}, below the [[host]] of {names}, or once below [defaults]:"
         )
-        echo(f'python = "{one_line(pythons.pop())}"')
+        echo(f'python = "{one_line(distinct.pop())}"')
         return
     narrate(f"write into {file}:")
-    for outcome in outcomes:
-        echo(f'python = "{one_line(outcome.venv)}"  # {outcome.host.name}')
+    for name, python in pythons.items():
+        echo(f'python = "{one_line(python)}"  # {name}')
 
 
 @contextmanager

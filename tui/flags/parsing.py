@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -149,20 +149,19 @@ def _take_out(
     Raises: MissingParameter.
     """
     argument: Argument | None = getattr(error, "argument", None)
-    places = [] if argument is None else _find_places(words, argument, flags)
+    places = _find_places(words, argument, flags) if argument else []
     if argument is None or not places:
         if not mistakes:  # it may be missing for their sake
             mistakes.append(_describe_missing(error, argument, flags))
         raise MissingParameter(mistakes)
-    at = places[0]
+    at = places[-1]
     if isinstance(error, MissingArgumentError):
-        mistakes.append(_describe_no_value(argument))
-        at = places[-1] if len(places) > 1 else at
+        name = argument.names[0]
+        mistakes.append(Mistake(name, problem="its value is missing", hint=advise(argument)))
     else:
         value = argument.tokens[-1].value if argument.tokens else ""
-        for place in places:
-            if value and value in words[place : place + 2]:
-                at = place
+        having_value = [place for place in places if value and value in words[place : place + 2]]
+        at = (having_value or places[:1])[-1]
         mistakes.append(_describe_value(argument, value))
     end = at + 1
     has_value = "=" not in words[at] and end < len(words) and not _is_flag(words[end])
@@ -191,10 +190,6 @@ def _describe_missing(error: CycloptsError, argument: Argument | None, flags: Fl
     return Mistake(problem=f"{name} is missing", hint=hint)
 
 
-def _describe_no_value(argument: Argument) -> Mistake:
-    return Mistake(argument.names[0], problem="its value is missing", hint=advise(argument))
-
-
 def _describe_value(argument: Argument, value: str) -> Mistake:
     """Describe a value that does not fit its flag."""
     if not _takes_value(argument):
@@ -216,10 +211,11 @@ def advise(argument: Argument, text: str = "") -> str:
     hint = WRITE_NUMBER[kind]
     if metavar in EXAMPLES:
         hint = f"write a number of {metavar.lower()}, such as {EXAMPLES[metavar]}"
-    for validator in _find_bounds(argument):
-        if validator.gte is not None and validator.lte is not None:
+    validators: Any = argument.parameter.validator
+    for validator in validators:
+        if isinstance(validator, Number) and validator.lte is not None:
             return f"{hint}, from {validator.gte} to {validator.lte}"
-        if validator.gte is not None:
+        if isinstance(validator, Number):
             return f"{hint}, {validator.gte} or more"
     return hint
 
@@ -230,14 +226,7 @@ def _takes_value(argument: Argument) -> bool:
 
 def _find_type(hint: Any) -> Any:
     """Return the type of a value, which may be optional."""
-    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
-        return next(kind for kind in typing.get_args(hint) if kind is not type(None))
-    return hint
-
-
-def _find_bounds(argument: Argument) -> Iterable[Number]:
-    validators: Any = argument.parameter.validator
-    return [validator for validator in validators if isinstance(validator, Number)]
+    return next((kind for kind in typing.get_args(hint) if kind is not types.NoneType), hint)
 
 
 def _is_flag(word: str) -> bool:

@@ -86,19 +86,18 @@ def read_records(launcher: Launcher, plan: Plan, follow: bool) -> Iterator[Recor
 def find_here(folder: Path, hosts: Path | None) -> KeptPlan:
     """Load a run that is recorded here. Raises: HostsError, PlanError, RunFolderError."""
     plan = _plan_of(folder)
-    foreign = not trust.has_ways(plan)
-    if is_folder(folder / NODE):
-        return KeptPlan(
-            trust.on_this_machine(plan, (folder / NODE).absolute()), {}, foreign=foreign
-        )
+    kept = KeptPlan(plan, {}, foreign=not trust.has_ways(plan))
+    node = folder / NODE
+    if is_folder(node):
+        return replace(kept, plan=trust.on_this_machine(plan, node.absolute()))
     if hosts:
-        return KeptPlan(trust.with_ways(plan, load(hosts)), {}, foreign=foreign)
-    if not foreign:
-        return KeptPlan(plan, {})
+        return replace(kept, plan=trust.with_ways(plan, load(hosts)))
+    if not kept.foreign:
+        return kept
     try:
-        return KeptPlan(trust.with_ways(plan, load(HOSTS)), {}, foreign=True)
+        return replace(kept, plan=trust.with_ways(plan, load(HOSTS)))
     except (HostsError, PlanError) as error:
-        return KeptPlan(plan, {}, refusal=trust.unknown(plan, str(error)), foreign=True)
+        return replace(kept, refusal=trust.unknown(plan, str(error)))
 
 
 def _plan_of(folder: Path) -> Plan:

@@ -160,17 +160,15 @@ def check_host_flags(flags: HostFlags, upload: Sequence[Path] = ()) -> None:
 def _find_mistakes(flags: HostFlags, upload: Sequence[Path]) -> Iterator[str]:
     local = flags.local
     slots = flags.slots
-    if local is not None and local < 1:
-        yield (
-            f"--local {local}: give the number of ranks, 1 or more, or leave it out to use the "
-            "hosts file"
-        )
-    if slots is not None and slots < 1:
-        yield f"--slots {slots}: give the number of ranks of each host, 1 or more, or leave it out"
-    if flags.num_hosts is not None and flags.num_hosts < 1:
-        yield (
-            f"--num-hosts {flags.num_hosts}: give the number of hosts, 1 or more, or leave it out"
-        )
+    counts = (
+        ("--local", local, "ranks", " to use the hosts file"),
+        ("--slots", slots, "ranks of each host", ""),
+        ("--num-hosts", flags.num_hosts, "hosts", ""),
+    )
+    for flag, number, what, effect in counts:
+        if number is not None and number < 1:
+            hint = f"give the number of {what}, 1 or more, or leave it out{effect}"
+            yield f"{flag} {number}: {hint}"
     sources = {
         f"--hosts {flags.hosts}": flags.hosts,
         f"--host {flags.host}": flags.host,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,14 +55,16 @@ class Listed:
 
 @dataclass(frozen=True)
 class Answered:
-    """What the hosts say: the runs that are live there, and why hosts did not answer. `asked` is
-    the Unix time at which they were asked. `ended` are runs of which they were asked by name and
-    that are live nowhere."""
+    """What the hosts say, by the names of runs."""
 
-    live: tuple[ListedRun, ...] = ()
+    live: Mapping[str, ListedRun] = field(default_factory=dict)
+    """The runs that are live there."""
     problems: tuple[str, ...] = ()
-    asked: float = 0.0
-    ended: tuple[ListedRun, ...] = ()
+    """Why hosts did not answer."""
+    asked_at: float = 0.0
+    """The Unix time of the question."""
+    ended: Mapping[str, ListedRun] = field(default_factory=dict)
+    """The runs of which the hosts were asked by name, and that are live nowhere."""
 
     @property
     def is_silent(self) -> bool:
@@ -122,11 +124,11 @@ class History:
         """Ask the hosts which runs are live, and what became of these runs, of which no launcher
         here knows the end; of these, ask also this machine and their own hosts.
         Raises: HostsError."""
-        from remote.host_commands import inventory
+        from remote.host_commands.inventory import take_inventory
 
         hosts = self._hosts()
-        asked = time.time()
-        found = inventory.take_inventory(
+        asked_at = time.time()
+        inventory = take_inventory(
             self.transports,
             hosts,
             self.runs_dir,
@@ -135,10 +137,12 @@ class History:
             figures=True,
             only_live=True,
         )
-        live = tuple(run for run in found.runs if run.live)
-        is_complete = not (found.problems or found.gone)
-        ended = tuple(run for run in found.runs if _has_ended(run, is_complete=is_complete))
-        return Answered(live, tuple(found.problems), asked, ended)
+        is_complete = not (inventory.problems or inventory.gone)
+        live = {run.name: run for run in inventory.runs if run.live}
+        ended = {
+            run.name: run for run in inventory.runs if _has_ended(run, is_complete=is_complete)
+        }
+        return Answered(live, tuple(inventory.problems), asked_at, ended)
 
     def study(self, name: str) -> RecordedStudy:
         """Return a study that was started. Raises: StudyError, OSError."""

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tui.home.history import Answered
-
-if TYPE_CHECKING:
-    from remote.host_commands.listed_runs import ListedRun
 
 
 class HostPoll:
@@ -26,13 +22,12 @@ class HostPoll:
         self._pending: set[str] = set()
         self._asked: set[str] = set()
         self._were_live: set[str] = set()
-        self._ended: dict[str, ListedRun] = {}
 
     def begin_anew(self) -> None:
         """Ask again of all runs, also those of which the hosts did not answer."""
         self.is_shown = True
         self._asked.clear()
-        self._ended.clear()
+        self.answered = replace(self.answered, ended={})
 
     def has_asked(self, unknown: Collection[str]) -> bool:
         """Return True if the hosts were asked of all these runs."""
@@ -43,18 +38,18 @@ class HostPoll:
         `recorded` here."""
         were_live = (self._were_live & unknown) | (self._were_live - recorded)
         self._pending |= (unknown - self._asked) | were_live
-        self._pending -= self._ended.keys()
+        self._pending -= self.answered.ended.keys()
         self._asked |= self._pending
         return frozenset(self._pending)  # also those of a question that this one replaces
 
     def take(self, answered: Answered) -> bool:
         """Take an answer. Return True if there is something to draw."""
         has_news = not (answered.is_silent and self.answered.is_silent)
-        self._ended |= {run.name: run for run in answered.ended}
-        for run in answered.live:
-            self._ended.pop(run.name, None)
-            self._were_live.add(run.name)
-        self.answered = replace(answered, ended=tuple(self._ended.values()))
+        self._were_live |= answered.live.keys()
+        ended = {**self.answered.ended, **answered.ended}
+        for name in answered.live:  # it may have ended, and been continued
+            ended.pop(name, None)
+        self.answered = replace(answered, ended=ended)
         self.is_shown = False
         self._pending.clear()
         return has_news

@@ -3,7 +3,7 @@ studies."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -64,13 +64,17 @@ def select_items(
     others = [RunItem(run.name, run) for run in shown]
     if words:
         return RowSelection([*live, *others], hidden)
-    recorded = {run.name for run in listed.runs}
-    live += [RunItem(run.name, answer=run) for run in answered.live if run.name not in recorded]
     studies = [RunItem(progress.study.name, study=progress) for progress in listed.studies]
-    ended_elsewhere = [
-        RunItem(run.name, answer=run) for run in answered.ended if run.name not in recorded
-    ]
-    return RowSelection([*live, *studies, *ended_elsewhere, *others], hidden)
+    live += _list_elsewhere(listed, answered.live)
+    return RowSelection(
+        [*live, *studies, *_list_elsewhere(listed, answered.ended), *others], hidden
+    )
+
+
+def _list_elsewhere(listed: Listed, answers: Mapping[str, ListedRun]) -> list[RunItem]:
+    """Return the runs of which only hosts know."""
+    elsewhere = answers.keys() - listed.name_runs()
+    return [RunItem(name, answer=run) for name, run in answers.items() if name in elsewhere]
 
 
 def _select_recorded(
@@ -79,14 +83,12 @@ def _select_recorded(
     """Return the recorded runs that pass a filter, in this order: those that are live, and the
     others."""
     passes = query.parse(words)
-    live_answers = {run.name: run for run in answered.live}
-    end_answers = {run.name: run for run in answered.ended}
-    runs = [_add_end(run, end_answers.get(run.name)) for run in listed.runs]
+    runs = [_add_end(run, answered.ended.get(run.name)) for run in listed.runs]
     key, reverse = ORDERS[order]
     live = list[RunItem]()
     ended = list[Entry]()
     for run in query.sort_runs(filter(passes, runs), key, reverse):
-        item = RunItem(run.name, run, _newer_answer(run, live_answers.get(run.name), answered))
+        item = RunItem(run.name, run, _find_newer_answer(run, answered))
         if item.is_live:
             live.append(item)
         else:
@@ -103,8 +105,8 @@ def _add_end(run: Entry, answer: ListedRun | None) -> Entry:
     return run._replace(verdict=answer.state, step=step, steps=steps)
 
 
-def _newer_answer(run: Entry, answer: ListedRun | None, answered: Answered) -> ListedRun | None:
+def _find_newer_answer(run: Entry, answered: Answered) -> ListedRun | None:
     """Return what hosts answered on a recorded run, unless the record is newer: a launcher records
     the run now, or it ended after the hosts were asked."""
-    is_outdated = run.verdict == RUNNING or answered.asked < run.ended
-    return None if is_outdated else answer
+    is_outdated = run.verdict == RUNNING or answered.asked_at < run.ended
+    return None if is_outdated else answered.live.get(run.name)

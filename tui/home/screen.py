@@ -137,7 +137,7 @@ class HomeScreen(LiveScreen, Keeping):
     def _fail_to_ask(self, error: Exception) -> None:
         if not isinstance(error, ERRORS):
             raise error
-        self._take_answered(Answered((), (str(error),)))
+        self._take_answered(Answered(problems=(str(error),)))
 
     def _read_courses(self) -> None:
         """Read the losses of the runs in view that are not known yet or have grown."""

@@ -67,6 +67,7 @@ class ChoiceDialog(BoxDialog[str]):
             box.border_title = self._title
             box.border_subtitle = key_of(self.app, "back")
             yield Static(self._help, markup=False)
+            # As content, since brackets in a plain text would be markup.
             yield OptionList(*(Option(Content(choice)) for choice in self._choices))
 
     def on_mount(self) -> None:

@@ -234,6 +234,7 @@ class OpenRuns:
             else:
                 session.stop(GONE)
         _join(waited, within)
+        # A run whose ranks do not start would hold the terminal forever, and is not worth leaving.
         late = [session for session in kept if self._listeners[session].is_alive()]
         for session in late:
             session.stop(GONE)

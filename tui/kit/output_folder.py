@@ -111,4 +111,5 @@ class OutputFolder:
         path = self.path / name
         if os.path.isabs(name) or not path.is_file():
             return False
+        # A name with ".." or behind a link resolves to another place than it says.
         return path.resolve() == self.path.resolve() / PurePosixPath(name)

@@ -46,11 +46,6 @@ class Panel(Container):
     number = 0
 
     @classmethod
-    def suits(cls, plan: Plan) -> bool:
-        """Whether there is anything to show for such a run."""
-        return True
-
-    @classmethod
     def lines_needed(cls, plan: Plan) -> int:
         """How many lines of text a panel of the top row needs; 0 where it takes what is left."""
         return 0

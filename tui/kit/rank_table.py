@@ -64,6 +64,7 @@ class RankTable(ChoiceTable):
         before = self.cursor
         here = keys.index(self._chosen) if self._chosen in keys else self.validate_cursor(before)
         if here != before:
+            # Not by assignment: `watch_cursor` would take the new row for the user's choice.
             self.set_reactive(RankTable.cursor, here)
             self.show_cursor()
 

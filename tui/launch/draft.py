@@ -215,6 +215,7 @@ class LaunchDraft:
     def check(self, make_plan: MakePlan) -> CheckedDraft:
         """Return the run that the form describes, or all mistakes that are found."""
         mistakes: list[FieldMistake] = []
+        # Each part by itself, so that all mistakes are shown at once.
         with self._collecting(mistakes):
             cluster = self._parse_hosts()
         with self._collecting(mistakes):

@@ -62,7 +62,7 @@ class FormField:
         if self.kind is bool:
             return text == ON
         if self.is_numeric and not text and not self.default:
-            return None
+            return None  # only settings that may be left out have no default
         try:
             return self.kind(text)
         except ValueError:

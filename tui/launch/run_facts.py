@@ -16,52 +16,52 @@ GIGABIT = 125e6
 def describe_run(plan: Plan, link: float = 0.0) -> list[str]:
     """Return what is known of a run before its start, one line each.
 
-    `link` is the rate of the slowest host's link in bytes per second; 0 if it is unknown.
+    `link` is the rate of the slowest host's link in bytes per second; 0 if it is unestimate.
     """
-    known = expected(plan)
+    estimate = expected(plan)
     job = plan.job
-    if known is None or job is None:
+    if estimate is None or job is None:
         return []
     return [
-        _describe_shares(known, plan),
-        _describe_length(known, job),
-        _describe_model(known, job),
-        *_describe_traffic(known, link),
+        _describe_shares(estimate, plan),
+        _describe_length(estimate, job),
+        _describe_model(estimate, job),
+        *_describe_traffic(estimate, link),
     ]
 
 
-def _describe_shares(known: Expected, plan: Plan) -> str:
-    least = min(known.shares)
-    most = max(known.shares)
+def _describe_shares(estimate: Expected, plan: Plan) -> str:
+    least = min(estimate.shares)
+    most = max(estimate.shares)
     batch = f"{least} or {most}" if least < most else f"{most}"
     places = f"{count(plan.world_size, 'rank')} on {count(len(plan.hosts), 'host')}"
-    trainers = len(known.shares)
+    trainers = len(estimate.shares)
     if trainers < plan.world_size:
         places += f", {trainers} of them train"
     return f"{places}: batch of {batch} per rank"
 
 
-def _describe_length(known: Expected, job: Job) -> str:
-    if not known.steps:
+def _describe_length(estimate: Expected, job: Job) -> str:
+    if not estimate.steps:
         return f"steps per epoch: known once {job.dataset} is read"
-    total = length(job, known.steps)
-    text = f"{count(known.steps, 'step')} per epoch, {count(total, 'step')} in all"
+    total = length(job, estimate.steps)
+    text = f"{count(estimate.steps, 'step')} per epoch, {count(total, 'step')} in all"
     if job.steps:
-        epochs = total / known.steps
+        epochs = total / estimate.steps
         text += f", {epochs:.3g} epochs"
     return text
 
 
-def _describe_model(known: Expected, job: Job) -> str:
-    if not known.parameters:
+def _describe_model(estimate: Expected, job: Job) -> str:
+    if not estimate.parameters:
         return f"parameters: known once {job.model} is built"
-    return f"{count(known.parameters, 'parameter')}, {size(known.gradients)} of gradients"
+    return f"{count(estimate.parameters, 'parameter')}, {size(estimate.gradients)} of gradients"
 
 
-def _describe_traffic(known: Expected, link: float) -> Iterator[str]:
-    traffic = known.traffic
+def _describe_traffic(estimate: Expected, link: float) -> Iterator[str]:
+    traffic = estimate.traffic
     if traffic is None:
-        if known.parameters:
+        if estimate.parameters:
             yield "traffic: not known for this method before the start"
     elif not traffic.most:
         yield "traffic: the ranks send nothing to synchronise"

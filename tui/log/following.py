@@ -16,7 +16,7 @@ class FollowingView(ScrollView, LineWidget, can_focus=True):
     class FollowChanged(Message):
         """Posted when the follow mode or the set of shown lines has changed."""
 
-    follow: reactive[bool] = reactive(True, repaint=False)
+    follow = reactive(True, repaint=False)
     """Whether the view stays at the newest line."""
 
     def __init__(self) -> None:

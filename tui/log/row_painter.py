@@ -14,7 +14,9 @@ from remote.run.output.collapsed_lines import SharedLine
 from remote.run.state.types import LogLine
 from tui.kit import palette
 from tui.log.margin import LogMargin, repeat_mark
+from tui.log.row_layout import RowLayout
 from tui.log.row_text import selected_span
+from tui.log.rows import LogRows
 
 MAX_CACHED_ROWS = 1_000
 STREAM_STYLES = {"note": "log--note", "stderr": "log--error"}
@@ -28,9 +30,17 @@ class RowPainter:
     """
 
     def __init__(
-        self, view: Widget, margin: LogMargin, current: int, search: re.Pattern[str] | None
+        self,
+        view: Widget,
+        rows: LogRows,
+        layout: RowLayout,
+        margin: LogMargin,
+        current: int,
+        search: re.Pattern[str] | None,
     ) -> None:
         self._view = view
+        self._rows = rows
+        self._layout = layout
         self._margin = margin
         self._current = current
         self._search = search
@@ -42,7 +52,19 @@ class RowPainter:
         """Drop the cached text of a row that has changed."""
         self._cached_texts.pop(line.number, None)
 
-    def row_style(self, line: LogLine, name: str = "") -> Style:
+    def draw(self, line: LogLine, piece: int, width: int) -> Strip:
+        """Draw a piece of a row: its margins, and between them its text."""
+        is_first = piece == 0
+        shared = self._rows.shared(line) if is_first else None
+        before = self._draw_margin(line, shared, is_blank=not is_first)
+        repeats = repeat_mark(len(shared.ranks)) if shared else ""
+        room = max(0, width - before.cell_length - len(repeats))
+        text = self._draw_piece(line, piece, room)
+        after = Strip([Segment(repeats, self._row_style(line, "log--margin"))])
+        padded = text.extend_cell_length(room, self._row_style(line))
+        return Strip.join([before, padded, after])
+
+    def _row_style(self, line: LogLine, name: str = "") -> Style:
         """Return the named style as it is on this row. The current row has its own background."""
         style = self._style(name)
         if line.number != self._current:
@@ -50,41 +72,39 @@ class RowPainter:
         current = self._style("log--current")
         return style + Style(bgcolor=current.bgcolor, bold=current.bold)
 
-    def margin_before(
-        self, line: LogLine, shared: SharedLine | None, *, is_continued: bool
-    ) -> Strip:
+    def _draw_margin(self, line: LogLine, shared: SharedLine | None, *, is_blank: bool) -> Strip:
         """Draw the margin before a row, which is blank if the row is continued from above."""
-        style = self.row_style(line)
+        style = self._row_style(line)
         time, ranks = self._margin.texts(line, shared)
         width = self._margin.width
-        if is_continued:
+        if is_blank:
             time = " " * width
             ranks = ""
         elif shared is None and line.rank >= 0:
             style += Style(color=palette.rank_colour(line.rank, self._is_dark))
-        parts = [Segment(time, self.row_style(line, "log--margin")), Segment(ranks, style)]
+        parts = [Segment(time, self._row_style(line, "log--margin")), Segment(ranks, style)]
         # Negative offsets tell a selection that the margin is no part of the text.
         return Strip(parts).apply_offsets(-width, line.number)
 
-    def margin_after(self, line: LogLine, shared: SharedLine | None) -> Strip:
-        """Draw how many equal lines the row stands for."""
-        if shared is None:
-            return Strip([])
-        mark = repeat_mark(len(shared.ranks))
-        return Strip([Segment(mark, self.row_style(line, "log--margin"))])
+    def _draw_piece(self, line: LogLine, piece: int, room: int) -> Strip:
+        """Draw the cells of a row's text for which there is room, or, wrapped, those of a piece.
 
-    def text(self, line: LogLine, text: str, start: int, end: int, *, has_ellipsis: bool) -> Strip:
-        """Draw the cells from `start` to `end` of a row's text.
-
-        With `has_ellipsis`, the last cell is an ellipsis if the text goes on beyond `end`.
+        If rows are not wrapped, the last cell is an ellipsis if the text goes on.
         """
+        text = self._rows.text(line)
         whole = self._whole_text(line, text)
+        ellipsis = Strip([])
+        if self._layout.is_wrapped:
+            start, end = self._layout.span(text, piece)
+        else:
+            start = self._view.scroll_offset.x
+            end = start + room
+            if whole.cell_length > end:
+                end = max(start, end - 1)
+                ellipsis = Strip([Segment("…", self._row_style(line, "log--margin"))])
         skipped = len(whole.crop(0, start).text) if start else 0
-        if not has_ellipsis or whole.cell_length <= end:
-            return whole.crop(start, end).apply_offsets(skipped, line.number)
-        cut = whole.crop(start, max(start, end - 1)).apply_offsets(skipped, line.number)
-        ellipsis = Strip([Segment("…", self.row_style(line, "log--margin"))])
-        return Strip.join([cut, ellipsis])
+        shown = whole.crop(start, end).apply_offsets(skipped, line.number)
+        return Strip.join([shown, ellipsis])
 
     def _whole_text(self, line: LogLine, text: str) -> Strip:
         strip = self._cached_texts.get(line.number)
@@ -98,7 +118,7 @@ class RowPainter:
     def _draw_text(self, line: LogLine, text: str) -> Strip:
         drawn = Text(text, end="")
         # Without a span, Rich would draw the text in no style at all.
-        drawn.stylize(self.row_style(line, STREAM_STYLES.get(line.stream, "")))
+        drawn.stylize(self._row_style(line, STREAM_STYLES.get(line.stream, "")))
         if self._search:
             match_style = self._style("log--found")
             for match in self._search.finditer(text):

@@ -24,6 +24,16 @@ from tui.log.row_text import selected_text
 from tui.log.rows import LogFilter, LogRows, RecentLines
 
 MIN_COLUMNS_FOR_TIMES = 60
+STYLES = {
+    "log--note": "color: $text-muted; text-style: italic;",
+    "log--error": "color: $text-warning;",
+    "log--margin": "color: $text-muted;",
+    "log--found": "text-style: reverse;",
+    "log--current": "background: $primary 30%; text-style: bold;",
+}
+CSS = "LogView { scrollbar-size-horizontal: 0; scrollbar-size-vertical: 1; }" + "".join(
+    f"LogView > .{name} {{ {style} }}" for name, style in STYLES.items()
+)
 
 
 class LogView(FollowingView):
@@ -33,31 +43,18 @@ class LogView(FollowingView):
     screen line, or on several if long rows are wrapped.
     """
 
-    DEFAULT_CSS = """
-    LogView { scrollbar-size-horizontal: 0; scrollbar-size-vertical: 1; }
-    LogView > .log--note { color: $text-muted; text-style: italic; }
-    LogView > .log--error { color: $text-warning; }
-    LogView > .log--margin { color: $text-muted; }
-    LogView > .log--found { text-style: reverse; }
-    LogView > .log--current { background: $primary 30%; text-style: bold; }
-    """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "log--note",
-        "log--error",
-        "log--margin",
-        "log--found",
-        "log--current",
-    }
+    DEFAULT_CSS = CSS
+    COMPONENT_CLASSES: ClassVar[set[str]] = set(STYLES)
 
-    filter: reactive[LogFilter] = reactive(LogFilter(), repaint=False, init=False)
+    filter = reactive(LogFilter(), repaint=False, init=False)
     """Which lines are shown."""
     search: reactive[re.Pattern[str] | None] = reactive(None, repaint=False, init=False)
     """What is marked in the lines."""
-    wrap: reactive[bool] = reactive(False, repaint=False, init=False)
+    wrap = reactive(False, repaint=False, init=False)
     """Whether long lines are wrapped."""
-    times: reactive[bool] = reactive(True, repaint=False, init=False)
+    times = reactive(True, repaint=False, init=False)
     """Whether each line has its time."""
-    current: reactive[int] = reactive(-1, repaint=False, init=False)
+    current = reactive(-1, repaint=False, init=False)
     """The number of the line that the user went to, or -1."""
 
     def __init__(self) -> None:
@@ -236,12 +233,6 @@ class LogView(FollowingView):
         self._scroll_back_to(top)
         self.post_message(self.FollowChanged())
 
-    def watch_times(self) -> None:
-        self._keep_top_and_lay_out()
-
-    def watch_wrap(self) -> None:
-        self._keep_top_and_lay_out()
-
     def on_resize(self) -> None:
         self._painter = None  # there may be no room for times
         if self.wrap:  # else the handler of FollowingView is enough
@@ -252,11 +243,10 @@ class LogView(FollowingView):
         self._lay_out_rows()
         self._scroll_back_to(top)
 
+    watch_times = watch_wrap = _keep_top_and_lay_out
+
     def watch_search(self) -> None:
         self.rows.set_search(self.search)
-        self._redraw()
-
-    def watch_current(self) -> None:
         self._redraw()
 
     def selection_updated(self, selection: Selection | None) -> None:
@@ -266,6 +256,8 @@ class LogView(FollowingView):
         self._painter = None
         self.refresh()
         self.post_message(self.FollowChanged())
+
+    watch_current = _redraw
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """Return the text that is selected with the mouse, without the margins."""
@@ -277,7 +269,9 @@ class LogView(FollowingView):
     def painter(self) -> RowPainter:
         """The painter for the current settings."""
         if self._painter is None:
-            self._painter = RowPainter(self, self.margin, self.current, self.search)
+            self._painter = RowPainter(
+                self, self.rows, self._layout, self.margin, self.current, self.search
+            )
         return self._painter
 
     def notify_style_update(self) -> None:
@@ -290,19 +284,5 @@ class LogView(FollowingView):
         width = self._inner_width
         if row >= len(self.rows.lines):
             return Strip.blank(width, self.rich_style)
-        line = self.rows.lines[row]
-        is_continued = piece > 0
-        shared = None if is_continued else self.rows.shared(line)
-        painter = self.painter
-        before = painter.margin_before(line, shared, is_continued=is_continued)
-        after = painter.margin_after(line, shared)
-        room = max(0, width - before.cell_length - after.cell_length)
-        text = self.rows.text(line)
-        is_wrapped = self._layout.is_wrapped
-        start = self.scroll_offset.x
-        end = start + room
-        if is_wrapped:
-            start, end = self._layout.span(text, piece)
-        drawn = painter.text(line, text, start, end, has_ellipsis=not is_wrapped)
-        padded = drawn.extend_cell_length(room, painter.row_style(line))
-        return Strip.join([before, padded, after]).crop_extend(0, width, self.rich_style)
+        strip = self.painter.draw(self.rows.lines[row], piece, width)
+        return strip.crop_extend(0, width, self.rich_style)

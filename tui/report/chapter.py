@@ -44,6 +44,7 @@ def make_chapter(subject: ReportSubject) -> Chapter:
 def _verdict(subject: ReportSubject) -> Iterator[str]:
     """Yield what came out, and whether all trained the same."""
     names = [host.name for run in subject.runs for host in run.hosts]
+    # A sentence begins with the first part of a label only.
     names += [label.split(", ")[0] for label in subject.labels.values()]
     for line in (*subject.verdict, *_remarks(subject, is_warning=False)):
         # Names of cells and hosts keep their first letter small in a sentence.

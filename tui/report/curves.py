@@ -45,6 +45,7 @@ def smooth(values: Floats) -> Floats:
     """
     if not len(values):
         return values
+    # As wide as a point of the picture: narrower noise is not seen.
     width = max(1, len(values) // MOST_POINTS)
     is_known = np.isfinite(values)
     window = np.ones(width)

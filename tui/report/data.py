@@ -30,6 +30,7 @@ SERIES = ("time", "loss", "seconds", "data", "compute", "sync", "bytes_sent")
 def to_csv(subjects: Sequence[ReportSubject]) -> str:
     """Return one row per run as CSV, with those that failed."""
     rows = [row for subject in subjects for row in _csv_rows(subject)]
+    # Runs that do not count have fewer columns.
     names = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

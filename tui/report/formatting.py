@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
-from remote.format import UNKNOWN, number, percent, seconds
+from remote.format import UNKNOWN, fixed, number, percent
 from remote.lab import spec
+from remote.metrics.doubt import Doubt
 from remote.statistics.comparison import Comparison
-from remote.statistics.interval import Interval
+from remote.statistics.interval import Interval, IntervalMethod
 from training.formatting import format_loss
 
 SAME = "equal within rounding"
@@ -15,52 +18,31 @@ TOO_FEW = "not known: too few runs"
 DOUBT_NOTE = "?: in doubt, do not use it; the beginning of the report says why."
 
 
-def format_ratio(value: Interval | None, *, is_doubtful: bool = False) -> str:
-    """Format a ratio: "1.42", or "19.10 ?" if it is in doubt."""
-    if value is None or math.isnan(value.value):
+write_ratio = partial(fixed, decimals=2)
+"""Write a ratio: "1.42"."""
+
+
+def format_value(
+    value: Interval | None, write: Callable[[float], str], doubt: Doubt | None = None
+) -> str:
+    """Format the value of an interval: "1.42", or "19.10 ?" if it is in doubt."""
+    if value is None:
         return UNKNOWN
-    return mark_doubt(f"{value.value:.2f}", is_doubtful=is_doubtful)
+    return f"{write(value.value)} ?" if doubt else write(value.value)
 
 
-def mark_doubt(figure: str, *, is_doubtful: bool) -> str:
-    """Return a figure, with a mark if it is in doubt."""
-    return f"{figure} ?" if is_doubtful else figure
-
-
-def format_ratio_bounds(value: Interval | None) -> str:
-    """Format the interval of a ratio: "1.38 to 1.47"."""
-    if value is None or not has_width(value):
+def format_bounds(value: Interval | None, write: Callable[[float], str]) -> str:
+    """Format the bounds of an interval: "1.38 to 1.47". What is exact has none."""
+    if value is None or value.method is IntervalMethod.EXACT:
         return UNKNOWN
-    return f"{value.low:.2f} to {value.high:.2f}"
-
-
-def has_width(value: Interval) -> bool:
-    """Return True if the bounds of an interval are known, and apart."""
-    return math.isfinite(value.low) and value.low != value.high
-
-
-def format_seconds_bounds(value: Interval) -> str:
-    """Format the interval of seconds."""
-    if math.isfinite(value.low) and math.isfinite(value.high):
-        return f"{seconds(value.low)} to {seconds(value.high)}"
-    return UNKNOWN
+    if not (math.isfinite(value.low) and math.isfinite(value.high)):
+        return UNKNOWN
+    return f"{write(value.low)} to {write(value.high)}"
 
 
 def format_final(value: float, *, is_share: bool) -> str:
     """Format a final loss, or an accuracy in percent."""
-    return percent(value, 2) if is_share else format_loss(value)
-
-
-def format_final_bounds(value: Interval, *, is_share: bool) -> str:
-    """Format the interval of a final loss or accuracy."""
-    low = value.low
-    high = value.high
-    if not math.isfinite(low):
-        return UNKNOWN
-    if is_share:
-        low = max(0.0, low)
-        high = min(1.0, high)
-    return f"{format_final(low, is_share=is_share)} to {format_final(high, is_share=is_share)}"
+    return percent(min(1.0, max(0.0, value)), 2) if is_share else format_loss(value)
 
 
 def format_difference(value: float, *, is_share: bool) -> str:

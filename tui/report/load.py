@@ -144,6 +144,7 @@ class SubjectReader:
 def time_cells(progress: StudyProgress, groups: Sequence[RunGroup]) -> StudyResult:
     """Compare the times of a step of cells, whatever the study compares."""
     timed = progress.copy()
+    # The journal has only the values that the study compares.
     timed.study = replace(progress.study, metric="step_seconds")
     for group in groups:
         row = timed.cells[group.name]
@@ -218,6 +219,7 @@ def _join_labels(labels: Sequence[tuple[str, str]]) -> str:
 
 def _slowest_rate(link: str, nodes: int) -> float:
     """Return the rate of the slowest link of these hosts in bytes per second."""
+    # A list of links has one for each host of the lab, of which a cell may use fewer.
     hosts = max(nodes, link.count(",") + 1)
     return min(spec.parse(hosts, link).rates[:nodes]) / BITS
 

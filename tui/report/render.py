@@ -55,6 +55,7 @@ def render(picture: ReportPicture) -> RenderedPicture:
         figure = picture.draw()
         # This lays it out, once for both formats.
         figure.draw_without_rendering()
+        # Otherwise each format would be laid out anew, and differently.
         figure.set_layout_engine("none")
         figure.savefig(svg, format="svg", metadata=NO_METADATA)
         figure.savefig(png, format="png", dpi=DPI, metadata={"Software": None})

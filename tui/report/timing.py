@@ -163,6 +163,7 @@ def _time_runs(subject: ReportSubject) -> SubjectTiming:
         return SubjectTiming(())
     compared = compare_runs([group.runs[0] for group in groups])
     rows = [_time_run(group, run, groups[0]) for group, run in zip(groups, compared, strict=True)]
+    # A run alone is compared with nothing, not even with itself.
     if len(rows) == 1:
         rows = [replace(rows[0], speed_up=None, efficiency=None)]
     return SubjectTiming(tuple(rows), is_per_sample=any(run.is_per_sample for run in compared))
@@ -176,6 +177,7 @@ def _time_run(group: RunGroup, compared: ComparedRun, first: RunGroup) -> GroupT
     speed_up_doubt = None
     if against:
         speed_up = against.ratio.inverse()
+        # Other settings may explain a faster run, but never a speed-up by nodes.
         speed_up_doubt = judge(run, first.runs[0], against.ratio, is_speed_up=True)
     return GroupTiming(
         group,

@@ -35,6 +35,7 @@ def write_report(subjects: Sequence[ReportSubject], target: OutputFolder, origin
     # The page comes last: it says that the report is there.
     files[HTML] = to_html(report, pictures).encode()
     target.check(files)
+    # A picture that this report lacks would be taken for one of it.
     old_pictures = {name for name in target.written() if Path(name).parent.name == PICTURES}
     target.remove(old_pictures - files.keys())
     target.note(files)

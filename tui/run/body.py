@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from textual.app import ComposeResult
 from textual.containers import Container
 
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase, Verdict
 from tui.charts.deck import Deck
-from tui.charts.kinds import available
-from tui.charts.panel import Charts
+from tui.charts.kinds import ChartKind, available
+from tui.charts.panel import Charts, charts_beside
 from tui.kit.panel import Panel, ScreenRow
 from tui.kit.run_session import RunSession
 from tui.run.hosts_panel import HostsPanel
 from tui.run.panels import PANELS
 
-WIDTHS = (110, 150)
-"""Columns from which on there are two charts beside each other, and three."""
 BESIDE = 120
 """Columns from which on the hosts stand beside the ranks; else they take the place of the charts,
 while the run starts and if one goes there."""
@@ -38,14 +38,14 @@ class RunBody(Container):
     def __init__(self, session: RunSession) -> None:
         super().__init__()
         self._session = session
-        self._kinds = [kind for kind in PANELS if kind.suits(session.plan)]
-        self.panels = [kind() for kind in self._kinds for _ in range(kind.copies)]
+        self.panels = [kind() for kind in PANELS for _ in range(kind.copies)]
         self._charts = [panel for panel in self.panels if isinstance(panel, Charts)]
         self.deck = Deck(session.plan, Charts.copies)
+        self._hosts = next(panel for panel in self.panels if isinstance(panel, HostsPanel))
         self._first = 0  # the first chart that is shown
         self._different = Charts.copies  # charts that there are
         self._at_hosts: bool | None = None  # as the user has chosen
-        self._had_hosts = self._was_beside = False
+        self._places = (False, False)
 
     def compose(self) -> ComposeResult:
         for number, panel in enumerate(self.panels, 1):
@@ -53,61 +53,61 @@ class RunBody(Container):
             yield panel
 
     @property
-    def _is_beside(self) -> bool:
-        """Whether the hosts stand beside the ranks."""
-        is_told = len(self._session.plan.hosts) > 1 or not self._is_under_way
-        return self.app.size.width >= BESIDE and is_told
+    def _is_starting(self) -> bool:
+        return self._session.state.phase is RunPhase.STARTING
 
     @property
-    def _is_under_way(self) -> bool:
-        return self._session.state.phase is not RunPhase.STARTING
+    def _is_beside(self) -> bool:
+        """Whether the hosts stand beside the ranks."""
+        has_news = len(self._session.plan.hosts) > 1 or self._is_starting
+        return self.app.size.width >= BESIDE and has_news
 
     @property
     def _shows_hosts(self) -> bool:
         """Whether the hosts take the place of the charts."""
-        chosen = not self._is_under_way if self._at_hosts is None else self._at_hosts
-        return chosen and not self._is_beside
+        is_chosen = self._is_starting if self._at_hosts is None else self._at_hosts
+        return is_chosen and not self._is_beside
 
     def _seen_charts(self) -> list[int]:
         """The charts for which there is room, by their places; none twice."""
-        count = min(self._different, 1 + sum(self.app.size.width >= width for width in WIDTHS))
+        count = min(self._different, charts_beside(self.app.size.width))
         return sorted((self._first + place) % Charts.copies for place in range(count))
 
     def lay_out(self) -> None:
         """Give each panel its place, and the ranks the rows that they need, beside other rows at
         most five twelfths of the screen: eight ranks on 24 lines."""
         height = self.app.size.height
-        seen = self._seen_charts() if height >= FLAT and not self._shows_hosts else []
-        for place, chart in enumerate(self._charts):
-            self._place(chart, GRID // len(seen) if place in seen else 0)
+        is_low = height < FLAT
+        is_beside = self._is_beside
+        shows_hosts = self._shows_hosts
+        seen = [] if is_low or shows_hosts else self._seen_charts()
+        row_spans = {
+            ScreenRow.TOP: GRID * 2 // 3 if is_beside else GRID,
+            ScreenRow.BOTTOM: GRID if height >= LOW else 0,
+        }
+        spans: dict[Panel, int] = {self._charts[place]: GRID // len(seen) for place in seen}
+        spans[self._hosts] = GRID if shows_hosts and not is_low else 0
+        if is_beside:
+            spans[self._hosts] = GRID // 3
         for panel in self.panels:
-            if isinstance(panel, HostsPanel):
-                beside = GRID // 3 if self._is_beside else 0
-                self._place(panel, GRID if self._shows_hosts and height >= FLAT else beside)
-            elif panel.row is ScreenRow.TOP:
-                self._place(panel, GRID * 2 // 3 if self._is_beside else GRID)
-            elif panel.row is ScreenRow.BOTTOM:
-                self._place(panel, GRID if height >= LOW else 0)
-        needed = max(kind.lines_needed(self._session.plan) for kind in self._kinds)
+            span = spans.get(panel, row_spans.get(panel.row, 0))
+            panel.display = span > 0
+            panel.styles.column_span = max(span, 1)
+        needed = max(kind.lines_needed(self._session.plan) for kind in PANELS)
         top = min(needed, max(4, height * 5 // 12))
         is_finished = self._session.state.verdict is Verdict.FINISHED
         rows = ["1fr" if height < LOW else str(top)]
-        if height >= FLAT:
+        if not is_low:
             rows.append("3fr")
         if height >= LOW:
             rows.append("1fr" if is_finished else "2fr")
         self.styles.grid_rows = " ".join(rows)
 
-    @staticmethod
-    def _place(panel: Panel, span: int) -> None:
-        panel.display = span > 0
-        panel.styles.column_span = max(span, 1)
-
     def show(self, run: RunState) -> None:
         """Put the charts of the deck at their places, and the hosts away once the run trains."""
-        if self._shows_hosts != self._had_hosts or self._is_beside != self._was_beside:
-            self._had_hosts = self._shows_hosts
-            self._was_beside = self._is_beside
+        places = (self._shows_hosts, self._is_beside)
+        if places != self._places:
+            self._places = places
             self.lay_out()
         if not any(chart.needs_kind(self.deck.shown[at]) for at, chart in enumerate(self._charts)):
             return
@@ -116,10 +116,7 @@ class RunBody(Container):
         if different != self._different:
             self._different = different
             self.lay_out()
-        for place, chart in enumerate(self._charts):
-            kind = self.deck.chart_at(place, kinds)
-            if chart.kind != kind or not chart.is_chosen:
-                chart.choose(kind, self.deck.view(kind))
+        self._choose(kinds)
 
     def bring(self, panel: Panel) -> None:
         """Show a panel that may be hidden."""
@@ -141,9 +138,13 @@ class RunBody(Container):
         if self._shows_hosts:
             return charts[place]
         kinds = available(run)
-        kind = self.deck.next_chart(place, kinds, seen)
-        self.deck.put(place, kind or self.deck.first_chart(place, kinds, seen), kinds)
-        for at, chart in enumerate(charts):
-            chart.choose(found := self.deck.chart_at(at, kinds), self.deck.view(found))
-        hosts = next((panel for panel in self.panels if isinstance(panel, HostsPanel)), None)
-        return hosts if hosts and not kind and not self._is_beside else charts[place]
+        has_next = self.deck.advance(place, kinds, seen)
+        self._choose(kinds)
+        return charts[place] if has_next or self._is_beside else self._hosts
+
+    def _choose(self, kinds: Sequence[ChartKind]) -> None:
+        """Show the charts of the deck at their places."""
+        for place, chart in enumerate(self._charts):
+            kind = self.deck.chart_at(place, kinds)
+            if chart.kind != kind or not chart.is_chosen:
+                chart.choose(kind, self.deck.view(kind))

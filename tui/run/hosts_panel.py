@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import ClassVar, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -25,19 +26,72 @@ from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import UNSEEN, CellTable, TableCell, TableColumn, TableRow, fit_column
 
-_T = TypeVar("_T")
+
+@dataclass(frozen=True)
+class HostRow:
+    """What the cells of a host are made of."""
+
+    host: HostState
+    load: Load
+    age: str
+    """For how long it has been in its phase, if that is worth saying."""
+    is_wired: bool
+    """The ranks' traffic goes over the interfaces that are counted, not over loopback."""
+
+    def traffic(self, value: int) -> TableCell:
+        """Return bytes per second as a cell."""
+        return TableCell(short_size(value) if self.is_wired else UNKNOWN)
+
+
+@dataclass(frozen=True)
+class HostColumn:
+    """A column, and how its cells are made."""
+
+    column: TableColumn
+    cell: Callable[[HostRow], TableCell]
+    is_figure: bool = True
+    """Its values are old once the host is not ready, and not shown then."""
+
+    def cell_of(self, row: HostRow) -> TableCell:
+        """Return the cell of a host."""
+        is_known = row.host.phase is HostPhase.READY or not self.is_figure
+        return self.cell(row) if is_known else TableCell(UNKNOWN)
+
+
+def _phase(row: HostRow) -> TableCell:
+    cell = phase_cell(row.host.phase)
+    return TableCell(cell.text + row.age, cell.style)
+
+
+def _cpu(row: HostRow) -> TableCell:
+    """Return the share of the cores that is busy, and how many there are."""
+    load = row.load
+    text = f"{percent(load.cpu)} of {number(load.cores)}" if load.cores else UNKNOWN
+    return TableCell(text, "table--work" if load.cpu > FULL else "")
+
+
+def _reason(row: HostRow) -> TableCell:
+    """Return why it is lost or refused."""
+    has_ended = row.host.phase is HostPhase.ENDED
+    return TableCell("" if has_ended else f" {plain(row.host.reason)}", "table--dim")
+
+
+GPU = HostColumn(TableColumn("GPU", 5), lambda row: TableCell(percent(row.load.gpu)))
+"""A column that is there only where GPUs are measured."""
 HOST_COLUMNS = (
-    TableColumn("host", 6, right=False, most=15),
-    TableColumn("phase", 8, right=False, most=19),
-    TableColumn("CPU of cores", 14),
-    TableColumn("GPU", 5),
-    TableColumn("memory", 7),
-    TableColumn("out/s", 6),
-    TableColumn("in/s", 6),
-    TableColumn("", 1, right=False, most=200),
+    HostColumn(
+        TableColumn("host", 6, right=False, most=15),
+        lambda row: TableCell(plain(row.host.name)),
+        is_figure=False,
+    ),
+    HostColumn(TableColumn("phase", 8, right=False, most=19), _phase, is_figure=False),
+    HostColumn(TableColumn("CPU of cores", 14), _cpu),
+    GPU,
+    HostColumn(TableColumn("memory", 7), lambda row: TableCell(short_size(row.load.memory))),
+    HostColumn(TableColumn("out/s", 6), lambda row: row.traffic(row.host.sample.sent)),
+    HostColumn(TableColumn("in/s", 6), lambda row: row.traffic(row.host.sample.received)),
+    HostColumn(TableColumn("", 1, right=False, most=200), _reason, is_figure=False),
 )
-GPU = 3
-"""The place of a column that is there only where GPUs are measured."""
 EVERY = 2
 """Ticks from one drawing to the next, while ranks train: hosts tell their load once a second."""
 ROOMY = 52
@@ -65,7 +119,7 @@ class HostsPanel(TablePanel):
         self._turn = DrawTurn()
 
     def compose(self) -> ComposeResult:
-        yield CellTable(HOST_COLUMNS)
+        yield CellTable([column.column for column in HOST_COLUMNS])
 
     def show(self, run: RunState) -> None:
         is_calm = run.phase is RunPhase.TRAINING and not self.is_asked
@@ -76,27 +130,24 @@ class HostsPanel(TablePanel):
     def _show_table(self, run: RunState) -> None:
         now = self._clock.now(run)
         roomy = self.size.width >= ROOMY
-        wired = not all(is_loopback(host.address) for host in run.plan.hosts)
+        is_wired = not all(is_loopback(host.address) for host in run.plan.hosts)
         table = self.query_one(CellTable)
         near = table.near
+        host_loads = loads(run.hosts, run.ranks)
+        has_gpu = not all(math.isnan(load.gpu) for load in host_loads)
+        columns = [column for column in HOST_COLUMNS if has_gpu or column is not GPU]
         rows: list[TableRow] = [UNSEEN] * len(run.hosts)
-        found = loads(run.hosts, run.ranks)
-        has_gpu = not all(math.isnan(load.gpu) for load in found)
-        for host, load in zip(run.hosts, found, strict=True):
+        for host, load in zip(run.hosts, host_loads, strict=True):
             if host.index in near:
-                since = _age(host, run, now) if roomy else ""
-                row = _row(host, load, since, wired)
-                rows[host.index] = row if has_gpu else _without_gpu(row)
-        seen = [row for row in rows if row]
-        first = [
-            fit_column(HOST_COLUMNS[place], [row[place] for row in seen]) for place in (0, 1, 2)
+                age_text = _age(host, run, now) if roomy else ""
+                row = HostRow(host, load, age_text, is_wired)
+                rows[host.index] = tuple(column.cell_of(row) for column in columns)
+        drawn_rows = [row for row in rows if row]
+        fitted = [
+            fit_column(column.column, [row[place] for row in drawn_rows])
+            for place, column in enumerate(columns[:-1])
         ]
-        rest = HOST_COLUMNS if has_gpu else _without_gpu(HOST_COLUMNS)
-        table.fill(rows, [*first, *rest[3:]])
-
-
-def _without_gpu(row: tuple[_T, ...]) -> tuple[_T, ...]:
-    return row[:GPU] + row[GPU + 1 :]
+        table.fill(rows, [*fitted, columns[-1].column])
 
 
 def _age(host: HostState, run: RunState, now: float) -> str:
@@ -104,27 +155,3 @@ def _age(host: HostState, run: RunState, now: float) -> str:
     if host.phase is HostPhase.SILENT:
         return f" {duration(age(host.heard, run, now))}"
     return f" {duration(age(host.since, run, now))}" if host.phase in REACHING else ""
-
-
-def _cpu(load: Load) -> str:
-    """The share of the cores that is busy, and how many there are."""
-    return f"{percent(load.cpu)} of {number(load.cores)}" if load.cores else UNKNOWN
-
-
-def _row(host: HostState, load: Load, since: str, wired: bool) -> TableRow:
-    """`wired`: the ranks' traffic goes over the interfaces that are counted, not over loopback."""
-    state = phase_cell(host.phase)
-    traffic = (host.sent, host.received) if wired else (0, 0)
-    known = (
-        TableCell(_cpu(load), "table--work" if load.cpu > FULL else ""),
-        TableCell(percent(load.gpu)),
-        *(TableCell(short_size(value)) for value in (load.memory, *traffic)),
-    )
-    # of a host that is not ready the figures are old
-    shown = known if host.phase is HostPhase.READY else (TableCell(UNKNOWN),) * len(known)
-    return (
-        TableCell(plain(host.name)),
-        replace(state, text=state.text + since),
-        *shown,
-        TableCell("" if host.phase is HostPhase.ENDED else f" {plain(host.reason)}", "table--dim"),
-    )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text as Line
@@ -29,13 +27,25 @@ from remote.run.state.host_state import HostState
 from remote.run.state.phases import RankPhase, RunPhase
 from remote.run.state.rank_state import RankState
 from training.wire.events import Record
+from tui.kit.live_table import LiveTable, bare_table, live_table
 from tui.kit.session_clock import SessionClock
 from tui.run import outcome
 from tui.run.narration import Narration, RankLines
-from tui.run.unfetched_files import describe_unfetched_files
 
-EVERY = 0.5
-"""Seconds between two drawings of the table."""
+COLUMNS = (
+    "rank",
+    "host",
+    "phase",
+    "epoch",
+    "step",
+    "loss",
+    "acc",
+    "s/iter",
+    "sync",
+    "CPU",
+    "memory",
+)
+MAX_HOST_WIDTH = 12
 LINES = 200
 """The most lines of one batch that are shown: nobody reads more, and a terminal is slow."""
 STYLES = {
@@ -53,71 +63,63 @@ STYLES = {
 
 @contextmanager
 def live_printer(
-    console: Console | None = None, *, told: int = 0, quiet: bool = False, verbose: bool = False
+    console: Console | None = None,
+    *,
+    notes_told: int = 0,
+    quiet: bool = False,
+    verbose: bool = False,
 ) -> Iterator[LivePrinter]:
     """Make a printer that keeps a bar and a table at the bottom of the terminal.
 
-    For `told`, `quiet` and `verbose` see `tui.run.printer`.
+    For `notes_told`, `quiet` and `verbose` see `tui.run.printer`.
     """
-    console = console or Console(highlight=False, emoji=False, markup=False)
-    with Live(console=console, auto_refresh=False, transient=True) as live:
-        yield LivePrinter(live, told, quiet=quiet, verbose=verbose)
+    with live_table(console) as table:
+        yield LivePrinter(table, notes_told, quiet=quiet, verbose=verbose)
 
 
 class LivePrinter:
     """Prints lines above the progress of the run and a table of ranks."""
 
-    def __init__(self, live: Live, told: int, *, quiet: bool, verbose: bool) -> None:
+    def __init__(self, table: LiveTable, notes_told: int, *, quiet: bool, verbose: bool) -> None:
         self.gone = False
-        self._live = live
+        self._table = table
         self._quiet = quiet
-        self._narration = Narration(told, verbose=verbose)
+        self._narration = Narration(notes_told, verbose=verbose)
         self._ranks = RankLines()
         self._clock = SessionClock()
-        self._drawn = 0.0
 
     def batch(self, records: list[Record], state: RunState) -> None:
         """Print the output of ranks, describe the other records, and redraw the table when due."""
         if not self._quiet:
             self._print(self._ranks.chunks(records, state))
-        self._tell(self._narration.lines(records, state))
-        if time.monotonic() - self._drawn >= EVERY:
-            self._drawn = time.monotonic()
-            self._live.update(
-                picture(state, self._live.console.height, self._clock.now(state)), refresh=True
-            )
+        self._table.tell(self._narration.lines(records, state))
+        now = self._clock.now(state)
+        self._table.draw(lambda size: picture(state, size.height, now))
 
     def end(self, state: RunState) -> None:
         """Replace the table by the cause of a failure, the results and the verdict."""
-        self._live.stop()
+        table = self._table
+        table.stop()
         self._print(self._ranks.rest(state))
-        self._tell(self._narration.rest(state))
-        console = self._live.console
+        table.tell(self._narration.rest(state))
         why = outcome.describe_cause(state)
         for number, line in enumerate(why):
-            console.print(Line(line, style="" if number else "bold red"), soft_wrap=True)
+            table.print(line, "" if number else "bold red")
         if outcome.has_results(state):
-            console.print(results(state))
-            console.print(Line("\n".join(outcome.result_captions(state)), style="dim"))
-        for line in (*outcome.describe_visibility(state), *describe_unfetched_files(state)):
-            console.print(Line(line, style="dim"))
-        console.print(Line(outcome.verdict_line(state), style="bold red" if why else "bold"))
-
-    def _tell(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            self._live.console.print(Line(f"rankboard: {line}", style="dim"))
+            table.print(results(state))
+            table.print("\n".join(outcome.result_captions(state)), "dim")
+        for line in outcome.closing_advice(state):
+            table.print(line, "dim")
+        table.print(outcome.verdict_line(state), "bold red" if why else "bold")
 
     def _print(self, chunks: Iterable[str]) -> None:
-        lines = [line for chunk in chunks for line in chunk.rstrip("\n").split("\n")]
-        if not lines:
-            return
-        if len(lines) > LINES:
-            left_out = len(lines) - LINES
-            lines = [
-                f"({count(left_out, 'line')} not shown; the run directory has them)",
-                *lines[left_out:],
-            ]
-        self._live.console.print(Line("\n".join(lines)), soft_wrap=True)
+        lines = "".join(chunks).splitlines()
+        hidden = max(0, len(lines) - LINES)
+        if hidden:
+            note = f"({count(hidden, 'line')} not shown; the run directory has them)"
+            lines = [note, *lines[hidden:]]
+        if lines:
+            self._table.print("\n".join(lines))
 
 
 def picture(state: RunState, height: int, now: float) -> RenderableType:
@@ -150,14 +152,9 @@ def _host(host: HostState, state: RunState, now: float) -> str:
 
 
 def _ranks(state: RunState, room: int, now: float) -> RenderableType:
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column("rank", justify="right")
-    table.add_column("host", no_wrap=True, max_width=12, overflow="ellipsis")
-    table.add_column("phase", no_wrap=True)
-    for name in ("epoch", "step", "loss", "acc", "s/iter", "sync", "CPU", "memory"):
-        table.add_column(name, justify="right", no_wrap=True)
-    if any(rank.gpu for rank in state.ranks):
-        table.add_column("GPU", justify="right", no_wrap=True)
+    has_gpu = any(rank.gpu for rank in state.ranks)
+    table = bare_table((*COLUMNS, "GPU") if has_gpu else COLUMNS, left=("host", "phase"))
+    table.columns[1].max_width = MAX_HOST_WIDTH
     for rank in state.ranks[:room]:
         gpu = [percent(rank.gpu.use / 100)] if rank.gpu else []
         table.add_row(*_rank(rank, state, now), *gpu)
@@ -188,12 +185,8 @@ def _rank(rank: RankState, state: RunState, now: float) -> list[RenderableType]:
 
 def results(state: RunState) -> Table:
     """Make the table of results."""
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
     names, rows = outcome.result_table(state)
-    for name in names:
-        table.add_column(
-            name, justify="left" if name == "host" else "right", no_wrap=name != "own accuracy"
-        )
+    table = bare_table(names, left=("host",), wrapping=("own accuracy",))
     for row in rows:
         table.add_row(*row)
     return table

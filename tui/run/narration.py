@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from remote.events import HostPhaseChanged
-from remote.format import count, ranks_text
-from remote.run.findings.start_waits import STARTING, Wait, waiting
+from remote.format import count, listed, ranks_text
+from remote.run.findings.start_waits import STARTING, waiting
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from remote.sanitise import one_line, shown
@@ -31,26 +33,27 @@ class GatheredLines:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._since = 0.0
-        self._waiting: dict[tuple[str, int], list[int]] = {}
-        self._times: dict[tuple[str, int], int] = {}
+        self._held: dict[tuple[str, bool, int], list[int]] = {}
+        self._repeats = Counter[tuple[str, bool, int]]()
 
-    def add(self, text: str, whose: int) -> None:
-        """Hold a line of a host or rank, by number; its second such line counts as another."""
-        if not self._waiting:
+    def add(self, text: str, number: int, *, of_host: bool = False) -> None:
+        """Hold a line of a rank, or of a host. Its second line with this text counts as another."""
+        if not self._held:
             self._since = self._clock()
-        times = self._times[text, whose] = self._times.get((text, whose), 0) + 1
-        self._waiting.setdefault((text, times), []).append(whose)
+        self._repeats[text, of_host, number] += 1
+        repeat = self._repeats[text, of_host, number]
+        self._held.setdefault((text, of_host, repeat), []).append(number)
 
-    def due(self, *, at_once: bool = False) -> Iterator[tuple[str, list[int]]]:
-        """Release all lines in order, each with its hosts or ranks, when the first has waited long
-        enough or `at_once`."""
-        full = len(self._waiting) >= MANY
-        if self._waiting and (at_once or full or self._clock() >= self._since + MOMENT):
-            waiting = self._waiting
-            self._waiting = {}
-            self._times.clear()
-            for (text, _), whose in waiting.items():
-                yield text, sorted(whose)
+    def due(self, *, at_once: bool = False) -> Iterator[tuple[str, bool, list[int]]]:
+        """Release all lines in order, each with its hosts (if True) or ranks, when the first has
+        waited long enough or `at_once`."""
+        is_full = len(self._held) >= MANY
+        if at_once or is_full or self._clock() >= self._since + MOMENT:
+            held = self._held
+            self._held = {}
+            self._repeats.clear()
+            for (text, of_host, _), numbers in held.items():
+                yield text, of_host, sorted(numbers)
 
 
 class Narration:
@@ -59,15 +62,15 @@ class Narration:
     `verbose`: with each step of the start.
     """
 
-    def __init__(self, told: int = 0, *, verbose: bool = False) -> None:
-        """`told`: the number of lines of the run's log that were printed before."""
-        self._next = told
+    def __init__(self, notes_told: int = 0, *, verbose: bool = False) -> None:
+        """`notes_told`: the number of lines of the run's log that were printed before."""
+        self._next = notes_told
         self._verbose = verbose
         self._started = False
         self._reaching: dict[int, str] = {}
         self._waiting = _Waiting()
         self._stage = 0
-        self._of_hosts, self._ends = GatheredLines(), GatheredLines()
+        self._gathered = GatheredLines()
 
     def lines(self, records: list[Record], state: RunState) -> Iterator[str]:
         """Describe these records, which were applied to the state, and what the run waits for."""
@@ -78,65 +81,63 @@ class Narration:
         fresh = [note for note in state.log.notes if note.number >= self._next]
         for note in fresh:
             if note.host:
-                self._of_hosts.add(note.text, _number(note.host, state))
-            else:
-                yield from self._gathered(state, at_once=True)  # which came before
-                if state.has_begun or not outcome.repeats_cause(note.text, state.cause):
-                    yield note.text
+                self._gathered.add(note.text, _number(note.host, state), of_host=True)
+                continue
+            yield from self.rest(state)  # which came before
+            if state.has_begun or not outcome.repeats_cause(note.text, state.cause):
+                yield note.text
         self._next = state.log.count
-        yield from self._gathered(state)
+        yield from self._due(state)
         if self._verbose:
             yield from self._stages(state)
         yield from self._waiting.lines(state)
 
     def rest(self, state: RunState) -> Iterator[str]:
         """Release the lines that are still held at the end of the run."""
-        yield from self._gathered(state, at_once=True)
+        yield from self._due(state, at_once=True)
 
-    def _gathered(self, state: RunState, *, at_once: bool = False) -> Iterator[str]:
-        for text, hosts in self._of_hosts.due(at_once=at_once):
-            if not outcome.repeats_cause(text, state.cause):
-                yield f"{_names(hosts, state)}: {text}"
-        for text, ranks in self._ends.due(at_once=at_once):
-            if state.has_begun or not state.refused:
-                rank = state.rank(ranks[0]) if len(ranks) == 1 else None
+    def _due(self, state: RunState, *, at_once: bool = False) -> Iterator[str]:
+        for text, of_host, numbers in self._gathered.due(at_once=at_once):
+            if of_host:
+                if not outcome.repeats_cause(text, state.cause):
+                    yield f"{_host_names(numbers, state)}: {text}"
+            elif state.has_begun or not state.refused:
+                rank = state.rank(numbers[0]) if len(numbers) == 1 else None
                 host = f"{state.host_name(rank.host)}: " if rank else ""
-                yield f"{host}{ranks_text(ranks)} {text}"
+                yield f"{host}{ranks_text(numbers)} {text}"
 
     def _stages(self, state: RunState) -> Iterator[str]:
         """Name a stage of the start when the last rank reaches it."""
-        stage = min(
-            (STARTING.index(rank.phase) for rank in state.ranks if rank.phase in STARTING),
-            default=0,
-        )
+        stages = [STARTING.index(rank.phase) for rank in state.ranks if rank.phase in STARTING]
+        stage = min(stages, default=0)
         if stage > self._stage and state.phase is RunPhase.STARTING:
             self._stage = stage
             yield f"{STARTING[stage].value} after {state.elapsed:.1f} s"
 
     def _line(self, record: Record, state: RunState) -> str:
         match record.event:
-            case HostPhaseChanged(on, phase) if (
-                self._verbose and self._reaching.get(on) != phase
+            case HostPhaseChanged(host_index, phase) if (
+                self._verbose and self._reaching.get(host_index) != phase
             ):  # not at each of many tries
-                self._reaching[on] = phase
-                return f"{state.host_name(on)}: {phase}"
+                self._reaching[host_index] = phase
+                return f"{state.host_name(host_index)}: {phase}"
             case Hello(hostname=hostname, python=python, torch=torch, cores=cores) if self._verbose:
-                found = f"torch {torch}" if torch else "no torch"
-                facts = f"{hostname}, Python {python}, {found}, {count(cores, 'core')}"
+                torch_text = f"torch {torch}" if torch else "no torch"
+                facts = f"{hostname}, Python {python}, {torch_text}, {count(cores, 'core')}"
                 return f"{state.host_name(record.host)}: {facts}"
-            case Started() as begun if not self._started:
+            case Started() as start if not self._started:
                 self._started = True
                 return (
-                    f"training: {count(begun.world_size, 'rank')}, "
-                    f"{count(begun.steps, 'step')}, "
-                    f"{count(begun.parameters, 'parameter')}, "
-                    f"{count(begun.train_samples, 'sample')}, {begun.backend} on {begun.device}"
+                    f"training: {count(start.world_size, 'rank')}, "
+                    f"{count(start.steps, 'step')}, "
+                    f"{count(start.parameters, 'parameter')}, "
+                    f"{count(start.train_samples, 'sample')}, {start.backend} on {start.device}"
                 )
             case Exited(rank, code, signal, stopped) if code != 0 and (
                 self._verbose or not stopped
             ):
                 if 0 <= rank < state.plan.world_size:
-                    self._ends.add(one_line(f"ended: {signal or f'exit code {code}'}"), rank)
+                    self._gathered.add(one_line(f"ended: {signal or f'exit code {code}'}"), rank)
         return ""
 
 
@@ -148,49 +149,49 @@ class RankLines:
     """
 
     def __init__(self) -> None:
-        self._of_ranks, self._of_hosts = GatheredLines(), GatheredLines()
+        self._gathered = GatheredLines()
 
     def chunks(self, records: list[Record], state: RunState) -> Iterator[str]:
         """Make whole lines, each with its newline, of the text among these records."""
         for record in records:
-            text = record.event
-            if not isinstance(text, OutputText) or text.path:
+            output = record.event
+            if not isinstance(output, OutputText) or output.path:
                 continue
-            if text.stream == "stderr" and state.phase is RunPhase.STARTING:
-                for line in shown(text.text):
-                    if text.rank >= 0:
-                        self._of_ranks.add(line, text.rank)
-                    else:
-                        self._of_hosts.add(line, record.host)
-            else:
-                if text.stream == "stderr":
-                    yield from self._gathered(state, at_once=True)  # which came before
-                yield prefix_lines(text, state.host_name(record.host))
-        yield from self._gathered(state, at_once=state.phase is RunPhase.TRAINING)
+            is_error = output.stream == "stderr"
+            if is_error and state.phase is RunPhase.STARTING:
+                of_host = output.rank < 0
+                for line in shown(output.text):
+                    number = record.host if of_host else output.rank
+                    self._gathered.add(line, number, of_host=of_host)
+                continue
+            if is_error:
+                yield from self.rest(state)  # which came before
+            yield prefix_lines(output, state.host_name(record.host))
+        yield from self._due(state, at_once=state.phase is RunPhase.TRAINING)
 
     def rest(self, state: RunState) -> Iterator[str]:
         """Release the lines that are still held at the end of the run."""
-        yield from self._gathered(state, at_once=True)
+        yield from self._due(state, at_once=True)
 
-    def _gathered(self, state: RunState, *, at_once: bool) -> Iterator[str]:
-        for line, hosts in self._of_hosts.due(at_once=at_once):
+    def _due(self, state: RunState, *, at_once: bool) -> Iterator[str]:
+        for line, of_host, numbers in self._gathered.due(at_once=at_once):
             if not outcome.repeats_cause(line, state.cause):
-                yield f"[{_names(hosts, state)}] {line}\n"
-        for line, ranks in self._of_ranks.due(at_once=at_once):
-            if not outcome.repeats_cause(line, state.cause):
-                yield f"[{ranks_text(ranks)}] {line}\n"
+                source = _host_names(numbers, state) if of_host else ranks_text(numbers)
+                yield f"[{source}] {line}\n"
 
 
 def _number(host: str, state: RunState) -> int:
-    return next((one.index for one in state.hosts if one.name == host), SESSION)
+    return next(
+        (state_host.index for state_host in state.hosts if state_host.name == host), SESSION
+    )
 
 
-def _names(hosts: Sequence[int], state: RunState) -> str:
+def _host_names(hosts: Sequence[int], state: RunState) -> str:
     """Name hosts, given by number: node0; node0 and node2; node0 to node3."""
     names = [state.host_name(host) for host in hosts]
     if len(hosts) > 2 and hosts[-1] - hosts[0] == len(hosts) - 1:
         return f"{names[0]} to {names[-1]}"
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+    return listed(names, most=len(names))
 
 
 class _Waiting:
@@ -200,26 +201,24 @@ class _Waiting:
     def __init__(self) -> None:
         self._clock = SessionClock()
         self._attempt = 0
-        self._said: dict[tuple[str, str], float] = {}
-        """Who was waited for and what was said of them, and the seconds that it had lasted."""
-        self._said_at = -CALM
+        self._named: dict[tuple[str, str], float] = {}
+        """How long each wait, by who and what, had lasted when it was named last."""
+        self._quiet_until = -math.inf
 
     def lines(self, state: RunState) -> Iterator[str]:
         now = self._clock.now(state)
         if state.attempt != self._attempt:
             self._attempt = state.attempt
-            self._said.clear()
-        if now < self._said_at + CALM:
+            self._named.clear()
+        if now < self._quiet_until:
             return
         for wait in waiting(state, now):
-            if self._is_news(wait):
-                self._said[wait.subject, wait.progress] = wait.seconds
-                self._said_at = now
+            key = wait.subject, wait.progress
+            before = self._named.get(key, 0.0)
+            if not before or wait.seconds >= max(2 * before, before + AGAIN):
+                self._named[key] = wait.seconds
+                self._quiet_until = now + CALM
                 yield wait.text()
-
-    def _is_news(self, wait: Wait) -> bool:
-        said = self._said.get((wait.subject, wait.progress))
-        return said is None or wait.seconds >= max(2 * said, said + AGAIN)
 
 
 def prefix_lines(text: OutputText, host: str) -> str:

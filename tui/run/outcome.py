@@ -20,10 +20,11 @@ from remote.format import (
     rate,
     seconds,
 )
+from remote.plan.plan import Plan
 from remote.run.findings import script_visibility as seen
 from remote.run.output.last_words import HEADER
 from remote.run.run_state import RunState
-from remote.run.series.step_times import Means, join_means
+from remote.run.series.step_times import join_means
 from remote.run.state.host_state import is_trust_command
 from remote.run.state.phases import FATES, Verdict
 from remote.run.state.rank_state import RankState
@@ -31,140 +32,103 @@ from remote.run.state.types import Cause
 from remote.statistics.mean import finite_mean
 from tui.kit.text_table import rule_lines
 from tui.run import failure_advice as hints
+from tui.run.unfetched_files import describe_unfetched_files
 
 LEAST = 8
 """Shorter lines are too common to mean the same as a cause."""
 
 
-_HEAD = (
-    "host",
-    "rank",
-    "s/iter",
-    "iter {}",
-    "data",
-    "compute",
-    "sync",
-    "samples/s",
-    "epoch",
-    "last loss",
-)
-_PHASES = ("data", "compute", "sync")
-
-
-def result_columns(state: RunState) -> tuple[str, ...]:
-    """Name the columns of the table of results."""
-    names = tuple(name.format(early_iterations(state).replace(" to ", "-")) for name in _HEAD)
-    return (*names, "own accuracy") if _own_accuracies(state) else names
+PHASES = ("data", "compute", "sync")
+NAMES = ("host", "rank")
+"""The columns of the table of results that say what a row is of."""
 
 
 def early_iterations(state: RunState) -> str:
-    """Which iterations the means in the table are of: "2 to 40", or what there is of them."""
+    """Return which iterations the means in the table are of: "2 to 40", or what there is of
+    them."""
     timed = [rank.timing for rank in state.ranks if rank.timing.count]
     first = min((timing.first_early for timing in timed), default=2)
     last = max((timing.last_early for timing in timed), default=0)
     return f"{first} to {last}" if last > first else str(first)
 
 
-def result_rows(state: RunState) -> list[tuple[str, ...]]:
-    """Make the table of results: a row per rank, one for all, and the shares of an iteration.
+def result_table(state: RunState) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Return the names of the columns of the table of results, and its rows.
 
-    `result_columns` names its columns, and `result_captions` explains them.
+    There is a row per rank, one for all, and the shares of an iteration. `result_captions` explains
+    the columns. Columns that tell nothing are left out.
     """
     ranks = state.ranks
+    early_name = f"iter {early_iterations(state).replace(' to ', '-')}"
     rows = [
-        (
-            state.host_name(rank.host),
-            str(rank.rank),
-            *_times(rank.timing.whole, rank.timing.early),
-            _epoch([rank]),
-            loss(rank.loss, rank.step),
-        )
+        {"host": state.host_name(rank.host), "rank": str(rank.rank)} | _figures([rank], early_name)
         for rank in ranks
     ]
-    whole, early_iterations = (
-        join_means(getattr(rank.timing, what) for rank in ranks) for what in ("whole", "early")
-    )
-    own = _own_accuracies(state)
     if len(ranks) > 1:
-        made = [rank.loss for rank in ranks if rank.step]
-        mean = loss(finite_mean(made), len(made))
-        rows.append(("all", "", *_times(whole, early_iterations), _epoch(ranks), mean))
-        own = own and [*own, finite_mean(own)]
-    known = any(getattr(early_iterations, phase) for phase in _PHASES[1:])
-    shares = [
-        percent(early_iterations.share(getattr(early_iterations, phase))) if known else UNKNOWN
-        for phase in _PHASES
+        rows.append({"host": "all", "rank": ""} | _figures(ranks, early_name))
+    early = join_means(rank.timing.early for rank in ranks)
+    if early.compute or early.sync:
+        shares = {name: percent(early.share(getattr(early, name))) for name in PHASES}
+        rows.append({"host": "share"} | shares)
+    columns = [
+        name
+        for name in rows[0]
+        if name in NAMES or any(row.get(name, "") not in ("", UNKNOWN) for row in rows)
     ]
-    rows.append(("share", "", "", "", *shares, "", "", ""))
-    if not own:
-        return rows
-    accuracies = [*(percent(one, 2) for one in own), ""]
-    return [(*row, accuracy) for row, accuracy in zip(rows, accuracies, strict=True)]
+    return columns, [tuple(row.get(name, "") for name in columns) for row in rows]
 
 
-def result_table(state: RunState) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Name the columns of the table of results, and make its rows. Of a user's own program, columns
-    that tell nothing are left out, and so is the row of shares where none is known."""
-    names = result_columns(state)
-    rows = result_rows(state)
-    if state.plan.job:
-        return names, rows
-    if all(cell in ("", UNKNOWN) for cell in rows[-1][1:]):
-        rows = rows[:-1]
-    kept = [
-        place
-        for place in range(len(names))
-        if place < 2 or any(row[place] not in ("", UNKNOWN) for row in rows)
-    ]
-    return tuple(names[place] for place in kept), [
-        tuple(row[place] for place in kept) for row in rows
-    ]
+def _figures(ranks: Sequence[RankState], early_name: str) -> dict[str, str]:
+    """Return the figures of one rank, or of all of them, as cells by the names of their columns."""
+    whole = join_means(rank.timing.whole for rank in ranks)
+    early = join_means(rank.timing.early for rank in ranks)
+    phases = [getattr(early, name) for name in PHASES]
+    if not any(phases[1:]):  # of a script that does not tell them
+        phases = [math.nan] * len(phases)
+    epochs = [seconds for rank in ranks for seconds in rank.epoch_seconds]
+    losses = [rank.loss for rank in ranks if rank.step]
+    newest_loss = losses[0] if len(losses) == 1 else finite_mean(losses)
+    own_accuracy = finite_mean(rank.own_accuracy for rank in ranks)
+    return {
+        "s/iter": seconds(whole.seconds),
+        early_name: seconds(early.seconds),
+        **dict(zip(PHASES, map(seconds, phases), strict=True)),
+        "samples/s": rate(early.throughput) if early.throughput else UNKNOWN,
+        "epoch": fixed(finite_mean(epochs), 2, " s"),
+        "last loss": loss(newest_loss, len(losses)),
+        "own accuracy": percent(own_accuracy, 2),
+    }
 
 
-def describe_visibility(state: RunState) -> list[str]:
-    """Say what to do where a user's own program was not seen, or in part."""
-    if state.verdict in (None, Verdict.REFUSED):
-        return []
-    return [text for text in [seen.advice(state, state.now)] if text]
+def closing_advice(state: RunState) -> list[str]:
+    """Say what to do where a script was not seen, or in part, and which of its files stay."""
+    has_run = state.verdict not in (None, Verdict.REFUSED)
+    visibility = seen.advice(state, state.now) if has_run else ""
+    files = describe_unfetched_files(state)
+    return [visibility, *files] if visibility else files
 
 
 def result_captions(state: RunState) -> list[str]:
     """Explain the columns of the table, and give the test accuracy of the run."""
-    lines = [
-        "s/iter: mean of all iterations; last loss: of each rank's last batch",
-        f"{result_columns(state)[3]}, data, compute, sync, samples/s: means of iterations "
-        f"{early_iterations(state)}",
-    ]
-    if not state.plan.job and "sync" not in result_table(state)[0]:
-        lines = []
-    tested = next((rank for rank in state.ranks if math.isfinite(rank.test_accuracy)), None)
-    if tested:
-        lines.append(
-            f"test accuracy {percent(tested.test_accuracy, 2)}, test loss "
-            f"{loss(tested.test_loss, tested.step)}"
-        )
-    return lines
+    lines = []
+    iterations = early_iterations(state)
+    if "sync" in result_table(state)[0]:
+        lines += [
+            "s/iter: mean of all iterations; last loss: of each rank's last batch",
+            f"iter {iterations.replace(' to ', '-')}, data, compute, sync, samples/s: means of "
+            f"iterations {iterations}",
+        ]
+    return lines + describe_test(state)
 
 
-def _own_accuracies(state: RunState) -> list[float]:
-    """The accuracy by each rank's own model or BatchNorm statistics; empty without such."""
-    own = [rank.own_accuracy for rank in state.ranks]
-    return own if any(map(math.isfinite, own)) else []
-
-
-def _times(whole: Means, early_iterations: Means) -> list[str]:
-    phases = [getattr(early_iterations, phase) for phase in _PHASES]
-    if not any(phases[1:]):  # of a script that does not tell them
-        phases = [math.nan] * len(phases)
-    spent = (whole.seconds, early_iterations.seconds, *phases)
+def describe_test(state: RunState) -> list[str]:
+    """Return a line with the test accuracy and the test loss of the run, if it was tested."""
     return [
-        *map(seconds, spent),
-        rate(early_iterations.throughput) if early_iterations.throughput else UNKNOWN,
-    ]
-
-
-def _epoch(ranks: Sequence[RankState]) -> str:
-    return fixed(finite_mean([done for rank in ranks for done in rank.epoch_seconds]), 2, " s")
+        f"test accuracy {percent(rank.test_accuracy, 2)}, test loss "
+        f"{loss(rank.test_loss, rank.step)}"
+        for rank in state.ranks
+        if math.isfinite(rank.test_accuracy)
+    ][:1]
 
 
 def has_results(state: RunState) -> bool:
@@ -197,29 +161,36 @@ def describe_cause(state: RunState) -> list[str]:
 
     Empty for a run that did not fail.
     """
-    found = state.cause
-    if found is None:
+    cause = state.cause
+    if cause is None:
         return []
-    hint = hints.failure_advice(found, state.plan)
-    advice = [f"what to do: {hint}"] if hint else []
-    words: list[str] = []
-    if found.tail and (
-        HEADER in found.tail or not any(repeats_cause(line, found) for line in found.tail)
-    ):
-        words = [f"last output of {output_source(found)}:", *(f"    {line}" for line in found.tail)]
-    ends = (
-        fate_table(state)
-        if any(rank.phase in FATES for rank in state.ranks) and state.has_begun
-        else []
-    )
-    return [f"cause: {found.text()}", *advice, *words, *ends]
+    is_traceback = HEADER in cause.tail
+    is_repeated = any(repeats_cause(line, cause) for line in cause.tail)
+    lines = cause_lines(cause, state.plan, cause.tail if is_traceback or not is_repeated else ())
+    if state.has_begun and any(rank.phase in FATES for rank in state.ranks):
+        lines += fate_table(state)
+    return lines
 
 
-def output_source(found: Cause) -> str:
+def cause_lines(cause: Cause, plan: Plan, output: Sequence[str], indent: str = "    ") -> list[str]:
+    """Explain a cause: what to do about it, and the last output that is worth showing."""
+    lines = [f"cause: {cause.text()}"]
+    hint = hints.failure_advice(cause, plan)
+    if hint:
+        lines.append(f"what to do: {hint}")
+    if output:
+        lines += [
+            f"last output of {output_source(cause)}:",
+            *(f"{indent}{line}" for line in output),
+        ]
+    return lines
+
+
+def output_source(cause: Cause) -> str:
     """Name the rank, agent, host or launcher whose last output is known of a failure."""
-    if found.of_agent:
-        return f"the agent on {found.host}"
-    return f"rank {found.rank}" if found.rank >= 0 else found.host or "the launcher"
+    if cause.of_agent:
+        return f"the agent on {cause.host}"
+    return f"rank {cause.rank}" if cause.rank >= 0 else cause.host or "the launcher"
 
 
 def fate_table(state: RunState) -> list[str]:
@@ -267,17 +238,13 @@ def _diverged(state: RunState) -> str:
         return ""
     rank = state.rank(first.rank)
     if rank is None:  # a restart has left it out
-        at = f"at step {first.step}, in attempt {_attempt(state, first.when)}"
+        ended = [start.seconds <= first.when - state.started for start in state.progress.restarts]
+        at = f"at step {first.step}, in attempt {1 + sum(ended)}"
         return f", but the loss was {first.what} {at}"
     newest = rank.loss
     if math.isfinite(newest):
         return f", but the loss was {first.what} at step {first.step}"
     return f", but the loss is {replace(first, value=newest).what} since step {first.step}"
-
-
-def _attempt(state: RunState, when: float) -> int:
-    """The number, from 1, of the attempt that was under way at this time."""
-    return 1 + sum(state.started + one.seconds <= when for one in state.progress.restarts)
 
 
 def describe_signal(number: int) -> str:

@@ -11,20 +11,17 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from remote.format import fixed, number, percent
-from remote.plan.plan import Plan
+from remote.format import fixed, percent
 from remote.record.classification import ClassificationReport
 from remote.record.layout import REPORT
 from remote.run.findings.alerts import describe_slow_spells
 from remote.run.output.last_words import last_words
 from remote.run.run_state import RunState
 from remote.run.state.phases import Verdict
-from remote.run.state.types import Cause
 from remote.sanitise import plain
 from tui.kit import palette
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.widgets.phase import phase_cell
-from tui.run import failure_advice as hints
 from tui.run import outcome
 from tui.run.unfetched_files import describe_unfetched_files
 
@@ -72,7 +69,12 @@ class OutcomePanel(VerticalScroll):
 
 
 def _text(run: RunState, room: int, *, brief: bool) -> str:
-    lines = _cause(run.cause, run.plan, room) if run.cause is not None else []
+    """Return how the run ended. `room`: lines for the last output."""
+    lines: list[str] = []
+    if run.cause is not None:
+        tail = run.cause.tail
+        output = last_words(tail, room) if room < len(tail) else tail
+        lines = outcome.cause_lines(run.cause, run.plan, output, indent="  ")
     if run.verdict is not None:
         sign = phase_cell(run.verdict.word).text.split()[0]
         if run.verdict is Verdict.FINISHED and run.progress.diverged:
@@ -80,64 +82,47 @@ def _text(run: RunState, room: int, *, brief: bool) -> str:
         lines.insert(bool(lines), f"{sign} {outcome.verdict_line(run)}")
     if run.verdict in (Verdict.FINISHED, Verdict.STOPPED):
         lines += _summary(run, brief=brief)
-    lines += map(plain, describe_unfetched_files(run))
-    return "\n".join(lines)
-
-
-def _cause(cause: Cause, plan: Plan, room: int) -> list[str]:
-    """Describe the cause, what to do about it, and as much last output as there is room for."""
-    lines = [plain(f"cause: {cause.text()}")]
-    hint = hints.failure_advice(cause, plan)
-    if hint:
-        lines.append(plain(f"what to do: {hint}"))
-    words = last_words(cause.tail, room) if room < len(cause.tail) else cause.tail
-    if words:
-        lines += [
-            f"last output of {plain(outcome.output_source(cause))}:",
-            *(f"  {plain(line)}" for line in words),
-        ]
-    return lines
+    lines += describe_unfetched_files(run)
+    return "\n".join(map(plain, lines))
 
 
 def _summary(run: RunState, *, brief: bool) -> list[str]:
     """List the ranks that were slow, the test accuracy, and the times of an iteration and of an
     epoch, which are nearly the same for all ranks. `brief`: no more than a line of the
     accuracy and of the times."""
-    known = [rank for rank in run.ranks if math.isfinite(rank.timing.early.seconds)]
     lines = _tested(run)[: 1 if brief else None]
-    if known:
-        steps = _between([rank.timing.early.seconds for rank in known], 3)
-        epochs = [fmean(rank.epoch_seconds) for rank in known if rank.epoch_seconds]
-        whole = fixed(run.means.seconds, 3)
-        more = f"; of an epoch {fixed(fmean(epochs), 2)} s" if epochs and not brief else ""
+    means = [rank.timing.early.seconds for rank in run.ranks]
+    paces = [seconds for seconds in means if math.isfinite(seconds)]
+    if paces:
         early = outcome.early_iterations(run)
         first = early.partition(" ")[0]
         others = "all but the first" if first == "2" else f"all from {first} on"
-        lines.append(f"mean of iterations {early}: {steps}, of {others} {whole} s{more}")
+        whole = f"of {others} {fixed(run.means.seconds, 3)} s"
+        epochs = [fmean(rank.epoch_seconds) for rank in run.ranks if rank.epoch_seconds]
+        epoch_text = f"; of an epoch {fixed(fmean(epochs), 2)} s" if epochs and not brief else ""
+        lines.append(f"mean of iterations {early}: {_between(paces, 3)}, {whole}{epoch_text}")
     sign = palette.sign("slow")
-    return [*(f"{sign} {plain(told)}" for told in describe_slow_spells(run)[:SPELLS]), *lines]
+    return [*(f"{sign} {spell}" for spell in describe_slow_spells(run)[:SPELLS]), *lines]
 
 
 def _tested(run: RunState) -> list[str]:
     """List the test figures: of the run, the means over classes, and of each rank's own model."""
-    tested = next((rank for rank in run.ranks if not math.isnan(rank.test_accuracy)), None)
-    if not tested:
-        return []
-    lines = [
-        f"test accuracy {percent(tested.test_accuracy, 2)}, test loss {number(tested.test_loss)}"
-    ]
-    confusion = run.progress.evaluations and run.progress.evaluations[-1].confusion
-    if confusion:
-        mean = ClassificationReport.of(confusion).macro
+    lines = outcome.describe_test(run)
+    evaluations = run.progress.evaluations
+    if lines and evaluations and evaluations[-1].confusion:
+        mean = ClassificationReport.of(evaluations[-1].confusion).macro
         means = f"precision {percent(mean.precision, 1)}, recall {percent(mean.recall, 1)}"
-        means += f", F1 {percent(mean.f1, 1)}"
-        lines.append(f"mean over classes: {means}; all in {REPORT}")
-    own = [
+        lines.append(f"mean over classes: {means}, F1 {percent(mean.f1, 1)}; all in {REPORT}")
+    own_accuracies = [
         f"rank {rank.rank} {percent(rank.own_accuracy, 2)}"
         for rank in run.ranks
         if not math.isnan(rank.own_accuracy)
     ]
-    return [*lines, f"by each rank's own model: {', '.join(own)}"] if own else lines
+    return (
+        [*lines, f"by each rank's own model: {', '.join(own_accuracies)}"]
+        if own_accuracies
+        else lines
+    )
 
 
 def _between(values: Sequence[float], decimals: int) -> str:

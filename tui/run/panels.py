@@ -1,7 +1,7 @@
 """The panels of the run screen, in the order of their keys: 1, 2, and so on.
 
 A panel is one file here, and one entry below. The panels of a row stand together, and the rows in
-the order of the screen. Panels that do not suit a run are left out.
+the order of the screen.
 """
 
 from tui.charts.panel import Charts

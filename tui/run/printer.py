@@ -48,15 +48,15 @@ def run_printer(
         narrate(outcome.opening_line(state))
     for note in notes(state.plan):
         narrate(note)
-    told = state.log.count
+    notes_told = state.log.count
     if json:
-        to_program = JsonPrinter(sys.stdout, sys.stderr, told, folder=folder, verbose=verbose)
+        to_program = JsonPrinter(sys.stdout, sys.stderr, notes_told, folder=folder, verbose=verbose)
         to_program.replay(before, state.plan)
         yield to_program
     elif sys.stdout.isatty():
         from tui.run.live_printer import live_printer
 
-        with live_printer(told=told, quiet=quiet, verbose=verbose) as live:
+        with live_printer(notes_told=notes_told, quiet=quiet, verbose=verbose) as live:
             yield live
     else:
-        yield PlainPrinter(sys.stdout, sys.stderr, told, quiet=quiet, verbose=verbose)
+        yield PlainPrinter(sys.stdout, sys.stderr, notes_told, quiet=quiet, verbose=verbose)

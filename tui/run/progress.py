@@ -39,14 +39,14 @@ class ProgressLines:
 def text(state: RunState, now: float) -> str:
     """How far the run is: "step 120/1000, loss 0.6332, 0.0098 s/iter, sync 61%, ETA 1:20"."""
     total = state.progress.steps
-    known = [rank.loss for rank in state.ranks if math.isfinite(rank.loss)]
+    losses = [rank.loss for rank in state.ranks if math.isfinite(rank.loss)]
     pace = seconds(state.step_seconds)
-    left = between(*state.eta_between(now))
+    time_left = between(*state.eta_between(now))
     facts = [
         f"step {state.step}/{total}" if total else f"step {state.step}",
-        f"loss {loss(fmean(known), len(known))}" if known else "",
+        f"loss {loss(fmean(losses), len(losses))}" if losses else "",
         f"{pace} s/iter" if pace != UNKNOWN else "",
         f"sync {percent(state.sync_share)}" if state.sync_share > 0 else "",
-        f"ETA {left}" if left != UNKNOWN else "",
+        f"ETA {time_left}" if time_left != UNKNOWN else "",
     ]
     return ", ".join(filter(None, facts))

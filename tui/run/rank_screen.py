@@ -21,7 +21,7 @@ from remote.run.state.rank_state import RankState
 from remote.sanitise import plain
 from tui.charts.chart_view import ChartView, CurveMode
 from tui.charts.kinds import ChartKind, available
-from tui.charts.panel import Charts
+from tui.charts.panel import Charts, charts_beside
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
@@ -34,12 +34,11 @@ from tui.run.components.rank_columns import state_cell
 from tui.run.components.rank_facts import TROUBLE, RankFact, rank_facts
 from tui.run.components.stack_text import stack_lines
 
-FIRST = ("loss", "ready", "cpu", "seconds")
+PLACES = {"loss": 0, "ready": 1, "cpu": 2, "seconds": 3}
 """The charts that stand first, by their ids."""
-WIDTHS = (80, 110, 150)
-"""DotColumns from which on one, two and three charts stand beside each other."""
 ABOUT = 10
-"""DotColumns of what a fact is about."""
+"""Columns of what a fact is about."""
+NOTHING = Content("")
 TALL = 30
 """Rows from which on there is room for all facts."""
 
@@ -74,14 +73,14 @@ class RankScreen(Screen[None], LiveScreen):
         self._rank = rank
         self._clock = SessionClock()
         self._first = 0
-        self._told = self._stack = Content("")
+        self._drawn: dict[str, Content] = {}
 
     def compose(self) -> ComposeResult:
         yield Static(id="title")
         with VerticalScroll(id="facts"):
             yield Static()
         with Horizontal(id="charts"):
-            for _ in WIDTHS:
+            for _ in range(Charts.copies):
                 yield Charts()
         yield LogPanel()
         with VerticalScroll(id="stack"):
@@ -130,46 +129,48 @@ class RankScreen(Screen[None], LiveScreen):
         log.show(run)
 
     def _show_facts(self, rank: RankState, run: RunState, now: float) -> None:
+        width, height = self.app.size
+        state = state_cell(rank, run, now)
+        subject = f"rank {rank.rank} of {len(run.ranks)}, on {plain(run.host_name(rank.host))}"
+        title = Content.assemble(subject, "  ", (state.text, CELL_STYLES.get(state.style, "")))
         others = f"{palette.sign('less')} {palette.sign('more')} other ranks"
-        doing = state_cell(rank, run, now)
-        who = f"rank {rank.rank} of {len(run.ranks)}, on {plain(run.host_name(rank.host))}"
-        title = Content.assemble(who, "  ", (doing.text, CELL_STYLES.get(doing.style, "")))
-        room = self.app.size.width - 2 - title.cell_length - len(others)
+        room = width - 2 - title.cell_length - len(others)
         if room > 1:
             title = Content.assemble(title, " " * room, (others, "$text-muted"))
-        width, height = self.app.size
-        known = rank_facts(rank, run, now, roomy=height >= TALL)
-        lines = [_lines(fact, width - 2) for fact in known]
-        told = Content("\n").join([title, *lines])
-        if not told.is_same(self._told):
-            self._told = told
-            self.query_one("#title", Static).update(title)
-            self.query_one("#facts Static", Static).update(Content("\n").join(lines))
+        facts = rank_facts(rank, run, now, roomy=height >= TALL)
+        self._update_changed("#title", title)
+        lines = Content("\n").join(_lines(fact, width - 2) for fact in facts)
+        self._update_changed("#facts Static", lines)
+
+    def _update_changed(self, selector: str, content: Content) -> None:
+        """Show a text, which is laid out again only if it has changed."""
+        if not content.is_same(self._drawn.get(selector, NOTHING)):
+            self._drawn[selector] = content
+            self.query_one(selector, Static).update(content)
 
     def _show_charts(self, run: RunState) -> None:
         """Draw as many charts as have room beside each other, each of the rank against the mean of
         all."""
         kinds = _kinds(run, self._rank)
         self.set_class(not kinds, "-bare")
-        room = max(1, sum(self.app.size.width >= width for width in WIDTHS))
+        count = min(charts_beside(self.app.size.width), len(kinds))
         for place, chart in enumerate(self.query(Charts)):
-            chart.display = place < min(room, len(kinds))
+            chart.display = place < count
             if not chart.display:
                 continue
             kind = kinds[(self._first + place) % len(kinds)]
-            rows = run.curves.rows(kind.series[0])
-            one = rows.index(self._rank) if rows else 0
             if chart.needs_kind(kind.id):
-                chart.choose(kind, ChartView(mode=CurveMode.ONE, smoothing=0.0))
-            chart.set_view(replace(chart.view, mode=CurveMode.ONE, one=one))
+                chart.choose(kind, ChartView(smoothing=0.0))
+            rows = run.curves.rows(kind.series[0])
+            row = rows.index(self._rank) if rows else 0
+            chart.set_view(replace(chart.view, mode=CurveMode.ONE, one=row))
             chart.show(run)
 
     def _show_stack(self, rank: RankState, run: RunState, now: float) -> None:
         width = self.query_one("#stack").size.width - 2
-        told = Content("\n").join(stack_lines(run, rank, now, width))
-        if not told.is_same(self._stack):
-            self._stack = told
-            self.query_one("#stack Static", Static).update(told)
+        self._update_changed(
+            "#stack Static", Content("\n").join(stack_lines(run, rank, now, width))
+        )
 
     # Keys
 
@@ -207,25 +208,26 @@ class RankScreen(Screen[None], LiveScreen):
 def _kinds(run: RunState, rank: int) -> list[ChartKind]:
     """The charts that have a curve of the rank, or that have none yet, the most telling ones
     first."""
-    found = [
-        kind
-        for kind in available(run)
-        if SERIES[kind.series[0]].scope is Scope.RANK and not kind.stacked
-        if not (rows := run.curves.rows(kind.series[0])) or rank in rows
-    ]
-    return sorted(found, key=lambda kind: FIRST.index(kind.id) if kind.id in FIRST else len(FIRST))
+    kinds = []
+    for kind in available(run):
+        series = kind.series[0]
+        rows = run.curves.rows(series)
+        is_of_ranks = SERIES[series].scope is Scope.RANK and not kind.stacked
+        if is_of_ranks and (not rows or rank in rows):
+            kinds.append(kind)
+    return sorted(kinds, key=lambda kind: PLACES.get(kind.id, len(PLACES)))
 
 
 def _lines(fact: RankFact, width: int) -> Content:
     """A fact behind what it is about; trouble stands out."""
-    about, said = fact
-    if about == TROUBLE:
+    topic, words = fact
+    if topic == TROUBLE:
         head = f"{palette.sign('slow')} "
         style = "bold $text-warning"
     else:
-        head = about.ljust(ABOUT)
+        head = topic.ljust(ABOUT)
         style = "$text"
-    room = max(1, width - len(head))
-    first, *more = textwrap.wrap(plain(said), room) or [""]
-    below = "".join(f"\n{' ' * len(head)}{line}" for line in more)
-    return Content.assemble((head, "$text-muted"), (first + below, style))
+    indent = " " * len(head)
+    room = max(width, len(head) + 1)
+    text = textwrap.fill(plain(words), room, initial_indent=indent, subsequent_indent=indent)
+    return Content.assemble((head, "$text-muted"), (text[len(head) :], style))

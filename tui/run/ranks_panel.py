@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -59,7 +59,7 @@ class RanksPanel(TablePanel):
         self._order = 0
         self._opened: set[int] = set()
         self._folded = FoldedColumns()
-        self._widths: dict[str, int] = {}
+        self._widths: dict[RankColumn, int] = {}
         self._stage: tuple[object, ...] = ()
         self._strip_turn, self._table_turn = DrawTurn(), DrawTurn()
         self._scale = TrendScale("seconds", (), 0.0)
@@ -88,17 +88,29 @@ class RanksPanel(TablePanel):
         table = self.query_one(RankTable)
         order = RANK_ORDERS[self._order]
         room = table.size.height - 1
-        found = table_lines(run, order, self._opened, room)
+        lines = table_lines(run, order, self._opened, room)
         near = table.near
-        views = [self._view(line, run) for line in found[near.start : near.stop]]
-        folded, columns, seen = self._columns(run, views, table.room)
-        rows: list[TableRow] = [UNSEEN] * len(found)
-        rows[near.start : near.start + len(seen)] = seen
-        table.stand(columns, found, rows)
-        marked = len(found) > room and severity(found[0].ranks[0], run) < UNMARKED
-        self._describe(run, folded, marked_first=marked)
+        rows = [self._row_context(line, run) for line in lines[near.start : near.stop]]
+        cells = {
+            figure: [figure.cell(row) for row in rows]
+            for figure in RANK_COLUMNS
+            if figure.where(run.plan)
+        }
+        shown = self._shown_columns(run, cells, table.room)
+        folded: list[RankColumn] = []
+        if sum(column.width for column in shown.values()) > table.room:
+            folded = [figure for figure in shown if self._folded.has(figure)]
+        for figure in folded:
+            del shown[figure]
+        drawn: list[TableRow] = [UNSEEN] * len(lines)
+        drawn[near.start : near.start + len(rows)] = zip(
+            *(cells[figure] for figure in shown), strict=True
+        )
+        table.stand(list(shown.values()), lines, drawn)
+        has_marked = severity(lines[0].ranks[0], run) < UNMARKED
+        self._describe(run, folded, marked_first=len(lines) > room and has_marked)
 
-    def _view(self, line: RankTableLine, run: RunState) -> RowContext:
+    def _row_context(self, line: RankTableLine, run: RunState) -> RowContext:
         sign = ""
         if line.of_host >= 0:
             sign = palette.sign("open" if line.of_host in self._opened else "closed") + " "
@@ -108,39 +120,31 @@ class RanksPanel(TablePanel):
         dark = self.app.current_theme.dark
         return RowContext(line.ranks, run, now, dark, self._scale, sign)
 
-    def _columns(
-        self, run: RunState, views: Sequence[RowContext], width: int
-    ) -> tuple[list[RankColumn], list[TableColumn], list[TableRow]]:
-        """The columns that tell something of a rank, and the rows. Returns also the figures that
-        are left out because all ranks agree on them: only where not all columns fit. A column that
-        has appeared stays, and gets no narrower, while the run is in the same phase."""
+    def _shown_columns(
+        self, run: RunState, cells: Mapping[RankColumn, Sequence[TableCell]], width: int
+    ) -> dict[RankColumn, TableColumn]:
+        """The columns that tell something of a rank, as wide as they are drawn. A column that has
+        appeared stays, and gets no narrower, while the run is in the same phase."""
         stage = (run, run.attempt, run.phase, width)
         if stage != self._stage:
-            self._stage, self._folded = stage, FoldedColumns()
+            self._stage = stage
+            self._folded = FoldedColumns()
             self._widths.clear()
-        shown = []
-        for figure in RANK_COLUMNS:
-            title = figure.column.title
-            if figure.where(run.plan):
-                cells = [figure.cell(view) for view in views]
-                if title in self._widths or not is_empty(cells):
-                    column = _fitted(figure, cells, width)
-                    self._widths[title] = max(column.width, self._widths.get(title, 0))
-                    shown.append((figure, replace(column, width=self._widths[title]), cells))
+        shown = {}
+        for figure, texts in cells.items():
+            if figure in self._widths or not is_empty(texts):
+                column = _fitted(figure, texts, width)
+                self._widths[figure] = max(column.width, self._widths.get(figure, 0))
+                shown[figure] = replace(column, width=self._widths[figure])
         if len(run.ranks) <= MAX_SINGLE_RANKS:
             self._folded.update(RANK_COLUMNS, run.ranks, run)
-        folded: list[RankColumn] = []
-        if sum(column.width for _, column, _ in shown) > width:
-            folded = [figure for figure, _, _ in shown if self._folded.has(figure)]
-            shown = [one for one in shown if one[0] not in folded]
-        rows = list(zip(*(cells for _, _, cells in shown), strict=True))
-        return folded, [column for _, column, _ in shown], rows
+        return shown
 
     def _describe(self, run: RunState, folded: Sequence[RankColumn], *, marked_first: bool) -> None:
         """Say in the border how the ranks are sorted, and on what they agree."""
         note = f"by {RANK_ORDERS[self._order].name}{', marked first' if marked_first else ''}"
-        view = self._view(RankTableLine(run.ranks[:1]), run)
-        same = [f"{figure.cell(view).text} {figure.said}".strip() for figure in folded]
+        row = self._row_context(RankTableLine(run.ranks[:1]), run)
+        same = [f"{figure.cell(row).text} {figure.said}".strip() for figure in folded]
         self.caption(f"{note}  all: {', '.join(same)}" if same else note)
 
     def _show_heat(self, run: RunState) -> None:
@@ -179,9 +183,9 @@ def _scale(ranks: Sequence[RankState]) -> TrendScale:
     """What is typical now: of `ready`, or where ranks do not tell it, of the seconds of a step."""
     for figure in ("ready", "seconds"):
         medians = [rank.pace.median(figure) for rank in ranks]
-        found = [value for value in medians if value > 0]
-        if found:
-            return TrendScale(figure, medians, statistics.median(found))
+        known = [value for value in medians if value > 0]
+        if known:
+            return TrendScale(figure, medians, statistics.median(known))
     return TrendScale("seconds", medians, 0.0)
 
 

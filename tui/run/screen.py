@@ -31,9 +31,12 @@ from tui.run.components.note import RecordNote
 from tui.run.components.record_lines import ReplaySlider
 from tui.run.outcome_panel import OutcomePanel
 
-NEW = "new-run"
-OTHERS = ("home", "next-run", "previous-run")
-"""Actions that not every run screen has."""
+NO_OTHER = "no other run is open here: rankboard alone lists all runs, and opens several"
+WHY_NOT = {
+    "new-run": "a new run can be set up once this one has ended",
+    **dict.fromkeys(("home", "next-run", "previous-run"), NO_OTHER),
+}
+"""Why actions that not every run screen has do nothing where they are missing."""
 
 END = "nothing more is recorded, and the run has not ended: the arrow keys of the slider go back"
 """Why a replay does not play at its end."""
@@ -64,8 +67,11 @@ class RunScreen(LiveScreen, Screen[None]):
         self.session = session
         self._home = home
         self._inside = inside
-        self._ended = self._watched = False
-        self._header, self._alerts, self._outcome = RunHeader(), AlertLines(), OutcomePanel()
+        self._has_ended = False
+        self._is_watched = False
+        self._header = RunHeader()
+        self._alerts = AlertLines()
+        self._outcome = OutcomePanel()
         self._body = RunBody(session)
         self._slider = ReplaySlider(session) if isinstance(session, Replay) else None
         self._note = RecordNote(session) if isinstance(session, WatchedRun) else None
@@ -100,8 +106,8 @@ class RunScreen(LiveScreen, Screen[None]):
 
     def on_screen_suspend(self) -> None:
         """Pause a replay that is left; below a dialog it plays on."""
-        if isinstance(self.session, Replay) and self not in self.app.screen_stack:
-            self.session.pause()
+        if self._slider and self not in self.app.screen_stack:
+            self._slider.replay.pause()
 
     def on_cell_table_uncovered(self) -> None:
         self.tick()
@@ -121,8 +127,8 @@ class RunScreen(LiveScreen, Screen[None]):
             for panel in self._body.panels:
                 if self._is_seen(panel):
                     panel.show(run)
-            if self.over is not self._ended:  # it may also go on after its end
-                self._ended = self.over
+            if self.over is not self._has_ended:  # it may also go on after its end
+                self._has_ended = self.over
                 self._body.lay_out()
                 self.refresh_bindings()
 
@@ -131,12 +137,12 @@ class RunScreen(LiveScreen, Screen[None]):
         watches; a note here only where the lines on top are not seen. Not of a replay, whose alerts
         are old."""
         is_above = self.is_active and self.maximized is None
-        for alert in new if self._watched else ():
+        for alert in new if self._is_watched else ():
             self.app.bell()
             desktop.show_desktop_note(self.app, alert.text)
             if not is_above:
                 self.notify(plain(alert.text), severity="warning", markup=False)
-        self._watched = not isinstance(self.session, Replay)
+        self._is_watched = self._slider is None
 
     def _is_seen(self, panel: Panel) -> bool:
         return panel.display and self.maximized in (None, panel)
@@ -158,24 +164,18 @@ class RunScreen(LiveScreen, Screen[None]):
             case "home" | "other":
                 return self._home
             case "play" | "speed":
-                return isinstance(self.session, Replay)
+                return self._slider is not None
         return True
 
     def on_key(self, event: Key) -> None:
         """Say why a key does nothing here."""
         active = self.active_bindings.get(event.key)
-        is_ours = active is not None and active.binding.id is not None
-        if not is_ours and (why := self._why_not(event.key)):
-            self.notify(why, markup=False)
-
-    def _why_not(self, key: str) -> str:
-        """Why a key does nothing that opens another run, or the form of a new one."""
-        pressed = [name for name in (NEW, *OTHERS) if key in named_keys(self.app, name)]
-        if not pressed:
-            return ""
-        if NEW in pressed and not self.over and not self._inside:
-            return "a new run can be set up once this one has ended"
-        return "no other run is open here: rankboard alone lists all runs, and opens several"
+        if active is not None and active.binding.id is not None:
+            return
+        for name, why in WHY_NOT.items():
+            if event.key in named_keys(self.app, name):
+                self.notify(why, markup=False)
+                return
 
     def _focus(self, panel: Panel) -> None:
         if self.maximized is not None:
@@ -187,22 +187,18 @@ class RunScreen(LiveScreen, Screen[None]):
     # Keys
 
     def action_panel(self, number: int) -> None:
-        for panel in self._body.panels:
-            if panel.number == number:
-                self._focus(panel)
+        if number <= len(self._body.panels):
+            self._focus(self._body.panels[number - 1])
 
     async def action_elsewhere(self, name: str) -> None:
         """Go to the first panel that has this action, and do it there."""
         place, action = find_panel_action(name)
-        panel = next((panel for panel in self._in_order() if panel.place is place), None)
-        if panel is not None:
+        panels = [panel for panel in self._body.panels if panel.place is place]
+        if panels:
+            panel = max(panels, key=self._is_seen)
             self._focus(panel)
             await self.app.run_action(action.call, panel)
             self.tick()
-
-    def _in_order(self) -> list[Panel]:
-        """All panels, those first that are on the screen."""
-        return sorted(self._body.panels, key=lambda panel: not self._is_seen(panel))
 
     def action_cycle(self) -> None:
         with self.session.lock:
@@ -211,8 +207,8 @@ class RunScreen(LiveScreen, Screen[None]):
 
     def _layered_panel(self) -> Panel | None:
         """The panel in view with a layer to leave; of several, that with the focus."""
-        found = [one for one in self._body.panels if self._is_seen(one) and one.layered]
-        return max(found, key=lambda panel: panel.has_focus_within, default=None)
+        layered = [panel for panel in self._body.panels if self._is_seen(panel) and panel.layered]
+        return max(layered, key=lambda panel: panel.has_focus_within, default=None)
 
     @property
     def _is_layered(self) -> bool:
@@ -226,23 +222,23 @@ class RunScreen(LiveScreen, Screen[None]):
     def action_zoom(self) -> None:
         if self.maximized is not None:
             self.minimize()
-        elif self.focused is not None:
-            panel = next((node for node in self.focused.ancestors if isinstance(node, Panel)), None)
-            if panel is not None:
-                self.maximize(panel)
+        else:
+            for panel in self._body.panels:
+                if panel.has_focus_within:
+                    self.maximize(panel)
         self.tick()
 
     def action_play(self) -> None:
         """Play the replay, or pause it."""
-        if isinstance(self.session, Replay):
-            if not self.session.toggle():
+        if self._slider:
+            if not self._slider.replay.toggle():
                 self.notify(END, markup=False)
             self.tick()
 
     def action_speed(self, steps: int) -> None:
         """Play faster, or (below 0) slower."""
-        if isinstance(self.session, Replay):
-            self.session.change_speed(steps)
+        if self._slider:
+            self._slider.replay.change_speed(steps)
             self.tick()
 
     def action_back(self) -> None:
@@ -271,8 +267,8 @@ class RunScreen(LiveScreen, Screen[None]):
 
     def action_alerts(self) -> None:
         with self.session.lock:
-            found = list_alerts(self.session.state)
-        self.app.push_screen(TextDialog("alerts", found))
+            text = list_alerts(self.session.state)
+        self.app.push_screen(TextDialog("alerts", text))
 
     def action_compare(self) -> None:
         self.post_message(CompareRun())

@@ -87,10 +87,10 @@ class StacksScreen(LiveScreen, Screen[None]):
         self.query_one("#stacks", Static).update(stacks)
 
     def _title(self, run: RunState, ranks: list[RankState]) -> str:
-        who = "all ranks" if self._rank is None else f"rank {self._rank}"
+        rank_text = "all ranks" if self._rank is None else f"rank {self._rank}"
         if run.phase is not RunPhase.ENDED:
-            return f"stacks of {who}, newest call first"
-        return f"run has ended; {stack_steps(ranks) or 'no stacks'}, {who}"
+            return f"stacks of {rank_text}, newest call first"
+        return f"run has ended; {stack_steps(ranks) or 'no stacks'}, {rank_text}"
 
     def action_back(self) -> None:
         self.dismiss()

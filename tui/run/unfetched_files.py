@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from remote.format import count, listed
@@ -37,35 +37,37 @@ class HostFiles:
 
 def describe_unfetched_files(state: RunState) -> list[str]:
     """Say which files are left on the hosts, in a line; nothing where there are none."""
-    found = list(filter(None, (_on_host(state, index) for index in range(len(state.hosts)))))
-    if not found:
+    by_host = [_on_host(state, index) for index in range(len(state.hosts))]
+    unfetched = [files for files in by_host if files]
+    if not unfetched:
         return []
-    hosts = [_named(one) for one in found[:HOSTS]]
-    if len(found) > HOSTS:
-        unnamed = count(sum(one.count for one in found[HOSTS:]), "file")
-        hosts.append(f"{unnamed} on {count(len(found) - HOSTS, 'other host')}")
-    patterns = _patterns([path for one in found for path in one.paths])
+    hosts = [_named(files) for files in unfetched[:HOSTS]]
+    others = [files.count for files in unfetched[HOSTS:]]
+    if others:
+        hosts.append(f"{count(sum(others), 'file')} on {count(len(others), 'other host')}")
+    folders = {files.folder for files in unfetched}
+    place = f"in {unfetched[0].folder}" if len(folders) == 1 else "there"
+    at_least = "at least " if any(files.is_cut for files in unfetched) else ""
+    patterns = _patterns({path for files in unfetched for path in files.paths})
     options = " ".join(f"--fetch {shlex.quote(pattern)}" for pattern in patterns)
-    where = f"in {found[0].folder}" if len({one.folder for one in found}) == 1 else "there"
-    least = "at least " if any(one.is_cut for one in found) else ""
-    told = f"wrote {least}{listed(hosts)}; they stay {where}"
-    return [f"{told}; with {options}, a run brings such files at its end"]
+    written = f"wrote {at_least}{listed(hosts)}; they stay {place}"
+    return [f"{written}; with {options}, a run brings such files at its end"]
 
 
 def _on_host(state: RunState, index: int) -> HostFiles | None:
     """Return what a host has that is neither fetched nor on this machine as well."""
     ended = state.hosts[index].ended
-    plan = state.plan
-    if ended is None or not ended.written or not isinstance(plan.work, Script):
+    work = state.plan.work
+    if ended is None or not isinstance(work, Script):
         return None
     folder = _folder(state, index)
-    fetched = plan.work.fetch if plan.policy.fetch else ()
+    fetched = work.fetch if state.plan.policy.fetch else ()
     paths = tuple(path for path in ended.written if not matches(path, fetched))
-    if not paths or _is_shared(plan.project, folder, paths[0]):
+    if not paths or _is_shared(state.plan.project, folder, paths[0]):
         return None
     unnamed = max(0, ended.written_count - len(ended.written))
-    many = len(paths) + unnamed
-    return HostFiles(state.host_name(index), folder, paths, many, ended.written_cut)
+    name = state.host_name(index)
+    return HostFiles(name, folder, paths, len(paths) + unnamed, ended.written_cut)
 
 
 def _folder(state: RunState, index: int) -> str:
@@ -90,15 +92,14 @@ def _named(files: HostFiles) -> str:
     return f"{count(files.count, 'file')} on {files.host} ({', '.join(names)})"
 
 
-def _patterns(paths: Sequence[str]) -> list[str]:
+def _patterns(paths: Collection[str]) -> list[str]:
     """Return patterns of `--fetch` that bring these files: each folder with all that is in it, and
     files outside of folders by name, or by their ending where several share one."""
-    folders = {path.partition("/")[0] for path in paths if "/" in path}
-    files = {path for path in paths if "/" not in path}
+    folders = {f"{path.partition('/')[0]}/*" for path in paths if "/" in path}
+    files = [path for path in paths if "/" not in path]
     endings = Counter(os.path.splitext(file)[1] for file in files)
     names = set[str]()
     for file in files:
         ending = os.path.splitext(file)[1]
         names.add(f"*{ending}" if ending and endings[ending] > 1 else file)
-    found = sorted(f"{folder}/*" for folder in folders) + sorted(names)
-    return [one_line(pattern) for pattern in found[:PATTERNS]]
+    return [one_line(pattern) for pattern in (*sorted(folders), *sorted(names))[:PATTERNS]]

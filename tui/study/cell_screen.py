@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -91,6 +92,7 @@ class CellScreen(LiveScreen, Screen[None]):
                 self._changes = self._runner.changes
                 self._progress = self._runner.progress.copy()
         table = self.query_one(ChoiceTable)
+        # Comparing cells takes a moment, so it is done only after a change.
         if is_new:
             self._runs = list_cell_runs(self._progress, self._progress.cells[self._key])
             metric = self._runner.study.metric
@@ -141,14 +143,19 @@ class CellRun:
 
     def row(self, number: int, metric: str) -> TableRow:
         """Return its row in the table."""
-        took = duration(self.end.seconds) if self.end and self.end.seconds else UNKNOWN
+        took = value = UNKNOWN
+        cause = ""
+        if self.end:
+            took = duration(self.end.seconds or math.nan)
+            value = format_value(self.end.value, metric)
+            cause = plain(f" {self.end.cause}")
         return (
             TableCell(str(number)),
             TableCell(plain(self.run)),
             phase_cell(self.state),
-            TableCell(format_value(self.end.value if self.end else None, metric)),
+            TableCell(value),
             TableCell(took),
-            TableCell(plain(f" {self.end.cause}") if self.end else "", "table--dim"),
+            TableCell(cause, "table--dim"),
         )
 
 

@@ -51,6 +51,7 @@ def make_cell_table(result: StudyResult, room: float = math.inf) -> StudyTable:
 
     If it is too narrow, first intervals go, then speed-ups.
     """
+    # The verdict stays in any room: it is the answer.
     for shows_intervals, shows_speed_ups in ((True, True), (False, True), (False, False)):
         table = _cells(result, intervals=shows_intervals, speed_ups=shows_speed_ups)
         if table.width <= room:

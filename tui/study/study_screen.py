@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -70,8 +69,6 @@ class StudyScreen(LiveScreen, Screen[None]):
     def __init__(self, runner: StudyRunner | RecordedStudy) -> None:
         super().__init__()
         self.runner = runner
-        self._begun = time.monotonic()
-        self._over_at = 0.0
         self._clock = SessionClock()
         self._changes = -1
 
@@ -90,6 +87,7 @@ class StudyScreen(LiveScreen, Screen[None]):
         self.tick()
 
     def on_resize(self, event: Resize) -> None:
+        # Columns depend on the room, so the table is made anew.
         self._changes = -1
         self.call_after_refresh(self.tick)
 
@@ -119,6 +117,7 @@ class StudyScreen(LiveScreen, Screen[None]):
         is_known = any(row.value for row in result.cells)
         lines = doubt_lines(result)
         lines.append(answer_text(result) if is_over or is_known else "no run has ended yet")
+        # Before the end, every cell lacks runs: that would only be repeated.
         if is_over:
             lines += effect_lines(result)
             lines += failure_lines(self._progress)
@@ -145,16 +144,12 @@ class StudyScreen(LiveScreen, Screen[None]):
     def _show_title(self, took: float) -> None:
         study = self.runner.study
         progress = self._progress
-        if self._is_over and not self._over_at:
-            self._over_at = time.monotonic()
         width = self.app.size.width - 2
         done = progress.num_settled
         total = len(study.trials())
         facts = f"{done} of {count(max(done, total), 'run')}"
-        times = f"{duration((self._over_at or time.monotonic()) - self._begun)} elapsed"
-        if isinstance(self.runner, RecordedStudy):
-            times = f"{duration(progress.seconds)} of runs"
-        elif not self._is_over:
+        times = f"{duration(progress.seconds + took)} of runs"
+        if not self._is_over:
             times += f"  ETA {duration(estimate.remaining_seconds(progress, took))}"
         room = width - len(facts) - len(times) - 4
         full = round(room * done / max(done, total, 1))

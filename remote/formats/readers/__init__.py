@@ -9,8 +9,8 @@ from typing import Protocol
 from remote.formats.catalog import LogFormat
 from remote.formats.memory import Memory
 from remote.formats.readers.bars import Bar, LightningBar
-from remote.formats.readers.epochs import FastaiTable, KerasBar, UltralyticsTable
 from remote.formats.readers.framed import FramedTable
+from remote.formats.readers.keras import KerasBar
 from remote.formats.readers.key_value import KeyValueLine
 from remote.formats.readers.lines import LineReader
 from remote.formats.readers.objects import MlPerfLine, ObjectLine
@@ -36,8 +36,6 @@ _READERS: dict[str, Callable[[LogFormat], FormatReader]] = {
     "bar": Bar,
     "lightning": LightningBar,
     "keras": KerasBar,
-    "ultralytics": UltralyticsTable,
-    "fastai": FastaiTable,
     "framed table": FramedTable,
     "trainer": TrainerDict,
     "objects": ObjectLine,

@@ -16,16 +16,18 @@ class LineReader:
         self.open = False
         self._header: dict[str, float] = {}
         self._header_kind: ReadingKind | None = STEP
+        self._columns: list[str] = []
         self._kept: dict[str, float] = {}
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """See `FormatReader`."""
         was_open = self.open
-        self.open = False
+        self.open = was_open and self._format.stays_open
         for known_line in self._format.lines:
             if known_line.mark not in line or (known_line.role == "row" and not was_open):
                 continue
-            values = known_line.matcher.values(line, start)
+            columns = list(known_line.columns) or self._columns
+            values = known_line.matcher.values(line, start, columns)
             if values is None:
                 continue
             reading = self._reading(known_line, values, memory)

@@ -46,10 +46,11 @@ def loads(hosts: Hosts, ranks: Ranks) -> list[Load]:
 
 
 def _load(host: HostState, memory: int, gpu: float, machines: Mapping[str, int]) -> Load:
-    present = len(host.cpu)
+    sample = host.sample
+    present = len(sample.cpu)
     cores = host.hello.cores if host.hello else float(present)
     is_shared = host.hello is not None and machines[host.hello.boot_id] > 1
     if is_shared or cores < present:
         return Load(host.used, cores, memory, own=True, gpu=gpu)
-    busy = sum(host.cpu) / 100 / present if present else math.nan
-    return Load(busy, cores, host.memory_used, own=False, gpu=gpu)
+    busy = sum(sample.cpu) / 100 / present if present else math.nan
+    return Load(busy, cores, sample.memory_used, own=False, gpu=gpu)

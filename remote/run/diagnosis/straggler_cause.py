@@ -87,19 +87,19 @@ def _explain_few_cores(rank: RankState, others: Ranks, hosts: Hosts) -> str:
 
 def _explain_busy_host(rank: RankState, ranks: Ranks, hosts: Hosts) -> str:
     foreign = _count_foreign_cores(rank, ranks, hosts)
-    total = len(hosts[rank.host].cpu)
+    total = len(hosts[rank.host].sample.cpu)
     return f"other programs use {foreign:.1f} of the {total} cores of its host" if foreign else ""
 
 
 def _count_foreign_cores(rank: RankState, ranks: Ranks, hosts: Hosts) -> float:
     """Return the cores of its machine that other programs use, if all cores are in use; else 0."""
     host = hosts[rank.host]
-    if not (host.hello and host.cpu):
+    if not (host.hello and host.sample.cpu):
         return 0.0
     machine = _hosts_of_machine(host, hosts)
     of_ranks = sum(each.cpu for each in ranks if each.host in machine and not math.isnan(each.cpu))
-    total = len(host.cpu)
-    in_use = sum(host.cpu)
+    total = len(host.sample.cpu)
+    in_use = sum(host.sample.cpu)
     foreign = (in_use - of_ranks) / 100
     is_full = in_use >= FULL * 100 * total
     return foreign if is_full and foreign >= FOREIGN * total else 0.0

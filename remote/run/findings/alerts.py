@@ -145,5 +145,7 @@ def _hosts(run: RunState) -> Iterator[Alert]:
             text = f"{host.name} was silent for {duration(host.away)}"
             yield Alert(Alarm.SILENCE, since, text, host.back, host.index)
         if host.disk_low:
-            text = f"{host.name} has only {size(host.disk_free)} left on the disk of its runs"
+            text = (
+                f"{host.name} has only {size(host.sample.disk_free)} left on the disk of its runs"
+            )
             yield Alert(Alarm.DISK, host.disk_low, text, subject=host.index)

@@ -24,6 +24,10 @@ _FIGURES_OF: dict[type[object], tuple[str, Callable[[object], tuple[float, ...]]
     source.event: (source.name, attrgetter(*source.figures)) for source in SOURCES if source.event
 }
 """By event, its source and what reads the figures of one."""
+_host_figures: Callable[[HostSample], tuple[float, ...]] = attrgetter(
+    *HOST_SAMPLE.figures[1:]
+)
+"""The figures of a sample; the first one, `used`, is not in it, but follows from those of ranks."""
 
 
 class Curves:
@@ -65,7 +69,7 @@ class Curves:
 
     def sample(self, host: int, sample: HostSample, used: float, time: float) -> None:
         """Take in a sample of a host, whose ranks have `used` this share of its cores."""
-        figures = (used, sample.memory_used, sample.sent, sample.received)
+        figures = used, *_host_figures(sample)
         self._kept[HOST_SAMPLE.name].append(host, host, self._step, time, *figures)
         for core, cpu in enumerate(sample.cpu):
             self._kept[CORES.name].append(host, core, self._step, time, cpu)

@@ -66,6 +66,9 @@ def trust_all_hosts(reason: str, host_name: str) -> str:
     return "\n".join(lines)
 
 
+NO_SAMPLE = HostSample((), 0, 0)
+
+
 @dataclass(slots=True)
 class HostState:
     """One host as last heard of. Times by the session's clock, memory and network in bytes."""
@@ -84,15 +87,8 @@ class HostState:
     """When its agent began; nothing of it happened before."""
     heard: float = 0.0
     """When something came of it last."""
-    cpu: tuple[float, ...] = ()
-    """Percent per core."""
-    memory_used: int = 0
-    memory_total: int = 0
-    sent: int = 0
-    """Per second."""
-    received: int = 0
-    """Per second."""
-    disk_free: int = 0
+    sample: HostSample = NO_SAMPLE
+    """What it used in the last second, as its agent measured it."""
     loads: dict[int, float] = field(default_factory=dict)
     """The CPU of each of its ranks, in percent of one core."""
     disk_low: float = 0.0
@@ -204,12 +200,9 @@ class HostState:
         """Take in what its agent reports of the host itself, in this attempt of the run."""
         match event:
             case HostSample():
-                self.cpu = event.cpu
-                self.memory_used = event.memory_used
-                self.memory_total = event.memory_total
-                self.sent = event.sent
-                self.received = event.received
-                self._look_at_disk(event.disk_free, when)
+                self.sample = event
+                is_low = 0 < event.disk_free < DISK_LOW
+                self.disk_low = (self.disk_low or when) if is_low else 0.0
             case Reserved() if self.reserved is None:
                 self.reserved = event
             case Connected():
@@ -223,11 +216,6 @@ class HostState:
             case AgentEnded():
                 self.ended = event
                 self.running.clear()
-
-    def _look_at_disk(self, free: int, when: float) -> None:
-        self.disk_free = free
-        is_low = 0 < free < DISK_LOW
-        self.disk_low = (self.disk_low or when) if is_low else 0.0
 
     def _take_connection(self, event: Connected) -> None:
         """Take in a connection that it tried, once."""

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from training.writing import make_private_folders
+from training.writing import make_private_folders, write_whole
 
 HASHED = "|1|"
 """The beginning of a field that holds the digest of a name instead of the name."""
@@ -145,7 +145,10 @@ def forget_keys(name: str, entries: tuple[KnownKey, ...]) -> None:
         for entry in entries:
             if entry.file == file:
                 lines[entry.line - 1] = _without(name.lower(), lines[entry.line - 1], entry)
-        _rewrite(file.resolve(), "".join(lines))
+        target = file.resolve()
+        mode = target.stat().st_mode
+        write_whole(target, "".join(lines).encode(errors="surrogateescape"))
+        target.chmod(mode & 0o777)
 
 
 def _without(name: str, line: str, entry: KnownKey) -> str:
@@ -159,19 +162,3 @@ def _without(name: str, line: str, entry: KnownKey) -> str:
             f"line {entry.line} of {entry.file} is for all of {names}: change it by hand"
         )
     return f"{others} {rest}" if others else ""
-
-
-def _rewrite(file: Path, text: str) -> None:
-    """Replace the text of a file, whole or not at all. Its mode stays."""
-    beside = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
-    try:
-        with open(beside, "x", errors="surrogateescape", opener=_private) as new:
-            new.write(text)
-        beside.chmod(file.stat().st_mode & 0o777)
-        beside.replace(file)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

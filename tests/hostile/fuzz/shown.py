@@ -130,7 +130,7 @@ class Show:
         text_outcome.result_captions(run)
         text_outcome.describe_cause(run)
         text_outcome.verdict_line(run)
-        text_outcome.describe_visibility(run)
+        text_outcome.closing_advice(run)
         assert isinstance(self._console.file, io.StringIO)
         text = _taken(self._console.file)
         assert not CONTROL.search(text), ascii(text[:2_000])
@@ -141,11 +141,11 @@ class Show:
         length = header.RunLength(run.progress.epochs, run.progress.steps)
         texts = [header._progress(run, length, width, now), header._phase(run)]
         texts += [header._title(header._phase(run), run.plan.run, "", width)]
-        texts += [fact(run) for fact in header.PACE_FACTS]
+        texts += header.pace_facts(run)
         texts += header._fitting(texts, width)
-        for text in (*header._stall(run, now), *(one.text() for one in waiting(run, now))):
+        for text in (header._stall(run, now), *(one.text() for one in waiting(run, now))):
             texts += header._folded(text, width)
-        texts += header._folded_all(seen.advice(run, now), width)
+        texts += header._folded(seen.advice(run, now), width)
         texts += alerts_panel._lines(sort_by_urgency(find_alerts(run)), width, "x hide")
         texts += alerts_panel.list_alerts(run).split("\n")
         texts += outcome._text(run, 8, brief=False).split("\n")
@@ -177,8 +177,9 @@ class Show:
         cells = heat.heat_cells(run.ranks, run, scale.medians, scale.typical, shared)
         yield from (cell.text for cell in cells)
         for host, load in zip(run.hosts, loads(run.hosts, run.ranks), strict=True):
-            row = hosts_panel._row(host, load, hosts_panel._age(host, run, now), wired=True)
-            yield from (cell.text for cell in row)
+            age = hosts_panel._age(host, run, now)
+            row = hosts_panel.HostRow(host, load, age, is_wired=True)
+            yield from (column.cell_of(row).text for column in hosts_panel.HOST_COLUMNS)
 
     def _charts(self, run: RunState, _: float) -> None:
         """Some of the charts, along all axes, near and far."""

@@ -343,7 +343,7 @@ def no_test(folder: Path) -> None:
         (broken, r"cannot read .*/rose/1\.png \(.*\): replace or remove it"),
         (cut, r"cannot read .*/rose/0\.png \(.*\): replace or remove it"),
         (empty_class, r"flowers/tulip has no images \(\.jpg .*\): add some, or remove the folder"),
-        (different_classes, r"flowers/train has the classes bell, but .*flowers/val has not"),
+        (different_classes, r"flowers/train or .*flowers/val has no classes bell"),
         (no_test, r"has a folder train, but neither val nor test"),
         (lambda folder: picture(folder / "rose" / "0.png", (1, 1, 1)), r"has only one image"),
     ],

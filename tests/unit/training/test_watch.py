@@ -387,7 +387,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 
 def a_step(number: int, loss: float | None = 0.5) -> Step:
-    return Step(number, 1e9, loss, 4.0, 1.0, 2.0, 1.0, 2.5, 3.0, 8)
+    return Step(number, 1e9, loss, 8, 4.0, 1.0, 2.0, 1.0, 2.5, 3.0)
 
 
 def read(pipe: int) -> list[str]:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import math
 import os
 import selectors
 import signal
-import stat
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from training.agent.host import processes
 from training.agent.host.redaction import Redaction
 from training.agent.host.samples import OutOfMemory
+from training.agent.live_runs import open_regular
 from training.agent.ranks.pipes import Pipe
 from training.wire.events import Event, Exited, Raised, Spawned
+from training.wire.jsonl import load
 
 Ends = tuple[int, int]
 """The write ends of a stdout and a stderr."""
@@ -68,6 +67,10 @@ class RankProcesses:
         self._live: dict[int, RankProcess] = {}
         self.out_of_memory = OutOfMemory()
 
+    def find(self, number: int) -> RankProcess | None:
+        """Return the rank of this number, unless it has exited."""
+        return self._live.get(number)
+
     @property
     def live(self) -> list[RankProcess]:
         """Return the ranks that have not exited."""
@@ -79,9 +82,19 @@ class RankProcesses:
         Its pipes are read once it is `spawned`: a rank that preload forks may write before preload
         reports it.
         """
-        pipes, ends = open_pipes(number, self._redaction)
-        self._live[number] = RankProcess(number, pipes)
-        return self._live[number], ends
+        pipes, ends = self.open_pipes(number)
+        rank = self._live[number] = RankProcess(number, pipes)
+        return rank, ends
+
+    def open_pipes(self, number: int) -> tuple[tuple[Pipe, ...], Ends]:
+        """Open pipes for the stdout and stderr of this rank, or of AGENT."""
+        out, out_end = os.pipe()
+        error, error_end = os.pipe()
+        pipes = (self._pipe(out, number, "stdout"), self._pipe(error, number, "stderr"))
+        return pipes, (out_end, error_end)
+
+    def _pipe(self, descriptor: int, number: int, stream: str) -> Pipe:
+        return Pipe(descriptor, number, stream, self._redaction)
 
     def open_events(self, rank: RankProcess) -> int:
         """Open one more pipe, for what the watch reports of a rank that is not started. Return the
@@ -92,7 +105,7 @@ class RankProcesses:
         pipe, end = os.pipe()
         with suppress(OSError, AttributeError):
             fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, EVENTS)
-        rank.pipes += (Pipe(pipe, rank.number, "stdout", self._redaction),)
+        rank.pipes += (self._pipe(pipe, rank.number, "stdout"),)
         return end
 
     def hear(self, pipes: Sequence[Pipe]) -> None:
@@ -168,14 +181,6 @@ class RankProcesses:
             processes.send(pid, signal.SIGKILL)
 
 
-def open_pipes(number: int, redaction: Redaction) -> tuple[tuple[Pipe, Pipe], Ends]:
-    """Open pipes for the stdout and stderr of this rank, or of AGENT."""
-    out, out_end = os.pipe()
-    err, err_end = os.pipe()
-    pipes = (Pipe(out, number, "stdout", redaction), Pipe(err, number, "stderr", redaction))
-    return pipes, (out_end, err_end)
-
-
 def signal_name(code: int) -> str:
     """Return the name of the signal of a negative exit code, else ""."""
     if code >= 0:
@@ -193,19 +198,10 @@ def read_error_file(path: str) -> str:
     may have put anything there.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return ""
-            return _error_text(json.loads(os.read(descriptor, ERROR_BYTES)))
-        finally:
-            os.close(descriptor)
-    except (OSError, ValueError, RecursionError):
+        with open(open_regular(path), "rb") as file:
+            message = (load(file.read(ERROR_BYTES)) or {}).get("message")
+    except (OSError, ValueError):  # a path may hold anything as well
         return ""
-
-
-def _error_text(data: Any) -> str:
-    message = data.get("message") if isinstance(data, dict) else None
     if isinstance(message, dict):
         extra = message.get("extraInfo")
         stack = extra.get("py_callstack") if isinstance(extra, dict) else None

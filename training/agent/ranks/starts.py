@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from training.agent.host import processes
-from training.agent.host.redaction import Redaction
 from training.agent.layout import ERRORS
 from training.agent.options import AgentOptions
 from training.agent.ranks.launch import (
@@ -26,7 +25,7 @@ from training.agent.ranks.launch import (
     shared_variables,
 )
 from training.agent.ranks.pipes import CHUNK, LineDecoder, Pipe
-from training.agent.ranks.ranks import RankProcesses, open_pipes
+from training.agent.ranks.ranks import RankProcesses
 from training.place import ERROR_FILE, EVENTS_FD, LISTEN_FD, WATCH
 from training.wire import commands
 from training.wire.commands import Placement
@@ -43,7 +42,7 @@ class PreloadProcess:
     `report`; `pipes` are its output."""
 
     pid: int
-    pipes: tuple[Pipe, Pipe]
+    pipes: tuple[Pipe, ...]
     report: int
     lines: LineDecoder = field(default_factory=LineDecoder)
 
@@ -58,14 +57,12 @@ class RankStarter:
         say: Callable[[Event], None],
         ranks: RankProcesses,
         preload: Preload,
-        redaction: Redaction,
     ) -> None:
         self._options = options
         self._selector = selector
         self._say = say
         self._ranks = ranks
         self._how = preload
-        self._redaction = redaction
         self._spawner = Spawner()
         self._preload: PreloadProcess | None = None
 
@@ -128,7 +125,7 @@ class RankStarter:
         if env.get(WATCH) == "1":
             events = (self._ranks.open_events(rank),)
             env[EVENTS_FD] = str(events[0])
-        command = ProcessSpec(
+        spec = ProcessSpec(
             placement.argv,
             env,
             self._options.cwd,
@@ -137,7 +134,7 @@ class RankStarter:
             umask=self._options.umask,
             function=function,
         )
-        pid = self._spawn(command, *ends, *events)
+        pid = self._spawn(spec, *events)
         if pid:
             self._ranks.spawned(rank, pid)
         else:
@@ -146,20 +143,21 @@ class RankStarter:
     def _start_preload(
         self, command: commands.StartAttempt, listener: socket.socket | None
     ) -> None:
-        ends = {
-            placement.rank: self._ranks.open(placement.rank)[1] for placement in command.placements
-        }
-        descriptors = [descriptor for pair in ends.values() for descriptor in pair]
-        pipes, own_ends = open_pipes(AGENT, self._redaction)
+        pipes, own_ends = self._ranks.open_pipes(AGENT)
         self._ranks.hear(pipes)
+        rank_ends: list[int] = []
+        numbered_ends: list[str] = []
+        for placement in command.placements:
+            _, (out_end, error_end) = self._ranks.open(placement.rank)
+            rank_ends += (out_end, error_end)
+            numbered_ends.append(f"{placement.rank}:{out_end}:{error_end}")
         report, report_end = os.pipe()
         os.set_blocking(report, False)
         self._selector.register(report, selectors.EVENT_READ, self._read_report)
         program = self._how if isinstance(self._how, tuple) else PRELOAD
-        argv = [*program, "--report-fd", str(report_end)]
-        argv += ["--pipes", ",".join(f"{rank}:{out}:{err}" for rank, (out, err) in ends.items())]
-        inherited = [report_end, *descriptors]
-        if listener and 0 in ends:
+        argv = [*program, "--report-fd", str(report_end), "--pipes", ",".join(numbered_ends)]
+        inherited = [report_end, *rank_ends]
+        if listener and any(placement.rank == 0 for placement in command.placements):
             argv += ["--listen-fd", str(listener.fileno())]
             inherited.append(listener.fileno())
         env = rank_environment(self._options, *shared_variables(command.placements))
@@ -174,24 +172,22 @@ class RankStarter:
             umask=self._options.umask,
         )
         self._preload = PreloadProcess(0, pipes, report)
-        self._preload.pid = self._spawn(spec, *own_ends, command_file, report_end, *descriptors)
+        self._preload.pid = self._spawn(spec, command_file, report_end, *rank_ends)
         if not self._preload.pid:
             self._preload_ended(_CANNOT_START)
 
-    def _spawn(self, command: ProcessSpec, out_end: int, error_end: int, *more_ends: int) -> int:
+    def _spawn(self, spec: ProcessSpec, *other_ends: int) -> int:
         """Start a process and return its pid; 0 if it failed, and the reason is on its stderr.
         Close our copies of the ends."""
         try:
-            return self._spawner.start(command)
+            return self._spawner.start(spec)
         except (OSError, ValueError) as error:
-            reason = (
-                f"cannot start {command.argv[0]} in {command.cwd}: "
-                f"{getattr(error, 'strerror', None) or error}\n"
-            )
-            os.write(error_end, reason.encode(errors="replace"))
+            reason = getattr(error, "strerror", None) or error
+            line = f"cannot start {spec.argv[0]} in {spec.cwd}: {reason}\n"
+            os.write(spec.stderr, line.encode(errors="replace"))
             return 0
         finally:
-            for descriptor in (out_end, error_end, *more_ends):
+            for descriptor in (spec.stdout, spec.stderr, *other_ends):
                 os.close(descriptor)
 
     def _read_report(self) -> None:
@@ -202,13 +198,11 @@ class RankStarter:
             self._selector.unregister(self._preload.report)
         for line in (self._preload.lines.feed(block) or "").splitlines():
             verb, number, value = line.split()
-            for rank in self._ranks.live:
-                if rank.number != int(number):
-                    continue
-                if verb == "pid":
-                    self._ranks.spawned(rank, int(value))
-                else:
-                    self._ranks.exited(rank, int(value))
+            rank = self._ranks.find(int(number))
+            if rank and verb == "pid":
+                self._ranks.spawned(rank, int(value))
+            elif rank:
+                self._ranks.exited(rank, int(value))
 
     def reaped(self, pid: int, status: int) -> None:
         """Note that a child of the agent has exited: preload, a rank that was started as a program,

@@ -10,7 +10,7 @@ that no rank used the parameter, without another exchange.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -35,7 +35,8 @@ class Bucket:
 
     def reset(self) -> None:
         """Mark all gradients as not packed."""
-        self.used, self.missing = [False] * len(self.parameters), len(self.parameters)
+        self.missing = len(self.parameters)
+        self.used = [False] * self.missing
 
 
 class Gradients:
@@ -63,8 +64,8 @@ class Gradients:
         self._last = False
         self._launched = 0
         self.buckets = tuple(
-            _bucket(i, parameters, gradient_dtype)
-            for i, parameters in enumerate(_split(model, bucket_mb * 1e6, gradient_dtype))
+            _make_bucket(index, parameters, gradient_dtype)
+            for index, parameters in enumerate(_split(model, bucket_mb * 1e6, gradient_dtype))
         )
         for bucket in self.buckets:
             for position, parameter in enumerate(bucket.parameters):
@@ -131,8 +132,10 @@ class Gradients:
         bucket.missing -= 1
 
     def _launch_full(self) -> None:
-        while self._launched < len(self.buckets) and not self.buckets[self._launched].missing:
+        while self._launched < len(self.buckets):
             bucket = self.buckets[self._launched]
+            if bucket.missing:
+                break
             self._launched += 1
             self._launch_bucket(bucket)
 
@@ -144,59 +147,65 @@ class Gradients:
         self._launch(bucket)
 
 
-def gradient_type(parameter: Parameter, gradient_dtype: torch.dtype) -> torch.dtype:
+def _travel_type(parameter: Parameter, gradient_dtype: torch.dtype) -> torch.dtype:
     """Return the type in which the gradient of a parameter travels."""
-    return gradient_dtype if gradient_dtype.itemsize < torch.float32.itemsize else parameter.dtype
+    is_narrow = gradient_dtype.itemsize < torch.float32.itemsize
+    return gradient_dtype if is_narrow else parameter.dtype
 
 
-def _split(model: Module, size: float, gradient_dtype: torch.dtype) -> Iterator[list[Parameter]]:
+def _split(
+    model: Module, bucket_size: float, gradient_dtype: torch.dtype
+) -> Iterator[list[Parameter]]:
     """Split the parameters, in about the order of backward, into buckets of one type. A bucket is
-    closed once it holds `size` bytes. Backward does not hide the last one, which is small if the
-    first layers are small, as usual."""
+    closed once it holds `bucket_size` bytes. Backward does not hide the last one, which is small if
+    the first layers are small, as usual."""
     bucket: list[Parameter] = []
+    bucket_kind = None
     total = 0
-    for parameter in reversed([p for p in model.parameters() if p.requires_grad]):
-        kind = _bucket_kind(parameter, gradient_dtype)
-        is_full = total >= size
-        if bucket and (is_full or _bucket_kind(bucket[0], gradient_dtype) != kind):
+    for parameter in reversed([*model.parameters()]):
+        if not parameter.requires_grad:
+            continue
+        dtype = _travel_type(parameter, gradient_dtype)
+        kind = (dtype, parameter.device)
+        if bucket and (total >= bucket_size or kind != bucket_kind):
             yield bucket
             bucket = []
             total = 0
+        bucket_kind = kind
         bucket.append(parameter)
-        total += parameter.numel() * kind[0].itemsize
+        total += parameter.numel() * dtype.itemsize
     if bucket:
         yield bucket
 
 
-def _bucket_kind(
-    parameter: Parameter, gradient_dtype: torch.dtype
-) -> tuple[torch.dtype, torch.device]:
-    """Return what the gradients of one bucket have in common."""
-    return gradient_type(parameter, gradient_dtype), parameter.device
-
-
-def _bucket(index: int, parameters: list[Parameter], gradient_dtype: torch.dtype) -> Bucket:
-    sizes = [parameter.numel() for parameter in parameters]
-    kind = gradient_type(parameters[0], gradient_dtype)
-    buffer = torch.zeros(sum(sizes) + len(sizes), dtype=kind, device=parameters[0].device)
-    *flat, flags = torch.split(buffer, [*sizes, len(sizes)])
-    views = tuple(
-        view_like(part, parameter) for part, parameter in zip(flat, parameters, strict=True)
-    )
+def _make_bucket(index: int, parameters: list[Parameter], gradient_dtype: torch.dtype) -> Bucket:
+    dtype = _travel_type(parameters[0], gradient_dtype)
+    buffer, views, flags = flat_views(parameters, dtype, spare=len(parameters))
     bucket = Bucket(index, buffer, tuple(parameters), views, flags)
     bucket.reset()
     return bucket
 
 
+def flat_views(
+    parameters: Sequence[Parameter], dtype: torch.dtype, spare: int = 0
+) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:
+    """Make a flat buffer (elements + spare,) of zeros for some parameters. Return it, views of it
+    like each of them, and its spare elements."""
+    sizes = [parameter.numel() for parameter in parameters]
+    buffer = torch.zeros(sum(sizes) + spare, dtype=dtype, device=parameters[0].device)
+    *parts, rest = torch.split(buffer, [*sizes, spare])
+    views = tuple(map(view_like, parts, parameters))
+    return buffer, views, rest
+
+
 def view_like(flat: Tensor, parameter: Tensor) -> Tensor:
     """View elements (n,) as a tensor of the parameter's shape, with its strides where they leave no
     gaps (such as channels_last)."""
-    strides = sorted(zip(parameter.stride(), parameter.shape, strict=True))
-    dense = all(
-        stride == math.prod(n for _, n in strides[:i])
-        for i, (stride, n) in enumerate(strides)
-        if n > 1
-    )
-    if dense:
+    dense_stride = 1
+    is_dense = True
+    for stride, size in sorted(zip(parameter.stride(), parameter.shape, strict=True)):
+        is_dense = is_dense and (size <= 1 or stride == dense_stride)
+        dense_stride *= size
+    if is_dense:
         return flat.as_strided(parameter.shape, parameter.stride())
     return flat.view(parameter.shape)

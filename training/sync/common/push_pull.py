@@ -24,7 +24,7 @@ from training.meter import Meter
 from training.place import Place
 from training.rendezvous import new_group
 from training.sync import SyncMethod
-from training.sync.common.gradients import Bucket, Gradients, view_like
+from training.sync.common.gradients import Bucket, Gradients, flat_views
 
 PARTED = -1
 """The step in the header of a worker that pushes no gradient and waits for the final parameters."""
@@ -155,20 +155,17 @@ def flatten_parameters(parameters: Iterable[Parameter]) -> list[Tensor]:
 
     They keep their shapes and, where these have no gaps, their strides (such as channels_last).
     """
-    kinds: dict[tuple[torch.dtype, torch.device], list[Parameter]] = {}
+    alike: dict[tuple[torch.dtype, torch.device], list[Parameter]] = {}
     for parameter in parameters:
         if parameter.requires_grad:
-            kinds.setdefault((parameter.dtype, parameter.device), []).append(parameter)
-    return [_moved(group) for group in kinds.values()]
-
-
-def _moved(parameters: list[Parameter]) -> Tensor:
-    sizes = [parameter.numel() for parameter in parameters]
-    first = parameters[0]
-    buffer = torch.empty(sum(sizes), dtype=first.dtype, device=first.device)
-    for parameter, part in zip(parameters, torch.split(buffer, sizes), strict=True):
-        parameter.data = view_like(part, parameter).copy_(parameter.detach())
-    return buffer
+            alike.setdefault((parameter.dtype, parameter.device), []).append(parameter)
+    buffers: list[Tensor] = []
+    for (dtype, _), group in alike.items():
+        buffer, views, _ = flat_views(group, dtype)
+        for parameter, view in zip(group, views, strict=True):
+            parameter.data = view.copy_(parameter.detach())
+        buffers.append(buffer)
+    return buffers
 
 
 def _work(work: Work | None) -> Work:

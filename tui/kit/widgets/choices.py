@@ -25,7 +25,7 @@ class ChoiceTable(CellTable):
     COMPONENT_CLASSES = CellTable.COMPONENT_CLASSES | {"choices--cursor"}
     place = KeyPlace.LIST
     BINDINGS = bindings(place)
-    cursor: reactive[int] = reactive(0)
+    cursor = reactive(0)
     is_cursor_placed = False
     """Whether the user has put the cursor where it is."""
 

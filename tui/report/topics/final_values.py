@@ -17,10 +17,10 @@ from tui.report.document import Section, make_table
 from tui.report.formatting import (
     SAME,
     TOO_FEW,
+    format_bounds,
     format_difference,
     format_extent,
     format_final,
-    format_final_bounds,
 )
 from tui.report.subject import ReportSubject, RunGroup
 from tui.report.timing import SubjectTiming
@@ -43,6 +43,10 @@ class FinalValue:
     name: str
     of: Callable[[RunFigures], float]
     is_share: bool = False
+
+    def write(self, value: float) -> str:
+        """Write such a value."""
+        return format_final(value, is_share=self.is_share)
 
 
 @dataclass(frozen=True)
@@ -183,8 +187,8 @@ def _row(final: FinalValue, row: GroupFinal) -> tuple[str, ...]:
     difference = row.against.difference.value if row.against else math.nan
     return (
         row.group.label,
-        format_final(row.value.value, is_share=is_share),
-        format_final_bounds(row.value, is_share=is_share),
+        final.write(row.value.value),
+        format_bounds(row.value, final.write),
         row.reference or UNKNOWN,
         format_difference(difference, is_share=is_share),
         row.equality(final),

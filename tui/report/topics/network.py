@@ -142,6 +142,7 @@ def _find_pattern(job: Job | None) -> str:
     """Return how the job averages gradients; "" if the assignment's formulas do not hold."""
     if job is None or job.accumulate > 1:
         return ""
+    # Fewer bytes are sent than the gradients have.
     if getattr(job.sync_options(), "compression", "none") != "none":
         return ""
     return pattern(job)
@@ -195,6 +196,7 @@ def _describe_amount(traffic: GroupTraffic) -> str:
     factor = BEST[traffic.pattern](traffic.group.ranks)
     # The root receives all before it sends: it carries the gradients twice.
     way = WAYS[traffic.pattern]
+    # The factor counts both ways, one after the other; the sentence names each.
     if traffic.pattern == IN_TURN:
         factor /= 2
     times = "" if factor == 1 else f"{factor:.3g} x "

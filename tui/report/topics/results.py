@@ -7,7 +7,7 @@ import math
 from remote.format import UNKNOWN, count, seconds
 from remote.statistics.mean import finite_mean
 from tui.report.document import Section, make_table
-from tui.report.formatting import DOUBT_NOTE, format_final, format_ratio
+from tui.report.formatting import DOUBT_NOTE, format_value, write_ratio
 from tui.report.subject import ReportSubject, RunGroup
 from tui.report.timing import SubjectTiming, describe_rule
 from tui.report.topics.final_values import ACCURACY, TEST_LOSS, TRAINING_LOSS, FinalValue
@@ -37,7 +37,7 @@ def _row(group: RunGroup, timing: SubjectTiming, values: list[FinalValue]) -> tu
     finals = []
     for value in values:
         mean = finite_mean(value.of(run) for run in group.runs)
-        finals.append(format_final(mean, is_share=value.is_share))
+        finals.append(value.write(mean))
     runs = f"{len(group.runs):,}"
     if group.failures:
         runs += f", {len(group.failures)} failed"
@@ -45,7 +45,7 @@ def _row(group: RunGroup, timing: SubjectTiming, values: list[FinalValue]) -> tu
         group.label,
         seconds(row.seconds.value if row else math.nan),
         *finals,
-        format_ratio(row.speed_up, is_doubtful=bool(row.speed_up_doubt)) if row else UNKNOWN,
+        format_value(row.speed_up, write_ratio, row.speed_up_doubt) if row else UNKNOWN,
         runs,
     )
 

@@ -19,12 +19,11 @@ from remote.statistics.interval import FEWEST, Interval
 from tui.report.document import ReportPicture, Section, make_table
 from tui.report.formatting import (
     DOUBT_NOTE,
+    format_bounds,
     format_finding,
     format_p,
-    format_ratio,
-    format_ratio_bounds,
-    has_width,
-    mark_doubt,
+    format_value,
+    write_ratio,
 )
 from tui.report.picture_style import (
     INK,
@@ -79,24 +78,17 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
 
 
 def _row(subject: ReportSubject, row: GroupTiming) -> tuple[str, ...]:
-    efficiency = UNKNOWN
-    efficiency_bounds = UNKNOWN
-    if row.efficiency:
-        share = percent(row.efficiency.value)
-        efficiency = mark_doubt(share, is_doubtful=bool(row.speed_up_doubt))
-        if has_width(row.efficiency):
-            efficiency_bounds = f"{percent(row.efficiency.low)} to {percent(row.efficiency.high)}"
     reference = subject.reference_of(row.group)
     ratio = row.against.ratio if row.against else None
     return (
         row.group.label,
-        format_ratio(row.speed_up, is_doubtful=bool(row.speed_up_doubt)),
-        format_ratio_bounds(row.speed_up),
-        efficiency,
-        efficiency_bounds,
+        format_value(row.speed_up, write_ratio, row.speed_up_doubt),
+        format_bounds(row.speed_up, write_ratio),
+        format_value(row.efficiency, percent, row.speed_up_doubt),
+        format_bounds(row.efficiency, percent),
         reference.label if reference and row.against else UNKNOWN,
-        format_ratio(ratio, is_doubtful=bool(row.doubt)),
-        format_ratio_bounds(ratio),
+        format_value(ratio, write_ratio, row.doubt),
+        format_bounds(ratio, write_ratio),
         format_p(row.against),
         IN_DOUBT if row.doubt else format_finding(row.against),
     )
@@ -108,8 +100,8 @@ def _describe_means(timing: SubjectTiming) -> list[str]:
     if any(row.doubt for row in timing.rows):
         return []
     return [
-        f"{label} is {format_ratio(mean)} times as fast as its reference "
-        f"({format_ratio_bounds(mean)}): the geometric mean over its cells."
+        f"{label} is {format_value(mean, write_ratio)} times as fast as its reference "
+        f"({format_bounds(mean, write_ratio)}): the geometric mean over its cells."
         for label, mean in timing.means.items()
         if math.isfinite(mean.low)
     ]

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from remote.format import UNKNOWN, number, percent, seconds
 from remote.statistics.interval import FEWEST
 from tui.report.document import ReportPicture, Section, make_table
-from tui.report.formatting import format_seconds_bounds
+from tui.report.formatting import format_bounds
 from tui.report.picture_style import INK, SeriesStyle, empty_chart, name_rows
 from tui.report.subject import ReportSubject
 from tui.report.timing import GroupTiming, SubjectTiming, describe_rule
@@ -59,7 +59,7 @@ def _row(row: GroupTiming, timing: SubjectTiming) -> tuple[str, ...]:
         group.label,
         *(str(size) if size else UNKNOWN for size in (group.nodes, group.ranks, group.batch)),
         seconds(row.seconds.value),
-        format_seconds_bounds(row.seconds),
+        format_bounds(row.seconds, seconds),
         number(per_sample),
         str(len(group.runs)),
         percent(row.stability.variation, 1),
@@ -101,21 +101,18 @@ def _picture(rows: Sequence[GroupTiming]) -> ReportPicture:
 
 def _draw(rows: Sequence[GroupTiming]) -> Figure:
     figure, axes = empty_chart("seconds per iteration", height=1.1 + 0.34 * len(rows))
-    end = _axis_end(rows)
     lines = list(dict.fromkeys(row.group.line for row in rows))
     for place, row in enumerate(rows):
         style = SeriesStyle.of(lines.index(row.group.line))
         value = row.seconds
         runs = [run.step_seconds() for run in row.group.runs]
         if math.isfinite(value.low):
-            # An arrow says that the interval goes on.
-            if value.high > end:
-                axes.plot(end, place, ">", color=style.colour, clip_on=False)
             axes.plot([value.low, value.high], [place, place], color=style.colour, linewidth=3)
+        # Single runs lie below the mean, so that none is hidden by it.
         axes.plot(runs, [place + 0.22] * len(runs), "|", color=INK, markersize=6)
         axes.plot(value.value, place, style.marker, color=style.colour, markeredgecolor=INK)
     name_rows(axes, [row.group.label for row in rows])
-    axes.set_xlim(0, end)
+    axes.set_xlim(0, _axis_end(rows))
     return figure
 
 

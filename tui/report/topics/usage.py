@@ -101,6 +101,7 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
 
 def _make_curves(runs: LabelledRuns, measure: UsageMeasure) -> Iterator[MeanCurve]:
     """Yield a curve per host or GPU of a single run, or the mean over these for each group."""
+    # Curves of all hosts of several runs could not be told apart.
     if len(runs) == 1:
         parts = list(measure.points_of(runs[0][1]))[:MOST_GROUPS]
         curves = [average_curve(name, [points]) for name, points in parts]
@@ -141,6 +142,7 @@ def _host_rows(label: str, run: RunFigures) -> Iterator[tuple[str, ...]]:
 def _gpu_rows(label: str, run: RunFigures) -> Iterator[tuple[str, ...]]:
     for name, usage in _list_gpus(run):
         is_training = usage.time >= 0
+        # A clock of 0 was not measured.
         clock = usage.clock[is_training & (usage.clock > 0)]
         yield (
             name,

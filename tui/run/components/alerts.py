@@ -20,8 +20,6 @@ LINES = 2
 """Lines of alerts that are shown at once; a key lists all."""
 LEAST = 40
 """Columns that a line takes at least."""
-TOLD_ABOVE = (Alarm.STALL,)
-"""What the header says, too, for as long as it lasts."""
 
 
 class AlertLines(Static):
@@ -41,11 +39,15 @@ class AlertLines(Static):
 
     def show(self, run: RunState) -> list[Alert]:
         """Copy what is drawn from the run. Returns the alerts that are new."""
-        found = find_alerts(run) if run.phase is not RunPhase.ENDED else []
-        unseen = (one for one in found if one.key not in self._acknowledged)
-        self._open = [one for one in unseen if one.over or one.alarm not in TOLD_ABOVE]
-        new = [one for one in found if one.key not in self._seen]
-        self._seen.update(one.key for one in new)
+        alerts = find_alerts(run) if run.phase is not RunPhase.ENDED else []
+        self._open = [
+            alert
+            for alert in alerts
+            if alert.key not in self._acknowledged
+            if alert.over or alert.alarm is not Alarm.STALL  # the header says that, too
+        ]
+        new = [alert for alert in alerts if alert.key not in self._seen and not alert.over]
+        self._seen.update(alert.key for alert in alerts)
         width = self.content_size.width or self.app.size.width - 2
         keys = f"{key_of(self.app, 'hide-alerts')} hide, {key_of(self.app, 'alerts')} list"
         lines = _lines(sort_by_urgency(self._open), width, keys)
@@ -53,37 +55,38 @@ class AlertLines(Static):
             self._shown = lines
             self.display = bool(lines)
             self.styles.height = len(lines)  # see `RunHeader.show`
-            self.set_class(any(not one.over for one in self._open), "-live")
+            self.set_class(not all(alert.over for alert in self._open), "-live")
             self.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), layout=False)
-        return [one for one in new if not one.over]
+        return new
 
     def acknowledge(self) -> None:
         """Show the present alerts no longer."""
-        self._acknowledged.update(one.key for one in self._open)
+        self._acknowledged.update(alert.key for alert in self._open)
 
 
-def _lines(found: Sequence[Alert], width: int, keys: str) -> tuple[str, ...]:
+def _lines(alerts: Sequence[Alert], width: int, keys: str) -> tuple[str, ...]:
     """The first of the alerts, as much of them as there is room for. The last line says how many
     more there are, and `keys`: which ones hide and list them."""
-    if not found:
+    if not alerts:
         return ()
     room = max(width, LEAST)
     lines: list[str] = []
-    shown = 0
-    for one in found:
-        folded = _folded(one, room)
+    num_hidden = len(alerts)
+    for alert in alerts:
+        folded = _folded(alert, room)
         if lines and len(lines) + len(folded) > LINES:
             break
         lines += folded
-        shown += 1
-    more = f"{count(len(found) - shown, 'more alert')}  " if len(found) > shown else ""
-    hint = f"  ({more}{keys})"
-    if len(lines) < LINES and len(lines[-1]) > room - len(hint):  # so that the end is seen, too
-        lines = _folded(found[0], room - len(hint))
+        num_hidden -= 1
+    hidden_text = f"{count(num_hidden, 'more alert')}  " if num_hidden else ""
+    hint = f"  ({hidden_text}{keys})"
+    room_beside = room - len(hint)
+    if len(lines) < LINES and len(lines[-1]) > room_beside:  # so that the end is seen, too
+        lines = _folded(alerts[0], room_beside)
     *above, last = lines[:LINES]
-    if len(lines) > LINES or len(last) > room - len(hint):
-        last = f"{last[: max(0, room - len(hint) - 1)]}…"
-    return (*above, f"{last:<{room - len(hint)}}{hint}"[:room])
+    if len(lines) > LINES or len(last) > room_beside:
+        last = f"{last[: max(0, room_beside - 1)]}…"
+    return (*above, f"{last:<{room_beside}}{hint}"[:room])
 
 
 def _folded(alert: Alert, room: int) -> list[str]:
@@ -99,10 +102,10 @@ def alert_sign(alert: Alert) -> str:
 
 def list_alerts(run: RunState) -> str:
     """What a run failed of, then all alerts, the oldest first, each with its time."""
-    found = [_in_full(alert) for alert in find_alerts(run)]
+    lines = [_in_full(alert) for alert in find_alerts(run)]
     if run.cause is not None:
-        found.insert(0, f"{palette.sign('bad')} cause: {plain(run.cause.text())}")
-    return "\n".join(found) or "There are none."
+        lines.insert(0, f"{palette.sign('bad')} cause: {plain(run.cause.text())}")
+    return "\n".join(lines) or "There are none."
 
 
 def _in_full(alert: Alert) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from remote.format import UNKNOWN
@@ -23,27 +24,26 @@ class FoldedColumns:
     goes."""
 
     def __init__(self) -> None:
-        self._calm: dict[str, int] = {}
-        self._kept: set[str] = set()
+        self._calm = Counter[RankColumn]()
+        self._kept: set[RankColumn] = set()
 
     def update(
         self, figures: Sequence[RankColumn], ranks: Sequence[RankState], run: RunState
     ) -> None:
         """Look at the ranks."""
+        is_first_look = not self._calm
         for figure in figures:
-            name = figure.column.title
             if figure.alike and are_alike([figure.alike(rank, run) for rank in ranks]):
                 # what is so at the first look needs no patience
-                self._calm[name] = self._calm.get(name, CALM) + 1
-            else:
-                if self.has(figure):
-                    self._kept.add(name)
-                self._calm[name] = 0
+                self._calm[figure] += CALM + 1 if is_first_look else 1
+                continue
+            if self.has(figure):
+                self._kept.add(figure)
+            self._calm[figure] = 0
 
     def has(self, figure: RankColumn) -> bool:
         """Whether the column may go."""
-        name = figure.column.title
-        return name not in self._kept and self._calm.get(name, 0) > CALM
+        return figure not in self._kept and self._calm[figure] > CALM
 
 
 def are_alike(values: Sequence[object]) -> bool:

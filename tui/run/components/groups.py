@@ -25,12 +25,12 @@ def table_lines(
     """The lines in this order. Of the hosts that are `opened` the ranks follow, in order."""
     if not is_grouped(run.plan):
         return [RankTableLine((rank,)) for rank in sort_ranks(run.ranks, run, order, room)]
-    found = []
+    lines = []
     for host in _hosts(run, order, room):
-        found.append(host)
+        lines.append(host)
         if host.of_host in opened:
-            found += [RankTableLine((rank,)) for rank in sorted(host.ranks, key=order.key)]
-    return found
+            lines += [RankTableLine((rank,)) for rank in sorted(host.ranks, key=order.key)]
+    return lines
 
 
 def _hosts(run: RunState, order: RankOrder, room: int) -> list[RankTableLine]:
@@ -38,11 +38,11 @@ def _hosts(run: RunState, order: RankOrder, room: int) -> list[RankTableLine]:
     by_host: dict[int, list[RankState]] = {}
     for rank in run.ranks:
         by_host.setdefault(rank.host, []).append(rank)
-    found = []
+    lines = []
     for host, ranks in by_host.items():
         ranks.sort(key=lambda rank: (severity(rank, run), order.key(rank)))
-        found.append(RankTableLine(ranks, host))
-    found.sort(key=lambda line: min(map(order.key, line.ranks)))
-    if len(found) > room:
-        found.sort(key=lambda line: severity(line.ranks[0], run))
-    return found
+        lines.append(RankTableLine(ranks, host))
+    lines.sort(key=lambda line: min(map(order.key, line.ranks)))
+    if len(lines) > room:
+        lines.sort(key=lambda line: severity(line.ranks[0], run))
+    return lines

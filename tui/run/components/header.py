@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from rich.text import Text
@@ -14,9 +14,8 @@ from remote.format import between, count, duration, percent, rate, seconds, size
 from remote.plan.expected import expected, length
 from remote.plan.plan import Plan
 from remote.run.findings import script_visibility as seen
-from remote.run.findings.start_waits import Wait, waiting
+from remote.run.findings.start_waits import waiting
 from remote.run.run_state import RunState
-from remote.run.series.step_times import Means
 from remote.run.state.phases import RunPhase, Verdict
 from remote.sanitise import plain
 from tui.kit import palette
@@ -26,6 +25,10 @@ from tui.kit.text_table import justify
 from tui.kit.widgets.phase import phase_cell
 
 GAP = "  "
+LEAST = 20
+"""Columns that a text is folded to at least."""
+LEAST_BAR = 6
+"""Columns of the bar, at the least."""
 _TIE = "\xa0"
 """A space that no line is broken at."""
 
@@ -51,33 +54,27 @@ class RunHeader(Static):
         super().__init__()
         self._shown: tuple[str, ...] = ()
         self._clock = SessionClock()
-        self._turns = [DrawTurn() for _ in PACE_FACTS]
-        self._facts = [""] * len(PACE_FACTS)
+        self._turn = DrawTurn()
+        self._facts: list[str] = []
+        self._advice = ""
         self._planned: RunLength | None = None
-        self._seen_turn = DrawTurn()
-        self._seen = ""
 
     def show(self, run: RunState, called: str = "") -> None:
         """Copy what is drawn from the run. A person has `called` it so."""
         width = self.content_size.width
+        room = max(width, LEAST)
         now = self._clock.now(run)
-        is_asked = not any(self._facts)
-        for place, (turn, fact) in enumerate(zip(self._turns, PACE_FACTS, strict=True)):
-            if turn.has_come_for(run, place) or is_asked:
-                self._facts[place] = fact(run)
-        waits, stall = (
-            [line for text in found for line in _folded(plain(text), max(width, 20))]
-            for found in (map(Wait.text, waiting(run, now)), _stall(run, now))
-        )
-        if self._seen_turn.has_come_for(run, place=len(PACE_FACTS)) or is_asked:
-            self._seen = seen.advice(run, now)
+        if self._turn.has_come_for(run) or not self._facts:
+            self._facts = list(filter(None, pace_facts(run)))
+            self._advice = seen.advice(run, now)
         head = (
             _title(f"{_phase(run)}  {_what(run.plan)}", run.plan.run, plain(called), width),
             _progress(run, self._length(run), width, now),
             *_fitting(self._facts, width),
-            *waits,
+            *(line for wait in waiting(run, now) for line in _folded(wait.text(), room)),
         )
-        lines = (*head, *stall, *_folded_all(self._seen, width))
+        stall = _folded(_stall(run, now), room)
+        lines = (*head, *stall, *textwrap.wrap(plain(self._advice), room))
         if lines != self._shown:
             self._shown = lines
             self.styles.height = len(lines)  # and not `auto`: lines of another width are no measure
@@ -91,8 +88,7 @@ class RunHeader(Static):
         plan."""
         if run.progress.begun or not run.plan.job:
             return RunLength(run.progress.epochs, run.progress.steps)
-        if self._planned is None:
-            self._planned = _planned(run.plan)
+        self._planned = self._planned or _planned(run.plan)
         return self._planned
 
 
@@ -104,25 +100,19 @@ def _planned(plan: Plan) -> RunLength:
     return RunLength(-(-steps // known.steps) if known.steps else 0, steps)
 
 
-def _stall(run: RunState, now: float) -> list[str]:
+def _stall(run: RunState, now: float) -> str:
     """Say why no rank makes progress, and for how long."""
     if not run.stall or run.phase is RunPhase.ENDED:
-        return []
-    return [
-        f"{palette.sign('bad')} stalled: {run.stall.text} "
-        f"({duration(max(0.0, now - run.stall.since))})"
-    ]
+        return ""
+    age = duration(max(0.0, now - run.stall.since))
+    return f"{palette.sign('bad')} stalled: {run.stall.text} ({age})"
 
 
 def _folded(text: str, width: int) -> list[str]:
     """Fold a text; the age at its end stays in one piece."""
-    words, _, age = text.rpartition(" (")
-    lines = textwrap.wrap(f"{words} ({age.replace(' ', _TIE)}", width)
+    words, bracket, age = plain(text).rpartition(" (")
+    lines = textwrap.wrap(f"{words}{bracket}{age.replace(' ', _TIE)}", width)
     return [line.replace(_TIE, " ") for line in lines]
-
-
-def _folded_all(text: str, width: int) -> list[str]:
-    return textwrap.wrap(plain(text), max(width, 20))
 
 
 def _what(plan: Plan) -> str:
@@ -157,63 +147,48 @@ def _fitting(facts: Sequence[str], width: int) -> list[str]:
     return [GAP.join(shown)] if shown else []
 
 
-def _known(value: float, written: Callable[[float], str], text: str) -> str:
+def pace_facts(run: RunState) -> Iterator[str]:
+    """How fast a run trains and how well it has tested, the most important first; "" for what is
+    not known."""
+    throughput, pace, sync, sent = _pace(run)
+    yield _known("{} samples/s", throughput, rate)
+    yield _known("{} s/iter", pace, seconds)
+    yield _known("sync {}", sync, percent)
+    yield GAP.join(seen.ways(run))
+    yield _printed_rate(run)
+    accuracies = [evaluation.accuracy for evaluation in run.progress.evaluations]
+    if accuracies:
+        best, newest = max(accuracies), accuracies[-1]
+        yield f"test {percent(newest, 1)}" + (f", best {percent(best, 1)}" if best > newest else "")
+    yield _known("{}/s sent", sent, size)
+    yield _known("checkpoint {:.0f}", max((rank.saved_step for rank in run.ranks), default=0))
+
+
+def _pace(run: RunState) -> tuple[float, float, float, float]:
+    """Return samples per second, the seconds of a step, the share of `sync`, and the bytes that are
+    sent per second.
+
+    These are of the last steps; once the run has ended, of all iterations but the first.
+    """
+    if run.phase is RunPhase.ENDED:
+        means = run.means
+        return means.throughput, means.seconds, means.share(means.sync), math.nan
+    if run.stall:  # figures of the last steps say nothing of ranks that have come to a halt
+        return (math.nan,) * 4
+    return run.throughput, run.step_seconds, run.sync_share, run.bytes_per_second
+
+
+def _known(text: str, value: float, written: Callable[[float], object] = float) -> str:
     return text.format(written(value)) if value > 0 else ""
-
-
-def _lasting(
-    figure: str,
-    written: Callable[[float], str],
-    text: str,
-    whole: Callable[[Means], float] = lambda _: math.nan,
-) -> Callable[[RunState], str]:
-    """A figure of the last steps, which says nothing of ranks that have come to a halt; once the
-    run has ended, the `whole` of all its iterations but the first."""
-
-    def told(run: RunState) -> str:
-        if run.phase is RunPhase.ENDED:
-            return _known(whole(run.means), written, text)
-        return "" if run.stall else _known(getattr(run, figure), written, text)
-
-    return told
 
 
 def _printed_rate(run: RunState) -> str:
     """Samples or tokens per second of all ranks, as a user's own program prints them."""
-    if run.stall:
-        return ""
     for name, unit in (("samples_per_second", "samples/s"), ("tokens_per_second", "tokens/s")):
         metric = run.metrics.named.get(name)
-        if metric:
-            return _known(metric.last, rate, f"{{}} {unit}")
+        if metric and not run.stall:
+            return _known(f"{{}} {unit}", metric.last, rate)
     return ""
-
-
-def _tested(run: RunState) -> str:
-    accuracies = [one.accuracy for one in run.progress.evaluations]
-    if not accuracies:
-        return ""
-    best = f", best {percent(max(accuracies), 1)}" if max(accuracies) > accuracies[-1] else ""
-    return f"test {percent(accuracies[-1], 1)}{best}"
-
-
-def _saved(run: RunState) -> str:
-    step = max((rank.saved_step for rank in run.ranks), default=0)
-    return f"checkpoint {step}" if step else ""
-
-
-PACE_FACTS: Sequence[Callable[[RunState], str]] = (
-    _lasting("throughput", rate, "{} samples/s", lambda whole: whole.throughput),
-    _lasting("step_seconds", seconds, "{} s/iter", lambda whole: whole.seconds),
-    _lasting("sync_share", percent, "sync {}", lambda whole: whole.share(whole.sync)),
-    lambda run: "  ".join(seen.ways(run)),
-    _printed_rate,
-    _tested,
-    _lasting("bytes_per_second", size, "{}/s sent"),
-    _saved,
-)
-"""How fast a run trains and how well it has tested, the most important first; "" for what is not
-known."""
 
 
 def _so_far(epoch: int, step: int, total: int) -> str:
@@ -229,20 +204,21 @@ def _progress(run: RunState, whole: RunLength, width: int, now: float) -> str:
     step = run.step
     epoch = max((rank.epoch for rank in run.ranks), default=0)
     total = whole.steps
-    facts = f"epoch {epoch}/{whole.epochs or '?'}  step {step}/{total or '?'}"
-    if not run.plan.job:
-        facts = _so_far(epoch, step, total)
+    is_job = run.plan.job is not None
+    facts = _so_far(epoch, step, total)
+    if is_job:
+        facts = f"epoch {epoch}/{whole.epochs or '?'}  step {step}/{total or '?'}"
     elapsed = duration(max(run.elapsed, now - run.started) if run.started else 0.0)
     times = f"{elapsed} elapsed"
-    if run.phase is not RunPhase.ENDED:
-        times += f"  ETA {between(*run.eta_between(now))}" if run.plan.job or total else ""
-    if not run.plan.job and not run.elapsed:  # of log files, whose lines have no times
+    if run.phase is not RunPhase.ENDED and (is_job or total):
+        times += f"  ETA {between(*run.eta_between(now))}"
+    if not is_job and not run.elapsed:  # of log files, whose lines have no times
         times = ""
-    if width < len(facts) + len(times) + 2:
-        return justify(f"{step}/{total or '?'}", elapsed, width)
     room = width - len(facts) - len(times) - 4
+    if room < -2:
+        return justify(f"{step}/{total or '?'}", elapsed, width)
+    if room < LEAST_BAR or not (is_job or total):
+        return justify(facts, times, width)
     done = round(room * min(step / total, 1.0)) if total else 0
-    bar = palette.sign("full") * done + palette.sign("rest") * (room - done) if room >= 6 else ""
-    if not run.plan.job and not total:
-        bar = ""
-    return f"{facts}  {bar}  {times}" if bar else justify(facts, times, width)
+    bar = palette.sign("full") * done + palette.sign("rest") * (room - done)
+    return f"{facts}{GAP}{bar}{GAP}{times}"

@@ -51,15 +51,15 @@ def heat_cells(
 ) -> list[TableCell]:
     """The cells: each shows that one of its ranks which needs most to be seen. `ready` are the
     medians of the ranks, `typical` that of all, 0 where it is not known."""
-    seen = [
+    ranked = [
         (severity(rank, run), -_lateness(rank, value, typical), rank.rank)
         for rank, value in zip(ranks, ready, strict=True)
     ]
-    found = []
+    cells = []
     for first in range(0, len(ranks), shared):
-        mark, late, number = min(seen[first : first + shared])
-        found.append(_cell(ranks[number], mark, -late))
-    return found
+        mark, late, number = min(ranked[first : first + shared])
+        cells.append(_cell(ranks[number], mark, -late))
+    return cells
 
 
 def _lateness(rank: RankState, ready: float, typical: float) -> float:

@@ -19,12 +19,12 @@ class RecordNote(Static):
     def __init__(self, run: WatchedRun) -> None:
         super().__init__(markup=False)
         self._run = run
-        self._said = ""
+        self._shown = ""
 
     def show(self) -> None:
         """Say what there is to say now."""
-        said = self._run.news
-        if said != self._said:
-            self._said = said
-            self.display = bool(said)
-            self.update(plain(said))
+        news_text = self._run.news
+        if news_text != self._shown:
+            self._shown = news_text
+            self.display = bool(news_text)
+            self.update(plain(news_text))

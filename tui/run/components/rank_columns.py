@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 
-from remote.format import UNKNOWN, duration, number, percent, rate, short_size
+from remote.format import duration, number, or_unknown, percent, rate, short_size
 from remote.plan.plan import Plan
 from remote.run.findings.start_waits import STARTING, age
 from remote.run.run_state import RunState
@@ -28,6 +29,10 @@ QUIET = 5.0
 """Seconds without a sign of life from which on they are said."""
 HOST = 24
 """Cells of the name of a host at the most."""
+
+
+RankFigure = Callable[[RankState], float]
+"""A figure of a rank, NaN where it has none."""
 
 
 @dataclass(frozen=True)
@@ -63,18 +68,14 @@ class RowContext:
             return self.scale.medians[rank.rank]
         return rank.pace.median("ready")
 
-    def mean(self, value: Callable[[RankState], float]) -> float:
+    def mean(self, value: RankFigure) -> float:
         """The mean of a figure over the ranks that have it; NaN where none has."""
-        found = self._known(value)
-        return sum(found) / len(found) if found else math.nan
+        known = self.known(value)
+        return sum(known) / len(known) if known else math.nan
 
-    def sum(self, value: Callable[[RankState], float]) -> float:
-        """The sum of a figure over the ranks that have it; NaN where none has."""
-        found = self._known(value)
-        return sum(found) if found else math.nan
-
-    def _known(self, value: Callable[[RankState], float]) -> list[float]:
-        return [found for found in map(value, self.ranks) if not math.isnan(found)]
+    def known(self, value: RankFigure) -> list[float]:
+        """The figure of each rank that has it."""
+        return [number for number in map(value, self.ranks) if not math.isnan(number)]
 
 
 @dataclass(frozen=True)
@@ -134,25 +135,16 @@ def step_split(shares: Sequence[float], width: int) -> str:
     """A bar of the shares of a step, each phase with a sign of its own."""
     if any(map(math.isnan, shares)) or not any(shares[1:]):  # a log may tell `data` alone
         return ""
-    sums = [sum(shares[: place + 1]) for place in range(len(PHASES))]
-    ends = [round(width * min(max(0.0, total), 1.0)) for total in sums]
-    ends[-1] = width
-    begins = (0, *ends)
-    bar = (
-        palette.sign(name) * max(0, end - begin)
-        for name, begin, end in zip(PHASES, begins, ends, strict=False)
-    )
-    return "".join(bar)
+    ends = [round(width * min(max(0.0, total), 1.0)) for total in accumulate(shares)]
+    bar = ""
+    for name, end in zip(PHASES, (*ends[:-1], width), strict=True):
+        bar += palette.sign(name) * (end - len(bar))
+    return bar
 
 
 def _split(view: RowContext) -> TableCell:
-    return TableCell(
-        step_split([view.mean(_each_second(name)) for name in PHASES], BAR), "table--dim"
-    )
-
-
-def _each_second(name: str) -> Callable[[RankState], float]:
-    return lambda rank: rank.pace.per_second(name)
+    shares = [view.mean(_per_second(name)) for name in PHASES]
+    return TableCell(step_split(shares, BAR), "table--dim")
 
 
 def _ready(view: RowContext) -> TableCell:
@@ -192,30 +184,45 @@ def _quiet(view: RowContext) -> TableCell:
     return TableCell(f"{duration(seconds)} ago" if seconds else "", "table--work")
 
 
-def _rate(value: float) -> str:
-    return UNKNOWN if math.isnan(value) else rate(value)
+def _per_second(name: str) -> RankFigure:
+    return lambda rank: rank.pace.per_second(name)
 
 
-def _gpu(view: RowContext) -> TableCell:
-    return TableCell(percent(view.mean(lambda one: one.gpu.use if one.gpu else math.nan) / 100))
+def _gpu_use(rank: RankState) -> float:
+    return rank.gpu.use / 100 if rank.gpu else math.nan
 
 
 def _gpu_memory(rank: RankState) -> float:
     return float(rank.gpu.memory_used) if rank.gpu else math.nan
 
 
-def _per_second(figure: str) -> Callable[[RowContext], float]:
-    each = _each_second(figure)
-
-    def value(view: RowContext) -> float:
-        found = view.sum(each)
-        return found if found or view.run.plan.job else math.nan  # a script may not tell it
-
-    return value
+def _mean_seconds(rank: RankState) -> float:
+    return rank.pace.mean("seconds")
 
 
-def _size(value: float) -> str:
-    return UNKNOWN if math.isnan(value) else short_size(value)
+def _figure(
+    title: str, width: int, written: Callable[[float], str], value: RankFigure, said: str = ""
+) -> RankColumn:
+    """Return a column of the mean of a figure over the ranks of a row. `said`: see `RankColumn`;
+    without it, the column is always in the table."""
+
+    def cell(view: RowContext) -> TableCell:
+        return TableCell(written(view.mean(value)))
+
+    alike = (lambda rank, _: value(rank)) if said else None
+    return RankColumn(TableColumn(title, width), cell, alike=alike, said=said)
+
+
+def _total(
+    title: str, width: int, written: Callable[[float], str], value: RankFigure, said: str = ""
+) -> RankColumn:
+    """Return a column of the sum of a figure over the ranks of a row. A sum of 0 is not known: a
+    script may not tell the figure."""
+
+    def cell(view: RowContext) -> TableCell:
+        return TableCell(written(sum(view.known(value)) or math.nan))
+
+    return replace(_figure(title, width, written, value, said), cell=cell)
 
 
 RANK_COLUMNS = (
@@ -233,50 +240,19 @@ RANK_COLUMNS = (
     RankColumn(TableColumn("heard", 10), _quiet),
     RankColumn(
         TableColumn("step", 7),
-        lambda view: TableCell(str(min(one.step for one in view.ranks) or UNKNOWN)),
+        lambda view: TableCell(or_unknown(min(rank.step for rank in view.ranks))),
     ),
     RankColumn(TableColumn("loss", 7), _loss),
-    RankColumn(
-        TableColumn("s/iter", 7),
-        lambda view: TableCell(number(view.mean(lambda one: one.pace.mean("seconds")))),
-        alike=lambda rank, run: rank.pace.mean("seconds"),
-        said="s/iter",
-    ),
-    RankColumn(
-        TableColumn("ready", 7),
-        _ready,
-    ),
+    _figure("s/iter", 7, number, _mean_seconds, "s/iter"),
+    RankColumn(TableColumn("ready", 7), _ready),
     RankColumn(TableColumn("trend", 10, right=False, most=STEPS + 1, tail=True), _trend),
     RankColumn(TableColumn("split", BAR + 1, right=False), _split),
-    RankColumn(
-        TableColumn("rank CPU", 9),
-        lambda view: TableCell(percent(view.sum(lambda one: one.cpu) / 100)),
-    ),
-    RankColumn(TableColumn("GPU", 5), _gpu),
-    RankColumn(
-        TableColumn("GPU mem", 8),
-        lambda view: TableCell(_size(view.sum(_gpu_memory))),
-        alike=lambda rank, run: _gpu_memory(rank),
-        said="GPU memory",
-    ),
-    RankColumn(
-        TableColumn("samples/s", 10),
-        lambda view: TableCell(_rate(_per_second("samples")(view))),
-        alike=lambda rank, run: rank.pace.per_second("samples"),
-        said="samples/s",
-    ),
-    RankColumn(TableColumn("acc", 5), lambda view: TableCell(percent(view.mean(rank_accuracy)))),
-    RankColumn(
-        TableColumn("memory", 7),
-        lambda view: TableCell(short_size(sum(one.memory for one in view.ranks))),
-        alike=lambda rank, run: float(rank.memory),
-        said="memory",
-    ),
-    RankColumn(
-        TableColumn("sent/s", 7),
-        lambda view: TableCell(_size(_per_second("bytes_sent")(view))),
-        alike=lambda rank, run: rank.pace.per_second("bytes_sent"),
-        said="sent/s",
-    ),
+    _total("rank CPU", 9, percent, lambda rank: rank.cpu / 100),
+    _figure("GPU", 5, percent, _gpu_use),
+    _total("GPU mem", 8, short_size, _gpu_memory, "GPU memory"),
+    _total("samples/s", 10, rate, _per_second("samples"), "samples/s"),
+    _figure("acc", 5, percent, rank_accuracy),
+    _total("memory", 7, short_size, lambda rank: float(rank.memory), "memory"),
+    _total("sent/s", 7, short_size, _per_second("bytes_sent"), "sent/s"),
 )
 """The columns, the most important first: those that do not fit are reached by scrolling."""

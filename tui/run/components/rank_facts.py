@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from remote.format import UNKNOWN, count, duration, number, percent, rate, seconds, size
 from remote.lab.spec import is_of_lab
@@ -14,7 +14,7 @@ from remote.run.state.host_state import HostState
 from remote.run.state.phases import BEFORE_STEPS, FATES, HostPhase, RankPhase
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
-from training.wire.events import Exited, GpuSample
+from training.wire.events import Exited, GpuSample, Hello
 from tui.kit.widgets.phase import phase_cell
 from tui.run.components.rank_columns import (
     PHASES,
@@ -41,16 +41,16 @@ def rank_facts(rank: RankState, run: RunState, now: float, *, roomy: bool) -> It
     if rank.step:
         yield "progress", _progress(rank, run)
     if rank.pace:
-        yield "a step", _step(rank, BAR if roomy else 0)
+        yield "a step", _step(rank, roomy=roomy)
     if isinstance(rank, ScriptRank):
         yield from _of_script(rank)
-    yield "process", _process(rank, now, run)
+    yield "process", _process(rank, run)
     if rank.gpu:
         yield "GPU", _gpu(rank.gpu)
     host = run.hosts[rank.host]
     yield "host", _host(host, run)
     if host.hello and roomy:
-        yield "machine", _machine(host)
+        yield "machine", _machine(host.hello)
 
 
 def _trouble(rank: RankState, run: RunState, now: float) -> str:
@@ -69,71 +69,81 @@ def _trouble(rank: RankState, run: RunState, now: float) -> str:
 def _of_script(rank: ScriptRank) -> Iterator[RankFact]:
     """What a user's own program tells, and how that is read."""
     if rank.metrics:
-        newest = list(rank.metrics.items())
-        more = f" and {len(newest) - VALUES} more" if len(newest) > VALUES else ""
-        told = ", ".join(f"{name} {number(value)}" for name, value in newest[:VALUES])
-        yield "values", told + more
-    if rank.parsed and (rank.parsed.format or rank.parsed.unread):
-        said = [f"as {rank.parsed.format}"] if rank.parsed.format else []
-        if rank.parsed.unread:
-            said.append(f"{count(rank.parsed.unread, 'line')} with numbers not read")
-        yield "read", ", ".join(said)
+        values = [f"{name} {number(value)}" for name, value in rank.metrics.items()]
+        more = f" and {len(values) - VALUES} more" if len(values) > VALUES else ""
+        yield "values", ", ".join(values[:VALUES]) + more
+    if rank.parsed:
+        unread = rank.parsed.unread
+        parts = (
+            f"as {rank.parsed.format}" if rank.parsed.format else "",
+            f"{count(unread, 'line')} with numbers not read" if unread else "",
+        )
+        if any(parts):
+            yield "read", _join(*parts)
+
+
+def _join(*parts: str) -> str:
+    """Join what is known, which is not empty."""
+    return ", ".join(filter(None, parts))
+
+
+def _known(text: str, value: float, written: Callable[[float], str] = str) -> str:
+    """Put a value into a text; "" if it is not known."""
+    return "" if math.isnan(value) else text.format(written(value))
 
 
 def _progress(rank: RankState, run: RunState) -> str:
     steps = rank.begun.steps if rank.begun else run.progress.printed_steps
-    said = [f"step {rank.step}{f' of {steps}' if steps else ''}"]
-    if rank.epoch:
-        said.append(f"epoch {rank.epoch}")
-    if not math.isnan(mean := mean_loss(rank)):
-        said.append(f"loss {number(mean)}")
-    if not math.isnan(share := rank_accuracy(rank)):
-        said.append(f"accuracy {percent(share)}")
-    samples = rank.pace.per_second("samples")
-    if samples > 0:
-        said.append(f"{rate(samples)} samples/s")
-    sent = rank.pace.per_second("bytes_sent")
-    if sent > 0:
-        said.append(f"{size(sent)}/s sent")
-    if rank.saved_step:
-        said.append(f"checkpoint of step {rank.saved_step}")
-    return ", ".join(said)
-
-
-def _step(rank: RankState, width: int) -> str:
+    total = f" of {steps}" if steps else ""
     pace = rank.pace
-    shares = [pace.per_second(name) for name in PHASES]
-    if not any(shares[1:]) or any(map(math.isnan, shares)):
-        return f"{seconds(pace.mean('seconds'))} s"
-    parts = ", ".join(
-        f"{name} {percent(share)}" for name, share in zip(PHASES, shares, strict=True)
+    return _join(
+        f"step {rank.step}{total}",
+        _known("epoch {}", rank.epoch or math.nan),
+        _known("loss {}", mean_loss(rank), number),
+        _known("accuracy {}", rank_accuracy(rank), percent),
+        _known("{} samples/s", pace.per_second("samples") or math.nan, rate),
+        _known("{}/s sent", pace.per_second("bytes_sent") or math.nan, size),
+        _known("checkpoint of step {}", rank.saved_step or math.nan),
     )
-    bar = f"  {step_split(shares, width)}" if width else ""
+
+
+def _step(rank: RankState, *, roomy: bool) -> str:
+    pace = rank.pace
+    whole = f"{seconds(pace.mean('seconds'))} s"
+    shares = [pace.per_second(name) for name in PHASES]
+    bar = step_split(shares, BAR)
+    if not bar:
+        return whole
+    parts = [f"{name} {percent(share)}" for name, share in zip(PHASES, shares, strict=True)]
     ready = pace.median("ready")
-    until = f", ready after {seconds(ready)} s" if ready > 0 else ""
-    return f"{seconds(pace.mean('seconds'))} s: {parts}{until}{bar}"
+    if ready > 0:
+        parts.append(f"ready after {seconds(ready)} s")
+    return f"{whole}: {', '.join(parts)}{f'  {bar}' if roomy else ''}"
 
 
-def _process(rank: RankState, now: float, run: RunState) -> str:
+def _process(rank: RankState, run: RunState) -> str:
     if rank.exited:
         return _end(rank, rank.exited)
     where = " in the lab" if is_of_lab(run.plan.hosts[rank.host]) else ""
-    said = [f"pid {rank.pid}{where}"] if rank.pid else ["not started"]
+    device = ""
     if rank.begun:
         threads = count(rank.begun.threads, "thread")
-        said.append(f"on {rank.begun.device} with {threads}, {rank.begun.backend}")
-    if not math.isnan(rank.cpu):
-        said.append(f"CPU {percent(rank.cpu / 100)} of a core, memory {size(rank.memory)}")
-    return ", ".join(said)
+        device = f"on {rank.begun.device} with {threads}, {rank.begun.backend}"
+    return _join(
+        f"pid {rank.pid}{where}" if rank.pid else "not started",
+        device,
+        _known("CPU {} of a core", rank.cpu / 100, percent),
+        _known("memory {}", rank.memory or math.nan, size),
+    )
 
 
 def _end(rank: RankState, exited: Exited) -> str:
     """How it ended, and what it did then, unless it ended by itself and well."""
     how = f"killed by {rank.exit}" if exited.signal else rank.exit
-    doing = BEFORE_STEPS.get(rank.exited_from, rank.exited_from.value)
-    is_known = exited.code != 0 and rank.exited_from not in (RankPhase.WAITING, *FATES)
+    if not exited.code or rank.exited_from in (RankPhase.WAITING, *FATES):
+        return how
     comma = "," if exited.out_of_memory else ""
-    return f"{how}{comma} while {doing}" if is_known else how
+    return f"{how}{comma} while {BEFORE_STEPS.get(rank.exited_from, rank.exited_from.value)}"
 
 
 def _gpu(gpu: GpuSample) -> str:
@@ -143,26 +153,25 @@ def _gpu(gpu: GpuSample) -> str:
 
 
 def _host(host: HostState, run: RunState) -> str:
-    load = loads(run.hosts, run.ranks)[host.index]
-    said = [phase_cell(host.phase).text + (f": {host.reason}" if host.reason else "")]
+    reason = f": {host.reason}" if host.reason else ""
+    state = phase_cell(host.phase).text + reason
     if host.phase in (HostPhase.ENDED, HostPhase.LOST):  # its figures are old
-        return said[0]
-    if not math.isnan(load.cpu):
-        whose = " by its ranks" if load.own else ""
-        said.append(f"CPU {percent(load.cpu)} of {count(load.cores, 'core')}{whose}")
-    if host.memory_total:
-        said.append(f"memory {size(host.memory_used)} of {size(host.memory_total)}")
-    if host.sent or host.received:
-        said.append(f"out {size(host.sent)}/s, in {size(host.received)}/s")
-    if host.disk_free:
-        said.append(f"{size(host.disk_free)} of disk free")
-    return ", ".join(said)
+        return state
+    load = loads(run.hosts, run.ranks)[host.index]
+    sample = host.sample
+    whose = " by its ranks" if load.own else ""
+    memory = f"memory {size(sample.memory_used)} of {size(sample.memory_total)}"
+    traffic = f"out {size(sample.sent)}/s, in {size(sample.received)}/s"
+    return _join(
+        state,
+        _known(f"CPU {{}} of {count(load.cores, 'core')}{whose}", load.cpu, percent),
+        memory if sample.memory_total else "",
+        traffic if sample.sent or sample.received else "",
+        _known("{} of disk free", sample.disk_free or math.nan, size),
+    )
 
 
-def _machine(host: HostState) -> str:
-    assert host.hello
-    hello = host.hello
-    gpus = ", ".join(hello.gpus)
-    known = (hello.hostname, hello.platform, hello.python and f"Python {hello.python}")
-    torch = hello.torch and f"torch {hello.torch}"
-    return ", ".join(filter(None, (*known, torch, gpus))) or UNKNOWN
+def _machine(hello: Hello) -> str:
+    python = f"Python {hello.python}" if hello.python else ""
+    torch = f"torch {hello.torch}" if hello.torch else ""
+    return _join(hello.hostname, hello.platform, python, torch, *hello.gpus) or UNKNOWN

@@ -64,7 +64,7 @@ def sort_ranks(
 ) -> list[RankState]:
     """The ranks in this order. Where more are there than rows have room, the marked ones come
     first."""
-    found = sorted(ranks, key=order.key)
-    if len(found) > room:
-        found.sort(key=lambda rank: severity(rank, run))
-    return found
+    in_order = sorted(ranks, key=order.key)
+    if len(in_order) > room:
+        in_order.sort(key=lambda rank: severity(rank, run))
+    return in_order

@@ -34,7 +34,7 @@ class ReplaySlider(Container, can_focus=True):
 
     def __init__(self, replay: Replay) -> None:
         super().__init__()
-        self._replay = replay
+        self.replay = replay
         self._shown = ""
         self._bar = (0, 0)
 
@@ -49,7 +49,7 @@ class ReplaySlider(Container, can_focus=True):
             self.query_one(Static).update(Text(text, no_wrap=True, overflow="ellipsis"))
 
     def _line(self, width: int) -> str:
-        replay = self._replay
+        replay = self.replay
         if replay.problem:
             return replay.problem
         head = f"{self._state():<13}{duration(replay.position)} "
@@ -67,7 +67,7 @@ class ReplaySlider(Container, can_focus=True):
         return f"{head}{bar}{tail}"
 
     def _state(self) -> str:
-        replay = self._replay
+        replay = self.replay
         if replay.is_live:
             return f"{palette.sign('live')} live"
         name = "playing" if replay.is_playing else "paused"
@@ -75,11 +75,11 @@ class ReplaySlider(Container, can_focus=True):
 
     def action_jump(self, share: float) -> None:
         """Jump by a share of the run."""
-        self._replay.jump(share * self._replay.duration)
+        self.replay.jump(share * self.replay.duration)
         self.show()
 
     def on_click(self, event: Click) -> None:
         begin, room = self._bar
         if room > 1 and (at := event.x - 1 - begin) >= 0:
-            self._replay.go_to(min(at / (room - 1), 1.0) * self._replay.duration)
+            self.replay.go_to(min(at / (room - 1), 1.0) * self.replay.duration)
             self.show()

@@ -25,6 +25,11 @@ STYLES = {
     Presence.STOPPED: "bold $text-error",
     Presence.UNKNOWN: "$text-muted",
 }
+HEADS = {
+    Presence.INSIDE: "in ",
+    Presence.STOPPED: "stopped",
+    Presence.UNKNOWN: "no Python stack, ",
+}
 WIDE = 120
 """Columns from which on a line of code stands beside its call."""
 
@@ -33,17 +38,12 @@ def whereabouts_line(run: RunState, rank: RankState) -> Content:
     """Where a rank is, in a line."""
     if rank.stack is None:
         return Content(f"{_name(run, rank)}  {rank.exit or 'no stack yet'}")
-    found = locate_rank(rank.stack)
-    head = ""
-    where = plain(found.where)
-    match found.presence:
-        case Presence.INSIDE:
-            head = "in "
-        case Presence.STOPPED:
-            head = "stopped" + (", in " if where else "")
-        case Presence.UNKNOWN:
-            head = "no Python stack, "
-    return Content.assemble(f"{_name(run, rank)}  ", (head + where, STYLES[found.presence]))
+    location = locate_rank(rank.stack)
+    where = plain(location.where)
+    head = HEADS.get(location.presence, "")
+    if location.presence is Presence.STOPPED and where:
+        head = f"{head}, in "
+    return Content.assemble(f"{_name(run, rank)}  ", (head + where, STYLES[location.presence]))
 
 
 def stack_lines(run: RunState, rank: RankState, now: float, width: int) -> Iterator[Content]:
@@ -78,30 +78,28 @@ def stack_source(run: RunState, rank: RankState, now: float) -> str:
 
 def _calls_of_all(text: str, width: int) -> Iterator[Content]:
     """The main thread's calls, then the others', with the process's state before them."""
-    state, *found = split_threads(text)
+    state, *threads = split_threads(text)
     for line in state:
         yield Content.styled(plain(line), "$text-muted")
-    for number, thread in enumerate(found):
+    for number, thread in enumerate(threads):
         if number:
             yield Content.styled(plain(thread[0]), "$text-muted")
-        yield from _calls(parse_frames(thread), width)
+        for frame in parse_frames(thread):
+            yield from _call(frame, width)
 
 
-def _calls(found: Iterable[StackFrame], width: int) -> Iterator[Content]:
+def _call(frame: StackFrame, width: int) -> Iterator[Content]:
     """A call in a line with its code beside it, where there is room, else beneath."""
-    half = width // 2
-    for frame in found:
-        where = plain(f"  {frame.file}:{frame.line}, {frame.function}")
-        if len(where) > (
-            half if width >= WIDE else width
-        ):  # the end of a path tells more than its beginning
-            where = f"  …{where[3 - (half if width >= WIDE else width) :]}"
-        code = plain(frame.code)
-        if width >= WIDE:
-            yield Content.assemble(
-                where.ljust(half), "  ", (code[: max(0, width - half - 2)], "$text-muted")
-            )
-        else:
-            yield Content(where)
-            if code:
-                yield Content.styled(f"      {code[: max(0, width - 6)]}", "$text-muted")
+    is_wide = width >= WIDE
+    room = width // 2 if is_wide else width
+    where = plain(f"  {frame.file}:{frame.line}, {frame.function}")
+    if len(where) > room:  # the end of a path tells more than its beginning
+        where = f"  …{where[3 - room :]}"
+    code = plain(frame.code)
+    if is_wide:
+        shown = code[: max(0, width - room - 2)]
+        yield Content.assemble(where.ljust(room), "  ", (shown, "$text-muted"))
+        return
+    yield Content(where)
+    if code:
+        yield Content.styled(f"      {code[: max(0, width - 6)]}", "$text-muted")

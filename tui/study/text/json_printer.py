@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from remote.record.summary import to_strict_json
 from remote.study.folder import RunEnded
 from remote.study.runner import StudyRun, StudyRunner
 from remote.study.study import Trial
-from training.wire.jsonl import dumps
 from tui.kit.narrate import narrate
+from tui.kit.output import json_line
 
 
 class StudyJsonPrinter:
@@ -62,6 +60,6 @@ def named(trial: Trial) -> dict[str, Any]:
     }
 
 
-def write(item: Mapping[str, Any]) -> None:
+def write(item: dict[str, Any]) -> None:
     """Write an object."""
-    sys.stdout.write(dumps(to_strict_json(dict(item))) + "\n")
+    sys.stdout.write(json_line(item))

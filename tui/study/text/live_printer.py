@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import time
+from functools import partial
 from typing import TYPE_CHECKING
 
-from rich.console import Group
-from rich.live import Live
+from rich.console import ConsoleDimensions, Group
 from rich.table import Table
 from rich.text import Text as Line
 
-from remote.format import UNKNOWN, between, count, duration, seconds
+from remote.format import count, duration
 from remote.run.run_state import RunState
 from remote.sanitise import one_line
 from remote.study import estimate
 from remote.study.folder import RunEnded, TrialOutcome
 from remote.study.progress import CellState
 from remote.study.runner import StudyRun, StudyRunner
+from tui.kit.live_table import LiveTable, bare_table
 from tui.kit.session_clock import SessionClock
+from tui.run import progress as run_progress
 from tui.study.text.line_printer import finish
 from tui.study.text.run_texts import describe_end, describe_run
 
 if TYPE_CHECKING:  # numpy takes a while to import
     from remote.study.results import StudyResult
 
-EVERY = 0.5
-"""Seconds between two drawings of the table."""
 STYLES = {
     CellState.RUNNING: "green",
     CellState.DONE: "",
@@ -40,35 +39,30 @@ BESIDE = 6
 class StudyLivePrinter:
     """The table of cells, and the run under way; lines scroll above them."""
 
-    def __init__(self, runner: StudyRunner, live: Live) -> None:
+    def __init__(self, runner: StudyRunner, table: LiveTable) -> None:
         self._runner = runner
-        self._live = live
-        self._drawn = 0.0
+        self._table = table
         self._changes = -1
         self._clock = SessionClock()
         self._causes: dict[str, str] = {}
 
     def begin(self, run: StudyRun) -> None:
         """See `StudyPrinter`."""
-        self._drawn = 0.0
+        self._table.renew()
         self._clock = SessionClock()
         if run.is_left:
             self.tell(describe_run(self._runner, run))
 
     def batch(self, run: StudyRun) -> None:
         """See `StudyPrinter`."""
-        if time.monotonic() - self._drawn < EVERY:
-            return
-        self._drawn = time.monotonic()
+        self._table.draw(partial(self._picture, run))
+
+    def _picture(self, run: StudyRun, size: ConsoleDimensions) -> Group:
         if self._changes != self._runner.changes:
             from remote.study.results import compute_results
 
             self._changes = self._runner.changes
             self._result = compute_results(self._runner.progress)
-        self._live.update(self._picture(run), refresh=True)
-
-    def _picture(self, run: StudyRun) -> Group:
-        size = self._live.console.size
         state = run.session.state
         progress = self._runner.progress
         now = self._clock.now(state)
@@ -76,7 +70,7 @@ class StudyLivePrinter:
         left = duration(estimate.remaining_seconds(progress, took))
         lines = (
             describe_run(self._runner, run),
-            doing(state),
+            doing(state, now),
             f"study: {count(progress.num_settled, 'run')} ended, ETA {left}",
         )
         table = picture(self._result, size.width, max(1, size.height - BESIDE))
@@ -89,11 +83,11 @@ class StudyLivePrinter:
 
     def tell(self, text: str) -> None:
         """See `StudyPrinter`."""
-        self._live.console.print(Line(f"rankboard: {one_line(text)}", style="dim"), soft_wrap=True)
+        self._table.tell([one_line(text)])
 
     def end(self) -> None:
         """See `StudyPrinter`."""
-        self._live.stop()
+        self._table.stop()
         finish(self._runner)
 
 
@@ -104,26 +98,15 @@ def picture(result: StudyResult, width: int, height: int) -> Table:
     shown = make_cell_table(result, width)
     running = next((row for row, one in enumerate(shown.states) if one is CellState.RUNNING), 0)
     first = max(0, min(running - height // 2, len(shown.rows) - height))
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for name in shown.head:
-        table.add_column(name, no_wrap=True, overflow="ellipsis")
+    table = bare_table(shown.head, left=shown.head)
     for row, state in list(zip(shown.rows, shown.states, strict=True))[first : first + height]:
         table.add_row(*(Line(text, style=STYLES[state]) for text in row))
     return table
 
 
-def doing(state: RunState) -> str:
-    """How far a run is: "training, step 12/40, 0.512 s/iter, ETA 14 s"."""
-    parts = [state.doing]
-    if state.step:
-        pace = seconds(state.step_seconds)
-        left = between(*state.eta_between(state.now))
-        parts += [
-            f"step {state.step}/{state.progress.steps or UNKNOWN}",
-            f"{pace} s/iter" if pace != UNKNOWN else "",
-            f"ETA {left}" if left != UNKNOWN else "",
-        ]
-    return ", ".join(filter(None, parts))
+def doing(state: RunState, now: float) -> str:
+    """Return how far a run is: "training, step 12/40, 0.512 s/iter, ETA 14 s"."""
+    return f"{state.doing}, {run_progress.text(state, now)}" if state.step else state.doing
 
 
 def _cropped(text: str) -> Line:

@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from rich.console import Console
-from rich.live import Live
-
 from remote.study.folder import RunEnded
 from remote.study.runner import StudyRun, StudyRunner
-from tui.run.plain_printer import to_nowhere
+from tui.kit.live_table import live_table
+from tui.kit.output import Output
 from tui.study.text.json_printer import StudyJsonPrinter
 from tui.study.text.line_printer import StudyLinePrinter
 from tui.study.text.live_printer import StudyLivePrinter
@@ -37,12 +35,12 @@ class StudyPrinter(Protocol):
         """Show the results."""
 
 
-class Guarded:
+class Guarded(Output):
     """A printer that falls silent once nobody reads: `gone` is true then."""
 
     def __init__(self, printer: StudyPrinter) -> None:
+        super().__init__(sys.stdout)
         self._printer = printer
-        self.gone = False
 
     def begin(self, run: StudyRun) -> None:
         """See `StudyPrinter`."""
@@ -71,8 +69,7 @@ class Guarded:
             act()
             sys.stdout.flush()
         except OSError:  # a reader that went away, a full disk, a terminal that is gone
-            self.gone = True
-            to_nowhere(sys.stdout)
+            self.leave()
 
 
 @contextmanager
@@ -81,8 +78,7 @@ def printer(runner: StudyRunner, json: bool) -> Iterator[Guarded]:
     if json:
         yield Guarded(StudyJsonPrinter(runner))
     elif sys.stdout.isatty():
-        console = Console(highlight=False, emoji=False, markup=False)
-        with Live(console=console, auto_refresh=False, transient=True) as live:
-            yield Guarded(StudyLivePrinter(runner, live))
+        with live_table() as table:
+            yield Guarded(StudyLivePrinter(runner, table))
     else:
         yield Guarded(StudyLinePrinter(runner))

@@ -8,9 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from remote.cluster.hosts import Cluster, Host, HostsError, host_keys, hosts_option, select
+from remote.cluster.hosts import (
+    TRANSPORTS,
+    Cluster,
+    Host,
+    HostsError,
+    host_keys,
+    hosts_option,
+    select,
+)
 from remote.cluster.load import load
-from remote.cluster.transports import names
 
 NOWHERE = Path("/nonexistent/config")
 
@@ -52,7 +59,7 @@ def test_a_host_may_name_its_transport(tmp_path: Path) -> None:
     assert found == [("local", ""), ("ssh", "ada")]
     assert mistakes(tmp_path, '[[host]]\nname = "a"\ntransport = "../ssh"\n') == [
         'hosts.toml: host 1 (a): transport = "../ssh" is wrong: write the name of a transport in '
-        f"quotes, one of {', '.join(names())}"
+        f"quotes, one of {', '.join(TRANSPORTS)}"
     ]
     with pytest.raises(HostsError, match="transport = 'deploy': write the name of a "):
         Host("a", "a", transport="deploy")

@@ -17,7 +17,7 @@ from remote.cluster.hosts import Host
 from remote.host_commands import setup
 from remote.host_commands.journals import fetch_journals
 from remote.host_commands.run_on_hosts import HostAnswer, run_on_hosts
-from remote.host_commands.setup import Installation, PackageCondition, WantedPackages
+from remote.host_commands.setup import PackageCondition, WantedPackages
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.transport import Program, ReachProgress
@@ -198,11 +198,9 @@ def test_setup_says_which_host_answers_what_it_does_not_know(said: object) -> No
     good, bad = setup.inspect_hosts(Stage(lambda: [told(said, WHOLE)]), [GOOD, BAD], wanted)
     assert good.condition is bad.condition is PackageCondition.HOPELESS
     assert bad.text.startswith("bad: it sent an answer that this version does not know: ")
-    (done,) = Installation(
-        Stage(lambda: [told({"bytes": "x", "of": 1})]), wanted, lambda *_: None
-    ).perform((BAD,))
+    stage = Stage(lambda: [told({"bytes": "x", "of": 1})])
+    (done,) = setup.install_packages(stage, (BAD,), wanted, lambda *_: None)
     assert done.text.startswith("bad: it sent an answer that this version does not know: ")
-    (done,) = Installation(
-        Stage(lambda: itertools.repeat(b"x" * 65536)), wanted, lambda *_: None
-    ).perform((BAD,))
+    endless = Stage(lambda: itertools.repeat(b"x" * 65536))
+    (done,) = setup.install_packages(endless, (BAD,), wanted, lambda *_: None)
     assert done.text == "bad: it sent a line longer than 4,194,304 bytes"

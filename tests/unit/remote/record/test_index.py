@@ -197,7 +197,6 @@ def test_runs_come_and_go(runs_dir: Path) -> None:
         lambda data: data | {"runs": {"a": [1, 2]}},
         lambda data: data | {"runs": {"a": ["/x", 1, data["runs"]["a"][2]]}},
         lambda data: data | {"runs": {"a": [*data["runs"]["a"][:2], [1, 2]]}},
-        lambda data: data | {"studies": {"s.study": ["", "", {"a": 1}]}},
     ],
 )
 def test_a_broken_index_is_made_anew(

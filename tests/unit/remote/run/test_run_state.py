@@ -292,13 +292,7 @@ def test_samples_and_tests() -> None:
     state = history.state()
     rank, host = state.ranks[0], state.hosts[0]
     assert (rank.cpu, rank.memory, rank.test_loss, rank.test_accuracy) == (95.5, 1 << 20, 0.5, 0.9)
-    assert (host.cpu, host.memory_used, host.memory_total, host.sent, host.received) == (
-        (1.0, 2.0),
-        3,
-        4,
-        5,
-        6,
-    )
+    assert host.sample == HostSample((1.0, 2.0), 3, 4, 5, 6)
     assert list(state.curves.of("cpu", 0).mean) == [pytest.approx(0.955)]
     assert list(state.curves.of("cpu", 0).time) == [pytest.approx(0.03)]
 

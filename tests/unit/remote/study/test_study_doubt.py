@@ -196,8 +196,4 @@ def test_threads_that_differ_are_warned_of_before_the_start() -> None:
     assert said.startswith("warning: runs on some of the hosts have other numbers of threads per ")
     assert "node0 2, node0 as many as cores" in said
     assert said.endswith("write the same threads = N for each host in my.toml")
-    one_address = hosts("10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.1")
-    [said] = remarks(NODES, one_address)
-    assert said.startswith("warning: node0, node1, node2, node3 have one address, so they share ")
-    assert said.endswith("write threads = N for each in my.toml, where N is its cores divided by 4")
     assert remarks(NODES, hosts("10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4")) == []

@@ -341,9 +341,7 @@ def test_charts_and_views_are_remembered_for_each_kind_of_run(tmp_path: Path) ->
     deck = Deck(plan(2), 3, file)
     kinds = available(trained())
     assert [deck.chart_at(place, kinds).id for place in range(3)] == ["loss", "phases", "accuracy"]
-    following = deck.next_chart(0, kinds, [0, 1])
-    assert following is ACCURACY
-    deck.put(0, following, kinds)
+    assert deck.advance(0, kinds, [0, 1])
     assert deck.shown == ["accuracy", "phases", "loss"]
     deck.set_view(
         LOSS, ChartView(XAxis.TIME, CurveMode.ONE, 2, log_y=True, window=(1.0, 2.0), cursor=3.0)

@@ -13,7 +13,7 @@ import pytest
 from remote.cluster.hosts import Cluster, Host
 from remote.lab.folder import Folder
 from remote.launch import Launcher
-from remote.record.remarks import find_machine_remarks
+from remote.record.remarks import find_remarks
 from remote.transport.registry import Transports
 from tests.kit.checks import hello
 from tests.kit.commands import Done, call_rankboard
@@ -87,7 +87,7 @@ def test_hosts_that_share_this_machine_are_remarked_at_the_start_only(
     for host in range(2):
         sample = HostSample((50.0, 50.0), 1, 2)
         history.say(host, hello(host, boot_id="one", cores=2.0), sample)
-    assert find_machine_remarks(history.state()), "who compares figures is told"
+    assert find_remarks(history.state()), "who compares figures is told"
     front.narrate_record(Launcher(Transports(), tmp_path), history.state())
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("rankboard: recorded in ")

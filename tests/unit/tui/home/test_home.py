@@ -634,8 +634,9 @@ class Answers:
 
     def _ask(self, unknown: Collection[str]) -> Answered:
         self.asked.append(set(unknown))
-        ended = tuple(run for run in self.ended if run.name in unknown)
-        return Answered(self.live, (), time.time(), ended)
+        live = {run.name: run for run in self.live}
+        ended = {run.name: run for run in self.ended if run.name in unknown}
+        return Answered(live, (), time.time(), ended)
 
 
 def training_at(name: str, step: int) -> ListedRun:
@@ -697,7 +698,7 @@ async def test_a_run_that_is_stopped_elsewhere_is_not_shown_as_live(
     runs_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(home_screen, "LOOK_EVERY", 0.0)
-    answer = Answered((training_at("c-3", 33),), (), START + 1e-3)
+    answer = Answered({"c-3": training_at("c-3", 33)}, (), START + 1e-3)
     monkeypatch.setattr(History, "ask", lambda *_: answer)
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
@@ -780,13 +781,13 @@ def test_a_recorded_end_counts_more_than_an_older_answer(
     verdict: str, asked: float, is_live: bool
 ) -> None:
     run = Entry("a", verdict=verdict, started=100.0, elapsed=10.0, step=3, job={})
-    answered = Answered((training_at("a", 3),), (), asked)
+    answered = Answered({"a": training_at("a", 3)}, (), asked)
     assert select_items(Listed((run,)), answered, (), "newest first").items[0].is_live == is_live
 
 
 def test_the_record_of_a_live_launcher_counts_more_than_an_answer() -> None:
     run = Entry("a", verdict="running", step=40, job={})
-    answered = Answered((training_at("a", 3),), (), 1e12)
+    answered = Answered({"a": training_at("a", 3)}, (), 1e12)
     (item,) = select_items(Listed((run,)), answered, (), "newest first").items
     assert item.is_live
     assert item.answer is None
@@ -795,7 +796,9 @@ def test_the_record_of_a_live_launcher_counts_more_than_an_answer() -> None:
 def test_a_run_that_only_hosts_know_has_its_name() -> None:
     live = changed(training_at("a", 3), label="race1")
     over = changed(training_at("b", 3), label="race2", live=False, phase="failed")
-    shown = select_items(Listed(), Answered((live,), (), 1.0, (over,)), (), "newest first").items
+    shown = select_items(
+        Listed(), Answered({live.name: live}, (), 1.0, {over.name: over}), (), "newest first"
+    ).items
     titles = [field.title for field in COLUMNS]
     texts = [
         [row[titles.index(name)].text for name in ("state", "run")]
@@ -809,7 +812,7 @@ def test_a_run_that_only_hosts_know_has_its_name() -> None:
 
 def test_a_recorded_end_counts_more_than_that_which_hosts_tell() -> None:
     over = changed(training_at("a", 3), live=False, phase="failed")
-    answered = Answered((), (), 1.0, (over,))
+    answered = Answered({}, (), 1.0, {over.name: over})
     for verdict, shown in (("unknown", "failed"), ("stopped", "stopped"), ("running", "running")):
         (item,) = select_items(
             Listed((Entry("a", verdict=verdict, step=2),)), answered, (), "newest first"

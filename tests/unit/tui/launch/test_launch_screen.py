@@ -561,7 +561,7 @@ async def test_checks_are_written_anew_only_where_they_have_found_something(
         return known(state)
 
     table, known = checks.make_table, host_marks.mark_hosts
-    monkeypatch.setattr(checks, "table", counted)
+    monkeypatch.setattr(checks, "make_table", counted)
     monkeypatch.setattr(launch, "mark_hosts", marked)
     async with form.opened(size=(120, 40)) as pilot:
         await pilot.press("f2")

@@ -12,7 +12,7 @@ from remote.run.state.rank_state import RankState
 from tests.kit.histories import History, plan, stepped
 from training.formatting import format_loss
 from tui.run.components import rank_columns as row
-from tui.run.components.header import PACE_FACTS
+from tui.run.components.header import pace_facts
 
 
 @pytest.mark.parametrize(
@@ -49,13 +49,13 @@ def test_the_pace_of_a_live_run_is_of_its_last_steps_that_of_an_ended_one_of_all
         seconds = 9.0 if step == 1 else 0.1 if step < 22 or step % 2 else 0.4
         for rank in range(2):
             history.rank(rank, stepped(rank, step, seconds, sync=seconds / 2, samples=8))
-    assert [fact(history.state()) for fact in PACE_FACTS[:3]] == [
+    assert [*pace_facts(history.state())][:3] == [
         "64 samples/s",
         "0.250 s/iter",
         "sync 50%",
     ]
     ended = history.done(0, 1).closed()
-    assert [fact(ended) for fact in PACE_FACTS[:3]] == [
+    assert [*pace_facts(ended)][:3] == [
         "91.4 samples/s",
         "0.175 s/iter",
         "sync 50%",

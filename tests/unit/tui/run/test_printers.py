@@ -235,7 +235,11 @@ def test_sentences_wait_a_moment_for_others_that_say_the_same() -> None:
     gathered.add("full", 1)
     assert list(gathered.due()) == []
     now = MOMENT
-    assert list(gathered.due()) == [("busy", [0, 3]), ("busy", [0]), ("full", [1])]
+    assert list(gathered.due()) == [
+        ("busy", False, [0, 3]),
+        ("busy", False, [0]),
+        ("full", False, [1]),
+    ]
     assert list(gathered.due(at_once=True)) == []
 
 

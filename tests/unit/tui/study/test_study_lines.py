@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from rich.live import Live
 
 from remote.study.folder import RunBegun
 from remote.study.results import compute_results
@@ -20,6 +19,7 @@ from remote.study.runner import StudyRunner
 from tests.kit.acted import ActedSession
 from tests.kit.acted_study import acted_runner, finish, stopped
 from tui.app import show_study as study_front
+from tui.kit.live_table import live_table
 from tui.study.cell_table import make_cell_table
 from tui.study.text.json_printer import StudyJsonPrinter
 from tui.study.text.line_printer import StudyLinePrinter
@@ -107,15 +107,15 @@ def test_json_has_an_object_per_begun_and_ended_run(
 def test_the_live_table_is_not_wider_than_the_terminal(tmp_path: Path, width: int) -> None:
     runner = acted_runner(tmp_path / "runs")
     console = Console(file=io.StringIO(), force_terminal=True, width=width, height=12)
-    with Live(console=console, auto_refresh=False, transient=True) as live:
-        printer = StudyLivePrinter(runner, live)
+    with live_table(console) as table:
+        printer = StudyLivePrinter(runner, table)
         run = next(iter(runner.runs()))
         session: Any = run.session
         finish(session, 0.1)
         printer.begin(run)
         for _ in runner.batches(run):
             printer.batch(run)
-        shown = printer._picture(run)
+        shown = printer._picture(run, console.size)
     drawn = io.StringIO()
     Console(file=drawn, width=width, height=12).print(shown)
     lines = drawn.getvalue().splitlines()
@@ -150,7 +150,7 @@ class Broken(StudyLinePrinter):
 
 def test_a_closed_stdout_stops_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runner = acted_runner(tmp_path / "runs", ONE)
-    monkeypatch.setattr("tui.study.text.printer.to_nowhere", lambda stream: None)
+    monkeypatch.setattr("tui.kit.output.discard", lambda stream: None)
     show = Guarded(Broken(runner))
     for run in runner.runs():
         show.begin(run)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -123,20 +121,6 @@ async def test_an_impossible_speed_up_is_the_first_line_of_the_answer(tmp_path: 
         await until(pilot, lambda: isinstance(stage.app.screen, CellScreen))
         await until(pilot, lambda: bool(stage.line("more than 2 is not possible")))
         await pilot.press("escape", "q")
-
-
-async def test_a_study_that_is_over_takes_no_longer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stage = Stage(tmp_path)
-    async with stage.app.run_test(size=(120, 40)) as pilot:
-        await stage.make(pilot, by_method)
-        await until(pilot, lambda: bool(stage.line("Three ways", "✓ done")))
-        later = SimpleNamespace(monotonic=lambda: time.monotonic() + 7_200.0)
-        monkeypatch.setattr("tui.study.study_screen.time", later)
-        stage.app.tick()
-        await pilot.pause()
-        assert stage.line("12 of 12 runs", " s elapsed")
 
 
 async def test_enter_opens_the_run_under_way_and_escape_goes_back(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from remote.run.output.log_levels import (
 from remote.run.state.types import Cause, LogLine
 from tests.kit.histories import GLOO, TRACEBACK, History, plan, raised, said
 from training.job import Job
-from training.meter import StepTimes
+from training.meter import MeteredStep
 from training.progress import CompletedStep, Progress
 from training.schedule import Schedule
 
@@ -40,7 +40,7 @@ def test_what_ranks_print_of_steps_is_routine_and_of_epochs_and_tests_is_news(
     progress = Progress(3, Job(log_format=log_format, log_every=1), Schedule(10, 2))
     for step in (1, 2):
         figures = torch.tensor([loss * 16, 9], dtype=torch.float64)
-        progress.report(CompletedStep(step, 16, figures, StepTimes(0.0, 0.5, end=0.7)))
+        progress.report(CompletedStep(step, 16, figures, MeteredStep(0.0, gradient=0.5, end=0.7)))
     progress.report_epoch(1, 2)
     progress.report_test(loss, 0.91, 1)
     printed = capsys.readouterr().out.splitlines()

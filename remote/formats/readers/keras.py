@@ -1,0 +1,79 @@
+"""Bars below a line that has the epoch: Keras."""
+
+from __future__ import annotations
+
+import re
+
+from remote.formats.catalog import LogFormat
+from remote.formats.memory import Memory
+from remote.formats.numbers import number
+from remote.formats.patterns import UNITS, LazyRegex, Pairs
+from remote.formats.reading import EVALUATION, STEP, UNDERSTOOD, Reading
+
+_KERAS_EPOCH = LazyRegex(r"Epoch (\d{1,9})/(\d{1,9})\s{0,4}$")
+_KERAS_GLUED = LazyRegex(r"Epoch (\d{1,9})/(\d{1,9}?)(?=(\d{1,12})/\3 )")
+"""The epoch and a bar behind it, without a space between them: "Epoch 7/1520/20"."""
+_KERAS_BAR = LazyRegex(
+    r"\s{0,8}(?P<n>\d{1,12})/(?P<total>\d{1,12}) (?:[━╸ ]{1,60}|\[[=>. ]{1,60}\] -|-) "
+    r"(?:ETA: )?[\w:.]{1,16}(?: (?:- )?(?P<each>[\d.]{1,12})(?P<unit>ms|us|s)/(?:step|epoch))?"
+    r"(?: - (?P<pairs>[^\n]{1,4000}))?"
+)
+_KERAS_PAIRS = Pairs(r"([A-Za-z]\w{0,80}): <num>(?=\s|$)")
+
+
+class KerasBar:
+    """Reads Keras: a line has the epoch, the bars after it the steps and the means of the epoch so
+    far. A bar after that of an epoch has ended is one of an evaluation."""
+
+    open = False
+
+    def __init__(self, log_format: LogFormat) -> None:
+        self._has_ended = True
+
+    def read(self, line: str, start: int, memory: Memory) -> Reading | None:
+        """See `FormatReader`."""
+        begin = start
+        if line.startswith("Epoch ", start):
+            epoch = _KERAS_EPOCH.match(line, start)
+            if epoch:
+                self._begin_epoch(epoch, memory)
+                return UNDERSTOOD
+            epoch = _KERAS_GLUED.match(line, start)
+            if not epoch:
+                return None
+            self._begin_epoch(epoch, memory)
+            begin = epoch.end()
+        bar = _KERAS_BAR.match(line, begin)
+        return None if bar is None else self._reading(bar, memory)
+
+    def _begin_epoch(self, epoch: re.Match[str], memory: Memory) -> None:
+        memory.epoch = int(epoch[1])
+        memory.epochs = int(epoch[2])
+        self._has_ended = False
+
+    def _reading(self, bar: re.Match[str], memory: Memory) -> Reading | None:
+        values: dict[str, float] = {}
+        if bar["pairs"]:
+            _KERAS_PAIRS.add_to(values, bar["pairs"])
+        if not values:
+            return UNDERSTOOD
+        count = float(bar["n"])
+        total = float(bar["total"])
+        # The last bar of an epoch is printed again, once its evaluation has added values.
+        is_of_epoch = count == total == memory.per_epoch
+        if self._has_ended and not is_of_epoch:
+            if count != total:
+                return UNDERSTOOD
+            return memory.place(EVALUATION, _as_evaluation(values))
+        self._has_ended = count == total
+        if bar["each"]:
+            values["step_seconds"] = number(bar["each"]) * UNITS.get(bar["unit"], 1.0)
+        values |= {"epoch": float(memory.epoch), "n": count, "total": total}
+        return memory.place(STEP, values)
+
+
+def _as_evaluation(values: dict[str, float]) -> dict[str, float]:
+    renamed: dict[str, float] = {}
+    for name, value in values.items():
+        renamed[name if name.startswith("val_") else f"val_{name}"] = value
+    return renamed

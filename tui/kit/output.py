@@ -1,0 +1,55 @@
+"""What is printed for programs and pipes: texts until nobody reads them, and JSON lines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+from remote.record.summary import to_strict_json
+from remote.sanitise import UNSEEN
+from training.wire.jsonl import dumps
+
+
+class Output:
+    """Texts for stdout. Once nobody reads them, as with `| head`, `gone` is true, and nothing more
+    is written."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.gone = False
+        self._stream = stream
+
+    def write(self, texts: Iterable[str]) -> None:
+        """Write these texts, each as it comes, then flush."""
+        if self.gone:
+            return
+        try:
+            self._stream.writelines(texts)
+            self._stream.flush()
+        except OSError:  # a reader that went away, a full disk, a terminal that is gone
+            self.leave()
+
+    def leave(self) -> None:
+        """Stop writing: nobody reads."""
+        self.gone = True
+        if self._stream is sys.stdout:
+            discard(self._stream)
+
+
+def discard(stream: TextIO) -> None:
+    """Send what is left in the buffer of a stream that nobody reads to /dev/null."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def json_line(item: dict[str, Any]) -> str:
+    """Return an object as a line of strict JSON: a number that is not finite is null.
+
+    Characters that a terminal would act on are escaped.
+    """
+    line = dumps(to_strict_json(item))
+    if not line.isascii() or "\x7f" in line:
+        line = UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", line)
+    return line + "\n"
