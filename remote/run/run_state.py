@@ -238,8 +238,8 @@ class RunState:
 
     def are_hosts(self, numbers: tuple[int, ...]) -> bool:
         """Return True if these are hosts of the run, each once and in order."""
-        in_order = bool(numbers) and sorted({*numbers}) == list(numbers)
-        return in_order and all(map(self.host, numbers))
+        is_in_order = sorted({*numbers}) == list(numbers)
+        return bool(numbers) and is_in_order and all(map(self.host, numbers))
 
     def are_ranks(self, numbers: tuple[int, ...]) -> bool:
         """Return True if these are ranks of the attempt."""

@@ -27,6 +27,7 @@ class Load:
     cores: float
     memory: int
     own: bool
+    """They are those of its ranks."""
     gpu: float = math.nan
 
 

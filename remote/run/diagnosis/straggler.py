@@ -112,7 +112,7 @@ class StragglerDetector:
     @property
     def slow(self) -> list[Straggler]:
         """Those that are sure, the slowest first."""
-        slow = [straggler for straggler in self.by_rank.values() if straggler.is_slow]
+        slow = (straggler for straggler in self.by_rank.values() if straggler.is_slow)
         return sorted(slow, key=lambda straggler: -straggler.ready)
 
     def is_due(self, step: int) -> bool:

@@ -239,13 +239,11 @@ class Judge:
         A rank whose communication broke may seem to have died before the stop: clocks of hosts are
         known to within a second.
         """
-        deaths = [self.refusal]
-        deaths += [host.death for host in self.hosts]
-        deaths += [rank.death for rank in self.ranks]
+        ends = (end.death for end in (*self.hosts, *self.ranks))
         slack = {Evidence.ORDER: self._limits.clock_step}
         return [
             death
-            for death in deaths
+            for death in (self.refusal, *ends)
             if death and death.time + slack.get(death.evidence, 0.0) < self._person_stop_at
         ]
 

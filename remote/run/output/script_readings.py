@@ -200,7 +200,7 @@ class _RankOutput:
         if source and readings and not self._is_own(source, readings[0], record, first_readings):
             return ()
         events = self._derive_events(source, readings, record.time)
-        derived = [(_with_event(record, event), number) for event, number in events]
+        derived = [(replace(record, event=event), number) for event, number in events]
         derived += [(counted, 0) for counted in self._count_lines(record)]
         if not self._may_be_watched and not self.waits:
             return [each for each, _ in derived]
@@ -239,7 +239,7 @@ class _RankOutput:
         for record, number in waits:
             event = _without_step(record.event, self._step_by_watch(number))
             if event:
-                released.append(_with_event(record, event))
+                released.append(replace(record, event=event))
         return released
 
     # What it reports
@@ -366,12 +366,12 @@ class _RankOutput:
             return ()
         self._counted_at = record.time
         self._parsed = Parsed(self.rank, name, unread, steps, files)
-        return [_with_event(record, self._parsed)]
+        return [replace(record, event=self._parsed)]
 
     def _read_files(self) -> tuple[str, ...]:
         """Return the files that are read, fit to be shown."""
-        own = [source for source, is_own in self._own_sources.items() if is_own]
-        return tuple(" ".join(shown(source)) for source in own)
+        sources = self._own_sources.items()
+        return tuple(" ".join(shown(source)) for source, is_own in sources if is_own)
 
     def _all_steps(self) -> int:
         """Return the steps of the whole run: as printed, or by the count of the watch.
@@ -387,10 +387,6 @@ class _RankOutput:
             steps_before = self._ahead if self._ahead > LATE * self._steps else 0
             return max(self._seen, self._steps - int(steps_before))
         return max(self._seen, self._seen + round((self._steps - self._printed) * rate))
-
-
-def _with_event(record: Record, event: Event) -> Record:
-    return Record(record.host, record.attempt, record.seq, record.time, event)
 
 
 def _without_step(event: Event, step: int) -> Event | None:

@@ -24,9 +24,7 @@ _FIGURES_OF: dict[type[object], tuple[str, Callable[[object], tuple[float, ...]]
     source.event: (source.name, attrgetter(*source.figures)) for source in SOURCES if source.event
 }
 """By event, its source and what reads the figures of one."""
-_host_figures: Callable[[HostSample], tuple[float, ...]] = attrgetter(
-    *HOST_SAMPLE.figures[1:]
-)
+_host_figures: Callable[[HostSample], tuple[float, ...]] = attrgetter(*HOST_SAMPLE.figures[1:])
 """The figures of a sample; the first one, `used`, is not in it, but follows from those of ranks."""
 
 

@@ -219,8 +219,8 @@ class HostState:
 
     def _take_connection(self, event: Connected) -> None:
         """Take in a connection that it tried, once."""
-        known = {(each.address, each.port) for each in self.connected}
-        if (event.address, event.port) not in known:
+        tried = {(connection.address, connection.port) for connection in self.connected}
+        if (event.address, event.port) not in tried:
             self.connected.append(event)
 
 

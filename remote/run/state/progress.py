@@ -126,16 +126,16 @@ class Progress:
 
     def evaluate(self, event: Evaluated) -> None:
         """Take in an evaluation of rank 0. Only the last confusion matrix is kept."""
-        while self.evaluations and self.evaluations[-1].epoch >= event.epoch:
-            self.evaluations.pop()  # these epochs began anew
-        if self.evaluations:
-            self.evaluations[-1] = replace(self.evaluations[-1], confusion=())
+        evaluations = self.evaluations
+        while evaluations and evaluations[-1].epoch >= event.epoch:
+            evaluations.pop()  # these epochs began anew
+        if evaluations:
+            evaluations[-1] = replace(evaluations[-1], confusion=())
         counts = event.confusion
-        has_counts = any(map(any, counts))
         is_square = all(len(row) == len(counts) for row in counts)
-        if not (has_counts and is_square):
+        if not is_square or not any(map(any, counts)):
             event = replace(event, confusion=())
-        self.evaluations.append(event)
+        evaluations.append(event)
 
     def compare(self, event: Drifted, when: float) -> bool:
         """Take in that the ranks' models differ. Return True if it is the first time."""
