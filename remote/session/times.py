@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from remote.run.findings.stall import STALL_LIMITS, StallLimits
+from training.wire.commands import GRACE
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Times:
     wrong with its arguments or its imports shows before."""
     stacks: float = 5.0
     """In which the stacks of the ranks have to come before a stall is acted on."""
-    grace: float = 2.0
+    grace: float = GRACE
     """Which ranks have to end after a stop."""
     stall: StallLimits = STALL_LIMITS
 

@@ -11,6 +11,11 @@ from training.agent.layout import LOCK, NODE, PLAN, RUNS
 from training.wire.format import FORMAT, format_of
 from training.wire.jsonl import load
 
+TYPE_CHECKING = False  # as typing itself takes long to import
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
 LONGEST = 8 << 20
 """Bytes of a small file, such as a plan, that are read."""
 NEWEST = 32
@@ -62,9 +67,8 @@ def find_live_runs(folder: str) -> tuple[tuple[str, int], ...]:
     for run, run_path in _places(runs_folder):
         for host in _names(run_path):
             if run != own_run and _is_live(f"{run_path}/{host}/{LOCK}"):
-                rank_counts[run] = rank_counts.get(run, 0) + _ranks(
-                    f"{run_path}/{host}/{PLAN}", host
-                )
+                rank_count = _count_ranks(f"{run_path}/{host}/{PLAN}", host)
+                rank_counts[run] = rank_counts.get(run, 0) + rank_count
     return tuple(rank_counts.items())
 
 
@@ -91,11 +95,19 @@ def _is_live(lock: str) -> bool:
         return False
 
 
-def _ranks(plan: str, host: str) -> int:
+def _count_ranks(plan: str, host: str) -> int:
     """Return the number of ranks of host number `host` in a plan that is kept beside a journal."""
     try:
-        data = load(read_small_file(plan)) or {}
-        hosts = data.get("hosts") if format_of(data) == FORMAT else None
-        return int(hosts[int(host)].get("slots", 1)) if isinstance(hosts, list) else 0
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return read_slots(load(read_small_file(plan)) or {})[int(host)]
+    except (OSError, ValueError, LookupError):
         return 0
+
+
+def read_slots(plan: Mapping[str, Any]) -> list[int]:
+    """Return the number of ranks of each host in a plan; none if it is in another format."""
+    hosts = plan.get("hosts") if format_of(plan) == FORMAT else None
+    slots: list[int] = []
+    for host in hosts if isinstance(hosts, list) else ():
+        number = host.get("slots", 1) if isinstance(host, dict) else 1
+        slots.append(number if isinstance(number, int) else 0)
+    return slots

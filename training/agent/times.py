@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from training.wire.commands import GRACE
+
 
 @dataclass(frozen=True)
 class AgentTimes:
@@ -20,7 +22,7 @@ class AgentTimes:
     kept waits for a launcher that starts its ranks."""
     input: float = 60.0
     """A follower without input for this long exits."""
-    grace: float = 2.0
+    grace: float = GRACE
     """From TERM to KILL."""
     last: float = 8.0
     """How long to wait for processes that KILL does not end."""

@@ -8,6 +8,9 @@ from typing import get_args
 from training.wire.codec import Codec
 from training.wire.jsonl import dumps, load
 
+GRACE = 2.0
+"""Seconds that ranks have to end after TERM, before they are killed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:
@@ -91,7 +94,7 @@ class StartAttempt:
 class Stop:
     """Send TERM to every rank and, after `grace` seconds, KILL. The agent keeps running."""
 
-    grace: float = 2.0
+    grace: float = GRACE
     again: bool = False
     """As in `StartAttempt`: another attempt may still follow."""
     by_person: bool = False

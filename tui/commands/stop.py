@@ -75,7 +75,7 @@ class _StoppedRun:
 
 def _stop(launcher: Launcher, session: Session, now: bool, *, is_kept: bool = True) -> _StoppedRun:
     session.stop(now=now)
-    code = front.watch(launcher, session, LineOptions(quiet=True, is_kept=is_kept, advises=False))
+    code = front.watch(launcher, session, LineOptions(quiet=True, is_kept=is_kept))
     return _StoppedRun(session.state, code)
 
 

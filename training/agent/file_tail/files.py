@@ -51,24 +51,24 @@ class FollowedFiles:
         paths, messages = self._matching()
         for path in paths:
             with suppress(OSError):
-                file_identity, place = end_position(path)
-                self._old[file_identity] = place
+                identity, place = end_position(path)
+                self._old[identity] = place
         return messages
 
     def look(self) -> list[Event]:
         """Return the text that has come since the last look."""
-        events = [*self._find(), *self._read(MOST)]
-        gone_files = {path: file for path, file in self._files.items() if file.is_gone}
-        for path, file in gone_files.items():  # perhaps written to since it was read
-            events += self._texts(path, [*self._new(file, MOST), file.end()])
-            del self._files[path]
+        events = self._find() + self._read(MOST)
+        for file in [file for file in self._files.values() if file.is_gone]:
+            events += self._new(file, MOST)  # perhaps written to since it was read
+            events += self._events(file, file.end())
+            del self._files[file.path]
         return events
 
     def end(self) -> list[Event]:
         """Return the text that has come, up to the ends of the files. Nothing more is read."""
-        events = [*self._find(), *self._read(MOST_AT_END)]
-        for path, file in self._files.items():
-            events += self._texts(path, [file.end()])
+        events = self._find() + self._read(MOST_AT_END)
+        for file in self._files.values():
+            events += self._events(file, file.end())
         self._files.clear()
         return events
 
@@ -130,27 +130,28 @@ class FollowedFiles:
 
     def _read(self, most: int) -> list[Event]:
         """Read what has come: first a share of each file, so that none keeps the others waiting."""
-        events = list[Event]()
-        share = max(1, most // max(1, len(self._files)))
-        for path, file in self._files.items():
-            events += self._texts(path, self._new(file, share))
-        unfinished = next((one for one in self._files.values() if one.has_more), None)
-        if unfinished:
-            events += self._texts(unfinished.path, self._new(unfinished, most))
-        for path, file in self._files.items():
+        events: list[Event] = []
+        files = self._files.values()
+        for file in files:
+            events += self._new(file, max(1, most // len(files)))
+        for file in files:
+            if file.has_more:
+                events += self._new(file, most)
+                break
+        for file in files:
             if file.problem:
-                events += self._once(f"{self._name(path)}: {file.problem}")
+                events += self._once(f"{self._name(file.path)}: {file.problem}")
         return events
 
-    def _new(self, file: GrowingFile, most: int) -> list[str]:
+    def _new(self, file: GrowingFile, most: int) -> list[Event]:
         """Return the text that has come in the file."""
-        texts = list[str]()
+        texts: list[str] = []
         with suppress(OSError):
             texts += file.read(most)
-        return texts
+        return self._events(file, *texts)
 
-    def _texts(self, path: str, texts: Sequence[str]) -> list[Event]:
-        name = FILE + self._name(path)
+    def _events(self, file: GrowingFile, *texts: str) -> list[Event]:
+        name = FILE + self._name(file.path)
         return [OutputText(self._rank, name, text) for text in texts if text]
 
     def _name(self, path: str) -> str:
@@ -182,8 +183,7 @@ class FileFollower:
         """Return what the last look has found, and begin another one."""
         if self._files is None or self._is_busy:
             return []
-        events = self._found
-        self._found = []
+        events = self._take_found()
         self._begin(self._files.look)
         return events
 
@@ -191,13 +191,14 @@ class FileFollower:
         """Return the rest, as the program has ended. Nothing is read any more."""
         files = self._files
         self._files = None
-        if files is not None:
+        if files:
             self._wait()
-        if files is not None and not self._is_busy:
-            self._begin(files.end)
-            self._wait()
-        if self._is_busy:  # its disk does not answer
-            return []
+            if not self._is_busy:
+                self._begin(files.end)
+                self._wait()
+        return [] if self._is_busy else self._take_found()  # busy: its disk does not answer
+
+    def _take_found(self) -> list[Event]:
         events = self._found
         self._found = []
         return events

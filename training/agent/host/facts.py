@@ -19,6 +19,7 @@ from training.agent.host.system import (
     cgroups,
     cpu_flags,
     disk_free,
+    find_package,
     memory,
     psutil,
     read_figures,
@@ -111,20 +112,10 @@ def _constants(package: str) -> dict[str, str]:
 
 def _version_file(package: str) -> str:
     """Return the text of the version.py of an installed package, or ""."""
-    for finder in sys.meta_path:
-        if not hasattr(finder, "find_spec"):
-            continue
-        try:
-            spec = finder.find_spec(package, None)
-        except (ImportError, ValueError):
-            return ""
-        if spec:
-            for folder in spec.submodule_search_locations or ():
-                text = read_text(f"{folder}/version.py")
-                if text:
-                    return text
-            return ""
-    return ""
+    spec = find_package(package)
+    folders = spec.submodule_search_locations if spec else None
+    texts = (read_text(f"{folder}/version.py") for folder in folders or ())
+    return next(filter(None, texts), "")
 
 
 def usable_cores(root: str = "/sys/fs/cgroup") -> float:
@@ -155,13 +146,14 @@ def _groups(controller: str, root: str) -> list[str]:
 
 def _quota(folder: str) -> float:
     """Return the CPU quota of a control group in cores, or infinity."""
-    words = read_text(f"{folder}/cpu.max").split()
-    if not words:  # version 1
-        words += read_text(f"{folder}/cpu.cfs_quota_us").split()
-        words += read_text(f"{folder}/cpu.cfs_period_us").split()
-    if len(words) < 2 or not (words[0].isdigit() and words[1].isdigit()):  # "max" or -1
+    text = read_text(f"{folder}/cpu.max")
+    if not text:  # version 1
+        names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+        text = " ".join(read_text(f"{folder}/{name}") for name in names)
+    figures = text.split()
+    if len(figures) < 2 or not all(map(str.isdigit, figures)):  # "max" or -1
         return math.inf
-    return int(words[0]) / int(words[1])
+    return int(figures[0]) / int(figures[1])
 
 
 def memory_free(root: str = "/sys/fs/cgroup") -> int:
@@ -175,13 +167,15 @@ def memory_free(root: str = "/sys/fs/cgroup") -> int:
 def _memory_left(folder: str) -> float:
     """Return the bytes that a control group may still use, or infinity. Cached files count as
     free."""
-    limit = read_text(f"{folder}/memory.max") or read_text(f"{folder}/memory.limit_in_bytes")
-    used = read_text(f"{folder}/memory.current") or read_text(f"{folder}/memory.usage_in_bytes")
-    if not limit.strip().isdigit() or not used.strip().isdigit():
-        return math.inf
-    figures = read_figures(f"{folder}/memory.stat")
-    cached = figures.get("total_inactive_file") or figures.get("inactive_file", 0)
-    return max(1, int(limit) - int(used) + cached)
+    files = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
+    for limit_file, usage_file in files:  # of version 2, and of version 1
+        limit = read_text(f"{folder}/{limit_file}").strip()
+        used = read_text(f"{folder}/{usage_file}").strip()
+        if limit.isdigit() and used.isdigit():
+            figures = read_figures(f"{folder}/memory.stat")
+            cached = figures.get("total_inactive_file") or figures.get("inactive_file", 0)
+            return max(1, int(limit) - int(used) + cached)
+    return math.inf
 
 
 def cpu_load() -> float:
@@ -204,10 +198,8 @@ def list_gpus() -> tuple[str, ...]:
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else ()
     models: list[str] = []
     for name in names:
-        for line in read_text(f"{folder}/{name}/information").splitlines():
-            key, _, value = line.partition(":")
-            if key == "Model":
-                models.append(value.strip())
+        lines = read_text(f"{folder}/{name}/information").splitlines()
+        models += (line.partition(":")[2].strip() for line in lines if line.startswith("Model:"))
     return tuple(models)
 
 
@@ -219,9 +211,8 @@ def list_interfaces() -> tuple[Interface, ...]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         for _, name in socket.if_nameindex():
             try:
-                address, mask = (
-                    _ask(sock, question, name) for question in (_SIOCGIFADDR, _SIOCGIFNETMASK)
-                )
+                address = _ask(sock, _SIOCGIFADDR, name)
+                mask = _ask(sock, _SIOCGIFNETMASK, name)
             except OSError:  # it has no IPv4 address
                 continue
             known.append((name, socket.inet_ntoa(address), _prefix(mask)))

@@ -51,11 +51,14 @@ def check_needs(needs: dict[str, Any], folder: str) -> dict[str, Any]:
 def _path(path: str) -> dict[str, Any]:
     """Check that a file or folder can be read."""
     path = expand_path(path)
+    problem = ""
     try:
         os.stat(path)
     except OSError as error:
-        return {"data_folder": path, "data_problem": f"{path}: {error.strerror}"}
-    problem = "" if os.access(path, os.R_OK) else f"{path}: Permission denied"
+        problem = f"{path}: {error.strerror}"
+    else:
+        if not os.access(path, os.R_OK):
+            problem = f"{path}: Permission denied"
     return {"data_folder": path, "data_problem": problem}
 
 
@@ -65,24 +68,23 @@ def _files(folder: str, needs: dict[str, Any]) -> dict[str, Any]:
     folder = expand_path(folder)
     facts: dict[str, Any] = {"data_folder": folder}
     seconds = needs.get("seconds", SECONDS)
+    archive = needs["archive"]
     sums = dict(needs["sums"])
     try:
         missing = [file for file in needs["files"] if not _is_there(folder, file)]
-        if missing and any(_is_there(folder, archive) for archive in needs["archive"]):
+        if missing and any(_is_there(folder, file) for file in archive):
             missing = []
-            sums |= needs["archive"]
+            sums |= archive
         facts |= _compared(folder, sums, seconds)
     except OSError as error:
-        return {"data_folder": folder, "data_problem": f"{error.filename}: {error.strerror}"}
+        return facts | {"data_problem": f"{error.filename}: {error.strerror}"}
     if not missing:
         return facts
     nearest = nearest_existing(folder)
     problem = "" if os.access(nearest, os.W_OK | os.X_OK) else f"{nearest} is not writable"
-    facts |= {
-        "data_missing": tuple(missing),
-        "data_problem": problem,
-        "data_free": disk_free(nearest),
-    }
+    facts["data_missing"] = tuple(missing)
+    facts["data_problem"] = problem
+    facts["data_free"] = disk_free(nearest)
     if needs["sources"] and not problem:
         from training.agent.host.reach import unreachable
 
@@ -128,8 +130,8 @@ def _newest_step(resume: str, folder: str) -> int:
     root = os.path.expanduser(resume) if "/" in resume else f"{runs}/{resume}"
     steps = [0]
     for below in (f"*/{CHECKPOINTS}", CHECKPOINTS, "."):
-        for manifest in glob(f"{escape(root)}/{below}/{STEP}*/{MANIFEST}"):
-            steps.append(step_of(manifest))
+        manifests = glob(f"{escape(root)}/{below}/{STEP}*/{MANIFEST}")
+        steps += map(step_of, manifests)
     return max(steps)
 
 
@@ -139,5 +141,5 @@ def _with_checkpoints(folder: str) -> tuple[str, ...]:
 
     runs = os.path.dirname(os.path.dirname(folder))
     manifests = glob(f"{escape(runs)}/*/*/{SAVED}")
-    names = {os.path.relpath(manifest, runs).split(os.sep)[0] for manifest in manifests}
+    names = {os.path.relpath(manifest, runs).partition("/")[0] for manifest in manifests}
     return tuple(sorted(names, reverse=True)[:KNOWN])

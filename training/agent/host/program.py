@@ -6,11 +6,11 @@ from __future__ import annotations
 import os
 import sys
 
+from training.agent.host.system import find_package
 from training.agent.layout import expand_path
 
 TYPE_CHECKING = False  # as typing itself takes long to import
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
 FOLDER = "folder"
@@ -41,7 +41,7 @@ def check_script(script: dict[str, Any]) -> dict[str, Any]:
     """
     return {
         "program_lacks": _lacks(script),
-        "packages": tuple(name for name in PACKAGES if _is_installed(name)),
+        "packages": tuple(filter(find_package, PACKAGES)),
         "unnamed": _unnamed(script),
         "accelerator": any(os.path.exists(f"/dev/{name}") for name in DEVICES),
     }
@@ -61,34 +61,39 @@ def _lacks(script: dict[str, Any]) -> str:
     if module:
         top = f"{cwd}/{module.partition('.')[0]}"
         is_there = os.path.isdir(top) or os.path.isfile(f"{top}.py")
-        return "" if is_there or _is_installed(os.path.basename(top)) else MODULE
+        return "" if is_there or find_package(os.path.basename(top)) else MODULE
     return _unexecutable(cwd, script.get("command") or "")
 
 
 def _unnamed(script: dict[str, Any]) -> tuple[str, ...]:
     """Return those of PACKAGES that the file of a script or module does not name; none if it cannot
     be read."""
-    text = next(_texts(script), None)
-    if text is None:
+    text = _read_script(script)
+    if not text:
         return ()
-    return tuple(
-        package
-        for package in PACKAGES
-        if not any(name.encode() in text for name in NAMES.get(package, (package,)))
-    )
+    unnamed = []
+    for package in PACKAGES:
+        names = NAMES.get(package, (package,))
+        if not any(name.encode() in text for name in names):
+            unnamed.append(package)
+    return tuple(unnamed)
 
 
-def _texts(script: dict[str, Any]) -> Iterator[bytes]:
-    """Yield the text of the script, if it is a file of Python that can be read."""
-    module = (script.get("module") or "").replace(".", "/")
-    names = [script.get("file")] if not module else [f"{module}.py", f"{module}/__main__.py"]
+def _read_script(script: dict[str, Any]) -> bytes:
+    """Return the text of the script; nothing if it is no file of Python that can be read."""
+    names = [script.get("file") or ""]
+    module = script.get("module")
+    if module:
+        path = module.replace(".", "/")
+        names = [f"{path}.py", f"{path}/__main__.py"]
+    cwd = os.path.expanduser(script.get("cwd") or ".")
     for name in filter(None, names):
-        path = os.path.join(os.path.expanduser(script.get("cwd") or "."), name)
         try:
-            with open(path, "rb") as file:
-                yield file.read(LARGEST)
+            with open(os.path.join(cwd, name), "rb") as file:
+                return file.read(LARGEST)
         except OSError:
             continue
+    return b""
 
 
 def _unreadable(path: str) -> str:
@@ -105,21 +110,9 @@ def _unexecutable(cwd: str, command: str) -> str:
         if not os.path.isfile(path):
             return NO_FILE if os.path.isdir(path) else FILE
         return "" if os.access(path, os.X_OK) else EXECUTE
+    from shutil import which  # slow to import
+
     folders = [os.path.dirname(sys.executable), *os.get_exec_path()]
-    paths = (f"{folder}/{command}" for folder in folders)
-    if any(os.path.isfile(path) and os.access(path, os.X_OK) for path in paths):
+    if which(command, path=os.pathsep.join(folders)):
         return ""
     return NO_FILE if os.path.isdir(f"{cwd}/{command}") else COMMAND
-
-
-def _is_installed(package: str) -> bool:
-    """Return True if Python finds the package, as `importlib.util.find_spec` would."""
-    if package in sys.builtin_module_names:
-        return True
-    for finder in sys.meta_path:
-        try:
-            if hasattr(finder, "find_spec") and finder.find_spec(package, None):
-                return True
-        except (ImportError, ValueError):
-            continue
-    return False

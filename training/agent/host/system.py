@@ -9,6 +9,7 @@ import sys
 TYPE_CHECKING = False  # as typing itself takes long to import
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
     from typing import Any
 
 LINUX = sys.platform == "linux"
@@ -73,6 +74,19 @@ def nearest_existing(folder: str) -> str:
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
     return folder
+
+
+def find_package(package: str) -> ModuleSpec | None:
+    """Return what Python finds under this name, as `importlib.util.find_spec` does, which is slow
+    to import."""
+    for finder in sys.meta_path:
+        try:
+            spec = finder.find_spec(package, None)
+        except (AttributeError, ImportError, ValueError):  # what a program has put there may fail
+            continue
+        if spec:
+            return spec
+    return None
 
 
 def lacks_bf16(flags: Sequence[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Errands that see which versions of packages this host's Python has, and put them into an
+"""Host commands that see which versions of packages this host's Python has, and put them into an
 environment of their own.
 
     environment WORKDIR PACKAGE …   tells what there is
@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from training.wire.jsonl import load
 from training.wire.line_cutter import read_line
 from training.wire.requirements import lacking
 
-Told = Iterator[dict[str, Any]]
+Answers = Iterator[dict[str, Any]]
 _UNFINISHED = "unfinished"
 _INSTALLING = "Installing collected packages"
 _ERROR = "ERROR: "
@@ -68,15 +68,15 @@ class Venv:
     def versions(self, packages: Sequence[str]) -> dict[str, str]:
         """Return the versions of these packages in it, "" for one that it does not have."""
         versions = dict.fromkeys(packages, "")
-        for distribution in metadata.distributions(
-            path=[str(path) for path in self.folder.glob("lib/python3*/site-packages")]
-        ):
-            if distribution.metadata["Name"] in versions:
-                versions[distribution.metadata["Name"]] = distribution.version
+        folders = map(str, self.folder.glob("lib/python3*/site-packages"))
+        for distribution in metadata.distributions(path=list(folders)):
+            name = distribution.metadata["Name"]
+            if name in versions:
+                versions[name] = distribution.version
         return versions
 
 
-def look(workdir: str, *packages: str) -> Told:
+def look(workdir: str, *packages: str) -> Answers:
     """Report what this Python has of the packages, what the workdir's environment has, and why none
     could be made."""
     venv = Venv(workdir)
@@ -100,7 +100,7 @@ def _obstacle() -> str:
     )
 
 
-def install(workdir: str) -> Told:
+def install(workdir: str) -> Answers:
     """Make the environment, complete it, or give it other versions."""
     venv = Venv(workdir)
     order = load(read_line(0)) or {}
@@ -108,10 +108,11 @@ def install(workdir: str) -> Told:
     threading.Thread(target=child.end_with_launcher, daemon=True).start()
     threading.Thread(target=_beat, args=(str(venv.folder.parent),), daemon=True).start()
     try:
-        with _alone(venv):
-            if not venv.complete() or lacking(
-                venv.versions(order["packages"]), order["requirements"]
-            ):
+        venv.folder.parent.mkdir(parents=True, exist_ok=True)
+        # Hosts that share a home make one environment, one after the other.
+        with hold_lock(f"{venv.folder}.lock"):
+            versions = venv.versions(order["packages"])
+            if not venv.complete() or lacking(versions, order["requirements"]):
                 yield from _make(venv, order, child)
         yield {"venv": venv.python, "installed": venv.versions(order["packages"])}
     except CannotInstall as error:
@@ -127,36 +128,26 @@ def _beat(folder: str) -> None:
         os.write(1, b'{"busy":""}\n')
 
 
-@contextmanager
-def _alone(venv: Venv) -> Iterator[None]:
-    """Hosts that share a home make one environment, one after the other."""
-    venv.folder.parent.mkdir(parents=True, exist_ok=True)
-    with hold_lock(f"{venv.folder}.lock"):
-        yield
-
-
-def _make(venv: Venv, order: dict[str, Any], child: ChildProcess) -> Told:
+def _make(venv: Venv, order: dict[str, Any], child: ChildProcess) -> Answers:
     if not venv.complete():
         yield {"phase": f"making {venv.folder}"}
-        if _obstacle():
-            raise CannotInstall(_obstacle())
-        _check(
-            list(child.lines([sys.executable, "-m", "venv", "--clear", str(venv.folder)])),
-            child,
-            order,
-        )
+        problem = _obstacle()
+        if problem:
+            raise CannotInstall(problem)
+        output = list(child.lines([sys.executable, "-m", "venv", "--clear", str(venv.folder)]))
+        _check(output, child, order)
     pip = [venv.python, "-m", "pip", "--disable-pip-version-check", "--no-input"]
     version = re.search(r"pip (\d+)\.(\d+)", "".join(child.lines([*pip, "--version"])))
+    progress_bar = "off"
     if not version:  # it was left before it had pip
         venv.mark.touch()
-    is_raw = version is not None and (int(version[1]), int(version[2])) >= _RAW_PROGRESS
+    elif tuple(map(int, version.groups())) >= _RAW_PROGRESS:
+        progress_bar = "raw"
     output = []
-    variables = {}
-    if order["index"]:
-        variables["PIP_INDEX_URL"] = order["index"]  # not an argument: it may hold a password
-    progress_bar = "raw" if is_raw else "off"
-    words = ["install", "--retries", "2", "--progress-bar", progress_bar, *order["requirements"]]
-    for line in child.lines([*pip, *words], **variables):
+    # No argument: it may hold a password.
+    variables = {"PIP_INDEX_URL": order["index"]} if order["index"] else {}
+    options = ["--retries", "2", "--progress-bar", progress_bar]
+    for line in child.lines([*pip, "install", *options, *order["requirements"]], **variables):
         output.append(line)
         if line.startswith(_INSTALLING):
             # not earlier: where pip gets nothing, the environment stays as it was
@@ -186,9 +177,8 @@ def _check(output: list[str], child: ChildProcess, order: dict[str, Any]) -> Non
     if child.status == 0:
         return
     errors = [line.removeprefix(_ERROR) for line in output if line.startswith(_ERROR)]
-    if not errors:
-        errors = [line for line in output if line]
-    reason = errors[0].strip()[:500] if errors else f"exit code {child.status}"
+    first_lines = [*errors, *filter(None, output), f"exit code {child.status}"]
+    reason = first_lines[0].strip()[:500]
     if any(map(_UNREACHABLE.search, output)):
         index_name = _USER.sub("", order["index"]) or "its package index"
         raise CannotInstall(

@@ -14,7 +14,7 @@ import os
 import signal
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -86,85 +86,92 @@ def _take_in(tree: Tree, record: str, mark: str, incoming: TransferReader) -> An
         yield {"unknown": mark}
         entries = entries_of(incoming.line().get("entries"))
     announced = {entry.path: entry for entry in entries}
-    unannounced = {path: file for path, file in uploaded.items() if path not in announced}
-    kept_paths = _remove(tree, unannounced)
+    kept_paths = _remove(tree, [uploaded[path] for path in uploaded.keys() - announced.keys()])
     states = tree.states(announced)
-    stamps: dict[str, Stamp | None] = {}
-    for path, entry in announced.items():
-        stamps[path] = _there(tree, entry, uploaded.get(path), states)
+    stamps = {
+        path: _there(tree, entry, uploaded.get(path), states.get(path))
+        for path, entry in announced.items()
+    }
     needed = [number for number, entry in enumerate(entries) if not stamps[entry.path]]
-    replaced: list[str] = []
-    for number in needed:
-        path = entries[number].path
-        if path in states and _changed(uploaded.get(path), states[path]):
-            replaced.append(path)
-    _check_room(tree, sum(entries[number].size for number in needed))
+    needed_entries = [entries[number] for number in needed]
+    replaced = [
+        entry.path
+        for entry in needed_entries
+        if _is_changed(uploaded.get(entry.path), states.get(entry.path))
+    ]
+    _check_room(tree, sum(entry.size for entry in needed_entries))
     if needed or uploaded.keys() != announced.keys():
         # What comes now is ours, even if its upload breaks half way.
         begun = {path: uploaded.get(path, UploadedFile(entry)) for path, entry in announced.items()}
         _write(record, begun)
     yield {"need": needed, "kept": kept_paths, "replaced": replaced}
     damaged: list[str] = []
-    for number in needed:
+    for entry in needed_entries:
         try:
-            tree.put(entries[number], incoming.take(entries[number].size))
+            tree.put(entry, incoming.take(entry.size))
         except DamagedTransfer as error:
             damaged.append(str(error))
-    for path in damaged:
-        announced.pop(path)
-    complete: dict[str, UploadedFile] = {}
-    for path, entry in announced.items():
-        complete[path] = UploadedFile(entry, stamps[path] or _stamp(tree, path))
-    if damaged:
-        mark = ""
-    if (complete, mark) != (uploaded, last_mark):
-        _write(record, complete, mark)
+            del announced[entry.path]
+    complete = {
+        path: UploadedFile(entry, stamps[path] or _stamp(tree, path))
+        for path, entry in announced.items()
+    }
+    complete_mark = "" if damaged else mark
+    if (complete, complete_mark) != (uploaded, last_mark):
+        _write(record, complete, complete_mark)
     yield {"damaged": damaged}
 
 
-def _remove(tree: Tree, unannounced: dict[str, UploadedFile]) -> list[str]:
+def _remove(tree: Tree, unannounced: list[UploadedFile]) -> list[str]:
     """Remove what an upload put here and is not announced any more. Return the paths of what has
     changed since, and stays."""
     changed_paths = []
-    for path, uploaded in unannounced.items():
+    for uploaded in unannounced:
+        path = uploaded.entry.path
         with suppress(Misplaced):  # what lies behind a link is not what we put here
-            if tree.state(path) is None:
+            stamp = _stamp(tree, path)
+            if stamp is None:
                 continue
-            if uploaded.stamp == _stamp(tree, path) or tree.holds(uploaded.entry, _working):
+            if uploaded.stamp == stamp or tree.holds(uploaded.entry, _working):
                 tree.remove(path)
             else:
                 changed_paths.append(path)
-    return changed_paths
+    return sorted(changed_paths)
 
 
 def _there(
-    tree: Tree,
-    entry: FileEntry,
-    uploaded: UploadedFile | None,
-    states: Mapping[str, os.stat_result],
+    tree: Tree, entry: FileEntry, uploaded: UploadedFile | None, state: os.stat_result | None
 ) -> Stamp | None:
     """Return the stamp of a file that is there as announced, None if it is not there.
 
     The file is also made executable, or not, as announced.
     """
-    state = states.get(entry.path)
     if state is None:
         return None
-    if uploaded and uploaded.stamp == stamp_of(state):
+    stamp = stamp_of(state)
+    if uploaded and uploaded.stamp == stamp:
         is_there = (uploaded.entry.digest, uploaded.entry.link) == (entry.digest, entry.link)
     else:
         is_there = tree.holds(entry, _working)
-    if is_there and not entry.link and bool(state.st_mode & stat.S_IXUSR) != entry.executable:
+    if not is_there:
+        return None
+    if not entry.link and _is_executable(state) != entry.executable:
         tree.mark(entry)
         return _stamp(tree, entry.path)
-    return stamp_of(state) if is_there else None
+    return stamp
 
 
-def _changed(uploaded: UploadedFile | None, status: os.stat_result) -> bool:
-    """Return True if what is there is no longer what an upload put there."""
-    return stat.S_ISREG(status.st_mode) and (
-        uploaded is None or (uploaded.stamp is not None and uploaded.stamp != stamp_of(status))
-    )
+def _is_executable(state: os.stat_result) -> bool:
+    return bool(state.st_mode & stat.S_IXUSR)
+
+
+def _is_changed(uploaded: UploadedFile | None, state: os.stat_result | None) -> bool:
+    """Return True if there is a file that is no longer what an upload put there."""
+    if state is None or not stat.S_ISREG(state.st_mode):
+        return False
+    if uploaded is None:
+        return True
+    return uploaded.stamp not in (None, stamp_of(state))
 
 
 def _stamp(tree: Tree, path: str) -> Stamp | None:
@@ -173,12 +180,13 @@ def _stamp(tree: Tree, path: str) -> Stamp | None:
 
 
 def _check_room(tree: Tree, size: int) -> None:
-    if size > tree.free():
+    free = tree.free()
+    if size > free:
         text = (
-            f"the upload takes {size >> 20} MiB, and its disk has {tree.free() >> 20} MiB left: "
-            "make room there"
+            f"the upload takes {size >> 20} MiB, and its disk has {free >> 20} MiB left: "
+            "make room there, or set another workdir for it in hosts.toml"
         )
-        raise OSError(errno.ENOSPC, f"{text}, or set another workdir for it in hosts.toml")
+        raise OSError(errno.ENOSPC, text)
 
 
 def _read(record: str) -> tuple[dict[str, UploadedFile], str]:
@@ -229,9 +237,9 @@ def send(root: str, *patterns: str) -> Answers:
     of those that cannot be read, each with why."""
     entries: list[FileEntry] = []
     unread = []
-    for path in sorted(
-        _matching(root, patterns), key=lambda path: (os.path.basename(path) == MANIFEST, path)
-    ):
+    # The manifest of a checkpoint comes last: with it, the checkpoint is complete.
+    paths = sorted(_matching(root, patterns))
+    for path in sorted(paths, key=lambda path: os.path.basename(path) == MANIFEST):
         try:
             entries += _announced(root, path)
         except OSError as error:
@@ -271,9 +279,7 @@ def _announced(root: str, path: str) -> list[FileEntry]:
         return []
     with open_file(full) as file:
         checksum = compute_digest(file, _working)
-        return [
-            FileEntry(path, os.fstat(file).st_size, checksum, bool(state.st_mode & stat.S_IXUSR))
-        ]
+        return [FileEntry(path, os.fstat(file).st_size, checksum, _is_executable(state))]
 
 
 def _stdin() -> bytes:

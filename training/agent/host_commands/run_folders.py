@@ -15,10 +15,10 @@ from typing import Any
 from training.agent.host_commands.journal_summary import JournalSummary, read_ends
 from training.agent.journal import read_format
 from training.agent.layout import ARCHIVES, CODE, LAST, LOCK, PLAN, RUNS, run_folder
-from training.agent.live_runs import is_locked, read_small_file
+from training.agent.live_runs import is_locked, read_slots, read_small_file
 from training.agent.ranks.launch import CODE as OWN_CODE
 from training.wire.events import Launched
-from training.wire.format import FORMAT, format_of
+from training.wire.format import FORMAT
 from training.wire.host_replies import STILL, CodeArchive, RunFolder, codec
 from training.wire.jsonl import load
 
@@ -228,15 +228,9 @@ def _planned(folder: str) -> tuple[bool, int, int, str]:
         plan_data = load(read_small_file(f"{folder}/{PLAN}")) or {}
     except FileNotFoundError:
         return False, 0, 0, ""
-    hosts = plan_data.get("hosts") if format_of(plan_data) == FORMAT else None
-    if not isinstance(hosts, list):
-        return True, 0, 0, ""
+    slots = read_slots(plan_data)
     label = plan_data.get("label")
-    rank_count = 0
-    for host in hosts:
-        slots = host.get("slots", 1) if isinstance(host, dict) else 1
-        rank_count += slots if isinstance(slots, int) else 0
-    return True, len(hosts), rank_count, label if isinstance(label, str) else ""
+    return True, len(slots), sum(slots), label if slots and isinstance(label, str) else ""
 
 
 def folder_size(folder: str) -> int:

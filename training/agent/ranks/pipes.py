@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ MOST = 16 << 20
 STATES = 1.0
 """Seconds after which the states of a line that is written over, such as a progress bar, are
 forwarded, as the line may end in hours."""
+_LINE_END = re.compile(rb"[\r\n]")
 _LEFT = 1 << 20
 """The most bytes that are read after a rank has exited. No pipe of an ordinary user holds more, but
 a descendant may still write."""
@@ -92,9 +94,9 @@ class LineDecoder:
         self._length = len(block) - end - 1
         if not self._left_out:
             return block
-        start = min(index for index in (block.find(b"\n"), block.find(b"\r")) if index >= 0)
-        self._left_out += start
-        return self._remark() + block[start:]
+        line_rest = _LINE_END.split(block, maxsplit=1)[0]
+        self._left_out += len(line_rest)
+        return self._remark() + block.removeprefix(line_rest)
 
     def _remark(self) -> bytes:
         """Say how much of the present line is left out, if anything is."""
@@ -140,33 +142,39 @@ class Pipe:
 
     def read(self) -> Iterator[OutputText]:
         """Read once. `ended` is true at the end of the pipe, `filled` if more may be waiting."""
-        try:
-            block = os.read(self._fd, CHUNK)
-        except BlockingIOError:
+        block = self._read_block()
+        if block is None:
             return
-        self.ended = not block
         self.filled = len(block) >= CHUNK // 2
         text = self._lines.feed(block) if block else self._lines.end()
-        if text is None and b"\r" in block and self._clock() - self._reported_at >= STATES:
+        now = self._clock()
+        if text is None and b"\r" in block and now - self._reported_at >= STATES:
             text = self._lines.states()
         if text is not None:
-            self._reported_at = self._clock()
-            yield OutputText(self._rank, self._stream, text)
+            self._reported_at = now
+        yield from self._events(text)
 
     def finish(self) -> Iterator[OutputText]:
         """Read the rest of the pipe after its rank has exited, and close it."""
         bytes_left = _LEFT
         while bytes_left > 0 and not self.ended:
-            try:
-                block = os.read(self._fd, CHUNK)
-            except BlockingIOError:
+            block = self._read_block()
+            if block is None:
                 break
-            self.ended = not block
             bytes_left -= len(block)
-            text = self._lines.feed(block) if block else None
-            if text is not None:
-                yield OutputText(self._rank, self._stream, text)
-        text = self._lines.end() if bytes_left > 0 else self._lines.piece()
+            yield from self._events(self._lines.feed(block))
+        yield from self._events(self._lines.end() if bytes_left > 0 else self._lines.piece())
+        os.close(self._fd)
+
+    def _read_block(self) -> bytes | None:
+        """Return the next bytes; none at the end, None if none are there yet."""
+        try:
+            block = os.read(self._fd, CHUNK)
+        except BlockingIOError:
+            return None
+        self.ended = not block
+        return block
+
+    def _events(self, text: str | None) -> Iterator[OutputText]:
         if text is not None:
             yield OutputText(self._rank, self._stream, text)
-        os.close(self._fd)

@@ -8,7 +8,7 @@ import selectors
 import signal
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from training.agent.host import processes
@@ -81,7 +81,8 @@ class RankStarter:
         function = self._function() if command.preload else None
         if function:
             for placement in command.placements:
-                self._fork(placement, function, listener)
+                env = rank_environment(self._options, *placement.env)
+                self._start_alone(placement, env, function, listener)
         elif command.preload and command.placements:
             self._start_preload(command, listener)
         if listener:
@@ -99,42 +100,37 @@ class RankStarter:
         is_alone = threading.active_count() <= 2
         return self._how if is_alone and not isinstance(self._how, tuple) else None
 
-    def _fork(
-        self, placement: Placement, function: RankFunction, listener: socket.socket | None
-    ) -> None:
-        env = rank_environment(self._options, *placement.env)
-        inherited: tuple[int, ...] = ()
-        if listener and placement.rank == 0:
-            inherited = (listener.fileno(),)
-            env[LISTEN_FD] = str(listener.fileno())
-        self._start_alone(placement, env, inherited, function)
-
     def _start_alone(
         self,
         placement: Placement,
         env: dict[str, str],
-        inherited: Sequence[int] = (),
         function: RankFunction | None = None,
+        listener: socket.socket | None = None,
     ) -> None:
         rank, ends = self._ranks.open(placement.rank)
         path = dict(placement.env).get(ERROR_FILE)
         if path:
             os.makedirs(ERRORS, exist_ok=True)
             rank.error_file = path
-        events: tuple[int, ...] = ()
+        own_ends: list[int] = []
         if env.get(WATCH) == "1":
-            events = (self._ranks.open_events(rank),)
-            env[EVENTS_FD] = str(events[0])
+            events_end = self._ranks.open_events(rank)
+            own_ends.append(events_end)
+            env[EVENTS_FD] = str(events_end)
+        inherited = own_ends.copy()
+        if listener and placement.rank == 0:  # it stays open here, for `start` to close
+            inherited.append(listener.fileno())
+            env[LISTEN_FD] = str(listener.fileno())
         spec = ProcessSpec(
             placement.argv,
             env,
             self._options.cwd,
             *ends,
-            inherited=(*inherited, *events),
+            inherited=inherited,
             umask=self._options.umask,
             function=function,
         )
-        pid = self._spawn(spec, *events)
+        pid = self._spawn(spec, *own_ends)
         if pid:
             self._ranks.spawned(rank, pid)
         else:
