@@ -239,11 +239,13 @@ class Judge:
         A rank whose communication broke may seem to have died before the stop: clocks of hosts are
         known to within a second.
         """
-        ends = (end.death for end in (*self.hosts, *self.ranks))
+        deaths = [self.refusal]
+        deaths += [host.death for host in self.hosts]
+        deaths += [rank.death for rank in self.ranks]
         slack = {Evidence.ORDER: self._limits.clock_step}
         return [
             death
-            for death in (self.refusal, *ends)
+            for death in deaths
             if death and death.time + slack.get(death.evidence, 0.0) < self._person_stop_at
         ]
 
