@@ -21,14 +21,12 @@ from remote.sanitise import plain
 from tui.kit import palette
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.session_clock import SessionClock
-from tui.kit.text_table import justify
+from tui.kit.text_table import justify, progress_line
 from tui.kit.widgets.phase import phase_cell
 
 GAP = "  "
 MIN_WIDTH = 20
 """Columns that a text is folded to at least."""
-MIN_BAR_WIDTH = 6
-"""Columns of the bar, at the least."""
 _TIE = "\xa0"
 """A space that no line is broken at."""
 
@@ -224,8 +222,6 @@ def _progress_line(run: RunState, whole: RunLength, width: int, now: float) -> s
     room = width - len(facts) - len(times) - 4
     if room < -2:
         return justify(f"{step}/{total or '?'}", elapsed, width)
-    if room < MIN_BAR_WIDTH or not (is_job or total):
+    if not (is_job or total):
         return justify(facts, times, width)
-    done = round(room * min(step / total, 1.0)) if total else 0
-    bar = palette.sign("full") * done + palette.sign("rest") * (room - done)
-    return f"{facts}{GAP}{bar}{GAP}{times}"
+    return progress_line(facts, step / total if total else 0.0, times, width)
