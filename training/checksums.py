@@ -49,14 +49,14 @@ def compare(
         state = _state(path)
         entry = remembered.get(path)
         if isinstance(entry, list) and entry[:-1] == state:
-            found = entry[-1]
+            computed_md5 = entry[-1]
         else:
-            found = _md5(path, deadline)
-            if found and _state(path) == state and _is_settled(path):
-                computed[path] = [*state, found]
-        if not found:
+            computed_md5 = _md5(path, deadline)
+            if computed_md5 and _state(path) == state and _is_settled(path):
+                computed[path] = [*state, computed_md5]
+        if not computed_md5:
             unread.append(path)
-        elif found != md5:
+        elif computed_md5 != md5:
             differing.append(path)
     if computed:
         _remember(remembered | computed)
@@ -65,8 +65,8 @@ def compare(
 
 def _state(path: str) -> list[int]:
     """Return size and times of a file: whatever changes the file changes one of them."""
-    found = os.stat(path)
-    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+    status = os.stat(path)
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
 def _is_settled(path: str) -> bool:

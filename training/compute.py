@@ -7,7 +7,6 @@ import ctypes
 import os
 import platform
 import shutil
-import sys
 import sysconfig
 from pathlib import Path
 
@@ -85,28 +84,17 @@ class Compute:
 def check_compiler(device: str) -> None:
     """Check that this host has what torch.compile needs for a device: a C++ compiler for a CPU, a C
     compiler for a GPU, and Python's headers. Raises: JobError."""
-    language, variable = ("C++", "CXX") if device == "cpu" else ("C", "CC")
-    compiler = os.environ.get(variable, _default_compiler(device))
-    if not shutil.which(compiler):
-        raise JobError(
-            f"--compile: no {language} compiler {compiler} on {platform.node()}: install it (apt "
-            f"install g++), name another in {variable}, or leave --compile out"
-        )
+    variable, usual_compilers = ("CXX", "g++ clang++") if device == "cpu" else ("CC", "gcc clang")
+    compilers = os.environ.get(variable, usual_compilers)
     header = Path(sysconfig.get_path("include"), "Python.h")
-    if not header.exists():
+    missing = "" if header.exists() else str(header)
+    if not any(map(shutil.which, compilers.split())):
+        missing = f"compiler {compilers} (see {variable})"
+    if missing:
         raise JobError(
-            f"--compile: no {header} on {platform.node()}: install Python's headers (apt install "
+            f"--compile: no {missing} on {platform.node()}: install it (apt install g++ "
             "python3-dev), or leave --compile out"
         )
-
-
-def _default_compiler(device: str) -> str:
-    """Return the compiler that torch takes where the user names none."""
-    if sys.platform == "darwin":
-        return "clang++"
-    if device == "cpu":
-        return "g++"
-    return "gcc" if shutil.which("gcc") else "clang"
 
 
 def keep_freed_memory() -> bool:

@@ -74,7 +74,7 @@ class Meter:
         """Count all time since the last gradient as waiting: for a method that communicates inside
         backward."""
         lap = self._lap
-        lap.waits.append((lap.gradient, self._now()))
+        lap.waits.append((lap.gradient or lap.start, self._now()))
 
     def add(self, name: str, value: int | float) -> None:
         """Add to a figure of this step, which is 0 at its start; `name` is a field of `Step`."""

@@ -185,6 +185,6 @@ def suggest_names(name: str, known: Sequence[str]) -> str:
 def _nearest(name: str, known: Iterable[str]) -> str:
     """Return the known name that is most like this one, "" if none is like it. The dashes before a
     flag, which all flags have, make none of them alike."""
-    by_word = {one.lstrip("-"): one for one in known}
-    near = difflib.get_close_matches(name.lstrip("-"), list(by_word), 1, 0.5)
-    return by_word[near[0]] if near else ""
+    by_bare_name = {known_name.lstrip("-"): known_name for known_name in known}
+    near = difflib.get_close_matches(name.lstrip("-"), list(by_bare_name), 1, 0.5)
+    return by_bare_name[near[0]] if near else ""

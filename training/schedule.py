@@ -58,5 +58,5 @@ class Schedule:
     def next_stop(self, step: int) -> int:
         """Return the first step after `step` at which the ranks meet, or the epoch ends."""
         end = self.epoch_end(step)
-        later = range(step + 1, end + 1)
-        return next(one for one in later if one == end or self.meets(one))
+        later_steps = range(step + 1, end + 1)
+        return next(later for later in later_steps if later == end or self.meets(later))

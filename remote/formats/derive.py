@@ -104,6 +104,13 @@ def of_ended_epoch(values: Values, kept: Values, memory: Memory) -> Values | Non
     return values | kept if kept.get("epoch") else None
 
 
+def samples_if_any(values: Values, kept: Values, memory: Memory) -> Values:
+    """Leave out a count of samples that is 0."""
+    if not values.get("samples"):
+        values.pop("samples", None)
+    return values
+
+
 def sum_of_losses(values: Values, kept: Values, memory: Memory) -> Values | None:
     """Add the sum of the losses in a row. Without one, the line is not of the format."""
     losses = [value for name, value in values.items() if name.endswith("loss")]
@@ -134,6 +141,7 @@ DERIVATIONS: dict[str, Callable[[Values, Values, Memory], Values | None]] = {
         end_epoch,
         in_next_epoch,
         of_ended_epoch,
+        samples_if_any,
         sum_of_losses,
         several_values,
     )

@@ -164,10 +164,10 @@ class LinePattern:
             columns[:] = texts["columns"].split()
         if "cells" in texts and not self._add_cells(values, columns or [], texts["cells"].split()):
             return None
+        if "name" in texts:
+            self._names.add(values, texts["name"], texts["value"])
         if self._pairs is not None:
             self._pairs.add_to(values, texts.get("pairs", line))
-        elif "name" in texts:
-            self._names.add(values, texts["name"], texts["value"])
         return values
 
     def _add_cells(

@@ -83,13 +83,13 @@ class BatchNorm:
         """Make the whole model equal on all ranks for a while: each rank's own parts are those of
         the first training rank. Called by all ranks at once."""
         own = self.own(net)
-        kept = {name: tensor.clone() for name, tensor in own.items()}
+        own_values = {name: tensor.clone() for name, tensor in own.items()}
         self._broadcast(own.values())
         try:
             yield
         finally:
             for name, tensor in own.items():
-                tensor.copy_(kept[name])
+                tensor.copy_(own_values[name])
 
     def _broadcast(self, tensors: Iterable[Tensor]) -> None:
         """Send the tensors of the first training rank to all, those of one type in one message."""
@@ -115,11 +115,13 @@ class BatchNorm:
         group = new_group(self._trainers)
         if group is None:  # this rank does not train
             return net
-        made = {id(layer): SyncBatchNorm(layer, group, self._meter) for layer in layers.values()}
+        new_layers = {
+            id(layer): SyncBatchNorm(layer, group, self._meter) for layer in layers.values()
+        }
         for path, layer in layers.items():
             if not path:
-                return made[id(layer)]
-            net.set_submodule(path, made[id(layer)])
+                return new_layers[id(layer)]
+            net.set_submodule(path, new_layers[id(layer)])
         return net
 
 

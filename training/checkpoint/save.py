@@ -75,10 +75,12 @@ class Checkpoints:
         sizes = self._write_parts(where, head)
         all_sizes = self.gather(sizes)
         if self._keeps_model:
-            files = {name: size for one in (*all_sizes, sizes) for name, size in one.items()}
+            files = {
+                name: size for of_rank in (*all_sizes, sizes) for name, size in of_rank.items()
+            }
             self._write_manifest(where, head, files)
-        kept = folders.complete_steps(self.folder)[-self.job.checkpoint_keep :]
-        self._prune(self.broadcast(0, kept))
+        kept_steps = folders.complete_steps(self.folder)[-self.job.checkpoint_keep :]
+        self._prune(self.broadcast(0, kept_steps))
         return sum(sizes.values())
 
     def gather(self, own: Any) -> list[Any]:
@@ -136,12 +138,12 @@ class Checkpoints:
                 if folders.step_of(other) > head["step"]:
                     (other / MANIFEST).unlink(missing_ok=True)
 
-    def _prune(self, kept: list[int]) -> None:
+    def _prune(self, kept_steps: list[int]) -> None:
         """Remove all other checkpoints from this host; the first of its ranks does it."""
         if self.place.local_rank != 0:
             return
         for where in folders.step_folders(self.folder):
-            if folders.step_of(where) not in kept:
+            if folders.step_of(where) not in kept_steps:
                 (where / MANIFEST).unlink(missing_ok=True)
                 shutil.rmtree(where, ignore_errors=True)
 

@@ -95,8 +95,8 @@ def is_there(path: Path) -> bool:
 
 def list_some(sources: Sequence[object]) -> str:
     """Return the first of the sources, and how many more there are."""
-    more = f" and {len(sources) - MOST_NAMED} more" if len(sources) > MOST_NAMED else ""
-    return ", ".join(map(str, sources[:MOST_NAMED])) + more
+    others = f" and {len(sources) - MOST_NAMED} more" if len(sources) > MOST_NAMED else ""
+    return ", ".join(map(str, sources[:MOST_NAMED])) + others
 
 
 def _cache_path(name: str, split: str, sources: Sequence[Path], key: str) -> Path | None:
@@ -112,8 +112,8 @@ def _read(path: Path | None) -> PixelsAndLabels | None:
     if path is None or not path.exists():
         return None
     try:
-        held = torch.load(path, mmap=True, weights_only=True)
-        return held["pixels"], held["labels"]
+        content = torch.load(path, mmap=True, weights_only=True)
+        return content["pixels"], content["labels"]
     except UNREADABLE:
         return None
 

@@ -129,10 +129,10 @@ def _list_images(folder: Path) -> list[Path]:
     def refuse(error: OSError) -> None:
         raise error
 
-    found: list[Path] = []
+    image_files: list[Path] = []
     for inner, _, names in os.walk(folder, followlinks=True, onerror=refuse):
-        found += [Path(inner, name) for name in names if name.lower().endswith(SUFFIXES)]
-    return sorted(found)
+        image_files += [Path(inner, name) for name in names if name.lower().endswith(SUFFIXES)]
+    return sorted(image_files)
 
 
 def _decode(labels: Sequence[int], side: int, files: Sequence[Path]) -> PixelsAndLabels:
@@ -157,8 +157,8 @@ def _decode(labels: Sequence[int], side: int, files: Sequence[Path]) -> PixelsAn
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         broken = [why for why in threads.map(read, range(len(files))) if why]
     if broken:
-        what = "it" if len(broken) == 1 else "them"
-        raise DataError(NAME, f"cannot read {list_some(broken)}: replace or remove {what}")
+        pronoun = "it" if len(broken) == 1 else "them"
+        raise DataError(NAME, f"cannot read {list_some(broken)}: replace or remove {pronoun}")
     return pixels, torch.tensor(labels)
 
 

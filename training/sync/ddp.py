@@ -219,8 +219,10 @@ class AccumulatedModel(Module):
         output = self.model(*inputs)
         if not torch.is_grad_enabled():
             return output
-        held = [parameter for parameter in self.model.parameters() if parameter.grad is not None]
-        return MarkUsed.apply(output, *held) if held else output
+        used_before = [
+            parameter for parameter in self.model.parameters() if parameter.grad is not None
+        ]
+        return MarkUsed.apply(output, *used_before) if used_before else output
 
 
 class MarkUsed(torch.autograd.Function):

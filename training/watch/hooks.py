@@ -112,7 +112,7 @@ class Hooks:
 
     # Backward passes and losses
 
-    def _backward(self, found: Locals) -> None:
+    def _backward(self, variables: Locals) -> None:
         steps = self._steps
         steps.flush()
         self._passes += 1
@@ -124,8 +124,8 @@ class Hooks:
         steps.backward()
         loss = self._unscaled
         self._unscaled = None
-        if found.get("grad_tensors") is None:
-            self._take_loss(found["tensors"] if loss is None else loss)
+        if variables.get("grad_tensors") is None:
+            self._take_loss(variables["tensors"] if loss is None else loss)
 
     def _backward_ended(self, _: Locals) -> None:
         self._passes -= 1
@@ -187,23 +187,23 @@ class Hooks:
             steps.pause()
         self._spans.begin()
 
-    def _loaded(self, found: Locals) -> None:
+    def _loaded(self, variables: Locals) -> None:
         begin = self._spans.end()
         if begin is not None:
-            self._steps.loaded(begin, samples_of(found.get("data")))
-        if "data" not in found:
+            self._steps.loaded(begin, samples_of(variables.get("data")))
+        if "data" not in variables:
             self._steps.loads_ended()
 
     def _hook_modes(self, module: ModuleType) -> None:
         """Take as an evaluation the time from `eval()` of a module until its `train()`, or until
         the load of the next batch that is trained on."""
         cls = vars(module)["Module"]
-        inject(cls.eval, self._safe(lambda found: self._steps.pause(found["self"])))
+        inject(cls.eval, self._safe(lambda variables: self._steps.pause(variables["self"])))
         inject(cls.train, self._safe(self._train), condition=self._steps.pauses)
 
-    def _train(self, found: Locals) -> None:
-        if found["mode"]:
-            self._steps.trains(found["self"])
+    def _train(self, variables: Locals) -> None:
+        if variables["mode"]:
+            self._steps.trains(variables["self"])
 
     # Waits for other ranks
 
@@ -230,16 +230,16 @@ class Hooks:
         if begin is not None:
             self._steps.waited(begin)
 
-    def _wait_for_stream(self, found: Locals) -> None:
+    def _wait_for_stream(self, variables: Locals) -> None:
         """Count a wait of the computation's stream for another one on which ranks communicate, as
         with FSDP."""
-        if self._communicates and self._steps.clock.is_computing(found["self"]):
+        if self._communicates and self._steps.clock.is_computing(variables["self"]):
             self._spans.begin()
         else:
             self._spans.skip()
 
-    def _watch_gradients(self, found: Locals) -> None:
-        self._gradients.watch(found["self"])
+    def _watch_gradients(self, variables: Locals) -> None:
+        self._gradients.watch(variables["self"])
 
     def _hook_scaling(self, module: ModuleType) -> None:
         for cls in [*vars(module).values()]:
@@ -247,10 +247,10 @@ class Hooks:
             if is_scaler and "scale" in vars(cls):
                 inject(cls.scale, self._safe(self._scale))
 
-    def _scale(self, found: Locals) -> None:
+    def _scale(self, variables: Locals) -> None:
         """Note the loss of the next backward pass, before a GradScaler scales it, without its
         graph."""
-        loss = found["outputs"]
+        loss = variables["outputs"]
         is_number = type(loss) is sys.modules["torch"].Tensor and loss.numel() == 1
         self._unscaled = loss.detach() if is_number else None
 
@@ -263,8 +263,8 @@ class Hooks:
 def is_compiling() -> bool:
     """Return True if the code that runs is compiled, by `torch.compile`, instead of executed."""
     torch = sys.modules.get("torch")
-    found = getattr(getattr(torch, "compiler", None), "is_compiling", None)  # not in torch 2.0
-    return found is not None and found()
+    ask_torch = getattr(getattr(torch, "compiler", None), "is_compiling", None)  # not in torch 2.0
+    return ask_torch is not None and ask_torch()
 
 
 def samples_of(batch: Any) -> int:
@@ -279,7 +279,11 @@ def samples_of(batch: Any) -> int:
             if isinstance(batch, Mapping):
                 batch = next(iter(batch.values()), None)
             elif isinstance(batch, (list, tuple)) and batch:
-                if depth and type(batch) is tuple and all(isinstance(one, tensor) for one in batch):
+                if (
+                    depth
+                    and type(batch) is tuple
+                    and all(isinstance(part, tensor) for part in batch)
+                ):
                     return len(batch)
                 batch = batch[0]
             else:

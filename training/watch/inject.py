@@ -63,11 +63,11 @@ def _compiled(code: types.CodeType, qualname: str, names: Sequence[str]) -> type
     (definition,) = _definitions(tree)
     _change(definition, *names)
     flags = code.co_flags & _FUTURE
-    made = compile(ast.fix_missing_locations(tree), code.co_filename, "exec", flags, True)
-    found = next(one for one in _codes(made) if one.co_name == code.co_name)
+    module_code = compile(ast.fix_missing_locations(tree), code.co_filename, "exec", flags, True)
+    new_code = next(inner for inner in _codes(module_code) if inner.co_name == code.co_name)
     if sys.version_info < (3, 11):
-        return found
-    return found.replace(co_qualname=code.co_qualname)
+        return new_code
+    return new_code.replace(co_qualname=code.co_qualname)
 
 
 def _definitions(tree: ast.Module) -> Iterator[ast.FunctionDef]:

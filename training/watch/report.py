@@ -25,13 +25,13 @@ class WatchReport:
 
     def __init__(self, pipe: int, rank: int) -> None:
         """Use the pipe from the agent. Raises: OSError, if it is none."""
-        found = os.fstat(pipe)
-        if not stat.S_ISFIFO(found.st_mode):
+        status = os.fstat(pipe)
+        if not stat.S_ISFIFO(status.st_mode):
             raise OSError("its pipe is closed")
         os.set_blocking(pipe, False)
         self._pipe = pipe
         self._rank = rank
-        self._identity = (found.st_dev, found.st_ino)
+        self._identity = (status.st_dev, status.st_ino)
         self._waiting = b""
         self.on = True
         os.register_at_fork(after_in_child=self._end)
@@ -44,11 +44,11 @@ class WatchReport:
 
     def _line(self, step: Step) -> str:
         loss = math.nan if step.loss is None else step.loss
-        told = loss if math.isfinite(loss) else _NOT_FINITE[str(loss)]
+        loss_text = loss if math.isfinite(loss) else _NOT_FINITE[str(loss)]
         is_known = "true" if step.loss is not None else "false"
         return (  # ten times as fast as `json.dumps`
             f'@rankboard {{"time":{step.time:.6f},"event":"step","rank":{self._rank},"epoch":0,'
-            f'"step":{step.step},"loss":{told},"seconds":{step.seconds:.6f},'
+            f'"step":{step.step},"loss":{loss_text},"seconds":{step.seconds:.6f},'
             f'"data":{step.data:.6f},"compute":{step.compute:.6f},"sync":{step.sync:.6f},'
             f'"ready":{step.ready:.6f},"cpu_seconds":{step.cpu_seconds:.6f},'
             f'"samples":{step.samples},"correct":0,"bytes_sent":0,"staleness":0,'
@@ -61,7 +61,9 @@ class WatchReport:
         """Say so. If it `ends` the watch, report nothing more."""
         if self.on:
             last = traceback.extract_tb(error.__traceback__)[-1:]
-            where = "".join(f" ({os.path.basename(one.filename)}:{one.lineno})" for one in last)
+            where = "".join(
+                f" ({os.path.basename(frame.filename)}:{frame.lineno})" for frame in last
+            )
             why = " ".join(f"{type(error).__name__}: {error}".split())
             self._say(f"rankboard: {what}, the program continues without it: {why}{where}\n")
             self._write()
@@ -77,8 +79,8 @@ class WatchReport:
         its number."""
         try:
             while self._waiting and self.on:
-                found = os.fstat(self._pipe)
-                if (found.st_dev, found.st_ino) != self._identity:
+                status = os.fstat(self._pipe)
+                if (status.st_dev, status.st_ino) != self._identity:
                     self._end()
                     return
                 written = os.write(self._pipe, self._waiting)

@@ -260,11 +260,11 @@ class Steps:
         if self.clock.is_capturing():
             return
         self._reported = time.monotonic()
-        told = []
+        passed_steps = []
         while self._late and self._late[0][1].has_passed():
             number, lap = self._late.popleft()
-            told.append(lap.step(number))
-        if told:
-            self._report(told)
+            passed_steps.append(lap.step(number))
+        if passed_steps:
+            self._report(passed_steps)
         while len(self._late) > MOST_BEHIND:
             self._late.popleft()

@@ -18,12 +18,10 @@ of its own; it ends with the process that it watches.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import select
 import signal
-import struct
 import sys
 import termios
 import time
@@ -199,7 +197,7 @@ class Watcher:
             self._keys_since = now if are_there else None
         elif self._asked_at is None and now >= self._keys_since + QUIET:
             self._keys_since = None
-            if self._count_unread():
+            if select.select([TERMINAL], [], [], 0)[0]:  # they are still there
                 self._keys_since = now
                 self._ask()
         elif self._is_silent() and are_there:
@@ -214,15 +212,6 @@ class Watcher:
             data = os.read(TERMINAL, 4096)
         self._has_keys = bool(data)  # it is gone otherwise
         return data
-
-    def _count_unread(self) -> int:
-        """Return how many bytes wait in the terminal."""
-        try:
-            answer = fcntl.ioctl(TERMINAL, termios.FIONREAD, bytes(4))
-        except OSError:  # it is gone
-            self._has_keys = False
-            return 0
-        return int(struct.unpack("i", answer)[0])
 
     def _reads_keys(self) -> bool:
         """Return whether keys are for the process: it is in the foreground, and takes each as it is

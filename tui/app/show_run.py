@@ -52,13 +52,12 @@ class LineOptions:
     detach: bool = False
     """Leave the run once it is under way."""
     quiet: bool = False
-    """Print nothing of the output of the ranks."""
+    """Print nothing of the output of the ranks, nor which command to repeat if ranks of a run that
+    was stopped may still run: `rankboard stop` gives this advice itself."""
     verbose: bool = False
     """Print each step of the start."""
     is_kept: bool = True
     """The record stays."""
-    advises: bool = True
-    """If ranks of a run that was stopped may still run, say which command to repeat."""
 
 
 def watch(launcher: Launcher, session: Session, lines: LineOptions | None) -> int:
@@ -138,7 +137,7 @@ def _print_session(
         if not session.detached and options.is_kept:
             narrate_record(launcher, session.state)
         finish_notifications(launcher, session.state)
-        if options.advises:
+        if not options.quiet:
             narrate_unconfirmed(session.state)
     if session.state.verdict:
         return session.state.verdict.value

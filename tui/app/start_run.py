@@ -139,16 +139,19 @@ def _make_form_options(command: RunCommand, hosts: HostFlags, launcher: Launcher
     """Return the flags that the launch form has no fields for, for its command line."""
     flags = command.run
     notifier = launcher.notifier
+    other_flags = {
+        "--runs-dir": "" if flags.runs_dir == RUNS else str(flags.runs_dir),
+        "--name": flags.name,
+        "--notify": notifier.shareable_target if notifier else "",
+    }
+    words = []
+    for folder in flags.upload:
+        words += ["--upload", str(folder)]
+    for flag, value in other_flags.items():
+        words += [flag, value] if value else []
     return RunOptions(
-        hosts.host,
-        hosts.slots or 0,
-        hosts.link,
-        hosts.cpus,
-        tuple(map(str, flags.upload)),
-        "" if flags.runs_dir == RUNS else str(flags.runs_dir),
-        flags.name,
-        notifier.shareable_target if notifier else "",
-        command.script.cwd,
+        *(hosts.host, hosts.slots or 0, hosts.link, hosts.cpus, command.script.cwd),
+        other=tuple(words),
     )
 
 

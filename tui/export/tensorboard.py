@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 from tensorboardX.proto.summary_pb2 import Summary
 from tensorboardX.summary import text
 from tensorboardX.writer import FileWriter
 
 from remote.metrics.run import RankFigures, RunFigures
 from remote.metrics.settings import settings
-from remote.metrics.steps import Floats, Ints
 from remote.metrics.usage import GpuUsage, HostUsage, RankUsage
 
 STEP_TAGS = {
@@ -54,9 +54,6 @@ HOST_TAGS = {
 }
 QUEUE = 1000
 """Events that wait to be written, so that few writes are made."""
-
-TaggedValues = Mapping[str, Floats]
-"""Values by tag, of equal lengths."""
 
 
 def write(run: RunFigures, target: Path) -> None:
@@ -101,8 +98,8 @@ def _add_metrics(writer: FileWriter, run: RunFigures, rank: int) -> None:
         if metric.rank == rank:
             points.setdefault(metric.name, []).append((metric.step, metric.time, metric.value))
     for name, rows in points.items():
-        steps, times, values = np.array(rows, dtype=np.float64).T
-        _add(writer, run, steps.astype(np.int64), times, {f"metric/{name}": values})
+        steps, times, values = zip(*rows, strict=True)
+        _add(writer, run, steps, times, {f"metric/{name}": values})
 
 
 def _add_usage(
@@ -118,21 +115,23 @@ def _add_usage(
 
 def _add_tests(writer: FileWriter, run: RunFigures) -> None:
     tests = run.evaluations
-    values = {}
-    for tag, name in TEST_TAGS.items():
-        values[tag] = np.array([getattr(test, name) for test in tests], dtype=np.float64)
-    steps = np.array([test.step for test in tests], dtype=np.int64)
-    times = np.array([test.time for test in tests], dtype=np.float64)
-    _add(writer, run, steps, times, values)
+    values = {tag: [getattr(test, name) for test in tests] for tag, name in TEST_TAGS.items()}
+    steps = [test.step for test in tests]
+    _add(writer, run, steps, [test.time for test in tests], values)
 
 
 def _add(
-    writer: FileWriter, run: RunFigures, steps: Ints, times: Floats, values: TaggedValues
+    writer: FileWriter,
+    run: RunFigures,
+    steps: ArrayLike,
+    times: ArrayLike,
+    values: Mapping[str, ArrayLike],
 ) -> None:
-    """Add all tags of a step as one event, at the time that it had."""
+    """Add all tags of a step as one event, at the time that it had. The arrays, with the values by
+    tag, are of one length."""
     # Lists, because numbers of numpy are slow one by one.
-    rows = zip(*(column.tolist() for column in values.values()), strict=True)
-    for step, time, row in zip(steps.tolist(), times.tolist(), rows, strict=True):
+    columns = [np.asarray(column).tolist() for column in (steps, times, *values.values())]
+    for step, time, *row in zip(*columns, strict=True):
         tagged = zip(values, row, strict=True)
         summary = Summary(
             value=[Summary.Value(tag=tag, simple_value=value) for tag, value in tagged]

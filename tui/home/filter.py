@@ -56,7 +56,7 @@ class Filter(Input):
         try:
             self.post_message(self.Filtered(self._words()))
             self.remove_class("-invalid")
-        except ValueError:
+        except ValueError:  # half a word is no mistake yet
             self.add_class("-invalid")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

@@ -114,6 +114,7 @@ class History:
         )
         studies = list[StudyProgress]()
         for path in sorted(self.runs_dir.glob(f"[!.]*{SUFFIX}")):
+            # One broken study must not hide the others.
             try:
                 studies.append(_progress(StudyFolder(path)))
             except (StudyError, OSError) as error:

@@ -53,6 +53,7 @@ def _describe_recorded(run: Entry, checkpoint_step: int, get_key: GetKey) -> str
     settings = settings_of(run)
     if len(lines) == 1 and settings:
         lines.append(", ".join(settings))
+    # The screen has room for three; the first ones say more.
     return "\n".join(plain(line) for line in lines[:3])
 
 

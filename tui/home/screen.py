@@ -51,7 +51,7 @@ class HomeScreen(LiveScreen, Keeping):
     HomeScreen #hidden { height: auto; padding: 0 1; color: $text-muted; }
     HomeScreen #about { height: 3; padding: 0 1; color: $text-muted; }
     HomeScreen #problems { height: auto; max-height: 4; padding: 0 1; color: $text-warning; }
-    HomeScreen #problems.-several { text-wrap: nowrap; text-overflow: ellipsis; }
+    HomeScreen.-several #problems { text-wrap: nowrap; text-overflow: ellipsis; }
     HomeScreen.-low #about, HomeScreen.-low #hidden { display: none; }
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (14, "-tall")]  # noqa: RUF012
@@ -109,6 +109,7 @@ class HomeScreen(LiveScreen, Keeping):
         if listed == self._listed:
             return
         self._listed = listed
+        # Curves of runs that go on are read again whenever the list changes.
         self._grown = listed.name_runs(RUNNING)
         self.marked &= listed.name_runs()
         if is_first:
@@ -160,7 +161,6 @@ class HomeScreen(LiveScreen, Keeping):
         """Show the list as it is now."""
         if self._listed is None or not self.is_mounted:
             return
-        could_act = self._has_runs, self._can_list_all
         self._selection = select_items(
             self._listed, self._poll.answered, self._words, self._order, lists_all=self._lists_all
         )
@@ -168,12 +168,11 @@ class HomeScreen(LiveScreen, Keeping):
         names = shorten_names(self._listed.runs)
         cells = make_rows(items, names, self._courses, self.marked)
         self.query_one(RunTable).show_items(items, cells, self.app.size.width - 2)
-        if (self._has_runs, self._can_list_all) != could_act:
-            self.refresh_bindings()
+        self.refresh_bindings()
         self.set_class(not items, "-empty")
         if not items:
             text = list_text.suggest(self._words, self.history.shown_dir, self._key)
-            self.query_one("#empty", Static).update(text)
+            self._show_text("empty", text)
         self._describe()
         self._read_courses()
 
@@ -186,17 +185,17 @@ class HomeScreen(LiveScreen, Keeping):
         counts = list_text.count_listed(self._listed, self._selection, has_filter=bool(self._words))
         state = "asking the hosts" if self._poll.is_shown else self._order
         title = f"rankboard  runs in {self.history.shown_dir}"
-        text = justify(title, f"{counts}, {state}", width)
-        self.query_one("#title", Static).update(plain(text))
-        hidden = self.query_one("#hidden", Static)
-        hidden.update(list_text.describe_hidden(self._selection.hidden, self._key))
-        hidden.display = self._selection.hidden > 0
+        self._show_text("title", plain(justify(title, f"{counts}, {state}", width)))
+        self._show_text("hidden", list_text.describe_hidden(self._selection.hidden, self._key))
+        self.query_one("#hidden").display = self._selection.hidden > 0
         lines = list_text.describe_problems(self._poll.answered, self._listed)
-        problems = self.query_one("#problems", Static)
-        problems.set_class(len(lines) > 1, "-several")
-        problems.update("\n".join(lines))
+        self.set_class(len(lines) > 1, "-several")
+        self._show_text("problems", "\n".join(lines))
         step = saved_step(self.history.runs_dir / item.name) if item and item.entry else 0
-        self.query_one("#about", Static).update(list_text.describe_item(item, step, self._key))
+        self._show_text("about", list_text.describe_item(item, step, self._key))
+
+    def _show_text(self, widget_id: str, text: str) -> None:
+        self.query_one(f"#{widget_id}", Static).update(text)
 
     # Keys
 

@@ -20,6 +20,7 @@ def bindings(place: KeyPlace) -> list[BindingType]:
     for action in ACTIONS[place]:
         found.append(_make_binding(action, action.default_keys, action.call, action.is_shown))
         taken.update(action.default_keys)
+    # A key of the screen itself counts first; of one that two panels have, the first panel.
     for panel in panels_of(place):
         for action in ACTIONS[panel]:
             free_keys = [key for key in action.default_keys if key not in taken]

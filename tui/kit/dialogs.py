@@ -86,7 +86,7 @@ class Dialog(ModalScreen[Leave]):
         self.drawn = Message().time
 
     def compose(self) -> ComposeResult:
-        with VerticalScroll(can_focus=False):
+        with VerticalScroll(can_focus=False):  # the arrow keys are for the answers
             yield Static(self.question, markup=False)
             with Horizontal():
                 for answer, text in self.answers:

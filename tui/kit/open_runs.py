@@ -28,19 +28,15 @@ MakePlan = Callable[[Cluster, Job | Script, Policy], Plan]
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of the command line that are neither of the job nor of the policy, nor select
-    hosts: `-H`, those of a lab, uploads, `--cwd`, `--name`, `--notify`, and the folder of the runs
-    where it is not the default."""
+    """The options of the command line for which the form has no fields: `-H`, those of a lab, and
+    the words of `other` flags. `cwd` is the folder of a script."""
 
     host: str = ""
     slots: int = 0
     link: str = ""
     cpus: str = ""
-    upload: tuple[str, ...] = ()
-    runs_dir: str = ""
-    name: str = ""
-    notify: str = ""
     cwd: str = ""
+    other: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -153,6 +153,7 @@ def make_streams_fit(*streams: TextIO | None) -> None:
             if stream.isatty() and not has_utf8():
                 stream.reconfigure(encoding="ascii", errors=ASCII)
             else:
+                # A text of a host that the encoding lacks must not end the launcher.
                 stream.reconfigure(errors="backslashreplace")
 
 

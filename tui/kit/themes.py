@@ -72,7 +72,7 @@ def use_themes(app: App[Any]) -> None:
     """Add these themes to Textual's, and begin with the one that the user has chosen last."""
     for theme in THEMES:
         app.register_theme(theme)
-    if "TEXTUAL_THEME" not in os.environ:
+    if "TEXTUAL_THEME" not in os.environ:  # who sets it wants that theme
         last_theme = recall(STATE_NAME)
         app.theme = last_theme if last_theme in app.available_themes else DARK.name
 

@@ -40,6 +40,7 @@ def remember(name: str, value: Any, file: Path | None = None) -> None:
     newest = dict(list(values.items())[-MOST_VALUES:])
     with suppress(OSError):
         make_private_folders(file.parent)
+        # Whole, as another dashboard may read or write the file meanwhile.
         write_whole(file, json.dumps(newest, indent=1).encode())
 
 

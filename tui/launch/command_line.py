@@ -32,14 +32,7 @@ def format_command_line(
     words = ["rankboard", *_format_hosts(cluster, chosen, options)]
     if len(chosen.hosts) < len(cluster.hosts):
         words += ["--only", ",".join(host.name for host in chosen.hosts)]
-    for folder in options.upload:
-        words += ["--upload", folder]
-    for flag, value in (
-        ("--runs-dir", options.runs_dir),
-        ("--name", options.name),
-        ("--notify", options.notify),
-    ):
-        words += [flag, value] if value else []
+    words += options.other
     if isinstance(work, Script):
         words += [*policy_flags, *format_script_arguments(work, cwd)]
     else:
@@ -53,7 +46,7 @@ def _format_hosts(cluster: Cluster, chosen: Cluster, options: RunOptions) -> lis
     """Return the flags that select the hosts."""
     ranks = str(chosen.hosts[0].slots)
     has_other_slots = len(cluster.hosts) == 1 and chosen.hosts != cluster.hosts
-    if options.host:
+    if options.host:  # as it was written, unless the form has other ranks for its only host
         host = f"{RANK_COUNT.sub('', options.host)}:{ranks}" if has_other_slots else options.host
         return ["-H", host]
     if cluster.file:

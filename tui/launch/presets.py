@@ -100,6 +100,7 @@ def load(name: str, keep: bool) -> Preset:
     """Read a preset; `keep` as in `save`. Raises: PresetError."""
     file = path(name)
     try:
+        # Not all of it: a person may have put anything there.
         with file.open("rb") as stream:
             data = tomllib.loads(stream.read(LARGEST).decode())
     except OSError as error:

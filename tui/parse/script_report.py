@@ -29,6 +29,7 @@ def show(records: Iterable[Record], plan: Plan, folder: Path, rank: int | None) 
         text = _event_text(record.event)
         if text and rank in (None, event_rank):
             echo(text)
+    # Remarks go to stderr, so that stdout has nothing but what is read.
     narrate(*script_visibility.unused_rules(state))
     ways = script_visibility.ways(state)
     narrate(*(ways or ["nothing is read: no line has a known format"]))

@@ -13,7 +13,7 @@ from remote.formats.readers.framed import FramedTable
 from remote.formats.readers.keras import KerasBar
 from remote.formats.readers.key_value import KeyValueLine
 from remote.formats.readers.lines import LineReader
-from remote.formats.readers.objects import MlPerfLine, ObjectLine
+from remote.formats.readers.objects import ObjectLine
 from remote.formats.readers.trainer import TrainerDict
 from remote.formats.reading import Reading
 
@@ -39,7 +39,6 @@ _READERS: dict[str, Callable[[LogFormat], FormatReader]] = {
     "framed table": FramedTable,
     "trainer": TrainerDict,
     "objects": ObjectLine,
-    "mlperf": MlPerfLine,
     "name=value": KeyValueLine,
 }
 

@@ -10,7 +10,7 @@ from remote.formats.catalog import LogFormat
 from remote.formats.memory import Memory
 from remote.formats.numbers import NUMBER, is_number
 from remote.formats.patterns import LazyRegex, NameTable
-from remote.formats.reading import EVALUATION, OTHER, STEP, UNDERSTOOD, Reading, ReadingKind
+from remote.formats.reading import Reading
 from remote.formats.step_counter import StepCounter, reports_progress
 
 WRAPPED = LazyRegex(
@@ -65,49 +65,3 @@ def _decode_object(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-_MLPERF = ":::MLLOG"
-_MLPERF_KINDS: dict[str, ReadingKind] = {
-    "train_loss": STEP,
-    "train_accuracy": STEP,
-    "tracked_stats": OTHER,
-    "eval_accuracy": EVALUATION,
-    "eval_loss": EVALUATION,
-    "eval_error": EVALUATION,
-}
-"""What the keys belong to that have values of the training."""
-
-
-class MlPerfLine:
-    """Reads MLPerf's JSON: a key, its value, and in `metadata` where the training is."""
-
-    open = False
-
-    def __init__(self, log_format: LogFormat) -> None:
-        self._names = NameTable(log_format.names)
-
-    def read(self, line: str, start: int, memory: Memory) -> Reading | None:
-        """See `FormatReader`."""
-        _, mark, text = line.partition(_MLPERF)
-        entry = _decode_object(text.lstrip()) if mark else {}
-        key = entry.get("key")
-        if "key" not in entry:
-            return None
-        if not isinstance(key, str) or key not in _MLPERF_KINDS:
-            return UNDERSTOOD
-        value = entry.get("value")
-        fields = value if isinstance(value, dict) else {key: value}
-        metadata = entry.get("metadata")
-        if isinstance(metadata, dict):
-            # Metadata counts where a name stands in both.
-            fields = fields | metadata
-        values: dict[str, float] = {}
-        for printed, number in fields.items():
-            if is_number(number):
-                self._names.add(values, printed, number)
-        samples = values.pop("samples", 0.0)
-        reading = memory.place(_MLPERF_KINDS[key], values)
-        if reading is not None and samples:
-            reading.values["samples"] = samples
-        return reading

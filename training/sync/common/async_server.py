@@ -75,13 +75,14 @@ class AsyncServer(Side):
         ranks: int,
     ) -> None:
         super().__init__(method, model, meter, 1)
-        parameters = list(model.parameters())
+        self._held = self.parameters
+        self._held_gradients = self.gradients
         if not self.options.dedicated:
-            parameters, optimizer = copy.deepcopy((parameters, optimizer))
-        self._held = flatten_parameters(parameters)
-        self._held_gradients = self.bucket_gradients(
-            ParameterList(parameters), lambda bucket: None, 1
-        )
+            parameters, optimizer = copy.deepcopy((list(model.parameters()), optimizer))
+            self._held = flatten_parameters(parameters)
+            self._held_gradients = self.bucket_gradients(
+                ParameterList(parameters), lambda bucket: None, 1
+            )
         # In the time of one step the ranks make that many updates, which together go about as far
         # as one step with the mean of their gradients, weight decay included.
         for group in optimizer.param_groups:

@@ -64,7 +64,9 @@ class PowerSGD:
         self._state.iter = state["iter"]
         for name in SAVED_STATES:
             setattr(
-                self._state, name, {bucket: kept.to(device) for bucket, kept in state[name].items()}
+                self._state,
+                name,
+                {bucket: tensor.to(device) for bucket, tensor in state[name].items()},
             )
 
     def _elements(self, parameter: Parameter) -> int:

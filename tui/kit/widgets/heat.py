@@ -41,6 +41,7 @@ class HeatStrip(LineWidget):
         self._cells = cells
         self._cells_per_line = cells_per_line
         self._numbers_per_cell = numbers_per_cell
+        # All lines, as only cells that change are written to the terminal anyway.
         self._strips.clear()
         self.refresh()
 

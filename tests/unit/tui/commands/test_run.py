@@ -250,7 +250,7 @@ def test_the_form_shows_no_password_of_a_notification(
     monkeypatch.setattr(front, "show_dashboard", lambda *what, **more: heard.update(more) or 0)
     words = ("--local", "2", "--form", "--notify", "https://ada:SECRET@example.org/hook")
     assert run(tmp_path, *words).returncode == 0
-    assert heard["options"].notify == "https://USER:PASSWORD@example.org/hook"
+    assert heard["options"].other == ("--notify", "https://USER:PASSWORD@example.org/hook")
 
 
 def test_a_lab_that_goes_down_says_so(

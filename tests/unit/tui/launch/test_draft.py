@@ -246,14 +246,13 @@ def test_the_command_line_says_where_to_run() -> None:
     assert line(draft(lab=HERE)) == "rankboard --local 4 --sync ddp"
     form = draft(lab=HERE)
     form.set_text(RANKS, "2")
-    options = RunOptions(slots=4, link="1gbit", cpus="0.5", runs_dir="other")
+    options = RunOptions(slots=4, link="1gbit", cpus="0.5", other=("--runs-dir", "other"))
     assert line(form, options) == (
         "rankboard --local 2 --slots 2 --link 1gbit --cpus 0.5 --runs-dir other --sync ddp"
     )
     far = replace(cluster(2, 1), file="lab/hosts.toml")
-    assert line(draft(lab=far), RunOptions(upload=("my code",), name="a", notify="./tell me")) == (
-        "rankboard --hosts lab/hosts.toml --upload 'my code' --name a --notify './tell me' "
-        "--sync ddp"
+    assert line(draft(lab=far), RunOptions(other=("--upload", "my code", "--name", "a"))) == (
+        "rankboard --hosts lab/hosts.toml --upload 'my code' --name a --sync ddp"
     )
     named = cluster(2, 1)
     assert line(draft(lab=named), RunOptions(host="a:4,b")) == "rankboard -H a:4,b --sync ddp"

@@ -62,11 +62,10 @@ from tui.app.second_signal import Watched
 from tui.run import live_printer as live
 from tui.run import outcome
 from tui.run.json_printer import JsonPrinter
-from tui.run.narration import MOMENT, GatheredLines, Narration
+from tui.run.narration import HOLD_SECONDS, GatheredLines, Narration
 from tui.run.plain_printer import PlainPrinter
 from tui.run.printer import run_printer
-from tui.run.progress import ProgressLines
-from tui.run.progress import text as progress_text
+from tui.run.progress import ProgressLines, progress_text
 
 
 def failed() -> History:
@@ -234,7 +233,7 @@ def test_sentences_wait_a_moment_for_others_that_say_the_same() -> None:
     gathered.add("busy", 0)
     gathered.add("full", 1)
     assert list(gathered.due()) == []
-    now = MOMENT
+    now = HOLD_SECONDS
     assert list(gathered.due()) == [
         ("busy", False, [0, 3]),
         ("busy", False, [0]),
@@ -718,19 +717,19 @@ def repeated(state: RunState) -> str:
     )
 
 
-@pytest.mark.parametrize("advises", [True, False])
+@pytest.mark.parametrize("is_quiet", [True, False])
 def test_the_last_line_says_what_to_repeat_where_ranks_may_still_run(
-    advises: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    is_quiet: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state = stopped_without_node2()
     session: Any = SimpleNamespace(
         state=state, plan=state.plan, batches=lambda: iter(()), detached=False, cut_off=False
     )
     launcher = Launcher(Transports(), tmp_path)
-    code = front._print_session(launcher, session, front.LineOptions(advises=advises), Watched(-1))
+    code = front._print_session(launcher, session, front.LineOptions(quiet=is_quiet), Watched(-1))
     assert code == Verdict.STOPPED.value
     lines = capsys.readouterr().err.splitlines()
-    assert (lines[-1] == repeated(state)) is advises
+    assert (lines[-1] == repeated(state)) is not is_quiet
     assert any(", except perhaps on node2" in line for line in lines)
 
 
