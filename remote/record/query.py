@@ -35,6 +35,8 @@ FLAG = "yes or no"
 """What the values of a key are, as messages name it."""
 EXAMPLE = {NUMBER: "0.5", TIME: "2026-11-20"}
 """By the kinds of values that have an order."""
+TEXTS = ("name", "label", "script", "verdict", "cause", "note", "study", "trial")
+"""Fields of a run in which a word without an operator is looked for."""
 FIGURES = ("ranks", "step", "loss", "test_loss", "accuracy", "step_seconds", "elapsed")
 """Fields of a run that are numbers."""
 Test = Callable[[Entry], bool]
@@ -129,11 +131,10 @@ def _bare(word: str) -> Test:
 
 
 def _texts(run: Entry) -> Iterable[str]:
-    yield from (run.name, run.label, run.script, run.verdict, run.cause, run.note)
-    yield from (run.study, run.trial)
+    yield from (getattr(run, field) for field in TEXTS)
     yield from run.hosts
     if run.job is not None:
-        yield from (run.setting("sync"), run.setting("model"), run.setting("dataset"))
+        yield from map(run.setting, ("sync", "model", "dataset"))
         yield from run.setting("sync_option")
 
 

@@ -15,9 +15,9 @@ from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
 from training.wire.events import Exited, OutputText, Record, ScriptMetrics, Started, StepFinished
 
-OUTPUT = compile_scan((OutputText.wire_name, Exited.wire_name))
-"""Finds the events of which the steps of a script are made."""
 STARTED = compile_scan((Started.wire_name,))
+OF_SCRIPT = compile_scan((Started.wire_name, OutputText.wire_name, Exited.wire_name))
+"""Finds the events of which the steps of a script are made."""
 
 
 @dataclass(frozen=True)
@@ -51,20 +51,16 @@ def reread_steps(
     hosts = len(clocks.hosts)
     curves = Curves()
     attempt = 0
-    is_script = expand is not events.expand
+    needed_events = STARTED if expand is events.expand else OF_SCRIPT
 
     def is_needed(lines: bytes) -> bool:
-        if is_script and OUTPUT.search(lines):
-            return True
-        if any(low <= step <= high for step in find_steps(lines)):
-            return True
-        return STARTED.search(lines) is not None
+        has_steps = any(low <= step <= high for step in find_steps(lines))
+        return has_steps or needed_events.search(lines) is not None
 
     with closing(EventsReader(folder, hosts, expand)) as reader:
         reader.require_file()
         while block := reader.read_block():
-            lines = select_lines(block, is_needed)
-            for record in reader.parser.parse(lines):
+            for record in reader.parser.parse(select_lines(block, is_needed)):
                 event = record.event
                 if record.attempt > attempt and isinstance(event, Started | StepFinished):
                     attempt = record.attempt

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import ClassVar
 
@@ -52,14 +51,17 @@ class WatchedRun:
         self.reading: float | None = None
         self.problem = ""
         """Why the record cannot be read any more."""
-        self._wake, self._left = threading.Event(), threading.Event()
+        self._wake = threading.Event()
+        self._left = threading.Event()
         self._tape = Tape(folder, plan, rewinds=self.rewinds)
         self._preview: Tape | None = None
-        self.state, self.launcher = self._tape.state, lock.launcher(folder)
-        with ExitStack() as opened:
-            opened.callback(self._tape.close)
+        self.state = self._tape.state
+        self.launcher = lock.launcher(folder)
+        try:
             self._begin()
-            opened.pop_all()  # what can be read stays open
+        except BaseException:
+            self._tape.close()
+            raise
 
     def _begin(self) -> None:
         """Take in what is recorded so far. Raises: OtherFormat; RunFolderError."""

@@ -133,16 +133,16 @@ class Controller:
         """
         link = self.links[index]
         host = self.state.hosts[index]
+        link.retry_at = now + self._times.retry
         if in_use:
             link.is_open = False
         else:
             link.is_opening = False
             link.tried_at = link.tried_at or now
-        link.retry_at = now + self._times.retry
         if host.done or link.released:
             return
-        reason = f"{self.state.host_name(index)}: {failure.text}"
-        may_return = host.hello is not None or self.state.launcher.returned
+        reason = f"{host.name}: {failure.text}"
+        may_return = host.hello or self.state.launcher.returned
         if in_use and fed and host.hello:
             link.parted_at = now
             link.retry_at = now
@@ -176,7 +176,7 @@ class Controller:
         """Decide until nothing is left to be decided. Return what is to be carried out, in
         order."""
         chosen: list[Action] = []
-        while actions := decide(self.state, self.links, self._forwarded, self._times, now):
+        while actions := decide(self._inputs(now)):
             chosen += self._follow(actions, now)
             if len(chosen) > MOST_ACTIONS:
                 raise RuntimeError(f"decisions go round in circles: {chosen[-1]}")

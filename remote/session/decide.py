@@ -7,15 +7,12 @@ something to do is followed, and then all are asked again, until none has anythi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
-from remote.run.run_state import RunState
 from remote.run.state.launcher_state import Stage
 from remote.session import finish, reach, start, user_requests, watchdog
 from remote.session.actions import Action, Actions
 from remote.session.decision_input import DecisionInput
-from remote.session.host_link import HostLink
-from remote.session.times import Times
 
 Rule = Callable[[DecisionInput], Actions]
 REACHING, STARTING, RUNNING, STOPPING, CLOSING, OVER = Stage
@@ -49,21 +46,12 @@ RULES: tuple[tuple[Rule, tuple[Stage, ...]], ...] = (
 hosts, the start, the ranks, the end."""
 
 
-def decide(
-    run: RunState,
-    contacts: Sequence[HostLink],
-    forwarded: Mapping[str, str],
-    times: Times,
-    now: float,
-) -> list[Action]:
-    """Return what is to be done next, in order; nothing if only time or hosts can change anything.
-
-    `contacts` are the links to the hosts, in order. For the others see `DecisionInput`.
-    """
-    launcher = run.launcher
+def decide(inputs: DecisionInput) -> list[Action]:
+    """Return what is to be done next, in order; nothing if only time or hosts can change
+    anything."""
+    launcher = inputs.launcher
     if launcher.detached:
         return []
-    inputs = DecisionInput(run, contacts, forwarded, times, now)
     for rule, stages in RULES:
         actions = list(rule(inputs)) if launcher.stage in stages else []
         if actions:

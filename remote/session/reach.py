@@ -52,7 +52,7 @@ def end_left_out(inputs: DecisionInput) -> Actions:
 
 def lose(inputs: DecisionInput, host: HostState, reason: str, *, unfit: bool = False) -> Action:
     """Give a host up. `reason` is without its name. `unfit`: its login succeeded."""
-    text = f"{inputs.run.host_name(host.index)}: {reason}"
+    text = f"{host.name}: {reason}"
     return Say(HostLost(host.index, text, reached=host.hello is not None, unfit=unfit))
 
 

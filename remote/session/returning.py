@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from itertools import islice
 
 from remote.events import HostPhaseChanged, RemarkMade
 from remote.host_commands.journals import Problem, fetch_journals
 from remote.plan.plan import Plan
 from remote.record.write import Recorder
-from remote.session.session import BATCH, Session
+from remote.session.session import Session
 from remote.session.times import TIMES, Times
 from remote.transport import Transport
 from training.wire.enums import Reach
 from training.wire.events import SESSION, Record
+
+BATCH = 200
+"""Records that are taken in at once, so that `lock` is never held for long."""
 
 
 class ReturningSession(Session):
@@ -54,7 +58,7 @@ class ReturningSession(Session):
             self._transport, self.plan, {}, self._offsets, problems, self._queue.empty
         )
         with closing(journals):
-            for batch in _batches(journals):
+            while batch := list(islice(journals, BATCH)):
                 with self.lock:
                     self._bring(batch)
                 yield self._taken()
@@ -73,18 +77,3 @@ class ReturningSession(Session):
         problem = self._recorder.flush()
         if problem:
             self._controller.take_event(RemarkMade(SESSION, problem), self._now())
-
-
-def _batches(records: Iterator[tuple[bytes, Record]]) -> Iterator[list[tuple[bytes, Record]]]:
-    """Yield the same in parts of some bytes."""
-    batch: list[tuple[bytes, Record]] = []
-    size = 0
-    for line, record in records:
-        batch.append((line, record))
-        size += len(line)
-        if size >= BATCH:
-            yield batch
-            batch = []
-            size = 0
-    if batch:
-        yield batch

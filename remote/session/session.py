@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from queue import Empty, SimpleQueue
@@ -22,8 +22,8 @@ from remote.plan.plan import Plan
 from remote.record.write import Recorder
 from remote.run.output.script_readings import Expand
 from remote.run.state.launcher_state import FETCH, UPLOAD
-from remote.session import actions, user_requests, watchdog
-from remote.session.actions import Action
+from remote.session import user_requests, watchdog
+from remote.session.actions import Action, Fetch, Open, Release, Send, StopTransfers, Upload
 from remote.session.connection import Arrived, Asked, Heard, Message
 from remote.session.controller import Controller
 from remote.session.decide import Rule
@@ -252,19 +252,17 @@ class Session:
     def _carry_out(self, chosen: Iterable[Action]) -> None:
         for action in chosen:
             match action:
-                case actions.Send(host, command):
+                case Send(host, command):
                     self._pool.send(host, command)
-                case actions.Open(host):
+                case Open(host):
                     self._pool.open(host)
-                case actions.Release(host):
+                case Release(host):
                     self._pool.close(host)
-                case actions.Upload():
+                case Upload():
                     self._transfer(UPLOAD, self._files.upload)
-                case actions.Fetch(hosts):
-                    folder = self._recorder.folder
-                    expected = self._expected
-                    self._transfer(FETCH, partial(self._files.fetch, folder, hosts, expected))
-                case actions.StopTransfers():
+                case Fetch(hosts):
+                    self._transfer(FETCH, partial(self._fetch, hosts))
+                case StopTransfers():
                     self._files.stop()
 
     # Files ----------------------------------------------------------------------------------------
@@ -286,13 +284,14 @@ class Session:
 
         threading.Thread(target=work, name="files", daemon=True).start()
 
-    @property
-    def _expected(self) -> dict[int, int]:
-        """Return about how many bytes of results each host has, as far as is known."""
+    def _fetch(self, hosts: Sequence[int]) -> dict[int, str]:
+        """Bring results from these hosts. Return what went wrong, by host."""
         from remote.upload.results import expected_sizes
 
         job = self.plan.job
-        return expected_sizes(job, self.state.ranks) if job else {}
+        # About how many bytes each host has, as far as is known.
+        expected = expected_sizes(job, self.state.ranks) if job else {}
+        return self._files.fetch(self._recorder.folder, hosts, expected)
 
 
 def _size(message: Message) -> int:

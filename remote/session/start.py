@@ -174,7 +174,7 @@ def place_ranks(inputs: DecisionInput) -> Sequence[tuple[Placement, ...]]:
     hosts = [host for host, _ in inputs.taking_part]
     master = hosts[0].reserved
     if not master:
-        raise PlanError(f"{inputs.run.host_name(hosts[0].index)}: it has reserved no port")
+        raise PlanError(f"{hosts[0].name}: it has reserved no port")
     facts = [host.hello for host in hosts]
     attempt = inputs.launcher.attempt
     return place(inputs.plan, facts, master.address, master.port, inputs.forwarded, attempt)

@@ -43,7 +43,7 @@ def leave(inputs: DecisionInput) -> Actions:
 def _leave(inputs: DecisionInput) -> Actions:
     launcher = inputs.launcher
     names_away = [
-        inputs.run.host_name(host.index)
+        host.name
         for host, link in inputs.live
         if not link.is_open or host.missed or link.held_up > inputs.times.moment
     ]

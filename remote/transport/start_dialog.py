@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from remote.cluster.hosts import HOSTS_FILE
@@ -113,44 +114,37 @@ class StartDialog:
         return StartFailed(Failure(FailureCause.SHELL, f"{what} was started", advice))
 
     def _step(self, words: str) -> DialogStep:
-        match words.split(" ", 1):
-            case ["need"] if not self._is_code_needed:
-                self._is_code_needed = True
-                return CodeNeeded()
-            case ["have"]:
-                return CodePlaced()
-            case ["changed", folder]:
-                return CodeChanged(_one_line(folder))
-            case ["error", error] if failure := self._failure(error):
-                return StartFailed(failure)
-            case ["unusable", facts] if failure := self._unusable(facts):
-                return StartFailed(failure)
+        # What is broken in any way, something else has said.
+        with suppress(ValueError, TypeError, AttributeError, RecursionError):
+            match words.split(" ", 1):
+                case ["need"] if not self._is_code_needed:
+                    self._is_code_needed = True
+                    return CodeNeeded()
+                case ["have"]:
+                    return CodePlaced()
+                case ["changed", folder]:
+                    return CodeChanged(_one_line(folder))
+                case ["error", error]:
+                    return StartFailed(self._failure(error))
+                case ["unusable", facts]:
+                    workdir, number, reason = self._shown(facts)
+                    failure = explain_workdir_failure(workdir, number, reason, self._hosts_file)
+                    return StartFailed(failure)
         what = f"its start said {quote_output(words)!r}, which this version does not expect"
         return StartFailed(Failure(FailureCause.OTHER, what))
 
-    def _failure(self, error: str) -> Failure | None:
-        """Read what `fail` of `bootstrap.rest` says. None if something else says it."""
+    def _failure(self, error: str) -> Failure:
+        """Read what `fail` of `bootstrap.rest` says. Raises: ValueError, TypeError,
+        AttributeError, RecursionError."""
         name, _, text = error.partition(" ")
-        try:
-            what, advice = json.loads(text)
-            shown = self._limits.shown
-            advice = _one_line(advice)[:shown]
-            cause = FailureCause(name)
-            if cause in IN_HOSTS_FILE:  # which the host cannot know
-                advice = f"{advice} in {self._hosts_file}"
-            return Failure(cause, _one_line(what)[:shown], advice)
-        except (ValueError, TypeError, AttributeError, RecursionError):
-            return None
+        what, advice = self._shown(text)
+        cause = FailureCause(name)
+        if cause in IN_HOSTS_FILE:  # which the host cannot know
+            advice = f"{advice} in {self._hosts_file}"
+        return Failure(cause, what, advice)
 
-    def _unusable(self, facts: str) -> Failure | None:
-        """Read what `refuse_workdir` of `bootstrap.rest` says, or the agent. None if something
-        else says it."""
-        try:
-            shown = [_one_line(fact)[: self._limits.shown] for fact in json.loads(facts)]
-            what, error, reason = shown
-            return explain_workdir_failure(what, error, reason, self._hosts_file)
-        except (ValueError, TypeError, AttributeError, RecursionError):
-            return None
+    def _shown(self, facts: str) -> list[str]:
+        return [_one_line(fact)[: self._limits.shown] for fact in json.loads(facts)]
 
 
 QUOTED = 200

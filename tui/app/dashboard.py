@@ -247,12 +247,12 @@ class Dashboard(App[None], Generic[RunsT]):
         from tui.run.rank_screen import RankScreen
 
         asks = self.sends_commands
-        self._push_over_run(lambda session: RankScreen(session, message.rank, asks=asks))
+        self._push_over_run(lambda session: RankScreen(session, message.rank, can_ask=asks))
 
     def on_show_stacks(self) -> None:
         from tui.run.stacks_screen import StacksScreen
 
-        self._push_over_run(partial(StacksScreen, asks=self.sends_commands))
+        self._push_over_run(partial(StacksScreen, can_ask=self.sends_commands))
 
     def on_compare_run(self) -> None:
         from tui.compare.pick_run import PickSimilarRun

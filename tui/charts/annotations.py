@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from remote.format import number
-from tui.charts.axis import Axis
+from tui.charts.axis import Axis, bound
 from tui.charts.raster import MARK_COLOUR, NO_COLOUR, Cells, Curve, DotPicture, cell_at
 from tui.kit import palette
 
 Mark = tuple[float, str]
 """An x that is marked, and the letter that says with what."""
+NO_PEAK = (-math.inf, 0.0)
 COLUMNS_BETWEEN_POINTS = 2
 MAX_NAMES_PER_CURVE = 3
 COLUMNS_PER_MARK = 6
@@ -22,24 +24,26 @@ COLUMNS_PER_MARK = 6
 def put_marks(picture: DotPicture, marks: Sequence[Mark], x_axis: Axis) -> None:
     """Draw a line at each mark, behind the curves, with the letters of its marks on top."""
     rows, width = picture.dots.shape
-    letters_of_column: dict[int, str] = {}
-    for letter in dict.fromkeys(letter for _, letter in marks):
-        columns = {
-            cell_at(x_axis.share_of(x), width)
-            for x, letter_of_mark in marks
-            if letter_of_mark == letter and x_axis.low <= x <= x_axis.high
-        }
-        if COLUMNS_PER_MARK * len(columns) > max(width, COLUMNS_PER_MARK):
-            continue
-        for column in columns:
-            is_free = picture.curve[:, column] == NO_COLOUR
-            picture.curve[is_free, column] = MARK_COLOUR
-            picture.sign[is_free, column] = ord(palette.sign("mark"))
-            letters_of_column[column] = letters_of_column.get(column, "") + letter
-    if rows <= 2:
-        return
-    for column, letters in letters_of_column.items():
-        picture.put(0, max(0, min(column, width - len(letters))), letters, MARK_COLOUR)
+    columns_of: dict[str, set[int]] = {}
+    for x, letter in marks:
+        if x_axis.low <= x <= x_axis.high:
+            columns_of.setdefault(letter, set()).add(cell_at(x_axis.share_of(x), width))
+    letters_of: dict[int, str] = {}
+    for letter, columns in columns_of.items():
+        is_dense = COLUMNS_PER_MARK * len(columns) > max(width, COLUMNS_PER_MARK)
+        for column in () if is_dense else columns:
+            letters_of[column] = letters_of.get(column, "") + letter
+    for column, letters in letters_of.items():
+        _put_line(picture, column, "mark", picture.curve[:, column] == NO_COLOUR)
+        if rows > 2:
+            start = max(0, min(column, width - len(letters)))
+            picture.put(0, start, letters, MARK_COLOUR)
+
+
+def _put_line(picture: DotPicture, column: int, sign: str, is_free: Cells) -> None:
+    """Draw a line from top to bottom, where the rows are free."""
+    picture.sign[is_free, column] = ord(palette.sign(sign))
+    picture.curve[is_free, column] = MARK_COLOUR
 
 
 def put_names(picture: DotPicture, curves: Sequence[Curve]) -> None:
@@ -69,18 +73,19 @@ def _name_cells(
     that is the curve's own. Where curves meet, a name would stand on all of them, so it keeps to
     cells where the curve is alone, if the part has any.
     """
-    part_width = has_curve.shape[1] / repeats
-    cells = set()
-    for target in (np.arange(repeats) + share) * part_width:
-        begin = int(target // part_width * part_width)
-        part = slice(begin, max(begin + 1, int(begin + part_width)))
+    width = has_curve.shape[1]
+    part_width = width / repeats
+    cells = []
+    for begin in range(repeats):
+        first = int(begin * part_width)
+        part = slice(first, max(first + 1, int(first + part_width)))
         candidates = is_alone if is_alone[:, part].any() else has_curve
         columns = np.flatnonzero(candidates.any(axis=0))
         if columns.size:
+            target = (begin + share) * part_width
             nearest = int(columns[np.abs(columns - target).argmin()])
-            row = int(candidates[:, nearest].argmax())
-            cells.add((row, nearest))
-    return sorted(cells, key=lambda cell: cell[1])
+            cells.append((int(candidates[:, nearest].argmax()), nearest))
+    return cells
 
 
 def put_points(picture: DotPicture, curves: Sequence[Curve], x_axis: Axis, y_axis: Axis) -> None:
@@ -109,34 +114,29 @@ def put_peaks(picture: DotPicture, curves: Sequence[Curve], x_axis: Axis, y_axis
     if rows <= 2:
         return
     for sign, row, direction in (("peak", 0, 1), ("dip", rows - 1, -1)):
-        peaks = []
-        for curve in curves:
-            peak = _find_peak(curve, x_axis, y_axis, direction)
-            if peak:
-                peaks.append(peak)
-        if peaks:
-            value, x = max(peaks, key=lambda peak, sign=direction: sign * peak[0])  # type: ignore[misc]
-            text = palette.sign(sign) + number(value)
+        peaks = [_find_peak(curve, x_axis, y_axis, direction) for curve in curves]
+        excess, x = max(peaks, default=NO_PEAK)
+        if excess > -math.inf:
+            text = palette.sign(sign) + number(direction * excess)
             column = min(cell_at(x_axis.share_of(x), width), max(0, width - len(text)))
             picture.put(row, column, text, MARK_COLOUR)
 
 
-def _find_peak(
-    curve: Curve, x_axis: Axis, y_axis: Axis, direction: int
-) -> tuple[float, float] | None:
-    """Return the value farthest above (1) or below (-1) the y axis and its x, or None."""
+def _find_peak(curve: Curve, x_axis: Axis, y_axis: Axis, direction: int) -> tuple[float, float]:
+    """Return the value farthest above (1) the y axis, or minus that below (-1), and its x."""
     values = curve.mean
+    edge = y_axis.high if direction > 0 else y_axis.low
     if curve.band:
         values = curve.high if direction > 0 else curve.low
-    is_outside = values > y_axis.high if direction > 0 else values < y_axis.low
+    values = bound(values)
+    is_outside = (direction * (values - edge) > 0) & x_axis.has(curve.x)
     if y_axis.log:
         is_outside &= values > 0
-    x_shares = x_axis.shares_of(curve.x)
-    is_outside &= (x_shares >= 0) & (x_shares <= 1) & np.isfinite(values)
     if not is_outside.any():
-        return None
-    farthest = int(np.argmax(np.where(is_outside, direction * values, -np.inf)))
-    return float(values[farthest]), float(curve.x[farthest])
+        return NO_PEAK
+    excesses = np.where(is_outside, direction * values, -np.inf)
+    farthest = int(excesses.argmax())
+    return float(excesses[farthest]), float(curve.x[farthest])
 
 
 def put_cursor(picture: DotPicture, x_axis: Axis, x: float) -> None:
@@ -145,5 +145,4 @@ def put_cursor(picture: DotPicture, x_axis: Axis, x: float) -> None:
         return
     column = cell_at(x_axis.share_of(x), picture.dots.shape[1])
     is_free = (picture.dots[:, column] == 0) & (picture.sign[:, column] == 0)
-    picture.sign[is_free, column] = ord(palette.sign("row"))
-    picture.curve[is_free, column] = MARK_COLOUR
+    _put_line(picture, column, "row", is_free)

@@ -54,6 +54,11 @@ class Axis:
             known = np.log10(np.where(known > 0, known, np.nan))
         return np.asarray((known - low) / (high - low))
 
+    def has(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return which of these values lie on the axis."""
+        shares = self.shares_of(values)
+        return np.asarray((shares >= 0) & (shares <= 1))
+
     def value_at(self, share: float) -> float:
         """Return the value that lies at a share of the axis."""
         low, high = self.ends

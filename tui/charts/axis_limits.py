@@ -95,10 +95,7 @@ def _size(limits: tuple[float, float], log: bool) -> float:
 
 
 def _visible_values(curve: Curve, log: bool, x_axis: Axis | None) -> Iterator[_VisibleValues]:
-    in_view = np.ones(curve.x.shape, bool)
-    if x_axis is not None:
-        shares = x_axis.shares_of(curve.x)
-        in_view = (shares >= 0) & (shares <= 1)
+    in_view = x_axis.has(curve.x) if x_axis else np.ones(curve.x.shape, bool)
     all_values = (curve.mean, curve.low, curve.high) if curve.band else (curve.mean,)
     for values in all_values:
         fits = in_view & np.isfinite(values)

@@ -16,7 +16,6 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 from textual.geometry import Region
-from textual.reactive import reactive
 from textual.strip import Strip
 
 from tui.charts.annotations import Mark
@@ -28,18 +27,16 @@ from tui.kit.widgets.lines import LineWidget
 
 
 class Chart(LineWidget, can_focus=True):
-    """Curves over a common x axis, with ticks, and optionally a logarithmic y axis."""
+    """Curves over a common x axis, with ticks."""
 
     DEFAULT_CSS = """
     Chart { height: 1fr; min-height: 1; }
     """
     COMPONENT_CLASSES: ClassVar[set[str]] = {"chart--axis"}
 
-    logarithmic: reactive[bool] = reactive(False, repaint=False)
-
     def __init__(self, options: PlotOptions, empty_text: str = "no data yet") -> None:
         super().__init__()
-        self._options = options
+        self.options = options
         self._empty_text = empty_text
         self._curves: Sequence[Curve] = ()
         self._marks: Sequence[Mark] = ()
@@ -58,7 +55,7 @@ class Chart(LineWidget, can_focus=True):
         """
         self._curves = curves
         self._marks = marks
-        self._options = options or self._options
+        self.options = options or self.options
         self.call_next(self._redraw)
 
     def x_at(self, column: int) -> float | None:
@@ -70,9 +67,6 @@ class Chart(LineWidget, can_focus=True):
         """The x axis in view, or None if nothing is drawn."""
         return self._frame.x_axis if self._frame else None
 
-    def watch_logarithmic(self) -> None:
-        self._redraw()
-
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self._cell_styles.clear()
@@ -83,9 +77,7 @@ class Chart(LineWidget, can_focus=True):
     def _redraw(self) -> None:
         width, height = self.content_size
         previous = self._frame
-        self._frame = make_frame(
-            self._curves, self._options, width, height, self.logarithmic, self._marks
-        )
+        self._frame = make_frame(self._curves, self.options, width, height, self._marks)
         if self._frame is None or previous is None:
             self._strips.clear()
             self.refresh()

@@ -7,7 +7,6 @@ import io
 from pathlib import Path
 
 from training.writing import write_whole
-from tui.charts.chart_view import ChartView
 from tui.charts.drawing import Drawing
 from tui.charts.kinds import ChartKind
 
@@ -16,7 +15,7 @@ FIGURES = ("step", "time", "mean", "low", "high", "lowest", "highest")
 
 
 def save_chart(
-    folder: Path, name: str, drawing: Drawing, kind: ChartKind, view: ChartView, run: str = ""
+    folder: Path, name: str, drawing: Drawing, kind: ChartKind, run: str = ""
 ) -> list[Path]:
     """Write a chart as NAME.csv and, if matplotlib is installed, as NAME.svg and NAME.png.
 
@@ -30,7 +29,7 @@ def save_chart(
     except ImportError:  # it needs the extra `report`
         pass
     else:
-        files |= draw_pictures(drawing, kind, view, run)
+        files |= draw_pictures(drawing, kind, run)
     paths = []
     for ending, data in files.items():
         path = folder / f"{name}.{ending}"

@@ -115,7 +115,6 @@ class Charts(Panel):
         self._rows = ()
         self._drawn_version = -1
         self._fine = FineCurves()
-        self._plot.logarithmic = view.log_y and not kind.stacked
 
     def needs_kind(self, name: str) -> bool:
         """Return True if it does not show the chart of that id yet."""
@@ -186,7 +185,6 @@ class Charts(Panel):
         if view == self.view:
             return
         self.view = view
-        self._plot.logarithmic = view.log_y and not self.kind.stacked
         self._drawn_version = -1
         self.post_message(self.ViewChanged(self.kind, view))
 
@@ -268,7 +266,6 @@ class Charts(Panel):
             save_chart,
             drawing=self._drawing,
             kind=self.kind,
-            view=self.view,
             run=f"{plan.what}, {plan.run}",
         )
         self.post_message(SaveChart(plan.run, name, save))

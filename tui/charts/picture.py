@@ -12,7 +12,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tui.charts.axis import bound
-from tui.charts.chart_view import ChartView
 from tui.charts.drawing import Drawing
 from tui.charts.kinds import ChartKind
 from tui.charts.plot_frame import picture_axes
@@ -26,9 +25,7 @@ SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "rankboard"}
 NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 
-def draw_pictures(
-    drawing: Drawing, kind: ChartKind, view: ChartView, run: str = ""
-) -> dict[str, bytes]:
+def draw_pictures(drawing: Drawing, kind: ChartKind, run: str = "") -> dict[str, bytes]:
     """Return the chart of what is in view, in colours for a light ground, by the endings of files.
 
     `run` says of which run it is.
@@ -37,7 +34,7 @@ def draw_pictures(
         # The font may lack a character of a name.
         warnings.simplefilter("ignore")
         figure = Figure(INCHES, layout="constrained")
-        _draw_chart(figure.subplots(), drawing, kind, view, run)
+        _draw_chart(figure.subplots(), drawing, kind, run)
         svg = _save(figure, format="svg", metadata=NO_METADATA)
         png = _save(figure, format="png", metadata={"Software": None}, dpi=DPI)
     return {"svg": svg, "png": png}
@@ -49,22 +46,21 @@ def _save(figure: Figure, **settings: Any) -> bytes:
     return file.getvalue()
 
 
-def _draw_chart(axes: Axes, drawing: Drawing, kind: ChartKind, view: ChartView, run: str) -> None:
+def _draw_chart(axes: Axes, drawing: Drawing, kind: ChartKind, run: str) -> None:
     title = f"{kind.title}\n{run}" if run else kind.title
     axes.set_title(title, loc="left", pad=18, parse_math=False)  # above the letters of marks
     options = drawing.options
     axes.set_xlabel("time (s)" if options.clock else options.along)
     axes.set_ylabel(_y_title(kind), parse_math=False)
-    is_log = view.log_y and not kind.stacked
-    axes.set_yscale("log" if is_log else "linear")
-    axes.set_xscale("log" if options.log else "linear")
+    axes.set_yscale("log" if options.log_y else "linear")
+    axes.set_xscale("log" if options.log_x else "linear")
     if kind.stacked:
         _draw_areas(axes, drawing.curves)
     else:
         for curve in drawing.curves:
             _draw_curve(axes, curve, drawing)
     window = options.window or drawing.x_range
-    limits = picture_axes(drawing.curves, replace(options, window=window, live=False), is_log)
+    limits = picture_axes(drawing.curves, replace(options, window=window, live=False))
     if limits:
         x_axis, y_axis = limits
         axes.set_xlim(x_axis.low, x_axis.high)

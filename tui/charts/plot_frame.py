@@ -33,8 +33,10 @@ class PlotOptions:
     """Whether x is in seconds."""
     parts: bool = False
     """Whether x may be fractions, as of epochs."""
-    log: bool = False
+    log_x: bool = False
     """Whether the x axis is logarithmic."""
+    log_y: bool = False
+    """Whether the y axis is logarithmic."""
     from_zero: bool = False
     """Whether a linear y axis begins at 0."""
     stacked: bool = False
@@ -103,23 +105,22 @@ def make_frame(
     options: PlotOptions,
     width: int,
     height: int,
-    log: bool = False,
     marks: Sequence[Mark] = (),
 ) -> PlotFrame | None:
     """Draw a chart of `width` x `height` cells, or return None if there is nothing to see.
 
-    With `log`, the y axis is logarithmic. Labels that do not fit are left out.
+    Labels that do not fit are left out.
     """
-    x_range = options.window or x_limits(curves, options.log)
+    x_range = options.window or x_limits(curves, options.log_x)
     if x_range is None or width < 1 or height < 1:
         return None
-    limits = _y_limits(curves, options, log, None)
+    limits = _y_limits(curves, options, None)
     if limits is None:
         return None
     if options.window:
-        limits = _y_limits(curves, options, log, _x_axis(x_range, options, width)) or limits
+        limits = _y_limits(curves, options, _x_axis(x_range, options, width)) or limits
     rows = height - 1 if height >= 3 else height
-    y_axis = _y_axis(*limits, rows, log, options.from_zero or options.stacked)
+    y_axis = _y_axis(*limits, rows, options)
     row_labels = _row_labels(y_axis, rows, width)
     left = len(row_labels[0])
     inner_width = width - left
@@ -135,23 +136,21 @@ def make_frame(
 # Axes
 
 
-def picture_axes(
-    curves: Sequence[Curve], options: PlotOptions, log: bool
-) -> tuple[Axis, Axis] | None:
+def picture_axes(curves: Sequence[Curve], options: PlotOptions) -> tuple[Axis, Axis] | None:
     """Return the axes of a picture of the window, which is no frame of cells; None if it has no
     values."""
     if options.window is None:
         return None
     x_axis = _x_axis(options.window, options, 0)
-    limits = _y_limits(curves, options, log, x_axis)
+    limits = _y_limits(curves, options, x_axis)
     if limits is None:
         return None
-    return x_axis, _y_axis(*limits, PICTURE_ROWS, log, options.from_zero or options.stacked)
+    return x_axis, _y_axis(*limits, PICTURE_ROWS, options)
 
 
 def _x_axis(x_range: tuple[float, float], options: PlotOptions, width: int) -> Axis:
     low, high = x_range
-    if options.log:
+    if options.log_x:
         low = min(max(low, axis.TINY), axis.HUGE)
         high = min(max(high, axis.TINY), axis.HUGE)
         return Axis(low, high if high > low else low * 1.1, log=True)
@@ -160,19 +159,19 @@ def _x_axis(x_range: tuple[float, float], options: PlotOptions, width: int) -> A
     return axis.steady_axis(low, high, 2 * width)
 
 
-def _y_axis(low: float, high: float, rows: int, log: bool, from_zero: bool) -> Axis:
-    if log:
+def _y_axis(low: float, high: float, rows: int, options: PlotOptions) -> Axis:
+    if options.log_y:
         return axis.log_axis(low, high)
-    if from_zero:
+    if options.from_zero or options.stacked:
         low = min(low, 0.0)
     return axis.linear_axis(low, high, _y_tick_count(rows))
 
 
 def _y_limits(
-    curves: Sequence[Curve], options: PlotOptions, log: bool, x_axis: Axis | None
+    curves: Sequence[Curve], options: PlotOptions, x_axis: Axis | None
 ) -> tuple[float, float] | None:
     if not options.stacked:
-        return y_limits(curves, log, x_axis, options.warm)
+        return y_limits(curves, options.log_y, x_axis, options.warm)
     limits = y_limits([_total(curves)], False, x_axis, options.warm)
     if limits is None:
         return None
@@ -262,7 +261,7 @@ def _bottom_labels(x_axis: Axis, options: PlotOptions, width: int) -> str:
     if options.clock:
         ticks = axis.clock_ticks(x_axis, max(2, width // 10))
     else:
-        only_whole = not (options.parts or options.log)
+        only_whole = not (options.parts or options.log_x)
         ticks = axis.number_ticks(x_axis, max(2, width // 11), whole=only_whole)
     line = [" "] * width
     free_from = 0

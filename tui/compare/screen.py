@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from textwrap import wrap
@@ -74,6 +75,7 @@ class CompareScreen(Screen[None]):
         self._compared: Sequence[ComparedRun] = ()
         self._measure = LOSS
         self._by_time = True
+        self._log_y = False
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
@@ -119,7 +121,8 @@ class CompareScreen(Screen[None]):
             return
         runs = [compared.run for compared in self._compared]
         curves = self._measure.curves(runs, clock=self._by_time, smoothed=True)
-        self.query_one(Chart).draw(curves, options=OVER_TIME if self._by_time else OVER_STEPS)
+        options = OVER_TIME if self._by_time else OVER_STEPS
+        self.query_one(Chart).draw(curves, options=replace(options, log_y=self._log_y))
         room = self.size.width - MARGIN_WIDTH
         legend = _legend(self._compared, room, self.app.current_theme.dark)
         self.query_one("#legend", Static).update(Content("\n").join(legend))
@@ -150,8 +153,8 @@ class CompareScreen(Screen[None]):
 
     def action_log_y(self) -> None:
         """Switch between a logarithmic and a linear y axis."""
-        chart = self.query_one(Chart)
-        chart.logarithmic = not chart.logarithmic
+        self._log_y = not self._log_y
+        self._draw()
 
 
 def _legend(compared: Sequence[ComparedRun], width: int, dark: bool) -> Iterator[Content]:

@@ -9,10 +9,13 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import compress
 
 from remote.sanitise import one_line
+from tui.kit import palette
 from tui.kit.narrate import echo
 
 Row = tuple[str, ...]
 GAP = "  "
+LEAST_BAR = 6
+"""Columns of a bar of progress, at the least."""
 
 
 def print_table(
@@ -66,6 +69,16 @@ def justify(left: str, right: str, width: int) -> str:
     """Put `right` at the right edge; if both do not fit, leave it out, and cut `left`."""
     room = width - len(right) - 2
     return f"{left:<{room}}  {right}" if len(left) <= room else left[: max(width, 0)]
+
+
+def progress_line(facts: str, share: float, times: str, width: int) -> str:
+    """Draw a bar as wide as the texts beside it leave room for; none if that is little."""
+    room = width - len(facts) - len(times) - 2 * len(GAP)
+    if room < LEAST_BAR:
+        return justify(facts, times, width)
+    done = round(room * min(share, 1.0))
+    bar = palette.sign("full") * done + palette.sign("rest") * (room - done)
+    return f"{facts}{GAP}{bar}{GAP}{times}"
 
 
 def column_widths(table: Sequence[Sequence[str]]) -> list[int]:

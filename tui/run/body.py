@@ -40,6 +40,7 @@ class RunBody(Container):
         self._session = session
         self.panels = [kind() for kind in PANELS for _ in range(kind.copies)]
         self._charts = [panel for panel in self.panels if isinstance(panel, Charts)]
+        # What the user chooses is remembered at once, for the next run of this kind.
         self.deck = Deck(session.plan, Charts.copies)
         self._hosts = next(panel for panel in self.panels if isinstance(panel, HostsPanel))
         self._first = 0  # the first chart that is shown
@@ -106,6 +107,7 @@ class RunBody(Container):
     def show(self, run: RunState) -> None:
         """Put the charts of the deck at their places, and the hosts away once the run trains."""
         places = (self._shows_hosts, self._is_beside)
+        # Laying out draws the whole screen, so it is done only when something moves.
         if places != self._places:
             self._places = places
             self.lay_out()

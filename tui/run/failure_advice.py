@@ -39,20 +39,20 @@ VARIABLES = {
 and what each is for a rank."""
 
 
-def failure_advice(found: Cause, plan: Plan, environment: Mapping[str, str] = os.environ) -> str:
+def failure_advice(cause: Cause, plan: Plan, environment: Mapping[str, str] = os.environ) -> str:
     """Say what to do about a failure, in one line; "" where that is not known.
 
     `environment` is that of the shell of whoever looks. No value of it is told.
     """
-    if found.advice or not isinstance(plan.work, Script):
-        return found.advice
-    if isinstance(found.lack, MissingVariable):
-        hosts = [host for host in plan.hosts if host.name == found.host]
-        is_withheld = any(_withholds(host, found.lack.name) for host in hosts)
-        if is_withheld and found.lack.name in environment:
-            return _pass_variable(found.lack.name, plan.hosts_file)
-    if isinstance(found.lack, MissingOptions):
-        return _give_place(found.lack, plan.work)
+    if cause.advice or not isinstance(plan.work, Script):
+        return cause.advice
+    if isinstance(cause.lack, MissingVariable):
+        hosts = [host for host in plan.hosts if host.name == cause.host]
+        is_withheld = any(_withholds(host, cause.lack.name) for host in hosts)
+        if is_withheld and cause.lack.name in environment:
+            return _pass_variable(cause.lack.name, plan.hosts_file)
+    if isinstance(cause.lack, MissingOptions):
+        return _give_place(cause.lack, plan.work)
     return ""
 
 
@@ -72,26 +72,26 @@ def _pass_variable(name: str, hosts_file: str) -> str:
 
 def _give_place(lack: MissingOptions, script: Script) -> str:
     """Say how to give each rank its options, if they are those of its place among the ranks."""
-    values = {names[-1]: _value(names) for names in lack.options}
+    values = {names[-1]: _option_value(names) for names in lack.options}
     if "$GROUP_RANK" in values.values():  # then nodes are counted, and not ranks
         for option in ("--num-nodes", "--num_nodes", "--nnodes"):
             values |= {option: "$GROUP_WORLD_SIZE"} if option in values else {}
     options = " ".join(f"{option} {value}" for option, value in values.items() if value)
     if not options:
         return ""
-    line = f"{_command(script)} {options}"
+    line = f"{_shell_command(script)} {options}"
     quoted = shlex.quote(line) if "'" in line else f"'{line}'"
     return f"each rank finds its place in variables; write -- bash -c {quoted}"
 
 
-def _value(names: tuple[str, ...]) -> str:
+def _option_value(names: tuple[str, ...]) -> str:
     """Return what a rank has to be given for an option of these names; "" where that is not
     known."""
     values = (VARIABLES.get(name.lower().replace("_", "-"), "") for name in names)
     return next(filter(None, values), "")
 
 
-def _command(script: Script) -> str:
+def _shell_command(script: Script) -> str:
     """Return the program and its arguments as a shell on a host would take them."""
     words = [word for word in script.words if word != NO_PYTHON]
     if words[0] in SHELLS and words[1:2] == ["-c"] and len(words) == 3:

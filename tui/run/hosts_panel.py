@@ -58,19 +58,19 @@ class HostColumn:
         return self.cell(row) if is_known else TableCell(UNKNOWN)
 
 
-def _phase(row: HostRow) -> TableCell:
+def _phase_cell(row: HostRow) -> TableCell:
     cell = phase_cell(row.host.phase)
     return TableCell(cell.text + row.age, cell.style)
 
 
-def _cpu(row: HostRow) -> TableCell:
+def _cpu_cell(row: HostRow) -> TableCell:
     """Return the share of the cores that is busy, and how many there are."""
     load = row.load
     text = f"{percent(load.cpu)} of {number(load.cores)}" if load.cores else UNKNOWN
-    return TableCell(text, "table--work" if load.cpu > FULL else "")
+    return TableCell(text, "table--work" if load.cpu > FULL_SHARE else "")
 
 
-def _reason(row: HostRow) -> TableCell:
+def _reason_cell(row: HostRow) -> TableCell:
     """Return why it is lost or refused."""
     has_ended = row.host.phase is HostPhase.ENDED
     return TableCell("" if has_ended else f" {plain(row.host.reason)}", "table--dim")
@@ -84,19 +84,19 @@ HOST_COLUMNS = (
         lambda row: TableCell(plain(row.host.name)),
         is_figure=False,
     ),
-    HostColumn(TableColumn("phase", 8, right=False, most=19), _phase, is_figure=False),
-    HostColumn(TableColumn("CPU of cores", 14), _cpu),
+    HostColumn(TableColumn("phase", 8, right=False, most=19), _phase_cell, is_figure=False),
+    HostColumn(TableColumn("CPU of cores", 14), _cpu_cell),
     GPU,
     HostColumn(TableColumn("memory", 7), lambda row: TableCell(short_size(row.load.memory))),
     HostColumn(TableColumn("out/s", 6), lambda row: row.traffic(row.host.sample.sent)),
     HostColumn(TableColumn("in/s", 6), lambda row: row.traffic(row.host.sample.received)),
-    HostColumn(TableColumn("", 1, right=False, most=200), _reason, is_figure=False),
+    HostColumn(TableColumn("", 1, right=False, most=200), _reason_cell, is_figure=False),
 )
-EVERY = 2
+TICKS_PER_DRAWING = 2
 """Ticks from one drawing to the next, while ranks train: hosts tell their load once a second."""
-ROOMY = 52
+ROOMY_WIDTH = 52
 """The width of the table from which on a phase has room for its age."""
-FULL = 0.9
+FULL_SHARE = 0.9
 """The share of its cores above which a host is marked."""
 
 
@@ -122,14 +122,15 @@ class HostsPanel(TablePanel):
         yield CellTable([column.column for column in HOST_COLUMNS])
 
     def show(self, run: RunState) -> None:
+        # While a run starts, phases change quickly, and their ages each second.
         is_calm = run.phase is RunPhase.TRAINING and not self.is_asked
-        if self._turn.has_come(EVERY) or not is_calm:
+        if self._turn.has_come(TICKS_PER_DRAWING) or not is_calm:
             self.is_asked = False
             self._show_table(run)
 
     def _show_table(self, run: RunState) -> None:
         now = self._clock.now(run)
-        roomy = self.size.width >= ROOMY
+        is_roomy = self.size.width >= ROOMY_WIDTH
         is_wired = not all(is_loopback(host.address) for host in run.plan.hosts)
         table = self.query_one(CellTable)
         near = table.near
@@ -139,9 +140,10 @@ class HostsPanel(TablePanel):
         rows: list[TableRow] = [UNSEEN] * len(run.hosts)
         for host, load in zip(run.hosts, host_loads, strict=True):
             if host.index in near:
-                age_text = _age(host, run, now) if roomy else ""
+                age_text = _phase_age(host, run, now) if is_roomy else ""
                 row = HostRow(host, load, age_text, is_wired)
                 rows[host.index] = tuple(column.cell_of(row) for column in columns)
+        # Rows out of view are empty, and have no say in the widths.
         drawn_rows = [row for row in rows if row]
         fitted = [
             fit_column(column.column, [row[place] for row in drawn_rows])
@@ -150,7 +152,7 @@ class HostsPanel(TablePanel):
         table.fill(rows, [*fitted, columns[-1].column])
 
 
-def _age(host: HostState, run: RunState, now: float) -> str:
+def _phase_age(host: HostState, run: RunState, now: float) -> str:
     """Say for how long the host has been starting or silent."""
     if host.phase is HostPhase.SILENT:
         return f" {duration(age(host.heard, run, now))}"

@@ -52,6 +52,7 @@ class JsonPrinter(PlainPrinter):
 
     def batch(self, records: list[Record], state: RunState) -> None:
         """Print these records."""
+        # The state includes the records already, so an alert may come before those that cause it.
         self._print(self._alerts(state), state)
         self._print((item for record in records for item in objects(record, state)), state)
         self._tell(self._narration.lines(records, state))

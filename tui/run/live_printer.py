@@ -46,7 +46,7 @@ COLUMNS = (
     "memory",
 )
 MAX_HOST_WIDTH = 12
-LINES = 200
+MAX_LINES = 200
 """The most lines of one batch that are shown: nobody reads more, and a terminal is slow."""
 STYLES = {
     RankPhase.TRAINING: "green",
@@ -102,19 +102,20 @@ class LivePrinter:
         table.stop()
         self._print(self._ranks.rest(state))
         table.tell(self._narration.rest(state))
-        why = outcome.describe_cause(state)
-        for number, line in enumerate(why):
+        cause_lines = outcome.describe_cause(state)
+        for number, line in enumerate(cause_lines):
             table.print(line, "" if number else "bold red")
         if outcome.has_results(state):
-            table.print(results(state))
+            table.print(results_table(state))
             table.print("\n".join(outcome.result_captions(state)), "dim")
         for line in outcome.closing_advice(state):
             table.print(line, "dim")
-        table.print(outcome.verdict_line(state), "bold red" if why else "bold")
+        table.print(outcome.verdict_line(state), "bold red" if cause_lines else "bold")
 
     def _print(self, chunks: Iterable[str]) -> None:
         lines = "".join(chunks).splitlines()
-        hidden = max(0, len(lines) - LINES)
+        # Of a flood, the newest lines are shown: they say where the ranks are.
+        hidden = max(0, len(lines) - MAX_LINES)
         if hidden:
             note = f"({count(hidden, 'line')} not shown; the run directory has them)"
             lines = [note, *lines[hidden:]]
@@ -124,12 +125,12 @@ class LivePrinter:
 
 def picture(state: RunState, height: int, now: float) -> RenderableType:
     """Draw the progress of the run at the time `now`, and as many ranks as fit."""
-    return Group(_progress(state, now), _ranks(state, max(1, height - 5), now))
+    return Group(_progress_bar(state, now), _rank_table(state, max(1, height - 5), now))
 
 
-def _progress(state: RunState, now: float) -> RenderableType:
+def _progress_bar(state: RunState, now: float) -> RenderableType:
     if state.phase is RunPhase.STARTING:
-        hosts = ", ".join(_host(host, state, now) for host in state.hosts)
+        hosts = ", ".join(_host_text(host, state, now) for host in state.hosts)
         spent = duration(age(state.started, state, now))
         return Line(f"starting {spent}  {hosts}", style="bold", no_wrap=True, overflow="ellipsis")
     step = state.step
@@ -146,24 +147,24 @@ def _progress(state: RunState, now: float) -> RenderableType:
     return row
 
 
-def _host(host: HostState, state: RunState, now: float) -> str:
+def _host_text(host: HostState, state: RunState, now: float) -> str:
     since = f" {duration(age(host.since, state, now))}" if host.phase in REACHING else ""
     return f"{host.name} {host.phase.value}{since}"
 
 
-def _ranks(state: RunState, room: int, now: float) -> RenderableType:
+def _rank_table(state: RunState, max_ranks: int, now: float) -> RenderableType:
     has_gpu = any(rank.gpu for rank in state.ranks)
     table = bare_table((*COLUMNS, "GPU") if has_gpu else COLUMNS, left=("host", "phase"))
     table.columns[1].max_width = MAX_HOST_WIDTH
-    for rank in state.ranks[:room]:
+    for rank in state.ranks[:max_ranks]:
         gpu = [percent(rank.gpu.use / 100)] if rank.gpu else []
-        table.add_row(*_rank(rank, state, now), *gpu)
-    if len(state.ranks) > room:
-        table.add_row("", "", f"and {len(state.ranks) - room} more", style="dim")
+        table.add_row(*_rank_row(rank, state, now), *gpu)
+    if len(state.ranks) > max_ranks:
+        table.add_row("", "", f"and {len(state.ranks) - max_ranks} more", style="dim")
     return table
 
 
-def _rank(rank: RankState, state: RunState, now: float) -> list[RenderableType]:
+def _rank_row(rank: RankState, state: RunState, now: float) -> list[RenderableType]:
     since = f" {duration(age(rank.since, state, now))}" if rank.phase in STARTING[1:] else ""
     return [
         str(rank.rank),
@@ -183,7 +184,7 @@ def _rank(rank: RankState, state: RunState, now: float) -> list[RenderableType]:
     ]
 
 
-def results(state: RunState) -> Table:
+def results_table(state: RunState) -> Table:
     """Make the table of results."""
     names, rows = outcome.result_table(state)
     table = bare_table(names, left=("host",), wrapping=("own accuracy",))

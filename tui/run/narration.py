@@ -17,13 +17,13 @@ from training.wire.events import SESSION, Exited, Hello, OutputText, Record, Sta
 from tui.kit.session_clock import SessionClock
 from tui.run import outcome
 
-MOMENT = 1.0
+HOLD_SECONDS = 1.0
 """Seconds that a line of a host or a rank waits for others with the same text."""
-MANY = 1_000
+MAX_HELD = 1_000
 """The largest number of lines that wait."""
-AGAIN = 15.0
+REPEAT_SECONDS = 15.0
 """Seconds until a wait that lasts is printed again, at the least."""
-CALM = 3.0
+CALM_SECONDS = 3.0
 """Seconds between two such lines, so that ranks that arrive one by one make few of them."""
 
 
@@ -47,8 +47,9 @@ class GatheredLines:
     def due(self, *, at_once: bool = False) -> Iterator[tuple[str, bool, list[int]]]:
         """Release all lines in order, each with its hosts (if True) or ranks, when the first has
         waited long enough or `at_once`."""
-        is_full = len(self._held) >= MANY
-        if at_once or is_full or self._clock() >= self._since + MOMENT:
+        # A rank that floods stderr before its first step must not fill the memory.
+        is_full = len(self._held) >= MAX_HELD
+        if at_once or is_full or self._clock() >= self._since + HOLD_SECONDS:
             held = self._held
             self._held = {}
             self._repeats.clear()
@@ -75,29 +76,31 @@ class Narration:
     def lines(self, records: list[Record], state: RunState) -> Iterator[str]:
         """Describe these records, which were applied to the state, and what the run waits for."""
         for record in records:
-            line = one_line(self._line(record, state))
+            line = one_line(self._describe_event(record, state))
             if line:
                 yield line
         fresh = [note for note in state.log.notes if note.number >= self._next]
         for note in fresh:
             if note.host:
-                self._gathered.add(note.text, _number(note.host, state), of_host=True)
+                self._gathered.add(note.text, _host_number(note.host, state), of_host=True)
                 continue
-            yield from self.rest(state)  # which came before
+            # Held lines came before this one, and would else be read as its consequence.
+            yield from self.rest(state)
             if state.has_begun or not outcome.repeats_cause(note.text, state.cause):
                 yield note.text
         self._next = state.log.count
-        yield from self._due(state)
+        yield from self._due_lines(state)
         if self._verbose:
-            yield from self._stages(state)
+            yield from self._stage_lines(state)
         yield from self._waiting.lines(state)
 
     def rest(self, state: RunState) -> Iterator[str]:
         """Release the lines that are still held at the end of the run."""
-        yield from self._due(state, at_once=True)
+        yield from self._due_lines(state, at_once=True)
 
-    def _due(self, state: RunState, *, at_once: bool = False) -> Iterator[str]:
+    def _due_lines(self, state: RunState, *, at_once: bool = False) -> Iterator[str]:
         for text, of_host, numbers in self._gathered.due(at_once=at_once):
+            # The cause, which is printed at the end, says the same with more words.
             if of_host:
                 if not outcome.repeats_cause(text, state.cause):
                     yield f"{_host_names(numbers, state)}: {text}"
@@ -106,7 +109,7 @@ class Narration:
                 host = f"{state.host_name(rank.host)}: " if rank else ""
                 yield f"{host}{ranks_text(numbers)} {text}"
 
-    def _stages(self, state: RunState) -> Iterator[str]:
+    def _stage_lines(self, state: RunState) -> Iterator[str]:
         """Name a stage of the start when the last rank reaches it."""
         stages = [STARTING.index(rank.phase) for rank in state.ranks if rank.phase in STARTING]
         stage = min(stages, default=0)
@@ -114,7 +117,7 @@ class Narration:
             self._stage = stage
             yield f"{STARTING[stage].value} after {state.elapsed:.1f} s"
 
-    def _line(self, record: Record, state: RunState) -> str:
+    def _describe_event(self, record: Record, state: RunState) -> str:
         match record.event:
             case HostPhaseChanged(host_index, phase) if (
                 self._verbose and self._reaching.get(host_index) != phase
@@ -165,22 +168,23 @@ class RankLines:
                     self._gathered.add(line, number, of_host=of_host)
                 continue
             if is_error:
-                yield from self.rest(state)  # which came before
+                # Lines of the start that are still held came before this one.
+                yield from self.rest(state)
             yield prefix_lines(output, state.host_name(record.host))
-        yield from self._due(state, at_once=state.phase is RunPhase.TRAINING)
+        yield from self._due_lines(state, at_once=state.phase is RunPhase.TRAINING)
 
     def rest(self, state: RunState) -> Iterator[str]:
         """Release the lines that are still held at the end of the run."""
-        yield from self._due(state, at_once=True)
+        yield from self._due_lines(state, at_once=True)
 
-    def _due(self, state: RunState, *, at_once: bool) -> Iterator[str]:
+    def _due_lines(self, state: RunState, *, at_once: bool) -> Iterator[str]:
         for line, of_host, numbers in self._gathered.due(at_once=at_once):
             if not outcome.repeats_cause(line, state.cause):
                 source = _host_names(numbers, state) if of_host else ranks_text(numbers)
                 yield f"[{source}] {line}\n"
 
 
-def _number(host: str, state: RunState) -> int:
+def _host_number(host: str, state: RunState) -> int:
     return next(
         (state_host.index for state_host in state.hosts if state_host.name == host), SESSION
     )
@@ -215,13 +219,13 @@ class _Waiting:
         for wait in waiting(state, now):
             key = wait.subject, wait.progress
             before = self._named.get(key, 0.0)
-            if not before or wait.seconds >= max(2 * before, before + AGAIN):
+            if not before or wait.seconds >= max(2 * before, before + REPEAT_SECONDS):
                 self._named[key] = wait.seconds
-                self._quiet_until = now + CALM
+                self._quiet_until = now + CALM_SECONDS
                 yield wait.text()
 
 
 def prefix_lines(text: OutputText, host: str) -> str:
     """Make the lines of a text, each after its rank or host."""
-    whose = f"[rank {text.rank}] " if text.rank >= 0 else f"[{host}] "
-    return "".join(f"{whose}{line}\n" for line in shown(text.text))
+    source = f"[rank {text.rank}] " if text.rank >= 0 else f"[{host}] "
+    return "".join(f"{source}{line}\n" for line in shown(text.text))

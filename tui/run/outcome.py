@@ -34,7 +34,7 @@ from tui.kit.text_table import rule_lines
 from tui.run import failure_advice as hints
 from tui.run.unfetched_files import describe_unfetched_files
 
-LEAST = 8
+MIN_LENGTH = 8
 """Shorter lines are too common to mean the same as a cause."""
 
 
@@ -61,11 +61,13 @@ def result_table(state: RunState) -> tuple[list[str], list[tuple[str, ...]]]:
     ranks = state.ranks
     early_name = f"iter {early_iterations(state).replace(' to ', '-')}"
     rows = [
-        {"host": state.host_name(rank.host), "rank": str(rank.rank)} | _figures([rank], early_name)
+        {"host": state.host_name(rank.host), "rank": str(rank.rank)}
+        | _result_cells([rank], early_name)
         for rank in ranks
     ]
     if len(ranks) > 1:
-        rows.append({"host": "all", "rank": ""} | _figures(ranks, early_name))
+        rows.append({"host": "all", "rank": ""} | _result_cells(ranks, early_name))
+    # Shares are of the mean over all ranks, as the times of single ranks differ by their waits.
     early = join_means(rank.timing.early for rank in ranks)
     if early.compute or early.sync:
         shares = {name: percent(early.share(getattr(early, name))) for name in PHASES}
@@ -78,12 +80,13 @@ def result_table(state: RunState) -> tuple[list[str], list[tuple[str, ...]]]:
     return columns, [tuple(row.get(name, "") for name in columns) for row in rows]
 
 
-def _figures(ranks: Sequence[RankState], early_name: str) -> dict[str, str]:
+def _result_cells(ranks: Sequence[RankState], early_name: str) -> dict[str, str]:
     """Return the figures of one rank, or of all of them, as cells by the names of their columns."""
     whole = join_means(rank.timing.whole for rank in ranks)
     early = join_means(rank.timing.early for rank in ranks)
     phases = [getattr(early, name) for name in PHASES]
-    if not any(phases[1:]):  # of a script that does not tell them
+    # A script may tell none of them, or `data` alone, which splits nothing.
+    if not any(phases[1:]):
         phases = [math.nan] * len(phases)
     epochs = [seconds for rank in ranks for seconds in rank.epoch_seconds]
     losses = [rank.loss for rank in ranks if rank.step]
@@ -147,10 +150,10 @@ def opening_line(state: RunState) -> str:
 
 def repeats_cause(line: str, cause: Cause | None) -> bool:
     """Return True if a line says no more than the cause, which is printed at the end."""
-    core = cause.what.partition(" (exit code ")[0].rstrip("…") if cause else ""
+    core = cause.problem.partition(" (exit code ")[0].rstrip("…") if cause else ""
     if not core:
         return False
-    if core in line or (len(line) > LEAST and line in core):
+    if core in line or (len(line) > MIN_LENGTH and line in core):
         return True
     # The line is the advice for one host, and the cause has it for all hosts.
     return is_trust_command(line) and any(map(is_trust_command, core.splitlines()))
@@ -164,6 +167,7 @@ def describe_cause(state: RunState) -> list[str]:
     cause = state.cause
     if cause is None:
         return []
+    # Output that only repeats the cause is left out. A traceback says more: where it was raised.
     is_traceback = HEADER in cause.tail
     is_repeated = any(repeats_cause(line, cause) for line in cause.tail)
     lines = cause_lines(cause, state.plan, cause.tail if is_traceback or not is_repeated else ())
@@ -224,14 +228,14 @@ def advise_stop(run: str, hosts: Sequence[str]) -> list[str]:
     ]
 
 
-def _lost(state: RunState) -> str:
+def _lost_host(state: RunState) -> str:
     """Say whether the host was lost or never reached."""
     name = state.cause.host if state.cause else ""
     reached = state.has_begun or any(host.name == name and host.hello for host in state.hosts)
     return f"{'lost' if reached else 'could not reach'} {name or 'a host'}"
 
 
-def _diverged(state: RunState) -> str:
+def _describe_divergence(state: RunState) -> str:
     """Say when the loss of a finished run was not a finite number."""
     first = state.progress.diverged
     if not first:
@@ -258,30 +262,32 @@ def describe_signal(number: int) -> str:
 
 def verdict_line(state: RunState) -> str:
     """Make the last line: how the run ended, and how long it took."""
-    length = duration(state.elapsed)
-    again = len(state.progress.restarts)
-    restarts = count(again, "restart")
-    restarted, spent = (f" after {restarts}", f"{length} and {restarts}") if again else ("", length)
+    elapsed = duration(state.elapsed)
+    num_restarts = len(state.progress.restarts)
+    restarts = count(num_restarts, "restart")
+    restarted, elapsed_and_restarts = (
+        (f" after {restarts}", f"{elapsed} and {restarts}") if num_restarts else ("", elapsed)
+    )
     match state.verdict:
         case Verdict.FINISHED:
             training = state.training_seconds
             took = f"; training took {fixed(training, 2)} s of it" if training else ""
-            return f"finished in {length}{restarted}{_diverged(state)}{took}"
+            return f"finished in {elapsed}{restarted}{_describe_divergence(state)}{took}"
         case Verdict.STOPPED:
             why = state.stop_reason or "its launcher is gone"
-            return f"stopped after {spent}{_except_on(state)}: {why}"
+            return f"stopped after {elapsed_and_restarts}{_except_on(state)}: {why}"
         case Verdict.REFUSED:
             tried = any(rank.exited for rank in state.ranks)
             when = "before the first step" if tried else "before the start"
             return f"{Verdict.REFUSED.word} {when}{restarted}"
         case Verdict.LOST:
-            return f"{_lost(state)} after {spent}"
+            return f"{_lost_host(state)} after {elapsed_and_restarts}"
         case Verdict.FAILED:
-            return f"failed after {spent}"
+            return f"failed after {elapsed_and_restarts}"
         case None:
             if not state.launcher.detached:
-                return f"left after {length}; the run may still be live"
+                return f"left after {elapsed}; the run may still be live"
             return (
-                f"detached after {length}: the run continues; rankboard attach {state.plan.run} "
+                f"detached after {elapsed}: the run continues; rankboard attach {state.plan.run} "
                 "reattaches to it"
             )

@@ -25,14 +25,14 @@ from tui.kit.widgets.phase import phase_cell
 from tui.run import outcome
 from tui.run.unfetched_files import describe_unfetched_files
 
-FRAME = 4
+FRAME_LINES = 4
 """Lines above the last output."""
-SPELLS = 2
+MAX_SPELLS = 2
 """Slow ranks that are named at most."""
-LEAST = 4
+MIN_OUTPUT = 4
 """Lines of last output that even the lowest screen shows; the user can scroll."""
 
-LOW = 30
+LOW_SCREEN = 30
 """Lines of a screen below which a success is told briefly: the charts need the room."""
 
 
@@ -55,10 +55,13 @@ class OutcomePanel(VerticalScroll):
     def show(self, run: RunState) -> None:
         """Copy what is drawn from the run. What the ranks of one that has ended came to is looked
         at in turns."""
+        # Before the end there is little to look at, and the panel has to appear without delay.
         if not self._turn.has_come_for(run, place=1) and run.verdict is not None:
             return
         height = self.screen.size.height
-        text = _text(run, max(LEAST, height * 2 // 5 - FRAME), brief=height < LOW)
+        text = _outcome_text(
+            run, max(MIN_OUTPUT, height * 2 // 5 - FRAME_LINES), is_brief=height < LOW_SCREEN
+        )
         if text == self._shown:
             return
         self._shown = text
@@ -68,12 +71,12 @@ class OutcomePanel(VerticalScroll):
         self.query_one(Static).update(Text(text))
 
 
-def _text(run: RunState, room: int, *, brief: bool) -> str:
-    """Return how the run ended. `room`: lines for the last output."""
+def _outcome_text(run: RunState, max_output: int, *, is_brief: bool) -> str:
+    """Return how the run ended. `max_output`: lines for the last output."""
     lines: list[str] = []
     if run.cause is not None:
         tail = run.cause.tail
-        output = last_words(tail, room) if room < len(tail) else tail
+        output = last_words(tail, max_output) if max_output < len(tail) else tail
         lines = outcome.cause_lines(run.cause, run.plan, output, indent="  ")
     if run.verdict is not None:
         sign = phase_cell(run.verdict.word).text.split()[0]
@@ -81,16 +84,16 @@ def _text(run: RunState, room: int, *, brief: bool) -> str:
             sign = palette.sign("warn")
         lines.insert(bool(lines), f"{sign} {outcome.verdict_line(run)}")
     if run.verdict in (Verdict.FINISHED, Verdict.STOPPED):
-        lines += _summary(run, brief=brief)
+        lines += _summary_lines(run, is_brief=is_brief)
     lines += describe_unfetched_files(run)
     return "\n".join(map(plain, lines))
 
 
-def _summary(run: RunState, *, brief: bool) -> list[str]:
+def _summary_lines(run: RunState, *, is_brief: bool) -> list[str]:
     """List the ranks that were slow, the test accuracy, and the times of an iteration and of an
-    epoch, which are nearly the same for all ranks. `brief`: no more than a line of the
+    epoch, which are nearly the same for all ranks. `is_brief`: no more than a line of the
     accuracy and of the times."""
-    lines = _tested(run)[: 1 if brief else None]
+    lines = _test_lines(run)[: 1 if is_brief else None]
     means = [rank.timing.early.seconds for rank in run.ranks]
     paces = [seconds for seconds in means if math.isfinite(seconds)]
     if paces:
@@ -99,13 +102,13 @@ def _summary(run: RunState, *, brief: bool) -> list[str]:
         others = "all but the first" if first == "2" else f"all from {first} on"
         whole = f"of {others} {fixed(run.means.seconds, 3)} s"
         epochs = [fmean(rank.epoch_seconds) for rank in run.ranks if rank.epoch_seconds]
-        epoch_text = f"; of an epoch {fixed(fmean(epochs), 2)} s" if epochs and not brief else ""
-        lines.append(f"mean of iterations {early}: {_between(paces, 3)}, {whole}{epoch_text}")
+        epoch_text = f"; of an epoch {fixed(fmean(epochs), 2)} s" if epochs and not is_brief else ""
+        lines.append(f"mean of iterations {early}: {_format_range(paces, 3)}, {whole}{epoch_text}")
     sign = palette.sign("slow")
-    return [*(f"{sign} {spell}" for spell in describe_slow_spells(run)[:SPELLS]), *lines]
+    return [*(f"{sign} {spell}" for spell in describe_slow_spells(run)[:MAX_SPELLS]), *lines]
 
 
-def _tested(run: RunState) -> list[str]:
+def _test_lines(run: RunState) -> list[str]:
     """List the test figures: of the run, the means over classes, and of each rank's own model."""
     lines = outcome.describe_test(run)
     evaluations = run.progress.evaluations
@@ -118,14 +121,12 @@ def _tested(run: RunState) -> list[str]:
         for rank in run.ranks
         if not math.isnan(rank.own_accuracy)
     ]
-    return (
-        [*lines, f"by each rank's own model: {', '.join(own_accuracies)}"]
-        if own_accuracies
-        else lines
-    )
+    if own_accuracies:
+        lines.append(f"by each rank's own model: {', '.join(own_accuracies)}")
+    return lines
 
 
-def _between(values: Sequence[float], decimals: int) -> str:
+def _format_range(values: Sequence[float], decimals: int) -> str:
     """The least and the greatest of the ranks' seconds."""
     low, high = (fixed(value, decimals) for value in (min(values), max(values)))
     return f"{low} s" if low == high else f"{low} to {high} s"

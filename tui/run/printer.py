@@ -54,6 +54,7 @@ def run_printer(
         to_program.replay(before, state.plan)
         yield to_program
     elif sys.stdout.isatty():
+        # rich takes a while to import, and pipes do not need it.
         from tui.run.live_printer import live_printer
 
         with live_printer(notes_told=notes_told, quiet=quiet, verbose=verbose) as live:

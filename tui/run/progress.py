@@ -11,7 +11,7 @@ from remote.format import UNKNOWN, between, loss, percent, seconds
 from remote.run.run_state import RunState
 from tui.kit.session_clock import SessionClock
 
-EVERY = 10.0
+INTERVAL = 10.0
 """Seconds between two such lines, and after a line of a rank that tells steps."""
 
 
@@ -29,14 +29,14 @@ class ProgressLines:
         now = self._monotonic()
         if printed and state.progress.formats:
             self._told = now
-        if state.plan.job or now < self._told + EVERY or state.step == self._step:
+        if state.plan.job or now < self._told + INTERVAL or state.step == self._step:
             return
         self._told = now
         self._step = state.step
-        yield text(state, self._clock.now(state))
+        yield progress_text(state, self._clock.now(state))
 
 
-def text(state: RunState, now: float) -> str:
+def progress_text(state: RunState, now: float) -> str:
     """How far the run is: "step 120/1000, loss 0.6332, 0.0098 s/iter, sync 61%, ETA 1:20"."""
     total = state.progress.steps
     losses = [rank.loss for rank in state.ranks if math.isfinite(rank.loss)]

@@ -36,7 +36,7 @@ from tui.run.components.stack_text import stack_lines
 
 PLACES = {"loss": 0, "ready": 1, "cpu": 2, "seconds": 3}
 """The charts that stand first, by their ids."""
-ABOUT = 10
+TOPIC_WIDTH = 10
 """Columns of what a fact is about."""
 NOTHING = Content("")
 TALL = 30
@@ -65,11 +65,11 @@ class RankScreen(Screen[None], LiveScreen):
     place = KeyPlace.RANK
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
-    def __init__(self, session: RunSession, rank: int, *, asks: bool = True) -> None:
-        """`asks`: the ranks can be asked for their stacks; else only what is recorded is shown."""
+    def __init__(self, session: RunSession, rank: int, *, can_ask: bool = True) -> None:
+        """`can_ask`: the ranks can be asked for stacks; else only what is recorded is shown."""
         super().__init__()
         self.session = session
-        self._asks = asks
+        self._asks = can_ask
         self._rank = rank
         self._clock = SessionClock()
         self._first = 0
@@ -92,6 +92,7 @@ class RankScreen(Screen[None], LiveScreen):
         self.query_one("#facts").focus()
         self.tick()
 
+    # The parts have their new sizes only after the refresh.
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self.tick)
 
@@ -134,12 +135,12 @@ class RankScreen(Screen[None], LiveScreen):
         subject = f"rank {rank.rank} of {len(run.ranks)}, on {plain(run.host_name(rank.host))}"
         title = Content.assemble(subject, "  ", (state.text, CELL_STYLES.get(state.style, "")))
         others = f"{palette.sign('less')} {palette.sign('more')} other ranks"
-        room = width - 2 - title.cell_length - len(others)
-        if room > 1:
-            title = Content.assemble(title, " " * room, (others, "$text-muted"))
-        facts = rank_facts(rank, run, now, roomy=height >= TALL)
+        room_left = width - 2 - title.cell_length - len(others)
+        if room_left > 1:
+            title = Content.assemble(title, " " * room_left, (others, "$text-muted"))
+        facts = rank_facts(rank, run, now, is_roomy=height >= TALL)
         self._update_changed("#title", title)
-        lines = Content("\n").join(_lines(fact, width - 2) for fact in facts)
+        lines = Content("\n").join(_fact_lines(fact, width - 2) for fact in facts)
         self._update_changed("#facts Static", lines)
 
     def _update_changed(self, selector: str, content: Content) -> None:
@@ -151,7 +152,7 @@ class RankScreen(Screen[None], LiveScreen):
     def _show_charts(self, run: RunState) -> None:
         """Draw as many charts as have room beside each other, each of the rank against the mean of
         all."""
-        kinds = _kinds(run, self._rank)
+        kinds = _rank_charts(run, self._rank)
         self.set_class(not kinds, "-bare")
         count = min(charts_beside(self.app.size.width), len(kinds))
         for place, chart in enumerate(self.query(Charts)):
@@ -205,7 +206,7 @@ class RankScreen(Screen[None], LiveScreen):
         self.tick()
 
 
-def _kinds(run: RunState, rank: int) -> list[ChartKind]:
+def _rank_charts(run: RunState, rank: int) -> list[ChartKind]:
     """The charts that have a curve of the rank, or that have none yet, the most telling ones
     first."""
     kinds = []
@@ -218,16 +219,16 @@ def _kinds(run: RunState, rank: int) -> list[ChartKind]:
     return sorted(kinds, key=lambda kind: PLACES.get(kind.id, len(PLACES)))
 
 
-def _lines(fact: RankFact, width: int) -> Content:
+def _fact_lines(fact: RankFact, width: int) -> Content:
     """A fact behind what it is about; trouble stands out."""
     topic, words = fact
     if topic == TROUBLE:
         head = f"{palette.sign('slow')} "
         style = "bold $text-warning"
     else:
-        head = topic.ljust(ABOUT)
+        head = topic.ljust(TOPIC_WIDTH)
         style = "$text"
     indent = " " * len(head)
-    room = max(width, len(head) + 1)
-    text = textwrap.fill(plain(words), room, initial_indent=indent, subsequent_indent=indent)
+    room_left = max(width, len(head) + 1)
+    text = textwrap.fill(plain(words), room_left, initial_indent=indent, subsequent_indent=indent)
     return Content.assemble((head, "$text-muted"), (text[len(head) :], style))

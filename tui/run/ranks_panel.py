@@ -29,13 +29,13 @@ from tui.run.components.groups import MAX_SINGLE_RANKS, is_grouped, table_lines
 from tui.run.components.rank_columns import RANK_COLUMNS, RankColumn, RowContext, TrendScale
 from tui.run.components.rank_order import RANK_ORDERS, UNMARKED, severity
 
-PER_LINE = 64
+RANKS_PER_LINE = 64
 """Ranks of the heat strip in a line of 80 columns."""
 LOW = 6
 """Lines of the panel below which the heat strip is left out."""
 NARROW = 100
 """Columns of the panel below which columns that fit their cells stay small."""
-SMALL = 17
+NARROW_WIDTH = 17
 """Their width there."""
 
 
@@ -68,7 +68,7 @@ class RanksPanel(TablePanel):
     def lines_needed(cls, plan: Plan) -> int:
         """One line per rank, also where they stand by host: those can be opened; the lines of the
         heat strip, the head of the table and the border."""
-        strip = -(-plan.world_size // PER_LINE) if plan.world_size >= heat.MIN_RANKS else 0
+        strip = -(-plan.world_size // RANKS_PER_LINE) if plan.world_size >= heat.MIN_RANKS else 0
         return plan.world_size + strip + 2
 
     def compose(self) -> ComposeResult:
@@ -79,7 +79,7 @@ class RanksPanel(TablePanel):
         is_asked = self.is_asked
         self.is_asked = False
         if self._strip_turn.has_come_for(run, place=2) or is_asked:
-            self._scale = _scale(run.ranks)
+            self._scale = _trend_scale(run.ranks)
             self._show_heat(run)
         if self._table_turn.has_come_for(run, place=3) or is_asked:
             self._show_table(run)
@@ -92,23 +92,25 @@ class RanksPanel(TablePanel):
         near = table.near
         rows = [self._row_context(line, run) for line in lines[near.start : near.stop]]
         cells = {
-            figure: [figure.cell(row) for row in rows]
-            for figure in RANK_COLUMNS
-            if figure.where(run.plan)
+            rank_column: [rank_column.cell(row) for row in rows]
+            for rank_column in RANK_COLUMNS
+            if rank_column.where(run.plan)
         }
-        shown = self._shown_columns(run, cells, table.room)
-        folded: list[RankColumn] = []
-        if sum(column.width for column in shown.values()) > table.room:
-            folded = [figure for figure in shown if self._folded.has(figure)]
-        for figure in folded:
-            del shown[figure]
-        drawn: list[TableRow] = [UNSEEN] * len(lines)
-        drawn[near.start : near.start + len(rows)] = zip(
-            *(cells[figure] for figure in shown), strict=True
+        shown_columns = self._shown_columns(run, cells, table.room)
+        folded_columns: list[RankColumn] = []
+        if sum(column.width for column in shown_columns.values()) > table.room:
+            folded_columns = [
+                rank_column for rank_column in shown_columns if self._folded.has(rank_column)
+            ]
+        for rank_column in folded_columns:
+            del shown_columns[rank_column]
+        drawn_rows: list[TableRow] = [UNSEEN] * len(lines)
+        drawn_rows[near.start : near.start + len(rows)] = zip(
+            *(cells[rank_column] for rank_column in shown_columns), strict=True
         )
-        table.stand(list(shown.values()), lines, drawn)
+        table.stand(list(shown_columns.values()), lines, drawn_rows)
         has_marked = severity(lines[0].ranks[0], run) < UNMARKED
-        self._describe(run, folded, marked_first=len(lines) > room and has_marked)
+        self._describe(run, folded_columns, marked_first=len(lines) > room and has_marked)
 
     def _row_context(self, line: RankTableLine, run: RunState) -> RowContext:
         sign = ""
@@ -130,22 +132,28 @@ class RanksPanel(TablePanel):
             self._stage = stage
             self._folded = FoldedColumns()
             self._widths.clear()
-        shown = {}
-        for figure, texts in cells.items():
-            if figure in self._widths or not is_empty(texts):
-                column = _fitted(figure, texts, width)
-                self._widths[figure] = max(column.width, self._widths.get(figure, 0))
-                shown[figure] = replace(column, width=self._widths[figure])
+        shown_columns = {}
+        for rank_column, texts in cells.items():
+            if rank_column in self._widths or not is_empty(texts):
+                column = _fitted_column(rank_column, texts, width)
+                self._widths[rank_column] = max(column.width, self._widths.get(rank_column, 0))
+                shown_columns[rank_column] = replace(column, width=self._widths[rank_column])
+        # Of rows that stand for whole hosts, columns differ anyway.
         if len(run.ranks) <= MAX_SINGLE_RANKS:
             self._folded.update(RANK_COLUMNS, run.ranks, run)
-        return shown
+        return shown_columns
 
-    def _describe(self, run: RunState, folded: Sequence[RankColumn], *, marked_first: bool) -> None:
+    def _describe(
+        self, run: RunState, folded_columns: Sequence[RankColumn], *, marked_first: bool
+    ) -> None:
         """Say in the border how the ranks are sorted, and on what they agree."""
         note = f"by {RANK_ORDERS[self._order].name}{', marked first' if marked_first else ''}"
         row = self._row_context(RankTableLine(run.ranks[:1]), run)
-        same = [f"{figure.cell(row).text} {figure.said}".strip() for figure in folded]
-        self.caption(f"{note}  all: {', '.join(same)}" if same else note)
+        shared_texts = [
+            f"{rank_column.cell(row).text} {rank_column.border_text}".strip()
+            for rank_column in folded_columns
+        ]
+        self.caption(f"{note}  all: {', '.join(shared_texts)}" if shared_texts else note)
 
     def _show_heat(self, run: RunState) -> None:
         """Draw a cell for each of many ranks above the table, in at most half of the panel."""
@@ -179,21 +187,21 @@ class RanksPanel(TablePanel):
             self.post_message(CellTable.Uncovered())
 
 
-def _scale(ranks: Sequence[RankState]) -> TrendScale:
+def _trend_scale(ranks: Sequence[RankState]) -> TrendScale:
     """What is typical now: of `ready`, or where ranks do not tell it, of the seconds of a step."""
-    for figure in ("ready", "seconds"):
-        medians = [rank.pace.median(figure) for rank in ranks]
+    for rank_column in ("ready", "seconds"):
+        medians = [rank.pace.median(rank_column) for rank in ranks]
         known = [value for value in medians if value > 0]
         if known:
-            return TrendScale(figure, medians, statistics.median(known))
+            return TrendScale(rank_column, medians, statistics.median(known))
     return TrendScale("seconds", medians, 0.0)
 
 
-def _fitted(figure: RankColumn, cells: Sequence[TableCell], width: int) -> TableColumn:
+def _fitted_column(rank_column: RankColumn, cells: Sequence[TableCell], width: int) -> TableColumn:
     """The column, as wide as its longest cell: a number that is cut would be another one. A trend
     takes what is left."""
-    column = figure.column
+    column = rank_column.column
     if column.tail:
         return column
-    small = max(SMALL, column.width) if width < NARROW and not column.right else 0
+    small = max(NARROW_WIDTH, column.width) if width < NARROW and not column.right else 0
     return fit_column(column, cells, small)

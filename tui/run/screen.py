@@ -124,6 +124,7 @@ class RunScreen(LiveScreen, Screen[None]):
             self._header.show(run, self._called)
             self._warn(self._alerts.show(run))
             self._outcome.show(run)
+            # A hidden panel costs nothing: it is drawn once it is seen.
             for panel in self._body.panels:
                 if self._is_seen(panel):
                     panel.show(run)

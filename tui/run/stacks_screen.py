@@ -37,11 +37,11 @@ class StacksScreen(LiveScreen, Screen[None]):
     place = KeyPlace.STACKS
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
-    def __init__(self, session: RunSession, *, asks: bool = True) -> None:
-        """`asks`: the ranks can be asked; else only what is recorded is shown."""
+    def __init__(self, session: RunSession, *, can_ask: bool = True) -> None:
+        """`can_ask`: the ranks can be asked; else only what is recorded is shown."""
         super().__init__()
         self._session = session
-        self._asks = asks
+        self._asks = can_ask
         self._clock = SessionClock()
         self._rank: int | None = None
         self._seen: tuple[object, ...] = ()
@@ -75,12 +75,13 @@ class StacksScreen(LiveScreen, Screen[None]):
             ranks = [rank for rank in run.ranks if self._rank in (None, rank.rank)]
             stall = plain(run.stall.text) if run.stall else ""
             title = self._title(run, ranks)
-            ages = [(rank.exit, rank.stack, stack_source(run, rank, now)) for rank in ranks]
-            seen = (width, stall, title, *ages)
-            if seen == self._seen:
+            sources = [(rank.exit, rank.stack, stack_source(run, rank, now)) for rank in ranks]
+            drawn_inputs = (width, stall, title, *sources)
+            # Parsing the stacks of many ranks takes longer than a tick.
+            if drawn_inputs == self._seen:
                 return
-            self._seen = seen
-            stacks = Content("\n").join(_stacks(run, ranks, now, width))
+            self._seen = drawn_inputs
+            stacks = Content("\n").join(_stack_lines(run, ranks, now, width))
         self.query_one("#title", Static).update(Content(title))
         self.query_one("#stall", Static).update(Content(stall))
         self.query_one("#stall").display = bool(stall)
@@ -109,7 +110,9 @@ class StacksScreen(LiveScreen, Screen[None]):
         self.tick()
 
 
-def _stacks(run: RunState, ranks: list[RankState], now: float, width: int) -> Iterator[Content]:
+def _stack_lines(
+    run: RunState, ranks: list[RankState], now: float, width: int
+) -> Iterator[Content]:
     """A line for each rank, and then each rank's stack; of an ended run only those that were
     asked."""
     if run.phase is RunPhase.ENDED:

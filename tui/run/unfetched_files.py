@@ -15,11 +15,11 @@ from remote.sanitise import one_line
 from training.agent.find_files import matches
 from training.agent.layout import UPLOADS, workdir_of
 
-NAMED = 2
+MAX_NAMED_FILES = 2
 """Files of a host that are named."""
-HOSTS = 3
+MAX_NAMED_HOSTS = 3
 """Hosts that are named, each with its files."""
-PATTERNS = 3
+MAX_PATTERNS = 3
 """Patterns that are proposed."""
 
 
@@ -37,30 +37,30 @@ class HostFiles:
 
 def describe_unfetched_files(state: RunState) -> list[str]:
     """Say which files are left on the hosts, in a line; nothing where there are none."""
-    by_host = [_on_host(state, index) for index in range(len(state.hosts))]
+    by_host = [_files_on_host(state, index) for index in range(len(state.hosts))]
     unfetched = [files for files in by_host if files]
     if not unfetched:
         return []
-    hosts = [_named(files) for files in unfetched[:HOSTS]]
-    others = [files.count for files in unfetched[HOSTS:]]
+    hosts = [_name_files(files) for files in unfetched[:MAX_NAMED_HOSTS]]
+    others = [files.count for files in unfetched[MAX_NAMED_HOSTS:]]
     if others:
         hosts.append(f"{count(sum(others), 'file')} on {count(len(others), 'other host')}")
     folders = {files.folder for files in unfetched}
     place = f"in {unfetched[0].folder}" if len(folders) == 1 else "there"
     at_least = "at least " if any(files.is_cut for files in unfetched) else ""
-    patterns = _patterns({path for files in unfetched for path in files.paths})
+    patterns = _fetch_patterns({path for files in unfetched for path in files.paths})
     options = " ".join(f"--fetch {shlex.quote(pattern)}" for pattern in patterns)
     written = f"wrote {at_least}{listed(hosts)}; they stay {place}"
     return [f"{written}; with {options}, a run brings such files at its end"]
 
 
-def _on_host(state: RunState, index: int) -> HostFiles | None:
+def _files_on_host(state: RunState, index: int) -> HostFiles | None:
     """Return what a host has that is neither fetched nor on this machine as well."""
     ended = state.hosts[index].ended
     work = state.plan.work
     if ended is None or not isinstance(work, Script):
         return None
-    folder = _folder(state, index)
+    folder = _work_folder(state, index)
     fetched = work.fetch if state.plan.policy.fetch else ()
     paths = tuple(path for path in ended.written if not matches(path, fetched))
     if not paths or _is_shared(state.plan.project, folder, paths[0]):
@@ -70,7 +70,7 @@ def _on_host(state: RunState, index: int) -> HostFiles | None:
     return HostFiles(name, folder, paths, len(paths) + unnamed, ended.written_cut)
 
 
-def _folder(state: RunState, index: int) -> str:
+def _work_folder(state: RunState, index: int) -> str:
     """Return where the program of a host worked. Of an upload, the host has told where its workdir
     is: a recorded plan does not."""
     plan = state.plan
@@ -85,14 +85,14 @@ def _is_shared(project: str, folder: str, path: str) -> bool:
     return not project and folder.startswith("/") and os.path.exists(os.path.join(folder, path))
 
 
-def _named(files: HostFiles) -> str:
-    names = [one_line(path) for path in files.paths[:NAMED]]
+def _name_files(files: HostFiles) -> str:
+    names = [one_line(path) for path in files.paths[:MAX_NAMED_FILES]]
     if files.count > len(names):
         names.append("…")
     return f"{count(files.count, 'file')} on {files.host} ({', '.join(names)})"
 
 
-def _patterns(paths: Collection[str]) -> list[str]:
+def _fetch_patterns(paths: Collection[str]) -> list[str]:
     """Return patterns of `--fetch` that bring these files: each folder with all that is in it, and
     files outside of folders by name, or by their ending where several share one."""
     folders = {f"{path.partition('/')[0]}/*" for path in paths if "/" in path}
@@ -102,4 +102,4 @@ def _patterns(paths: Collection[str]) -> list[str]:
     for file in files:
         ending = os.path.splitext(file)[1]
         names.add(f"*{ending}" if ending and endings[ending] > 1 else file)
-    return [one_line(pattern) for pattern in (*sorted(folders), *sorted(names))[:PATTERNS]]
+    return [one_line(pattern) for pattern in (*sorted(folders), *sorted(names))[:MAX_PATTERNS]]

@@ -20,13 +20,12 @@ from remote.study.results import compute_results
 from remote.study.runner import StudyRun, StudyRunner
 from remote.study.shortcomings import failure_lines, limit_lines
 from tui.home.history import RecordedStudy
-from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.messages import ShowCell, ShowRun
 from tui.kit.run_session import LiveScreen
 from tui.kit.session_clock import SessionClock
-from tui.kit.text_table import justify
+from tui.kit.text_table import justify, progress_line
 from tui.kit.widgets.choices import ChoiceTable
 from tui.kit.widgets.keys import KeyFooter
 from tui.kit.widgets.phase import phase_cell
@@ -41,8 +40,6 @@ NARROW = 7
 """Columns that a label keeps at least."""
 SPACE = 2
 """Columns between two of the table."""
-BAR = 6
-"""The least columns of a bar of progress."""
 
 
 class StudyScreen(LiveScreen, Screen[None]):
@@ -137,8 +134,8 @@ class StudyScreen(LiveScreen, Screen[None]):
             self.query_one(RunHeader).show(state)
             pace = _pace(state)
         assert isinstance(self.runner, StudyRunner)
-        which = justify(describe_run(self.runner, run), pace, self.app.size.width - 2)
-        self.query_one("#which", Static).update(which)
+        run_line = justify(describe_run(self.runner, run), pace, self.app.size.width - 2)
+        self.query_one("#which", Static).update(run_line)
         return max(0.0, now - state.started) if state.started else 0.0
 
     def _show_title(self, took: float) -> None:
@@ -151,13 +148,10 @@ class StudyScreen(LiveScreen, Screen[None]):
         times = f"{duration(progress.seconds + took)} of runs"
         if not self._is_over:
             times += f"  ETA {duration(estimate.remaining_seconds(progress, took))}"
-        room = width - len(facts) - len(times) - 4
-        full = round(room * done / max(done, total, 1))
-        bar = palette.sign("full") * full + palette.sign("rest") * (room - full)
-        second = f"{facts}  {bar}  {times}" if room >= BAR else justify(facts, times, width)
-        named = "; ".join(filter(None, (f"{study.name}  {study.title}", study.overrides_text)))
-        first = justify(named, self._state(), width)
-        self.query_one("#title", Static).update(f"{first}\n{second}")
+        bar = progress_line(facts, done / max(done, total, 1), times, width)
+        names = "; ".join(filter(None, (f"{study.name}  {study.title}", study.overrides_text)))
+        title = justify(names, self._state(), width)
+        self.query_one("#title", Static).update(f"{title}\n{bar}")
 
     def _state(self) -> str:
         """Return what becomes of the study, as a sign and a word."""
@@ -166,8 +160,8 @@ class StudyScreen(LiveScreen, Screen[None]):
             return phase_cell("stopped" if self._is_over else "stopping").text
         if not self._is_over:
             return phase_cell("running").text
-        failed = any(cell.failed for cell in self._progress.cells.values())
-        return phase_cell("failed" if failed else "done").text
+        has_failed = self._progress.num_failed > 0
+        return phase_cell("failed" if has_failed else "done").text
 
     # Keys
 
@@ -198,28 +192,28 @@ class StudyScreen(LiveScreen, Screen[None]):
         self.post_message(ShowCell(self._chosen))
 
 
-def columns(shown: StudyTable) -> list[TableColumn]:
+def columns(table: StudyTable) -> list[TableColumn]:
     """Return the columns of the table of cells; labels give way if there is little room."""
-    found = []
-    for number, (title, *texts) in enumerate(zip(shown.head, *shown.rows, strict=True)):
-        wide = max(map(len, (title, *texts))) + SPACE
-        if number < shown.labels:
-            found.append(TableColumn(title, min(wide, NARROW + SPACE), right=False, most=wide))
-        elif number == shown.labels:
-            found.append(TableColumn(title, wide + SIGN, right=False))
+    table_columns = []
+    for index, (title, *texts) in enumerate(zip(table.head, *table.rows, strict=True)):
+        width = max(map(len, (title, *texts))) + SPACE
+        if index < table.labels:
+            column = TableColumn(title, min(width, NARROW + SPACE), right=False, most=width)
         else:
-            found.append(TableColumn(title, wide, right=False))
-    return found
+            sign_width = SIGN if index == table.labels else 0
+            column = TableColumn(title, width + sign_width, right=False)
+        table_columns.append(column)
+    return table_columns
 
 
-def rows(shown: StudyTable) -> list[TableRow]:
+def rows(table: StudyTable) -> list[TableRow]:
     """Return the rows of the table of cells, each state as a sign and a word."""
-    found = []
-    for texts, state in zip(shown.rows, shown.states, strict=True):
+    table_rows = []
+    for texts, state in zip(table.rows, table.states, strict=True):
         row = [TableCell(plain(text)) for text in texts]
-        row[shown.labels] = phase_cell(state.value)
-        found.append(tuple(row))
-    return found
+        row[table.labels] = phase_cell(state.value)
+        table_rows.append(tuple(row))
+    return table_rows
 
 
 def _pace(state: RunState) -> str:

@@ -126,7 +126,7 @@ class Show:
         """The table that stands beneath the lines."""
         self._console.print(live.picture(run, 20, now))
         if text_outcome.has_results(run):
-            self._console.print(live.results(run))
+            self._console.print(live.results_table(run))
         text_outcome.result_captions(run)
         text_outcome.describe_cause(run)
         text_outcome.verdict_line(run)
@@ -139,19 +139,19 @@ class Show:
         """The lines and rows of the dashboard."""
         width = self._random.choice((20, 80, 120))
         length = header.RunLength(run.progress.epochs, run.progress.steps)
-        texts = [header._progress(run, length, width, now), header._phase(run)]
-        texts += [header._title(header._phase(run), run.plan.run, "", width)]
+        texts = [header._progress_line(run, length, width, now), header._phase_text(run)]
+        texts += [header._title_line(header._phase_text(run), run.plan.run, "", width)]
         texts += header.pace_facts(run)
-        texts += header._fitting(texts, width)
-        for text in (header._stall(run, now), *(one.text() for one in waiting(run, now))):
-            texts += header._folded(text, width)
-        texts += header._folded(seen.advice(run, now), width)
-        texts += alerts_panel._lines(sort_by_urgency(find_alerts(run)), width, "x hide")
+        texts += header._fitting_facts(texts, width)
+        for text in (header._stall_text(run, now), *(one.text() for one in waiting(run, now))):
+            texts += header._fold_text(text, width)
+        texts += header._fold_text(seen.advice(run, now), width)
+        texts += alerts_panel._alert_lines(sort_by_urgency(find_alerts(run)), width, "x hide")
         texts += alerts_panel.list_alerts(run).split("\n")
-        texts += outcome._text(run, 8, brief=False).split("\n")
-        texts += outcome._text(run, 8, brief=True).split("\n")
+        texts += outcome._outcome_text(run, 8, is_brief=False).split("\n")
+        texts += outcome._outcome_text(run, 8, is_brief=True).split("\n")
         for rank in run.ranks:
-            texts += [text for _, text in rank_facts(rank, run, now, roomy=True)]
+            texts += [text for _, text in rank_facts(rank, run, now, is_roomy=True)]
             texts += [stack.whereabouts_line(run, rank).plain]
             texts += [one.plain for one in stack.stack_lines(run, rank, now, width)]
         stack.stack_steps(run.ranks)
@@ -162,7 +162,7 @@ class Show:
     def _tables(self, run: RunState, now: float) -> Iterator[str]:
         """The rows of the tables of ranks and hosts, and the heat strip."""
         order = self._random.choice(RANK_ORDERS)
-        scale = ranks_panel._scale(run.ranks)
+        scale = ranks_panel._trend_scale(run.ranks)
         found = table_lines(run, order, {0}, self._random.choice((1, 3, 50)))
         sign = "  " if is_grouped(run.plan) else ""
         views = [rows_panel.RowContext(line.ranks, run, now, True, scale, sign) for line in found]
@@ -170,14 +170,14 @@ class Show:
         for figure in RANK_COLUMNS:
             cells = [figure.cell(view) for view in views]
             is_empty(cells)
-            ranks_panel._fitted(figure, cells, 80)
+            ranks_panel._fitted_column(figure, cells, 80)
             yield from (cell.text for cell in cells)
         self._folded.update(RANK_COLUMNS, run.ranks, run)
         shared = heat.heat_grid(len(run.ranks), 80, 5).ranks
         cells = heat.heat_cells(run.ranks, run, scale.medians, scale.typical, shared)
         yield from (cell.text for cell in cells)
         for host, load in zip(run.hosts, loads(run.hosts, run.ranks), strict=True):
-            age = hosts_panel._age(host, run, now)
+            age = hosts_panel._phase_age(host, run, now)
             row = hosts_panel.HostRow(host, load, age, is_wired=True)
             yield from (column.cell_of(row).text for column in hosts_panel.HOST_COLUMNS)
 
@@ -197,13 +197,10 @@ class Show:
             log_y=self._random.random() < 0.3,
             smoothing=self._random.choice((0.0, 0.5, 0.99)),
         )
-        log = view.log_y and not kind.stacked
         width, height = self._random.choice(((4, 2), (40, 10), (120, 30)))
         for _ in range(3):
             drawn = make_drawing(run, kind, view)
-            made = plot_frame.make_frame(
-                drawn.curves, drawn.options, width, height, log, drawn.marks
-            )
+            made = plot_frame.make_frame(drawn.curves, drawn.options, width, height, drawn.marks)
             values.heading(drawn, kind, view, width)
             steps_to_refine(drawn, kind, view, run)
             export.to_csv(drawn)

@@ -16,9 +16,9 @@ from remote.sanitise import plain
 from tui.kit import palette
 from tui.kit.bindings import key_of
 
-LINES = 2
+MAX_LINES = 2
 """Lines of alerts that are shown at once; a key lists all."""
-LEAST = 40
+MIN_WIDTH = 40
 """Columns that a line takes at least."""
 
 
@@ -46,11 +46,12 @@ class AlertLines(Static):
             if alert.key not in self._acknowledged
             if alert.over or alert.alarm is not Alarm.STALL  # the header says that, too
         ]
+        # An alert that is over before anybody saw it is listed, but rings no bell.
         new = [alert for alert in alerts if alert.key not in self._seen and not alert.over]
         self._seen.update(alert.key for alert in alerts)
         width = self.content_size.width or self.app.size.width - 2
         keys = f"{key_of(self.app, 'hide-alerts')} hide, {key_of(self.app, 'alerts')} list"
-        lines = _lines(sort_by_urgency(self._open), width, keys)
+        lines = _alert_lines(sort_by_urgency(self._open), width, keys)
         if lines != self._shown:
             self._shown = lines
             self.display = bool(lines)
@@ -64,32 +65,32 @@ class AlertLines(Static):
         self._acknowledged.update(alert.key for alert in self._open)
 
 
-def _lines(alerts: Sequence[Alert], width: int, keys: str) -> tuple[str, ...]:
+def _alert_lines(alerts: Sequence[Alert], width: int, keys: str) -> tuple[str, ...]:
     """The first of the alerts, as much of them as there is room for. The last line says how many
     more there are, and `keys`: which ones hide and list them."""
     if not alerts:
         return ()
-    room = max(width, LEAST)
+    room = max(width, MIN_WIDTH)
     lines: list[str] = []
     num_hidden = len(alerts)
     for alert in alerts:
-        folded = _folded(alert, room)
-        if lines and len(lines) + len(folded) > LINES:
+        folded = _fold_alert(alert, room)
+        if lines and len(lines) + len(folded) > MAX_LINES:
             break
         lines += folded
         num_hidden -= 1
     hidden_text = f"{count(num_hidden, 'more alert')}  " if num_hidden else ""
     hint = f"  ({hidden_text}{keys})"
     room_beside = room - len(hint)
-    if len(lines) < LINES and len(lines[-1]) > room_beside:  # so that the end is seen, too
-        lines = _folded(alerts[0], room_beside)
-    *above, last = lines[:LINES]
-    if len(lines) > LINES or len(last) > room_beside:
+    if len(lines) < MAX_LINES and len(lines[-1]) > room_beside:  # so that the end is seen, too
+        lines = _fold_alert(alerts[0], room_beside)
+    *above, last = lines[:MAX_LINES]
+    if len(lines) > MAX_LINES or len(last) > room_beside:
         last = f"{last[: max(0, room_beside - 1)]}…"
     return (*above, f"{last:<{room_beside}}{hint}"[:room])
 
 
-def _folded(alert: Alert, room: int) -> list[str]:
+def _fold_alert(alert: Alert, room: int) -> list[str]:
     over = "over: " if alert.over else ""
     text = f"{alert_sign(alert)} {over}{plain(alert.text)}"
     return textwrap.wrap(text, room, subsequent_indent="  ")
@@ -102,13 +103,13 @@ def alert_sign(alert: Alert) -> str:
 
 def list_alerts(run: RunState) -> str:
     """What a run failed of, then all alerts, the oldest first, each with its time."""
-    lines = [_in_full(alert) for alert in find_alerts(run)]
+    lines = [_full_text(alert) for alert in find_alerts(run)]
     if run.cause is not None:
         lines.insert(0, f"{palette.sign('bad')} cause: {plain(run.cause.text())}")
     return "\n".join(lines) or "There are none."
 
 
-def _in_full(alert: Alert) -> str:
+def _full_text(alert: Alert) -> str:
     """An alert since when it holds, for its figures may be newer; or from when to when it held."""
     since = moment(alert.since, exact=True)
     times = f"{since} to {clock(alert.over)}" if alert.over else f"since {since}"

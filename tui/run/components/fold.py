@@ -28,22 +28,24 @@ class FoldedColumns:
         self._kept: set[RankColumn] = set()
 
     def update(
-        self, figures: Sequence[RankColumn], ranks: Sequence[RankState], run: RunState
+        self, columns: Sequence[RankColumn], ranks: Sequence[RankState], run: RunState
     ) -> None:
         """Look at the ranks."""
         is_first_look = not self._calm
-        for figure in figures:
-            if figure.alike and are_alike([figure.alike(rank, run) for rank in ranks]):
+        for column in columns:
+            if column.shared_value and are_alike(
+                [column.shared_value(rank, run) for rank in ranks]
+            ):
                 # what is so at the first look needs no patience
-                self._calm[figure] += CALM + 1 if is_first_look else 1
+                self._calm[column] += CALM + 1 if is_first_look else 1
                 continue
-            if self.has(figure):
-                self._kept.add(figure)
-            self._calm[figure] = 0
+            if self.has(column):
+                self._kept.add(column)
+            self._calm[column] = 0
 
-    def has(self, figure: RankColumn) -> bool:
+    def has(self, column: RankColumn) -> bool:
         """Whether the column may go."""
-        return figure not in self._kept and self._calm[figure] > CALM
+        return column not in self._kept and self._calm[column] > CALM
 
 
 def are_alike(values: Sequence[object]) -> bool:

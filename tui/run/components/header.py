@@ -21,14 +21,12 @@ from remote.sanitise import plain
 from tui.kit import palette
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.session_clock import SessionClock
-from tui.kit.text_table import justify
+from tui.kit.text_table import justify, progress_line
 from tui.kit.widgets.phase import phase_cell
 
 GAP = "  "
-LEAST = 20
+MIN_WIDTH = 20
 """Columns that a text is folded to at least."""
-LEAST_BAR = 6
-"""Columns of the bar, at the least."""
 _TIE = "\xa0"
 """A space that no line is broken at."""
 
@@ -59,21 +57,27 @@ class RunHeader(Static):
         self._advice = ""
         self._planned: RunLength | None = None
 
-    def show(self, run: RunState, called: str = "") -> None:
-        """Copy what is drawn from the run. A person has `called` it so."""
+    def show(self, run: RunState, given_name: str = "") -> None:
+        """Copy what is drawn from the run. A person has `given_name` it so."""
         width = self.content_size.width
-        room = max(width, LEAST)
+        room = max(width, MIN_WIDTH)
         now = self._clock.now(run)
+        # The facts look at every rank, so those of many ranks are not taken at each tick.
         if self._turn.has_come_for(run) or not self._facts:
             self._facts = list(filter(None, pace_facts(run)))
             self._advice = seen.advice(run, now)
         head = (
-            _title(f"{_phase(run)}  {_what(run.plan)}", run.plan.run, plain(called), width),
-            _progress(run, self._length(run), width, now),
-            *_fitting(self._facts, width),
-            *(line for wait in waiting(run, now) for line in _folded(wait.text(), room)),
+            _title_line(
+                f"{_phase_text(run)}  {_work_text(run.plan)}",
+                run.plan.run,
+                plain(given_name),
+                width,
+            ),
+            _progress_line(run, self._run_length(run), width, now),
+            *_fitting_facts(self._facts, width),
+            *(line for wait in waiting(run, now) for line in _fold_text(wait.text(), room)),
         )
-        stall = _folded(_stall(run, now), room)
+        stall = _fold_text(_stall_text(run, now), room)
         lines = (*head, *stall, *textwrap.wrap(plain(self._advice), room))
         if lines != self._shown:
             self._shown = lines
@@ -83,16 +87,16 @@ class RunHeader(Static):
             text.stylize("bold", begin, begin + len("\n".join(stall)))
             self.update(text, layout=False)
 
-    def _length(self, run: RunState) -> RunLength:
+    def _run_length(self, run: RunState) -> RunLength:
         """How long the run is, as its ranks say; before that, as far as it follows from its
         plan."""
         if run.progress.begun or not run.plan.job:
             return RunLength(run.progress.epochs, run.progress.steps)
-        self._planned = self._planned or _planned(run.plan)
+        self._planned = self._planned or _planned_length(run.plan)
         return self._planned
 
 
-def _planned(plan: Plan) -> RunLength:
+def _planned_length(plan: Plan) -> RunLength:
     known = expected(plan)
     if known is None or plan.job is None:
         return RunLength(0, 0)
@@ -100,7 +104,7 @@ def _planned(plan: Plan) -> RunLength:
     return RunLength(-(-steps // known.steps) if known.steps else 0, steps)
 
 
-def _stall(run: RunState, now: float) -> str:
+def _stall_text(run: RunState, now: float) -> str:
     """Say why no rank makes progress, and for how long."""
     if not run.stall or run.phase is RunPhase.ENDED:
         return ""
@@ -108,27 +112,27 @@ def _stall(run: RunState, now: float) -> str:
     return f"{palette.sign('bad')} stalled: {run.stall.text} ({age})"
 
 
-def _folded(text: str, width: int) -> list[str]:
+def _fold_text(text: str, width: int) -> list[str]:
     """Fold a text; the age at its end stays in one piece."""
     words, bracket, age = plain(text).rpartition(" (")
     lines = textwrap.wrap(f"{words}{bracket}{age.replace(' ', _TIE)}", width)
     return [line.replace(_TIE, " ") for line in lines]
 
 
-def _what(plan: Plan) -> str:
+def _work_text(plan: Plan) -> str:
     ranks = count(plan.world_size, "rank")
     hosts = f" on {count(len(plan.hosts), 'host')}" if len(plan.hosts) > 1 else ""
     return f"{plan.what}, {ranks}{hosts}" if plan.job else f"{ranks}{hosts}: {plan.what}"
 
 
-def _title(left: str, run: str, called: str, width: int) -> str:
+def _title_line(left: str, run: str, given_name: str, width: int) -> str:
     """The run at the right edge: by the name that a person gave it, and by its own where there is
     room for both."""
-    both = justify(left, f"{called} ({run})" if called else run, width)
-    return both if not called or both.endswith(")") else justify(left, called, width)
+    both = justify(left, f"{given_name} ({run})" if given_name else run, width)
+    return both if not given_name or both.endswith(")") else justify(left, given_name, width)
 
 
-def _phase(run: RunState) -> str:
+def _phase_text(run: RunState) -> str:
     name = run.verdict.word if run.verdict else run.doing
     allowed = run.launcher.attempts_allowed
     of = f" of {allowed}" if allowed else ""
@@ -139,7 +143,7 @@ def _phase(run: RunState) -> str:
     return f"{text}{attempt}"
 
 
-def _fitting(facts: Sequence[str], width: int) -> list[str]:
+def _fitting_facts(facts: Sequence[str], width: int) -> list[str]:
     """A line of as many of the facts as there is room for; none where not even the first fits."""
     shown = [fact for fact in facts if fact]
     while shown and len(GAP.join(shown)) > width:
@@ -151,17 +155,17 @@ def pace_facts(run: RunState) -> Iterator[str]:
     """How fast a run trains and how well it has tested, the most important first; "" for what is
     not known."""
     throughput, pace, sync, sent = _pace(run)
-    yield _known("{} samples/s", throughput, rate)
-    yield _known("{} s/iter", pace, seconds)
-    yield _known("sync {}", sync, percent)
+    yield _known_fact("{} samples/s", throughput, rate)
+    yield _known_fact("{} s/iter", pace, seconds)
+    yield _known_fact("sync {}", sync, percent)
     yield GAP.join(seen.ways(run))
     yield _printed_rate(run)
     accuracies = [evaluation.accuracy for evaluation in run.progress.evaluations]
     if accuracies:
         best, newest = max(accuracies), accuracies[-1]
         yield f"test {percent(newest, 1)}" + (f", best {percent(best, 1)}" if best > newest else "")
-    yield _known("{}/s sent", sent, size)
-    yield _known("checkpoint {:.0f}", max((rank.saved_step for rank in run.ranks), default=0))
+    yield _known_fact("{}/s sent", sent, size)
+    yield _known_fact("checkpoint {:.0f}", max((rank.saved_step for rank in run.ranks), default=0))
 
 
 def _pace(run: RunState) -> tuple[float, float, float, float]:
@@ -178,8 +182,8 @@ def _pace(run: RunState) -> tuple[float, float, float, float]:
     return run.throughput, run.step_seconds, run.sync_share, run.bytes_per_second
 
 
-def _known(text: str, value: float, written: Callable[[float], object] = float) -> str:
-    return text.format(written(value)) if value > 0 else ""
+def _known_fact(text: str, value: float, format_value: Callable[[float], object] = float) -> str:
+    return text.format(format_value(value)) if value > 0 else ""
 
 
 def _printed_rate(run: RunState) -> str:
@@ -187,11 +191,11 @@ def _printed_rate(run: RunState) -> str:
     for name, unit in (("samples_per_second", "samples/s"), ("tokens_per_second", "tokens/s")):
         metric = run.metrics.named.get(name)
         if metric and not run.stall:
-            return _known(f"{{}} {unit}", metric.last, rate)
+            return _known_fact(f"{{}} {unit}", metric.last, rate)
     return ""
 
 
-def _so_far(epoch: int, step: int, total: int) -> str:
+def _script_progress(epoch: int, step: int, total: int) -> str:
     """How far a user's own program has come, as far as it tells."""
     known = [f"epoch {epoch}"] if epoch else []
     if step:
@@ -199,15 +203,16 @@ def _so_far(epoch: int, step: int, total: int) -> str:
     return "  ".join(known) or "no steps seen"
 
 
-def _progress(run: RunState, whole: RunLength, width: int, now: float) -> str:
+def _progress_line(run: RunState, whole: RunLength, width: int, now: float) -> str:
     """Draw a bar as wide as the figures leave room for."""
     step = run.step
     epoch = max((rank.epoch for rank in run.ranks), default=0)
     total = whole.steps
     is_job = run.plan.job is not None
-    facts = _so_far(epoch, step, total)
+    facts = _script_progress(epoch, step, total)
     if is_job:
         facts = f"epoch {epoch}/{whole.epochs or '?'}  step {step}/{total or '?'}"
+    # While no record arrives, `run.elapsed` stands still, and the clock goes on.
     elapsed = duration(max(run.elapsed, now - run.started) if run.started else 0.0)
     times = f"{elapsed} elapsed"
     if run.phase is not RunPhase.ENDED and (is_job or total):
@@ -217,8 +222,6 @@ def _progress(run: RunState, whole: RunLength, width: int, now: float) -> str:
     room = width - len(facts) - len(times) - 4
     if room < -2:
         return justify(f"{step}/{total or '?'}", elapsed, width)
-    if room < LEAST_BAR or not (is_job or total):
+    if not (is_job or total):
         return justify(facts, times, width)
-    done = round(room * min(step / total, 1.0)) if total else 0
-    bar = palette.sign("full") * done + palette.sign("rest") * (room - done)
-    return f"{facts}{GAP}{bar}{GAP}{times}"
+    return progress_line(facts, step / total if total else 0.0, times, width)

@@ -40,40 +40,46 @@ def heat_grid(ranks: int, width: int, height: int) -> HeatGrid:
     """
     blocks = max(1, (width - LABEL_WIDTH) // (CELLS_PER_BLOCK + 1))
     cells = CELLS_PER_BLOCK * 2 ** int(math.log2(blocks))
-    shared = 1
-    while ranks > shared * cells * max(1, height):
-        shared *= 2
-    return HeatGrid(shared, cells, max(1, math.ceil(ranks / shared / cells)))
+    ranks_per_cell = 1
+    while ranks > ranks_per_cell * cells * max(1, height):
+        ranks_per_cell *= 2
+    return HeatGrid(ranks_per_cell, cells, max(1, math.ceil(ranks / ranks_per_cell / cells)))
 
 
 def heat_cells(
-    ranks: Sequence[RankState], run: RunState, ready: Sequence[float], typical: float, shared: int
+    ranks: Sequence[RankState],
+    run: RunState,
+    ready_medians: Sequence[float],
+    typical_ready: float,
+    ranks_per_cell: int,
 ) -> list[TableCell]:
-    """The cells: each shows that one of its ranks which needs most to be seen. `ready` are the
-    medians of the ranks, `typical` that of all, 0 where it is not known."""
+    """Return the cells: each shows that one of its ranks which needs most to be seen.
+
+    `ready_medians` are those of the ranks, `typical_ready` that of all, 0 where it is not known.
+    """
     ranked = [
-        (severity(rank, run), -_lateness(rank, value, typical), rank.rank)
-        for rank, value in zip(ranks, ready, strict=True)
+        (severity(rank, run), -_lateness(rank, value, typical_ready), rank.rank)
+        for rank, value in zip(ranks, ready_medians, strict=True)
     ]
     cells = []
-    for first in range(0, len(ranks), shared):
-        mark, late, number = min(ranked[first : first + shared])
-        cells.append(_cell(ranks[number], mark, -late))
+    for first in range(0, len(ranks), ranks_per_cell):
+        mark, lateness, number = min(ranked[first : first + ranks_per_cell])
+        cells.append(_cell(ranks[number], mark, -lateness))
     return cells
 
 
-def _lateness(rank: RankState, ready: float, typical: float) -> float:
+def _lateness(rank: RankState, ready_medians: float, typical_ready: float) -> float:
     """The `ready` of a rank that trains, in multiples of the median; else 0."""
-    if not (typical > 0 and ready > 0) or rank.doing != RankPhase.TRAINING:
+    if not (typical_ready > 0 and ready_medians > 0) or rank.doing != RankPhase.TRAINING:
         return 0.0
-    return ready / typical
+    return ready_medians / typical_ready
 
 
-def _cell(rank: RankState, mark: int, late: float) -> TableCell:
-    if not late:
+def _cell(rank: RankState, mark: int, lateness: float) -> TableCell:
+    if not lateness:
         state = phase_cell(rank.doing)
         return TableCell(state.text[0], state.style)
     if mark == SLOW:
         return TableCell(palette.sign("slow"), "table--bad")
-    level = palette.level_sign((late - LOWEST) / (HIGHEST - LOWEST))
+    level = palette.level_sign((lateness - LOWEST) / (HIGHEST - LOWEST))
     return TableCell(level, "table--work" if mark == SUSPECTED else "table--good")

@@ -21,13 +21,13 @@ from tui.kit.widgets.table import TableCell, TableColumn
 from tui.run.components.rank_order import SLOW, UNMARKED, severity
 
 PHASES = ("data", "compute", "sync")
-BAR = 8
+BAR_WIDTH = 8
 """Cells of the bar that splits a step."""
-STEPS = 20
+TREND_STEPS = 20
 """Steps that the widest trend shows."""
-QUIET = 5.0
+MIN_SILENCE = 5.0
 """Seconds without a sign of life from which on they are said."""
-HOST = 24
+MAX_HOST_WIDTH = 24
 """Cells of the name of a host at the most."""
 
 
@@ -80,32 +80,35 @@ class RowContext:
 
 @dataclass(frozen=True)
 class RankColumn:
-    """A column, and how its cells are made. `where`: whether it tells anything of a plan. `alike`:
-    what of a rank, where all ranks agree on it, need not be in the table; `said` is how it is told
-    then, after the text of a cell."""
+    """A column, and how its cells are made. `where`: whether it tells anything of a plan.
+    `shared_value`: what of a rank, where all ranks agree on it, need not be in the table;
+    `border_text` is how it is told then, after the text of a cell."""
 
     column: TableColumn
     cell: Callable[[RowContext], TableCell]
     where: Callable[[Plan], bool] = lambda plan: True
-    alike: Callable[[RankState, RunState], object] | None = None
-    said: str = ""
+    shared_value: Callable[[RankState, RunState], object] | None = None
+    border_text: str = ""
 
 
-def _number(view: RowContext) -> TableCell:
-    if len(view.ranks) == 1:
-        return TableCell(str(view.rank.rank), palette.rank_colour(view.rank.rank, view.dark))
-    numbers = [rank.rank for rank in view.ranks]
+def _number_cell(row_context: RowContext) -> TableCell:
+    if len(row_context.ranks) == 1:
+        return TableCell(
+            str(row_context.rank.rank), palette.rank_colour(row_context.rank.rank, row_context.dark)
+        )
+    numbers = [rank.rank for rank in row_context.ranks]
     return TableCell(f"{min(numbers)}-{max(numbers)}")
 
 
-def _host(view: RowContext) -> TableCell:
-    return TableCell(view.sign + plain(view.run.host_name(view.rank.host)))
+def _host_cell(row_context: RowContext) -> TableCell:
+    return TableCell(row_context.sign + plain(row_context.run.host_name(row_context.rank.host)))
 
 
 def state_cell(rank: RankState, run: RunState, now: float) -> TableCell:
     """Its phase, while it starts with the age of it; that it holds the others up while it trains,
     or did so to the end of a run."""
     straggler = run.stragglers.by_rank.get(rank.rank)
+    # The verdict on a slow rank outlasts the run: it is why the run took so long.
     was_slow = rank.phase in FATES and severity(rank, run) == SLOW
     if straggler and (rank.doing == RankPhase.TRAINING or was_slow):
         ink = "table--bad" if straggler.is_slow else "table--work"
@@ -116,12 +119,13 @@ def state_cell(rank: RankState, run: RunState, now: float) -> TableCell:
     return cell
 
 
-def _loss(view: RowContext) -> TableCell:
+def _loss_cell(row_context: RowContext) -> TableCell:
     """The mean of the last steps, but for a loss that is no number."""
-    for rank in view.ranks:
+    # A mean would hide the NaN of one rank among many.
+    for rank in row_context.ranks:
         if rank.step and not math.isfinite(rank.loss) and rank.is_diverged:
             return TableCell(str(rank.loss), "table--bad")
-    return TableCell(number(view.mean(mean_loss)))
+    return TableCell(number(row_context.mean(mean_loss)))
 
 
 def mean_loss(rank: RankState) -> float:
@@ -142,23 +146,23 @@ def step_split(shares: Sequence[float], width: int) -> str:
     return bar
 
 
-def _split(view: RowContext) -> TableCell:
-    shares = [view.mean(_per_second(name)) for name in PHASES]
-    return TableCell(step_split(shares, BAR), "table--dim")
+def _split_cell(row_context: RowContext) -> TableCell:
+    shares = [row_context.mean(_per_second(name)) for name in PHASES]
+    return TableCell(step_split(shares, BAR_WIDTH), "table--dim")
 
 
-def _ready(view: RowContext) -> TableCell:
-    most = max(map(view.ready, view.ranks))
-    return TableCell(number(most if most or view.run.plan.job else math.nan))
+def _ready_cell(row_context: RowContext) -> TableCell:
+    most = max(map(row_context.ready, row_context.ranks))
+    return TableCell(number(most if most or row_context.run.plan.job else math.nan))
 
 
-def _trend(view: RowContext) -> TableCell:
-    scale = view.scale
+def _trend_cell(row_context: RowContext) -> TableCell:
+    scale = row_context.scale
     if not scale.typical > 0:
         return TableCell("")
-    values = view.rank.pace.last(scale.figure)[-STEPS:]
+    values = row_context.rank.pace.last(scale.figure)[-TREND_STEPS:]
     text = "".join(palette.level_sign(value / scale.typical / 2) for value in values)
-    marked = severity(view.rank, view.run) < UNMARKED
+    marked = severity(row_context.rank, row_context.run) < UNMARKED
     return TableCell(text, "table--work" if marked else "table--dim")
 
 
@@ -172,15 +176,18 @@ def rank_accuracy(rank: RankState) -> float:
 
 
 def silent_seconds(rank: RankState, run: RunState, now: float) -> float:
-    """Seconds since the last sign of life of a rank that should give some; 0 below `QUIET`."""
+    """Return the seconds since the last sign of life of a rank; 0 below `MIN_SILENCE`.
+
+    A rank that waits or has ended gives none.
+    """
     if rank.phase in FATES or rank.phase is RankPhase.WAITING or run.phase is RunPhase.ENDED:
         return 0.0
     seconds = now - max(rank.heard, rank.since)
-    return seconds if seconds >= QUIET else 0.0
+    return seconds if seconds >= MIN_SILENCE else 0.0
 
 
-def _quiet(view: RowContext) -> TableCell:
-    seconds = silent_seconds(view.rank, view.run, view.now)
+def _heard_cell(row_context: RowContext) -> TableCell:
+    seconds = silent_seconds(row_context.rank, row_context.run, row_context.now)
     return TableCell(f"{duration(seconds)} ago" if seconds else "", "table--work")
 
 
@@ -200,59 +207,71 @@ def _mean_seconds(rank: RankState) -> float:
     return rank.pace.mean("seconds")
 
 
-def _figure(
-    title: str, width: int, written: Callable[[float], str], value: RankFigure, said: str = ""
+def _mean_column(
+    title: str,
+    width: int,
+    format_value: Callable[[float], str],
+    value: RankFigure,
+    border_text: str = "",
 ) -> RankColumn:
-    """Return a column of the mean of a figure over the ranks of a row. `said`: see `RankColumn`;
-    without it, the column is always in the table."""
+    """Return a column of the mean of a figure over the ranks of a row.
 
-    def cell(view: RowContext) -> TableCell:
-        return TableCell(written(view.mean(value)))
+    `border_text`: see `RankColumn`; without it, the column is always in the table.
+    """
 
-    alike = (lambda rank, _: value(rank)) if said else None
-    return RankColumn(TableColumn(title, width), cell, alike=alike, said=said)
+    def cell(row_context: RowContext) -> TableCell:
+        return TableCell(format_value(row_context.mean(value)))
+
+    shared_value = (lambda rank, _: value(rank)) if border_text else None
+    return RankColumn(
+        TableColumn(title, width), cell, shared_value=shared_value, border_text=border_text
+    )
 
 
-def _total(
-    title: str, width: int, written: Callable[[float], str], value: RankFigure, said: str = ""
+def _sum_column(
+    title: str,
+    width: int,
+    format_value: Callable[[float], str],
+    value: RankFigure,
+    border_text: str = "",
 ) -> RankColumn:
     """Return a column of the sum of a figure over the ranks of a row. A sum of 0 is not known: a
     script may not tell the figure."""
 
-    def cell(view: RowContext) -> TableCell:
-        return TableCell(written(sum(view.known(value)) or math.nan))
+    def cell(row_context: RowContext) -> TableCell:
+        return TableCell(format_value(sum(row_context.known(value)) or math.nan))
 
-    return replace(_figure(title, width, written, value, said), cell=cell)
+    return replace(_mean_column(title, width, format_value, value, border_text), cell=cell)
 
 
 RANK_COLUMNS = (
-    RankColumn(TableColumn("rank", 5), _number),
+    RankColumn(TableColumn("rank", 5), _number_cell),
     RankColumn(
-        TableColumn("host", 5, right=False, most=HOST + 1),
-        _host,
+        TableColumn("host", 5, right=False, most=MAX_HOST_WIDTH + 1),
+        _host_cell,
         lambda plan: len(plan.hosts) > 1,
     ),
     RankColumn(
         TableColumn("state", 13, right=False, most=24),
-        lambda view: state_cell(view.rank, view.run, view.now),
-        alike=lambda rank, run: rank.doing if severity(rank, run) == UNMARKED else rank.rank,
+        lambda row_context: state_cell(row_context.rank, row_context.run, row_context.now),
+        shared_value=lambda rank, run: rank.doing if severity(rank, run) == UNMARKED else rank.rank,
     ),
-    RankColumn(TableColumn("heard", 10), _quiet),
+    RankColumn(TableColumn("heard", 10), _heard_cell),
     RankColumn(
         TableColumn("step", 7),
-        lambda view: TableCell(or_unknown(min(rank.step for rank in view.ranks))),
+        lambda row_context: TableCell(or_unknown(min(rank.step for rank in row_context.ranks))),
     ),
-    RankColumn(TableColumn("loss", 7), _loss),
-    _figure("s/iter", 7, number, _mean_seconds, "s/iter"),
-    RankColumn(TableColumn("ready", 7), _ready),
-    RankColumn(TableColumn("trend", 10, right=False, most=STEPS + 1, tail=True), _trend),
-    RankColumn(TableColumn("split", BAR + 1, right=False), _split),
-    _total("rank CPU", 9, percent, lambda rank: rank.cpu / 100),
-    _figure("GPU", 5, percent, _gpu_use),
-    _total("GPU mem", 8, short_size, _gpu_memory, "GPU memory"),
-    _total("samples/s", 10, rate, _per_second("samples"), "samples/s"),
-    _figure("acc", 5, percent, rank_accuracy),
-    _total("memory", 7, short_size, lambda rank: float(rank.memory), "memory"),
-    _total("sent/s", 7, short_size, _per_second("bytes_sent"), "sent/s"),
+    RankColumn(TableColumn("loss", 7), _loss_cell),
+    _mean_column("s/iter", 7, number, _mean_seconds, "s/iter"),
+    RankColumn(TableColumn("ready", 7), _ready_cell),
+    RankColumn(TableColumn("trend", 10, right=False, most=TREND_STEPS + 1, tail=True), _trend_cell),
+    RankColumn(TableColumn("split", BAR_WIDTH + 1, right=False), _split_cell),
+    _sum_column("rank CPU", 9, percent, lambda rank: rank.cpu / 100),
+    _mean_column("GPU", 5, percent, _gpu_use),
+    _sum_column("GPU mem", 8, short_size, _gpu_memory, "GPU memory"),
+    _sum_column("samples/s", 10, rate, _per_second("samples"), "samples/s"),
+    _mean_column("acc", 5, percent, rank_accuracy),
+    _sum_column("memory", 7, short_size, lambda rank: float(rank.memory), "memory"),
+    _sum_column("sent/s", 7, short_size, _per_second("bytes_sent"), "sent/s"),
 )
 """The columns, the most important first: those that do not fit are reached by scrolling."""

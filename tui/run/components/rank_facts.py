@@ -24,39 +24,39 @@ from tui.run.components.rank_columns import (
     step_split,
 )
 
-BAR = 20
+BAR_WIDTH = 20
 """Cells of the bar that splits a step."""
-VALUES = 40
+MAX_VALUES = 40
 """Newest values that a page names."""
 TROUBLE = "!"
 RankFact = tuple[str, str]
 """What it is about, and what there is to say."""
 
 
-def rank_facts(rank: RankState, run: RunState, now: float, *, roomy: bool) -> Iterator[RankFact]:
-    """All lines of which something is known; unless it is `roomy`, those that matter."""
-    why = _trouble(rank, run, now)
+def rank_facts(rank: RankState, run: RunState, now: float, *, is_roomy: bool) -> Iterator[RankFact]:
+    """All lines of which something is known; unless `is_roomy`, those that matter."""
+    why = _describe_trouble(rank, run, now)
     if why:
         yield TROUBLE, why
     if rank.step:
-        yield "progress", _progress(rank, run)
+        yield "progress", _describe_progress(rank, run)
     if rank.pace:
-        yield "a step", _step(rank, roomy=roomy)
+        yield "a step", _describe_step(rank, is_roomy=is_roomy)
     if isinstance(rank, ScriptRank):
-        yield from _of_script(rank)
-    yield "process", _process(rank, run)
+        yield from _script_facts(rank)
+    yield "process", _describe_process(rank, run)
     if rank.gpu:
-        yield "GPU", _gpu(rank.gpu)
+        yield "GPU", _describe_gpu(rank.gpu)
     host = run.hosts[rank.host]
-    yield "host", _host(host, run)
-    if host.hello and roomy:
-        yield "machine", _machine(host.hello)
+    yield "host", _describe_host(host, run)
+    if host.hello and is_roomy:
+        yield "machine", _describe_machine(host.hello)
 
 
-def _trouble(rank: RankState, run: RunState, now: float) -> str:
+def _describe_trouble(rank: RankState, run: RunState, now: float) -> str:
     """What is wrong with it, the worst first."""
-    if rank.death and rank.death.what:
-        return rank.death.what
+    if rank.death and rank.death.problem:
+        return rank.death.problem
     if rank.stalled and run.stall:
         return run.stall.text
     silent = silent_seconds(rank, run, now)
@@ -66,12 +66,12 @@ def _trouble(rank: RankState, run: RunState, now: float) -> str:
     return describe_stragglers([straggler], run.hosts) if straggler else ""
 
 
-def _of_script(rank: ScriptRank) -> Iterator[RankFact]:
+def _script_facts(rank: ScriptRank) -> Iterator[RankFact]:
     """What a user's own program tells, and how that is read."""
     if rank.metrics:
         values = [f"{name} {number(value)}" for name, value in rank.metrics.items()]
-        more = f" and {len(values) - VALUES} more" if len(values) > VALUES else ""
-        yield "values", ", ".join(values[:VALUES]) + more
+        more = f" and {len(values) - MAX_VALUES} more" if len(values) > MAX_VALUES else ""
+        yield "values", ", ".join(values[:MAX_VALUES]) + more
     if rank.parsed:
         unread = rank.parsed.unread
         parts = (
@@ -87,43 +87,43 @@ def _join(*parts: str) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _known(text: str, value: float, written: Callable[[float], str] = str) -> str:
+def _known_fact(text: str, value: float, format_value: Callable[[float], str] = str) -> str:
     """Put a value into a text; "" if it is not known."""
-    return "" if math.isnan(value) else text.format(written(value))
+    return "" if math.isnan(value) else text.format(format_value(value))
 
 
-def _progress(rank: RankState, run: RunState) -> str:
+def _describe_progress(rank: RankState, run: RunState) -> str:
     steps = rank.begun.steps if rank.begun else run.progress.printed_steps
     total = f" of {steps}" if steps else ""
     pace = rank.pace
     return _join(
         f"step {rank.step}{total}",
-        _known("epoch {}", rank.epoch or math.nan),
-        _known("loss {}", mean_loss(rank), number),
-        _known("accuracy {}", rank_accuracy(rank), percent),
-        _known("{} samples/s", pace.per_second("samples") or math.nan, rate),
-        _known("{}/s sent", pace.per_second("bytes_sent") or math.nan, size),
-        _known("checkpoint of step {}", rank.saved_step or math.nan),
+        _known_fact("epoch {}", rank.epoch or math.nan),
+        _known_fact("loss {}", mean_loss(rank), number),
+        _known_fact("accuracy {}", rank_accuracy(rank), percent),
+        _known_fact("{} samples/s", pace.per_second("samples") or math.nan, rate),
+        _known_fact("{}/s sent", pace.per_second("bytes_sent") or math.nan, size),
+        _known_fact("checkpoint of step {}", rank.saved_step or math.nan),
     )
 
 
-def _step(rank: RankState, *, roomy: bool) -> str:
+def _describe_step(rank: RankState, *, is_roomy: bool) -> str:
     pace = rank.pace
     whole = f"{seconds(pace.mean('seconds'))} s"
     shares = [pace.per_second(name) for name in PHASES]
-    bar = step_split(shares, BAR)
+    bar = step_split(shares, BAR_WIDTH)
     if not bar:
         return whole
     parts = [f"{name} {percent(share)}" for name, share in zip(PHASES, shares, strict=True)]
     ready = pace.median("ready")
     if ready > 0:
         parts.append(f"ready after {seconds(ready)} s")
-    return f"{whole}: {', '.join(parts)}{f'  {bar}' if roomy else ''}"
+    return f"{whole}: {', '.join(parts)}{f'  {bar}' if is_roomy else ''}"
 
 
-def _process(rank: RankState, run: RunState) -> str:
+def _describe_process(rank: RankState, run: RunState) -> str:
     if rank.exited:
-        return _end(rank, rank.exited)
+        return _describe_end(rank, rank.exited)
     where = " in the lab" if is_of_lab(run.plan.hosts[rank.host]) else ""
     device = ""
     if rank.begun:
@@ -132,12 +132,12 @@ def _process(rank: RankState, run: RunState) -> str:
     return _join(
         f"pid {rank.pid}{where}" if rank.pid else "not started",
         device,
-        _known("CPU {} of a core", rank.cpu / 100, percent),
-        _known("memory {}", rank.memory or math.nan, size),
+        _known_fact("CPU {} of a core", rank.cpu / 100, percent),
+        _known_fact("memory {}", rank.memory or math.nan, size),
     )
 
 
-def _end(rank: RankState, exited: Exited) -> str:
+def _describe_end(rank: RankState, exited: Exited) -> str:
     """How it ended, and what it did then, unless it ended by itself and well."""
     how = f"killed by {rank.exit}" if exited.signal else rank.exit
     if not exited.code or rank.exited_from in (RankPhase.WAITING, *FATES):
@@ -146,13 +146,13 @@ def _end(rank: RankState, exited: Exited) -> str:
     return f"{how}{comma} while {BEFORE_STEPS.get(rank.exited_from, rank.exited_from.value)}"
 
 
-def _gpu(gpu: GpuSample) -> str:
+def _describe_gpu(gpu: GpuSample) -> str:
     memory = f"memory {size(gpu.memory_used)} of {size(gpu.memory_total)}"
     clock = f", {gpu.clock} of {gpu.clock_most} MHz" if gpu.clock and gpu.clock_most else ""
     return f"{percent(gpu.use / 100)} busy, {memory}{clock}"
 
 
-def _host(host: HostState, run: RunState) -> str:
+def _describe_host(host: HostState, run: RunState) -> str:
     reason = f": {host.reason}" if host.reason else ""
     state = phase_cell(host.phase).text + reason
     if host.phase in (HostPhase.ENDED, HostPhase.LOST):  # its figures are old
@@ -164,14 +164,14 @@ def _host(host: HostState, run: RunState) -> str:
     traffic = f"out {size(sample.sent)}/s, in {size(sample.received)}/s"
     return _join(
         state,
-        _known(f"CPU {{}} of {count(load.cores, 'core')}{whose}", load.cpu, percent),
+        _known_fact(f"CPU {{}} of {count(load.cores, 'core')}{whose}", load.cpu, percent),
         memory if sample.memory_total else "",
         traffic if sample.sent or sample.received else "",
-        _known("{} of disk free", sample.disk_free or math.nan, size),
+        _known_fact("{} of disk free", sample.disk_free or math.nan, size),
     )
 
 
-def _machine(hello: Hello) -> str:
+def _describe_machine(hello: Hello) -> str:
     python = f"Python {hello.python}" if hello.python else ""
     torch = f"torch {hello.torch}" if hello.torch else ""
     return _join(hello.hostname, hello.platform, python, torch, *hello.gpus) or UNKNOWN

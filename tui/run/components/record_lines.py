@@ -17,7 +17,7 @@ from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.replay import Replay
 
-LEAST = 8
+MIN_BAR_WIDTH = 8
 """Columns of the bar, at the least."""
 
 
@@ -43,21 +43,21 @@ class ReplaySlider(Container, can_focus=True):
 
     def show(self) -> None:
         """Draw where the replay is."""
-        text = self._line(self.content_size.width)
+        text = self._slider_line(self.content_size.width)
         if text != self._shown:
             self._shown = text
             self.query_one(Static).update(Text(text, no_wrap=True, overflow="ellipsis"))
 
-    def _line(self, width: int) -> str:
+    def _slider_line(self, width: int) -> str:
         replay = self.replay
         if replay.problem:
             return replay.problem
-        head = f"{self._state():<13}{duration(replay.position)} "
+        head = f"{self._state_text():<13}{duration(replay.position)} "
         tail = f" {duration(replay.duration)}"
         if replay.reading is not None:
             tail += f"  reading {percent(replay.reading)}"
         room = width - len(head) - len(tail)
-        if room < LEAST:
+        if room < MIN_BAR_WIDTH:
             return f"{head}/{tail}"
         share = replay.position / replay.duration if replay.duration else 1.0
         done = round((room - 1) * share)
@@ -66,7 +66,7 @@ class ReplaySlider(Container, can_focus=True):
         bar = palette.sign("full") * done + palette.sign("live") + palette.sign("rest") * rest
         return f"{head}{bar}{tail}"
 
-    def _state(self) -> str:
+    def _state_text(self) -> str:
         replay = self.replay
         if replay.is_live:
             return f"{palette.sign('live')} live"

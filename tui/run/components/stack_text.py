@@ -30,27 +30,27 @@ HEADS = {
     Presence.STOPPED: "stopped",
     Presence.UNKNOWN: "no Python stack, ",
 }
-WIDE = 120
+WIDE_SCREEN = 120
 """Columns from which on a line of code stands beside its call."""
 
 
 def whereabouts_line(run: RunState, rank: RankState) -> Content:
     """Where a rank is, in a line."""
     if rank.stack is None:
-        return Content(f"{_name(run, rank)}  {rank.exit or 'no stack yet'}")
+        return Content(f"{_rank_name(run, rank)}  {rank.exit or 'no stack yet'}")
     location = locate_rank(rank.stack)
     where = plain(location.where)
     head = HEADS.get(location.presence, "")
     if location.presence is Presence.STOPPED and where:
         head = f"{head}, in "
-    return Content.assemble(f"{_name(run, rank)}  ", (head + where, STYLES[location.presence]))
+    return Content.assemble(f"{_rank_name(run, rank)}  ", (head + where, STYLES[location.presence]))
 
 
 def stack_lines(run: RunState, rank: RankState, now: float, width: int) -> Iterator[Content]:
     """The stack of a rank beneath a line that says from when it is."""
-    yield Content.styled(f"{_name(run, rank)}: {stack_source(run, rank, now)}", "bold")
+    yield Content.styled(f"{_rank_name(run, rank)}: {stack_source(run, rank, now)}", "bold")
     if rank.stack:
-        yield from _calls_of_all(rank.stack.text, width)
+        yield from _thread_lines(rank.stack.text, width)
 
 
 def stack_steps(ranks: Iterable[RankState]) -> str:
@@ -63,7 +63,7 @@ def stack_steps(ranks: Iterable[RankState]) -> str:
     return f"stacks of step {span}"
 
 
-def _name(run: RunState, rank: RankState) -> str:
+def _rank_name(run: RunState, rank: RankState) -> str:
     return f"rank {rank.rank} on {plain(run.host_name(rank.host))}"
 
 
@@ -76,7 +76,7 @@ def stack_source(run: RunState, rank: RankState, now: float) -> str:
     return f"from {rank.stack.source}, {duration(max(0.0, now - rank.stack_time))} ago"
 
 
-def _calls_of_all(text: str, width: int) -> Iterator[Content]:
+def _thread_lines(text: str, width: int) -> Iterator[Content]:
     """The main thread's calls, then the others', with the process's state before them."""
     state, *threads = split_threads(text)
     for line in state:
@@ -85,12 +85,12 @@ def _calls_of_all(text: str, width: int) -> Iterator[Content]:
         if number:
             yield Content.styled(plain(thread[0]), "$text-muted")
         for frame in parse_frames(thread):
-            yield from _call(frame, width)
+            yield from _call_lines(frame, width)
 
 
-def _call(frame: StackFrame, width: int) -> Iterator[Content]:
+def _call_lines(frame: StackFrame, width: int) -> Iterator[Content]:
     """A call in a line with its code beside it, where there is room, else beneath."""
-    is_wide = width >= WIDE
+    is_wide = width >= WIDE_SCREEN
     room = width // 2 if is_wide else width
     where = plain(f"  {frame.file}:{frame.line}, {frame.function}")
     if len(where) > room:  # the end of a path tells more than its beginning

@@ -40,6 +40,7 @@ from remote.session.actions import Action, Fetch, Open, Release, Say, Send, Stop
 from remote.session.actions import Upload as BeginUpload
 from remote.session.controller import Controller
 from remote.session.decide import decide
+from remote.session.decision_input import DecisionInput
 from remote.session.host_link import HostLink
 from remote.session.times import TIMES
 from tests.kit import histories
@@ -167,7 +168,7 @@ class Case:
 
     def decide(self) -> list[Action]:
         """What is to be done next."""
-        return decide(self.run, self.links, {}, TIMES, self.now)
+        return decide(DecisionInput(self.run, self.links, {}, TIMES, self.now))
 
 
 def events(actions: list[Action]) -> list[Event]:

@@ -14,6 +14,7 @@ from remote.events import Detached, HostLost, HostSilent, StallExplained, Stoppi
 from remote.run.findings.stall import STALL_LIMITS
 from remote.session.controller import Controller
 from remote.session.decide import decide
+from remote.session.decision_input import DecisionInput
 from remote.session.times import TIMES, Times
 from remote.transport.failure import Failure, FailureCause
 from tests.kit.stage import Stage, hasten, running, to_the_end, trains
@@ -68,7 +69,7 @@ def happens(name: str, seconds: float, times: Times) -> bool:
     """Return True if the event of a time is among what is done after so many seconds."""
     make_case, event = MOMENTS[name]
     case = make_case(seconds)
-    return event in kinds(decide(case.run, case.links, {}, times, case.now))
+    return event in kinds(decide(DecisionInput(case.run, case.links, {}, times, case.now)))
 
 
 @pytest.mark.parametrize("factor", [0.5, 1.0, 1.5])

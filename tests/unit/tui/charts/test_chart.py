@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -131,8 +132,9 @@ def test_a_short_log_axis_has_ticks_that_tell_its_scale() -> None:
 
 
 def test_what_is_not_positive_has_no_place_on_a_log_axis() -> None:
-    assert make_frame([curve([-1, 0, -3])], STEPS, 40, 10, log=True) is None
-    found = make_frame([curve([-1, 0, 3, 4])], STEPS, 40, 10, log=True)
+    log = replace(STEPS, log_y=True)
+    assert make_frame([curve([-1, 0, -3])], log, 40, 10) is None
+    found = make_frame([curve([-1, 0, 3, 4])], log, 40, 10)
     assert drawn(found)
 
 
@@ -183,7 +185,7 @@ def test_no_size_and_no_values_break_it(seed: int) -> None:
             curves.append(Curve(str(colour), colour, x, values, values, values))
         for log in (False, True):
             for look in (STEPS, PlotOptions("time", clock=True, from_zero=True)):
-                found = make_frame(curves, look, width, height, log)
+                found = make_frame(curves, replace(look, log_y=log), width, height)
                 if found is not None:
                     assert len(found.row_labels) + bool(found.bottom_labels) == height
                     assert {len(row) + found.picture.dots.shape[1] for row in found.row_labels} == {
@@ -248,9 +250,9 @@ async def test_a_chart_lives_through_any_sequence_of_sizes() -> None:
                 [
                     curve([chance.gauss(0, 1) for _ in range(chance.randrange(0, 50))], colour)
                     for colour in range(3)
-                ]
+                ],
+                options=replace(chart.options, log_y=chance.random() < 0.5),
             )
-            chart.logarithmic = chance.random() < 0.5
             await pilot.pause()
             for row in range(chart.size.height):
                 assert chart.render_line(row).cell_length == chart.size.width

@@ -67,8 +67,8 @@ async def test_without_matplotlib_there_are_no_pictures_and_it_is_said(
         assert sorted(path.suffix for path in tmp_path.rglob("loss-*")) == [".csv"]
 
 
-def svg_of(drawn: Drawing, kind: ChartKind, view: ChartView) -> ElementTree.Element:
-    return ElementTree.fromstring(draw_pictures(drawn, kind, view, "a run")["svg"])
+def svg_of(drawn: Drawing, kind: ChartKind) -> ElementTree.Element:
+    return ElementTree.fromstring(draw_pictures(drawn, kind, "a run")["svg"])
 
 
 def a_run() -> RunState:
@@ -87,10 +87,10 @@ def test_every_chart_and_view_is_a_picture(
         window = None if along is XAxis.SAMPLES else (0.1, 9.0)
         view = ChartView(along, mode, log_y=along is XAxis.TIME, window=window)
         drawn = make_drawing(state, kind, view)
-        root = svg_of(drawn, kind, view)
+        root = svg_of(drawn, kind)
         assert len(list(root.iter(f"{SVG}path"))) > 5
         assert to_csv(drawn).count("\n") == 1 + sum(len(line.x) for line in drawn.lines)
-    assert len(save_chart(tmp_path, "chart", drawn, kind, view)) == 3
+    assert len(save_chart(tmp_path, "chart", drawn, kind)) == 3
 
 
 def test_a_picture_says_of_which_run_and_what_its_curves_and_axes_are() -> None:
@@ -108,7 +108,7 @@ def test_a_picture_says_of_which_run_and_what_its_curves_and_axes_are() -> None:
         (KINDS[1], ChartView(), {"s/iteration", "data", "compute", "sync"}),
     ):
         drawn = make_drawing(state, kind, view)
-        root = svg_of(drawn, kind, view)
+        root = svg_of(drawn, kind)
         told = [text.text for text in root.iter(f"{SVG}text")]
         assert wanted <= set(told)
         assert "TC" in told, "marks at one place stand beside each other"
@@ -119,6 +119,6 @@ def test_hostile_names_and_values_leave_the_picture_whole() -> None:
     values = np.array([np.nan, 1e308, -np.inf, 2.0, 3.0])
     curve = Curve("<script>&\"'", 0, x, values, values, values)
     stage_drawn = Drawing((curve,), ((2.0, "<"),), PlotOptions("step"), (), (1.0, 4.0))
-    root = svg_of(stage_drawn, KINDS[0], ChartView())
+    root = svg_of(stage_drawn, KINDS[0])
     assert "<script>&\"'" in [text.text for text in root.iter(f"{SVG}text")]
     assert not list(root.iter(f"{SVG}script"))

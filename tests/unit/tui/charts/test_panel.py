@@ -98,7 +98,7 @@ async def test_the_keys_of_a_chart() -> None:
             ("b", lambda: (chart.view.mode, chart.view.one) == (CurveMode.ONE, 0)),
             ("x", lambda: chart.view.along is XAxis.EPOCH),
             ("x", lambda: chart.view.along is XAxis.TIME),
-            ("l", lambda: chart.view.log_y and chart.query_one(Chart).logarithmic),
+            ("l", lambda: chart.view.log_y and chart.query_one(Chart).options.log_y),
             ("L", lambda: chart.view.log_x),
             ("L", lambda: not chart.view.log_x),
             ("plus", lambda: chart.view.smoothing == 0.95),

@@ -82,7 +82,7 @@ async def test_a_key_of_another_panel_goes_to_that_panel() -> None:
     async with stage.training(size=(120, 40)) as pilot:
         await pilot.press("1", "l")
         chart = stage.screen.query(Chart).first()
-        assert chart.logarithmic
+        assert chart.options.log_y
         assert stage.screen.focused is chart
         await pilot.press("r")
         assert stage.screen.query_one(LogPanel) in focused_path(stage)

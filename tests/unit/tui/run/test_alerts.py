@@ -17,7 +17,7 @@ from tests.kit.dashboard import Stage
 from tests.kit.histories import History, plan, stepped
 from training.wire.events import SESSION, Exited, StepFinished
 from tui.kit.dialogs import TextDialog
-from tui.run.components.alerts import AlertLines, _lines, list_alerts
+from tui.run.components.alerts import AlertLines, _alert_lines, list_alerts
 from tui.run.json_printer import JsonPrinter
 
 
@@ -103,7 +103,7 @@ def test_a_program_is_told_when_an_alert_comes_and_when_it_is_over(tmp_path: Pat
 
 def test_an_alert_that_is_over_says_so() -> None:
     found = [Alert(Alarm.STALL, 1.0, "stalled: no step", over=2.0)]
-    assert _lines(found, 78, "a hide")[0].startswith("✓ over: stalled: no step")
+    assert _alert_lines(found, 78, "a hide")[0].startswith("✓ over: stalled: no step")
 
 
 @pytest.mark.parametrize("width", [58, 78, 118, 135, 150, 198])
@@ -112,7 +112,7 @@ def test_why_a_rank_is_slow_is_seen(width: int) -> None:
         "all ranks wait for rank 2 on node3: 0.0662 of 0.0911 s per step, others 0.0228 s; it has "
     )
     alert = Alert(Alarm.STRAGGLER, 1.0, f"{text}0.200 cores, others 0.400")
-    lines = _lines([alert], width, "a hide, ! list")
+    lines = _alert_lines([alert], width, "a hide, ! list")
     assert len(lines) <= 2
     assert all(len(line) <= width for line in lines)
     assert "a hide, ! list" in lines[-1]

@@ -39,7 +39,7 @@ def test_a_table_tells_a_loss_that_is_nan_from_one_that_is_not_known(step: int, 
     assert format.loss(rank.loss, step) == text
     scale = row.TrendScale("ready", [0.0], 0.0)
     view = row.RowContext([rank], RunState(plan(1)), now=0.0, dark=True, scale=scale)
-    assert row._loss(view).text == text
+    assert row._loss_cell(view).text == text
 
 
 def test_the_pace_of_a_live_run_is_of_its_last_steps_that_of_an_ended_one_of_all() -> None:

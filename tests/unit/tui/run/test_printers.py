@@ -62,11 +62,10 @@ from tui.app.second_signal import Watched
 from tui.run import live_printer as live
 from tui.run import outcome
 from tui.run.json_printer import JsonPrinter
-from tui.run.narration import MOMENT, GatheredLines, Narration
+from tui.run.narration import HOLD_SECONDS, GatheredLines, Narration
 from tui.run.plain_printer import PlainPrinter
 from tui.run.printer import run_printer
-from tui.run.progress import ProgressLines
-from tui.run.progress import text as progress_text
+from tui.run.progress import ProgressLines, progress_text
 
 
 def failed() -> History:
@@ -234,7 +233,7 @@ def test_sentences_wait_a_moment_for_others_that_say_the_same() -> None:
     gathered.add("busy", 0)
     gathered.add("full", 1)
     assert list(gathered.due()) == []
-    now = MOMENT
+    now = HOLD_SECONDS
     assert list(gathered.due()) == [
         ("busy", False, [0, 3]),
         ("busy", False, [0]),

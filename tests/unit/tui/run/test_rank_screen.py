@@ -194,7 +194,7 @@ async def test_before_its_first_step_and_after_its_death() -> None:
 
 
 def told(run: RunState, rank: int = 0) -> dict[str, str]:
-    return dict(rank_facts(run.ranks[rank], run, run.now, roomy=True))
+    return dict(rank_facts(run.ranks[rank], run, run.now, is_roomy=True))
 
 
 @pytest.mark.parametrize(

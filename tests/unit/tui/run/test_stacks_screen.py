@@ -86,8 +86,8 @@ async def test_the_stacks_are_written_anew_only_where_one_has_changed(
         written.append(now)
         return list(write(run, ranks, now, width))
 
-    write = stacks._stacks
-    monkeypatch.setattr(stacks, "_stacks", counted)
+    write = stacks._stack_lines
+    monkeypatch.setattr(stacks, "_stack_lines", counted)
     monkeypatch.setattr(SessionClock, "now", lambda _, run: run.now)
     async with stage.training(size=(120, 40)) as pilot:
         await pilot.press("s")
