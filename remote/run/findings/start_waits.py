@@ -3,12 +3,12 @@ are, and for how long. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from remote.format import duration, ranks_text
 from remote.run.run_state import RunState
-from remote.run.state.host_state import HostState
+from remote.run.state.host_state import Hosts, HostState
 from remote.run.state.phases import HostPhase, RankPhase, RunPhase
 from remote.transport.registry import load_transport
 
@@ -139,7 +139,7 @@ def _describe_phase(phase: RankPhase, hosts: Iterable[HostState], run: RunState)
             return f"has reached {where}, connects to the other ranks"
 
 
-def _names(hosts: Sequence[HostState], run: RunState) -> str:
+def _names(hosts: Hosts, run: RunState) -> str:
     """Return "node1", "node1 and node2", "node1, node2, node3 and 5 more" or "all 8 hosts"."""
     if len(hosts) == len(run.hosts) > 1:
         return f"all {len(hosts)} hosts"
