@@ -27,7 +27,7 @@ def guard(
 ) -> NoReturn:
     """Turn this fork of a follower into the guard. The guard holds `lock` as long as it lives; the
     agent gets `listener`."""
-    os.setsid()
+    os.setsid()  # a signal to the launcher's terminal or SSH session must not end the run
     _detach({lock, listener.fileno()})
     processes.set_process_name("rankboard-guard")
     processes.become_subreaper()

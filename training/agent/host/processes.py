@@ -120,7 +120,7 @@ def end_descendants(seconds: float) -> list[int]:
     """Send KILL to all descendants until none is left, for at most `seconds`. Return the pids that
     are left."""
     deadline = time.monotonic() + seconds
-    while True:
+    while True:  # a process may fork between the look and its end
         pids = descendants(os.getpid())
         for pid in pids:
             send(pid, signal.SIGKILL)
