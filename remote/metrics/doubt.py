@@ -178,6 +178,7 @@ def sentences(
     """
     alike = defaultdict[tuple[object, ...], list[Doubt]](list)
     for doubt in sorted(doubts, key=lambda doubt: -doubt.speed_up):
+        # Sides that differ only in the name of the faster one have the same reasons.
         key = (doubt.kind, replace(doubt.more, name=""), doubt.fewer, doubt.differing)
         alike[key].append(doubt)
     too_fast = []

@@ -171,6 +171,7 @@ class StragglerDetector:
         before = self.by_rank.get(index)
         was_slow = before is not None and before.is_slow
         if late is None:
+            # One check in time is enough to start anew; it takes several to be cleared.
             self._late_checks.pop(index, None)
             self._calm_checks[index] += 1
             if before and not (was_slow and self._calm_checks[index] < self._rule.checks):

@@ -67,6 +67,7 @@ def age(since: float, run: RunState, now: float) -> float:
 
 def _wait_for_hosts(run: RunState, now: float) -> list[Wait]:
     """Return hosts that are not reached yet, or have gone silent on the way to the first step."""
+    # A host that falls silent later is an alert, and nobody's start waits for it.
     starting = {rank.host for rank in run.ranks if rank.phase in STARTING}
     silent = [
         host for host in run.hosts if host.phase is HostPhase.SILENT and host.index in starting

@@ -42,6 +42,7 @@ class RunLog:
     def add(self, when: float, host: str, rank: int, stream: str, text: str) -> Sequence[str]:
         """Take in what a rank, or (-1) its host, printed. Return its lines as they are shown."""
         lines = shortened(text, self._limits.shown)
+        # A line that would be forgotten at once is not worth an object.
         skipped = max(0, len(lines) - LINES)
         has_routine = self._is_job and rank >= 0 and may_be_routine(text)
         new_lines = [

@@ -119,6 +119,7 @@ class StepTotals:
         self._add(1, step)
         if (self.count - 1) % self._stride == 0:
             self._keep(step.seconds)
+        # Apart from the first, as the first iteration of all warms up.
         if number > 1:
             self._add(number - 1, step)
 
