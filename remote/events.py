@@ -307,11 +307,11 @@ to_object = _lines.to_object
 
 def decode(line: str | bytes) -> Record | None:
     """See `training.wire.records.RecordCodec.decode`."""
-    said = _read_text.read(line)  # as most lines are of it
-    if said is None or said.seq == FIRST:
+    values = _read_text.read(line)  # as most lines are of it
+    if values is None or values.seq == FIRST:
         return _lines.decode(line)
-    text = wire.OutputText(said.rank, said.stream, said.text)
-    return Record(said.host, said.attempt, said.seq, said.time, text)
+    text = wire.OutputText(values.rank, values.stream, values.text)
+    return Record(values.host, values.attempt, values.seq, values.time, text)
 
 
 def expand(record: Record) -> Sequence[Record]:
@@ -321,7 +321,7 @@ def expand(record: Record) -> Sequence[Record]:
 
 def _reported(line: str) -> tuple[Event, float | None] | None:
     """See `training.wire.events.parse_report`."""
-    said = _read_step.read(line)
-    if said is None:
+    values = _read_step.read(line)
+    if values is None:
         return wire.parse_report(line, load)
-    return wire.StepFinished(*_figures_of(said)), said.time
+    return wire.StepFinished(*_figures_of(values)), values.time

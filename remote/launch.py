@@ -72,17 +72,17 @@ class Launcher:
         plan = Plan(run, hosts, work, policy, uploads, project)
         planning.check(plan)
         if policy.min_nodes > len(hosts):
-            what = f"the run has only {count(len(hosts), 'host')}"
-            raise PlanError(Mistake("--min-hosts", str(policy.min_nodes), what))
+            problem = f"the run has only {count(len(hosts), 'host')}"
+            raise PlanError(Mistake("--min-hosts", str(policy.min_nodes), problem))
         return plan
 
     def _located(self, cluster: Cluster, job: Job, uploads: Sequence[Upload]) -> Job:
         """Return the job with its paths as its ranks understand them. Raises: PlanError."""
         local = is_here(cluster.hosts)
-        given = job
+        given_job = job
         job = _with_paths_on_hosts(job, uploads)
         if local or needs.path_of(job)[:1] not in ("", "/", "~"):
-            check_data(given)
+            check_data(given_job)
         ranks = sum(host.slots for host in cluster.hosts)
         return resume.located(job, self.runs_dir, local, ranks=ranks)
 
@@ -98,7 +98,7 @@ class Launcher:
         session.notifier = self.notifier
         return session
 
-    def attach(self, kept: KeptPlan) -> Session:
+    def attach(self, kept_plan: KeptPlan) -> Session:
         """Make the session that attaches to a run and continues its record.
 
         Raises: PlanError, also where its hosts have to be reached and cannot be; RunFolderError.
@@ -106,7 +106,7 @@ class Launcher:
         from remote.session.returning import ReturningSession
         from remote.session.session import Session
 
-        plan = kept.plan
+        plan = kept_plan.plan
         recorder = Recorder(self.runs_dir, plan, again=True)  # from here on nobody else records
         values = {
             name: os.environ[name]
@@ -117,14 +117,16 @@ class Launcher:
         cwd = _cwd(plan)
         session: Session
         if not (recorder.folder / EVENTS).exists():
-            session = ReturningSession(plan, self.transport, recorder, cwd, values, kept.offsets)
+            session = ReturningSession(
+                plan, self.transport, recorder, cwd, values, kept_plan.offsets
+            )
         else:
             session = Session(plan, self.transport, recorder, cwd, values)
             session.catch_up(self.recorded(plan, session.expand))
         session.notifier = self.notifier
-        if kept.refusal and not session.has_ended:
+        if kept_plan.refusal and not session.has_ended:
             recorder.release()
-            raise PlanError(kept.refusal)
+            raise PlanError(kept_plan.refusal)
         return session
 
     def recorded(self, plan: Plan, expand: Expand | None = None) -> Iterator[Record]:
@@ -193,8 +195,8 @@ def check_data(job: Job) -> HostFinding:
     job = _with_paths_on_hosts(job)
     finding = judge_data(job, **check_needs(needs.needs_of_job(replace(job, resume="")), ""))
     if finding.outcome == FAILED:
-        what = f"{finding.text}; {finding.advice}"
-        raise PlanError(Mistake("--dataset", job.dataset, what))
+        problem = f"{finding.text}; {finding.advice}"
+        raise PlanError(Mistake("--dataset", job.dataset, problem))
     return finding
 
 

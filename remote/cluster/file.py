@@ -291,19 +291,19 @@ def _each(
         given = table if isinstance(table, dict) else {}
         name = given.get("name") or given.get("address")
         where = f"host {number}" + (f" ({name})" if isinstance(name, str) else "")
-        own = _check_host(reading, where, table)
-        if table == own and own.keys().isdisjoint(("name", "address")):
+        own_keys = _check_host(reading, where, table)
+        if table == own_keys and own_keys.keys().isdisjoint(("name", "address")):
             reading.note(where, f"it has no address: write {HOST_KEYS['address'].write}")
-        if own.keys() >= WAYS:
+        if own_keys.keys() >= WAYS:
             reading.note(where, "jump and proxy_command exclude each other: keep one")
         if isinstance(name, str) and taken.setdefault(name, number) != number:
             reading.note(
                 where, f"host {taken[name]} has this name already: give each host a name of its own"
             )
         # A host that is reached in a way of its own does not also take that of [defaults].
-        replaced = () if own.keys().isdisjoint(WAYS) else WAYS
+        replaced = () if own_keys.keys().isdisjoint(WAYS) else WAYS
         inherited = {key: value for key, value in defaults.items() if key not in replaced}
-        yield inherited | own | _environment(defaults, own)
+        yield inherited | own_keys | _environment(defaults, own_keys)
 
 
 def _find_wrong_variables(table: dict[str, Any]) -> Iterator[str]:
@@ -320,14 +320,14 @@ def _find_wrong_variables(table: dict[str, Any]) -> Iterator[str]:
         yield f"{name} is in env and in env_from: keep one"
 
 
-def _environment(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+def _environment(defaults: dict[str, Any], own_keys: dict[str, Any]) -> dict[str, Any]:
     """Return the variables of a host. Its own `env` and `env_from` override those of [defaults]."""
-    env = defaults.get("env", {}) | own.get("env", {})
-    own_names = own.get("env_from", [])
+    env = defaults.get("env", {}) | own_keys.get("env", {})
+    own_names = own_keys.get("env_from", [])
     for name in own_names:
         env.pop(name, None)
     names = dict.fromkeys([*defaults.get("env_from", []), *own_names])
-    for name in own.get("env", {}):
+    for name in own_keys.get("env", {}):
         names.pop(name, None)
     return {"env": tuple(env.items()), "env_from": tuple(names)}
 

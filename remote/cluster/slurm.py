@@ -28,14 +28,14 @@ def allocation(variables: Mapping[str, str] = os.environ) -> Cluster:
 
     Raises: HostsError, where this is no job or Slurm does not answer.
     """
-    job = variables.get("SLURM_JOB_ID", "")
-    nodes = variables.get("SLURM_JOB_NODELIST", "")
-    if not job or not nodes:
+    job_id = variables.get("SLURM_JOB_ID", "")
+    node_list = variables.get("SLURM_JOB_NODELIST", "")
+    if not job_id or not node_list:
         raise HostsError(
             f"--slurm: this shell is in no Slurm job (no SLURM_JOB_ID is set): {ADVICE}"
         )
-    names = _scontrol("hostnames", nodes).split()
-    addresses = _find_addresses(nodes)
+    names = _scontrol("hostnames", node_list).split()
+    addresses = _find_addresses(node_list)
     slots = _slots(variables, len(names))
     cores = _counts(variables, "SLURM_JOB_CPUS_PER_NODE")
     cores = cores if len(cores) == len(names) else [0] * len(names)
@@ -45,15 +45,15 @@ def allocation(variables: Mapping[str, str] = os.environ) -> Cluster:
             addresses.get(name, name),
             python=sys.executable,
             slots=ranks,
-            threads=have and max(1, have // ranks),
+            threads=num_cores and max(1, num_cores // ranks),
             timeout=TIMEOUT,
-            slurm_job=int(job),
+            slurm_job=int(job_id),
             transport=TRANSPORT,
         )
-        for name, ranks, have in zip(names, slots, cores, strict=True)
+        for name, ranks, num_cores in zip(names, slots, cores, strict=True)
     )
-    remark = f"the hosts are those of Slurm job {job}: {nodes}"
-    name = f"Slurm job {job}"
+    remark = f"the hosts are those of Slurm job {job_id}: {node_list}"
+    name = f"Slurm job {job_id}"
     if ends_job():
         remark += "; the job ends with this command, and the run with it"
         return Cluster(name, hosts, (remark,), keep=False, ends=JOB_ENDS)
@@ -70,26 +70,26 @@ def ends_job() -> bool:
     return parent in ("salloc", "slurm_script")
 
 
-def _slots(variables: Mapping[str, str], nodes: int) -> list[int]:
+def _slots(variables: Mapping[str, str], num_nodes: int) -> list[int]:
     """Return the ranks of each node. Without tasks that were asked for, SLURM_TASKS_PER_NODE may
     count cores."""
     tasks = _counts(variables, "SLURM_TASKS_PER_NODE")
-    if {"SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"} & variables.keys() and len(tasks) == nodes:
+    if {"SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"} & variables.keys() and len(tasks) == num_nodes:
         return tasks
     gpus = re.search(r"(?:^|:)([1-9]\d*)(?:\(|$)", variables.get("SLURM_GPUS_PER_NODE", ""))
-    return [int(gpus[1]) if gpus else 1] * nodes
+    return [int(gpus[1]) if gpus else 1] * num_nodes
 
 
 def _counts(variables: Mapping[str, str], name: str) -> list[int]:
     """Read a number for each node, which Slurm writes as 2(x3),1."""
-    found = re.findall(r"(\d+)(?:\(x(\d+)\))?", variables.get(name, ""))
-    return [int(count) for count, times in found for _ in range(int(times or 1))]
+    counts = re.findall(r"(\d+)(?:\(x(\d+)\))?", variables.get(name, ""))
+    return [int(count) for count, times in counts for _ in range(int(times or 1))]
 
 
-def _find_addresses(nodes: str) -> dict[str, str]:
+def _find_addresses(node_list: str) -> dict[str, str]:
     """Return the addresses of nodes; none if Slurm does not say: then the names are addresses."""
     try:
-        text = _scontrol("node", nodes, "--oneliner")
+        text = _scontrol("node", node_list, "--oneliner")
     except HostsError:
         return {}
     return dict(re.findall(r"^NodeName=(\S+) .*?\bNodeAddr=(\S+)", text, re.MULTILINE))
@@ -101,14 +101,14 @@ def _scontrol(*words: str) -> str:
     try:
         done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=TIMEOUT)
     except FileNotFoundError:
-        why = "there is no scontrol on this machine"
+        reason = "there is no scontrol on this machine"
     except subprocess.TimeoutExpired:
-        why = f"scontrol says nothing for {TIMEOUT:g} s"
+        reason = f"scontrol says nothing for {TIMEOUT:g} s"
     except subprocess.CalledProcessError as error:
-        why = f"{' '.join(argv)} failed: {error.stderr.strip()}"
+        reason = f"{' '.join(argv)} failed: {error.stderr.strip()}"
     else:
         return done.stdout
     raise HostsError(
-        f"the nodes of Slurm job {os.environ.get('SLURM_JOB_ID')} are unknown: {why}; name the "
+        f"the nodes of Slurm job {os.environ.get('SLURM_JOB_ID')} are unknown: {reason}; name the "
         "hosts with --hosts FILE, or use --local N to run on this machine"
     )

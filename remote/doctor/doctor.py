@@ -255,8 +255,8 @@ def is_unfit(cause: FailureCause) -> bool:
 
 def refusal(names: Sequence[str], checked: CheckFinished) -> str:
     """Return a failed check as the reason why a run is not started. `names` are all hosts'."""
-    what = whose(names, checked) + checked.text
-    return f"{what}; {checked.advice}" if checked.advice else what
+    problem = whose(names, checked) + checked.text
+    return f"{problem}; {checked.advice}" if checked.advice else problem
 
 
 def warning(names: Sequence[str], checked: CheckFinished, command: str) -> str:

@@ -23,70 +23,70 @@ BUSY = 0.5
 """The share of a host's cores that others may keep busy."""
 
 
-def check_address(own: CheckedHost) -> HostFinding | str:
+def check_address(checked: CheckedHost) -> HostFinding | str:
     """Warn if several hosts of the file are one machine, which is most likely a mistake in it.
     Those of a lab, and containers, have interfaces of their own."""
-    if len(own.sharing) == 1 or own.plan.is_local:
-        return own.host.address
-    cores = count(own.hello.cores, "core")
+    if len(checked.sharing) == 1 or checked.plan.is_local:
+        return checked.host.address
+    cores = count(checked.hello.cores, "core")
     return HostFinding(
         WARNING,
         f"the same machine ({cores}): such hosts do not make training faster",
-        f"in {own.host.hosts_file} set the address of each to a machine of its own, or keep "
-        f"{own.sharing[0].host.name} alone, with slots = {own.ranks_sharing}",
+        f"in {checked.host.hosts_file} set the address of each to a machine of its own, or keep "
+        f"{checked.sharing[0].host.name} alone, with slots = {checked.ranks_sharing}",
     )
 
 
-def check_disk(own: CheckedHost) -> HostFinding | str:
+def check_disk(checked: CheckedHost) -> HostFinding | str:
     """Check the room in the work folder, for the journals and checkpoints of runs."""
-    free = own.hello.disk_free
-    host = own.host
+    free = checked.hello.disk_free
+    host = checked.host
     advice = advise_room(host.workdir, host.hosts_file)
     if not free:
         return "not known"
-    left = f"only {size(free)} left in {host.workdir}"
+    room_left = f"only {size(free)} left in {host.workdir}"
     if free < DISK_NEEDED:
-        return HostFinding(FAILED, left, advice)
+        return HostFinding(FAILED, room_left, advice)
     if free < DISK_WANTED:
-        what = f"{left}; journals take up to {size(DISK_WANTED)} per run"
-        return HostFinding(WARNING, what, advice)
+        problem = f"{room_left}; journals take up to {size(DISK_WANTED)} per run"
+        return HostFinding(WARNING, problem, advice)
     return size(free)
 
 
-def check_memory(own: CheckedHost) -> HostFinding | str:
+def check_memory(checked: CheckedHost) -> HostFinding | str:
     """Check the memory that is left for the ranks of this machine."""
-    free = own.hello.memory_free
-    ranks = sum(other.host.slots for other in own.same_machine)
-    hosts_file = own.plan.hosts_file
+    free = checked.hello.memory_free
+    ranks = sum(other.host.slots for other in checked.same_machine)
+    hosts_file = checked.plan.hosts_file
     advice = f"end what else runs there, or give it fewer slots in {hosts_file}"
-    what = f"only {size(free)} free for {count(ranks, 'rank')}"
+    problem = f"only {size(free)} free for {count(ranks, 'rank')}"
     if not free:
         return "not known"
     if free < MEMORY_NEEDED * ranks:
-        return HostFinding(FAILED, what, advice)
+        return HostFinding(FAILED, problem, advice)
     if free < MEMORY_WANTED * ranks:
         needed = f"one with torch takes {size(MEMORY_WANTED)} and more"
-        return HostFinding(WARNING, f"{what}; {needed}", advice)
+        return HostFinding(WARNING, f"{problem}; {needed}", advice)
 
-    usual = own.median_if_behind(_memory_of_rank)
+    usual = checked.median_if_behind(_memory_of_rank)
     if not usual:
         return size(free)
     return HostFinding(
         WARNING,
-        f"{size(_memory_of_rank(own))} of memory per rank, but {size(usual)} on "
-        f"{own.median_host}: a batch that fits there may not fit here",
+        f"{size(_memory_of_rank(checked))} of memory per rank, but {size(usual)} on "
+        f"{checked.median_host}: a batch that fits there may not fit here",
         f"choose a batch size that fits it, or give it fewer slots in {hosts_file}",
     )
 
 
-def _memory_of_rank(own: CheckedHost) -> float:
-    return own.hello.memory / own.ranks_sharing
+def _memory_of_rank(checked: CheckedHost) -> float:
+    return checked.hello.memory / checked.ranks_sharing
 
 
-def check_clock(own: CheckedHost) -> HostFinding | str:
+def check_clock(checked: CheckedHost) -> HostFinding | str:
     """Check how far the host's clock is from ours. The times of a run are corrected by it, so it is
     no reason not to start."""
-    offset = own.offset
+    offset = checked.offset
     if not math.isfinite(offset):
         return "not known"
     if abs(offset) <= CLOCK:
@@ -100,14 +100,14 @@ def check_clock(own: CheckedHost) -> HostFinding | str:
     )
 
 
-def check_cores(own: CheckedHost) -> HostFinding | str:
+def check_cores(checked: CheckedHost) -> HostFinding | str:
     """Check the cores for the threads that the hosts file asks for. That hosts which are one
     machine share its cores is meant so."""
-    host = own.host
-    cores = own.hello.cores
+    host = checked.host
+    cores = checked.hello.cores
     threads = host.slots * max(1, host.threads)
     if host.address.startswith("127.") or threads <= max(1.0, cores):
-        return _compare_cores(own)
+        return _compare_cores(checked)
     each = f" of {host.threads} threads" if host.threads else ""
     fewer = "threads or slots" if host.threads else "slots"
     return HostFinding(
@@ -117,33 +117,33 @@ def check_cores(own: CheckedHost) -> HostFinding | str:
     )
 
 
-def _compare_cores(own: CheckedHost) -> HostFinding | str:
+def _compare_cores(checked: CheckedHost) -> HostFinding | str:
     """Compare the cores that a rank has with those of the other hosts: the ranks with the fewest
     hold up all others, unless they compute on GPUs."""
-    host = own.host
-    usual = own.median_if_behind(_cores_of_rank)
-    if not usual or own.has_gpu_per_rank or not own.waits_for_slowest:
-        return f"{own.hello.cores:g}"
+    host = checked.host
+    usual = checked.median_if_behind(_cores_of_rank)
+    if not usual or checked.has_gpu_per_rank or not checked.waits_for_slowest:
+        return f"{checked.hello.cores:g}"
     advice = f"leave it out with --exclude {host.name}"
     if host.slots > 1:
         advice = f"give it fewer slots in {host.hosts_file}, or {advice}"
     return HostFinding(
         WARNING,
-        f"{_cores_of_rank(own):.3g} cores per rank, but {usual:.3g} on {own.median_host}: "
+        f"{_cores_of_rank(checked):.3g} cores per rank, but {usual:.3g} on {checked.median_host}: "
         "every step waits for it",
         advice,
     )
 
 
-def _cores_of_rank(own: CheckedHost) -> float:
-    cores = own.hello.cores / own.ranks_sharing
-    return min(cores, own.host.threads or cores)
+def _cores_of_rank(checked: CheckedHost) -> float:
+    cores = checked.hello.cores / checked.ranks_sharing
+    return min(cores, checked.host.threads or cores)
 
 
-def check_load(own: CheckedHost) -> HostFinding | str:
+def check_load(checked: CheckedHost) -> HostFinding | str:
     """Warn if another run of this user, or other processes, keep the host busy."""
-    hello = own.hello
-    or_without = "" if own.plan.is_local else ", or leave the host out with --exclude"
+    hello = checked.hello
+    or_without = "" if checked.plan.is_local else ", or leave the host out with --exclude"
     if hello.runs:
         run, ranks = hello.runs[0]
         name = f"{run} ({count(ranks, 'rank')})" if ranks else run
@@ -156,7 +156,7 @@ def check_load(own: CheckedHost) -> HostFinding | str:
         )
     # The hosts of one machine have one load: what the first of them has reported. The agents of
     # its other hosts, which are starting just now, are a part of it.
-    machine = own.same_machine
+    machine = checked.same_machine
     first = machine[0].hello
     others = first.load - (len(machine) - 1)
     if others <= max(1.0, BUSY * first.cores):
@@ -169,11 +169,11 @@ def check_load(own: CheckedHost) -> HostFinding | str:
     )
 
 
-def check_gpus(own: CheckedHost) -> HostFinding | str:
+def check_gpus(checked: CheckedHost) -> HostFinding | str:
     """Check the GPUs, which are used only if every rank of the run has one of its own."""
-    gpus = own.hello.gpus
-    slots = own.host.slots
-    has_any = any(other.hello.gpus for other in own.reached)
+    gpus = checked.hello.gpus
+    slots = checked.host.slots
+    has_any = any(other.hello.gpus for other in checked.reached)
     if not has_any or len(gpus) >= slots:
         return HostFinding(
             OK, f"{len(gpus)} x {gpus[0].removeprefix('NVIDIA ')}" if gpus else "none"
@@ -181,11 +181,11 @@ def check_gpus(own: CheckedHost) -> HostFinding | str:
     if gpus:
         lack = f"{len(gpus)} GPUs for {slots} ranks"
     else:
-        having = own.names(lambda hello: bool(hello.gpus))
+        having = checked.names(lambda hello: bool(hello.gpus))
         lack = f"no GPU (or no driver that shows one), but there are some on {having}"
     return HostFinding(
         WARNING,
         lack,
-        f"then all ranks train on CPUs: set slots in {own.plan.hosts_file} to the GPUs of each "
+        f"then all ranks train on CPUs: set slots in {checked.plan.hosts_file} to the GPUs of each "
         "host, or --exclude those that have none",
     )

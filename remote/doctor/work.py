@@ -46,14 +46,14 @@ def _declared_files(job: Job) -> object:
     return registry.read_constant("datasets", job.dataset, "FILES")
 
 
-def check_data(own: CheckedHost) -> HostFinding | str:
+def check_data(checked: CheckedHost) -> HostFinding | str:
     """Check for the files of the data set: there, to be downloaded, or missing."""
-    hello = own.hello
-    job = _job(own)
+    hello = checked.hello
+    job = _job(checked)
     if not path_of(job) and not _declared_files(job):
         return "not needed"
     if not hello.data_folder:
-        return "uploaded" if own.plan.uploads else "not known"
+        return "uploaded" if checked.plan.uploads else "not known"
     return judge_data(job, **{name: getattr(hello, name) for name in DATA})
 
 
@@ -86,14 +86,14 @@ def judge_data(
         return HostFinding(OK, "there, unchecked" if data_unread else "there")
     absent = f"{job.dataset} is not in {data_folder}, and"
     if data_problem:
-        what = f"{absent} cannot be downloaded into it: {data_problem}"
-        return HostFinding(FAILED, what, "put its files there, or use --data-dir")
+        problem = f"{absent} cannot be downloaded into it: {data_problem}"
+        return HostFinding(FAILED, problem, "put its files there, or use --data-dir")
     download = registry.read_constant("datasets", job.dataset, "DOWNLOAD_MB", 0)
     room = registry.read_constant("datasets", job.dataset, "ROOM_MB", download)
     if data_free < room * MB:
         free = f"only {size(data_free)} are free there"
-        what = f"{absent} its {size(room * MB)} do not fit: {free}"
-        return HostFinding(FAILED, what, "make room there, or use --data-dir")
+        problem = f"{absent} its {size(room * MB)} do not fit: {free}"
+        return HostFinding(FAILED, problem, "make room there, or use --data-dir")
     if data_unreachable:
         return _unreachable(absent, data_unreachable)
     return HostFinding(OK, f"fetch {size(download * MB)}", is_download=True)
@@ -102,36 +102,36 @@ def judge_data(
 def _damaged(files: Sequence[str]) -> HostFinding:
     others = f" and {count(len(files) - 1, 'more file')}" if files[1:] else ""
     verb, them = ("do", "them") if others else ("does", "it")
-    what = f"{files[0]}{others} {verb} not have the published checksum"
-    return HostFinding(FAILED, what, f"replace {them}, or accept {them} with --no-verify-data")
+    problem = f"{files[0]}{others} {verb} not have the published checksum"
+    return HostFinding(FAILED, problem, f"replace {them}, or accept {them} with --no-verify-data")
 
 
 def _unreachable(absent: str, servers: Sequence[tuple[str, str]]) -> HostFinding:
     """Say that the data set cannot be downloaded. A server that did not answer in a few seconds may
     only be slow, so that is no reason not to start."""
-    reasons = [f"{server}: {why or 'it does not answer'}" for server, why in servers]
-    what = f"{absent} cannot be downloaded there ({'; '.join(reasons)})"
+    reasons = [f"{server}: {reason or 'it does not answer'}" for server, reason in servers]
+    problem = f"{absent} cannot be downloaded there ({'; '.join(reasons)})"
     advice = (
         "copy its files there, or name a folder that has them with --data-dir; --upload sends a "
         "folder of this machine to the hosts"
     )
-    is_certain = all(why for _, why in servers)
-    return HostFinding(FAILED if is_certain else WARNING, what, advice)
+    is_certain = all(reason for _, reason in servers)
+    return HostFinding(FAILED if is_certain else WARNING, problem, advice)
 
 
-def check_job(own: CheckedHost) -> HostFinding | str:
+def check_job(checked: CheckedHost) -> HostFinding | str:
     """Check for the checkpoint that the run resumes from: one host that has it is enough."""
-    job = _job(own)
-    hello = own.hello
+    job = _job(checked)
+    hello = checked.hello
     if not job.resume or hello.resume != job.resume:
         side = job.image_side
         return f"{side}x{side}" if side else "ok"
     if hello.resume_step:
         return f"step {hello.resume_step}"
-    if any(other.hello.resume_step for other in own.reached):
+    if any(other.hello.resume_step for other in checked.reached):
         return "none here"
     known: set[str] = set()
-    for other in own.reached:
+    for other in checked.reached:
         known.update(other.hello.resume_known)
     there = "no run there has saved one"
     if known:
@@ -145,33 +145,33 @@ def check_job(own: CheckedHost) -> HostFinding | str:
     )
 
 
-def check_precision(own: CheckedHost) -> HostFinding | str:
+def check_precision(checked: CheckedHost) -> HostFinding | str:
     """Check whether the CPU has instructions for bf16. It does not matter if every rank has a
     GPU."""
     from training.agent.local_api import lacks_bf16  # with all the host commands
 
-    flags = own.hello.flags
-    if own.has_gpu_per_rank:
+    flags = checked.hello.flags
+    if checked.has_gpu_per_rank:
         return "bf16 on GPUs"
     if not lacks_bf16(flags):
         return "bf16" if flags else "not known"
     return HostFinding(WARNING, f"the CPU has no bf16 instructions: {SLOW} there", INSTEAD)
 
 
-def _job(own: CheckedHost) -> Job:
-    assert own.plan.job, "only jobs are checked"
-    return own.plan.job
+def _job(checked: CheckedHost) -> Job:
+    assert checked.plan.job, "only jobs are checked"
+    return checked.plan.job
 
 
-def check_program(own: CheckedHost) -> HostFinding | str:
+def check_program(checked: CheckedHost) -> HostFinding | str:
     """Check that the user's script is there, and can be started."""
     from training.agent.local_api import programs  # with all the host commands
 
-    plan = own.plan
-    hello = own.hello
+    plan = checked.plan
+    hello = checked.hello
     assert isinstance(plan.work, Script), "only scripts are checked"
     _, name = kind_of_program(plan.work)
-    cwd = plan.cwd(own.index)
+    cwd = plan.cwd(checked.index)
     lack = hello.program_lacks
     if plan.is_local:
         elsewhere = "see --cwd, which names another folder"

@@ -68,7 +68,7 @@ ELSEWHERE = "not recorded here (started from another folder, or by somebody else
 
 
 def find_removable(
-    known: RunInventory,
+    inventory: RunInventory,
     older: float,
     keep: int,
     named: Collection[str] = (),
@@ -84,53 +84,55 @@ def find_removable(
     do not answer whether they still run.
     """
     if without_step:
-        known = replace(known, runs=tuple(run for run in known.runs if run.made_no_step))
-    ended, kept = _ended_and_kept(known, named)
+        inventory = replace(
+            inventory, runs=tuple(run for run in inventory.runs if run.made_no_step)
+        )
+    ended, kept_runs = _ended_and_kept(inventory, named)
     if named:
-        return _parts_of_runs(ended), kept
+        return _parts_of_runs(ended), kept_runs
     if not elsewhere:
         for run in ended:
             if not run.record and run.idle >= older:
-                kept.append(KeptRun(run.name, ELSEWHERE, is_elsewhere=True))
+                kept_runs.append(KeptRun(run.name, ELSEWHERE, is_elsewhere=True))
         ended = [run for run in ended if run.record]
     newest_first = sorted(ended, key=lambda run: (run.idle, run.name))
     old = [run for run in newest_first[keep:] if run.idle >= older]
     removable = _parts_of_runs(sorted(old, key=lambda run: run.name))
     if not without_step:
-        removable += _unused_code(known, older)
-    return removable, kept
+        removable += _unused_code(inventory, older)
+    return removable, kept_runs
 
 
-def unreachable_hosts(run: ListedRun, known: RunInventory) -> tuple[str, ...]:
+def unreachable_hosts(run: ListedRun, inventory: RunInventory) -> tuple[str, ...]:
     """Return the hosts of a run that were not asked, or did not answer, and may have a part of
     it."""
     if not run.record or run.record.local:
         return ()
-    return tuple(host for host in run.record.hosts if host not in known.answered)
+    return tuple(host for host in run.record.hosts if host not in inventory.answered)
 
 
 def _ended_and_kept(
-    known: RunInventory, named: Collection[str]
+    inventory: RunInventory, named: Collection[str]
 ) -> tuple[list[ListedRun], list[KeptRun]]:
     """Return the runs that have ended and may go, and those that are kept."""
     ended: list[ListedRun] = []
-    kept = []
-    for run in known.runs:
+    kept_runs = []
+    for run in inventory.runs:
         if named and run.name not in named:
             continue
         use = _use(run)
-        doubt = "" if named else _doubt(run, known)
+        doubt = "" if named else _doubt(run, inventory)
         if use:
             # that a live run is not removed surprises only who named it
             if named or not run.live:
-                kept.append(KeptRun(run.name, use))
+                kept_runs.append(KeptRun(run.name, use))
         elif not named and run.record and is_starred(run.record.folder):
-            kept.append(KeptRun(run.name, "it has a star"))
+            kept_runs.append(KeptRun(run.name, "it has a star"))
         elif doubt:
-            kept.append(KeptRun(run.name, doubt, by_name=True))
+            kept_runs.append(KeptRun(run.name, doubt, by_name=True))
         else:
             ended.append(run)
-    return ended, kept
+    return ended, kept_runs
 
 
 def _use(run: ListedRun) -> str:
@@ -141,19 +143,19 @@ def _use(run: ListedRun) -> str:
     return f"its launcher, {holder}, still records it" if holder else ""
 
 
-def _doubt(run: ListedRun, known: RunInventory) -> str:
+def _doubt(run: ListedRun, inventory: RunInventory) -> str:
     """Say why a run that is not known to be live may be live all the same; "" if it cannot be."""
     if run.format != FORMAT:
         return "another version of rankboard recorded it"
     away = "hosts that cannot be asked may still be training"
-    if run.parts and run.hosts > len(run.parts) and known.problems:
+    if run.parts and run.hosts > len(run.parts) and inventory.problems:
         return away
     record = run.record
     if not record or record.verdict not in ("", "lost"):
         return ""
     if record.verdict and is_settled(record.folder):
         return ""
-    if unreachable_hosts(run, known):
+    if unreachable_hosts(run, inventory):
         return away
     is_fresh = record.idle < STILL and not run.parts and not record.verdict
     return "it may be starting or ending" if is_fresh else ""
@@ -180,9 +182,9 @@ def _parts_of_run(run: ListedRun) -> Iterator[Removable]:
             )
 
 
-def _unused_code(known: RunInventory, older: float) -> list[Removable]:
+def _unused_code(inventory: RunInventory, older: float) -> list[Removable]:
     removable = []
-    for code in known.code:
+    for code in inventory.code:
         archive = code.archive
         if not archive.used and archive.idle >= older:
             removable.append(

@@ -89,36 +89,36 @@ class HostPackages:
 
 
 def inspect_hosts(
-    transport: Transport, hosts: Sequence[Host], wanted: WantedPackages
+    transport: Transport, hosts: Sequence[Host], wanted_packages: WantedPackages
 ) -> list[HostPackages]:
     """Return what each host has, in order."""
-    answers = run_on_hosts(transport, hosts, "environment", lambda _: wanted.packages)
-    return [_read_packages(answer, wanted) for answer in answers]
+    answers = run_on_hosts(transport, hosts, "environment", lambda _: wanted_packages.packages)
+    return [_read_packages(answer, wanted_packages) for answer in answers]
 
 
-def _read_packages(answer: HostAnswer, wanted: WantedPackages) -> HostPackages:
+def _read_packages(answer: HostAnswer, wanted_packages: WantedPackages) -> HostPackages:
     host = answer.host
     problem = answer.error or f"{host.name}: it gave no answer"
     if not answer.error and answer.objects:
         try:
-            return _judge(host, answer.objects[0], wanted)
+            return _judge(host, answer.objects[0], wanted_packages)
         except WRONG_ANSWER as error:
             problem = f"{host.name}: {UNKNOWN_ANSWER}: {error!r}"
     return HostPackages(host, PackageCondition.HOPELESS, problem)
 
 
-def _judge(host: Host, facts: dict[str, Any], wanted: WantedPackages) -> HostPackages:
+def _judge(host: Host, facts: dict[str, Any], wanted_packages: WantedPackages) -> HostPackages:
     """Say what the facts of a host mean. Raises: WRONG_ANSWER."""
     venv = str(facts["venv"])
     versions = facts["versions"]
     installed = facts["installed"]
     is_named = PurePosixPath(facts["executable"]).parent == PurePosixPath(venv).parent
     python = f"{host.name}: {host.python} (Python {facts['python']}) has"
-    missing = _describe_missing(versions, wanted)
+    missing = _describe_missing(versions, wanted_packages)
     if not missing:
         text = f"{python} {_list_versions(versions)}"
         return HostPackages(host, PackageCondition.READY, text, venv, is_named)
-    missing_in_venv = _describe_missing(installed, wanted) if installed else missing
+    missing_in_venv = _describe_missing(installed, wanted_packages) if installed else missing
     if not missing_in_venv:
         text = f"{host.name}: {venv} has {_list_versions(installed)}"
         return HostPackages(host, PackageCondition.BUILT, text, venv, is_named)
@@ -130,11 +130,11 @@ def _judge(host: Host, facts: dict[str, Any], wanted: WantedPackages) -> HostPac
     return HostPackages(host, PackageCondition.LACKING, text, venv, is_named)
 
 
-def _describe_missing(versions: dict[str, str], wanted: WantedPackages) -> str:
+def _describe_missing(versions: dict[str, str], wanted_packages: WantedPackages) -> str:
     """Say which packages are missing or have another version: "no torch and no torchvision",
     "torch 2.13.0 instead of 2.14.1"."""
     parts = []
-    for package, version in lacking(versions, wanted.requirements).items():
+    for package, version in lacking(versions, wanted_packages.requirements).items():
         if versions[package]:
             parts.append(f"{package} {versions[package]} instead of {version}")
         else:
@@ -160,12 +160,12 @@ class InstallOutcome:
 def install_packages(
     transport: Transport,
     hosts: Sequence[Host],
-    wanted: WantedPackages,
+    wanted_packages: WantedPackages,
     listener: ProgressListener,
 ) -> list[InstallOutcome]:
     """Install the environments of several hosts at once; return the outcomes, in the order of the
     hosts. An interrupt ends the installations. Several threads call `listener`."""
-    order = dumps(asdict(wanted)).encode() + b"\n"
+    order = dumps(asdict(wanted_packages)).encode() + b"\n"
     channels: list[Channel] = []
 
     def install(host: Host) -> InstallOutcome:

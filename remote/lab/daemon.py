@@ -39,8 +39,8 @@ def begin(name: str, size: int, link: str, cpus: str) -> None:
         start_new_session=True,
     )
     assert daemon.stdout
-    with daemon.stdout as said:
-        lines = tuple(_until_ready(said))
+    with daemon.stdout as output:
+        lines = tuple(_until_ready(output))
     if lines[-1:] != (READY,):
         daemon.wait()
         raise LabError(
@@ -50,8 +50,8 @@ def begin(name: str, size: int, link: str, cpus: str) -> None:
     daemon.returncode = 0  # it outlives this process, which does not wait for it
 
 
-def _until_ready(said: Iterator[str]) -> Iterator[str]:
-    for line in said:
+def _until_ready(output: Iterator[str]) -> Iterator[str]:
+    for line in output:
         yield line.rstrip("\n")
         if line.strip() == READY:
             return

@@ -84,9 +84,9 @@ class Folder:
             os.close(lock)
 
     def _clear(self) -> None:
-        for left in self.path.iterdir():
-            if left.name != relay.LOCK:
-                _remove(left)
+        for leftover in self.path.iterdir():
+            if leftover.name != relay.LOCK:
+                _remove(leftover)
 
     def _lock(self) -> int:
         while True:

@@ -29,8 +29,8 @@ def main(words: list[str]) -> None:
     # Orphans of the whole lab become children of this process, and nobody waits for them.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     _libc.prctl(_NAME, b"rankboard-lab")
-    known, *hosts = words
-    _know(known)
+    known_names, *hosts = words
+    _know(known_names)
     for name in hosts:
         _hold(name)
     os.write(1, f"{READY}\n".encode())
@@ -38,13 +38,13 @@ def main(words: list[str]) -> None:
         continue
 
 
-def _know(known: str) -> None:
+def _know(known_names: str) -> None:
     """Let the lab's processes find the hosts by name, and names by address, as else each look-up is
     a warning of torch's."""
     if not os.path.exists(_HOSTS):
         return
     with open(_HOSTS, errors="replace") as file:
-        text = file.read().rstrip("\n") + "\n" + known
+        text = file.read().rstrip("\n") + "\n" + known_names
     descriptor, path = tempfile.mkstemp(prefix="rankboard-hosts-")
     try:
         os.write(descriptor, text.encode(errors="replace"))

@@ -22,10 +22,10 @@ REMOVAL = 2.0
 """Seconds that the kernel may hold a group whose processes have ended."""
 
 
-def base(root: Path = ROOT, own: Path = Path("/proc/self/cgroup")) -> Path | None:
+def base(root: Path = ROOT, own_groups: Path = Path("/proc/self/cgroup")) -> Path | None:
     """The folder for groups with a CPU controller; None if the kernel has none."""
     with suppress(OSError):
-        for line in own.read_text().splitlines():
+        for line in own_groups.read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             if "cpu" in controllers.split(","):
                 return root / "cpu" / path.lstrip("/")
@@ -34,10 +34,10 @@ def base(root: Path = ROOT, own: Path = Path("/proc/self/cgroup")) -> Path | Non
     return None
 
 
-def _unified(root: Path, own: Path) -> Path | None:
+def _unified(root: Path, own_groups: Path) -> Path | None:
     """Version 2: the nearest group above that gives its members CPU shares; a group with processes
     in it cannot."""
-    above = own.parents[: len(own.parts) - len(root.parts)]
+    above = own_groups.parents[: len(own_groups.parts) - len(root.parts)]
     for folder in above or (root,):
         if "cpu" in (folder / "cgroup.subtree_control").read_text().split():
             return folder

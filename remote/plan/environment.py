@@ -17,22 +17,24 @@ def forwarded(plan: Plan, environ: Mapping[str, str]) -> dict[str, str]:
 
     Raises: PlanError, where one is missing, or is no text that would survive the way.
     """
-    wanted = {name: host.name for host in reversed(plan.hosts) for name in reversed(host.env_from)}
-    missing = [name for name in wanted if name not in environ]
+    asking_hosts = {
+        name: host.name for host in reversed(plan.hosts) for name in reversed(host.env_from)
+    }
+    missing = [name for name in asking_hosts if name not in environ]
     if missing:
         names = ", ".join(missing)
-        hosts = ", ".join(dict.fromkeys(wanted[name] for name in missing))
+        hosts = ", ".join(dict.fromkeys(asking_hosts[name] for name in missing))
         raise PlanError(
             f"{hosts}: env_from names {names}, which your environment does not have: "
             f"export {missing[0]}=…, or take it out of env_from in {plan.hosts_file}"
         )
-    for name in wanted:
+    for name in asking_hosts:
         if not _is_text(environ[name]):
             raise PlanError(
-                f"{wanted[name]}: the value of {name} in your environment is no text in UTF-8: "
-                "export it anew"
+                f"{asking_hosts[name]}: the value of {name} in your environment is no text in "
+                "UTF-8: export it anew"
             )
-    return {name: environ[name] for name in wanted}
+    return {name: environ[name] for name in asking_hosts}
 
 
 def _is_text(value: str) -> bool:

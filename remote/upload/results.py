@@ -59,10 +59,10 @@ def fetch_from_host(
     failed = [str(path) for path, _ in answer["unread"]]
     _check(entries, transfer.limits, expected.get(transfer.index))
     if entries:
-        own = folder_name(transfer.host.name)
+        host_folder = folder_name(transfer.host.name)
         make_private_folders(folder.parent)
         make_folder(folder, exist_ok=True)
-        with closing(Tree(str(folder / own), str(folder / f".{own}.new"))) as tree:
+        with closing(Tree(str(folder / host_folder), str(folder / f".{host_folder}.new"))) as tree:
             _write_files(transfer, tree, entries, failed)
         transfer.report(f"{count(len(entries), 'file')} ({size(transfer.size)}) fetched")
     elif isinstance(plan.work, Script):
@@ -166,8 +166,8 @@ class _DiskRoom:
 
     def describe(self) -> str:
         """Say how little is left."""
-        left = size(self._tree.free())
-        return f"the disk here has {left} left, of which {size(self._spare)} stay free"
+        free_size = size(self._tree.free())
+        return f"the disk here has {free_size} left, of which {size(self._spare)} stay free"
 
 
 def expected_sizes(job: Job, ranks: Sequence[RankState]) -> dict[int, int]:

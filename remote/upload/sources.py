@@ -40,11 +40,11 @@ class UploadSource:
     stamp: Stamp
 
 
-def resolve_uploads(paths: Sequence[str], here: Path) -> tuple[Upload, ...]:
+def resolve_uploads(paths: Sequence[str], start_folder: Path) -> tuple[Upload, ...]:
     """Return where each of these absolute paths lands on the hosts. Raises: PlanError.
 
-    A path below `here`, where rankboard was started, is kept from there, so that relative paths
-    mean the same on the hosts. Of another only the name is kept.
+    A path below `start_folder`, where rankboard was started, is kept from there, so that relative
+    paths mean the same on the hosts. Of another only the name is kept.
     """
     by_target: dict[str, str] = {}
     for path in paths:
@@ -53,7 +53,7 @@ def resolve_uploads(paths: Sequence[str], here: Path) -> tuple[Upload, ...]:
                 f"upload {printable(path)}: there is no such file or folder; see --upload, and "
                 "sync in the hosts file"
             )
-        other = by_target.setdefault(_target(Path(path), here), path)
+        other = by_target.setdefault(_target(Path(path), start_folder), path)
         if other != path:
             raise PlanError(
                 f"uploads {printable(other)} and {printable(path)} have the same name: rename "
@@ -62,19 +62,19 @@ def resolve_uploads(paths: Sequence[str], here: Path) -> tuple[Upload, ...]:
     return tuple(Upload(path, target) for target, path in by_target.items())
 
 
-def _target(path: Path, here: Path) -> str:
-    if path == here:
+def _target(path: Path, start_folder: Path) -> str:
+    if path == start_folder:
         return ""
-    if path.is_relative_to(here):
-        return path.relative_to(here).as_posix()
+    if path.is_relative_to(start_folder):
+        return path.relative_to(start_folder).as_posix()
     return path.name or "root"
 
 
-def project_name(here: Path) -> str:
-    """Return the name of the hosts' folder for what is uploaded from `here`: that folder's, and a
-    digest against another user's, machine's or folder's of that name."""
-    name = re.sub(r"[^A-Za-z0-9_-]+", "-", here.name).strip("-")[:40]
-    owner = f"{getpass.getuser()}@{socket.gethostname()}:{here}"
+def project_name(start_folder: Path) -> str:
+    """Return the name of the hosts' folder for what is uploaded from `start_folder`: that folder's,
+    and a digest against another user's, machine's or folder's of that name."""
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", start_folder.name).strip("-")[:40]
+    owner = f"{getpass.getuser()}@{socket.gethostname()}:{start_folder}"
     digest = hashlib.sha256(owner.encode(errors="surrogateescape")).hexdigest()
     return f"{name or 'files'}-{digest[:8]}"
 

@@ -63,23 +63,23 @@ def attach(
       rankboard attach --run 20261120-0930
     """
     with refusing():
-        for flag, wanted in (("--json", json), ("--verbose", verbose)):
-            if wanted and not as_lines:
+        for flag, is_given in (("--json", json), ("--verbose", verbose)):
+            if is_given and not as_lines:
                 raise UsageError(f"{flag} needs --run")
         if not as_lines:
             front.check_terminal()  # before anything is recorded here
         notifier = make_notifier(notify)
     with (
         nullcontext() if as_lines else front.silence_terminal(),
-        open_run(run, hosts, runs_dir, max_restarts) as (launcher, kept),
+        open_run(run, hosts, runs_dir, max_restarts) as (launcher, kept_plan),
     ):
-        if not as_lines and (ended := front.find_ended(launcher, kept.plan)):
+        if not as_lines and (ended := front.find_ended(launcher, kept_plan.plan)):
             raise SystemExit(front.show_ended(launcher, ended))
         launcher = replace(launcher, notifier=notifier)
-        session = launcher.attach(kept)
-        if kept.foreign and max_restarts is None and not session.has_ended:
+        session = launcher.attach(kept_plan)
+        if kept_plan.foreign and max_restarts is None and not session.has_ended:
             narrate(
-                f"you did not start {kept.plan.run} here: a failed run is restarted only with "
+                f"you did not start {kept_plan.plan.run} here: a failed run is restarted only with "
                 "--max-restarts N"
             )
         lines = LineOptions(json, leaves=True, verbose=verbose) if as_lines else None

@@ -53,7 +53,7 @@ def main() -> None:
 
 def call(words: Sequence[str]) -> None:
     """Call the command that these words name. Raises: SystemExit, with the exit code."""
-    before_dashes = words[: words.index("--")] if "--" in words else words
+    before_dashes = list(takewhile("--".__ne__, words))
     if "--ascii" in before_dashes:
         palette.use_ascii()
     command = words[0] if words else ""
@@ -74,7 +74,7 @@ def _call_command(app: App, words: Sequence[str], command: str) -> None:
     from tui.flags.parsing import Flags, MissingParameter, parse
     from tui.flags.unknown_command import refuse_command
 
-    before_dashes = words[: words.index("--")] if "--" in words else words
+    before_dashes = list(takewhile("--".__ne__, words))
     commands = [name for name in app if not name.startswith("-")]
     if commands and words and words[0] in commands:
         _call_command(app[words[0]], words[1:], f"{command} {words[0]}")
@@ -105,8 +105,8 @@ def _call_root(words: Sequence[str]) -> None:
 
     app = make_root_app()
     flags = Flags(app, "rankboard")
-    has_dashes = "--" in words
-    before_dashes = list(words[: words.index("--")] if has_dashes else words)
+    before_dashes = list(takewhile("--".__ne__, words))
+    after_dashes = words[len(before_dashes) + 1 :]
     with refusing():
         ours, theirs = torchrun.take_out_flags(before_dashes, flags.names)
         given, rest = flags.split(ours)
@@ -115,8 +115,8 @@ def _call_root(words: Sequence[str]) -> None:
             print_sync_options()
             return
         line = torchrun.ScriptLine()
-        if has_dashes and not rest:
-            line = torchrun.parse_script_line(words[words.index("--") + 1 :], theirs)
+        if "--" in words and not rest:
+            line = torchrun.parse_script_line(after_dashes, theirs)
         elif theirs and not set(rest).intersection(COMMANDS):
             _refuse_flags_of_torchrun(before_dashes, next(iter(theirs)))
         parsed = parse(app, given, flags)

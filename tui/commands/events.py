@@ -24,15 +24,15 @@ def events(run: RunName, /, *, hosts: HostsFile = None, runs_dir: RunsDir = RUNS
       rankboard events last
       rankboard events last | jq 'select(.event == "step") | .loss'
     """
-    with open_run(run, hosts, runs_dir) as (launcher, kept):
-        folder = launcher.runs_dir / kept.plan.run
+    with open_run(run, hosts, runs_dir) as (launcher, kept_plan):
+        folder = launcher.runs_dir / kept_plan.plan.run
         detached = not (lock.launcher(folder) or read.verdict(folder))
-        if detached and not kept.refusal:  # its hosts have more
-            session = launcher.attach(kept)
+        if detached and not kept_plan.refusal:  # its hosts have more
+            session = launcher.attach(kept_plan)
             raise SystemExit(front.watch(launcher, session, LineOptions(json=True, leaves=True)))
         show = JsonPrinter(sys.stdout, sys.stderr, folder=folder)
-        state = show.replay(read_records(launcher, kept.plan, follow=True), kept.plan)
+        state = show.replay(read_records(launcher, kept_plan.plan, follow=True), kept_plan.plan)
         show.summarize(state)
         if detached and not state.verdict:
-            narrate(kept.refusal)
+            narrate(kept_plan.refusal)
             raise SystemExit(UNREACHABLE)

@@ -89,7 +89,7 @@ def export(
 def _writer(to: Format) -> Callable[[RunFigures, Path], None]:
     """What writes a format. Raises: UsageError, where a package is missing."""
     try:
-        found: Callable[[RunFigures, Path], None] = import_module(f"tui.export.{to.value}").write
+        write: Callable[[RunFigures, Path], None] = import_module(f"tui.export.{to.value}").write
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in OPTIONAL:
@@ -98,7 +98,7 @@ def _writer(to: Format) -> Callable[[RunFigures, Path], None]:
             f"--to {to.value} needs the package {package}, which is not installed:\n"
             f"{to_install('export')}"
         ) from None
-    return found
+    return write
 
 
 def _name(folder: Path, into: OutputFolder, to: Format, force: bool) -> str:

@@ -56,8 +56,8 @@ def logs(
       rankboard logs last --rank 2 --follow
       rankboard logs last --parse
     """
-    with open_run(run, hosts, runs_dir) as (launcher, kept):
-        plan = kept.plan
+    with open_run(run, hosts, runs_dir) as (launcher, kept_plan):
+        plan = kept_plan.plan
         if parse:
             _check_parse(plan, follow)
         if rank is not None and rank >= plan.world_size:
@@ -75,7 +75,7 @@ def logs(
             printed[record.host] = max(printed.get(record.host, 0), record.seq)
             output.print(record)
         complete = output.state.verdict and ended.issuperset(printed.keys() - {SESSION})
-        problems = [] if complete else _print_rest(launcher, kept, output, printed, follow)
+        problems = [] if complete else _print_rest(launcher, kept_plan, output, printed, follow)
     narrate(*problems)
     raise SystemExit(UNREACHABLE if problems else 0)
 
@@ -93,7 +93,7 @@ def _check_parse(plan: Plan, follow: bool) -> None:
 
 def _print_rest(
     launcher: Launcher,
-    kept: KeptPlan,
+    kept_plan: KeptPlan,
     output: _Output,
     printed: dict[int, int],
     follow: bool,
@@ -102,26 +102,26 @@ def _print_rest(
 
     `printed` is the newest record of each host that was printed.
     """
-    if lock.launcher(launcher.runs_dir / kept.plan.run):
+    if lock.launcher(launcher.runs_dir / kept_plan.plan.run):
         return []
     state = output.state
-    if follow and not state.verdict and not kept.refusal:
-        return _follow_on_hosts(launcher, kept, output)
-    if kept.refusal:
-        return [kept.refusal]
+    if follow and not state.verdict and not kept_plan.refusal:
+        return _follow_on_hosts(launcher, kept_plan, output)
+    if kept_plan.refusal:
+        return [kept_plan.refusal]
     problems: list[journals.Problem] = []
-    offsets = {host.index: host.offset for host in state.hosts} | dict(kept.offsets)
+    offsets = {host.index: host.offset for host in state.hosts} | dict(kept_plan.offsets)
     for _, batch in journals.fetch_journals(
-        launcher.transport, kept.plan, printed, offsets, problems
+        launcher.transport, kept_plan.plan, printed, offsets, problems
     ):
         for record in expand(batch):
             output.print(record)
     return [problem for _, problem in problems]
 
 
-def _follow_on_hosts(launcher: Launcher, kept: KeptPlan, output: _Output) -> list[str]:
+def _follow_on_hosts(launcher: Launcher, kept_plan: KeptPlan, output: _Output) -> list[str]:
     """Attach to the run and print its output until it ends; return why hosts were lost."""
-    session = launcher.attach(kept)
+    session = launcher.attach(kept_plan)
     for record in (one for batch in session.batches() for one in batch):
         output.print(record)
         if isinstance(record.event, RemarkMade):

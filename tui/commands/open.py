@@ -96,8 +96,8 @@ def _show_files(paths: Sequence[Path], follow: bool) -> int:
             files.read()
         except OSError as error:
             raise UsageError(f"cannot read the log files: {error}") from error
-        left = threading.Event()
-        reader = threading.Thread(target=files.follow, args=(left,), name="files", daemon=True)
+        has_left = threading.Event()
+        reader = threading.Thread(target=files.follow, args=(has_left,), name="files", daemon=True)
         if follow:
             reader.start()
         else:
@@ -106,7 +106,7 @@ def _show_files(paths: Sequence[Path], follow: bool) -> int:
         try:
             app.show()
         finally:
-            left.set()
+            has_left.set()
             if follow:
                 reader.join()
         return app.exit_code

@@ -15,6 +15,7 @@ from remote.format import UNKNOWN, age, count, size
 from remote.host_commands import inventory, pruning
 from remote.host_commands.inventory import RunInventory
 from remote.host_commands.pruning import ELSEWHERE, KeptRun, Removable
+from remote.record.find import meant
 from tui.flags.common import RUNS, WHOLE_NUMBER, HostsFile, RunsDir, Yes
 from tui.flags.selection import reach_hosts, report_unreachable
 from tui.kit.exit import UsageError, refusing
@@ -123,33 +124,24 @@ def _parse_age(text: str) -> float:
 
 
 def _match_names(names: Sequence[str], known_runs: RunInventory) -> set[str]:
-    """Find the runs with these names, or that begin with them. Raises: UsageError."""
-    known = [run.name for run in known_runs.runs]
-    return {_match_name(name, known) for name in names}
-
-
-def _match_name(name: str, known: Sequence[str]) -> str:
-    runs = [run for run in known if run == name] or [run for run in known if run.startswith(name)]
-    if not runs:
-        raise UsageError(
-            f"no run called {name!r} here or on the hosts: give its name, or the beginning of it, "
-            "from rankboard ps"
-        )
-    if len(runs) > 1:
-        raise UsageError(f"{name}: several runs begin with it: {', '.join(runs)}")
-    return runs[0]
+    """Find the runs that are meant. Raises: UsageError; PlanError, if one may mean several."""
+    labels = {run.name: run.label for run in known_runs.runs}
+    matching = {name: meant(name, labels) for name in names}
+    for name, run in matching.items():
+        if not run:
+            raise UsageError(
+                f"no run called {name!r} here or on the hosts: give its name, or the beginning of "
+                "it, from rankboard ps"
+            )
+    return set(matching.values())
 
 
 def _make_rows(removable: Sequence[Removable]) -> list[Row]:
     """Make one row per run, and a last one for all code."""
     parts_by_run: dict[str, list[Removable]] = defaultdict(list)
-    for part in removable:
+    for part in sorted(removable, key=lambda part: not part.run):
         parts_by_run[part.run].append(part)
-    code = parts_by_run.pop("", [])
-    rows = [_make_row(name, parts) for name, parts in parts_by_run.items()]
-    if code:
-        rows.append(_make_row("", code))
-    return rows
+    return [_make_row(name, parts) for name, parts in parts_by_run.items()]
 
 
 def _make_row(name: str, parts: Sequence[Removable]) -> Row:

@@ -64,13 +64,13 @@ def ps(
       3  a host of the hosts file did not answer
     """
     with refusing():
-        transport, known = reach_hosts(hosts)
+        transport, inventory = reach_hosts(hosts)
         if orphans:
-            problems = _end_orphans(transport, known, runs_dir, yes, json)
+            problems = _end_orphans(transport, inventory, runs_dir, yes, json)
         else:
             if yes:
                 raise UsageError("--yes needs --orphans")
-            problems = _list_runs(transport, known, runs_dir, live, json)
+            problems = _list_runs(transport, inventory, runs_dir, live, json)
         report_unreachable(problems)
 
 
@@ -78,8 +78,8 @@ def _list_runs(
     transport: Transport | None, hosts: Sequence[Host], runs_dir: Path, live: bool, json: bool
 ) -> Sequence[str]:
     """Print the runs; return why hosts did not answer."""
-    known = take_inventory(transport or Transports(), hosts, runs_dir, left=True, figures=True)
-    runs = [run for run in known.runs if run.live or not live]
+    inventory = take_inventory(transport or Transports(), hosts, runs_dir, left=True, figures=True)
+    runs = [run for run in inventory.runs if run.live or not live]
     if json:
         for run in runs:
             echo(dumps(_run_object(run)))
@@ -88,8 +88,8 @@ def _list_runs(
         print_table(columns, rows, DISPENSABLE)
     else:
         narrate("no live runs" if live else "no runs")
-    narrate(*_other_formats(runs), *known.gone)
-    return known.problems
+    narrate(*_other_formats(runs), *inventory.gone)
+    return inventory.problems
 
 
 def _other_formats(runs: Sequence[ListedRun]) -> list[str]:
@@ -177,8 +177,8 @@ def _run_object(run: ListedRun) -> dict[str, Any]:
     """Return what `--json` prints of a run."""
     parts = []
     for part in run.parts:
-        known = {"name": part.host or None, "idle": part.idle, "reason": part.reason}
-        parts.append({**known, **asdict(part.folder)})
+        inventory = {"name": part.host or None, "idle": part.idle, "reason": part.reason}
+        parts.append({**inventory, **asdict(part.folder)})
     return {
         "run": run.name,
         "name": run.label,

@@ -68,22 +68,22 @@ def setup(
     file = hosts or HOSTS
     with refusing():
         cluster = select(load(file), only=split_names(only), exclude=split_names(exclude))
-        wanted = WantedPackages.of(torch, index_url)
-        code = set_up(Transports(cluster.hosts), cluster.hosts, wanted, yes=yes, file=file)
+        wanted_packages = WantedPackages.of(torch, index_url)
+        code = set_up(Transports(cluster.hosts), cluster.hosts, wanted_packages, yes=yes, file=file)
     raise SystemExit(code)
 
 
 def set_up(
     transport: Transport,
     hosts: Sequence[Host],
-    wanted: WantedPackages,
+    wanted_packages: WantedPackages,
     *,
     yes: bool,
     file: Path = HOSTS,
 ) -> int:
     """See what there is, ask unless --yes was given, install, and say what to write into the hosts
     file. Return the exit code."""
-    inspected = inspect_hosts(transport, hosts, wanted)
+    inspected = inspect_hosts(transport, hosts, wanted_packages)
     narrate(*(packages.text for packages in inspected))
     by_condition: dict[PackageCondition, list[HostPackages]] = defaultdict(list)
     for packages in inspected:
@@ -92,29 +92,29 @@ def set_up(
     has_failed = PackageCondition.HOPELESS in by_condition
     pythons = {it.host.name: it.venv for it in by_condition[PackageCondition.BUILT]}
     if lacking:
-        if not _confirmed(lacking, wanted, yes):
+        if not _confirmed(lacking, wanted_packages, yes):
             narrate("nothing was changed")
             return USAGE
         to_install = [packages.host for packages in lacking]
         with _show_progress(to_install) as listener:
-            installed = install_packages(transport, to_install, wanted, listener)
+            installed = install_packages(transport, to_install, wanted_packages, listener)
         narrate(*(outcome.text for outcome in installed))
         pythons |= {outcome.host.name: outcome.venv for outcome in installed}
         has_failed |= not all(outcome.venv for outcome in installed)
     elif not has_failed:
         have = "has" if len(inspected) == 1 else "have"
-        packages_text = " and ".join(wanted.packages)
+        packages_text = " and ".join(wanted_packages.packages)
         narrate(f"nothing to install: {count(len(inspected), 'host')} {have} {packages_text}")
     named = {packages.host.name for packages in inspected if packages.is_named}
     _advise({name: it for name, it in pythons.items() if it and name not in named}, file)
     return UNREACHABLE if has_failed else 0
 
 
-def _confirmed(lacking: Sequence[HostPackages], wanted: WantedPackages, yes: bool) -> bool:
+def _confirmed(lacking: Sequence[HostPackages], wanted_packages: WantedPackages, yes: bool) -> bool:
     """Say what would be done, and ask whether to do it."""
     narrate(
-        f"pip will install {' '.join(wanted.requirements)} and their dependencies (hundreds of MB "
-        "to several GB)"
+        f"pip will install {' '.join(wanted_packages.requirements)} and their dependencies "
+        "(hundreds of MB to several GB)"
     )
     for packages in lacking:
         narrate(f"    on {packages.host.name} into {packages.venv.removesuffix('/bin/python')}")

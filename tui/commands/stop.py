@@ -51,16 +51,16 @@ def stop(
       rankboard stop last
       rankboard stop --now 20261120-0930
     """
-    with open_run(run, hosts, runs_dir, ends=True) as (launcher, kept):
-        end = _stop_through_launcher(launcher, kept.plan, now)
+    with open_run(run, hosts, runs_dir, ends=True) as (launcher, kept_plan):
+        end = _stop_through_launcher(launcher, kept_plan.plan, now)
         if end is None:
-            session = launcher.attach(kept)
+            session = launcher.attach(kept_plan)
             if session.has_ended:
                 _close(session)
                 raise SystemExit
             end = _stop(launcher, session, now)
-        ends = [end, *(_stop_by(launcher, plan, now) for plan in kept.others)]
-        code = _judge(ends, is_foreign=kept.foreign)
+        ends = [end, *(_stop_by(launcher, plan, now) for plan in kept_plan.others)]
+        code = _judge(ends, is_foreign=kept_plan.foreign)
     raise SystemExit(code)
 
 

@@ -43,11 +43,11 @@ def _show(folder: Path, plan: Plan) -> int:
             "watch needs a terminal on stdin, stdout and stderr; without one, use rankboard logs "
             f"{plan.run} --follow"
         )
-    found = WatchedRun(folder, plan)
-    app = WatchApp(found)
+    watched_run = WatchedRun(folder, plan)
+    app = WatchApp(watched_run)
     app.show()
-    if found.has_ended:
-        print_end(found.state)
+    if watched_run.has_ended:
+        print_end(watched_run.state)
     else:
         narrate(f"{plan.run} was left as it is")
     return app.exit_code

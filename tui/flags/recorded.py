@@ -43,12 +43,12 @@ def open_run(
     """
     with refusing():
         transports = Transports()
-        kept = find_kept(transports, run, hosts, runs_dir, ends=ends)
+        kept_plan = find_kept(transports, run, hosts, runs_dir, ends=ends)
         if max_restarts is not None:
-            policy = replace(kept.plan.policy, max_restarts=max_restarts)
-            kept = replace(kept, plan=replace(kept.plan, policy=policy))
-        policy = Policy(keep=not is_here(kept.plan.hosts))
-        yield Launcher(transports, runs_dir.absolute(), policy, narrate), kept
+            policy = replace(kept_plan.plan.policy, max_restarts=max_restarts)
+            kept_plan = replace(kept_plan, plan=replace(kept_plan.plan, policy=policy))
+        policy = Policy(keep=not is_here(kept_plan.plan.hosts))
+        yield Launcher(transports, runs_dir.absolute(), policy, narrate), kept_plan
 
 
 def find_kept(
@@ -56,8 +56,8 @@ def find_kept(
 ) -> KeptPlan:
     """Find the plan of a run here or on the hosts of the file. `ends`: see `find_run`. Raises:
     HostsError, PlanError, RunFolderError, UsageError."""
-    found = find_run(transport, run, hosts, runs_dir, ends=ends)
-    return find_here(found, hosts) if isinstance(found, Path) else found
+    folder_or_plan = find_run(transport, run, hosts, runs_dir, ends=ends)
+    return find_here(folder_or_plan, hosts) if isinstance(folder_or_plan, Path) else folder_or_plan
 
 
 def folder_of(run: str, runs_dir: Path) -> Path:
@@ -86,18 +86,18 @@ def read_records(launcher: Launcher, plan: Plan, follow: bool) -> Iterator[Recor
 def find_here(folder: Path, hosts: Path | None) -> KeptPlan:
     """Load a run that is recorded here. Raises: HostsError, PlanError, RunFolderError."""
     plan = _plan_of(folder)
-    kept = KeptPlan(plan, {}, foreign=not trust.has_ways(plan))
+    kept_plan = KeptPlan(plan, {}, foreign=not trust.has_ways(plan))
     node = folder / NODE
     if is_folder(node):
-        return replace(kept, plan=trust.on_this_machine(plan, node.absolute()))
+        return replace(kept_plan, plan=trust.on_this_machine(plan, node.absolute()))
     if hosts:
-        return replace(kept, plan=trust.with_ways(plan, load(hosts)))
-    if not kept.foreign:
-        return kept
+        return replace(kept_plan, plan=trust.with_ways(plan, load(hosts)))
+    if not kept_plan.foreign:
+        return kept_plan
     try:
-        return replace(kept, plan=trust.with_ways(plan, load(HOSTS)))
+        return replace(kept_plan, plan=trust.with_ways(plan, load(HOSTS)))
     except (HostsError, PlanError) as error:
-        return replace(kept, refusal=trust.unknown(plan, str(error)))
+        return replace(kept_plan, refusal=trust.unknown(plan, str(error)))
 
 
 def _plan_of(folder: Path) -> Plan:

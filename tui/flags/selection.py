@@ -119,14 +119,14 @@ def select_usual() -> Selection:
 
     Without any, or if there are mistakes in them, select this machine.
     """
-    why = NO_FILE
+    remark = NO_FILE
     if has_usual():
         try:
             cluster = load_usual()
             return Selection(cluster, cluster, None)
         except HostsError as error:
-            why = str(error)
-    this_machine = Cluster("this machine", (_local_host("local", RANKS),), (why,))
+            remark = str(error)
+    this_machine = Cluster("this machine", (_local_host("local", RANKS),), (remark,))
     return Selection(this_machine, this_machine, None)
 
 

@@ -51,52 +51,55 @@ def find_run(
     the user where it is not certain which run is the last. Raises: HostsError, PlanError,
     RunFolderError, UsageError.
     """
-    here = find(run, runs_dir)
-    if here and (run == here.name or is_path(run)):
-        return here
-    cluster = _find_hosts(run, hosts, here, runs_dir)
-    there = NOBODY
+    local_folder = find(run, runs_dir)
+    if local_folder and (run == local_folder.name or is_path(run)):
+        return local_folder
+    cluster = _find_hosts(run, hosts, local_folder, runs_dir)
+    on_hosts = NOBODY
     if cluster:
-        there = ask_for_plans(transport, cluster, run, ASKED if here else math.inf)
-        _narrate_problems(there, is_known=here is not None)
+        on_hosts = ask_for_plans(transport, cluster, run, ASKED if local_folder else math.inf)
+        _narrate_problems(on_hosts, is_known=local_folder is not None)
     recorded = labels(runs_dir)
     if run == LAST:
-        name = _newest(here, there)
-        _narrate_unbelieved(name, there)
-        if name and ends and _is_doubtful(name, there, runs_dir):
-            _ask_which([name, *_others(name, there, runs_dir)], hosts, there, runs_dir)
+        name = _newest(local_folder, on_hosts)
+        _narrate_unbelieved(name, on_hosts)
+        if name and ends and _is_doubtful(name, on_hosts, runs_dir):
+            _ask_which([name, *_others(name, on_hosts, runs_dir)], hosts, on_hosts, runs_dir)
         else:
-            _narrate_last(name, here, there, runs_dir)
+            _narrate_last(name, local_folder, on_hosts, runs_dir)
     else:
-        on_hosts = {name: found.plan.label for name, found in there.runs.items()}
-        unread = dict.fromkeys(there.mistakes, "")
-        known = on_hosts | unread | recorded  # a name that was given here later counts here
-        name = meant(run, dict(sorted(known.items())))
+        labels_on_hosts = {name: found.plan.label for name, found in on_hosts.runs.items()}
+        unread = dict.fromkeys(on_hosts.mistakes, "")
+        # A name that was given here later counts here.
+        known_labels = labels_on_hosts | unread | recorded
+        name = meant(run, dict(sorted(known_labels.items())))
     if name in recorded:
         return runs_dir / name
-    if name in there.runs:
+    if name in on_hosts.runs:
         narrate(f"{name} is not recorded here: using the plan of its hosts")
-        narrate(*there.runs[name].remarks)
-        return there.runs[name].kept
-    if there.mistakes:
-        raise there.mistakes.get(name) or next(iter(there.mistakes.values()))
+        narrate(*on_hosts.runs[name].remarks)
+        return on_hosts.runs[name].kept
+    if on_hosts.mistakes:
+        raise on_hosts.mistakes.get(name) or next(iter(on_hosts.mistakes.values()))
     asked = f" of {cluster.file or cluster.name}" if cluster else ""
     raise PlanError(
         f"No run called {run!r} here or on the hosts{asked}; rankboard ps lists all runs"
     )
 
 
-def _find_hosts(run: str, hosts: Path | None, here: Path | None, runs_dir: Path) -> Cluster | None:
+def _find_hosts(
+    run: str, hosts: Path | None, local_folder: Path | None, runs_dir: Path
+) -> Cluster | None:
     """Return the hosts that may know a run: those of the file or job, else those of the last run
     that is recorded here; None where nothing says that there are any. Raises: HostsError."""
     if hosts:
         return load(hosts)
-    if here and not has_usual():
-        return _hosts_of(here) if run == LAST else None
+    if local_folder and not has_usual():
+        return _hosts_of(local_folder) if run == LAST else None
     try:
         return load_usual()
     except HostsError as error:
-        if here is None:
+        if local_folder is None:
             raise HostsError(
                 f"No run called {run!r} in {runs_dir}, and no hosts to ask for it: {error}"
             ) from None
@@ -117,46 +120,46 @@ def _hosts_of(folder: Path) -> Cluster | None:
     return Cluster(plan.run, plan.hosts, file=plan.hosts_file)
 
 
-def _newest(here: Path | None, there: PlansOnHosts) -> str:
+def _newest(local_folder: Path | None, on_hosts: PlansOnHosts) -> str:
     """Return the newest run that has begun; "" where there is none. A run that a single host
     invents for others is not believed."""
-    shared = {name: run for name, run in there.runs.items() if run.is_shared}
+    shared = {name: run for name, run in on_hosts.runs.items() if run.is_shared}
     begun = [name for name, run in shared.items() if run.has_begun]
-    if here and (has_begun(here) or not begun):
-        begun.append(here.name)
+    if local_folder and (has_begun(local_folder) or not begun):
+        begun.append(local_folder.name)
     return max(begun or shared, default="")
 
 
-def _is_doubtful(name: str, there: PlansOnHosts, runs_dir: Path) -> bool:
+def _is_doubtful(name: str, on_hosts: PlansOnHosts, runs_dir: Path) -> bool:
     """Return whether the user may not mean the last run: another one is live, or it was not started
     from here. A run that is known to have ended loses nothing."""
-    if _live(there, runs_dir) - {name}:
+    if _live(on_hosts, runs_dir) - {name}:
         return True
     folder = runs_dir / name
     return not read.verdict(folder) and not trust.is_started_here(folder)
 
 
-def _live(there: PlansOnHosts, runs_dir: Path) -> set[str]:
+def _live(on_hosts: PlansOnHosts, runs_dir: Path) -> set[str]:
     """Return the runs that are live: on hosts that have answered, or with a launcher that records
     them here."""
-    on_hosts = {name for name, run in there.runs.items() if run.live and run.is_shared}
-    here = {folder.name for folder in recorded_folders(runs_dir) if lock.launcher(folder)}
-    return on_hosts | here
+    live_on_hosts = {name for name, run in on_hosts.runs.items() if run.live and run.is_shared}
+    folders = recorded_folders(runs_dir)
+    return live_on_hosts | {folder.name for folder in folders if lock.launcher(folder)}
 
 
-def _others(name: str, there: PlansOnHosts, runs_dir: Path) -> list[str]:
+def _others(name: str, on_hosts: PlansOnHosts, runs_dir: Path) -> list[str]:
     """Return the runs that may be meant instead, the newest first: the live ones, and the newest
     one that was started from here."""
-    others = _live(there, runs_dir)
+    others = _live(on_hosts, runs_dir)
     newest_first = reversed(recorded_folders(runs_dir))
-    own = next(filter(trust.is_started_here, newest_first), None)
-    if own:
-        others.add(own.name)
+    newest_own = next(filter(trust.is_started_here, newest_first), None)
+    if newest_own:
+        others.add(newest_own.name)
     return sorted(others - {name}, reverse=True)
 
 
 def _ask_which(
-    candidates: Sequence[str], hosts: Path | None, there: PlansOnHosts, runs_dir: Path
+    candidates: Sequence[str], hosts: Path | None, on_hosts: PlansOnHosts, runs_dir: Path
 ) -> None:
     """Ask the user whether the first of these runs is to be stopped. Raises: UsageError."""
     file = f" --hosts {shlex.quote(str(hosts))}" if hosts else ""
@@ -167,7 +170,7 @@ def _ask_which(
         narrate(f"{LAST} may mean one of {len(candidates)} runs:")
         instead = "write one of these commands"
     for name in candidates[:LISTED]:
-        narrate(f"  rankboard stop {name}{file}  ({_describe(name, there, runs_dir)})")
+        narrate(f"  rankboard stop {name}{file}  ({_describe(name, on_hosts, runs_dir)})")
     if not confirm(f"stop {candidates[0]}? [y/N]", yes=False, instead=instead):
         raise UsageError(f"nothing was stopped; {instead}")
 
@@ -175,19 +178,19 @@ def _ask_which(
 # Words --------------------------------------------------------------------------------------------
 
 
-def _narrate_problems(there: PlansOnHosts, *, is_known: bool) -> None:
+def _narrate_problems(on_hosts: PlansOnHosts, *, is_known: bool) -> None:
     """Say which hosts did not answer. Where a run is known without them, one line is enough."""
-    if not there.problems or not is_known:
-        narrate(*there.problems)
+    if not on_hosts.problems or not is_known:
+        narrate(*on_hosts.problems)
         return
-    more = len(there.problems) - 1
-    others = f" (and {more} more)" if more else ""
-    narrate(f"{there.problems[0]}{others}; runs that only such hosts know do not count")
+    num_hidden = len(on_hosts.problems) - 1
+    others = f" (and {num_hidden} more)" if num_hidden else ""
+    narrate(f"{on_hosts.problems[0]}{others}; runs that only such hosts know do not count")
 
 
-def _narrate_unbelieved(name: str, there: PlansOnHosts) -> None:
+def _narrate_unbelieved(name: str, on_hosts: PlansOnHosts) -> None:
     """Say which newer runs are not taken for the last one."""
-    for other, run in there.runs.items():
+    for other, run in on_hosts.runs.items():
         if not run.is_shared and other > name:
             narrate(
                 f"{other} is not taken for {LAST}: most of its hosts do not know it, only "
@@ -195,18 +198,24 @@ def _narrate_unbelieved(name: str, there: PlansOnHosts) -> None:
             )
 
 
-def _narrate_last(name: str, here: Path | None, there: PlansOnHosts, runs_dir: Path) -> None:
+def _narrate_last(
+    name: str, local_folder: Path | None, on_hosts: PlansOnHosts, runs_dir: Path
+) -> None:
     """Say which run is the last one."""
     if not name:
         return
-    is_newer = here is not None and here.name != name
-    newest = f"; the newest run that is recorded here is {here.name}" if here and is_newer else ""
-    narrate(f"{LAST} is {name}, {_describe(name, there, runs_dir)}{newest}")
+    is_newer = local_folder is not None and local_folder.name != name
+    newest = (
+        f"; the newest run that is recorded here is {local_folder.name}"
+        if local_folder and is_newer
+        else ""
+    )
+    narrate(f"{LAST} is {name}, {_describe(name, on_hosts, runs_dir)}{newest}")
 
 
-def _describe(name: str, there: PlansOnHosts, runs_dir: Path) -> str:
+def _describe(name: str, on_hosts: PlansOnHosts, runs_dir: Path) -> str:
     """Say what is known of a run: its name, where it was started, and whether it is live."""
-    run = there.runs.get(name)
+    run = on_hosts.runs.get(name)
     folder = runs_dir / name
     label = marks.name(folder) or (run.plan.label if run else "")
     words = [f"named {one_line(label)}"] if label else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Generic, TypeVar
 
 from textual.app import ComposeResult
@@ -10,8 +10,8 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.events import Key
 from textual.screen import ModalScreen
+from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
-from textual.widgets.option_list import Option
 
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, key_of
@@ -38,6 +38,23 @@ class BoxDialog(ModalScreen[ResultT | None], Generic[ResultT]):
     }
     """
 
+    other_keys = ""
+    """Keys that end the dialog, too, with a comma behind them."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self._title = title
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = self._title
+            box.border_subtitle = f"{self.other_keys}{key_of(self.app, 'back')}"
+            yield from self.compose_box()
+
+    def compose_box(self) -> Iterable[Widget]:
+        """Yield what is in the box."""
+        raise NotImplementedError
+
     def action_move(self, action: str) -> None:
         """Move in the list by an action of `OptionList`, such as `cursor_down`."""
         move = getattr(self.query_one(OptionList), f"action_{action}")
@@ -54,21 +71,17 @@ class ChoiceDialog(BoxDialog[str]):
     BINDINGS = bindings(place)
 
     def __init__(self, title: str, help: str, choices: Sequence[str], current: str) -> None:
-        super().__init__()
-        self._title = title
+        super().__init__(title)
         self._help = help
         self._choices = choices
         self._current = current
         self._typed = ""
         self._typed_at = -PAUSE
 
-    def compose(self) -> ComposeResult:
-        with Vertical() as box:
-            box.border_title = self._title
-            box.border_subtitle = key_of(self.app, "back")
-            yield Static(self._help, markup=False)
-            # As content, since brackets in a plain text would be markup.
-            yield OptionList(*(Option(Content(choice)) for choice in self._choices))
+    def compose_box(self) -> Iterable[Widget]:
+        yield Static(self._help, markup=False)
+        # As content, since brackets in a plain text would be markup.
+        yield OptionList(*map(Content, self._choices))
 
     def on_mount(self) -> None:
         options = self.query_one(OptionList)
@@ -116,21 +129,18 @@ class ChoiceDialog(BoxDialog[str]):
 class TextPrompt(BoxDialog[str]):
     """A line of text to type."""
 
+    other_keys = "enter, "
     place = KeyPlace.TEXT
     BINDINGS = bindings(place)
 
     def __init__(self, title: str, help: str, text: str = "") -> None:
-        super().__init__()
-        self._title = title
+        super().__init__(title)
         self._help = help
         self._text = text
 
-    def compose(self) -> ComposeResult:
-        with Vertical() as box:
-            box.border_title = self._title
-            box.border_subtitle = f"enter, {key_of(self.app, 'back')}"
-            yield Static(self._help, markup=False)
-            yield Input(self._text, compact=True)
+    def compose_box(self) -> Iterable[Widget]:
+        yield Static(self._help, markup=False)
+        yield Input(self._text, compact=True)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value.strip())

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -35,21 +34,18 @@ class PresetsDialog(BoxDialog[Preset | RecentWork]):
 
     def __init__(self, keep: bool, read_recent: Callable[[], list[RecentWork]]) -> None:
         """`keep`: see `presets.save`. `read_recent` runs in a thread."""
-        super().__init__()
+        super().__init__("presets and recent jobs")
         self._keep = keep
         self._read_recent = read_recent
         self._recent: list[RecentWork] | None = None
         self._choices: list[str | RecentWork] = []
         """Names of presets, then jobs: an option's id is its number here."""
 
-    def compose(self) -> ComposeResult:
-        with Vertical() as box:
-            box.border_title = "presets and recent jobs"
-            box.border_subtitle = key_of(self.app, "back")
-            yield OptionList()
-            key = key_of(self.app, "delete-preset")
-            text = f"enter: take the settings; the hosts stay. {key}: delete a preset."
-            yield Static(text, markup=False)
+    def compose_box(self) -> Iterable[Widget]:
+        yield OptionList()
+        key = key_of(self.app, "delete-preset")
+        text = f"enter: take the settings; the hosts stay. {key}: delete a preset."
+        yield Static(text, markup=False)
 
     def on_mount(self) -> None:
         self._show_options()
