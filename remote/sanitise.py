@@ -5,7 +5,6 @@ screen is shown as an escape: two texts that look alike are alike."""
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
 from dataclasses import fields, replace
 from typing import Any
@@ -64,14 +63,12 @@ def shown(text: str) -> list[str]:
     return [_line(line) for line in lines] if _unfit(text) else lines
 
 
-def shortened(text: str, longest: int) -> tuple[list[str], int]:
-    """Return the lines of `shown`, each cut after `longest` characters, and about how many bytes of
-    memory they take."""
+def shortened(text: str, longest: int) -> list[str]:
+    """Return the lines of `shown`, each cut after `longest` characters."""
     lines = text.split("\n")
     if not _unfit(text) and not _has_longer(text, longest):
-        return lines, sys.getsizeof(text)
-    lines = [cut(_line(line), longest) for line in lines]
-    return lines, sum(map(sys.getsizeof, lines))
+        return lines
+    return [cut(_line(line), longest) for line in lines]
 
 
 def cut(text: str, longest: int) -> str:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from training.agent.host import stacks
-from training.agent.host.processes import close_descriptors, die_with, set_process_name
+from training.agent.host.processes import die_with, redirect_output, set_process_name
 from training.agent.ranks.fork import handle_by_default
 from training.place import FOLDER, LISTEN_FD
 from training.wire.commands import Placement, StartAttempt, decode
@@ -119,7 +119,7 @@ def become_rank(placement: Placement, fds: PreloadDescriptors, parent_pid: int) 
         set_process_name(f"rank {placement.rank}")
         handle_by_default()
         listen_fd = fds.listen if placement.rank == 0 else -1
-        redirect_output(*fds.pipes[placement.rank], keep=listen_fd)
+        redirect_output(*fds.pipes[placement.rank], [listen_fd])
         os.environ.update(placement.env)
         if listen_fd >= 0:
             os.environ[LISTEN_FD] = str(listen_fd)
@@ -129,15 +129,6 @@ def become_rank(placement: Placement, fds: PreloadDescriptors, parent_pid: int) 
     finally:
         traceback.print_exc()
         os._exit(1)
-
-
-def redirect_output(out: int, err: int, keep: int) -> None:
-    """Connect stdin to /dev/null, stdout and stderr to the pipes, and close all other descriptors
-    except `keep`."""
-    null_device = os.open(os.devnull, os.O_RDONLY)
-    for number, descriptor in enumerate((null_device, out, err)):
-        os.dup2(descriptor, number)
-    close_descriptors({0, 1, 2, keep})
 
 
 def report_to_agent(fds: PreloadDescriptors, line: str) -> None:

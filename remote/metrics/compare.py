@@ -63,7 +63,6 @@ class ComparedRun:
 
 def compare_runs(runs: Sequence[RunFigures]) -> tuple[ComparedRun, ...]:
     """Compare runs with the first one, in their order."""
-    first = runs[0]
     steps = [run.steps.warm() for run in runs]
     times = [_iteration_seconds(table) for table in steps]
     groups = _group_alike(runs)
@@ -71,21 +70,11 @@ def compare_runs(runs: Sequence[RunFigures]) -> tuple[ComparedRun, ...]:
     goal = _find_goal(runs)
     compared = []
     for index, run in enumerate(runs):
-        entry = ComparedRun(
-            run,
-            steps[index],
-            _mean_interval(times[index]),
-            goal=goal,
-            seconds_to_goal=_seconds_to_goal(run, goal),
-        )
+        entry = ComparedRun(run, steps[index], _mean_interval(times[index]))
+        entry = replace(entry, goal=goal, seconds_to_goal=_seconds_to_goal(run, goal))
         if index:
-            is_repetition = index in groups[0]
-            entry = _compare_with_first(
-                replace(entry, noise=noise, is_repetition=is_repetition),
-                first,
-                times[index],
-                times[0],
-            )
+            entry = replace(entry, noise=noise, is_repetition=index in groups[0])
+            entry = _compare_with_first(entry, runs[0], times[index], times[0])
         compared.append(entry)
     return tuple(compared)
 
@@ -94,29 +83,20 @@ def _compare_with_first(
     entry: ComparedRun, first: RunFigures, times: Floats, first_times: Floats
 ) -> ComparedRun:
     run = entry.run
-    # Of a script nobody knows the batch.
-    size = 1
-    first_size = 1
+    common_steps, loss_difference = _compare_losses(run, first)
+    entry = replace(entry, common_steps=common_steps, loss_difference=loss_difference)
+    size = first_size = 1  # of a script nobody knows the batch
     if run.job and first.job:
         size = run.job.batch_size
         first_size = first.job.batch_size
-    against = None
-    doubt = None
-    if times.size and first_times.size:
-        noise = entry.noise
-        against = compare_steps(times / size, first_times / first_size, noise.share, noise.freedom)
-        if entry.is_repetition:
-            against = _without_bounds(against)
-        doubt = judge(run, first, against.ratio)
-    common_steps, loss_difference = _compare_losses(run, first)
-    return replace(
-        entry,
-        against=against,
-        is_per_sample=size != first_size,
-        common_steps=common_steps,
-        loss_difference=loss_difference,
-        doubt=doubt,
-    )
+    entry = replace(entry, is_per_sample=size != first_size)
+    if not (times.size and first_times.size):
+        return entry
+    noise = entry.noise
+    against = compare_steps(times / size, first_times / first_size, noise.share, noise.freedom)
+    if entry.is_repetition:
+        against = _without_bounds(against)
+    return replace(entry, against=against, doubt=judge(run, first, against.ratio))
 
 
 def judge(

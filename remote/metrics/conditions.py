@@ -48,13 +48,11 @@ def _find_threads(state: RunState) -> tuple[int, ...]:
     """
     from remote.plan.place import threads_of_hosts
 
-    has_gpu = any(host.hello and host.hello.accelerator for host in state.hosts)
+    facts = [host.hello for host in state.hosts]
+    has_gpu = any(fact and fact.accelerator for fact in facts)
     if any(rank.on_gpu for rank in state.ranks) or (has_gpu and not state.plan.job):
         return ()
-    host_threads = threads_of_hosts(state.plan, [host.hello for host in state.hosts])
-    threads = set()
-    for rank in state.ranks:
-        number = rank.begun.threads if rank.begun else host_threads[rank.host]
-        if isinstance(number, int) and number > 0:
-            threads.add(number)
-    return tuple(sorted(threads))
+    of_hosts = threads_of_hosts(state.plan, facts)
+    threads = [rank.begun.threads if rank.begun else of_hosts[rank.host] for rank in state.ranks]
+    # Of a host that was never heard there is only a text.
+    return tuple(sorted({number for number in threads if isinstance(number, int) and number > 0}))

@@ -7,8 +7,9 @@ or the ranks had other numbers of threads, the figure is in doubt, and nobody sh
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -143,12 +144,8 @@ def differing_work(work: Job | Script, other: Job | Script, *, is_alone: bool) -
         return () if work == other else ("arguments",)
     # A rank that is alone synchronises nothing, so that its method makes no difference.
     ignored = NOT_OF_WORK if is_alone else NOT_OF_WORK - OF_SYNC
-    differences = []
-    for field in fields(Job):
-        is_same = getattr(work, field.name) == getattr(other, field.name)
-        if field.name not in ignored and not is_same:
-            differences.append(field.name)
-    return tuple(differences)
+    names = (field.name for field in fields(Job) if field.name not in ignored)
+    return tuple(name for name in names if getattr(work, name) != getattr(other, name))
 
 
 def objects(
@@ -179,31 +176,22 @@ def sentences(
 
     `names` has other names for runs.
     """
-    order = list(DoubtKind)
-    alike: dict[tuple[object, ...], list[Doubt]] = {}
-    for doubt in sorted(doubts, key=lambda doubt: (order.index(doubt.kind), -doubt.speed_up)):
-        key = (
-            doubt.kind,
-            _numbers(doubt.more),
-            _numbers(doubt.fewer),
-            doubt.fewer.name,
-            _reasons(doubt),
-        )
-        alike.setdefault(key, []).append(doubt)
-    texts = []
+    alike = defaultdict[tuple[object, ...], list[Doubt]](list)
+    for doubt in sorted(doubts, key=lambda doubt: -doubt.speed_up):
+        # Sides that differ only in the name of the faster one have the same reasons.
+        key = (doubt.kind, replace(doubt.more, name=""), doubt.fewer, doubt.differing)
+        alike[key].append(doubt)
+    too_fast = []
+    other_threads = []
     for several in alike.values():
         worst = several[0]
         faster = [names.get(doubt.more.name, doubt.more.name) for doubt in several]
         if worst.kind is DoubtKind.TOO_FAST:
-            texts.append(_describe_too_fast(worst, faster))
+            too_fast.append(_describe_too_fast(worst, faster))
         else:
             slower = names.get(worst.fewer.name, worst.fewer.name)
-            texts.append(_describe_other_threads(worst, faster, slower))
-    return list(dict.fromkeys(texts))
-
-
-def _numbers(side: Side) -> tuple[object, ...]:
-    return side.nodes, side.ranks, side.workers, side.threads
+            other_threads.append(_describe_other_threads(worst, faster, slower))
+    return list(dict.fromkeys(too_fast + other_threads))
 
 
 def _describe_too_fast(worst: Doubt, faster: Sequence[str]) -> str:

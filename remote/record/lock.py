@@ -8,6 +8,7 @@ user's rankboard and holds the lock.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import sys
@@ -146,16 +147,13 @@ def _is_ours(pid: int, lock: Path) -> bool:
 
 
 def _holds(process: psutil.Process, lock: Path) -> bool:
-    found = lock.lstat()
+    status = lock.lstat()
     if not sys.platform.startswith("linux"):  # which does not tell of locks, but of open files
-        return any(os.path.samestat(os.stat(file.path), found) for file in process.open_files())
+        return any(os.path.samestat(os.stat(file.path), status) for file in process.open_files())
     for descriptor in Path(f"/proc/{process.pid}/fd").iterdir():
         with suppress(FileNotFoundError):
-            if os.path.samestat(descriptor.stat(), found):
-                told = Path(f"/proc/{process.pid}/fdinfo/{descriptor.name}").read_text()
-                if any(
-                    line.startswith("lock:") and {"FLOCK", "WRITE"} <= set(line.split())
-                    for line in told.splitlines()
-                ):
+            if os.path.samestat(descriptor.stat(), status):
+                info = Path(f"/proc/{process.pid}/fdinfo/{descriptor.name}").read_text()
+                if re.search(r"^lock:.* FLOCK .* WRITE ", info, re.MULTILINE):
                     return True
     return False

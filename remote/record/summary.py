@@ -151,9 +151,11 @@ def to_strict_json(value: Any) -> Any:
 
 
 def _summarize_cause(cause: Cause) -> dict[str, Any]:
-    summary = asdict(cause)
-    for field in HOW_FOUND:
-        del summary[field]
+    summary = {
+        "what" if field == "problem" else field: value
+        for field, value in asdict(cause).items()
+        if field not in HOW_FOUND
+    }
     if not cause.lack:
         del summary["lack"]
     summary["text"] = cause.text()

@@ -8,19 +8,43 @@ from dataclasses import replace
 from remote.events import Parsed
 from remote.format import duration
 from remote.plan.plan import OnNan
-from remote.run.diagnosis import agent_end, stall_causes
+from remote.run.diagnosis.agent_end import STOPPING_ENDS, describe_end, explain_end
 from remote.run.diagnosis.cause import explain_agent_end
+from remote.run.diagnosis.stall_causes import explain_stall
 from remote.run.run_state import RunState, judge_rank, restart, take_age
-from remote.run.series import marks
+from remote.run.series.marks import CHECKPOINT, EPOCH, RESTART, TEST
 from remote.run.state.host_state import LAST_WORDS, HostState
 from remote.run.state.phases import FATES, HostPhase, RankPhase, RunPhase
 from remote.run.state.progress import WATCHED, Diverged
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_metrics import MOST
 from remote.run.state.types import Cause, Evidence
-from training.wire import events
 from training.wire.enums import EndReason
-from training.wire.events import Event, Record
+from training.wire.events import (
+    AgentEnded,
+    Drifted,
+    Entered,
+    Epoch,
+    Evaluated,
+    Event,
+    Exited,
+    Finished,
+    GpuSample,
+    HostSample,
+    Launched,
+    OutputText,
+    RankSample,
+    Record,
+    RecordsDropped,
+    Reserved,
+    Saved,
+    ScriptMetrics,
+    Spawned,
+    Stack,
+    Started,
+    StepFinished,
+    StopHeard,
+)
 
 
 def apply(run: RunState, record: Record, host: HostState, when: float) -> None:
@@ -28,19 +52,19 @@ def apply(run: RunState, record: Record, host: HostState, when: float) -> None:
     host.hear(when, run.now)
     rank = run.rank_of(getattr(record.event, "rank", -1), host)
     is_current = record.attempt >= run.attempt
-    if isinstance(record.event, events.OutputText):
+    if isinstance(record.event, OutputText):
         _print(run, record.event, host, rank, when)
     elif rank is None:
         _apply_agent(run, record, host, when)
     elif is_current:
         run.launcher.attempt = record.attempt
         _apply_rank(run, record.event, host, rank, when)
-    if isinstance(record.event, events.Exited) and is_current:
+    if isinstance(record.event, Exited) and is_current:
         host.apply(record.event, record.attempt, when)
 
 
 def _print(
-    run: RunState, text: events.OutputText, host: HostState, rank: RankState | None, when: float
+    run: RunState, text: OutputText, host: HostState, rank: RankState | None, when: float
 ) -> None:
     if text.path:  # it was written to a file, not printed
         return
@@ -57,54 +81,54 @@ def _print(
 
 
 def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, when: float) -> None:
-    if isinstance(event, events.Exited) and rank.exited:  # a process ends once
+    if isinstance(event, Exited) and rank.exited:  # a process ends once
         return
-    if isinstance(event, events.GpuSample) and run.plan.job and not rank.on_gpu:
+    if isinstance(event, GpuSample) and run.plan.job and not rank.on_gpu:
         return
-    if isinstance(event, events.ScriptMetrics):
+    if isinstance(event, ScriptMetrics):
         if run.plan.job:
             return
         event = _take_metrics(run, event, rank, when)
-    elif rank.begun is None and isinstance(event, events.StepFinished):  # a script reports no start
+    elif rank.begun is None and isinstance(event, StepFinished):  # a script reports no start
         _begin_script(run, event, when)
     rank.apply(event, when)
     run.curves.take(event, rank.rank, rank.step, when - run.started)
     match event:
-        case events.StepFinished():
+        case StepFinished():
             _take_step(run, event, host, rank, when)
-        case events.RankSample():
+        case RankSample():
             host.loads[rank.rank] = event.cpu
-        case events.Stack() if run.stall:
-            run.stalls[-1] = stall_causes.explain_stall(run.stall, run.ranks, run.hosts)
-        case events.Entered():
+        case Stack() if run.stall:
+            run.replace_stall(explain_stall(run.stall, run.ranks, run.hosts))
+        case Entered():
             _enter(run, rank, RankPhase(event.phase), when)
-        case events.Started():
+        case Started():
             if run.progress.start(event):
                 _go_back(run, event.resumed)
             _enter(run, rank, RankPhase.TRAINING, when)
-        case events.Evaluated() if rank.rank == 0:
+        case Evaluated() if rank.rank == 0:
             run.progress.evaluate(event)
-            run.marks.add(marks.TEST, event.step, when - run.started)
-        case events.Drifted() if run.progress.compare(event, when):
-            what = f"after step {event.step} the ranks' models differ {event.extent}"
-            run.note("", f"drift: {what}", when)
-        case events.Epoch():
-            run.marks.add(marks.EPOCH, event.step, when - run.started)
-        case events.Saved() if rank.local_rank == 0:
+            run.mark(TEST, event.step, when)
+        case Drifted() if run.progress.compare(event, when):
+            text = f"drift: after step {event.step} the ranks' models differ {event.extent}"
+            run.note("", text, when)
+        case Epoch():
+            run.mark(EPOCH, event.step, when)
+        case Saved() if rank.local_rank == 0:
             host.saved_step = event.step
-            run.marks.add(marks.CHECKPOINT, event.step, when - run.started)
-        case events.Finished():
+            run.mark(CHECKPOINT, event.step, when)
+        case Finished():
             _end_stall_if_over(run, when)
         case Parsed():
             _note_parsing(run, event, when)
-        case events.Spawned() if not run.plan.job:  # a script reports no phases
+        case Spawned() if not run.plan.job:  # a script reports no phases
             _enter(run, rank, RankPhase.TRAINING, when)
-        case events.Exited():
+        case Exited():
             judge_rank(run, rank)
 
 
 def _take_step(
-    run: RunState, step: events.StepFinished, host: HostState, rank: RankState, when: float
+    run: RunState, step: StepFinished, host: HostState, rank: RankState, when: float
 ) -> None:
     is_first = not math.isfinite(step.loss) and not run.progress.diverged
     if is_first and rank.is_diverged:
@@ -129,8 +153,8 @@ def _renew_forecast(run: RunState, rank: RankState) -> bool:
 
 
 def _take_metrics(
-    run: RunState, event: events.ScriptMetrics, rank: RankState, when: float
-) -> events.ScriptMetrics:
+    run: RunState, event: ScriptMetrics, rank: RankState, when: float
+) -> ScriptMetrics:
     """Take in values of a script. Return those that are kept."""
     had_room = not run.metrics.beyond
     event = run.metrics.take(event, rank.step)
@@ -141,15 +165,16 @@ def _take_metrics(
     return event
 
 
-def _begin_script(run: RunState, step: events.StepFinished, when: float) -> None:
+def _begin_script(run: RunState, step: StepFinished, when: float) -> None:
     """Take in the first step of an attempt of a script, which shows whether torch is watched."""
-    if not run.progress.watched and run.plan.job is None and (step.compute or step.sync):
-        run.progress.watched = True
+    progress = run.progress
+    if not progress.watched and run.plan.job is None and (step.compute or step.sync):
+        progress.watched = True
         run.note("", WATCHED, when)
-    if run.progress.first_step_attempt < run.attempt:
-        run.progress.first_step_attempt = run.attempt
+    if progress.first_step_attempt < run.attempt:
+        progress.first_step_attempt = run.attempt
         last_step = max(0, step.step - 1)
-        run.progress.go_back(last_step)
+        progress.go_back(last_step)
         _go_back(run, last_step)
 
 
@@ -158,14 +183,17 @@ def _note_parsing(run: RunState, event: Parsed, when: float) -> None:
 
     Each is noted once, and not of which ranks: others may print later.
     """
-    run.progress.printed_steps = event.steps or run.progress.printed_steps
-    if event.format and event.format not in run.progress.formats:
-        run.progress.formats.append(event.format)
-        run.note("", f"read as: {event.format}", when)
-    for path in event.files:
-        if path not in run.progress.files:
-            run.progress.files.append(path)
-            run.note("", f"reads {path}", when)
+    progress = run.progress
+    progress.printed_steps = event.steps or progress.printed_steps
+    formats = (event.format,) if event.format else ()
+    for known, names, verb in (
+        (progress.formats, formats, "read as:"),
+        (progress.files, event.files, "reads"),
+    ):
+        for name in names:
+            if name not in known:
+                known.append(name)
+                run.note("", f"{verb} {name}", when)
 
 
 def _go_back(run: RunState, step: int) -> None:
@@ -173,7 +201,7 @@ def _go_back(run: RunState, step: int) -> None:
     run.curves.rewind(step)
     run.marks.rewind(step)
     if run.progress.restarts:
-        run.marks.add(marks.RESTART, step, run.progress.restarts[-1].seconds)
+        run.marks.add(RESTART, step, run.progress.restarts[-1].seconds)
 
 
 def _enter(run: RunState, rank: RankState, phase: RankPhase, when: float) -> None:
@@ -191,8 +219,8 @@ def _diverge(run: RunState, diverged: Diverged, host: HostState, when: float) ->
     run.progress.diverged = diverged
     advice = "lower --lr" if run.plan.job else "lower its learning rate"
     if run.plan.policy.on_nan is OnNan.STOP:
-        what = f"loss is {diverged.what}"
-        cause = Cause(host.name, diverged.rank, what, diverged.step, advice=advice, time=when)
+        problem = f"loss is {diverged.what}"
+        cause = Cause(host.name, diverged.rank, problem, diverged.step, advice=advice, time=when)
         run.judge.refuse(cause)
     else:
         advice = f"{advice.capitalize()}, or stop such runs with --on-nan stop"
@@ -203,7 +231,7 @@ def _end_stall_if_over(run: RunState, when: float) -> None:
     """End the stall once all ranks have gone on."""
     if run.stall and not any(rank.stalled and not rank.finished for rank in run.ranks):
         seconds = when - run.stall.since
-        run.stalls[-1] = replace(run.stall, over=when)
+        run.replace_stall(replace(run.stall, over=when))
         run.note("", f"the ranks continue after a stall of {duration(seconds)}", when)
 
 
@@ -213,27 +241,27 @@ def _end_stall_if_over(run: RunState, when: float) -> None:
 def _apply_agent(run: RunState, record: Record, host: HostState, when: float) -> None:
     """Take in what an agent reports of its host."""
     match record.event:
-        case events.Launched() as event if record.attempt > host.attempt:  # else it is repeated
+        case Launched() as event if record.attempt > host.attempt:  # else it is repeated
             host.count_age(event.age, record.time)
             _launch(run, record.attempt, event, when)
             for number in event.ranks:
                 rank = run.rank_of(number, host)
                 if rank:
                     _enter(run, rank, RankPhase.IMPORTING, when)
-        case events.Reserved(_, _, error) if error:
+        case Reserved(_, _, error) if error:
             run.note(host.name, error, when)
-        case events.Reserved(address, port) if host is _first_living_host(run):
+        case Reserved(address, port) if host is _first_living_host(run):
             run.rendezvous = f"{address}:{port}"
-        case events.RecordsDropped(first, last):
+        case RecordsDropped(first, last):
             host.dropped = True
-            what = "were dropped: the journal on the host was full"
-            run.note(host.name, f"records {first} to {last} {what}", when)
-        case events.StopHeard(by_person=True) if _is_of_attempt(run, record):
+            dropped = f"records {first} to {last} were dropped"
+            run.note(host.name, f"{dropped}: the journal on the host was full", when)
+        case StopHeard(by_person=True) if _is_of_attempt(run, record):
             run.judge.hear_stop(when)
             host.stop_heard = True
-        case events.HostSample():
+        case HostSample():
             run.curves.sample(host.index, record.event, host.used, when - run.started)
-        case events.AgentEnded() as event:
+        case AgentEnded() as event:
             host.age_at_end = host.count_age(event.age, record.time)
             _end_agent(run, event, host, when)
     host.apply(record.event, record.attempt, when)
@@ -247,7 +275,7 @@ def _is_of_attempt(run: RunState, record: Record) -> bool:
     return record.attempt == run.attempt or run.phase is RunPhase.STARTING
 
 
-def _launch(run: RunState, attempt: int, event: events.Launched, when: float) -> None:
+def _launch(run: RunState, attempt: int, event: Launched, when: float) -> None:
     """Take in that ranks are started on a host, perhaps by a launcher without a record here."""
     take_age(run, when, event.age)
     if attempt > run.attempt and run.are_hosts(event.hosts):
@@ -268,22 +296,22 @@ def _reason_to_restart(run: RunState) -> str:
     return run.cause.text() if run.cause and is_known else ""
 
 
-def _end_agent(run: RunState, event: events.AgentEnded, host: HostState, when: float) -> None:
+def _end_agent(run: RunState, event: AgentEnded, host: HostState, when: float) -> None:
     take_age(run, when, event.age)
-    host.reason = agent_end.describe_end(event)
+    host.reason = describe_end(event)
     if host.phase is not HostPhase.LOST:
         host.enter(HostPhase.ENDED, when)
     if event.died:
         folder = host.hello.folder if host.hello else ""
-        what, advice = explain_agent_end(event, run.plan.hosts[host.index], folder)
-        run.judge.judge_host(host, what, _began_to_end_at(run, host, when), advice=advice)
-    elif event.reason in agent_end.STOPPED:
-        run.judge.stop_reason = run.judge.stop_reason or agent_end.explain_end(event)
+        problem, advice = explain_agent_end(event, run.plan.hosts[host.index], folder)
+        run.judge.judge_host(host, problem, _began_to_end_at(run, host, when), advice=advice)
+    elif event.reason in STOPPING_ENDS:
+        run.judge.stop_reason = run.judge.stop_reason or explain_end(event)
         if host.parted:  # the launcher was not gone: other hosts still had theirs
-            what = "the connection to it was lost for too long, so it stopped its ranks"
-            run.judge.judge_host(host, what, when)
+            problem = "the connection to it was lost for too long, so it stopped its ranks"
+            run.judge.judge_host(host, problem, when)
     elif event.reason is EndReason.NO_LAUNCHER:
-        run.judge.judge_host(host, agent_end.explain_end(event), when)
+        run.judge.judge_host(host, explain_end(event), when)
 
 
 def _began_to_end_at(run: RunState, host: HostState, when: float) -> float:
@@ -291,8 +319,5 @@ def _began_to_end_at(run: RunState, host: HostState, when: float) -> float:
 
     It first stops its ranks, and reports its own end only once they have ended.
     """
-    times = [when]
-    for rank in run.ranks:
-        if rank.host == host.index and rank.exited and rank.exited.stopped:
-            times.append(rank.since)
-    return min(times)
+    stopped = (rank for rank in run.ranks if rank.exited and rank.exited.stopped)
+    return min([when, *(rank.since for rank in stopped if rank.host == host.index)])

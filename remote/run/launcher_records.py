@@ -5,13 +5,32 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from remote import events as launcher
 from remote.doctor.doctor import WARNING, is_told, warning
+from remote.events import (
+    Attached,
+    AttemptFailing,
+    CheckFinished,
+    ClockMeasured,
+    ConnectionLost,
+    Detached,
+    HostLost,
+    HostPhaseChanged,
+    HostSilent,
+    Preparing,
+    RemarkMade,
+    Restarted,
+    SessionClosed,
+    Stalled,
+    StallExplained,
+    Starting,
+    StartRefused,
+    Stopping,
+)
 from remote.format import duration
 from remote.plan.plan import OnNan, OnStall
-from remote.run.diagnosis import stall_causes
+from remote.run.diagnosis.stall_causes import as_death, begin_stall, explain_stall
 from remote.run.run_state import AGE_TOLERANCE, RunState, restart
-from remote.run.series import marks
+from remote.run.series.marks import STALL
 from remote.run.state.host_state import SOUGHT, HostState, names_host, strip_host_name
 from remote.run.state.phases import HostPhase, RunPhase
 from remote.run.state.types import Cause, Evidence
@@ -24,38 +43,38 @@ SAMPLE_EVERY = 1.0
 def apply(run: RunState, record: Record, when: float) -> None:
     """Take in a record of a launcher."""
     event = record.event
-    if isinstance(event, launcher.Preparing) and not run.are_hosts(event.hosts):
+    if isinstance(event, Preparing) and not run.are_hosts(event.hosts):
         return
     host = run.host(getattr(event, "host", SESSION))
     if host:
         _apply_on_host(run, event, host, when)
     match event:
-        case launcher.RemarkMade() if not host:
+        case RemarkMade() if not host:
             run.note("", event.text, when)
-        case launcher.StallExplained(text):
+        case StallExplained(text):
             if not _is_announced(run, text):
                 run.note("", text, when)
             if run.stall:
-                run.stalls[-1] = replace(run.stall, explained=True)
-        case launcher.CheckFinished():
+                run.replace_stall(replace(run.stall, explained=True))
+        case CheckFinished():
             _check(run, event, when)
-        case launcher.Detached():
+        case Detached():
             run.note("", _describe_detaching(run), when)
-        case launcher.Attached():
+        case Attached():
             _attach(run, when)
-        case launcher.Starting():
+        case Starting():
             _start(run)
-        case launcher.Restarted(hosts, reason) if run.are_hosts(hosts):
+        case Restarted(hosts, reason) if run.are_hosts(hosts):
             restart(run, record.attempt, hosts, reason, when, started=False)
-        case launcher.Stalled() if run.are_ranks(event.ranks):
+        case Stalled() if run.are_ranks(event.ranks):
             _begin_stall(run, event, when)
-        case launcher.StartRefused(host_index, reason):
+        case StartRefused(host_index, reason):
             _refuse(run, run.host_name(host_index), reason, when)
-        case launcher.Stopping():
+        case Stopping():
             _stop(run, event, when)
-        case launcher.AttemptFailing():
+        case AttemptFailing():
             _judge_unheard(run)
-        case launcher.SessionClosed():
+        case SessionClosed():
             _judge_unheard(run)
             run.phase = RunPhase.ENDED
             run.ended = _end_of_run(run)
@@ -82,28 +101,28 @@ def _end_of_run(run: RunState) -> float:
 def _apply_on_host(run: RunState, event: Event, host: HostState, when: float) -> None:
     """Take in what a launcher reports of a host."""
     match event:
-        case launcher.HostPhaseChanged(_, phase):
+        case HostPhaseChanged(_, phase):
             host.enter(HostPhase(phase), when)
-        case launcher.ClockMeasured(_, offset):
+        case ClockMeasured(_, offset):
             if not host.heard:  # but for its Hello, which came before its clock was known
                 host.began += host.offset - offset
             host.offset = offset
-        case launcher.RemarkMade(_, text):
+        case RemarkMade(_, text):
             run.note(host.name, text, when)
-        case launcher.HostSilent(_, seconds):
+        case HostSilent(_, seconds):
             host.missed = True
             host.enter(HostPhase.SILENT, when)
             run.note(host.name, f"silent for {duration(seconds)}", when)
-        case launcher.ConnectionLost(_, reason):
+        case ConnectionLost(_, reason):
             host.parted = True
             run.note(host.name, f"{reason}; connecting again", when)
-        case launcher.StartRefused(_, reason):
+        case StartRefused(_, reason):
             host.reason = reason
-        case launcher.HostLost():
+        case HostLost():
             _lose(run, event, host, when)
 
 
-def _lose(run: RunState, event: launcher.HostLost, host: HostState, when: float) -> None:
+def _lose(run: RunState, event: HostLost, host: HostState, when: float) -> None:
     host.enter(HostPhase.LOST, when)
     host.reason = event.reason
     host.lost = True
@@ -112,8 +131,8 @@ def _lose(run: RunState, event: launcher.HostLost, host: HostState, when: float)
     is_unfit = event.unfit and not run.is_under_way
     if event.reached:
         died_at = host.heard + SAMPLE_EVERY if host.heard else when
-        what = f"host lost: {strip_host_name(event.reason, host.name)}"
-        run.judge.judge_host(host, what, died_at, refused=is_unfit)
+        problem = f"host lost: {strip_host_name(event.reason, host.name)}"
+        run.judge.judge_host(host, problem, died_at, refused=is_unfit)
     elif not run.launcher.returned:
         # For a launcher that has returned it is no failure: the others may go on with the host.
         run.judge.judge_host(host, event.reason, when, refused=is_unfit)
@@ -144,7 +163,7 @@ def _refuse(run: RunState, host_name: str, reason: str, when: float) -> None:
     run.judge.refuse(cause)
 
 
-def _check(run: RunState, check: launcher.CheckFinished, when: float) -> None:
+def _check(run: RunState, check: CheckFinished, when: float) -> None:
     before = run.checks.get((check.host, check.check))
     run.checks[check.host, check.check] = check
     was_warning = before is not None and before.outcome == WARNING  # before a restart
@@ -180,17 +199,16 @@ def _start(run: RunState) -> None:
         run.hosts[rank.host].running.add(rank.rank)
 
 
-def _begin_stall(run: RunState, event: launcher.Stalled, when: float) -> None:
+def _begin_stall(run: RunState, event: Stalled, when: float) -> None:
     """Take in that these ranks, and perhaps some that were named before, have come to a halt."""
     for number in event.ranks:
         run.ranks[number].stalled = True
     if run.stall:
         run.stalls.pop()
-    stall = stall_causes.begin_stall(run.ranks, event, when)
-    stall = stall_causes.explain_stall(stall, run.ranks, run.hosts)
+    stall = explain_stall(begin_stall(run.ranks, event, when), run.ranks, run.hosts)
     run.stalls.append(stall)
     run.announced_stalls[stall.text] = when
-    run.marks.add(marks.STALL, run.step, when - run.started)
+    run.mark(STALL, run.step, when)
     run.note("", f"stalled: {stall.text}", when)
 
 
@@ -201,12 +219,12 @@ def _is_announced(run: RunState, stall_text: str) -> bool:
     return run.announced_stalls.get(stall_text, -math.inf) >= run.stall.since
 
 
-def _stop(run: RunState, event: launcher.Stopping, when: float) -> None:
+def _stop(run: RunState, event: Stopping, when: float) -> None:
     if event.reason != run.stop_reason and not _is_announced(run, event.reason):
         run.note("", event.reason, when)
     if run.phase is not RunPhase.ENDED:
         run.phase = RunPhase.STOPPING
     death = None
     if run.stall:
-        death = stall_causes.as_death(run.stall, run.ranks, run.hosts, event.reason, when)
+        death = as_death(run.stall, run.ranks, run.hosts, event.reason, when)
     run.judge.stop(event.reason, event.by_person, when, death)

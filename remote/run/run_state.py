@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
-from remote import events as launcher
+from remote.events import CheckFinished, RemarkMade
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.run.diagnosis.forecast import Forecast
@@ -77,7 +77,7 @@ class RunState:
         """Its series over steps and time."""
         self.metrics = RunMetrics()
         """Values that a script reports by name."""
-        self.checks: dict[tuple[int, str], launcher.CheckFinished] = {}
+        self.checks: dict[tuple[int, str], CheckFinished] = {}
         """The latest results of checks, by host (or SESSION) and name."""
         self.stalls: list[Stall] = []
         """The times in which ranks made no steps."""
@@ -238,8 +238,8 @@ class RunState:
 
     def are_hosts(self, numbers: tuple[int, ...]) -> bool:
         """Return True if these are hosts of the run, each once and in order."""
-        in_order = bool(numbers) and sorted({*numbers}) == list(numbers)
-        return in_order and all(map(self.host, numbers))
+        is_in_order = sorted({*numbers}) == list(numbers)
+        return bool(numbers) and is_in_order and all(map(self.host, numbers))
 
     def are_ranks(self, numbers: tuple[int, ...]) -> bool:
         """Return True if these are ranks of the attempt."""
@@ -251,6 +251,14 @@ class RunState:
         """Hold the time of a replay here, up to which nothing more has happened."""
         self.is_held = True
         self.now = max(self.now, when)
+
+    def mark(self, letter: str, step: int, when: float) -> None:
+        """Mark what has happened after this step, for charts."""
+        self.marks.add(letter, step, when - self.started)
+
+    def replace_stall(self, stall: Stall) -> None:
+        """Replace the newest stall, of which more is known or which is over."""
+        self.stalls[-1] = stall
 
     def note(self, host_name: str, text: str, when: float) -> None:
         """Add a remark about a host, or ("") the run to the log."""
@@ -296,7 +304,7 @@ def restart(
         host.begin_attempt()
         host.left_out |= host.index not in hosts and host.ended is None
     if run.stall:
-        run.stalls[-1] = replace(run.stall, over=when)
+        run.replace_stall(replace(run.stall, over=when))
     run.judge.begin_attempt(run.ranks)
 
 
@@ -305,4 +313,4 @@ def began_here(first: Record) -> bool:
 
     That one says first what a disconnect means for the run, see `remote.session.controller`.
     """
-    return isinstance(first.event, launcher.RemarkMade) and first.event.host == SESSION
+    return isinstance(first.event, RemarkMade) and first.event.host == SESSION

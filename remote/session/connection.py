@@ -94,9 +94,9 @@ class Connection:
     _sender: threading.Thread | None = None
     _unsent: deque[bytes] = field(default_factory=deque)
     _unsent_size: int = 0
-    _began: float = 0.0  # when the write under way began; 0 if there is none
-    _over: bool = False  # nothing more is taken to be sent
-    _unwanted: bool = False  # it is to be closed as soon as it is there
+    _write_began: float = 0.0  # when the write under way began; 0 if there is none
+    _is_over: bool = False  # nothing more is taken to be sent
+    _is_unwanted: bool = False  # it is to be closed as soon as it is there
     _turn: threading.Condition = field(default_factory=threading.Condition)
 
     def __post_init__(self) -> None:
@@ -130,7 +130,7 @@ class Connection:
         data = encode(command)
         with self._turn:
             is_repeated = data == LEASE and LEASE in self._unsent
-            if self._over or (is_repeated and not self._is_overdue):
+            if self._is_over or (is_repeated and not self._is_overdue):
                 return
             if self._is_overdue:
                 problem = f"it took no command for {self.limits.write:g} s"
@@ -141,7 +141,7 @@ class Connection:
                 self._unsent_size += len(data)
                 self._turn.notify()
                 return
-            self._over = True
+            self._is_over = True
             self._unsent.clear()
         what = f"{problem}, so the connection was closed"
         self.put(Broken(self, Failure(FailureCause.BROKEN, what)))
@@ -149,16 +149,16 @@ class Connection:
     @property
     def held_up(self) -> float:
         """Return for how many seconds the host has not taken the command that is being sent."""
-        began = self._began  # another thread may change it
+        began = self._write_began  # another thread may change it
         return time.monotonic() - began if began else 0.0
 
     def close(self, *, unsent: bool = True) -> None:
         """Take nothing more from it. It is closed in the background, since a wedged one takes
         seconds. `unsent`: what is queued is sent before."""
         with self._turn:
-            self._unwanted = True
+            self._is_unwanted = True
             if not unsent:
-                self._over = True
+                self._is_over = True
                 self._unsent.clear()
                 self._turn.notify()
             channel = self._channel
@@ -195,8 +195,8 @@ class Connection:
         self._sender = self._start(f"to host {self.index}", self._send, channel)
         with self._turn:
             self._channel = channel
-            unwanted = self._unwanted
-        if unwanted:  # the run ended, or went on without the host, while it was being reached
+            is_unwanted = self._is_unwanted
+        if is_unwanted:  # the run ended, or went on without the host, while it was being reached
             self._end(channel)
             return
         self.put(Opened(self))
@@ -217,28 +217,28 @@ class Connection:
                 channel.write(data)
             except OSError:  # the reader of this channel finds it broken and says why
                 with self._turn:
-                    self._over = True
+                    self._is_over = True
                 return
 
     def _next(self) -> bytes:
         """Wait for what is to be sent next; b"" if nothing more is."""
         with self._turn:
-            self._began = 0.0
-            while not self._unsent and not self._over:
+            self._write_began = 0.0
+            while not self._unsent and not self._is_over:
                 self._turn.wait()
             if not self._unsent:
                 return b""
             data = self._unsent.popleft()
             self._unsent_size -= len(data)
-            self._began = time.monotonic()
+            self._write_began = time.monotonic()
             return data
 
     def _end(self, channel: Channel) -> None:
         """Close the channel once what is queued is sent, or the time for that is up."""
         with self._turn:
-            broken = self._over
-            self._over = True
+            was_over = self._is_over
+            self._is_over = True
             self._turn.notify()
-        if self._sender and not broken:
+        if self._sender and not was_over:
             self._sender.join(self.limits.flush)
         channel.close()

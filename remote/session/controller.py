@@ -61,8 +61,10 @@ class Controller:
 
     def begin(self, now: float) -> None:
         """Say what becomes of a new run if its terminal disconnects."""
-        kept = KEPT.format(self.state.plan.run)
-        self.ledger.say(RemarkMade(SESSION, kept if self.state.launcher.keep else STOPPED), now)
+        text = STOPPED
+        if self.state.launcher.keep:
+            text = KEPT.format(self.state.plan.run)
+        self.ledger.say(RemarkMade(SESSION, text), now)
 
     def recall(self, records: Iterable[Record]) -> None:
         """Take in what is recorded of the run, expanded."""

@@ -173,7 +173,7 @@ def _has_ended_badly(host: HostState) -> bool:
     # no failure by itself. Else somebody killed it, or its disk is full.
     if not host.ended:
         return False
-    return host.ended.died or host.ended.reason not in agent_end.QUIET
+    return host.ended.died or host.ended.reason not in agent_end.QUIET_ENDS
 
 
 def _send_stop(inputs: DecisionInput, host: HostState, link: HostLink) -> Actions:

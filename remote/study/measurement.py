@@ -50,7 +50,7 @@ def list_remarks(cell: Cell, state: RunState) -> tuple[str, ...]:
 
 def general_cause(state: RunState) -> str:
     """Return why a run failed, without the names of its hosts: equal for runs that fail alike."""
-    cause = state.cause.what if state.cause else state.stop_reason
+    cause = state.cause.problem if state.cause else state.stop_reason
     names = {host.name for host in state.hosts}
     names |= {host.hello.hostname for host in state.hosts if host.hello}
     # The longest goes first, since a name may be a part of another.

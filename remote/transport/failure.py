@@ -135,10 +135,10 @@ class Deadline:
 
     def left(self) -> float:
         """Return the seconds left. Raises: TimeoutError, if none are."""
-        left = self.end - time.monotonic()
-        if left <= 0:
+        seconds_left = self.end - time.monotonic()
+        if seconds_left <= 0:
             raise TimeoutError
-        return left
+        return seconds_left
 
     @property
     def is_over(self) -> bool:

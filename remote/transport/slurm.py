@@ -71,10 +71,10 @@ class SlurmTransport:
             start = ProgramStart(host, deadline, progress)
             return start.run(program, build_archive(self._package), execute, stays=stays)
         except (ReachError, EOFError, OSError) as error:
-            said = channel.give_up() if channel else ""
+            stderr = channel.give_up() if channel else ""
             failure = explain_failure(error, deadline, host)
-            if failure.cause is FailureCause.TIMEOUT and said:
-                failure = replace(failure, advice=last_line(said))
+            if failure.cause is FailureCause.TIMEOUT and stderr:
+                failure = replace(failure, advice=last_line(stderr))
             raise Unreachable(host.name, failure) from error
 
 

@@ -113,7 +113,7 @@ def test_needs_an_argument(run: Run) -> None:
     )
     ran = run(f"{program}\np.parse_args()")
     assert ran.state.verdict is Verdict.FAILED
-    assert ran.state.cause.what == ("the following arguments are required: --data (exit code 2)")
+    assert ran.state.cause.problem == ("the following arguments are required: --data (exit code 2)")
 
 
 @pytest.mark.parametrize("program", [FORKS, DAEMON])
@@ -127,12 +127,12 @@ def test_leaves_a_process_behind(program: str, run: Run) -> None:
 def test_closes_stdout(run: Run) -> None:
     ran = run(CLOSES_STDOUT)
     assert (ran.state.verdict, ran.output) == (Verdict.FAILED, "before")
-    assert ran.state.cause.what == "exit code 3"
+    assert ran.state.cause.problem == "exit code 3"
 
 
 def test_says_what_it_failed_of_in_its_error_file_alone(run: Run) -> None:
     ran = run(RAISES)
-    assert ran.state.cause.what == "ValueError: bad batch"
+    assert ran.state.cause.problem == "ValueError: bad batch"
 
 
 def test_prints_a_line_without_an_end(run: Run) -> None:
@@ -165,4 +165,4 @@ def test_cannot_be_executed(run: Run) -> None:
     """Where its host was not checked before."""
     ran = run("", "./nothing")
     assert ran.state.verdict is Verdict.FAILED
-    assert ran.state.cause.what.startswith("cannot start ./nothing in ")
+    assert ran.state.cause.problem.startswith("cannot start ./nothing in ")

@@ -265,10 +265,12 @@ def test_of_real_ranks_the_one_is_named_that_is_not_inside_a_collective(
     follower.wait_for_text("loads", 1)
     follower.wait_for_text("our own site step 0", 0)
     stacks: dict[int, Stack] = {}
-    wait(
-        lambda: stacks.update(ask(follower, 2)) or find_culprits(stacks) == (1,),
-        "the other to wait",
-    )
+
+    def is_seen() -> bool:
+        stacks.update(ask(follower, 2))
+        return find_culprits({rank: locate_rank(stack) for rank, stack in stacks.items()}) == (1,)
+
+    wait(is_seen, "the other to wait")
     assert {stack.source for stack in stacks.values()} == {"faulthandler"}
     assert [locate_rank(stacks[rank]).where for rank in range(2)] == [
         "all_reduce",

@@ -46,7 +46,7 @@ def test_culprit_is_found(late: str, tmp_path: Path) -> None:
     state = session.state
     assert state.verdict is Verdict.FAILED
     assert state.cause is not None
-    assert (state.cause.rank, state.cause.what) == (CULPRIT, "ValueError: bad batch")
+    assert (state.cause.rank, state.cause.problem) == (CULPRIT, "ValueError: bad batch")
     assert state.cause.victims == tuple(rank for rank in range(RANKS) if rank != CULPRIT)
     assert state.ranks[CULPRIT].phase is RankPhase.FAILED
     assert any("raise ValueError" in line for line in state.cause.tail)

@@ -151,7 +151,7 @@ def test_hosts_of_runs_that_were_left_are_asked_also_if_no_file_names_them(
         assert row[:4] == ["a-run", "starting", "1 of 2 live", "2"], "and not b-run, nobody's here"
     answered = History(tmp_path / "runs").ask({"a-run"})
     assert list(answered.live) == ["a-run"]
-    assert not History(tmp_path / "runs").ask(()).live, "its end is known"
+    assert History(tmp_path / "runs").ask(()).live == {}, "its end is known"
     sshd.node("node2").stop()
     try:
         done = run(ps)
@@ -163,8 +163,7 @@ def test_hosts_of_runs_that_were_left_are_asked_also_if_no_file_names_them(
     assert [row[0] for row in table(run(ps).stdout)] == ["run", "a-run", "b-run"]
     answered = History(tmp_path / "runs").ask({"b-run"})
     assert list(answered.live) == ["a-run"]
-    ended = [(name, one.state) for name, one in answered.ended.items()]
-    assert ended == [("b-run", "failed")]
+    assert [(name, run.state) for name, run in answered.ended.items()] == [("b-run", "failed")]
     (tmp_path / "hosts.toml").unlink()
     long_ago = time.time() - inventory.LATELY - 60
     for path in into.folder.iterdir():

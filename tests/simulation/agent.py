@@ -144,7 +144,7 @@ class HostStarter(RankStarter):
         preload: Any,
     ) -> None:
         self._host, self._options, self._say, self._ranks = here.host, options, say, ranks
-        self._how = ()  # ranks are no forks of the agent
+        self._rank_source = ()  # ranks are no forks of the agent
         self._preload: PreloadProcess | None = None
         self.attempt = 0
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from remote.events import HostLost, decode, expand
 from remote.run.apply import apply_record
-from remote.run.diagnosis.agent_end import STOPPED
+from remote.run.diagnosis.agent_end import STOPPING_ENDS
 from remote.run.run_state import RunState
 from remote.run.state.phases import Verdict
 from tests.simulation.here import here
@@ -245,10 +245,10 @@ class Checks:
             self.fail(f"{host.name} ended by {end.reason}, but has started no ranks")
         if end.reason is EndReason.NO_LAUNCHER and host.starts:
             self.fail(f"{host.name} ended by {end.reason}, but has started ranks")
-        if end.reason in STOPPED and self.world.plan.policy.keep:
+        if end.reason in STOPPING_ENDS and self.world.plan.policy.keep:
             self.fail(f"{host.name} ended by {end.reason}, but is kept")
         was_left = any(one.session.detached for one in self.world.launchers)
-        if end.reason in STOPPED and was_left and not kinds & AWAY:
+        if end.reason in STOPPING_ENDS and was_left and not kinds & AWAY:
             self.fail(f"{host.name} ended by {end.reason}, but was left to its agents")
 
     def _check_records(self, machine: Machine) -> None:

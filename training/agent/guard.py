@@ -27,7 +27,7 @@ def guard(
 ) -> NoReturn:
     """Turn this fork of a follower into the guard. The guard holds `lock` as long as it lives; the
     agent gets `listener`."""
-    os.setsid()
+    os.setsid()  # a signal to the launcher's terminal or SSH session must not end the run
     _detach({lock, listener.fileno()})
     processes.set_process_name("rankboard-guard")
     processes.become_subreaper()
@@ -49,11 +49,9 @@ def guard(
 
 def _detach(needed_descriptors: set[int]) -> None:
     """Close all descriptors that would keep the pipes of a launcher or an SSH channel open."""
-    null_device = os.open(os.devnull, os.O_RDWR)
+    null_device = os.open(os.devnull, os.O_WRONLY)
     log = os.open(LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    for target, source in enumerate((null_device, null_device, log)):
-        os.dup2(source, target)
-    processes.close_descriptors({0, 1, 2, *needed_descriptors})
+    processes.redirect_output(null_device, log, needed_descriptors)
 
 
 def _act(

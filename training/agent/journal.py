@@ -145,6 +145,7 @@ class Journal:
         deleted."""
         if self._fd >= 0:
             os.close(self._fd)
+        # Exclusive: two agents must never write one journal, whatever became of the lock.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         self._fd = os.open(_path(self._folder, self._next), flags, 0o600)
         dropped = []

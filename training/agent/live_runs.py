@@ -48,6 +48,7 @@ def is_locked(lock: str) -> bool:
     from training.file_locks import try_lock  # most checks find no other run, and do without
 
     try:
+        # Shared, so that two who look at once do not take each other for a guard.
         return not try_lock(descriptor, shared=True)
     finally:
         os.close(descriptor)

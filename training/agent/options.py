@@ -34,24 +34,17 @@ class AgentOptions:
 def parse_options(words: Sequence[str], umask: int) -> AgentOptions:
     """Return the options of the verb `follow`, with the umask of the ranks. Exit if they are
     wrong."""
-    given = _parser().parse_args(words)
-    return AgentOptions(
-        expand_path(given.folder),
-        given.run,
-        given.host,
-        given.after,
-        given.policy == "keep",
-        given.route_to,
-        expand_path(given.cwd or "~"),
-        umask,
-        given.found,
-        given.needs,
-    )
+    given = vars(_parser().parse_args(words))
+    given["cwd"] = expand_path(given["cwd"] or "~")
+    is_kept = given.pop("policy") == "keep"
+    return AgentOptions(**given, keep=is_kept, umask=umask)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m training.agent follow", description=__doc__)
-    parser.add_argument("--folder", required=True, help="the folder of the run on this host")
+    parser.add_argument(
+        "--folder", required=True, type=expand_path, help="the folder of the run on this host"
+    )
     parser.add_argument("--run", required=True, help="name of the run")
     parser.add_argument("--host", required=True, type=int, help="index of this host in the plan")
     parser.add_argument(

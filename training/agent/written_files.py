@@ -6,7 +6,8 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from training.wire.events import DEEPEST_WRITTEN, LONGEST_WRITTEN, MOST_WRITTEN
@@ -37,18 +38,14 @@ def find_written(
     are rankboard's. A disk may keep a reader waiting, so a thread of its own searches.
     """
     files = WrittenFiles()
-    searched = threading.Event()
-
-    def search() -> None:
-        for path in _changed(folder, since, own_folders, time.monotonic() + seconds, files):
-            files.count += 1
-            files.paths.append(path)
-        searched.set()
-
-    threading.Thread(target=search, name="written", daemon=True).start()
-    is_cut = not searched.wait(2 * seconds) or files.is_cut
-    nameable = sorted(filter(_is_nameable, list(files.paths)))
-    return WrittenFiles(nameable[:MOST_WRITTEN], files.count, is_cut)
+    args = (folder, since, own_folders, time.monotonic() + seconds, files)
+    thread = threading.Thread(target=_search, args=args, name="written", daemon=True)
+    thread.start()
+    thread.join(2 * seconds)
+    is_cut = thread.is_alive() or files.is_cut
+    paths = files.paths.copy()  # the thread may still add some
+    nameable = sorted(filter(_is_nameable, paths))
+    return WrittenFiles(nameable[:MOST_WRITTEN], len(paths), is_cut)
 
 
 def _is_nameable(path: str) -> bool:
@@ -56,28 +53,25 @@ def _is_nameable(path: str) -> bool:
     return is_short and path.isprintable()
 
 
-def _changed(
+def _search(
     root: str, since: float, own_folders: Collection[str], deadline: float, files: WrittenFiles
-) -> Iterator[str]:
-    """Yield the paths of changed files, the uppermost first."""
+) -> None:
+    """Add the paths of changed files, the uppermost first."""
     entries_left = MOST_ENTRIES
     folders = deque([root])
     while folders:
-        try:
-            with os.scandir(folders.popleft()) as entries:
-                for entry in entries:
-                    entries_left -= 1
-                    if entries_left < 0 or time.monotonic() > deadline:
-                        files.is_cut = True
-                        return
-                    if _is_ours(entry, own_folders):
-                        continue
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.path)
-                    elif _is_changed(entry, since):
-                        yield os.path.relpath(entry.path, root)
-        except OSError:  # it is gone, or may not be read
-            continue
+        with suppress(OSError), os.scandir(folders.popleft()) as entries:
+            for entry in entries:  # until the folder is gone, or may not be read
+                entries_left -= 1
+                if entries_left < 0 or time.monotonic() > deadline:
+                    files.is_cut = True
+                    return
+                if _is_ours(entry, own_folders):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif _is_changed(entry, since):
+                    files.paths.append(os.path.relpath(entry.path, root))
 
 
 def _is_ours(entry: os.DirEntry[str], own_folders: Collection[str]) -> bool:

@@ -64,12 +64,10 @@ class BatchNorm:
             return dict(net.state_dict())
         if self.mode != "local":
             return {}
-        layers = [(path, layer) for path, layer in net.named_modules() if isinstance(layer, Layer)]
         return {
-            f"{path}.{name}".lstrip("."): buffer
-            for path, layer in layers
-            for name, buffer in layer.named_buffers(recurse=False)
-            if name in STATISTICS
+            name: buffer
+            for name, buffer in net.named_buffers()
+            if name.rpartition(".")[2] in STATISTICS
         }
 
     def settle(self, net: Module) -> None:

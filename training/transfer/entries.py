@@ -62,20 +62,14 @@ def check_entry(entry: FileEntry) -> None:
     """Check that the path lies plainly below the folder, and that a link stays there. Raises:
     Misplaced."""
     parts = entry.path.split("/")
-    if (
-        any(part in ("", ".", "..") or "\0" in part for part in parts)
-        or entry.size < 0
-        or not _encodable(entry)
-    ):
-        raise Misplaced(
-            errno.EPERM, "no name of a file below the folder; nothing was written", entry.path
-        )
-    if entry.link and not stays_inside(entry.path, entry.link):
-        raise Misplaced(
-            errno.EPERM,
-            f"a link that leads out of the folder, to {entry.link}; nothing was written",
-            entry.path,
-        )
+    is_plain = not any(part in ("", ".", "..") or "\0" in part for part in parts)
+    if not is_plain or entry.size < 0 or not _encodable(entry):
+        problem = "no name of a file below the folder"
+    elif entry.link and not stays_inside(entry.path, entry.link):
+        problem = f"a link that leads out of the folder, to {entry.link}"
+    else:
+        return
+    raise Misplaced(errno.EPERM, f"{problem}; nothing was written", entry.path)
 
 
 def _encodable(entry: FileEntry) -> bool:

@@ -107,9 +107,8 @@ class Tree:
             return False
         with self._parent(entry.path) as (folder, name):
             if entry.link or not stat.S_ISREG(state.st_mode):
-                return (
-                    stat.S_ISLNK(state.st_mode) and os.readlink(name, dir_fd=folder) == entry.link
-                )
+                is_link = stat.S_ISLNK(state.st_mode)
+                return is_link and os.readlink(name, dir_fd=folder) == entry.link
             if state.st_size != entry.size:
                 return False
             with open_file(name, folder) as file:
@@ -134,9 +133,7 @@ class Tree:
     def _fill(self, entry: FileEntry, chunks: Iterable[bytes]) -> None:
         checksum = hashlib.sha256()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        file = os.open(
-            self._temporary, flags, 0o700 if entry.executable else 0o600, dir_fd=self._staging
-        )
+        file = os.open(self._temporary, flags, _mode(entry), dir_fd=self._staging)
         try:
             for chunk in chunks:
                 checksum.update(chunk)
@@ -149,7 +146,7 @@ class Tree:
     def mark(self, entry: FileEntry) -> None:
         """Make a file that is there executable, or not."""
         with self._parent(entry.path) as (folder, name), open_file(name, folder) as file:
-            os.fchmod(file, 0o700 if entry.executable else 0o600)
+            os.fchmod(file, _mode(entry))
 
     def remove(self, path: str) -> None:
         """Remove a file or link, and the folders above it that are empty then."""
@@ -162,6 +159,11 @@ class Tree:
                     os.rmdir(name, dir_fd=folder)
             except OSError:
                 return
+
+
+def _mode(entry: FileEntry) -> int:
+    """Return the permissions of a file: those of its owner only."""
+    return 0o700 if entry.executable else 0o600
 
 
 def _enter(folder: int, name: str, make: bool) -> int:
@@ -198,12 +200,6 @@ def list_files(root: str, names: Iterable[str]) -> Iterator[str]:
     for name in names:
         for folder, inner, files in os.walk(os.path.join(root, name)):
             inner.sort()
-            links = [
-                name_in_folder
-                for name_in_folder in inner
-                if os.path.islink(os.path.join(folder, name_in_folder))
-            ]
-            yield from (
-                os.path.relpath(os.path.join(folder, name_in_folder), root)
-                for name_in_folder in sorted(files + links)
-            )
+            links = [path for path in inner if os.path.islink(os.path.join(folder, path))]
+            for file in sorted(files + links):
+                yield os.path.relpath(os.path.join(folder, file), root)

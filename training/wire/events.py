@@ -220,6 +220,7 @@ class Evaluated(Event):
 
     def validate(self) -> None:
         """Raises: ValueError."""
+        # Not by super(), which does not know the class that a dataclass with slots becomes.
         Event.validate(self)
         for row in self.confusion:
             for count in row:

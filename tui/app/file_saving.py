@@ -88,4 +88,6 @@ class FileSaver:
         try:
             yield
         except OSError as error:
-            self._app.notify(f"{problem}: {error}", severity="error", markup=False)
+            # In a browser there is one reason, and it stands in one line.
+            text = str(error) if self._app.is_web else f"{problem}: {error}"
+            self._app.notify(text, severity="error", markup=False)

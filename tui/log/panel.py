@@ -120,7 +120,7 @@ class LogPanel(Panel):
             self.notify("no line reports an error")
             return None
         source = f"rank {cause.rank}" if cause.rank >= 0 else cause.host
-        self.notify(f"{source} printed no error: {cause.what}", markup=False)
+        self.notify(f"{source} printed no error: {cause.problem}", markup=False)
         return next((line for line in reversed(lines) if is_printed_by(line, cause)), None)
 
     def _show_line(self, line: LogLine) -> None:

@@ -150,7 +150,7 @@ def opening_line(state: RunState) -> str:
 
 def repeats_cause(line: str, cause: Cause | None) -> bool:
     """Return True if a line says no more than the cause, which is printed at the end."""
-    core = cause.what.partition(" (exit code ")[0].rstrip("…") if cause else ""
+    core = cause.problem.partition(" (exit code ")[0].rstrip("…") if cause else ""
     if not core:
         return False
     if core in line or (len(line) > MIN_LENGTH and line in core):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from training.wire.enums import EndReason
 from training.wire.events import AgentEnded
 
-QUIET = (EndReason.CLOSED, EndReason.ALL_ENDED)
+QUIET_ENDS = (EndReason.CLOSED, EndReason.ALL_ENDED)
 """The ends of an agent that are no failure."""
-STOPPED = (EndReason.OPERATOR_GONE, EndReason.LEASE_EXPIRED)
+STOPPING_ENDS = (EndReason.OPERATOR_GONE, EndReason.LEASE_EXPIRED)
 """The ends of an agent that stopped its ranks without a launcher."""
 
 _SENTENCES = {
@@ -40,4 +40,4 @@ def explain_end(end: AgentEnded) -> str:
 def describe_end(end: AgentEnded) -> str:
     """Return what the agent did: "stopped: its launcher is gone", or why it ended."""
     text = explain_end(end)
-    return f"stopped: {text}" if end.reason in STOPPED else text
+    return f"stopped: {text}" if end.reason in STOPPING_ENDS else text

@@ -30,17 +30,17 @@ _INTERRUPTS = ("KeyboardInterrupt", "SystemExit")
 def join_deaths(death: Cause, deaths: Iterable[Cause]) -> Cause:
     """Return the death of a host that was not reached, as that of all with the same reason."""
     reason = _shared_reason(death)
-    same = [other for other in deaths if other.rank < 0 and _shared_reason(other) == reason]
-    if death not in same or len(same) == 1:
+    alike = [other for other in deaths if other.rank < 0 and _shared_reason(other) == reason]
+    if death not in alike or len(alike) == 1:
         return death
-    hosts = [other.host for other in same]
-    what = f"{listed(hosts, len(hosts))}: {reason}"
-    return replace(death, host=hosts[0], what=what, names_hosts=True)
+    hosts = [other.host for other in alike]
+    problem = f"{listed(hosts, len(hosts))}: {reason}"
+    return replace(death, host=hosts[0], problem=problem, names_hosts=True)
 
 
 def _shared_reason(death: Cause) -> str:
     """Return the reason without the host's name, so that it may be that of other hosts, too."""
-    reason = strip_host_name(death.what, death.host)
+    reason = strip_host_name(death.problem, death.host)
     # Its advice may be a command for this host alone, which is as good for all of them.
     return trust_all_hosts(reason, death.host)
 
@@ -114,10 +114,10 @@ def explain_agent_end(end: AgentEnded, host: Host, folder: str) -> tuple[str, st
         )
         return describe_end(end), advice
     if end.reason is EndReason.DISK_FULL and folder:
-        what = describe_end(replace(end, detail=f"no room for the run's journal in {folder}"))
+        problem = describe_end(replace(end, detail=f"no room for the run's journal in {folder}"))
         advice = (
             f"make room there (df -h {folder}), or set workdir of {host.name} in "
             f"{host.hosts_file} to a folder on a larger disk"
         )
-        return what, advice
+        return problem, advice
     return describe_end(end), ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from itertools import pairwise
 from operator import attrgetter
 
@@ -11,7 +10,7 @@ from remote.plan.plan import Plan
 from remote.run.series.step_times import NAN
 from remote.run.state.phases import FATES, RankPhase
 from remote.run.state.progress import Progress, steps_of_test
-from remote.run.state.rank_state import RankState
+from remote.run.state.rank_state import Ranks, RankState
 
 CHANGE = 0.085
 """The share by which the time that is left may change in a second, besides that second."""
@@ -116,9 +115,7 @@ class Forecast:
         self._is_wide = False
         self._last_step = 0
 
-    def update(
-        self, leader: RankState, ranks: Sequence[RankState], progress: Progress, plan: Plan
-    ) -> None:
+    def update(self, leader: RankState, ranks: Ranks, progress: Progress, plan: Plan) -> None:
         """Take in that the first rank that trains has made a step, or begun another phase."""
         training = [rank for rank in ranks if rank.pace and rank.phase not in FATES]
         if not training or not progress.steps:
@@ -177,7 +174,7 @@ class Forecast:
             self._is_wide = self._spread > (NARROW if self._is_wide else WIDE)
 
 
-def _seconds_of_evaluation(ranks: Sequence[RankState], progress: Progress) -> float:
+def _seconds_of_evaluation(ranks: Ranks, progress: Progress) -> float:
     """Estimate an evaluation: by those before, else by the work of the slowest rank."""
     if progress.evaluations:
         newest = progress.evaluations[-TESTS:]
@@ -186,7 +183,7 @@ def _seconds_of_evaluation(ranks: Sequence[RankState], progress: Progress) -> fl
     return steps_of_test(progress.begun) * slowest * TESTING
 
 
-def _seconds_of_checkpoint(ranks: Sequence[RankState]) -> float:
+def _seconds_of_checkpoint(ranks: Ranks) -> float:
     """Estimate a checkpoint by those before; 0 if there was none."""
     slowest = max(ranks, key=attrgetter("saving_seconds"))
     return slowest.saving_seconds / slowest.saved if slowest.saved else 0.0

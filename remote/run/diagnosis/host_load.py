@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
-from remote.run.state.host_state import HostState
-from remote.run.state.rank_state import RankState
+from remote.run.state.host_state import Hosts, HostState
+from remote.run.state.rank_state import Ranks
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,11 @@ class Load:
     cores: float
     memory: int
     own: bool
+    """They are those of its ranks."""
     gpu: float = math.nan
 
 
-def loads(hosts: Sequence[HostState], ranks: Sequence[RankState]) -> list[Load]:
+def loads(hosts: Hosts, ranks: Ranks) -> list[Load]:
     """Return the loads of all hosts of a run, in order."""
     memory = Counter[int]()
     gpus = defaultdict[int, list[float]](list)

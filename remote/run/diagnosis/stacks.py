@@ -20,17 +20,28 @@ _MAIN = re.compile(r'Current thread |.*"MainThread"')
 _FAULTHANDLER = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+|\?+) in (?P<function>.*)')
 _PY_SPY = re.compile(r"    (?P<function>\S.*) \((?P<file>.*):(?P<line>\d+)\)")
 
-_STANDARD = re.compile(r"/lib(?:64)?/python[\d.]+/(?!(?:site|dist)-packages/)|^<frozen ")
-_TORCH = re.compile(r"(?:^|/)torch/")
-_INSTALLED = re.compile(r"/(?:site|dist)-packages/")
-_COLLECTIVE = re.compile(
-    r"(?:^|/)torch/distributed/(?:distributed_c10d|c10d_logger|_functional_collectives|collective_utils|rendezvous)\.py$"
-)
-_DDP = re.compile(r"(?:^|/)torch/nn/parallel/distributed\.py$")
-_AUTOGRAD = re.compile(r"(?:^|/)torch/autograd/\w+\.py$")
-_EXCHANGE = re.compile(r"(?:^|/)training/(?:sync/(?:common/|parts/)?\w+|rendezvous)\.py$")
+_PLACES = {
+    place: re.compile(pattern)
+    for place, pattern in (
+        (
+            "collective",
+            r"(?:^|/)torch/distributed/(?:distributed_c10d|c10d_logger|_functional_collectives"
+            r"|collective_utils|rendezvous)\.py$",
+        ),
+        ("DistributedDataParallel", r"(?:^|/)torch/nn/parallel/distributed\.py$"),
+        ("autograd", r"(?:^|/)torch/autograd/\w+\.py$"),
+        ("torch", r"(?:^|/)torch/"),
+        ("standard library", r"/lib(?:64)?/python[\d.]+/(?!(?:site|dist)-packages/)|^<frozen "),
+        ("rendezvous", r"(?:^|/)training/rendezvous\.py$"),
+        ("exchange", r"(?:^|/)training/sync/(?:common/|parts/)?\w+\.py$"),
+        ("meter", r"(?:^|/)training/meter\.py$"),
+        ("package", r"/(?:site|dist)-packages/"),
+    )
+}
+"""What a file is; the first pattern counts that fits."""
+_LIBRARIES = ("DistributedDataParallel", "autograd", "torch", "standard library")
+"""Calls there are where their caller is."""
 _SYNC_METHOD = re.compile(r"(?:^|/)training/sync/(?P<name>(?!__)\w+)\.py$")
-_METER = re.compile(r"(?:^|/)training/meter\.py$")
 _OURS = re.compile(r"(?:^|/)(training/(?:\w+/)*\w+\.py)$")
 _WAITING = re.compile(r"\.(?:wait|synchronize)\(|\bstore\.get\(")
 
@@ -57,6 +68,12 @@ class StackFrame:
     line: str
     function: str
     code: str = ""
+
+    @property
+    def place(self) -> str:
+        """Return what its file is, a key of `_PLACES`; "" for a script's own."""
+        places = (place for place, pattern in _PLACES.items() if pattern.search(self.file))
+        return next(places, "")
 
     def text(self) -> str:
         """Return it in short: "train.py:41, load_batch"."""
@@ -138,24 +155,25 @@ def _find_collective(calls: list[StackFrame], *, busy: bool) -> str:
     newest = calls[0]
     if not busy:
         is_backward = newest.function in ("_engine_run_backward", "backward")
-        if is_backward and _AUTOGRAD.search(newest.file):
+        if is_backward and newest.place == "autograd":
             return "backward"
-        if _DDP.search(newest.file):
-            return "DistributedDataParallel"
-    ours = [frame for frame in calls if not _is_library_call(frame)]
+        if newest.place == "DistributedDataParallel":
+            return newest.place
+    ours = [frame for frame in calls if frame.place not in _LIBRARIES]
     if not ours:
         return ""
     innermost = ours[0]
-    if _COLLECTIVE.search(innermost.file):
+    place = innermost.place
+    if place == "collective":
         return _name_collective(ours)
     # There the host waits for the end of a step on its GPU.
-    if _METER.search(innermost.file) and innermost.function == "phases":
+    if place == "meter" and innermost.function == "phases":
         return ON_GPU
     if busy:
         return ""
-    if _EXCHANGE.search(innermost.file):
-        if innermost.file.endswith("/rendezvous.py"):
-            return "rendezvous"
+    if place == "rendezvous":
+        return place
+    if place == "exchange":
         return f"the exchange of {_name_sync_method(ours)}"
     if innermost is newest and _WAITING.search(newest.code):
         return f"wait at {newest.text()}"
@@ -166,7 +184,7 @@ def _name_collective(calls: list[StackFrame]) -> str:
     """Return the function of torch.distributed that was called, by the newest frame there."""
     for frame in calls:
         # Many functions there are decorated, and a decorator's `wrapper` says nothing.
-        if _COLLECTIVE.search(frame.file) and frame.function != "wrapper":
+        if frame.place == "collective" and frame.function != "wrapper":
             return frame.function
     return "torch.distributed"
 
@@ -174,7 +192,7 @@ def _name_collective(calls: list[StackFrame]) -> str:
 def _name_sync_method(calls: list[StackFrame]) -> str:
     """Return the name of the sync method: of its module, if that is among the newest frames."""
     for frame in calls:
-        if not _EXCHANGE.search(frame.file):
+        if frame.place != "exchange":
             break
         match = _SYNC_METHOD.search(frame.file)
         if match:
@@ -182,18 +200,9 @@ def _name_sync_method(calls: list[StackFrame]) -> str:
     return "gradients"
 
 
-def _is_library_call(frame: StackFrame) -> bool:
-    """Return True if it is the standard library's or torch's, but no collective's.
-
-    Then it is where its caller is.
-    """
-    inside_torch = _TORCH.search(frame.file) and not _COLLECTIVE.search(frame.file)
-    return bool(_STANDARD.search(frame.file) or inside_torch)
-
-
 def _find_script_place(calls: list[StackFrame]) -> str:
     """Return the newest place in the script itself, not in a package; "" if it is unknown."""
     for frame in calls:
-        if not _is_library_call(frame) and not _INSTALLED.search(frame.file):
+        if frame.place not in (*_LIBRARIES, "collective", "package"):
             return frame.text()
     return calls[0].text() if calls else ""

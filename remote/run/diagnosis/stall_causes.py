@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from remote.events import Stalled
 from remote.format import duration, ranks_text
 from remote.run.diagnosis.stacks import ON_GPU, Presence, Whereabouts, locate_rank, split_threads
-from remote.run.state.host_state import HostState
+from remote.run.state.host_state import Hosts
 from remote.run.state.phases import MEETINGS
-from remote.run.state.rank_state import RankState
+from remote.run.state.rank_state import Ranks, RankState
 from remote.run.state.types import Cause, Stall
 
 FRAMES = 20
@@ -22,7 +22,7 @@ Places = Mapping[int, Whereabouts]
 """By rank, what its stack says."""
 
 
-def begin_stall(ranks: Sequence[RankState], event: Stalled, when: float) -> Stall:
+def begin_stall(ranks: Ranks, event: Stalled, when: float) -> Stall:
     """Return the stall that was just found, of which nobody knows the cause yet."""
     verb = "has" if len(event.ranks) == 1 else "have"
     phases = {ranks[rank].phase for rank in event.ranks}
@@ -31,7 +31,7 @@ def begin_stall(ranks: Sequence[RankState], event: Stalled, when: float) -> Stal
     return Stall(event.ranks, when - event.seconds, event.seconds, text=text)
 
 
-def explain_stall(stall: Stall, ranks: Sequence[RankState], hosts: Sequence[HostState]) -> Stall:
+def explain_stall(stall: Stall, ranks: Ranks, hosts: Hosts) -> Stall:
     """Return the stall with what the stacks say that were taken since it began."""
     living = [rank for rank in ranks if rank.exited is None]
     places = {
@@ -49,24 +49,22 @@ def explain_stall(stall: Stall, ranks: Sequence[RankState], hosts: Sequence[Host
 
 def as_death(
     stall: Stall,
-    ranks: Sequence[RankState],
-    hosts: Sequence[HostState],
+    ranks: Ranks,
+    hosts: Hosts,
     reason: str,
     when: float,
 ) -> Cause:
     """Return the stall as what a run ends of that is stopped for this reason because of it."""
     rank = ranks[(*stall.culprits, *stall.ranks)[0]]
-    frames: list[str] = []
-    if rank.stack:
-        _, *threads = split_threads(rank.stack.text)
-        frames = threads[0] if threads else []
+    threads = split_threads(rank.stack.text)[1:] if rank.stack else []
+    frames = threads[0] if threads else []
     # The rank is named in fields of its own. The reason is on the wire in words alone.
-    what = f"stalled: {reason.removeprefix(f'{_name(rank, hosts)} is ')}"
+    problem = f"stalled: {reason.removeprefix(f'{_name(rank, hosts)} is ')}"
     host = hosts[rank.host].name
-    return Cause(host, rank.rank, what, rank.step, tuple(frames[:FRAMES]), time=when)
+    return Cause(host, rank.rank, problem, rank.step, tuple(frames[:FRAMES]), time=when)
 
 
-def _name(rank: RankState, hosts: Sequence[HostState]) -> str:
+def _name(rank: RankState, hosts: Hosts) -> str:
     return f"rank {rank.rank} on {hosts[rank.host].name}"
 
 

@@ -14,9 +14,9 @@ from enum import StrEnum
 
 from remote.format import ranks_text, seconds
 from remote.run.diagnosis.straggler_cause import explain_straggler, is_crowded
-from remote.run.state.host_state import HostState
+from remote.run.state.host_state import Hosts
 from remote.run.state.phases import RankPhase
-from remote.run.state.rank_state import RankState
+from remote.run.state.rank_state import Ranks, RankState
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class StragglerDetector:
     @property
     def slow(self) -> list[Straggler]:
         """Those that are sure, the slowest first."""
-        slow = [straggler for straggler in self.by_rank.values() if straggler.is_slow]
+        slow = (straggler for straggler in self.by_rank.values() if straggler.is_slow)
         return sorted(slow, key=lambda straggler: -straggler.ready)
 
     def is_due(self, step: int) -> bool:
@@ -126,9 +126,7 @@ class StragglerDetector:
         self._calm_checks.clear()
         self._close(when)
 
-    def check_ranks(
-        self, ranks: Sequence[RankState], hosts: Sequence[HostState], step: int, when: float
-    ) -> list[str]:
+    def check_ranks(self, ranks: Ranks, hosts: Hosts, step: int, when: float) -> list[str]:
         """Check the ranks after a step of the run. Return remarks for the log."""
         training = [rank for rank in ranks if rank.phase is RankPhase.TRAINING and rank.pace]
         if len(training) < 2 or min(len(rank.pace) for rank in training) < self._rule.least:
@@ -140,9 +138,7 @@ class StragglerDetector:
                 self._record_check(rank, late.get(rank.rank), training, hosts, step)
         return self._update_episodes(slow_before, hosts, when)
 
-    def _update_episodes(
-        self, slow_before: set[int], hosts: Sequence[HostState], when: float
-    ) -> list[str]:
+    def _update_episodes(self, slow_before: set[int], hosts: Hosts, when: float) -> list[str]:
         """Open and close episodes. Return remarks for the log."""
         slow = self.slow
         new = [straggler for straggler in slow if straggler.rank not in slow_before]
@@ -166,8 +162,8 @@ class StragglerDetector:
         self,
         rank: RankState,
         late: Straggler | None,
-        training: Sequence[RankState],
-        hosts: Sequence[HostState],
+        training: Ranks,
+        hosts: Hosts,
         step: int,
     ) -> None:
         """Take in that a rank was late at a check, or (None) was not."""
@@ -175,6 +171,7 @@ class StragglerDetector:
         before = self.by_rank.get(index)
         was_slow = before is not None and before.is_slow
         if late is None:
+            # One check in time is enough to start anew; it takes several to be cleared.
             self._late_checks.pop(index, None)
             self._calm_checks[index] += 1
             if before and not (was_slow and self._calm_checks[index] < self._rule.checks):
@@ -192,22 +189,22 @@ class StragglerDetector:
         self.by_rank[index] = late
 
 
-def _find_late(ranks: Sequence[RankState], rule: StragglerRule) -> dict[int, Straggler]:
+def _find_late(ranks: Ranks, rule: StragglerRule) -> dict[int, Straggler]:
     """Return the ranks that are late now, by number."""
     ready = {rank.rank: rank.pace.median("ready") for rank in ranks}
     in_order = sorted(ready.values())
     least = _median_without(in_order, in_order[-1])  # the median of the others is never less
     late = {}
     for rank in ranks:
-        own = ready[rank.rank]
-        if not own > rule.ratio * least:
+        own_ready = ready[rank.rank]
+        if not own_ready > rule.ratio * least:
             continue
-        others = _median_without(in_order, own)
-        if not own > rule.ratio * others > 0:
+        others = _median_without(in_order, own_ready)
+        if not own_ready > rule.ratio * others > 0:
             continue
         step = rank.pace.mean("seconds")
-        if own - others > rule.share * step:
-            late[rank.rank] = Straggler(rank.rank, rank.host, own, others, step)
+        if own_ready - others > rule.share * step:
+            late[rank.rank] = Straggler(rank.rank, rank.host, own_ready, others, step)
     return late
 
 
@@ -223,7 +220,7 @@ def _median_without(in_order: Sequence[float], value: float) -> float:
     return (in_order[low] + in_order[high]) / 2
 
 
-def describe_stragglers(slow: Sequence[Straggler], hosts: Sequence[HostState]) -> str:
+def describe_stragglers(slow: Sequence[Straggler], hosts: Hosts) -> str:
     """Return who holds all others up, by how much, and why, in a sentence.
 
     Of several, the times and the reason are those of the slowest.

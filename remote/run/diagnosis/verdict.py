@@ -8,12 +8,13 @@ from dataclasses import replace
 
 from remote.limits import Limits
 from remote.plan.plan import OnNan, Plan
-from remote.run.diagnosis import agent_end, cause
-from remote.run.output import missing_inputs
+from remote.run.diagnosis.agent_end import QUIET_ENDS, STOPPING_ENDS
+from remote.run.diagnosis.cause import TAIL, advise_on_exit, find_first, join_deaths, judge_exit
 from remote.run.output.last_words import last_words
-from remote.run.state.host_state import HostState, names_host, strip_host_name
+from remote.run.output.missing_inputs import find_missing
+from remote.run.state.host_state import Hosts, HostState, names_host, strip_host_name
 from remote.run.state.phases import BEFORE_STEPS, RankPhase, Verdict
-from remote.run.state.rank_state import RankState
+from remote.run.state.rank_state import Ranks, RankState
 from remote.run.state.types import Cause, Evidence
 
 USAGE_EXIT_CODE = 2
@@ -49,7 +50,7 @@ def outcome_of_rank(
     return RankPhase.VICTIM if death.evidence is Evidence.ORDER else RankPhase.FAILED
 
 
-def decide_verdict(ranks: Sequence[RankState], cause: Cause | None, by_person: bool) -> Verdict:
+def decide_verdict(ranks: Ranks, cause: Cause | None, by_person: bool) -> Verdict:
     """Return how a run has ended whose ranks all have their outcomes."""
     # A loss that is no number is the only cause that names a rank although no rank has died.
     has_diverged = cause is not None and cause.rank >= 0
@@ -66,9 +67,7 @@ def decide_verdict(ranks: Sequence[RankState], cause: Cause | None, by_person: b
 class Judge:
     """Finds what a run failed of, from the deaths of its hosts and ranks so far."""
 
-    def __init__(
-        self, plan: Plan, limits: Limits, hosts: Sequence[HostState], ranks: Sequence[RankState]
-    ) -> None:
+    def __init__(self, plan: Plan, limits: Limits, hosts: Hosts, ranks: Ranks) -> None:
         self.plan = plan
         self._limits = limits
         self.hosts = hosts
@@ -84,7 +83,7 @@ class Judge:
         self._stopping_at = math.inf
         self._person_stop_at = math.inf
 
-    def begin_attempt(self, ranks: Sequence[RankState]) -> None:
+    def begin_attempt(self, ranks: Ranks) -> None:
         """Forget what the attempt before died of."""
         self.ranks = ranks
         self.refusal = None
@@ -107,7 +106,7 @@ class Judge:
         words: Sequence[str] = rank.tail or host.tail
         if rank.raised:  # the script itself says what it raised
             words = rank.raised.text.split("\n")
-        evidence, what = cause.judge_exit(exited, words, complete=is_complete)
+        evidence, problem = judge_exit(exited, words, complete=is_complete)
         is_unfit = is_job and exited.code == USAGE_EXIT_CODE and not (exited.stopped or has_stepped)
         during = ""
         lack = None
@@ -116,18 +115,18 @@ class Judge:
         if is_job and not (exited.stopped or rank.pace):
             during = BEFORE_STEPS.get(rank.exited_from, "")
         elif not (is_job or exited.stopped):
-            lack = missing_inputs.find_missing(words)
+            lack = find_missing(words)
         rank.death = Cause(
             host.name,
             rank.rank,
-            what,
+            problem,
             rank.step,
-            last_words(tuple(words), cause.TAIL),
+            last_words(tuple(words), TAIL),
             time=rank.since,
             evidence=evidence,
             refused=is_unfit and not has_begun,
             during=during,
-            advice=cause.advise_on_exit(exited, words, self.plan.hosts[host.index]),
+            advice=advise_on_exit(exited, words, self.plan.hosts[host.index]),
             of_agent=not rank.tail,
             lack=lack,
         )
@@ -136,7 +135,7 @@ class Judge:
     def judge_host(
         self,
         host: HostState,
-        what: str,
+        problem: str,
         when: float,
         *,
         evidence: Evidence = Evidence.KILLED,
@@ -150,13 +149,13 @@ class Judge:
         host.death = host.death or Cause(
             host.name,
             -1,
-            what,
-            tail=last_words(tuple(host.tail), cause.TAIL),
+            problem,
+            tail=last_words(tuple(host.tail), TAIL),
             time=when,
             evidence=evidence,
             refused=refused,
             advice=advice,
-            names_hosts=names_host(what, host.name),
+            names_hosts=names_host(problem, host.name),
         )
         self.settle()
 
@@ -171,7 +170,7 @@ class Judge:
         What dies from then on is no cause.
         """
         self._person_stop_at = min(self._person_stop_at, when)
-        self.by_person = self.by_person or cause.find_first(self._deaths()) is None
+        self.by_person = self.by_person or find_first(self._deaths()) is None
         self.stop_reason = self.stop_reason or STOPPED_ELSEWHERE
         self.settle()
 
@@ -179,7 +178,7 @@ class Judge:
         """Take in that all ranks are stopped, perhaps because of this stall."""
         self.stop_reason = self.stop_reason or reason
         self._stopping_at = min(self._stopping_at, when)
-        is_unexplained = cause.find_first(self._deaths()) is None
+        is_unexplained = find_first(self._deaths()) is None
         self.by_person = self.by_person or (by_person and is_unexplained)
         if is_unexplained and not by_person:
             self.refusal = stall or Cause("", -1, reason, time=when, evidence=Evidence.ORDER)
@@ -198,7 +197,7 @@ class Judge:
 
     def first_death(self) -> Cause | None:
         """Return what the run failed of, as far as is known."""
-        death = None if self.by_person else cause.find_first(self._deaths())
+        death = None if self.by_person else find_first(self._deaths())
         if death and death.evidence is Evidence.ORDER and self._has_lost_launcher:
             return None  # agents that stopped their ranks have broken the communication
         return death
@@ -225,7 +224,7 @@ class Judge:
 
     def _explain(self, death: Cause) -> Cause:
         unreached = [host.death for host in self.hosts if host.death and not host.hello]
-        death = cause.join_deaths(death, unreached)
+        death = join_deaths(death, unreached)
         victims = tuple(rank.rank for rank in self.ranks if self._is_victim(rank, death))
         return replace(death, victims=victims)
 
@@ -253,7 +252,7 @@ class Judge:
     def _describe_unexplained(self) -> str:
         """Return why a run has failed although nothing of it has died."""
         for host in self.hosts:
-            is_quiet = host.ended is not None and host.ended.reason in agent_end.QUIET
+            is_quiet = host.ended is not None and host.ended.reason in QUIET_ENDS
             if host.reason and not is_quiet:
                 return f"{host.name}: {strip_host_name(host.reason, host.name)}"
         return self.stop_reason or "it ended before all ranks had finished"
@@ -262,4 +261,4 @@ class Judge:
     def _has_lost_launcher(self) -> bool:
         """Return True if agents have stopped their ranks because their launcher was gone."""
         ends = [host.ended for host in self.hosts if host.ended and not host.gone]
-        return any(end.reason in agent_end.STOPPED for end in ends)
+        return any(end.reason in STOPPING_ENDS for end in ends)

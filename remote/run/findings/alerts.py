@@ -116,7 +116,7 @@ def _checkpoints(run: RunState) -> Iterator[Alert]:
         death = rank.death
         was_saving = rank.exited_from is RankPhase.SAVING
         if death and was_saving and death.evidence is Evidence.OWN:
-            text = f"checkpoint failed: rank {rank.rank} on {death.host}: {death.what}"
+            text = f"checkpoint failed: rank {rank.rank} on {death.host}: {death.problem}"
             yield Alert(Alarm.CHECKPOINT, rank.since, text, subject=rank.rank)
 
 

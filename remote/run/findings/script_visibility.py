@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import defaultdict
 
 from remote.format import count, ranks_text
 from remote.plan.plan import LOG_FILES, Script
@@ -27,34 +28,32 @@ def ways(run: RunState) -> list[str]:
 
     Such as "torch is watched", "read as: Megatron-LM, rank 3 prints", "reads metrics.csv".
     """
-    printing: dict[str, list[int]] = {}
+    printing = defaultdict[str, list[int]](list)
     for rank in script_ranks(run):
         if rank.parsed and rank.parsed.format:
-            printing.setdefault(rank.parsed.format, []).append(rank.rank)
-    watched = [WATCHED] if run.progress.watched else []
-    printed = [f"read as: {name}, {_prints(ranks)}" for name, ranks in printing.items()]
-    return [*watched, *printed, *_files(run)]
-
-
-def _files(run: RunState) -> list[str]:
-    """Return the files that are read, in a few words."""
-    first, *more = run.progress.files or [""]
-    others = f" and {count(len(more), 'other file')}" if more else ""
-    return [f"reads {first}{others}"] if first else []
+            printing[rank.parsed.format].append(rank.rank)
+    remarks = [WATCHED] if run.progress.watched else []
+    for name, ranks in printing.items():
+        verb = "prints" if len(ranks) == 1 else "print"
+        remarks.append(f"read as: {name}, {ranks_text(ranks)} {verb}")
+    if run.progress.files:
+        first, *more = run.progress.files
+        others = f" and {count(len(more), 'other file')}" if more else ""
+        remarks.append(f"reads {first}{others}")
+    return remarks
 
 
 def unfollowed(run: RunState) -> str:
     """Return a remark if the script has ended, and none of its files was read; else ""."""
-    work = run.plan.work
-    if not isinstance(work, Script) or not work.follow or run.progress.files:
+    script = _script(run)
+    has_ended = any(rank.exited for rank in run.ranks)
+    if not has_ended or not script or not script.follow or run.progress.files:
         return ""
-    if not any(rank.exited for rank in run.ranks):
-        return ""
-    return f"nothing was read: no file was written that matches --follow {' '.join(work.follow)}"
+    return f"nothing was read: no file was written that matches --follow {' '.join(script.follow)}"
 
 
-def _prints(ranks: list[int]) -> str:
-    return f"{ranks_text(ranks)} {'prints' if len(ranks) == 1 else 'print'}"
+def _script(run: RunState) -> Script | None:
+    return run.plan.work if isinstance(run.plan.work, Script) else None
 
 
 def unread(run: RunState) -> int:
@@ -77,11 +76,10 @@ def unused_rules(run: RunState) -> list[str]:
             f"left out, as you did not record this run: {rules} of its plan "
             "(rankboard parse --rule tries yours)"
         )
-    work = run.plan.work
-    for rule in work.rules if isinstance(work, Script) else ():
-        problem = rule.problem
-        if problem:
-            messages.append(f"the rule {rule.line!r} is not used: {problem}")
+    script = _script(run)
+    for rule in script.rules if script else ():
+        if rule.problem:
+            messages.append(f"the rule {rule.line!r} is not used: {rule.problem}")
     return messages
 
 
@@ -115,8 +113,8 @@ def _is_late(run: RunState, now: float) -> bool:
 
 def _log_files(run: RunState) -> tuple[str, ...]:
     """Return the log files that are shown as a run; none of a real run."""
-    work = run.plan.work
-    return work.words if run.plan.run == LOG_FILES and isinstance(work, Script) else ()
+    script = _script(run)
+    return script.words if script and run.plan.run == LOG_FILES else ()
 
 
 def _command(run: RunState) -> str:

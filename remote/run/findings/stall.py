@@ -45,18 +45,15 @@ def find_stall(run: RunState, now: float, limits: StallLimits = STALL_LIMITS) ->
         return None
     last_move = max(map(_moved_at, run.ranks))
     last_return = max(host.back for host in run.hosts)
-    stalled_ranks = []
+    silences: dict[int, float] = {}
     has_new = False
-    least_silence = float("inf")
     for rank in judged:
         silence = measure_silence(rank, run.hosts[rank.host], last_move, last_return)
         limit = stall_limit(rank, run.plan, limits)
-        if silence >= limit and not rank.stalled:
-            has_new = True
+        has_new = has_new or (silence >= limit and not rank.stalled)
         if silence >= limit - limits.near:
-            stalled_ranks.append(rank.rank)
-            least_silence = min(least_silence, silence)
-    return Stalled(tuple(stalled_ranks), least_silence) if has_new else None
+            silences[rank.rank] = silence
+    return Stalled(tuple(silences), min(silences.values())) if has_new else None
 
 
 def measure_silence(

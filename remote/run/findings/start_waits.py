@@ -3,12 +3,12 @@ are, and for how long. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from remote.format import duration, ranks_text
 from remote.run.run_state import RunState
-from remote.run.state.host_state import HostState
+from remote.run.state.host_state import Hosts, HostState
 from remote.run.state.phases import HostPhase, RankPhase, RunPhase
 from remote.transport.registry import load_transport
 
@@ -67,6 +67,7 @@ def age(since: float, run: RunState, now: float) -> float:
 
 def _wait_for_hosts(run: RunState, now: float) -> list[Wait]:
     """Return hosts that are not reached yet, or have gone silent on the way to the first step."""
+    # A host that falls silent later is an alert, and nobody's start waits for it.
     starting = {rank.host for rank in run.ranks if rank.phase in STARTING}
     silent = [
         host for host in run.hosts if host.phase is HostPhase.SILENT and host.index in starting
@@ -139,7 +140,7 @@ def _describe_phase(phase: RankPhase, hosts: Iterable[HostState], run: RunState)
             return f"has reached {where}, connects to the other ranks"
 
 
-def _names(hosts: Sequence[HostState], run: RunState) -> str:
+def _names(hosts: Hosts, run: RunState) -> str:
     """Return "node1", "node1 and node2", "node1, node2, node3 and 5 more" or "all 8 hosts"."""
     if len(hosts) == len(run.hosts) > 1:
         return f"all {len(hosts)} hosts"

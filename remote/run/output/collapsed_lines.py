@@ -106,7 +106,7 @@ class LineCollapser:
         if rank < 0:
             return None
         keys = [_comparison_key(line) for line in entry]
-        key = keys[0][0] if len(keys) == 1 else "\n".join(key for key, _ in keys)
+        key = "\n".join(key for key, _ in keys)
         self._forget(entry[0].time)
         first = self._find(key, self._last.get(rank, -1))
         self._last[rank] = (first or entry)[-1].number
@@ -160,8 +160,8 @@ def _hide_names(text: str, line: LogLine) -> str:
     if line.stream == "stderr":
         text = _ADDRESS.sub("*", text)
     if "ank" in text or "ANK" in text:
-        own = str(line.rank)
-        text = _RANK_NAME.sub(lambda name: f"{name[1]}*" if name[2] == own else name[0], text)
+        number = str(line.rank)
+        text = _RANK_NAME.sub(lambda name: f"{name[1]}*" if name[2] == number else name[0], text)
     return text.replace(line.host, "*") if line.host else text
 
 

@@ -154,17 +154,14 @@ def first_error(lines: Sequence[LogLine], cause: Cause | None, since: float) -> 
     levels = LevelReader()
     errors = [line for line in lines if levels.read(line) is Level.ERROR]
     if cause and prints_lines(cause):
-        own = (line for line in errors if is_printed_by(line, cause) and line.time >= since)
-        return next(own, None)
+        of_cause = (line for line in errors if is_printed_by(line, cause) and line.time >= since)
+        return next(of_cause, None)
     numbers = {line.number for line in errors}
     for entry in log_entries(lines):
-        if entry[0].number in numbers and not any(map(_is_of_secondary_failure, entry)):
+        is_secondary = any(speaks_of_communication(line.text) for line in entry)
+        if entry[0].number in numbers and not is_secondary:
             return entry[0]
     return errors[0] if errors else None
-
-
-def _is_of_secondary_failure(line: LogLine) -> bool:
-    return speaks_of_communication(line.text)
 
 
 def prints_lines(cause: Cause) -> bool:

@@ -28,7 +28,7 @@ class RunLog:
     def __init__(self, limits: Limits, *, is_job: bool = False) -> None:
         self._limits = limits
         self._is_job = is_job
-        self.lines: deque[LogLine] = deque(maxlen=LINES)
+        self.lines = deque[LogLine]()
         """Those that are news. Routine lines are apart, so that they never push these out."""
         self.routine: deque[LogLine] = deque(maxlen=LINES)
         """Those that are not, see `is_routine`."""
@@ -36,13 +36,13 @@ class RunLog:
         """How many lines there were in all."""
         self.notes: deque[LogLine] = deque(maxlen=NOTES)
         """The remarks."""
-        # Of what `lines` holds: the number after a part of it, and the size of the part.
-        self._parts: deque[tuple[int, int]] = deque()
         self._size = 0
+        """The bytes of `lines`."""
 
     def add(self, when: float, host: str, rank: int, stream: str, text: str) -> Sequence[str]:
         """Take in what a rank, or (-1) its host, printed. Return its lines as they are shown."""
-        lines, size = shortened(text, self._limits.shown)
+        lines = shortened(text, self._limits.shown)
+        # A line that would be forgotten at once is not worth an object.
         skipped = max(0, len(lines) - LINES)
         has_routine = self._is_job and rank >= 0 and may_be_routine(text)
         new_lines = [
@@ -53,10 +53,7 @@ class RunLog:
         if has_routine:
             self.routine.extend(line for line in new_lines if line.routine)
             new_lines = [line for line in new_lines if not line.routine]
-            size = sum(getsizeof(line.text) for line in new_lines)
-        if new_lines:
-            self.lines.extend(new_lines)
-            self._bound(size)
+        self._append(new_lines)
         return lines
 
     def since(self, number: int) -> list[LogLine]:
@@ -68,25 +65,18 @@ class RunLog:
 
     def note(self, when: float, host: str, text: str) -> None:
         """Add a remark about a host, or ("") the run."""
-        text = strip_host_name(text, host)
-        lines, size = shortened(text, self._limits.shown)
-        for line in lines:
-            note = LogLine(self.count, when, host, -1, "note", line)
-            self.count += 1
-            self.lines.append(note)
-            self.notes.append(note)
-        self._bound(size)
+        lines = shortened(strip_host_name(text, host), self._limits.shown)
+        notes = [
+            LogLine(number, when, host, -1, "note", line)
+            for number, line in enumerate(lines, self.count)
+        ]
+        self.count += len(notes)
+        self.notes.extend(notes)
+        self._append(notes)
 
-    def _bound(self, size: int) -> None:
-        """Forget the oldest lines beyond the limit in bytes. `size`: of what was added last."""
-        self._parts.append((self.count, size))
-        self._size += size
-        while len(self._parts) > 1 and self._is_over():
-            end, size = self._parts.popleft()
-            self._size -= size
-            while self.lines[0].number < end:
-                self.lines.popleft()
-
-    def _is_over(self) -> bool:
-        """Return True if the oldest part is too much, or is forgotten already."""
-        return self._size > self._limits.log or self._parts[0][0] <= self.lines[0].number
+    def _append(self, lines: Sequence[LogLine]) -> None:
+        """Add lines that are news, and forget the oldest beyond the limits."""
+        self.lines.extend(lines)
+        self._size += sum(getsizeof(line.text) for line in lines)
+        while self.lines and (len(self.lines) > LINES or self._size > self._limits.log):
+            self._size -= getsizeof(self.lines.popleft().text)

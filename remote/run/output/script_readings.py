@@ -81,13 +81,13 @@ class Expander:
         is_output = type(record.event) in (OutputText, Exited)
         if not is_output and not self._waiting:
             return parts
-        expanded: list[Record] = list(self._release_due(record)) if self._waiting else []
-        if not is_output:
-            return (*expanded, *parts)
+        expanded = self._release(record)
         for part in parts:
             expanded.append(part)
-            expanded += self._read(part)
-        return [*expanded, *self._release_seen(record)]
+            if is_output:
+                expanded += self._read(part)
+        # The watch may have reported a step just now: those of the log have waited for that.
+        return [*expanded, *self._release(record)]
 
     def _read(self, record: Record) -> Sequence[Record]:
         event = record.event
@@ -117,19 +117,15 @@ class Expander:
             self._waiting.discard(key)
         return derived
 
-    def _release_seen(self, record: Record) -> Iterator[Record]:
-        """Release what has waited until the watch has reported all steps of a record."""
-        key = record.host, getattr(record.event, "rank", -1)
-        if key in self._waiting and self._outputs[key].is_seen:
-            self._waiting.discard(key)
-            yield from self._outputs[key].release()
-
-    def _release_due(self, record: Record) -> Iterator[Record]:
-        """Release the steps of the host that have waited long enough."""
+    def _release(self, record: Record) -> list[Record]:
+        """Release what ranks of the host have printed and has waited long enough."""
+        released: list[Record] = []
         for key in sorted(self._waiting):
-            if key[0] == record.host and self._outputs[key].is_due(record.time):
+            output = self._outputs[key]
+            if key[0] == record.host and output.is_due(record.time):
                 self._waiting.discard(key)
-                yield from self._outputs[key].release()
+                released += output.release()
+        return released
 
 
 class _RankOutput:
@@ -179,11 +175,6 @@ class _RankOutput:
 
     # What comes
 
-    @property
-    def is_seen(self) -> bool:
-        """Return True if the watch has reported a step."""
-        return self._seen > 0
-
     def see_step(self, step: StepFinished) -> None:
         """Take in a step that the watch reports: the same ones in a log no longer count."""
         self._seen = step.step
@@ -209,7 +200,7 @@ class _RankOutput:
         if source and readings and not self._is_own(source, readings[0], record, first_readings):
             return ()
         events = self._derive_events(source, readings, record.time)
-        derived = [(_with_event(record, event), number) for event, number in events]
+        derived = [(replace(record, event=event), number) for event, number in events]
         derived += [(counted, 0) for counted in self._count_lines(record)]
         if not self._may_be_watched and not self.waits:
             return [each for each, _ in derived]
@@ -234,8 +225,8 @@ class _RankOutput:
         return [*self.release(), *self._count_lines(record)]
 
     def is_due(self, now: float) -> bool:
-        """Return True if the watch has had the time to report the first steps."""
-        return bool(self.waits) and now >= self.waits[0][0].time + GRACE
+        """Return True if the watch has reported a step, or has had the time to."""
+        return self._seen > 0 or now >= self.waits[0][0].time + GRACE
 
     def release(self) -> Sequence[Record]:
         """Return what was held back; if the watch has reported steps, without steps."""
@@ -248,7 +239,7 @@ class _RankOutput:
         for record, number in waits:
             event = _without_step(record.event, self._step_by_watch(number))
             if event:
-                released.append(_with_event(record, event))
+                released.append(replace(record, event=event))
         return released
 
     # What it reports
@@ -288,8 +279,9 @@ class _RankOutput:
             self._ahead = min(self._ahead, self._printed - self._seen)
 
     def _reports_steps(self, source: str, readings: Sequence[Reading]) -> bool:
-        has_steps = any(reading.kind is ReadingKind.STEP for reading in readings)
-        if self._step_source is None and has_steps:
+        if not any(reading.kind is ReadingKind.STEP for reading in readings):
+            return False
+        if self._step_source is None:
             self._step_source = source
         return self._step_source == source
 
@@ -374,12 +366,12 @@ class _RankOutput:
             return ()
         self._counted_at = record.time
         self._parsed = Parsed(self.rank, name, unread, steps, files)
-        return [_with_event(record, self._parsed)]
+        return [replace(record, event=self._parsed)]
 
     def _read_files(self) -> tuple[str, ...]:
         """Return the files that are read, fit to be shown."""
-        own = [source for source, is_own in self._own_sources.items() if is_own]
-        return tuple(" ".join(shown(source)) for source in own)
+        sources = self._own_sources.items()
+        return tuple(" ".join(shown(source)) for source, is_own in sources if is_own)
 
     def _all_steps(self) -> int:
         """Return the steps of the whole run: as printed, or by the count of the watch.
@@ -395,10 +387,6 @@ class _RankOutput:
             steps_before = self._ahead if self._ahead > LATE * self._steps else 0
             return max(self._seen, self._steps - int(steps_before))
         return max(self._seen, self._seen + round((self._steps - self._printed) * rate))
-
-
-def _with_event(record: Record, event: Event) -> Record:
-    return Record(record.host, record.attempt, record.seq, record.time, event)
 
 
 def _without_step(event: Event, step: int) -> Event | None:

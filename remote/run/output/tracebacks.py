@@ -92,6 +92,7 @@ def _chain(lines: Sequence[str]) -> list[str]:
     """Return the exceptions of the last chain of tracebacks, in order, with some lines of each."""
     chain: list[str] = []
     is_inside = False
+    # What stands before the last chain was caught by the program, and is not what ended it.
     for number in range(find_chain(lines) or 0, len(lines)):
         if lines[number].strip() == HEADER:
             is_inside = True

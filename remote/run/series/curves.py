@@ -15,7 +15,7 @@ from remote.run.series.definitions import (
     metric_id,
 )
 from remote.run.series.source_history import METRIC_ROOM, SourceHistory
-from training.wire import events
+from training.wire.events import Evaluated, HostSample, ScriptMetrics, StepFinished
 
 if TYPE_CHECKING:  # numpy takes a while to import
     from remote.run.series.downsampling import Points
@@ -24,9 +24,7 @@ _FIGURES_OF: dict[type[object], tuple[str, Callable[[object], tuple[float, ...]]
     source.event: (source.name, attrgetter(*source.figures)) for source in SOURCES if source.event
 }
 """By event, its source and what reads the figures of one."""
-_host_figures: Callable[[events.HostSample], tuple[float, ...]] = attrgetter(
-    *HOST_SAMPLE.figures[1:]
-)
+_host_figures: Callable[[HostSample], tuple[float, ...]] = attrgetter(*HOST_SAMPLE.figures[1:])
 """The figures of a sample; the first one, `used`, is not in it, but follows from those of ranks."""
 
 
@@ -51,7 +49,7 @@ class Curves:
 
     def take(self, event: object, row: int, step: int, time: float) -> None:
         """Take in what rank `row` reports, `time` seconds after the run began and after `step`."""
-        if isinstance(event, events.ScriptMetrics):
+        if isinstance(event, ScriptMetrics):
             for name, value in event.values:
                 self._metric(name).append(row, row, event.step or step, time, value)
             return
@@ -59,15 +57,15 @@ class Curves:
         if source is None:
             return
         name, figures = source
-        if isinstance(event, events.StepFinished):
+        if isinstance(event, StepFinished):
             self._step = step
-        elif isinstance(event, events.Evaluated):
+        elif isinstance(event, Evaluated):
             if row:  # each rank reports a test, which is the run's
                 return
             step = event.step
         self._kept[name].append(row, row, step, time, *figures(event))
 
-    def sample(self, host: int, sample: events.HostSample, used: float, time: float) -> None:
+    def sample(self, host: int, sample: HostSample, used: float, time: float) -> None:
         """Take in a sample of a host, whose ranks have `used` this share of its cores."""
         figures = used, *_host_figures(sample)
         self._kept[HOST_SAMPLE.name].append(host, host, self._step, time, *figures)

@@ -12,7 +12,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
-from training.wire import events
+from training.wire.events import Evaluated, GpuSample, RankSample, StepFinished
 
 
 class Scope(Enum):
@@ -63,18 +63,16 @@ STEP = Source(
         "bytes_sent",
         "staleness",
     ),
-    events.StepFinished,
+    StepFinished,
 )
-RANK_SAMPLE = Source("rank sample", Scope.RANK, ("cpu", "memory"), events.RankSample, by_time=True)
-GPU_SAMPLE = Source(
-    "GPU sample", Scope.RANK, ("use", "memory_used"), events.GpuSample, by_time=True
-)
+RANK_SAMPLE = Source("rank sample", Scope.RANK, ("cpu", "memory"), RankSample, by_time=True)
+GPU_SAMPLE = Source("GPU sample", Scope.RANK, ("use", "memory_used"), GpuSample, by_time=True)
 HOST_SAMPLE = Source(
     "host sample", Scope.HOST, ("used", "memory_used", "sent", "received"), by_time=True
 )
 CORES = Source("cores", Scope.HOST, ("cpu",), by_time=True)
 """A value for each core of a host."""
-TEST = Source("test", Scope.RUN, ("loss", "accuracy"), events.Evaluated)
+TEST = Source("test", Scope.RUN, ("loss", "accuracy"), Evaluated)
 SOURCES = (STEP, RANK_SAMPLE, GPU_SAMPLE, HOST_SAMPLE, CORES, TEST)
 
 

@@ -101,6 +101,7 @@ class Buckets:
             "low": low,
             "high": high,
         }
+        # A script may print any number as its step.
         place = np.floor(np.clip(x, -FARTHEST, FARTHEST)).astype(np.int64)
         return cls(row, place, columns).merged()
 
@@ -127,6 +128,7 @@ class Buckets:
 
     def merged(self) -> Buckets:
         """Return all lines of the same row and place as one."""
+        # The sort is stable: of one bucket, what was there before stays first.
         ordered = self.where(np.lexsort((self.place, self.row)))
         differs = (np.diff(ordered.row) != 0) | (np.diff(ordered.place) != 0)
         starts = np.flatnonzero(np.r_[True, differs])

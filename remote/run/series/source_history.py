@@ -135,6 +135,7 @@ class SourceHistory:
         """Return the buckets of a row, with its points that wait."""
         if row not in self._rows:
             return []
+        # The points of all other rows go on waiting: putting them into buckets takes far longer.
         both = [buckets.of_row(row) for buckets in self._each]
         waiting = [points[points[:, 0] == row] for points in self._waiting]
         self._add_to_rows(both, waiting)
@@ -186,6 +187,7 @@ class SourceHistory:
         count = len(self._rows)
         whole, recent = both
         whole.add(gathered, self._room.of_row(count))
+        # Of the last steps a quarter is enough, as each of them has a bucket of its own.
         recent.add(gathered, self._room.of_row(4 * count))
 
     def _gather(self, points: Floats, *, together: bool) -> Buckets:

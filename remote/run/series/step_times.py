@@ -109,26 +109,32 @@ class StepTotals:
         if not self.count:
             self._untimed = step
 
-    def append(self, step: StepFinished) -> None:
-        """Add the next iteration, whose seconds have to be finite."""
-        self.count += 1
-        self._seconds += step.seconds
-        self._data += step.data
-        self._compute += step.compute
-        self._sync += step.sync
-        self._samples += step.samples
-        if self.count <= LAST_EARLY:
-            self._look_at_early()
+    def append(self, step: StepFinished, number: int = 1) -> None:
+        """Add the next iteration, unless its seconds are not finite.
+
+        In a log, one report may stand for a `number` of iterations.
+        """
+        if not math.isfinite(step.seconds):
+            return
+        self._add(1, step)
         if (self.count - 1) % self._stride == 0:
             self._keep(step.seconds)
+        # Apart from the first, as the first iteration of all warms up.
+        if number > 1:
+            self._add(number - 1, step)
 
-    def repeat(self, more: int, step: StepFinished) -> None:
-        """Add so many iterations like the last one: one report stands for all of them."""
-        self.count += more
-        self._seconds += more * step.seconds
-        self._data += more * step.data
-        self._samples += more * step.samples
-        if self._at_last_early is None and self.count >= self._most_early:
+    def _add(self, number: int, step: StepFinished) -> None:
+        self.count += number
+        self._seconds += number * step.seconds
+        self._data += number * step.data
+        self._compute += number * step.compute
+        self._sync += number * step.sync
+        self._samples += number * step.samples
+        if self._at_last_early is not None:
+            return
+        if self.count == 1 and not self._untimed:
+            self._first = self._sums()
+        elif self.count >= self._most_early:
             self._at_last_early = self._sums()
 
     @property
@@ -178,12 +184,6 @@ class StepTotals:
     def _most_early(self) -> int:
         """Return the number of iterations with a time, up to the last one of `early`."""
         return LAST_EARLY - 1 if self._untimed else LAST_EARLY
-
-    def _look_at_early(self) -> None:
-        if self.count == 1 and not self._untimed:
-            self._first = self._sums()
-        elif self.count == self._most_early:
-            self._at_last_early = self._sums()
 
     def _sums(self) -> _Sums:
         return self.count, self._seconds, self._data, self._compute, self._sync, self._samples
@@ -297,35 +297,3 @@ class RecentSteps:
         """Return a figure of each step that counts."""
         values = self.last(figure)
         return values[1:] if self._warms_up and len(values) > 1 else values
-
-
-class StepTimes:
-    """The times of a rank's steps. Each step is taken in once; all else reads them here."""
-
-    __slots__ = ("recent", "totals")
-
-    def __init__(self, totals: StepTotals | None = None) -> None:
-        self.totals = totals or StepTotals()
-        self.recent = RecentSteps()
-
-    def append(self, step: StepFinished) -> None:
-        """Take in a step. One whose seconds are not finite counts for no total."""
-        self.recent.append(step)
-        if math.isfinite(step.seconds):
-            self.totals.append(step)
-
-    def append_last_of(self, number: int, step: StepFinished) -> None:
-        """Take in the last of so many steps, of which a log reports this one alone.
-
-        If it reports no time, the steps with a time begin after this one.
-        """
-        if not math.isfinite(step.seconds):
-            self.totals.begin_after(step.step)
-            return
-        self.append(step)
-        if number > 1:
-            self.totals.repeat(number - 1, step)
-
-    def begin_attempt(self) -> StepTimes:
-        """Return the times of the rank's next attempt: totals go on, recent steps begin anew."""
-        return StepTimes(self.totals)

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from remote.run.series.step_times import NAN
 from remote.run.state.phases import HostPhase
 from remote.run.state.types import Cause
-from training.wire import events
-from training.wire.events import Event
+from training.wire.events import (
+    AgentEnded,
+    Connected,
+    Event,
+    Exited,
+    Hello,
+    HostSample,
+    Launched,
+    Reserved,
+)
 
 SOUGHT = (HostPhase.CONNECTING, HostPhase.DEPLOYING, HostPhase.STARTING)
 """Phases of a host that has reported its facts while another connection to it is made."""
@@ -57,7 +66,7 @@ def trust_all_hosts(reason: str, host_name: str) -> str:
     return "\n".join(lines)
 
 
-NO_SAMPLE = events.HostSample((), 0, 0)
+NO_SAMPLE = HostSample((), 0, 0)
 
 
 @dataclass(slots=True)
@@ -70,7 +79,7 @@ class HostState:
     phase: HostPhase = HostPhase.WAITING
     since: float = 0.0
     """When its phase began."""
-    hello: events.Hello | None = None
+    hello: Hello | None = None
     """The facts that its agent reported first."""
     offset: float = 0.0
     """The seconds by which its clock is ahead of the session's."""
@@ -78,7 +87,7 @@ class HostState:
     """When its agent began; nothing of it happened before."""
     heard: float = 0.0
     """When something came of it last."""
-    sample: events.HostSample = NO_SAMPLE
+    sample: HostSample = NO_SAMPLE
     """What it used in the last second, as its agent measured it."""
     loads: dict[int, float] = field(default_factory=dict)
     """The CPU of each of its ranks, in percent of one core."""
@@ -114,11 +123,11 @@ class HostState:
     """The newest attempt whose ranks its agent has started, -1 before the first."""
     running: set[int] = field(default_factory=set)
     """Its ranks that have not ended."""
-    reserved: events.Reserved | None = None
+    reserved: Reserved | None = None
     """The port that it has reserved."""
-    connected: list[events.Connected] = field(default_factory=list)
+    connected: list[Connected] = field(default_factory=list)
     """The connections to other hosts that it has tried."""
-    ended: events.AgentEnded | None = None
+    ended: AgentEnded | None = None
     """The end of its agent."""
     lost: bool = False
     """The launcher has given it up."""
@@ -190,26 +199,30 @@ class HostState:
     def apply(self, event: Event, attempt: int, when: float) -> None:
         """Take in what its agent reports of the host itself, in this attempt of the run."""
         match event:
-            case events.HostSample():
+            case HostSample():
                 self.sample = event
                 is_low = 0 < event.disk_free < DISK_LOW
                 self.disk_low = (self.disk_low or when) if is_low else 0.0
-            case events.Reserved() if self.reserved is None:
+            case Reserved() if self.reserved is None:
                 self.reserved = event
-            case events.Connected():
+            case Connected():
                 self._take_connection(event)
-            case events.Launched(ranks) if attempt > self.attempt:
+            case Launched(ranks) if attempt > self.attempt:
                 self.launched = True
                 self.attempt = attempt
                 self.running |= set(ranks)
-            case events.Exited(rank):
+            case Exited(rank):
                 self.running.discard(rank)
-            case events.AgentEnded():
+            case AgentEnded():
                 self.ended = event
                 self.running.clear()
 
-    def _take_connection(self, event: events.Connected) -> None:
+    def _take_connection(self, event: Connected) -> None:
         """Take in a connection that it tried, once."""
-        known = {(each.address, each.port) for each in self.connected}
-        if (event.address, event.port) not in known:
+        tried = {(connection.address, connection.port) for connection in self.connected}
+        if (event.address, event.port) not in tried:
             self.connected.append(event)
+
+
+Hosts = Sequence[HostState]
+"""All hosts of a run: each is at its index."""

@@ -6,7 +6,21 @@ import math
 from dataclasses import dataclass, field
 from enum import Enum
 
-from remote import events as launcher
+from remote.events import (
+    Attached,
+    AttemptFailing,
+    Detached,
+    DetachRequested,
+    Prepared,
+    Preparing,
+    SessionClosed,
+    SessionClosing,
+    StacksAsked,
+    Starting,
+    StartRefused,
+    Stopping,
+    Transferring,
+)
 from remote.plan.plan import Policy
 from training.wire.events import Event
 
@@ -124,38 +138,38 @@ class LauncherState:
     def apply(self, event: Event, when: float) -> None:
         """Take in what a launcher has recorded."""
         match event:
-            case launcher.Preparing(hosts):
+            case Preparing(hosts):
                 self.hosts = hosts
                 self.preparing = True
                 self.stage = Stage.STARTING
-            case launcher.Prepared():
+            case Prepared():
                 self.prepared = True
-            case launcher.StartRefused():
+            case StartRefused():
                 self.refused = True
-            case launcher.Starting():
+            case Starting():
                 self.stage = Stage.RUNNING
                 self.started = True
-            case launcher.AttemptFailing():
+            case AttemptFailing():
                 self.failing_at = min(self.failing_at, when)
-            case launcher.Stopping():
+            case Stopping():
                 self._stop(event, when)
-            case launcher.SessionClosing():
+            case SessionClosing():
                 self.stage = Stage.CLOSING
                 self.closing_at = when
                 self.abandoned_at = math.inf
-            case launcher.SessionClosed():
+            case SessionClosed():
                 self.stage = Stage.OVER
-            case launcher.DetachRequested(leaving):
+            case DetachRequested(leaving):
                 self.leaving = leaving
-            case launcher.Detached(cut_off):
+            case Detached(cut_off):
                 self.detached = True
                 self.cut_off = cut_off
                 self.keep = True
-            case launcher.StacksAsked():
+            case StacksAsked():
                 self.stacks_asked_at = when
-            case launcher.Transferring(what, over):
+            case Transferring(what, over):
                 self.transfers[what] = over
-            case launcher.Attached():
+            case Attached():
                 self._attach(when)
 
     def begin(self, attempt: int, hosts: tuple[int, ...], when: float, *, started: bool) -> None:
@@ -183,7 +197,7 @@ class LauncherState:
         if self.stage in (Stage.REACHING, Stage.STARTING):
             self.stage = Stage.RUNNING
 
-    def _stop(self, event: launcher.Stopping, when: float) -> None:
+    def _stop(self, event: Stopping, when: float) -> None:
         is_repeated = event.by_person and self.person_stopped and not event.now
         if is_repeated and self.stage in (Stage.STOPPING, Stage.CLOSING):
             # The first stop here after one from elsewhere is not a second one.

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from training.formatting import format_loss
-from training.wire import events
+from training.wire.events import Drifted, Evaluated, Started
 
 RISEN = 2.0
 """A last loss that is so many times the first one has risen."""
@@ -63,7 +63,7 @@ def not_learned(runs: Iterable[tuple[str, float, float]]) -> str:
     return f"{number} {NOT_LEARNED}: the training loss of {name} {change}"
 
 
-def steps_of_test(begun: events.Started | None) -> float:
+def steps_of_test(begun: Started | None) -> float:
     """Return how many steps train on as many samples as the test set has; 0 if that is unknown."""
     if not begun or not begun.train_samples:
         return 0.0
@@ -74,7 +74,7 @@ def steps_of_test(begun: events.Started | None) -> float:
 class Progress:
     """How far the training of a run has come."""
 
-    begun: events.Started | None = None
+    begun: Started | None = None
     """What the first rank reported at its first step: the size of the work."""
     printed_steps: int = 0
     """Steps of the whole run as a script prints them; 0 if it does not."""
@@ -86,13 +86,13 @@ class Progress:
     """The formats by which the output of a script is read."""
     files: list[str] = field(default_factory=list)
     """The files of a script that are read."""
-    evaluations: list[events.Evaluated] = field(default_factory=list)
+    evaluations: list[Evaluated] = field(default_factory=list)
     """Those of rank 0; only the last one has its confusion matrix."""
-    drift: events.Drifted | None = None
+    drift: Drifted | None = None
     """The first comparison that found the ranks' models to differ."""
     drifted: float = 0.0
     """When it did."""
-    largest_drift: events.Drifted | None = None
+    largest_drift: Drifted | None = None
     """The comparison that found them to differ most."""
     diverged: Diverged | None = None
     restarts: list[Restart] = field(default_factory=list)
@@ -109,7 +109,7 @@ class Progress:
             return 0
         return -(-self.begun.steps // self.begun.steps_per_epoch)
 
-    def start(self, event: events.Started) -> bool:
+    def start(self, event: Started) -> bool:
         """Take in that a rank has begun an attempt. Return True if it is the first rank to."""
         if self.begun:
             return False
@@ -124,20 +124,20 @@ class Progress:
         if self.restarts:
             self.restarts[-1] = replace(self.restarts[-1], step=step)
 
-    def evaluate(self, event: events.Evaluated) -> None:
+    def evaluate(self, event: Evaluated) -> None:
         """Take in an evaluation of rank 0. Only the last confusion matrix is kept."""
-        while self.evaluations and self.evaluations[-1].epoch >= event.epoch:
-            self.evaluations.pop()  # these epochs began anew
-        if self.evaluations:
-            self.evaluations[-1] = replace(self.evaluations[-1], confusion=())
+        evaluations = self.evaluations
+        while evaluations and evaluations[-1].epoch >= event.epoch:
+            evaluations.pop()  # these epochs began anew
+        if evaluations:
+            evaluations[-1] = replace(evaluations[-1], confusion=())
         counts = event.confusion
-        has_counts = any(map(any, counts))
         is_square = all(len(row) == len(counts) for row in counts)
-        if not (has_counts and is_square):
+        if not is_square or not any(map(any, counts)):
             event = replace(event, confusion=())
-        self.evaluations.append(event)
+        evaluations.append(event)
 
-    def compare(self, event: events.Drifted, when: float) -> bool:
+    def compare(self, event: Drifted, when: float) -> bool:
         """Take in that the ranks' models differ. Return True if it is the first time."""
         is_first = self.drift is None
         if is_first:

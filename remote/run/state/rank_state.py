@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from remote.run.series.step_times import NAN, RecentSteps, StepTimes, StepTotals
+from remote.run.series.step_times import NAN, RecentSteps, StepTotals
 from remote.run.state.host_state import LAST_WORDS
 from remote.run.state.phases import FATES, RankPhase
 from remote.run.state.types import Cause
-from training.wire import events
-from training.wire.events import Event
+from training.wire.events import (
+    Epoch,
+    Evaluated,
+    Event,
+    Exited,
+    Finished,
+    GpuSample,
+    Raised,
+    RankSample,
+    Saved,
+    Spawned,
+    Stack,
+    Started,
+    StepFinished,
+)
 
 CPU = "cpu"
 """The device of ranks whose gradients the cores compute."""
 LASTING_FIELDS = (
+    "timing",
     "epochs",
     "epoch_times",
     "epoch",
@@ -30,7 +45,7 @@ LASTING_FIELDS = (
     "saved_bytes",
     "saving_seconds",
 )
-"""Fields that are kept when the rank is started again; totals of step times are as well."""
+"""Fields that are kept when the rank is started again."""
 
 
 @dataclass(slots=True)
@@ -60,7 +75,7 @@ class RankState:
     """In percent of one core."""
     memory: int = 0
     """In bytes."""
-    gpu: events.GpuSample | None = None
+    gpu: GpuSample | None = None
     """The newest sample of its GPU."""
     test_loss: float = NAN
     test_accuracy: float = NAN
@@ -68,14 +83,17 @@ class RankState:
     """By its own model or statistics, if each rank keeps them."""
     exit: str = ""
     """Its end in words; "" while it lives."""
-    step_times: StepTimes = field(default_factory=StepTimes)
-    epochs: list[events.Epoch] = field(default_factory=list)
+    timing: StepTotals = field(default_factory=StepTotals)
+    """The times of all its steps."""
+    pace: RecentSteps = field(default_factory=RecentSteps)
+    """Its last steps in the present attempt; False if it has made none."""
+    epochs: list[Epoch] = field(default_factory=list)
     """What it reported at the end of each epoch."""
     epoch_times: dict[int, float] = field(default_factory=dict)
     """The seconds of all steps of each finished epoch."""
     epoch_so_far: float = 0.0
     """The seconds of the steps of the epoch under way."""
-    begun: events.Started | None = None
+    begun: Started | None = None
     """What it reported at its first step."""
     finished: bool = False
     """It has reported that all its work is done."""
@@ -85,7 +103,7 @@ class RankState:
     """When it made its newest step."""
     stalled: bool = False
     """Its next step, or the end of its phase, is long overdue."""
-    stack: events.Stack | None = None
+    stack: Stack | None = None
     """Its newest stack."""
     stack_time: float = 0.0
     """When that stack came."""
@@ -93,9 +111,9 @@ class RankState:
     """The number of steps that it had made then."""
     heard: float = 0.0
     """When something came of it last."""
-    exited: events.Exited | None = None
+    exited: Exited | None = None
     """The end of its process."""
-    raised: events.Raised | None = None
+    raised: Raised | None = None
     """The exception of a script, as the script itself reports it."""
     exited_from: RankPhase = RankPhase.WAITING
     """The phase in which its process ended."""
@@ -119,18 +137,7 @@ class RankState:
     def restart(self, local_rank: int, host: int, when: float) -> RankState:
         """Return the rank in the next attempt, perhaps on another host."""
         lasting = {name: getattr(self, name) for name in self.lasting_fields}
-        lasting["step_times"] = self.step_times.begin_attempt()
         return type(self)(self.rank, local_rank, host, since=when, **lasting)
-
-    @property
-    def timing(self) -> StepTotals:
-        """Return the times of all its steps."""
-        return self.step_times.totals
-
-    @property
-    def pace(self) -> RecentSteps:
-        """Return its last steps in the present attempt; False if it has made none."""
-        return self.step_times.recent
 
     @property
     def doing(self) -> str:
@@ -177,38 +184,38 @@ class RankState:
         """Take in what the rank, or its agent, reports of it."""
         self.heard = when
         match event:
-            case events.StepFinished():
+            case StepFinished():
                 self.take_step(event)
                 self.stepped_at = when
                 self.stalled = False
-            case events.Stack():
+            case Stack():
                 self.stack = event
                 self.stack_time = when
                 self.stack_step = self.step
-            case events.RankSample():
+            case RankSample():
                 self.cpu = event.cpu
                 self.memory = event.memory
-            case events.GpuSample():
+            case GpuSample():
                 self.gpu = event
-            case events.Started():
+            case Started():
                 self.begun = event
                 self.pid = event.pid
-            case events.Evaluated():
+            case Evaluated():
                 self._take_evaluation(event)
-            case events.Epoch():
+            case Epoch():
                 self._end_epoch(event)
-            case events.Saved():
+            case Saved():
                 self._take_checkpoint(event)
-            case events.Finished():
+            case Finished():
                 self.finished = True
-            case events.Spawned():
+            case Spawned():
                 self.pid = event.pid
-            case events.Raised():
+            case Raised():
                 self.raised = event
-            case events.Exited():
+            case Exited():
                 self._exit(event, when)
 
-    def take_step(self, step: events.StepFinished) -> None:
+    def take_step(self, step: StepFinished) -> None:
         """Take in one step."""
         if step.epoch != self.epoch:
             self._close_epoch()
@@ -222,23 +229,24 @@ class RankState:
         self.correct += step.correct
         self.samples += step.samples
         self.accuracy = self.correct / self.samples if self.samples > 0 else NAN
-        self.step_times.append(step)
+        self.pace.append(step)
+        self.timing.append(step)
         if self.begun and step.step == step.epoch * self.begun.steps_per_epoch:
             self._close_epoch()
 
-    def _end_epoch(self, epoch: events.Epoch) -> None:
+    def _end_epoch(self, epoch: Epoch) -> None:
         # After a restart an epoch may begin anew; then what came after it did not happen.
         while self.epochs and self.epochs[-1].epoch >= epoch.epoch:
             self.epochs.pop()
         self.epochs.append(epoch)
 
-    def _take_evaluation(self, evaluated: events.Evaluated) -> None:
+    def _take_evaluation(self, evaluated: Evaluated) -> None:
         self.test_loss = evaluated.loss
         self.test_accuracy = evaluated.accuracy
         if evaluated.own_accuracy >= 0:
             self.own_accuracy = evaluated.own_accuracy
 
-    def _take_checkpoint(self, saved: events.Saved) -> None:
+    def _take_checkpoint(self, saved: Saved) -> None:
         self.saved += 1
         self.saved_step = saved.step
         self.saved_bytes = saved.size
@@ -258,10 +266,14 @@ class RankState:
         whole_epochs, more_steps = divmod(self.begun.resumed, self.begun.steps_per_epoch)
         return more_steps > 0 and self.epoch == whole_epochs + 1
 
-    def _exit(self, event: events.Exited, when: float) -> None:
+    def _exit(self, event: Exited, when: float) -> None:
         self.exited = event
         self.exited_from = self.phase
         self.since = when
         self.exit = event.signal or f"exit code {event.code}"
         if event.out_of_memory:
             self.exit += ", out of memory"
+
+
+Ranks = Sequence[RankState]
+"""Ranks of a run, in order."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from remote.run.series.step_times import NAN
 from remote.sanitise import one_line
-from training.wire import events
+from training.wire.events import ScriptMetrics
 
 MOST = 200
 """Metrics of a run that are kept."""
@@ -58,7 +58,7 @@ class RunMetrics:
     """The names of others, of which nothing is kept."""
     _known: dict[str, str] = field(default_factory=dict)
 
-    def take(self, event: events.ScriptMetrics, step: int) -> events.ScriptMetrics:
+    def take(self, event: ScriptMetrics, step: int) -> ScriptMetrics:
         """Take in values after `step`. Return those that are kept, by names that can be shown."""
         kept_values = []
         is_same = True

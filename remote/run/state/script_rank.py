@@ -11,8 +11,7 @@ from remote.events import Parsed
 from remote.run.series.step_times import RECENT
 from remote.run.state.phases import RankPhase
 from remote.run.state.rank_state import LASTING_FIELDS, RankState
-from training.wire import events
-from training.wire.events import Event
+from training.wire.events import Event, ScriptMetrics, StepFinished
 
 REPORTS = 20
 """Reports that say how often there are some."""
@@ -84,9 +83,9 @@ class ScriptRank(RankState):
             case Parsed():
                 self.parsed = event
                 return
-            case events.StepFinished() | events.ScriptMetrics():
+            case StepFinished() | ScriptMetrics():
                 self._note_report(when)
-        if isinstance(event, events.ScriptMetrics):
+        if isinstance(event, ScriptMetrics):
             self.heard = when
             self._take_metrics(event)
         else:
@@ -100,7 +99,7 @@ class ScriptRank(RankState):
         self.stepped_at = when
         self.stalled = False
 
-    def _take_metrics(self, event: events.ScriptMetrics) -> None:
+    def _take_metrics(self, event: ScriptMetrics) -> None:
         self.metrics.update(event.values)
         if not self._steps_have_losses:
             self.loss = self.metrics.get("loss", self.loss)
@@ -110,7 +109,7 @@ class ScriptRank(RankState):
     def _steps_have_losses(self) -> bool:
         return not all(map(math.isnan, self.losses))
 
-    def take_step(self, step: events.StepFinished) -> None:
+    def take_step(self, step: StepFinished) -> None:
         """Take in one step, or the last of several."""
         steps_made = step.step - self.step if 0 < self.step < step.step else 1
         self.step = step.step
@@ -120,4 +119,8 @@ class ScriptRank(RankState):
             self.losses.append(step.loss)
             if self._steps_have_losses:
                 self.loss = step.loss
-        self.step_times.append_last_of(steps_made, step)
+        if math.isfinite(step.seconds):
+            self.pace.append(step)
+            self.timing.append(step, steps_made)
+        else:
+            self.timing.begin_after(step.step)

@@ -55,7 +55,7 @@ class Cause:
     """Its name; "" if it was the session that refused."""
     rank: int
     """-1 for a host or the session."""
-    what: str
+    problem: str
     """What happened, in words."""
     step: int = 0
     """The rank's last step."""
@@ -77,7 +77,7 @@ class Cause:
     refused: bool = False
     """Nothing had begun, and what was given cannot be used."""
     names_hosts: bool = False
-    """`what` begins with the names of its hosts."""
+    """`problem` begins with the names of its hosts."""
 
     def text(self) -> str:
         """Return all of it but the last words, in a line.
@@ -91,7 +91,7 @@ class Cause:
             when = f" at step {self.step}"
         elif self.during:
             when = f" while {self.during}"
-        text = f"{prefix}{self.what}{when}"
+        text = f"{prefix}{self.problem}{when}"
         if self.victims:
             text += f"; {ranks_text(self.victims)} failed as a consequence"
         return text

@@ -46,11 +46,11 @@ def rest(name):
 # Who may change the code that is run here
 
 
-def is_safe(found):
+def is_safe(status):
     # type: (os.stat_result) -> bool
-    return found.st_uid == os.geteuid() and not (
-        found.st_mode & 0o022 and rest("others_may_write")(found)
-    )
+    if status.st_uid != os.geteuid():
+        return False
+    return not (status.st_mode & 0o022 and rest("others_may_write")(status))
 
 
 def check_above(path):
@@ -71,24 +71,24 @@ def files_in(folder, prefix=""):
     # each with its state: whatever changes a file sets its ctime
     if not is_safe(os.lstat(folder)):
         raise ValueError(folder)
-    found = []
+    files = []
     for entry in os.scandir(folder):
         if entry.is_dir(follow_symlinks=False):
-            found += files_in(entry.path, prefix + entry.name + "/")
+            files += files_in(entry.path, prefix + entry.name + "/")
         else:
             state = entry.stat(follow_symlinks=False)
-            found.append((prefix + entry.name, state.st_ino, state.st_ctime_ns))
-    return found
+            files.append((prefix + entry.name, state.st_ino, state.st_ctime_ns))
+    return files
 
 
 def content(path):
     # type: (str) -> bytes
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode) or not is_safe(found):
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode) or not is_safe(status):
             raise ValueError(path)
-        return os.read(file, found.st_size)
+        return os.read(file, status.st_size)
     finally:
         os.close(file)
 
@@ -97,7 +97,7 @@ def is_intact(code, digest):
     # type: (str, str) -> bool
     # compared with the state in which all files had the digest; else all files are read now
     try:
-        files = sorted([found for found in files_in(code) if found[0] != STATE])
+        files = sorted([entry for entry in files_in(code) if entry[0] != STATE])
     except (OSError, ValueError, RuntimeError):
         return False
     state = digest + repr(files)

@@ -94,10 +94,10 @@ def is_private(gid):
     return user.pw_gid == gid and group.gr_name == user.pw_name and not others
 
 
-def others_may_write(found):
+def others_may_write(status):
     # type: (os.stat_result) -> bool
-    bits = found.st_mode & 0o022
-    return bool(bits) and not (bits == 0o020 and is_private(found.st_gid))
+    bits = status.st_mode & 0o022
+    return bool(bits) and not (bits == 0o020 and is_private(status.st_gid))
 
 
 def check_owner(path):
@@ -105,12 +105,12 @@ def check_owner(path):
     link = os.lstat(path)
     if stat.S_ISLNK(link.st_mode) and link.st_uid not in (0, os.geteuid()):
         refuse_code("the link %s belongs to " + name_of(link.st_uid), path)
-    found = os.stat(path)
-    if found.st_uid != os.geteuid():
-        whom = name_of(found.st_uid) + ", and it runs as " + name_of(os.geteuid())
+    status = os.stat(path)
+    if status.st_uid != os.geteuid():
+        whom = name_of(status.st_uid) + ", and it runs as " + name_of(os.geteuid())
         refuse_code("%s belongs to " + whom, path)
-    if others_may_write(found):
-        mode = oct(found.st_mode & 0o777)[-3:]
+    if others_may_write(status):
+        mode = "%03o" % (status.st_mode & 0o777)
         refuse_code("other users may write %s (mode " + mode + ")", path, "go-w")
 
 
@@ -130,11 +130,11 @@ def hashed(parts):
         from _blake2 import blake2b
     except ImportError:
         from hashlib import blake2b
-    found = blake2b(digest_size=DIGEST_SIZE)
+    digest = blake2b(digest_size=DIGEST_SIZE)
     for name, data in parts:
-        found.update(("%s\0%d\0" % (name, len(data))).encode("utf-8", "surrogateescape"))
-        found.update(data)
-    return str(found.hexdigest())
+        digest.update(("%s\0%d\0" % (name, len(data))).encode("utf-8", "surrogateescape"))
+        digest.update(data)
+    return str(digest.hexdigest())
 
 
 def is_foreign(name):
@@ -151,13 +151,13 @@ def has_digest(code, digest, files, state):
     # type: (str, str, list[tuple[str, int, int]], str) -> bool
     # the sources as they were sent, what was compiled from them as it was written here
     try:
-        names = [found[0] for found in files if found[0] != SEAL and not is_foreign(found[0])]
-        found = [(name, content(os.path.join(code, name))) for name in names]
+        names = [name for name, _, _ in files if name != SEAL and not is_foreign(name)]
+        parts = [(name, content(os.path.join(code, name))) for name in names]
         seal = content(os.path.join(code, SEAL)).decode()
     except (OSError, ValueError, RuntimeError):
         return False
-    sources = [part for part in found if not part[0].endswith(".pyc")]
-    compiled = [part for part in found if part[0].endswith(".pyc")]
+    compiled = [part for part in parts if part[0].endswith(".pyc")]
+    sources = [part for part in parts if not part[0].endswith(".pyc")]
     if hashed(sources) != digest or hashed(compiled) != seal:
         return False
     keep_state(code, state, files)
@@ -170,13 +170,14 @@ def keep_state(code, state, files):
     import tempfile
     import time
 
-    if time.time() - max([found[2] for found in files]) / 1e9 < SETTLED:
+    newest_change = max([changed for _, _, changed in files]) / 1e9
+    if time.time() - newest_change < SETTLED:
         return  # a change within the same tick of the disk's clock would not show
     path = ""
     try:
         file, path = tempfile.mkstemp(dir=os.path.dirname(code), prefix="state-")
-        with open(file, "wb") as kept:
-            kept.write(state.encode("utf-8", "surrogateescape"))
+        with open(file, "wb") as stream:
+            stream.write(state.encode("utf-8", "surrogateescape"))
         os.rename(path, os.path.join(code, STATE))
     except OSError:  # each start then reads all files
         if os.path.lexists(path):

@@ -96,12 +96,13 @@ def _accepts(transport: paramiko.Transport, user: str, key: paramiko.PKey) -> bo
     """Return True if the server accepts the key. Raises: ReachError, if it wants more
     than a key."""
     try:
-        more = transport.auth_publickey(user, key)
+        further_methods = transport.auth_publickey(user, key)
     except SSHException as error:
         _check_time(error)
         return False
-    if more:
-        what = f"the server wants {' and '.join(more)} besides a key, which rankboard cannot give"
+    if further_methods:
+        methods = " and ".join(further_methods)
+        what = f"the server wants {methods} besides a key, which rankboard cannot give"
         raise ReachError(
             FailureCause.AUTHENTICATION, what, "configure the server to accept a key alone"
         )

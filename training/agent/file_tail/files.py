@@ -44,7 +44,7 @@ class FollowedFiles:
         self._rank = rank
         self._old: dict[Identity, ReadPosition] = {}
         self._files: dict[str, GrowingFile] = {}
-        self._said = set[str]()
+        self._reported = set[str]()
 
     def begin(self) -> list[Event]:
         """Remember the files that are there already, and how far they are written."""
@@ -102,9 +102,9 @@ class FollowedFiles:
 
     def _once(self, message: str) -> list[Event]:
         """Report something, unless it has been reported."""
-        if message in self._said:
+        if message in self._reported:
             return []
-        self._said.add(message)
+        self._reported.add(message)
         return [OutputText(AGENT, "stderr", f"--follow: {message}")]
 
     def _add(self, path: str) -> bool:

@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from contextlib import suppress
 
 from training.agent.host.proc_files import read_name, state_letter
@@ -57,6 +57,15 @@ def close_descriptors(needed: Container[int]) -> None:
         if descriptor not in needed:
             with suppress(OSError):  # that of the listing itself is already closed
                 os.close(descriptor)
+
+
+def redirect_output(out: int, error: int, needed: Iterable[int]) -> None:
+    """Make these descriptors the stdout and stderr of this process, and /dev/null its stdin. Close
+    all other descriptors but these."""
+    null_device = os.open(os.devnull, os.O_RDONLY)
+    for number, descriptor in enumerate((null_device, out, error)):
+        os.dup2(descriptor, number)
+    close_descriptors({0, 1, 2, *needed})
 
 
 def lower_priority(by: int) -> None:
@@ -111,7 +120,7 @@ def end_descendants(seconds: float) -> list[int]:
     """Send KILL to all descendants until none is left, for at most `seconds`. Return the pids that
     are left."""
     deadline = time.monotonic() + seconds
-    while True:
+    while True:  # a process may fork between the look and its end
         pids = descendants(os.getpid())
         for pid in pids:
             send(pid, signal.SIGKILL)

@@ -45,13 +45,13 @@ def read_ends(folder: str, host: int) -> Iterator[Record]:
         return
     for block in islice(JournalReader(folder, host, 0).blocks(), 1):
         yield from _records(block[:HEAD].splitlines())
-    held = b""
+    pending = b""
     for block in JournalReader(folder, host, starts[-2:][0] - 1).blocks():
-        held += block
-        cut = held.rfind(b"\n", 0, len(held) - TAIL) + 1 if len(held) > TAIL else 0
-        yield from find_important_records(held[:cut])
-        held = held[cut:]
-    yield from _records(held.splitlines())
+        pending += block
+        cut = pending.rfind(b"\n", 0, len(pending) - TAIL) + 1 if len(pending) > TAIL else 0
+        yield from find_important_records(pending[:cut])
+        pending = pending[cut:]
+    yield from _records(pending.splitlines())
 
 
 def find_important_records(block: bytes) -> Iterator[Record]:

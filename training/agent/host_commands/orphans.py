@@ -102,15 +102,17 @@ def find_orphans(workdirs: Sequence[str]) -> list[Orphan]:
     """Return the processes of ended runs of these workdirs."""
     table = process_table.list_processes()
     safe = process_table.live_run_pids(table) | process_table.ancestors(table, os.getpid())
-    candidates = {pid: process for pid, process in table.items() if process.own and pid not in safe}
+    candidates = {
+        pid: process for pid, process in table.items() if process.is_own and pid not in safe
+    }
     owners: Found = {}
     for workdir in workdirs:
         for run, host in list_run_folders(workdir):
             if is_held(workdir, run, host):
                 continue
             with suppress(OSError):  # it has just been removed
-                found = _recorded(run_folder(workdir, run, host), host, candidates)
-                for pid, evidence in found.items():
+                recorded = _recorded(run_folder(workdir, run, host), host, candidates)
+                for pid, evidence in recorded.items():
                     owners.setdefault(pid, (run, host, evidence))
     _add_descendants(owners, candidates)
     homes = {os.path.realpath(f"{workdir}/{RUNS}") for workdir in workdirs}

@@ -27,8 +27,8 @@ _LOCK = re.compile(rf".*/{RUNS}/[^/]+/\d+/{LOCK}(?: \(deleted\))?")
 @dataclass(frozen=True)
 class HostProcess:
     """A line of the table. `start` is when it began, in ticks after the machine's start: with the
-    pid it names one process for good. `began` is the same by this host's clock. `own`: it belongs
-    to the user who asks."""
+    pid it names one process for good. `began` is the same by this host's clock. `is_own`: it
+    belongs to the user who asks."""
 
     pid: int
     parent: int
@@ -36,7 +36,7 @@ class HostProcess:
     session: int
     start: int
     began: float
-    own: bool
+    is_own: bool
 
 
 ProcessTable = Mapping[int, HostProcess]
@@ -91,7 +91,7 @@ def live_run_pids(table: ProcessTable) -> set[int]:
     These are the guards, which have their locks open, all below them, and all above: the follower
     that began the run may be there still, and who started that.
     """
-    guards = [pid for pid, process in table.items() if process.own and _is_guard(pid)]
+    guards = [pid for pid, process in table.items() if process.is_own and _is_guard(pid)]
     pids = set(root_of_descendants(table, guards))
     for guard in guards:
         pids |= ancestors(table, guard)

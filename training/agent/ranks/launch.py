@@ -64,8 +64,8 @@ class Spawner:
     the agent, because processes may have asked for a signal when their parent thread ends."""
 
     def __init__(self) -> None:
-        self._wanted: SimpleQueue[ProcessSpec] = SimpleQueue()
-        self._done: SimpleQueue[int | Exception] = SimpleQueue()
+        self._specs: SimpleQueue[ProcessSpec] = SimpleQueue()
+        self._results: SimpleQueue[int | Exception] = SimpleQueue()
         threading.Thread(target=self._work, name="spawner", daemon=True).start()
 
     def start(self, command: ProcessSpec) -> int:
@@ -73,18 +73,18 @@ class Spawner:
 
         Raises: OSError or ValueError, if it cannot be started.
         """
-        self._wanted.put(command)
-        done = self._done.get()
-        if isinstance(done, Exception):
-            raise done
-        return done
+        self._specs.put(command)
+        result = self._results.get()
+        if isinstance(result, Exception):
+            raise result
+        return result
 
     def _work(self) -> None:
         while True:
             try:
-                self._done.put(_start(self._wanted.get()))
+                self._results.put(_start(self._specs.get()))
             except (OSError, ValueError) as error:
-                self._done.put(error)
+                self._results.put(error)
 
 
 def _start(command: ProcessSpec) -> int:
@@ -109,10 +109,7 @@ def _become(command: ProcessSpec, function: RankFunction, parent_pid: int) -> in
     """Make this fork what a new program would be, and call the function. Returns its exit code."""
     os.setsid()
     processes.die_with(parent_pid)
-    null_device = os.open(os.devnull, os.O_RDONLY)
-    for target, source in enumerate((null_device, command.stdout, command.stderr)):
-        os.dup2(source, target)
-    processes.close_descriptors({0, 1, 2, *command.inherited})
+    processes.redirect_output(command.stdout, command.stderr, command.inherited)
     if command.umask >= 0:
         os.umask(command.umask)
     os.environ.clear()

@@ -62,7 +62,7 @@ class RankStarter:
         self._selector = selector
         self._say = say
         self._ranks = ranks
-        self._how = preload
+        self._rank_source = preload
         self._spawner = Spawner()
         self._preload: PreloadProcess | None = None
 
@@ -98,7 +98,7 @@ class RankStarter:
         stay locked in the fork.
         """
         is_alone = threading.active_count() <= 2
-        return self._how if is_alone and not isinstance(self._how, tuple) else None
+        return self._rank_source if is_alone and not isinstance(self._rank_source, tuple) else None
 
     def _start_alone(
         self,
@@ -150,7 +150,7 @@ class RankStarter:
         report, report_end = os.pipe()
         os.set_blocking(report, False)
         self._selector.register(report, selectors.EVENT_READ, self._read_report)
-        program = self._how if isinstance(self._how, tuple) else PRELOAD
+        program = self._rank_source if isinstance(self._rank_source, tuple) else PRELOAD
         argv = [*program, "--report-fd", str(report_end), "--pipes", ",".join(numbered_ends)]
         inherited = [report_end, *rank_ends]
         if listener and any(placement.rank == 0 for placement in command.placements):

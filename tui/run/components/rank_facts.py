@@ -55,8 +55,8 @@ def rank_facts(rank: RankState, run: RunState, now: float, *, is_roomy: bool) ->
 
 def _describe_trouble(rank: RankState, run: RunState, now: float) -> str:
     """What is wrong with it, the worst first."""
-    if rank.death and rank.death.what:
-        return rank.death.what
+    if rank.death and rank.death.problem:
+        return rank.death.problem
     if rank.stalled and run.stall:
         return run.stall.text
     silent = silent_seconds(rank, run, now)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
-from rich.console import Console
-
 from remote.format import count
-from remote.sanitise import one_line
 from remote.study.folder import RunEnded, TrialOutcome
 from remote.study.runner import StudyRun, StudyRunner
 from tui.kit.narrate import echo, narrate
-from tui.kit.text_table import align_lines
+from tui.kit.text_table import print_table, terminal_width
 from tui.study.text.run_texts import describe_end, describe_run
 
 
@@ -57,25 +52,25 @@ def finish(runner: StudyRunner) -> None:
     from tui.study.cell_table import make_cell_table
 
     progress = runner.progress
-    found = compute_results(progress)
-    room = Console().width if sys.stdout.isatty() else float("inf")
-    shown = make_cell_table(found, room)
-    for line in align_lines([shown.head, *(tuple(map(one_line, row)) for row in shown.rows)]):
-        echo(line if len(line) <= room else f"{line[: int(room) - 1]}…")
+    result = compute_results(progress)
+    table = make_cell_table(result, terminal_width())
+    print_table(table.head, table.rows)
     if runner.study.overrides_text:
         narrate(runner.study.overrides_text)
     narrate(*failure_lines(progress))
-    if any(row.value for row in found.cells):
-        narrate(*conclusion_lines(found))
-    left = progress.missing_trials()
-    failed = progress.num_failed
-    why = f" ({runner.stop_reason})" if runner.stop_reason else ""
+    if any(row.value for row in result.cells):
+        narrate(*conclusion_lines(result))
+    num_missing = len(progress.missing_trials())
+    num_failed = progress.num_failed
+    reason = f" ({runner.stop_reason})" if runner.stop_reason else ""
     if runner.is_refused:
-        missing = count(len(left) + failed, "run")
-        narrate(f"{missing} left{why}: correct this, then repeat the same command")
+        num_missing += num_failed
+        advice = "correct this, then repeat the same command"
+        num_failed = 0
     else:
-        if left:
-            narrate(f"{count(len(left), 'run')} left{why}: the same command continues the study")
-        if failed:
-            narrate(f"{count(failed, 'run')} failed: the same command repeats them")
+        advice = "the same command continues the study"
+    if num_missing:
+        narrate(f"{count(num_missing, 'run')} left{reason}: {advice}")
+    if num_failed:
+        narrate(f"{count(num_failed, 'run')} failed: the same command repeats them")
     narrate(f"report: rankboard report {runner.folder.name}")

@@ -328,6 +328,8 @@ def ended(
     folder = record(runs, name, work, local=False)
     found = {"verdict": verdict, "ranks": [{"checkpoint_step": checkpoint_step}], **more}
     (folder / "summary.json").write_text(json.dumps(found))
+    overview = {"verdict": verdict, "checkpoint_step": checkpoint_step or 0}
+    (folder / "overview.json").write_text(json.dumps(overview))
     return folder
 
 

@@ -443,7 +443,9 @@ def test_a_run_that_has_trained_before_a_restart_is_not_refused(
     apply_record(state, Record(SESSION, 1, 903, START + 63, SessionClosed()))
     assert state.verdict is verdict
     assert state.cause is not None
-    assert state.cause.what == "--resume a-run: none of its checkpoints was completed (exit code 2)"
+    assert (
+        state.cause.problem == "--resume a-run: none of its checkpoints was completed (exit code 2)"
+    )
 
 
 @pytest.mark.parametrize("steps", [3, 0])
@@ -456,7 +458,7 @@ def test_a_restart_that_the_checks_refuse_is_no_run_that_was_not_started(steps: 
     apply_record(state, Record(SESSION, 1, 902, START + 62, SessionClosed()))
     assert state.verdict is Verdict.LOST
     assert state.cause is not None
-    assert state.cause.what == "its port is taken"
+    assert state.cause.problem == "its port is taken"
 
 
 @pytest.mark.parametrize("before", [True, False])

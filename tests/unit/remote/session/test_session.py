@@ -919,7 +919,7 @@ def test_a_loss_that_is_nan_ends_a_run_that_is_to_stop_then(
     state = ended(stage.session(tmp_path, Policy(on_nan=OnNan.STOP, max_restarts=2)))
     assert state.verdict is Verdict.FAILED
     assert state.cause is not None
-    assert state.cause.what == "loss is NaN"
+    assert state.cause.problem == "loss is NaN"
     assert state.cause.step == 2
     assert not state.progress.restarts
 

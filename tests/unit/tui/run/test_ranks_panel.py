@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from remote.run.apply import apply_record
-from remote.run.series.step_times import StepTimes
+from remote.run.series.step_times import RecentSteps, StepTotals
 from remote.run.state.phases import RunPhase
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.dashboard import Stage
@@ -85,7 +85,7 @@ def test_ranks_stand_by_number_or_by_a_figure_the_worst_first() -> None:
 
 def test_a_rank_without_the_figure_comes_last() -> None:
     run = acted(1, 3).state
-    run.ranks[0].step_times = StepTimes()
+    run.ranks[0].timing, run.ranks[0].pace = StepTotals(), RecentSteps()
     assert [rank.rank for rank in sort_ranks(run.ranks, run, BY["s/iter"], 9)][-1] == 0
 
 

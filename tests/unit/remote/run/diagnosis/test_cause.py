@@ -427,7 +427,7 @@ def test_a_rank_of_ours_may_refuse(
     state = history.rank(0, Exited(0, -15, "SIGTERM", stopped=True)).closed()
     assert state.verdict is verdict
     assert state.cause is not None
-    assert (state.cause.rank, state.cause.what) == (
+    assert (state.cause.rank, state.cause.problem) == (
         1,
         f"data set svhn on node2: no such file (exit code {code})",
     )
@@ -475,7 +475,7 @@ def test_the_order_of_deaths_proves_nothing(culprit: str, order: tuple[int, ...]
     state = history.closed()
     assert state.cause is not None
     assert (state.cause.rank, state.cause.victims) == (1, (0, 2, 3))
-    assert state.cause.what == (
+    assert state.cause.problem == (
         "killed by SIGKILL" if culprit == "kill" else "ValueError: bad batch"
     )
 
@@ -502,7 +502,7 @@ def test_words_that_come_after_the_exit_still_count() -> None:
     )
     cause = history.closed().cause
     assert cause is not None
-    assert cause.what == "ValueError: bad batch"
+    assert cause.problem == "ValueError: bad batch"
     assert cause.tail[-1] == "ValueError: bad batch"
 
 
@@ -523,7 +523,7 @@ def test_a_long_traceback_is_still_read() -> None:
     history.rank(1, said(1, deep + "ValueError: bad batch\n" + DURING + deep + GLOO), Exited(1, 1))
     cause = history.closed().cause
     assert cause is not None
-    assert (cause.rank, cause.what) == (1, "ValueError: bad batch")
+    assert (cause.rank, cause.problem) == (1, "ValueError: bad batch")
 
 
 def test_a_rank_that_never_lived_dies_of_what_its_host_printed() -> None:

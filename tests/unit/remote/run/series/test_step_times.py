@@ -14,10 +14,10 @@ from remote.run.series.step_times import (
     RECENT,
     Means,
     RecentSteps,
-    StepTimes,
     StepTotals,
     join_means,
 )
+from remote.run.state.rank_state import RankState
 from training.wire.events import StepFinished
 
 
@@ -73,12 +73,12 @@ def timed(
 
 def totals_of(times: Iterable[float], *, untimed: int = 0) -> StepTotals:
     """The totals of steps of these seconds, of which the first ones have no time."""
-    steps = StepTimes()
+    totals = StepTotals()
     if untimed:
-        steps.append_last_of(untimed, StepFinished(0, 1, untimed, 1.0, math.nan))
+        totals.begin_after(untimed)
     for seconds in times:
-        steps.append(timed(seconds))
-    return steps.totals
+        totals.append(timed(seconds))
+    return totals
 
 
 def test_the_rule_is_the_mean_of_iterations_2_to_40() -> None:
@@ -92,7 +92,7 @@ def test_without_a_time_of_the_first_iteration_the_next_one_does_not_warm_up(
     step_number: int, seconds: range
 ) -> None:
     totals = totals_of(seconds, untimed=step_number)
-    assert totals.early.seconds == totals.early.seconds == statistics.mean(seconds[:39])
+    assert totals.early.seconds == statistics.mean(seconds[:39])
     assert (totals.first_early, totals.last_early) == (seconds[0], seconds[38])
     assert totals.warm == totals.whole
 
@@ -138,18 +138,17 @@ def test_a_time_that_is_no_number_counts_for_no_total() -> None:
 
 
 def test_one_report_may_stand_for_several_steps() -> None:
-    steps = StepTimes()
-    steps.append_last_of(1, timed(9.0))
-    steps.append_last_of(100, timed(0.5))
-    assert steps.totals.count == 101
-    assert steps.totals.total == pytest.approx(59.0)
-    assert len(steps.recent) == 2
+    totals = StepTotals()
+    totals.append(timed(9.0))
+    totals.append(timed(0.5), 100)
+    assert totals.count == 101
+    assert totals.total == pytest.approx(59.0)
 
 
 def test_in_another_attempt_totals_go_on_and_recent_steps_begin_anew() -> None:
-    steps = StepTimes()
-    steps.append(timed(1.0))
-    again = steps.begin_attempt()
-    again.append(timed(3.0))
-    assert again.totals.count == 2
-    assert list(again.recent.last("seconds")) == [3.0]
+    rank = RankState(0, 0, 0)
+    rank.take_step(timed(1.0))
+    again = rank.restart(0, 0, 7.0)
+    again.take_step(timed(3.0))
+    assert again.timing.count == 2
+    assert list(again.pace.last("seconds")) == [3.0]
