@@ -20,7 +20,7 @@ from remote.metrics.points import (
 )
 from remote.metrics.run import RunFigures
 from remote.metrics.steps import Floats
-from remote.statistics.interval import hide_few, mean_interval
+from remote.statistics.interval import hide_few, t_interval
 from remote.statistics.steps import time_to_target
 from tui.report.curves import STEP, CurvePicture, average_curve
 from tui.report.document import ReportPicture, ReportTable, Section, make_table
@@ -182,7 +182,7 @@ def _format_times(group: RunGroup, target: TrainingTarget) -> str:
     times = measure_target(group, target)
     if not times:
         return "not reached"
-    seconds = hide_few(mean_interval(times))
+    seconds = hide_few(t_interval(times))
     text = fixed(seconds.value, 2, " s")
     if math.isfinite(seconds.low):
         text += f" ({fixed(seconds.low, 2)} to {fixed(seconds.high, 2)})"
