@@ -90,7 +90,7 @@ def _explain_hidden_gpu() -> str:
 
 def explain_no_gpu(gpu_names: Sequence[str], reasons: Sequence[str]) -> str:
     """Say why the ranks train on CPUs although some have GPUs. Return "" if they use GPUs, or none
-    has one. `gpu_names` and `gpu_reasons` are what `find_gpu` returns on each rank."""
+    has one. `gpu_names` and `reasons` are what `find_gpu` returns on each rank."""
     problem = ""
     for rank, (gpu_name, reason) in enumerate(zip(gpu_names, reasons, strict=True)):
         if reason:
