@@ -46,7 +46,8 @@ class GroupTiming:
         known_seconds = seconds[np.isfinite(seconds)]
         if not known_seconds.size:
             return [math.nan] * 3
-        return np.percentile(known_seconds, [50, 99, 100]).tolist()
+        percentiles: list[float] = np.percentile(known_seconds, [50, 99, 100]).tolist()
+        return percentiles
 
 
 @dataclass(frozen=True)
