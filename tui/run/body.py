@@ -60,6 +60,7 @@ class RunBody(Container):
     @property
     def _is_beside(self) -> bool:
         """Whether the hosts stand beside the ranks."""
+        # A single host has nothing to tell but how it starts: the ranks have its figures.
         has_news = len(self._session.plan.hosts) > 1 or self._is_starting
         return self.app.size.width >= BESIDE and has_news
 

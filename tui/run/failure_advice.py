@@ -49,6 +49,7 @@ def failure_advice(cause: Cause, plan: Plan, environment: Mapping[str, str] = os
     if isinstance(cause.lack, MissingVariable):
         cause_hosts = [host for host in plan.hosts if host.name == cause.host]
         is_withheld = any(_withholds(host, cause.lack.name) for host in cause_hosts)
+        # A variable that the user's shell lacks, too, is a mistake of another kind.
         if is_withheld and cause.lack.name in environment:
             return _pass_variable(cause.lack.name, plan.hosts_file)
     if isinstance(cause.lack, MissingOptions):

@@ -49,11 +49,9 @@ def early_iterations(state: RunState) -> str:
     timings = [rank.timing for rank in state.ranks if rank.timing.count]
     first_iteration = min((timing.first_early for timing in timings), default=2)
     last_iteration = max((timing.last_early for timing in timings), default=0)
-    return (
-        f"{first_iteration} to {last_iteration}"
-        if last_iteration > first_iteration
-        else str(first_iteration)
-    )
+    if last_iteration <= first_iteration:
+        return str(first_iteration)
+    return f"{first_iteration} to {last_iteration}"
 
 
 def result_table(state: RunState) -> tuple[list[str], list[tuple[str, ...]]]:
@@ -149,9 +147,9 @@ def opening_line(state: RunState) -> str:
     """Make the first line: "run NAME: 4 ranks on node0 to node3, ddp, lenet5 on digits"."""
     plan = state.plan
     host_names = [host.name for host in state.plan.hosts]
-    hosts_text = (
-        f"{host_names[0]} to {host_names[-1]}" if len(host_names) > 2 else " and ".join(host_names)
-    )
+    hosts_text = " and ".join(host_names)
+    if len(host_names) > 2:
+        hosts_text = f"{host_names[0]} to {host_names[-1]}"
     ranks_text = f"{count(plan.world_size, 'rank')} on {hosts_text}"
     return f"run {plan.run}: {ranks_text}, {plan.what}"
 
@@ -262,9 +260,9 @@ def _describe_divergence(state: RunState) -> str:
     newest_loss = rank.loss
     if math.isfinite(newest_loss):
         return f", but the loss was {diverged.what} at step {diverged.step}"
-    return (
-        f", but the loss is {replace(diverged, value=newest_loss).what} since step {diverged.step}"
-    )
+    # The first loss may have been infinite, and the newest one NaN.
+    newest_word = replace(diverged, value=newest_loss).what
+    return f", but the loss is {newest_word} since step {diverged.step}"
 
 
 def describe_signal(number: int) -> str:
@@ -281,11 +279,11 @@ def verdict_line(state: RunState) -> str:
     elapsed = duration(state.elapsed)
     num_restarts = len(state.progress.restarts)
     restarts_text = count(num_restarts, "restart")
-    after_restarts, elapsed_and_restarts = (
-        (f" after {restarts_text}", f"{elapsed} and {restarts_text}")
-        if num_restarts
-        else ("", elapsed)
-    )
+    after_restarts = ""
+    elapsed_and_restarts = elapsed
+    if num_restarts:
+        after_restarts = f" after {restarts_text}"
+        elapsed_and_restarts = f"{elapsed} and {restarts_text}"
     match state.verdict:
         case Verdict.FINISHED:
             training_seconds = state.training_seconds

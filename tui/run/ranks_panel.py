@@ -138,6 +138,7 @@ class RanksPanel(TablePanel):
         for rank_column, column_cells in cells.items():
             if rank_column in self._widths or not is_empty(column_cells):
                 column = _fitted_column(rank_column, column_cells, width)
+                # A column that gets narrower with each number would make all others jump.
                 self._widths[rank_column] = max(column.width, self._widths.get(rank_column, 0))
                 shown_columns[rank_column] = replace(column, width=self._widths[rank_column])
         # Of rows that stand for whole hosts, columns differ anyway.

@@ -144,6 +144,7 @@ class RunScreen(LiveScreen, Screen[None]):
             desktop.show_desktop_note(self.app, alert.text)
             if not is_above:
                 self.notify(plain(alert.text), severity="warning", markup=False)
+        # The alerts of the first drawing are older than the screen.
         self._is_watched = self._slider is None
 
     def _is_seen(self, panel: Panel) -> bool:

@@ -65,6 +65,7 @@ def _files_on_host(state: RunState, index: int) -> HostFiles | None:
     work_folder = _work_folder(state, index)
     fetch_patterns = work.fetch if state.plan.policy.fetch else ()
     paths = tuple(path for path in ended.written if not matches(path, fetch_patterns))
+    # One file stands for all: a folder is shared as a whole, or not.
     if not paths or _is_shared(state.plan.project, work_folder, paths[0]):
         return None
     num_unnamed = max(0, ended.written_count - len(ended.written))

@@ -84,9 +84,9 @@ def _alert_lines(alerts: Sequence[Alert], width: int, keys: str) -> tuple[str, .
     hidden_text = f"{count(num_hidden, 'more alert')}  " if num_hidden else ""
     keys_hint = f"  ({hidden_text}{keys})"
     room_beside = line_width - len(keys_hint)
-    if (
-        len(shown_lines) < MAX_LINES and len(shown_lines[-1]) > room_beside
-    ):  # so that the end is seen, too
+    has_room_below = len(shown_lines) < MAX_LINES
+    # Folded anew, narrower, so that the end of the alert is seen, too.
+    if has_room_below and len(shown_lines[-1]) > room_beside:
         shown_lines = _fold_alert(alerts[0], room_beside)
     *lines_above, last_line = shown_lines[:MAX_LINES]
     if len(shown_lines) > MAX_LINES or len(last_line) > room_beside:

@@ -53,6 +53,7 @@ def are_alike(values: Sequence[object]) -> bool:
     if len(values) < 2:
         return False
     float_values = [value for value in values if isinstance(value, float)]
+    # Words, or a mix: only equal ones are alike.
     if len(float_values) < len(values):
         return all(value == values[0] for value in values)
     if not all(map(math.isfinite, float_values)):

@@ -122,22 +122,18 @@ def _fold_text(text: str, width: int) -> list[str]:
 def _work_text(plan: Plan) -> str:
     ranks_text = count(plan.world_size, "rank")
     hosts_text = f" on {count(len(plan.hosts), 'host')}" if len(plan.hosts) > 1 else ""
-    return (
-        f"{plan.what}, {ranks_text}{hosts_text}"
-        if plan.job
-        else f"{ranks_text}{hosts_text}: {plan.what}"
-    )
+    if plan.job:
+        return f"{plan.what}, {ranks_text}{hosts_text}"
+    # A command line may be long, and what does not fit is cut off at the end.
+    return f"{ranks_text}{hosts_text}: {plan.what}"
 
 
 def _title_line(left: str, run: str, given_name: str, width: int) -> str:
     """The run at the right edge: by the name that a person gave it, and by its own where there is
     room for both."""
     both_names = justify(left, f"{given_name} ({run})" if given_name else run, width)
-    return (
-        both_names
-        if not given_name or both_names.endswith(")")
-        else justify(left, given_name, width)
-    )
+    has_room = not given_name or both_names.endswith(")")
+    return both_names if has_room else justify(left, given_name, width)
 
 
 def _phase_text(run: RunState) -> str:

@@ -173,6 +173,7 @@ def rank_accuracy(rank: RankState) -> float:
     program, what it printed."""
     if isinstance(rank, ScriptRank):
         return rank.accuracy
+    # Of the last steps, as that of a whole epoch hides what has changed since.
     samples = sum(rank.pace.last("samples"))
     return sum(rank.pace.last("correct")) / samples if samples else math.nan
 
@@ -243,6 +244,7 @@ def _sum_column(
     def cell(row_context: RowContext) -> TableCell:
         return TableCell(format_value(sum(row_context.known(value)) or math.nan))
 
+    # What all ranks share is the figure of one rank, also of a column that adds them up.
     return replace(_mean_column(title, width, format_value, value, border_text), cell=cell)
 
 

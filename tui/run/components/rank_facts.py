@@ -70,9 +70,8 @@ def _script_facts(rank: ScriptRank) -> Iterator[RankFact]:
     """What a user's own program tells, and how that is read."""
     if rank.metrics:
         value_texts = [f"{name} {number(value)}" for name, value in rank.metrics.items()]
-        more_text = (
-            f" and {len(value_texts) - MAX_VALUES} more" if len(value_texts) > MAX_VALUES else ""
-        )
+        num_more = len(value_texts) - MAX_VALUES
+        more_text = f" and {num_more} more" if num_more > 0 else ""
         yield "values", ", ".join(value_texts[:MAX_VALUES]) + more_text
     if rank.parsed:
         num_unread = rank.parsed.unread

@@ -41,6 +41,7 @@ class RankOrder:
     def key(self, rank: RankState) -> tuple[float, int]:
         """By what ranks are sorted; those without the figure come last."""
         rank_value = self.value(rank)
+        # NaN compares with nothing, so that sorting by it would leave any order.
         if math.isnan(rank_value):
             return math.inf, rank.rank
         return (rank_value if self.ascending else -rank_value), rank.rank
