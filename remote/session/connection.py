@@ -106,14 +106,16 @@ class Connection:
         """Start the program there in a thread of its own, which then moves bytes until it ends."""
         self._mover = self._start(f"host {self.index}", self._move, transport, program)
 
-    def _start(self, name: str, target: Callable[..., None], *args: object) -> threading.Thread:
-        thread = threading.Thread(target=target, args=args, name=name, daemon=True)
+    def _start(
+        self, thread_name: str, thread_body: Callable[..., None], *body_args: object
+    ) -> threading.Thread:
+        thread = threading.Thread(target=thread_body, args=body_args, name=thread_name, daemon=True)
         thread.start()
         return thread
 
-    def phase(self, name: Reach) -> None:
+    def phase(self, reach_phase: Reach) -> None:
         """Report how far the transport is (see `Progress`)."""
-        self.put(Heard(HostPhaseChanged(self.index, name)))
+        self.put(Heard(HostPhaseChanged(self.index, reach_phase)))
 
     def said(self, text: str) -> None:
         """Report what a login shell printed (see `Progress`)."""
@@ -127,30 +129,30 @@ class Connection:
 
     def send(self, command: Command) -> None:
         """Queue a command. Never waits: a connection that does not take them in time is broken."""
-        data = encode(command)
+        encoded_command = encode(command)
         with self._turn:
-            is_repeated = data == LEASE and LEASE in self._unsent
+            is_repeated = encoded_command == LEASE and LEASE in self._unsent
             if self._is_over or (is_repeated and not self._is_overdue):
                 return
             if self._is_overdue:
-                problem = f"it took no command for {self.limits.write:g} s"
-            elif self._unsent_size + len(data) > self.limits.unsent:
-                problem = f"more than {size(self.limits.unsent)} of commands wait to be sent"
+                send_problem = f"it took no command for {self.limits.write:g} s"
+            elif self._unsent_size + len(encoded_command) > self.limits.unsent:
+                send_problem = f"more than {size(self.limits.unsent)} of commands wait to be sent"
             else:
-                self._unsent.append(data)
-                self._unsent_size += len(data)
+                self._unsent.append(encoded_command)
+                self._unsent_size += len(encoded_command)
                 self._turn.notify()
                 return
             self._is_over = True
             self._unsent.clear()
-        what = f"{problem}, so the connection was closed"
-        self.put(Broken(self, Failure(FailureCause.BROKEN, what)))
+        failure_text = f"{send_problem}, so the connection was closed"
+        self.put(Broken(self, Failure(FailureCause.BROKEN, failure_text)))
 
     @property
     def held_up(self) -> float:
         """Return for how many seconds the host has not taken the command that is being sent."""
-        began = self._write_began  # another thread may change it
-        return time.monotonic() - began if began else 0.0
+        write_began = self._write_began  # another thread may change it
+        return time.monotonic() - write_began if write_began else 0.0
 
     def close(self, *, unsent: bool = True) -> None:
         """Take nothing more from it. It is closed in the background, since a wedged one takes
@@ -161,37 +163,39 @@ class Connection:
                 self._is_over = True
                 self._unsent.clear()
                 self._turn.notify()
-            channel = self._channel
+            open_channel = self._channel
         self.room.release(ROOM)  # nobody takes what still comes: its mover must not wait
-        if channel and not self._closer:
-            self._closer = self._start(f"closing {self.index}", self._end, channel)
+        if open_channel and not self._closer:
+            self._closer = self._start(f"closing {self.index}", self._end, open_channel)
 
     @property
     def is_closing(self) -> bool:
         """Return True while it is being closed."""
         return self._closer is not None and self._closer.is_alive()
 
-    def wait(self, until: float) -> None:
+    def wait(self, deadline: float) -> None:
         """Wait until it is closed, or until this monotonic time."""
         if self._closer:
-            self._closer.join(max(0.0, until - time.monotonic()))
+            self._closer.join(max(0.0, deadline - time.monotonic()))
 
-    def wait_for_end(self, until: float) -> None:
+    def wait_for_end(self, deadline: float) -> None:
         """Wait until the host ends it, or until this monotonic time. What still comes is lost."""
         self.room.release(ROOM)
         if self._mover:
-            self._mover.join(max(0.0, until - time.monotonic()))
+            self._mover.join(max(0.0, deadline - time.monotonic()))
 
     def _move(self, transport: Transport, program: Program) -> None:
         try:
             channel = transport.open(self.host, program, self)
-        except Unreachable as error:
-            self.put(Broken(self, error.failure))
+        except Unreachable as open_error:
+            self.put(Broken(self, open_error.failure))
             return
-        except Exception as error:  # noqa: BLE001 - a mistake of ours: else nobody would wait in vain
-            what = f"rankboard itself failed: {error!r}"
-            self.put(Broken(self, Failure(FailureCause.OTHER, what)))
+        except Exception as open_error:  # noqa: BLE001 - a mistake of ours: else nobody would wait in vain
+            failure_text = f"rankboard itself failed: {open_error!r}"
+            self.put(Broken(self, Failure(FailureCause.OTHER, failure_text)))
             return
+        # Writes have a thread of their own: a host that does not read blocks them, and what it
+        # has sent must still be taken meanwhile.
         self._sender = self._start(f"to host {self.index}", self._send, channel)
         with self._turn:
             self._channel = channel
@@ -201,10 +205,13 @@ class Connection:
             return
         self.put(Opened(self))
         while data := channel.read():
+            # Without this bound, a host that talks faster than records are applied would fill our
+            # memory.
             self.room.acquire()
             self.put(Arrived(self, data))
-        what = last_line(channel.close()) or "the connection broke"
-        self.put(Broken(self, Failure(FailureCause.BROKEN, what)))
+        last_words = last_line(channel.close())
+        failure_text = last_words or "the connection broke"
+        self.put(Broken(self, Failure(FailureCause.BROKEN, failure_text)))
 
     @property
     def _is_overdue(self) -> bool:
@@ -212,9 +219,9 @@ class Connection:
 
     def _send(self, channel: Channel) -> None:
         """Write what is queued, in order, until nothing more is to come. The body of a thread."""
-        while data := self._next():
+        while next_command := self._next():
             try:
-                channel.write(data)
+                channel.write(next_command)
             except OSError:  # the reader of this channel finds it broken and says why
                 with self._turn:
                     self._is_over = True
@@ -228,10 +235,10 @@ class Connection:
                 self._turn.wait()
             if not self._unsent:
                 return b""
-            data = self._unsent.popleft()
-            self._unsent_size -= len(data)
+            next_command = self._unsent.popleft()
+            self._unsent_size -= len(next_command)
             self._write_began = time.monotonic()
-            return data
+            return next_command
 
     def _end(self, channel: Channel) -> None:
         """Close the channel once what is queued is sent, or the time for that is up."""
@@ -239,6 +246,8 @@ class Connection:
             was_over = self._is_over
             self._is_over = True
             self._turn.notify()
+        # Otherwise the sender has been told to stop, or hangs in a write that only the close
+        # below ends.
         if self._sender and not was_over:
             self._sender.join(self.limits.flush)
         channel.close()

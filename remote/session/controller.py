@@ -61,17 +61,17 @@ class Controller:
 
     def begin(self, now: float) -> None:
         """Say what becomes of a new run if its terminal disconnects."""
-        text = STOPPED
+        disconnect_remark = STOPPED
         if self.state.launcher.keep:
-            text = KEPT.format(self.state.plan.run)
-        self.ledger.say(RemarkMade(SESSION, text), now)
+            disconnect_remark = KEPT.format(self.state.plan.run)
+        self.ledger.say(RemarkMade(SESSION, disconnect_remark), now)
 
     def recall(self, records: Iterable[Record]) -> None:
         """Take in what is recorded of the run, expanded."""
-        for record in records:
-            self.ledger.recall(record)
-            if isinstance(record.event, ClockMeasured):
-                self._intake.recall_clock(record.event.host, record.event.offset)
+        for past_record in records:
+            self.ledger.recall(past_record)
+            if isinstance(past_record.event, ClockMeasured):
+                self._intake.recall_clock(past_record.event.host, past_record.event.offset)
 
     def attach(self, now: float) -> None:
         """Return to the run."""
@@ -82,59 +82,64 @@ class Controller:
 
     # What happens ---------------------------------------------------------------------------------
 
-    def take_lines(self, host: int, lines: Sequence[bytes], now: float) -> str:
+    def take_lines(self, host_index: int, lines: Sequence[bytes], now: float) -> str:
         """Take in what a host's agent sent. Return why the host is lost for it; "" if all is
         well."""
-        self._hear(host, now)
-        why = self._intake.take_lines(host, lines, self._inputs(now))
-        return self.give_up(host, why) if why else ""
+        self._hear(host_index, now)
+        loss_reason = self._intake.take_lines(host_index, lines, self._inputs(now))
+        return self.give_up(host_index, loss_reason) if loss_reason else ""
 
     def take_journal(self, record: Record, line: bytes, now: float) -> bool:
         """Take in a record of a host's journal, read without its agent. Return True if it fits."""
         return self._intake.take_journal(record, line, self._inputs(now))
 
-    def give_up(self, host: int, why: str) -> str:
+    def give_up(self, host_index: int, loss_reason: str) -> str:
         """Lose a host that sends what no agent sends. Return why."""
-        if not self.state.hosts[host].done:
-            what = f"{why}, so the connection was closed"
-            self.links[host].failure = Failure(FailureCause.OTHER, what)
-        return why
+        if not self.state.hosts[host_index].done:
+            failure_text = f"{loss_reason}, so the connection was closed"
+            self.links[host_index].failure = Failure(FailureCause.OTHER, failure_text)
+        return loss_reason
 
-    def take_event(self, event: Event, now: float) -> None:
+    def take_event(self, session_event: Event, now: float) -> None:
         """Take in how far the way to a host is, or how far a transfer."""
         # A host that is lost stays lost, also if a connection that was being opened moves on.
-        if isinstance(event, HostPhaseChanged) and self.state.hosts[event.host].done:
+        if (
+            isinstance(session_event, HostPhaseChanged)
+            and self.state.hosts[session_event.host].done
+        ):
             return
-        self.ledger.say(event, now)
+        self.ledger.say(session_event, now)
 
-    def set_clock(self, host: int, offset: float, now: float) -> None:
+    def set_clock(self, host_index: int, clock_offset: float, now: float) -> None:
         """Note that the host's clock is ahead by `offset` seconds."""
-        self._intake.recall_clock(host, offset)
-        self.ledger.say(ClockMeasured(host, offset), now)
+        self._intake.recall_clock(host_index, clock_offset)
+        self.ledger.say(ClockMeasured(host_index, clock_offset), now)
 
-    def take_open(self, host: int, now: float) -> None:
+    def take_open(self, host_index: int, now: float) -> None:
         """Use the connection to the host that has been opened."""
-        link = self.links[host]
+        link = self.links[host_index]
         is_first = not link.met
         link.is_opening = False
         link.is_open = True
         link.met = True
         link.problem = None
         link.failure = None
+        # An agent answers on the connection over which it was asked, and this may even be another
+        # agent: it is told everything again.
         link.sent.clear()
         if is_first:  # no later one is a sign of life: its agent has to speak
-            self._hear(host, now)
+            self._hear(host_index, now)
         link.tried_at = link.tried_at or now
 
     def take_broken(
-        self, index: int, failure: Failure, now: float, *, in_use: bool, fed: bool
+        self, host_index: int, failure: Failure, now: float, *, in_use: bool, fed: bool
     ) -> None:
         """Take in that a connection has ended, or could not be made.
 
         `in_use`: it was the one in use. `fed`: something had come over it.
         """
-        link = self.links[index]
-        host = self.state.hosts[index]
+        link = self.links[host_index]
+        host = self.state.hosts[host_index]
         link.retry_at = now + self._times.retry
         if in_use:
             link.is_open = False
@@ -143,30 +148,36 @@ class Controller:
             link.tried_at = link.tried_at or now
         if host.done or link.released:
             return
-        reason = f"{host.name}: {failure.text}"
+        named_failure = f"{host.name}: {failure.text}"
         may_return = host.hello or self.state.launcher.returned
+        # An agent that spoke is most likely still there: the first new try need not wait.
         if in_use and fed and host.hello:
             link.parted_at = now
             link.retry_at = now
-            self.ledger.say(ConnectionLost(index, reason), now)
+            self.ledger.say(ConnectionLost(host_index, named_failure), now)
         elif not may_return or failure.cause is FailureCause.GONE:
             link.failure = failure
         elif not host.hello:
             link.problem = failure
+            # Tries are a second apart, so the same problem would fill the log.
             if failure != link.reported_problem:
                 link.reported_problem = failure
-                what = f"{reason}; trying again, while the others continue"
-                self.ledger.say(RemarkMade(index, what), now)
+                retry_remark = f"{named_failure}; trying again, while the others continue"
+                self.ledger.say(RemarkMade(host_index, retry_remark), now)
 
-    def take_transfer(self, what: str, problems: Mapping[int, str], now: float) -> None:
+    def take_transfer(self, transfer_kind: str, problems: Mapping[int, str], now: float) -> None:
         """Take in that a transfer is over. `problems` are what went wrong, by host."""
         launcher = self.state.launcher
-        if launcher.stage is Stage.OVER or not launcher.is_transferring(what):
+        if launcher.stage is Stage.OVER or not launcher.is_transferring(transfer_kind):
             return  # it was stopped
-        for host, problem in problems.items():
-            event = RemarkMade(host, problem) if what == FETCH else StartRefused(host, problem)
-            self.ledger.say(event, now)
-        self.ledger.say(Transferring(what, over=True), now)
+        for host_index, problem_text in problems.items():
+            problem_event = (
+                RemarkMade(host_index, problem_text)
+                if transfer_kind == FETCH
+                else StartRefused(host_index, problem_text)
+            )
+            self.ledger.say(problem_event, now)
+        self.ledger.say(Transferring(transfer_kind, over=True), now)
 
     def follow(self, rule: Rule, now: float) -> list[Action]:
         """Decide by a rule that a person has asked for. Return what is to be carried out."""
@@ -177,26 +188,27 @@ class Controller:
     def settle(self, now: float) -> list[Action]:
         """Decide until nothing is left to be decided. Return what is to be carried out, in
         order."""
-        chosen: list[Action] = []
-        while actions := decide(self._inputs(now)):
-            chosen += self._follow(actions, now)
-            if len(chosen) > MOST_ACTIONS:
-                raise RuntimeError(f"decisions go round in circles: {chosen[-1]}")
-        return chosen
+        chosen_actions: list[Action] = []
+        while next_actions := decide(self._inputs(now)):
+            chosen_actions += self._follow(next_actions, now)
+            if len(chosen_actions) > MOST_ACTIONS:
+                raise RuntimeError(f"decisions go round in circles: {chosen_actions[-1]}")
+        return chosen_actions
 
     @property
     def is_under_way(self) -> bool:
         """Return True once all ranks have made a step in this attempt. For a script: once a rank
         has, or all have run for `Times.settling`."""
-        run = self.state
+        run_state = self.state
         if self._inputs(0.0).ranks_without_step:
             return False
-        if any(rank.exited and rank.exited.code for rank in run.ranks):
+        if any(rank.exited and rank.exited.code for rank in run_state.ranks):
             return False
-        if run.plan.job or any(rank.stepped_at for rank in run.ranks):
+        # A rank of a script may never report steps, so that there, only time can tell.
+        if run_state.plan.job or any(rank.stepped_at for rank in run_state.ranks):
             return True
-        newest_start = max(rank.since for rank in run.ranks)
-        return run.now - newest_start >= self._times.settling
+        newest_start = max(rank.since for rank in run_state.ranks)
+        return run_state.now - newest_start >= self._times.settling
 
     @property
     def is_over(self) -> bool:
@@ -209,29 +221,33 @@ class Controller:
 
     def _follow(self, actions: Iterable[Action], now: float) -> list[Action]:
         """Take in what was decided. Return what is left to be carried out."""
-        remaining: list[Action] = []
+        remaining_actions: list[Action] = []
         for action in actions:
             match action:
                 case Say(event):
                     self.ledger.say(event, now)
                     continue
-                case Send(host, _, key):
-                    self.links[host].sent.add(key)
-                case Open(host):
-                    self.links[host].is_opening = True
-                    self.links[host].retry_at = now + self._times.silent
-                case Release(host):
-                    self.links[host].released = True
-            remaining.append(action)
-        return remaining
+                case Send(host_index, _, command_key):
+                    self.links[host_index].sent.add(command_key)
+                case Open(host_index):
+                    self.links[host_index].is_opening = True
+                    # A try that hangs, as behind a firewall that drops packets, must not be
+                    # followed by others at once.
+                    self.links[host_index].retry_at = now + self._times.silent
+                case Release(host_index):
+                    self.links[host_index].released = True
+            remaining_actions.append(action)
+        return remaining_actions
 
-    def _hear(self, host: int, now: float) -> None:
+    def _hear(self, host_index: int, now: float) -> None:
         """Note that something has come from a host."""
-        live = [link for link in self.links if not self.state.hosts[link.index].done]
-        silent = self._times.silent
+        live_links = [link for link in self.links if not self.state.hosts[link.index].done]
+        silence_limit = self._times.silent
         # If no host of a kept run was heard, that was the fault of this machine, and the others
         # get time to be heard as well.
-        if self.state.launcher.keep and all(now - link.heard_at >= silent for link in live):
-            for link in live:
+        if self.state.launcher.keep and all(
+            now - link.heard_at >= silence_limit for link in live_links
+        ):
+            for link in live_links:
                 link.spared_at = now
-        self.links[host].heard_at = now
+        self.links[host_index].heard_at = now

@@ -52,8 +52,9 @@ def decide(inputs: DecisionInput) -> list[Action]:
     launcher = inputs.launcher
     if launcher.detached:
         return []
+    # One rule at a time: what it does changes the state that the next one would have judged.
     for rule, stages in RULES:
-        actions = list(rule(inputs)) if launcher.stage in stages else []
-        if actions:
-            return actions
+        rule_actions = list(rule(inputs)) if launcher.stage in stages else []
+        if rule_actions:
+            return rule_actions
     return []

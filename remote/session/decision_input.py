@@ -54,29 +54,34 @@ class DecisionInput:
     @cached_property
     def taking_part(self) -> list[LinkedHost]:
         """Return the hosts of the attempt, in the order of their ranks."""
-        return [self.hosts[number] for number in self.launcher.hosts]
+        return [self.hosts[host_index] for host_index in self.launcher.hosts]
 
     @property
     def plan(self) -> Plan:
         """Return the plan for the hosts of the attempt."""
         return self.plan_on(self.launcher.hosts)
 
-    def plan_on(self, numbers: Collection[int]) -> Plan:
+    def plan_on(self, host_indices: Collection[int]) -> Plan:
         """Return the plan for these hosts only, resumed from a checkpoint that one of them has."""
         plan = self.run.plan
         work = plan.work
-        if plan.job and any(self.run.hosts[number].saved_step for number in numbers):
+        # A run that was started afresh continues from its own checkpoints once it restarts.
+        if plan.job and any(self.run.hosts[host_index].saved_step for host_index in host_indices):
             work = replace(plan.job, resume=plan.run)
-        hosts = tuple(plan.hosts[number] for number in numbers)
-        return replace(plan, hosts=hosts, work=work)
+        planned_hosts = tuple(plan.hosts[host_index] for host_index in host_indices)
+        return replace(plan, hosts=planned_hosts, work=work)
 
-    def missing_variables(self, numbers: Iterable[int]) -> list[str]:
+    def missing_variables(self, host_indices: Iterable[int]) -> list[str]:
         """Return what the ranks on these hosts need of the operator's environment, but lack."""
-        names: list[str] = []
-        for number in numbers:
-            needed = self.run.plan.hosts[number].env_from
-            names += [name for name in needed if name not in self.forwarded]
-        return names
+        missing_names: list[str] = []
+        for host_index in host_indices:
+            needed_names = self.run.plan.hosts[host_index].env_from
+            missing_names += [
+                variable_name
+                for variable_name in needed_names
+                if variable_name not in self.forwarded
+            ]
+        return missing_names
 
     @property
     def ranks_without_step(self) -> list[int]:
@@ -97,13 +102,13 @@ def is_done(host: HostState, link: HostLink) -> bool:
     return host.done or link.released
 
 
-def can_send(link: HostLink, kind: type[Command], *key: object) -> bool:
+def can_send(link: HostLink, command_type: type[Command], *key_parts: object) -> bool:
     """Return True if the connection in use has not taken a command of this kind and key yet."""
-    return link.is_open and (kind, *key) not in link.sent
+    return link.is_open and (command_type, *key_parts) not in link.sent
 
 
-def send_once(link: HostLink, command: Command, *key: object) -> Actions:
+def send_once(link: HostLink, command: Command, *key_parts: object) -> Actions:
     """Send a command, unless the connection in use has taken it, or there is none."""
-    kind = type(command)
-    if can_send(link, kind, *key):
-        yield Send(link.index, command, (kind, *key))
+    command_type = type(command)
+    if can_send(link, command_type, *key_parts):
+        yield Send(link.index, command, (command_type, *key_parts))

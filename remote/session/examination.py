@@ -88,8 +88,8 @@ class ExaminedHost:
 
     def expect_answer(self) -> None:
         """Give it the host's timeout to answer, and the time that its connections have."""
-        dialling = self.asked.seconds if isinstance(self.asked, Connect) else 0.0
-        self.due = time.monotonic() + self.host.timeout + dialling
+        dial_seconds = self.asked.seconds if isinstance(self.asked, Connect) else 0.0
+        self.due = time.monotonic() + self.host.timeout + dial_seconds
 
     def settle(self) -> None:
         """Expect nothing more from it for now."""
@@ -112,25 +112,28 @@ class Examination:
         self._queue: SimpleQueue[Message] = SimpleQueue()
         self._hosts = [
             ExaminedHost(
-                index, host, Connection(index, host, self._queue.put, limits), AnswerReader(limits)
+                index,
+                planned_host,
+                Connection(index, planned_host, self._queue.put, limits),
+                AnswerReader(limits),
             )
-            for index, host in enumerate(plan.hosts)
+            for index, planned_host in enumerate(plan.hosts)
         ]
         self._batch: list[Record] = []
         self._is_over = False
 
-    def stop(self, reason: str = "stopped by the user") -> None:
+    def stop(self, stop_reason: str = "stopped by the user") -> None:
         """End the checks; returns at once. Any thread or signal handler may call this."""
-        self._queue.put(Asked(lambda: self._stop(reason)))
+        self._queue.put(Asked(lambda: self._stop(stop_reason)))
 
     def batches(self) -> Iterator[list[Record]]:
         """Yield the records of the checks as they come, already applied to `state`; at least one
         batch a second, perhaps empty. One thread iterates this, once."""
         try:
-            for ask in (self._reach, self._reserve, self._connect, self._report_connections):
+            for ask_round in (self._reach, self._reserve, self._connect, self._report_connections):
                 if not self._is_over:
                     with self.lock:
-                        ask()
+                        ask_round()
                 while not self._is_over and any(host.is_awaited for host in self._hosts):
                     yield self._turn()
         finally:
@@ -142,11 +145,14 @@ class Examination:
     # Rounds: all hosts are asked, and each answers or is lost
 
     def _turn(self) -> list[Record]:
-        due = min(host.due for host in self._hosts)
-        patience = min(LOOK, due - time.monotonic())
+        next_deadline = min(host.due for host in self._hosts)
+        until_deadline = next_deadline - time.monotonic()
+        wait_seconds = max(0.0, min(LOOK, until_deadline))
         messages: list[Message] = []
         with suppress(Empty):
-            messages.append(self._queue.get(timeout=max(0.0, patience)))
+            # All that waits is taken under one lock, so that a viewer does not compete for it
+            # with every message.
+            messages.append(self._queue.get(timeout=wait_seconds))
             while True:
                 messages.append(self._queue.get_nowait())
         with self.lock:
@@ -159,36 +165,40 @@ class Examination:
         return self._take_batch()
 
     def _take_batch(self) -> list[Record]:
-        batch = self._batch
+        finished_batch = self._batch
         self._batch = []
-        return batch
+        return finished_batch
 
     def _reach(self) -> None:
         """Ask every host for its facts."""
         plan = self.plan
         route_to = plan.hosts[0].address
         for host in self._hosts:
-            facts = dumps(needs.needs_of_host(plan, host.index))
-            command = HostCommand(("check", plan.folder(host.index), route_to, facts))
-            host.connection.open(self._transport, command)
+            needed_facts = dumps(needs.needs_of_host(plan, host.index))
+            check_command = HostCommand(("check", plan.folder(host.index), route_to, needed_facts))
+            host.connection.open(self._transport, check_command)
 
     def _reserve(self) -> None:
         """Report what the facts mean, and ask every host to reserve a port."""
-        facts = self._facts
-        offsets = [host.offset for host in self._hosts]
-        failures = [host.failure for host in self._hosts]
-        self._report(doctor.check_facts(self.plan, facts, offsets, failures))
-        for host, reserve in zip(self._hosts, doctor.reservations(self.plan, facts), strict=True):
-            host.ask(reserve)
+        host_facts = self._facts
+        clock_offsets = [host.offset for host in self._hosts]
+        host_failures = [host.failure for host in self._hosts]
+        self._report(doctor.check_facts(self.plan, host_facts, clock_offsets, host_failures))
+        for host, reserve_command in zip(
+            self._hosts, doctor.reservations(self.plan, host_facts), strict=True
+        ):
+            host.ask(reserve_command)
 
     def _connect(self) -> None:
         """Ask every host to connect to its peers."""
-        for host, connect in zip(self._hosts, doctor.connects(self._reserved), strict=True):
-            host.ask(connect)
+        for host, connect_command in zip(self._hosts, doctor.connects(self._reserved), strict=True):
+            host.ask(connect_command)
 
     def _report_connections(self) -> None:
-        connected = [host.connected for host in self._hosts]
-        self._report(doctor.check_connections(self.plan, self._facts, self._reserved, connected))
+        connected_answers = [host.connected for host in self._hosts]
+        self._report(
+            doctor.check_connections(self.plan, self._facts, self._reserved, connected_answers)
+        )
 
     @property
     def _facts(self) -> list[Hello | None]:
@@ -230,22 +240,28 @@ class Examination:
         if "event" not in answer and "error" in answer:
             self._lose(host, self._read_failure(host.host, answer))
         elif host.is_awaited:
+            # A check command knows neither its host's number nor a run, which a record has to
+            # name.
             record = from_object(answer | {"host": host.index, "attempt": 0, "seq": 1})
             if record:
                 self._take_record(host, record)
             else:
-                what = "it sent an answer that cannot be used"
-                self._lose(host, Failure(FailureCause.OTHER, what))
+                failure_text = "it sent an answer that cannot be used"
+                self._lose(host, Failure(FailureCause.OTHER, failure_text))
 
-    def _read_failure(self, host: Host, answer: dict[str, Any]) -> Failure:
+    def _read_failure(self, planned_host: Host, answer: dict[str, Any]) -> Failure:
         """Return what a host says that it cannot do."""
-        longest = self._limits.shown
-        what = str(answer.get("error", ""))[:longest]
-        advice = str(answer.get("advice", ""))[:longest]
+        shown_length = self._limits.shown
+        problem_text = str(answer.get("error", ""))[:shown_length]
+        advice = str(answer.get("advice", ""))[:shown_length]
         if answer.get("cause") != FailureCause.WORKDIR.value:
-            return Failure(FailureCause.OTHER, what, advice)
-        setting = f"set another workdir for it in {host.hosts_file}"
-        return Failure(FailureCause.WORKDIR, what, f"{advice}, or {setting}" if advice else setting)
+            return Failure(FailureCause.OTHER, problem_text, advice)
+        workdir_advice = f"set another workdir for it in {planned_host.hosts_file}"
+        return Failure(
+            FailureCause.WORKDIR,
+            problem_text,
+            f"{advice}, or {workdir_advice}" if advice else workdir_advice,
+        )
 
     def _take_record(self, host: ExaminedHost, record: Record) -> None:
         match record.event, host.asked:
@@ -259,10 +275,10 @@ class Examination:
             case Reserved(address) as reserved, Reserve(asked_address) if address == asked_address:
                 host.reserved = reserved
                 host.settle()
-            case Connected() as connected, Connect() as connect:
-                answers = [*host.connected, connected]
-                host.connected = doctor.answers_to(connect, answers)
-                if doctor.has_tried(connect, answers):
+            case Connected() as connected, Connect() as connect_command:
+                connected_answers = [*host.connected, connected]
+                host.connected = doctor.answers_to(connect_command, connected_answers)
+                if doctor.has_tried(connect_command, connected_answers):
                     host.settle()
 
     # What ends
@@ -273,17 +289,26 @@ class Examination:
             return
         host.failure = failure
         host.settle()
-        reason = failure.text
-        reached = host.hello is not None
-        unfit = not reached and doctor.is_unfit(failure.cause)
-        self._say(HostLost(host.index, f"{host.host.name}: {reason}", reached=reached, unfit=unfit))
-        if reached and self.state.checks:
-            self._say(doctor.lost(host.index, reason))
+        failure_text = failure.text
+        has_answered = host.hello is not None
+        is_unfit = not has_answered and doctor.is_unfit(failure.cause)
+        self._say(
+            HostLost(
+                host.index,
+                f"{host.host.name}: {failure_text}",
+                reached=has_answered,
+                unfit=is_unfit,
+            )
+        )
+        if has_answered and self.state.checks:
+            # The later rounds ask all hosts about each other, so that no result would be
+            # complete.
+            self._say(doctor.lost(host.index, failure_text))
             self._is_over = True
 
-    def _stop(self, reason: str) -> None:
+    def _stop(self, stop_reason: str) -> None:
         if not self._is_over:
-            self._say(Stopping(reason, by_person=True))
+            self._say(Stopping(stop_reason, by_person=True))
             self._is_over = True
 
     def _close(self) -> None:
@@ -291,10 +316,10 @@ class Examination:
         self._is_over = True
         for host in self._hosts:
             host.connection.send(Close())
-        until = time.monotonic() + CLOSING
+        close_deadline = time.monotonic() + CLOSING
         for host in self._hosts:
             if host.is_open:
-                host.connection.wait_for_end(until)
+                host.connection.wait_for_end(close_deadline)
         for host in self._hosts:
             host.connection.close()
 
@@ -313,7 +338,7 @@ class Examination:
 
 
 def _overdue(host: ExaminedHost) -> Failure:
-    began = "" if host.hello else "its Python has started and gave "
-    what = f"{began}no answer within {host.host.timeout:g} s"
+    start_prefix = "" if host.hello else "its Python has started and gave "
+    failure_text = f"{start_prefix}no answer within {host.host.timeout:g} s"
     advice = f"if it is only slow, raise timeout in {host.host.hosts_file}"
-    return Failure(FailureCause.TIMEOUT, what, advice)
+    return Failure(FailureCause.TIMEOUT, failure_text, advice)

@@ -47,25 +47,28 @@ def notice_failure(inputs: DecisionInput) -> Actions:
 
 def stop_failed(inputs: DecisionInput) -> Actions:
     """Stop an attempt that has failed, or whose loss is no number."""
-    diverged = inputs.run.progress.diverged
+    divergence = inputs.run.progress.diverged
     if inputs.now >= inputs.launcher.failing_at + inputs.times.evidence:
         yield Say(Stopping("a rank or host failed", by_person=False))
-    elif diverged and inputs.policy.on_nan is OnNan.STOP:
-        yield Say(Stopping(diverged.text, by_person=False, final=True))
+    elif divergence and inputs.policy.on_nan is OnNan.STOP:
+        yield Say(Stopping(divergence.text, by_person=False, final=True))
 
 
 def stop_late(inputs: DecisionInput) -> Actions:
     """Stop an attempt that does not get going in the time that it has for it."""
     launcher = inputs.launcher
-    patience = inputs.policy.start_timeout
-    began = launcher.attempt_at or inputs.run.started
-    if not patience or launcher.returned or inputs.now < began + patience:
+    start_timeout = inputs.policy.start_timeout
+    # Before the first attempt, the time that hosts need to be reached counts as well.
+    attempt_began = launcher.attempt_at or inputs.run.started
+    if not start_timeout or launcher.returned or inputs.now < attempt_began + start_timeout:
         return
-    late = inputs.ranks_without_step
-    if late:
-        what = "made no step" if inputs.run.plan.job else "not been started"
-        why = f"{ranks_text(late)} had {what} {patience:g} s after the start"
-        yield Say(Stopping(why, by_person=False))
+    late_ranks = inputs.ranks_without_step
+    if late_ranks:
+        missing_progress = "made no step" if inputs.run.plan.job else "not been started"
+        stop_reason = (
+            f"{ranks_text(late_ranks)} had {missing_progress} {start_timeout:g} s after the start"
+        )
+        yield Say(Stopping(stop_reason, by_person=False))
 
 
 def stop_ranks(inputs: DecisionInput) -> Actions:
@@ -109,12 +112,13 @@ def end_attempt(inputs: DecisionInput) -> Actions:
     """Restart all or close, once no rank runs any more."""
     launcher = inputs.launcher
     is_stopping = launcher.stage is Stage.STOPPING
+    # No rank can be there that an end would have to wait for.
     if is_stopping and not (launcher.started or launcher.returned):
         yield Say(SessionClosing())
         return
-    busy = [(host, link) for host, link in inputs.live if not _is_idle(inputs, host, link)]
-    if busy:
-        yield from _lose_unreachable(inputs, busy)
+    busy_hosts = [(host, link) for host, link in inputs.live if not _is_idle(inputs, host, link)]
+    if busy_hosts:
+        yield from _lose_unreachable(inputs, busy_hosts)
     elif (is_stopping or launcher.failing) and not launcher.person_stopped:
         yield from restart(inputs)
     else:
@@ -126,14 +130,15 @@ def close(inputs: DecisionInput) -> Actions:
     launcher = inputs.launcher
     if inputs.live:
         return
+    # Only after all hosts have ended: until then, ranks may still write what is to be fetched.
     if FETCH not in launcher.transfers and _is_to_fetch(inputs):
-        hosts = [host.index for host in inputs.run.hosts if not (host.lost or host.left_out)]
+        fetch_hosts = [host.index for host in inputs.run.hosts if not (host.lost or host.left_out)]
         yield Say(Transferring(FETCH))
-        yield Fetch(tuple(hosts))
+        yield Fetch(tuple(fetch_hosts))
     elif not launcher.is_transferring(FETCH):
-        remark = unfollowed(inputs.run)
-        if remark:
-            yield Say(RemarkMade(SESSION, remark))
+        unfollowed_remark = unfollowed(inputs.run)
+        if unfollowed_remark:
+            yield Say(RemarkMade(SESSION, unfollowed_remark))
         yield Say(SessionClosed())
 
 
@@ -142,24 +147,24 @@ def close(inputs: DecisionInput) -> Actions:
 
 def has_failed(inputs: DecisionInput) -> bool:
     """Return True if something of the attempt has failed."""
-    run = inputs.run
-    if run.cause or any(rank.exited and rank.exited.code for rank in run.ranks):
+    run_state = inputs.run
+    if run_state.cause or any(rank.exited and rank.exited.code for rank in run_state.ranks):
         return True
-    hosts = [host for host, _ in inputs.taking_part]
-    if any(host.gone or _has_ended_badly(host) for host in hosts):
+    attempt_hosts = [host for host, _ in inputs.taking_part]
+    if any(host.gone or _has_ended_badly(host) for host in attempt_hosts):
         return True
-    return any(host.lost for host in hosts) and _stand_still(inputs)
+    return any(host.lost for host in attempt_hosts) and _stand_still(inputs)
 
 
 def _stand_still(inputs: DecisionInput) -> bool:
     """Return True if the ranks that are heard wait for those that are not. While they go on, a host
     that this launcher has never heard goes on with them."""
-    run = inputs.run
-    if run.stall:
+    run_state = inputs.run
+    if run_state.stall:
         return True
-    heard = [rank for rank in run.ranks if run.hosts[rank.host].hello]
-    living = [rank for rank in heard if not rank.exited]
-    return bool(living) and all(_is_joining(rank, inputs) for rank in living)
+    heard_ranks = [rank for rank in run_state.ranks if run_state.hosts[rank.host].hello]
+    living_ranks = [rank for rank in heard_ranks if not rank.exited]
+    return bool(living_ranks) and all(_is_joining(rank, inputs) for rank in living_ranks)
 
 
 def _is_joining(rank: RankState, inputs: DecisionInput) -> bool:
@@ -178,11 +183,11 @@ def _has_ended_badly(host: HostState) -> bool:
 
 def _send_stop(inputs: DecisionInput, host: HostState, link: HostLink) -> Actions:
     launcher = inputs.launcher
-    grace = 0.0 if launcher.stop_now else inputs.times.grace
+    grace_seconds = 0.0 if launcher.stop_now else inputs.times.grace
     may_restart = launcher.restarts_left > 0
-    order = Stop(grace, again=may_restart, by_person=launcher.person_stopped)
+    stop_command = Stop(grace_seconds, again=may_restart, by_person=launcher.person_stopped)
     # A launcher may have started ranks after the order had come.
-    return send_once(link, order, order, host.attempt)
+    return send_once(link, stop_command, stop_command, host.attempt)
 
 
 def _send_close(inputs: DecisionInput, host: HostState, link: HostLink) -> Actions:
@@ -213,49 +218,53 @@ def _patience(inputs: DecisionInput, link: HostLink) -> float:
         return launcher.abandoned_at
     if link.is_first or launcher.ending_at == math.inf:
         return math.inf
-    began = max(launcher.ending_at, link.tried_at)
-    at_most = began + times.closing
+    end_began = max(launcher.ending_at, link.tried_at)
+    latest_end = end_began + times.closing
     if not launcher.person_stopped:
-        return at_most
-    return min(at_most, max(began + times.moment, link.heard_at + times.away))
+        return latest_end
+    # A person at the terminal need not wait for a host that is not heard anyway.
+    quiet_end = max(end_began + times.moment, link.heard_at + times.away)
+    return min(latest_end, quiet_end)
 
 
 def _explain_late(inputs: DecisionInput, link: HostLink) -> str:
     """Say why a host is not waited for any longer."""
     times = inputs.times
     if inputs.launcher.abandoned:
-        what = "was not waited for"
+        late_reason = "was not waited for"
     elif inputs.now >= max(inputs.launcher.ending_at, link.tried_at) + times.closing:
-        what = f"did not end within {times.closing:g} s"
+        late_reason = f"did not end within {times.closing:g} s"
     else:
-        what = f"has not been heard for {inputs.now - link.heard_at:.0f} s"
-    return _with_command(inputs, what)
+        late_reason = f"has not been heard for {inputs.now - link.heard_at:.0f} s"
+    return _with_command(inputs, late_reason)
 
 
-def _with_command(inputs: DecisionInput, reason: str) -> str:
+def _with_command(inputs: DecisionInput, loss_reason: str) -> str:
     """Add the command that stops what may still run on a host of a kept run."""
     if not inputs.launcher.keep or inputs.launcher.stage is not Stage.STOPPING:
-        return reason
-    run = inputs.run.plan.run
-    return f"{reason}; once it is back, rankboard stop {run} stops what still runs there"
+        return loss_reason
+    run_name = inputs.run.plan.run
+    return f"{loss_reason}; once it is back, rankboard stop {run_name} stops what still runs there"
 
 
-def _lose_unreachable(inputs: DecisionInput, hosts: Collection[LinkedHost]) -> Actions:
+def _lose_unreachable(inputs: DecisionInput, unheard_hosts: Collection[LinkedHost]) -> Actions:
     """Give up on hosts that cannot be reached, once no other is left. This applies to a launcher
     that has returned to a run."""
-    problems = [link.problem for _, link in hosts if link.problem]
-    if len(problems) < len(hosts):
+    reach_problems = [link.problem for _, link in unheard_hosts if link.problem]
+    if len(reach_problems) < len(unheard_hosts):
         return
-    for (host, _), problem in zip(hosts, problems, strict=True):
-        yield lose(inputs, host, _with_command(inputs, problem.text))
+    for (host, _), reach_problem in zip(unheard_hosts, reach_problems, strict=True):
+        yield lose(inputs, host, _with_command(inputs, reach_problem.text))
 
 
 def _is_to_fetch(inputs: DecisionInput) -> bool:
     """Return True if results are to be brought. A person who stopped the run before its end need
     not wait for them."""
-    run = inputs.run
-    has_finished = all(rank.finished for rank in run.ranks)
+    run_state = inputs.run
+    has_finished = all(rank.finished for rank in run_state.ranks)
     if inputs.launcher.person_stopped and not has_finished:
         return False
-    has_begun = run.has_begun if run.plan.job else any(rank.pid for rank in run.ranks)
+    has_begun = (
+        run_state.has_begun if run_state.plan.job else any(rank.pid for rank in run_state.ranks)
+    )
     return inputs.policy.fetch and has_begun

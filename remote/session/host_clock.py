@@ -25,9 +25,9 @@ class HostClock:
         self._sampled = (0.0, 0.0)
         self._late = 0
 
-    def measure(self, time: float, now: float) -> None:
+    def measure(self, host_time: float, now: float) -> None:
         """Note that the host's clock shows `time` at this moment."""
-        self.offset = time - now
+        self.offset = host_time - now
         self._latest = now
         self._late = 0
 
@@ -37,14 +37,14 @@ class HostClock:
         # It bears the time at which the journal was read, and older records follow.
         if isinstance(record.event, RecordsDropped):
             return False
-        when = record.time - self.offset
-        if when > now + self._step or self._is_late(record, now):
+        written_at = record.time - self.offset
+        if written_at > now + self._step or self._is_late(record, now):
             self.measure(record.time, now)
             return True
-        if when < self._latest - self._step:  # a host writes its records in order
+        if written_at < self._latest - self._step:  # a host writes its records in order
             self.offset = record.time - self._latest
             return True
-        self._latest = max(self._latest, when)
+        self._latest = max(self._latest, written_at)
         return False
 
     def _is_late(self, record: Record, now: float) -> bool:
@@ -52,10 +52,12 @@ class HostClock:
         What has waited on the way comes at once."""
         if not isinstance(record.event, HostSample):
             return False
-        written, came = self._sampled
+        last_written, last_came = self._sampled
         self._sampled = record.time, now
         delay = now - (record.time - self.offset)
-        is_live = now - came > (record.time - written) / 2
+        # What waited on the way arrives in a burst: written a second apart, and come together.
+        written_apart = record.time - last_written
+        is_live = now - last_came > written_apart / 2
         if delay > self._step and is_live:
             self._late += 1
         else:

@@ -32,12 +32,13 @@ class Ledger:
         """What was taken in since `take_batch`, expanded."""
         self._records = records
 
-    def say(self, event: Event, now: float) -> None:
+    def say(self, session_event: Event, now: float) -> None:
         """Record an event of the session."""
         attempt = self.state.attempt
-        if isinstance(event, Restarted):
+        # This record is the first one of the new attempt; the state still has the old one.
+        if isinstance(session_event, Restarted):
             attempt += 1
-        record = Record(SESSION, attempt, self.state.seq + 1, now, event)
+        record = Record(SESSION, attempt, self.state.seq + 1, now, session_event)
         self._records.write(record)
         self._apply(record)
 
@@ -48,16 +49,16 @@ class Ledger:
 
     def take_batch(self) -> list[Record]:
         """Return what was taken in since this was called last."""
-        batch = self.batch
+        taken_batch = self.batch
         self.batch = []
-        return batch
+        return taken_batch
 
     def recall(self, record: Record) -> None:
         """Take in what is recorded already."""
         apply_record(self.state, record)
 
     def _apply(self, record: Record) -> None:
-        for part in self.expand(record):
-            self._records.text(part)
-            apply_record(self.state, part)
-            self.batch.append(part)
+        for expanded_record in self.expand(record):
+            self._records.text(expanded_record)
+            apply_record(self.state, expanded_record)
+            self.batch.append(expanded_record)

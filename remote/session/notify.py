@@ -55,8 +55,8 @@ class Webhook:
     @property
     def name(self) -> str:
         """Return the URL without its path, which may be secret."""
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc}"
+        url_parts = urlsplit(self.url)
+        return f"{url_parts.scheme}://{url_parts.netloc}"
 
     @property
     def shareable(self) -> str:
@@ -65,15 +65,15 @@ class Webhook:
             return self.url
         return self.url.replace("://", "://USER:PASSWORD@", 1)
 
-    def send(self, facts: Mapping[str, Any], limit: float) -> None:
+    def send(self, facts: Mapping[str, Any], time_limit: float) -> None:
         """Post these facts. Raises: OSError, ValueError."""
-        head = {"Content-Type": "application/json", "User-Agent": "rankboard"}
+        headers = {"Content-Type": "application/json", "User-Agent": "rankboard"}
         if self.authorization:
-            head["Authorization"] = self.authorization
+            headers["Authorization"] = self.authorization
         body = json.dumps(facts).encode()
-        request = urllib.request.Request(self.url, body, head, method="POST")
+        request = urllib.request.Request(self.url, body, headers, method="POST")
         try:
-            urllib.request.build_opener(_RedirectRefuser).open(request, timeout=limit).close()
+            urllib.request.build_opener(_RedirectRefuser).open(request, timeout=time_limit).close()
         except http.client.HTTPException:
             raise ValueError("the answer is not HTTP") from None
 
@@ -88,36 +88,44 @@ class ShellCommand:
     @property
     def name(self) -> str:
         """Return the command without its arguments, which may be secret."""
-        word = _PLAIN.match(self.shareable)
-        return word[0] if word else "the command"
+        first_word = _PLAIN.match(self.shareable)
+        return first_word[0] if first_word else "the command"
 
-    def send(self, facts: Mapping[str, Any], limit: float) -> None:
+    def send(self, facts: Mapping[str, Any], time_limit: float) -> None:
         """Run the command. Raises: OSError, SubprocessError."""
-        texts = {name: "" if value is None else value for name, value in facts.items()}
-        texts["hosts"] = ",".join(facts["hosts"])
-        variables = {f"RANKBOARD_{name.upper()}": str(text) for name, text in texts.items()}
+        fact_values = {
+            fact_name: "" if fact_value is None else fact_value
+            for fact_name, fact_value in facts.items()
+        }
+        fact_values["hosts"] = ",".join(facts["hosts"])
+        variables = {
+            f"RANKBOARD_{fact_name.upper()}": str(value_text)
+            for fact_name, value_text in fact_values.items()
+        }
         # Files, not pipes, which what a command leaves in the background would hold open.
-        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as words:
-            given.write(json.dumps(facts).encode() + b"\n")
-            given.seek(0)
+        with tempfile.TemporaryFile() as input_file, tempfile.TemporaryFile() as error_file:
+            input_file.write(json.dumps(facts).encode() + b"\n")
+            input_file.seek(0)
             process = subprocess.Popen(
                 ("sh", "-c", self.shareable),
-                stdin=given,
+                stdin=input_file,
                 stdout=subprocess.DEVNULL,
-                stderr=words,
+                stderr=error_file,
                 env=os.environ | variables,
+                # So that a timeout can kill all that the command has started, and Ctrl+C does not
+                # reach it.
                 start_new_session=True,
             )
             try:
-                code = process.wait(limit)
+                exit_code = process.wait(time_limit)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)  # it is there until it is waited for
                 process.wait()
                 raise
-            if code:
-                words.seek(max(0, words.tell() - WORDS))
-                lines = words.read().decode(errors="replace").strip().splitlines()
-                raise OSError("; ".join([f"exit code {code}", *lines[-1:]]))
+            if exit_code:
+                error_file.seek(max(0, error_file.tell() - WORDS))
+                error_lines = error_file.read().decode(errors="replace").strip().splitlines()
+                raise OSError("; ".join([f"exit code {exit_code}", *error_lines[-1:]]))
 
 
 class Notifier:
@@ -127,8 +135,8 @@ class Notifier:
     Raises: NotifyError, where `target` is no command and no URL.
     """
 
-    def __init__(self, target: str, limit: float = LIMIT) -> None:
-        self._limit = limit
+    def __init__(self, target: str, time_limit: float = LIMIT) -> None:
+        self._limit = time_limit
         self._target = _parse(target.strip())
         self._threads: list[threading.Thread] = []
         self._has_failed = False
@@ -151,15 +159,15 @@ class Notifier:
 
     def failure(self) -> str:
         """Say why the first notification that failed did so, once; else ""."""
-        failure = self._failure
+        first_failure = self._failure
         self._failure = ""
-        return failure
+        return first_failure
 
     def wait(self) -> None:
         """Wait for notifications that are under way, at most as long as one may take."""
-        until = time.monotonic() + self._limit
+        deadline = time.monotonic() + self._limit
         for thread in self._threads:
-            thread.join(max(0.0, until - time.monotonic()))
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _deliver(self, facts: Mapping[str, Any]) -> None:
         try:
@@ -196,21 +204,21 @@ class Observer:
             self._is_over = True
             self._notify(state, LOST, f"{LOST}: no host answers any more")
 
-    def _notify(self, state: RunState, event: str, text: str) -> None:
-        self._notifier.send(facts(state, event, text, self._folder))
+    def _notify(self, state: RunState, event: str, event_text: str) -> None:
+        self._notifier.send(facts(state, event, event_text, self._folder))
 
 
-def facts(state: RunState, event: str, text: str, folder: Path) -> dict[str, Any]:
+def facts(state: RunState, event_name: str, event_text: str, folder: Path) -> dict[str, Any]:
     """Return the facts of a run: `event` is its verdict or "stalled", `text` what follows its name
     in a sentence for people. Seconds, shares; None is unknown."""
     plan = state.plan
-    tests = state.progress.evaluations
-    name = one_line(marks.name(folder))
-    values = {
-        "event": event,
+    evaluations = state.progress.evaluations
+    run_name = one_line(marks.name(folder))
+    fact_values = {
+        "event": event_name,
         "run": plan.run,
-        "name": name or None,
-        "text": one_line(f"{name or plan.run} {text}"),
+        "name": run_name or None,
+        "text": one_line(f"{run_name or plan.run} {event_text}"),
         "what": plan.what,
         "hosts": [host.name for host in plan.hosts],
         "ranks": plan.world_size,
@@ -219,59 +227,65 @@ def facts(state: RunState, event: str, text: str, folder: Path) -> dict[str, Any
         "step": state.step,
         "steps": state.progress.steps or None,
         "elapsed": round(state.elapsed, 3),
-        "test_accuracy": tests[-1].accuracy if tests else None,
-        "test_loss": tests[-1].loss if tests else None,
+        "test_accuracy": evaluations[-1].accuracy if evaluations else None,
+        "test_loss": evaluations[-1].loss if evaluations else None,
         "folder": str(folder),
     }
-    strict: dict[str, Any] = to_strict_json(values)
-    return strict
+    strict_facts: dict[str, Any] = to_strict_json(fact_values)
+    return strict_facts
 
 
 def _ending(state: RunState) -> str:
     """After which time a run has ended, at which step, why, and with which accuracy."""
     progress = state.progress
-    parts = [f"after {duration(state.elapsed)} at step {state.step}/{progress.steps or '?'}"]
+    text_parts = [f"after {duration(state.elapsed)} at step {state.step}/{progress.steps or '?'}"]
     if state.cause:
-        parts.append(state.cause.text())
+        text_parts.append(state.cause.text())
     elif progress.diverged:
-        parts.append(progress.diverged.text)
+        text_parts.append(progress.diverged.text)
     if progress.evaluations:
-        parts.append(f"test accuracy {percent(progress.evaluations[-1].accuracy, 2)}")
-    return "; ".join(parts)
+        text_parts.append(f"test accuracy {percent(progress.evaluations[-1].accuracy, 2)}")
+    return "; ".join(text_parts)
 
 
-def _parse(target: str) -> Webhook | ShellCommand:
+def _parse(notify_target: str) -> Webhook | ShellCommand:
     """Raises: NotifyError."""
-    scheme = target.partition("://")[0].lower()
-    if "://" in target and scheme.isalpha():
-        return _parse_url(target, scheme)
-    if not target:
+    scheme = notify_target.partition("://")[0].lower()
+    if "://" in notify_target and scheme.isalpha():
+        return _parse_url(notify_target, scheme)
+    if not notify_target:
         raise NotifyError("--notify: give a command, or a URL such as https://example.org/hook")
-    word = target.split(maxsplit=1)[0]
-    looks_up = ("sh", "-c", 'command -v -- "$1"', "sh", os.path.expanduser(word))
-    if _PLAIN.fullmatch(word) and subprocess.run(looks_up, capture_output=True).returncode:
-        raise NotifyError(f"--notify: there is no command {word}")
-    return ShellCommand(target)
+    first_word = notify_target.split(maxsplit=1)[0]
+    lookup_command = ("sh", "-c", 'command -v -- "$1"', "sh", os.path.expanduser(first_word))
+    # Only a plain word can be looked up: the shell may make anything of another one.
+    if (
+        _PLAIN.fullmatch(first_word)
+        and subprocess.run(lookup_command, capture_output=True).returncode
+    ):
+        raise NotifyError(f"--notify: there is no command {first_word}")
+    return ShellCommand(notify_target)
 
 
-def _parse_url(target: str, scheme: str) -> Webhook:
+def _parse_url(notify_target: str, scheme: str) -> Webhook:
     """Take user and password out of a URL. Raises: NotifyError, which shows no more of it than its
     scheme: what cannot be parsed may have a password anywhere."""
     try:
-        parts = urlsplit(target)
-        is_address = bool(parts.hostname) and parts.port != 0 and not re.search(r"\s", target)
+        url_parts = urlsplit(notify_target)
+        is_address = (
+            bool(url_parts.hostname) and url_parts.port != 0 and not re.search(r"\s", notify_target)
+        )
     except ValueError:
         is_address = False
     if scheme not in ("http", "https") or not is_address:
         raise NotifyError(
             f"--notify {scheme}://…: give a URL such as https://example.org/hook, or a command"
         )
-    credentials, _, address = parts.netloc.rpartition("@")
+    credentials, _, address = url_parts.netloc.rpartition("@")
     if not credentials:
-        return Webhook(target)
+        return Webhook(notify_target)
     user, _, password = credentials.partition(":")
-    encoded = base64.b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
-    return Webhook(parts._replace(netloc=address).geturl(), f"Basic {encoded}")
+    encoded_credentials = base64.b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
+    return Webhook(url_parts._replace(netloc=address).geturl(), f"Basic {encoded_credentials}")
 
 
 class _RedirectRefuser(urllib.request.HTTPRedirectHandler):
@@ -286,9 +300,9 @@ class _RedirectRefuser(urllib.request.HTTPRedirectHandler):
     http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
 
-def _explain(error: Exception, limit: float) -> str:
+def _explain(error: Exception, time_limit: float) -> str:
     if isinstance(error, subprocess.TimeoutExpired | TimeoutError):
-        return f"did not end within {limit:g} s"
+        return f"did not end within {time_limit:g} s"
     if isinstance(error, HTTPError):
         return str(error)  # such as "HTTP Error 404: Not Found"
     reason = getattr(error, "reason", error)

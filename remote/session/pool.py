@@ -42,45 +42,47 @@ class Pool:
         """Yield the connections in use. From any thread."""
         return (connection for connection in self._in_use if connection)
 
-    def connection(self, host: int) -> Connection | None:
+    def connection(self, host_index: int) -> Connection | None:
         """Return the connection to a host that is in use."""
-        return self._in_use[host]
+        return self._in_use[host_index]
 
-    def open(self, host: int) -> None:
+    def open(self, host_index: int) -> None:
         """Open another connection to a host."""
-        state = self.controller.state
-        plan = state.plan
-        launcher = state.launcher
-        target = state.hosts[host]
-        agent = AgentCommand(
-            plan.folder(host),
+        run_state = self.controller.state
+        plan = run_state.plan
+        launcher = run_state.launcher
+        host_state = run_state.hosts[host_index]
+        agent_command = AgentCommand(
+            plan.folder(host_index),
             plan.run,
-            host,
+            host_index,
             plan.hosts[0].address,
-            self.cwd or plan.cwd(host),
-            after=target.seq,
+            self.cwd or plan.cwd(host_index),
+            # The agent repeats its journal from there: what was lost with the last connection
+            # comes again.
+            after=host_state.seq,
             keep=launcher.keep,
-            found=not (launcher.returned or target.left_out),
-            needs=dumps(needs.needs_of_host(plan, host)),
+            found=not (launcher.returned or host_state.left_out),
+            needs=dumps(needs.needs_of_host(plan, host_index)),
         )
-        connection = Connection(host, plan.hosts[host], self.put, self.limits)
-        self._opening[host] = connection
-        connection.open(self.transport, agent)
+        connection = Connection(host_index, plan.hosts[host_index], self.put, self.limits)
+        self._opening[host_index] = connection
+        connection.open(self.transport, agent_command)
 
-    def send(self, host: int, command: Command) -> None:
+    def send(self, host_index: int, command: Command) -> None:
         """Send a command over the connection in use, if there is one."""
-        connection = self._in_use[host]
+        connection = self._in_use[host_index]
         if connection:
             connection.send(command)
 
-    def close(self, host: int) -> None:
+    def close(self, host_index: int) -> None:
         """Close the connections to a host."""
-        for connection in (self._in_use[host], self._opening[host]):
+        for connection in (self._in_use[host_index], self._opening[host_index]):
             if connection:
                 self._let_go(connection)
-        self._in_use[host] = None
-        self._opening[host] = None
-        link = self.controller.links[host]
+        self._in_use[host_index] = None
+        self._opening[host_index] = None
+        link = self.controller.links[host_index]
         link.is_open = False
         link.is_opening = False
 
@@ -91,9 +93,9 @@ class Pool:
 
     def wait(self) -> None:
         """Wait until all are closed; one that cannot be is left behind."""
-        until = time.monotonic() + self.limits.flush + CLOSED
+        deadline = time.monotonic() + self.limits.flush + CLOSED
         for connection in self.closing:
-            connection.wait(until)
+            connection.wait(deadline)
 
     def observe(self, *, behind: float) -> None:
         """Note what no message says of the connections."""
@@ -112,42 +114,43 @@ class Pool:
                 self._take_broken(connection, failure)
 
     def _take_opened(self, connection: Connection) -> None:
-        host = connection.index
-        if connection is not self._opening[host]:
+        host_index = connection.index
+        # It was given up while it was being opened.
+        if connection is not self._opening[host_index]:
             return
-        self._opening[host] = None
-        previous = self._in_use[host]
+        self._opening[host_index] = None
+        previous = self._in_use[host_index]
         if previous:
             # What is queued there must not come after what is sent over the new one.
             self._let_go(previous, unsent=False)
-        self._in_use[host] = connection
-        self.controller.take_open(host, self.now())
+        self._in_use[host_index] = connection
+        self.controller.take_open(host_index, self.now())
 
     def _take_data(self, connection: Connection, data: bytes) -> None:
         connection.room.release()
-        host = connection.index
-        if connection is not self._in_use[host]:  # what came over two connections counts once
+        host_index = connection.index
+        if connection is not self._in_use[host_index]:  # what came over two connections counts once
             return
         try:
             lines = connection.whole_lines(data)
         except LineTooLong as error:
-            why = self.controller.give_up(host, str(error))
+            loss_reason = self.controller.give_up(host_index, str(error))
         else:
-            why = self.controller.take_lines(host, lines, self.now())
-        if why:
-            self._in_use[host] = None
-            self.controller.links[host].is_open = False
+            loss_reason = self.controller.take_lines(host_index, lines, self.now())
+        if loss_reason:
+            self._in_use[host_index] = None
+            self.controller.links[host_index].is_open = False
             self._let_go(connection)
 
     def _take_broken(self, connection: Connection, failure: Failure) -> None:
-        host = connection.index
+        host_index = connection.index
         for connections in (self._in_use, self._opening):
-            if connection is connections[host]:
-                connections[host] = None
+            if connection is connections[host_index]:
+                connections[host_index] = None
                 self._let_go(connection)
                 in_use = connections is self._in_use
                 self.controller.take_broken(
-                    host, failure, self.now(), in_use=in_use, fed=connection.fed
+                    host_index, failure, self.now(), in_use=in_use, fed=connection.fed
                 )
 
     def _let_go(self, connection: Connection, *, unsent: bool = True) -> None:

@@ -44,16 +44,19 @@ def end_left_out(inputs: DecisionInput) -> Actions:
         index = host.index
         if link.is_open:
             yield Say(RemarkMade(index, LEFT_OUT))
+            # Nobody waits for its end: the connection is closed once the command is out.
             yield Send(index, Close(), Close)
             yield Release(index)
         elif _may_open(inputs, link):
             yield Open(index)
 
 
-def lose(inputs: DecisionInput, host: HostState, reason: str, *, unfit: bool = False) -> Action:
+def lose(
+    inputs: DecisionInput, host: HostState, loss_reason: str, *, unfit: bool = False
+) -> Action:
     """Give a host up. `reason` is without its name. `unfit`: its login succeeded."""
-    text = f"{host.name}: {reason}"
-    return Say(HostLost(host.index, text, reached=host.hello is not None, unfit=unfit))
+    named_reason = f"{host.name}: {loss_reason}"
+    return Say(HostLost(host.index, named_reason, reached=host.hello is not None, unfit=unfit))
 
 
 def is_unheard(inputs: DecisionInput) -> bool:
@@ -62,18 +65,21 @@ def is_unheard(inputs: DecisionInput) -> bool:
     that."""
     if not inputs.launcher.keep or inputs.launcher.stage is not Stage.RUNNING:
         return False
-    last_heard = [link.heard_at for host, link in inputs.live if host.hello]
-    return bool(last_heard) and inputs.now - max(last_heard) >= inputs.times.silent
+    heard_times = [link.heard_at for host, link in inputs.live if host.hello]
+    return bool(heard_times) and inputs.now - max(heard_times) >= inputs.times.silent
 
 
 def _wait_for_any(inputs: DecisionInput) -> Actions:
     """Go on trying to reach the hosts, for long; then leave the run to them."""
-    patience = inputs.times.unheard
-    if inputs.now - max(link.heard_at for _, link in inputs.live) >= patience:
-        text = f"no host has answered for {patience:.0f} s: detaching; the run continues"
-        yield Say(RemarkMade(SESSION, text))
+    unheard_limit = inputs.times.unheard
+    if inputs.now - max(link.heard_at for _, link in inputs.live) >= unheard_limit:
+        detach_remark = (
+            f"no host has answered for {unheard_limit:.0f} s: detaching; the run continues"
+        )
+        yield Say(RemarkMade(SESSION, detach_remark))
         yield Say(Detached(cut_off=True))
         return
+    # First all remarks: an opened connection makes the next decision, in which they are old.
     for host, link in inputs.live:
         yield from _say_silent(inputs, host, link)
     for host, link in inputs.live:
@@ -89,9 +95,9 @@ def _reach(inputs: DecisionInput, host: HostState, link: HostLink) -> Actions:
     elif _is_quiet_too_long(inputs, link):
         yield lose(inputs, host, f"no sign of life for {_quiet(inputs, link):.0f} s")
     elif _has_parted(inputs, link):
-        seconds = f"{inputs.times.parted:g} s"
-        text = f"the connection broke, and no new one could be made for {seconds}"
-        yield lose(inputs, host, text)
+        parted_limit = f"{inputs.times.parted:g} s"
+        loss_reason = f"the connection broke, and no new one could be made for {parted_limit}"
+        yield lose(inputs, host, loss_reason)
     else:
         yield from _reopen(inputs, host, link)
         yield from _say_silent(inputs, host, link)
@@ -102,8 +108,10 @@ def _await_hello(inputs: DecisionInput, host: HostState, link: HostLink) -> Acti
     is_needed = inputs.may_return(host) or inputs.launcher.stage is not Stage.CLOSING
     is_overdue = _is_quiet_too_long(inputs, link)
     if is_overdue and link.is_open:
-        quiet = _quiet(inputs, link)
-        yield lose(inputs, host, f"the agent started but has sent nothing for {quiet:.0f} s")
+        quiet_seconds = _quiet(inputs, link)
+        yield lose(
+            inputs, host, f"the agent started but has sent nothing for {quiet_seconds:.0f} s"
+        )
     elif is_overdue and link.problem:
         yield lose(inputs, host, link.problem.text)
     elif is_needed and not link.is_open and _may_open(inputs, link):
@@ -112,13 +120,14 @@ def _await_hello(inputs: DecisionInput, host: HostState, link: HostLink) -> Acti
 
 def _quiet(inputs: DecisionInput, link: HostLink) -> float:
     """Return for how many seconds nothing has come from a host, as far as is known."""
+    # While messages wait in our own queue, the silence may be ours and not the host's.
     return 0.0 if link.behind else inputs.now - link.heard_at
 
 
 def _is_quiet_too_long(inputs: DecisionInput, link: HostLink) -> bool:
     """Return True if a host is to be lost for its silence, as far as that is held against it."""
-    quiet = min(_quiet(inputs, link), inputs.now - link.spared_at)
-    return quiet >= inputs.times.lost
+    quiet_seconds = min(_quiet(inputs, link), inputs.now - link.spared_at)
+    return quiet_seconds >= inputs.times.lost
 
 
 def _has_parted(inputs: DecisionInput, link: HostLink) -> bool:
@@ -141,6 +150,6 @@ def _reopen(inputs: DecisionInput, host: HostState, link: HostLink) -> Actions:
 
 
 def _say_silent(inputs: DecisionInput, host: HostState, link: HostLink) -> Actions:
-    quiet = _quiet(inputs, link)
-    if quiet >= inputs.times.silent and host.hello and not host.missed:
-        yield Say(HostSilent(host.index, quiet))
+    quiet_seconds = _quiet(inputs, link)
+    if quiet_seconds >= inputs.times.silent and host.hello and not host.missed:
+        yield Say(HostSilent(host.index, quiet_seconds))

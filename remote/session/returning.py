@@ -48,14 +48,14 @@ class ReturningSession(Session):
         the connections."""
         controller = self._controller
         with self.lock:
-            for index, offset in self._offsets.items():
-                controller.set_clock(index, offset, self._now())
+            for host_index, clock_offset in self._offsets.items():
+                controller.set_clock(host_index, clock_offset, self._now())
             for host in self.state.hosts:  # so that a wait for it begins now, not with the run
                 controller.take_event(HostPhaseChanged(host.index, Reach.CONNECTING), self._now())
         yield self._taken()
-        problems: list[Problem] = []
+        journal_problems: list[Problem] = []
         journals = fetch_journals(
-            self._transport, self.plan, {}, self._offsets, problems, self._queue.empty
+            self._transport, self.plan, {}, self._offsets, journal_problems, self._queue.empty
         )
         with closing(journals):
             while batch := list(islice(journals, BATCH)):
@@ -63,17 +63,17 @@ class ReturningSession(Session):
                     self._bring(batch)
                 yield self._taken()
         with self.lock:
-            for index, problem in problems:
-                controller.take_event(RemarkMade(index, problem), self._now())
+            for host_index, problem_text in journal_problems:
+                controller.take_event(RemarkMade(host_index, problem_text), self._now())
 
-    def _bring(self, batch: Sequence[tuple[bytes, Record]]) -> None:
+    def _bring(self, journal_batch: Sequence[tuple[bytes, Record]]) -> None:
         """Record these, and take them in."""
-        for line, record in batch:
+        for line, record in journal_batch:
             if record.host in self._refused:
                 continue
             if not self._controller.take_journal(record, line, self._now()):
                 # It comes again over its connection, and the host is lost then.
                 self._refused.add(record.host)
-        problem = self._recorder.flush()
-        if problem:
-            self._controller.take_event(RemarkMade(SESSION, problem), self._now())
+        write_problem = self._recorder.flush()
+        if write_problem:
+            self._controller.take_event(RemarkMade(SESSION, write_problem), self._now())

@@ -76,10 +76,10 @@ class Session:
 
     # What others may ask, from any thread or signal handler ---------------------------------------
 
-    def stop(self, reason: str = "stopped by the user", *, now: bool = False) -> None:
+    def stop(self, stop_reason: str = "stopped by the user", *, now: bool = False) -> None:
         """Ask for the end of the run; return at once. `now`: without the time that ranks have to
         end by themselves."""
-        self._ask(partial(user_requests.stop, reason=reason, now=now))
+        self._ask(partial(user_requests.stop, stop_reason=stop_reason, now=now))
 
     def detach(self) -> None:
         """Ask to leave the run to its agents, which go on with it, once the ranks run; return at
@@ -128,11 +128,11 @@ class Session:
         """Return what takes the run's records apart."""
         return self._controller.ledger.expand
 
-    def catch_up(self, records: Iterable[Record]) -> None:
+    def catch_up(self, past_records: Iterable[Record]) -> None:
         """Return to a run: take in what of it is recorded here, expanded by `expand`. To be called
         before `batches`."""
         self._returns = True
-        self._controller.recall(records)
+        self._controller.recall(past_records)
 
     def batches(self) -> Iterator[list[Record]]:
         """Yield the run's records, expanded, in order of arrival, already recorded and applied to
@@ -147,8 +147,8 @@ class Session:
             return
         if self.notifier:
             self._observer = self.notifier.observe(self.state, self._recorder.folder)
-        lease = threading.Thread(target=self._renew, name="lease", daemon=True)
-        lease.start()
+        lease_thread = threading.Thread(target=self._renew, name="lease", daemon=True)
+        lease_thread.start()
         try:
             with self.lock:
                 if self._returns:
@@ -161,12 +161,15 @@ class Session:
                 yield self._turn()
             yield self._taken()
         finally:
+            # In this order: the record is complete before the last notification, and leases go on
+            # until the connections have closed, since an agent that hears none would stop its
+            # ranks.
             self._pool.close_all()
             self._recorder.close(self.state)
             self._notify()
             self._pool.wait()
             self._over.set()
-            lease.join()
+            lease_thread.join()
 
     def _recalled(self) -> Iterator[list[Record]]:
         """Yield what is to be taken in before the hosts are reached."""
@@ -195,9 +198,9 @@ class Session:
         if not self._observer:
             return
         self._observer.look(self.state)
-        failure = "" if self._controller.is_over else self._observer.failure()
-        if failure:
-            self._put(Heard(RemarkMade(SESSION, failure)))
+        notify_failure = "" if self._controller.is_over else self._observer.failure()
+        if notify_failure:
+            self._put(Heard(RemarkMade(SESSION, notify_failure)))
 
     # The mailbox ----------------------------------------------------------------------------------
 
@@ -207,21 +210,21 @@ class Session:
         messages: list[tuple[float, Message]] = []
         with suppress(Empty):
             messages.append(self._queue.get(timeout=self._times.tick))
-            size = _size(messages[0][1])
-            while size < BATCH:
+            batch_size = _size(messages[0][1])
+            while batch_size < BATCH:
                 messages.append(self._queue.get_nowait())
-                size += _size(messages[-1][1])
+                batch_size += _size(messages[-1][1])
         with self.lock:
             if messages:
                 self._pool.observe(behind=self._now() - messages[0][0])
-            for came, message in messages:
-                self._taken_until = came
+            for came_at, message in messages:
+                self._taken_until = came_at
                 self._take(message)
             self._settle()
-            problem = self._recorder.flush()
+            write_problem = self._recorder.flush()
             self._recorder.update_overview(self.state)
-            if problem:
-                self._controller.take_event(RemarkMade(SESSION, problem), self._now())
+            if write_problem:
+                self._controller.take_event(RemarkMade(SESSION, write_problem), self._now())
         return self._taken()
 
     def _taken(self) -> list[Record]:
@@ -249,19 +252,19 @@ class Session:
             if link.released or (host.done and not is_awaited):
                 self._pool.close(host.index)
 
-    def _carry_out(self, chosen: Iterable[Action]) -> None:
-        for action in chosen:
+    def _carry_out(self, chosen_actions: Iterable[Action]) -> None:
+        for action in chosen_actions:
             match action:
-                case Send(host, command):
-                    self._pool.send(host, command)
-                case Open(host):
-                    self._pool.open(host)
-                case Release(host):
-                    self._pool.close(host)
+                case Send(host_index, command):
+                    self._pool.send(host_index, command)
+                case Open(host_index):
+                    self._pool.open(host_index)
+                case Release(host_index):
+                    self._pool.close(host_index)
                 case Upload():
                     self._transfer(UPLOAD, self._files.upload)
-                case Fetch(hosts):
-                    self._transfer(FETCH, partial(self._fetch, hosts))
+                case Fetch(host_indices):
+                    self._transfer(FETCH, partial(self._fetch, host_indices))
                 case StopTransfers():
                     self._files.stop()
 
@@ -272,26 +275,30 @@ class Session:
         from remote.upload.files import FileTransfers  # most runs have no files to move
 
         return FileTransfers(
-            self.plan, self._transport, lambda host, text: self._put(Heard(RemarkMade(host, text)))
+            self.plan,
+            self._transport,
+            lambda host_index, problem_text: self._put(Heard(RemarkMade(host_index, problem_text))),
         )
 
-    def _transfer(self, what: str, move: Callable[[], dict[int, str]]) -> None:
+    def _transfer(self, transfer_kind: str, move_files: Callable[[], dict[int, str]]) -> None:
         """Move files in a thread of its own. `move` returns what went wrong, by host."""
 
-        def work() -> None:
-            problems = move()
-            self._put(Asked(lambda: self._controller.take_transfer(what, problems, self._now())))
+        def transfer_files() -> None:
+            problems = move_files()
+            self._put(
+                Asked(lambda: self._controller.take_transfer(transfer_kind, problems, self._now()))
+            )
 
-        threading.Thread(target=work, name="files", daemon=True).start()
+        threading.Thread(target=transfer_files, name="files", daemon=True).start()
 
-    def _fetch(self, hosts: Sequence[int]) -> dict[int, str]:
+    def _fetch(self, host_indices: Sequence[int]) -> dict[int, str]:
         """Bring results from these hosts. Return what went wrong, by host."""
         from remote.upload.results import expected_sizes
 
         job = self.plan.job
         # About how many bytes each host has, as far as is known.
-        expected = expected_sizes(job, self.state.ranks) if job else {}
-        return self._files.fetch(self._recorder.folder, hosts, expected)
+        expected_bytes = expected_sizes(job, self.state.ranks) if job else {}
+        return self._files.fetch(self._recorder.folder, host_indices, expected_bytes)
 
 
 def _size(message: Message) -> int:

@@ -46,20 +46,20 @@ def upload(inputs: DecisionInput) -> Actions:
 
 def keep_plan(inputs: DecisionInput) -> Actions:
     """Have every host keep the plan, for a launcher that returns to the run."""
-    links = [link for host, link in inputs.live if host.hello and can_send(link, Keep)]
-    if links:
-        run = inputs.run
-        plan = public_plan(run.plan, keep=inputs.launcher.keep)
-        command = Keep(PLAN, plan, max(0.0, inputs.now - run.started))
-        for link in links:
-            yield from send_once(link, command)
+    ready_links = [link for host, link in inputs.live if host.hello and can_send(link, Keep)]
+    if ready_links:
+        run_state = inputs.run
+        plan_text = public_plan(run_state.plan, keep=inputs.launcher.keep)
+        keep_command = Keep(PLAN, plan_text, max(0.0, inputs.now - run_state.started))
+        for link in ready_links:
+            yield from send_once(link, keep_command)
 
 
 def public_plan(plan: Plan, *, keep: bool) -> str:
     """Return the plan as text, without the ways to its hosts, which may hold a password and are of
     no use to another launcher."""
-    hosts = tuple(replace(host, proxy_command="") for host in plan.hosts)
-    return serialize.dump(replace(plan, hosts=hosts, policy=replace(plan.policy, keep=keep)))
+    public_hosts = tuple(replace(host, proxy_command="") for host in plan.hosts)
+    return serialize.dump(replace(plan, hosts=public_hosts, policy=replace(plan.policy, keep=keep)))
 
 
 def check_hosts(inputs: DecisionInput) -> Actions:
@@ -67,10 +67,10 @@ def check_hosts(inputs: DecisionInput) -> Actions:
     cannot take part are named at once."""
     if any(host.hello is None for host, _ in inputs.live):
         return
-    done = [host for host, link in inputs.hosts if is_done(host, link)]
-    if inputs.launcher.refused or any(host.hello is None for host in done):
+    lost_hosts = [host for host, link in inputs.hosts if is_done(host, link)]
+    if inputs.launcher.refused or any(host.hello is None for host in lost_hosts):
         yield Say(SessionClosing())
-    elif done:  # an attempt that fails before its ranks are started fails as any other
+    elif lost_hosts:  # an attempt that fails before its ranks are started fails as any other
         yield from restart(inputs)
     else:
         yield from _prepare(inputs)
@@ -85,9 +85,9 @@ def prepare(inputs: DecisionInput) -> Actions:
 def _prepare(inputs: DecisionInput) -> Actions:
     yield Say(Preparing(inputs.launcher.hosts))
     yield from _check_facts(inputs)
-    facts = [host.hello for host, _ in inputs.taking_part]
-    for text in frameworks.remarks(inputs.plan, facts):
-        yield Say(RemarkMade(SESSION, text))
+    host_facts = [host.hello for host, _ in inputs.taking_part]
+    for framework_remark in frameworks.remarks(inputs.plan, host_facts):
+        yield Say(RemarkMade(SESSION, framework_remark))
 
 
 def ask(inputs: DecisionInput) -> Actions:
@@ -95,15 +95,15 @@ def ask(inputs: DecisionInput) -> Actions:
     launcher = inputs.launcher
     if not launcher.preparing or launcher.prepared:
         return
-    requests = [] if launcher.refused else _reservations(inputs)
-    if not any(requests):
+    reserve_commands = [] if launcher.refused else _reservations(inputs)
+    if not any(reserve_commands):
         yield Say(SessionClosing())
         return
     is_complete = True
-    for (host, link), reserve in zip(inputs.taking_part, requests, strict=True):
-        if reserve and not host.reserved:
+    for (host, link), reserve_command in zip(inputs.taking_part, reserve_commands, strict=True):
+        if reserve_command and not host.reserved:
             is_complete = False
-            yield from send_once(link, reserve, launcher.attempt)
+            yield from send_once(link, reserve_command, launcher.attempt)
     if is_complete:
         yield from _ask_for_connections(inputs)
 
@@ -130,32 +130,32 @@ def start(inputs: DecisionInput) -> Actions:
 def send_starts(inputs: DecisionInput) -> Actions:
     """Tell each host to start its ranks, until it has."""
     launcher = inputs.launcher
-    ready = [
+    ready_hosts = [
         (host, link)
         for host, link in inputs.taking_part
         if host.attempt != launcher.attempt and _takes_start(inputs, host, link)
     ]
-    if not ready or launcher.failing:
+    if not ready_hosts or launcher.failing:
         return
-    placed = dict(zip(launcher.hosts, place_ranks(inputs), strict=True))
-    for host, link in ready:
-        command = _start_command(inputs, placed[host.index])
-        yield from send_once(link, command, launcher.attempt)
+    placements_by_host = dict(zip(launcher.hosts, place_ranks(inputs), strict=True))
+    for host, link in ready_hosts:
+        start_command = _start_command(inputs, placements_by_host[host.index])
+        yield from send_once(link, start_command, launcher.attempt)
 
 
 def _start_command(inputs: DecisionInput, placements: tuple[Placement, ...]) -> StartAttempt:
     launcher = inputs.launcher
     plan = inputs.run.plan
-    restarts = inputs.policy.max_restarts
+    max_restarts = inputs.policy.max_restarts
     script = plan.work if isinstance(plan.work, Script) else None
     return StartAttempt(
         launcher.attempt,
         script is None,
         placements,
         launcher.hosts,
-        restarts > launcher.attempt,
+        max_restarts > launcher.attempt,
         script.follow if script else (),
-        restarts + 1,
+        max_restarts + 1,
         script is not None and not plan.is_local,  # there, a user sees the files that are written
     )
 
@@ -165,41 +165,45 @@ def _takes_start(inputs: DecisionInput, host: HostState, link: HostLink) -> bool
     ranks need."""
     if is_done(host, link) or not can_send(link, StartAttempt, inputs.launcher.attempt):
         return False
-    master, _ = inputs.taking_part[0]
-    return master.reserved is not None and not inputs.missing_variables(inputs.launcher.hosts)
+    master_host, _ = inputs.taking_part[0]
+    return master_host.reserved is not None and not inputs.missing_variables(inputs.launcher.hosts)
 
 
 def place_ranks(inputs: DecisionInput) -> Sequence[tuple[Placement, ...]]:
     """Return the ranks of each host of the attempt. Raises: PlanError."""
-    hosts = [host for host, _ in inputs.taking_part]
-    master = hosts[0].reserved
-    if not master:
-        raise PlanError(f"{hosts[0].name}: it has reserved no port")
-    facts = [host.hello for host in hosts]
+    attempt_hosts = [host for host, _ in inputs.taking_part]
+    master_port = attempt_hosts[0].reserved
+    if not master_port:
+        raise PlanError(f"{attempt_hosts[0].name}: it has reserved no port")
+    host_facts = [host.hello for host in attempt_hosts]
     attempt = inputs.launcher.attempt
-    return place(inputs.plan, facts, master.address, master.port, inputs.forwarded, attempt)
+    return place(
+        inputs.plan, host_facts, master_port.address, master_port.port, inputs.forwarded, attempt
+    )
 
 
 def give_up(inputs: DecisionInput) -> Actions:
     """Lose a host that drops out of a start, which ends the start."""
     for host, _ in inputs.taking_part:
         if host.ended and not host.lost:
-            end = agent_end.describe_end(host.ended)
-            yield lose(inputs, host, f"its agent ended while the ranks were being started: {end}")
+            end_text = agent_end.describe_end(host.ended)
+            yield lose(
+                inputs, host, f"its agent ended while the ranks were being started: {end_text}"
+            )
 
 
 # Checks -------------------------------------------------------------------------------------------
 
 
 def _check_facts(inputs: DecisionInput) -> Actions:
-    hosts = [host for host, _ in inputs.taking_part]
-    facts = [host.hello for host in hosts]
+    attempt_hosts = [host for host, _ in inputs.taking_part]
+    host_facts = [host.hello for host in attempt_hosts]
     if inputs.policy.doctor:
-        offsets = [host.offset for host in hosts]
-        yield from _report(inputs, doctor.check_facts(inputs.plan, facts, offsets))
+        clock_offsets = [host.offset for host in attempt_hosts]
+        yield from _report(inputs, doctor.check_facts(inputs.plan, host_facts, clock_offsets))
         return
     try:
-        master_address(inputs.plan, [hello for hello in facts if hello])
+        master_address(inputs.plan, [hello for hello in host_facts if hello])
     except PlanError as error:
         yield Say(StartRefused(SESSION, str(error)))
 
@@ -207,29 +211,31 @@ def _check_facts(inputs: DecisionInput) -> Actions:
 def _reservations(inputs: DecisionInput) -> list[Reserve | None]:
     """Return the port that each host is to reserve. Without checks, only that of the
     rendezvous."""
-    facts = [host.hello for host, _ in inputs.taking_part]
-    requests = doctor.reservations(inputs.plan, facts)
-    if not inputs.policy.doctor or len(facts) == 1:
-        requests[1:] = [None] * (len(requests) - 1)
-    return requests
+    host_facts = [host.hello for host, _ in inputs.taking_part]
+    reserve_commands = doctor.reservations(inputs.plan, host_facts)
+    if not inputs.policy.doctor or len(host_facts) == 1:
+        reserve_commands[1:] = [None] * (len(reserve_commands) - 1)
+    return reserve_commands
 
 
 def _ask_for_connections(inputs: DecisionInput) -> Actions:
     """Have the hosts try connections, as all ports are reserved, and check what came of them."""
-    reserved = [host.reserved for host, _ in inputs.taking_part]
-    connected = list[list[Connected]]()
+    reserved_ports = [host.reserved for host, _ in inputs.taking_part]
+    connected_answers = list[list[Connected]]()
     is_complete = True
-    for (host, link), connect in zip(inputs.taking_part, doctor.connects(reserved), strict=True):
+    for (host, link), connect_command in zip(
+        inputs.taking_part, doctor.connects(reserved_ports), strict=True
+    ):
         # An answer to the attempt before names other addresses.
-        connected.append(doctor.answers_to(connect, host.connected))
-        if connect and not doctor.has_tried(connect, host.connected):
+        connected_answers.append(doctor.answers_to(connect_command, host.connected))
+        if connect_command and not doctor.has_tried(connect_command, host.connected):
             is_complete = False
-            yield from send_once(link, connect, inputs.launcher.attempt)
+            yield from send_once(link, connect_command, inputs.launcher.attempt)
     if not is_complete:
         return
     yield Say(Prepared())
-    facts = [host.hello for host, _ in inputs.taking_part]
-    checks = doctor.check_connections(inputs.plan, facts, reserved, connected)
+    host_facts = [host.hello for host, _ in inputs.taking_part]
+    checks = doctor.check_connections(inputs.plan, host_facts, reserved_ports, connected_answers)
     if not inputs.policy.doctor:
         checks = [check for check in checks if check.outcome == doctor.FAILED]
     yield from _report(inputs, checks)
@@ -238,14 +244,14 @@ def _ask_for_connections(inputs: DecisionInput) -> Actions:
 def _report(inputs: DecisionInput, checks: Sequence[CheckFinished]) -> Actions:
     """Say what the checks have found, and refuse the start if something has failed. The host of a
     check is a position among the hosts of the attempt."""
-    grouped = doctor.grouped(checks)
-    names = [host.name for host, _ in inputs.taking_part]
-    for check in grouped:
+    grouped_checks = doctor.grouped(checks)
+    host_names = [refused_host.name for refused_host, _ in inputs.taking_part]
+    for check in grouped_checks:
         yield Say(_with_number(inputs, check))
-    for check in grouped:
+    for check in grouped_checks:
         if check.outcome == doctor.FAILED and doctor.is_told(check):
-            host = SESSION if check.same else _with_number(inputs, check).host
-            yield Say(StartRefused(host, doctor.refusal(names, check)))
+            refused_host = SESSION if check.same else _with_number(inputs, check).host
+            yield Say(StartRefused(refused_host, doctor.refusal(host_names, check)))
 
 
 def _with_number(inputs: DecisionInput, check: CheckFinished) -> CheckFinished:
@@ -253,6 +259,6 @@ def _with_number(inputs: DecisionInput, check: CheckFinished) -> CheckFinished:
     out."""
     if check.host == SESSION:
         return check
-    numbers = inputs.launcher.hosts
-    same = tuple(numbers[position] for position in check.same)
-    return replace(check, host=numbers[check.host], same=same)
+    host_indices = inputs.launcher.hosts
+    same_hosts = tuple(host_indices[position] for position in check.same)
+    return replace(check, host=host_indices[check.host], same=same_hosts)

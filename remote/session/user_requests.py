@@ -12,7 +12,7 @@ from training.wire.commands import Keep, OnDisconnect
 from training.wire.events import SESSION
 
 
-def stop(inputs: DecisionInput, reason: str, *, now: bool) -> Actions:
+def stop(inputs: DecisionInput, stop_reason: str, *, now: bool) -> Actions:
     """Stop the run; the second time, do not wait for its hosts any more. `now`: ranks get no time
     to end by themselves."""
     launcher = inputs.launcher
@@ -20,7 +20,7 @@ def stop(inputs: DecisionInput, reason: str, *, now: bool) -> Actions:
         return
     if launcher.is_transferring(FETCH):
         yield StopTransfers()
-    yield Say(Stopping(reason, by_person=True, now=now))
+    yield Say(Stopping(stop_reason, by_person=True, now=now))
 
 
 def detach(inputs: DecisionInput) -> Actions:
@@ -48,15 +48,18 @@ def _leave(inputs: DecisionInput) -> Actions:
         if not link.is_open or host.missed or link.held_up > inputs.times.moment
     ]
     if names_away and not launcher.keep:
-        away = ", ".join(names_away)
-        text = f"cannot detach: {away} cannot be reached now; try again, or stop the run"
-        yield Say(RemarkMade(SESSION, text))
+        away_hosts = ", ".join(names_away)
+        detach_remark = (
+            f"cannot detach: {away_hosts} cannot be reached now; try again, or stop the run"
+        )
+        yield Say(RemarkMade(SESSION, detach_remark))
         if launcher.leaving:
             yield Say(DetachRequested(False))
         return
-    plan = public_plan(inputs.run.plan, keep=True)
+    plan_text = public_plan(inputs.run.plan, keep=True)
     for host, link in inputs.live:
         if link.is_open:
-            yield Send(host.index, Keep(PLAN, plan), Keep)
+            yield Send(host.index, Keep(PLAN, plan_text), Keep)
+            # After the plan: an agent that is kept without one could not be returned to.
             yield Send(host.index, OnDisconnect(True), True)
     yield Say(Detached())

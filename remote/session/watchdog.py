@@ -18,15 +18,16 @@ def watch(inputs: DecisionInput) -> Actions:
         yield Say(new_stall)
         yield from ask_stacks(inputs)
         return
-    current = inputs.run.stall
-    if not current or current.explained:
+    current_stall = inputs.run.stall
+    if not current_stall or current_stall.explained:
         return
     asked_at = inputs.launcher.stacks_asked_at
     on_stall = inputs.policy.on_stall
     if on_stall is not OnStall.REPORT:
         if any(host.missed for host, _ in inputs.live):
             return  # the ranks may wait for a host that is silent
-        moving_again_at = _moving_again_at(inputs, current)
+        moving_again_at = _moving_again_at(inputs, current_stall)
+        # Stacks from before then would show the ranks waiting for that host only.
         if asked_at < moving_again_at:
             if inputs.now >= moving_again_at:
                 yield from ask_stacks(inputs)
@@ -34,10 +35,10 @@ def watch(inputs: DecisionInput) -> Actions:
     if inputs.now < asked_at + inputs.times.stacks and not stall.has_all_stacks(inputs.run):
         return
     if on_stall is OnStall.REPORT:
-        yield Say(StallExplained(current.text))
+        yield Say(StallExplained(current_stall.text))
     else:
         is_final = on_stall is OnStall.STOP
-        yield Say(Stopping(current.text, by_person=False, final=is_final))
+        yield Say(Stopping(current_stall.text, by_person=False, final=is_final))
 
 
 def ask_stacks(inputs: DecisionInput) -> Actions:
@@ -48,8 +49,8 @@ def ask_stacks(inputs: DecisionInput) -> Actions:
             yield Send(host.index, Stacks(), inputs.now)
 
 
-def _moving_again_at(inputs: DecisionInput, current: Stall) -> float:
+def _moving_again_at(inputs: DecisionInput, current_stall: Stall) -> float:
     """Return when the ranks should move again after a host was silent."""
-    hosts = [host for host in inputs.run.hosts if host.back > current.since]
+    returned_hosts = [host for host in inputs.run.hosts if host.back > current_stall.since]
     # TCP takes at most as long again as it was cut off.
-    return max((host.back + host.away for host in hosts), default=0.0)
+    return max((host.back + host.away for host in returned_hosts), default=0.0)

@@ -6,8 +6,9 @@ frozen dataclasses out; knows no run and no study. Pure: whatever is drawn at ra
 **Times are compared on their logarithms**, as ratios: noise of a machine multiplies. Accuracies and
 losses are compared as they are, as differences (`ValueScale`).
 
-**Intervals of one cell** are t intervals. Few runs have few different resamples: of five, a
-bootstrap interval of "95 %" covers about 82 % (Hesterberg, "What teachers should know about the
+**Intervals of one cell** are t intervals below 20 runs and BCa bootstrap intervals from 20 on. Few
+runs have few different resamples: of five, a bootstrap interval of "95 %" covers about 82 %
+(`tests/unit/remote/statistics/test_interval.py`; Hesterberg, "What teachers should know about the
 bootstrap", The American Statistician 69, 2015).
 
 **Cells are compared in blocks**: every cell runs once per repetition, in shuffled order, so a drift

@@ -24,7 +24,7 @@ from remote.statistics.comparison import (
     measure_speed_ups,
 )
 from remote.statistics.equivalence import are_same
-from remote.statistics.interval import Interval, ValueScale, t_interval
+from remote.statistics.interval import Interval, ValueScale, mean_interval
 from remote.statistics.stability import Stability, check_stability
 from remote.study.folder import RunEnded
 from remote.study.progress import CellProgress, CellState, StudyProgress
@@ -128,7 +128,7 @@ def compute_results(progress: StudyProgress) -> StudyResult:
             state,
             runs=tuple(row.counted_runs),
             cause=row.cause,
-            value=t_interval(row.values, scale) if row.values else None,
+            value=mean_interval(row.values, scale) if row.values else None,
             stability=check_stability(row.values),
         )
         if column in comparisons:

@@ -268,6 +268,6 @@ class StudyRunner:
 
 def _interval_width(values: Sequence[float]) -> float:
     """Return half the width of the interval of a cell, as a share of its middle."""
-    from remote.statistics.interval import t_interval  # numpy takes a while to import
+    from remote.statistics.interval import mean_interval  # numpy takes a while to import
 
-    return t_interval(values).percent / 100
+    return mean_interval(values).percent / 100

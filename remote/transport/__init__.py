@@ -80,12 +80,12 @@ class AgentCommand:
             "cwd": self.cwd,
             "needs": self.needs,
         }
-        words = ["follow"]
+        argument_words = ["follow"]
         if not self.found:
-            words.append("--no-found")
-        for name, value in options.items():
-            words += [f"--{name}", str(value)]
-        return tuple(words)
+            argument_words.append("--no-found")
+        for option_name, option_value in options.items():
+            argument_words += [f"--{option_name}", str(option_value)]
+        return tuple(argument_words)
 
 
 class Channel(Protocol):

@@ -74,21 +74,21 @@ class Failure:
         separator = "\n" if self.apart else "; "
         return f"{self.what}{separator}{self.advice}"
 
-    def of_other_host(self, name: str) -> Failure:
+    def of_other_host(self, host_name: str) -> Failure:
         """Return the same failure of another host on the way."""
-        return replace(self, what=f"{name}: {self.what}")
+        return replace(self, what=f"{host_name}: {self.what}")
 
 
 def explain_workdir_failure(
-    workdir: str, error: str, reason: str, hosts_file: str = HOSTS_FILE
+    workdir: str, error_name: str, reason: str, hosts_file: str = HOSTS_FILE
 ) -> Failure:
     """Return why a host cannot use its workdir. `error` is the name of its error number, such as
     ENOSPC, and `reason` what it says itself."""
-    what = f"cannot use its workdir {workdir}: {reason}"
-    if error in FULL:
-        return Failure(FailureCause.NO_ROOM, what, advise_room(workdir, hosts_file))
+    failure_text = f"cannot use its workdir {workdir}: {reason}"
+    if error_name in FULL:
+        return Failure(FailureCause.NO_ROOM, failure_text, advise_room(workdir, hosts_file))
     advice = f"make it accessible there, or set another workdir for it in {hosts_file}"
-    return Failure(FailureCause.WORKDIR, what, advice)
+    return Failure(FailureCause.WORKDIR, failure_text, advice)
 
 
 def advise_room(workdir: str, hosts_file: str) -> str:
@@ -114,11 +114,11 @@ class ReachError(Exception):
     def __str__(self) -> str:
         return self.failure.text
 
-    def of_other_host(self, name: str) -> Self:
+    def of_other_host(self, host_name: str) -> Self:
         """Return the same error of another host on the way, such as a jump host."""
-        other = copy.copy(self)
-        other.failure = self.failure.of_other_host(name)
-        return other
+        renamed_error = copy.copy(self)
+        renamed_error.failure = self.failure.of_other_host(host_name)
+        return renamed_error
 
 
 class HungUp(ReachError):
@@ -155,8 +155,8 @@ def explain_failure(error: Exception, deadline: Deadline, host: Host) -> Failure
     if isinstance(error, ReachError):
         return error.failure
     if deadline.is_over or isinstance(error, TimeoutError):
-        what = f"no answer within {deadline.seconds:g} s while {deadline.doing}"
+        failure_text = f"no answer within {deadline.seconds:g} s while {deadline.doing}"
         advice = f"is it up? If it is only slow, raise timeout in {host.hosts_file}"
-        return Failure(FailureCause.TIMEOUT, what, advice)
-    what = f"the connection broke while {deadline.doing}: {str(error) or 'end of file'}"
-    return Failure(FailureCause.BROKEN, what)
+        return Failure(FailureCause.TIMEOUT, failure_text, advice)
+    failure_text = f"the connection broke while {deadline.doing}: {str(error) or 'end of file'}"
+    return Failure(FailureCause.BROKEN, failure_text)

@@ -45,26 +45,29 @@ class LocalTransport:
         self._code = str(package.parent)
         self._enter = enter
         self._spawner = ThreadPoolExecutor(1, thread_name_prefix="spawner")
+        # The pool makes its thread only for the first task; this one makes it now.
         self._spawner.submit(threading.get_native_id).result()
 
     def open(self, host: Host, program: Program, progress: ReachProgress) -> ProcessChannel:
         """Start a follower here, and return the channel to it once its marker has come. Raises:
         Unreachable."""
         progress.phase(Reach.STARTING)
-        python = host.python or sys.executable
-        argv = [
+        python_path = host.python or sys.executable
+        agent_argv = [
             *self._enter(host.name),
-            os.path.expanduser(python),
+            os.path.expanduser(python_path),
             "-c",
             START.format(code=self._code),
             *program.argv(),
         ]
         try:
-            channel = ProcessChannel(self._spawner.submit(start_process, argv).result())
+            channel = ProcessChannel(self._spawner.submit(start_process, agent_argv).result())
         except OSError as error:
-            what = f"cannot start {python}: {error.strerror}"
+            failure_text = f"cannot start {python_path}: {error.strerror}"
             advice = "set python to one that works"
-            raise Unreachable(host.name, Failure(FailureCause.PYTHON, what, advice)) from error
+            raise Unreachable(
+                host.name, Failure(FailureCause.PYTHON, failure_text, advice)
+            ) from error
         try:
             return ProgramStart(host, Deadline(host.timeout), progress).await_program(channel)
         except ReachError as error:

@@ -25,12 +25,12 @@ LOOK = 0.1
 
 
 def start_process(
-    argv: Sequence[str], env: Mapping[str, str] | None = None
+    argv: Sequence[str], variables: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
     """Start a process with pipes, in a session of its own. Raises: OSError."""
     pipe = subprocess.PIPE
     return subprocess.Popen(
-        argv, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True, env=env
+        argv, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True, env=variables
     )
 
 
@@ -76,23 +76,23 @@ class ProcessChannel:
 
     def send(self, data: bytes, deadline: Deadline) -> None:
         """Send much. The deadline starts again with each part. Raises: TimeoutError, OSError."""
-        for start in range(0, len(data), BLOCK):
-            self.write(data[start : start + BLOCK], deadline.end)
+        for part_start in range(0, len(data), BLOCK):
+            self.write(data[part_start : part_start + BLOCK], deadline.end)
             deadline.restart()
 
-    def begin(self, rest: bytes) -> None:
+    def begin(self, first_bytes: bytes) -> None:
         """Note that the program speaks, with these bytes first."""
-        self._rest = rest
+        self._rest = first_bytes
         self._tail = b""
 
     def ended(self) -> tuple[int, str]:
         """Return the exit status (-1: none came) and the end of stderr, once the output has
         ended."""
-        status = -1
+        exit_status = -1
         with suppress(subprocess.TimeoutExpired):
-            status = self._process.wait(STATUS)
+            exit_status = self._process.wait(STATUS)
         self._drain_errors()
-        return status, self._last_words()
+        return exit_status, self._last_words()
 
     def read(self) -> bytes:
         """Return some bytes of the journal; b"" once the channel has ended or was closed."""
@@ -106,12 +106,13 @@ class ProcessChannel:
         with self._reading:
             while not self._out.closed:
                 timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
-                ready = wait_ready(self._sources, timeout)
-                if self._err.fileno() in ready and not self._read_error():
+                ready_descriptors = wait_ready(self._sources, timeout)
+                if self._err.fileno() in ready_descriptors and not self._read_error():
                     self._sources.discard(self._err.fileno())
-                if self._out.fileno() in ready:
+                if self._out.fileno() in ready_descriptors:
                     return os.read(self._out.fileno(), BLOCK)
-                if not ready or self._woken in ready:
+                # Output is taken first, so that none is lost when `close` wakes this thread.
+                if not ready_descriptors or self._woken in ready_descriptors:
                     break
             return b""
 
@@ -120,14 +121,14 @@ class ProcessChannel:
         self._tail = (self._tail + data)[-TAIL:]
         return data
 
-    def write(self, data: bytes, until: float = math.inf) -> None:
+    def write(self, data: bytes, deadline: float = math.inf) -> None:
         """Send command lines before the monotonic time `until`. Raises: OSError, if the channel has
         ended; TimeoutError."""
         with self._writing:
             while data:
                 if self._is_closing:
                     raise BrokenPipeError("the channel is closed")
-                if time.monotonic() >= until:
+                if time.monotonic() >= deadline:
                     raise TimeoutError
                 try:
                     data = data[os.write(self._in.fileno(), data) :]

@@ -75,10 +75,12 @@ class ProgramStart:
         """
         self._progress.phase(Reach.STARTING)
         host = self._host
-        python = host.python or "python3"
-        command = build_start_command(python, host.workdir, code, program.argv(), stays=stays)
+        python_path = host.python or "python3"
+        start_command = build_start_command(
+            python_path, host.workdir, code, program.argv(), stays=stays
+        )
         self._deadline.doing = STARTING
-        return self.await_program(execute(command), code)
+        return self.await_program(execute(start_command), code)
 
     def await_program(self, channel: ChannelT, code: Archive | None = None) -> ChannelT:
         """Return the channel, once its program speaks. `code`: what to send if the host lacks it;
@@ -122,30 +124,36 @@ class ProgramStart:
     def _explain_end(self, channel: StartingChannel, echoed: bool) -> ReachError:
         """Say why a command ended before its program spoke. `echoed`: the host printed the program
         instead of running it."""
-        python = self._host.python
-        status, stderr = channel.ended()
-        exit_status = f"(exit status {status})"
-        last = quote_output(last_line(stderr))
-        reason = last or "it gave no reason"
+        python_path = self._host.python
+        status_code, stderr = channel.ended()
+        exit_status = f"(exit status {status_code})"
+        last_words = quote_output(last_line(stderr))
+        end_reason = last_words or "it gave no reason"
         if self._is_code_placed:
-            what = f"its agent ended at its start {exit_status}: {reason}"
-            return ReachError(FailureCause.AGENT, what)
+            failure_text = f"its agent ended at its start {exit_status}: {end_reason}"
+            return ReachError(FailureCause.AGENT, failure_text)
         advice = f'set python = "/path/to/python3" for it in {self._host.hosts_file}'
-        if echoed or is_echo(stderr) or _is_from_program(python, stderr):
-            what = f"{python} is not a working Python 3 {exit_status}: {last or self._noise}"
-            return ReachError(FailureCause.PYTHON, what, advice)
+        if echoed or is_echo(stderr) or _is_from_program(python_path, stderr):
+            answer = last_words or self._noise
+            failure_text = f"{python_path} is not a working Python 3 {exit_status}: {answer}"
+            return ReachError(FailureCause.PYTHON, failure_text, advice)
         is_missing = re.search("not found|unknown command|no such file", stderr, re.IGNORECASE)
-        if status in (126, 127) or is_missing:
-            return ReachError(FailureCause.PYTHON, f"no {python} there ({last})", advice)
-        reason = last or self._noise or reason
-        what = (
-            f"its login shell, or {python} there, ended {exit_status} before anything was started"
+        # The codes with which sh says that a command cannot be run, or is not there; csh and fish
+        # have others.
+        if status_code in (126, 127) or is_missing:
+            return ReachError(FailureCause.PYTHON, f"no {python_path} there ({last_words})", advice)
+        end_reason = last_words or self._noise or end_reason
+        failure_text = (
+            f"its login shell, or {python_path} there, ended {exit_status} "
+            "before anything was started"
         )
-        return ReachError(FailureCause.SHELL, f"{what}: {reason}")
+        return ReachError(FailureCause.SHELL, f"{failure_text}: {end_reason}")
 
 
-def _is_from_program(python: str, stderr: str) -> bool:
+def _is_from_program(python_path: str, stderr: str) -> bool:
     """Return True if a line begins with the name of this program, as error messages do."""
-    names = "|".join(re.escape(name) for name in {python, python.rpartition("/")[2]})
-    message = rf"^(?:{names}): (?!.*(?:not found|no such file))"
-    return bool(re.search(message, stderr, re.IGNORECASE | re.MULTILINE))
+    program_names = "|".join(
+        re.escape(program_name) for program_name in {python_path, python_path.rpartition("/")[2]}
+    )
+    message_pattern = rf"^(?:{program_names}): (?!.*(?:not found|no such file))"
+    return bool(re.search(message_pattern, stderr, re.IGNORECASE | re.MULTILINE))

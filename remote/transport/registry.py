@@ -18,13 +18,13 @@ OTHER_FILES = 256
 """Files that it opens for all else at the most."""
 
 
-def load_transport(name: str) -> TransportKind:
+def load_transport(transport_name: str) -> TransportKind:
     """Return the transport of this name. Raises: LookupError, if there is none."""
-    if name not in cluster_hosts.TRANSPORTS:
-        raise LookupError(f"no transport is called {name!r}")
-    kind = importlib.import_module(f"remote.transport.{name}").TRANSPORT
-    assert isinstance(kind, TransportKind)
-    return kind
+    if transport_name not in cluster_hosts.TRANSPORTS:
+        raise LookupError(f"no transport is called {transport_name!r}")
+    transport_kind = importlib.import_module(f"remote.transport.{transport_name}").TRANSPORT
+    assert isinstance(transport_kind, TransportKind)
+    return transport_kind
 
 
 def is_here(hosts: Sequence[Host]) -> bool:
@@ -36,8 +36,13 @@ def is_here(hosts: Sequence[Host]) -> bool:
 def load_host_keys(hosts: Iterable[Host]) -> dict[str, HostKeys]:
     """Return who handles the host keys of each transport, by its name; without those that have
     none."""
-    makers = {name: load_transport(name).host_keys for name in {host.transport for host in hosts}}
-    return {name: make() for name, make in makers.items() if make}
+    key_makers = {
+        transport_name: load_transport(transport_name).host_keys
+        for transport_name in {host.transport for host in hosts}
+    }
+    return {
+        transport_name: make_keys() for transport_name, make_keys in key_makers.items() if make_keys
+    }
 
 
 class Transports:
@@ -67,11 +72,11 @@ class Transports:
             return self._made[host.transport]
 
 
-def _allow_files(number: int) -> None:
+def _allow_files(needed_files: int) -> None:
     """Let this process open so many files, or as many as it may. Never fewer: what it starts
     inherits the limit."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    unlimited = resource.RLIM_INFINITY
-    if soft != unlimited and soft < number:
-        soft = number if hard == unlimited else min(number, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    no_limit = resource.RLIM_INFINITY
+    if soft_limit != no_limit and soft_limit < needed_files:
+        soft_limit = needed_files if hard_limit == no_limit else min(needed_files, hard_limit)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft_limit, hard_limit))

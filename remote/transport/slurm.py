@@ -68,8 +68,8 @@ class SlurmTransport:
             return channel
 
         try:
-            start = ProgramStart(host, deadline, progress)
-            return start.run(program, build_archive(self._package), execute, stays=stays)
+            program_start = ProgramStart(host, deadline, progress)
+            return program_start.run(program, build_archive(self._package), execute, stays=stays)
         except (ReachError, EOFError, OSError) as error:
             stderr = channel.give_up() if channel else ""
             failure = explain_failure(error, deadline, host)
@@ -80,28 +80,37 @@ class SlurmTransport:
 
 def _srun(host: Host, command: str) -> subprocess.Popen[bytes]:
     """Have the node run a command in a step of its own. Raises: ReachError."""
-    forgotten = (word for name in OF_STEP for word in ("-u", name))
-    shell = f"cd; exec env {' '.join(forgotten)} {command}"
-    argv = [*_srun_words(host), "--unbuffered", "--cpu-bind=none", "--chdir=/", "sh", "-c", shell]
+    unset_options = (word for name in OF_STEP for word in ("-u", name))
+    shell_command = f"cd; exec env {' '.join(unset_options)} {command}"
+    srun_argv = [
+        *_srun_words(host),
+        "--unbuffered",
+        "--cpu-bind=none",
+        "--chdir=/",
+        "sh",
+        "-c",
+        shell_command,
+    ]
+    # An srun that nobody waits for would stay a zombie.
     _staying[:] = [process for process in _staying if process.poll() is None]
     try:
-        return start_process(argv, environment(os.environ))
+        return start_process(srun_argv, environment(os.environ))
     except FileNotFoundError:
-        what = "it is a node of a Slurm job, but this machine has no srun"
+        failure_text = "it is a node of a Slurm job, but this machine has no srun"
         advice = "start rankboard where Slurm is installed, such as on the cluster's login node"
-        raise ReachError(FailureCause.SETTINGS, what, advice) from None
+        raise ReachError(FailureCause.SETTINGS, failure_text, advice) from None
 
 
 def _job(host: Host) -> str:
     """Return the number of the job. Raises: ReachError."""
-    job = str(host.slurm_job or os.environ.get("SLURM_JOB_ID", ""))
-    if not job:
-        what = "it is a node of a Slurm job, but this is not a job"
+    job_number = str(host.slurm_job or os.environ.get("SLURM_JOB_ID", ""))
+    if not job_number:
+        failure_text = "it is a node of a Slurm job, but this is not a job"
         advice = (
             f"start rankboard within salloc or sbatch, or set slurm_job for it in {host.hosts_file}"
         )
-        raise ReachError(FailureCause.SETTINGS, what, advice)
-    return job
+        raise ReachError(FailureCause.SETTINGS, failure_text, advice)
+    return job_number
 
 
 def _srun_words(host: Host) -> list[str]:
@@ -110,7 +119,11 @@ def _srun_words(host: Host) -> list[str]:
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables with which a step is started, without those of other tasks."""
-    return {name: value for name, value in variables.items() if not OF_TASKS.fullmatch(name)}
+    return {
+        variable_name: value
+        for variable_name, value in variables.items()
+        if not OF_TASKS.fullmatch(variable_name)
+    }
 
 
 def _by_hand(host: Host) -> str:
@@ -132,9 +145,9 @@ class SlurmChannel(ProcessChannel):
         self._stays = stays
         self._has_left = False
 
-    def begin(self, rest: bytes) -> None:
+    def begin(self, first_bytes: bytes) -> None:
         """Note that the program speaks, with these bytes first."""
-        super().begin(self._without_sign(rest))
+        super().begin(self._without_sign(first_bytes))
 
     def ended(self) -> tuple[int, str]:
         """Return the exit status and the end of stderr, once the output has ended.
@@ -143,12 +156,14 @@ class SlurmChannel(ProcessChannel):
         """
         status, stderr = super().ended()
         if OVER.search(stderr):
-            what = f"Slurm job {self._job} is over, and with it all that ran there"
-            raise ReachError(FailureCause.GONE, what)
-        refused = REFUSED.search(stderr)
-        if refused:
-            what = f"Slurm starts nothing there: {quote_output(refused[1])}"
-            raise ReachError(FailureCause.REFUSED, what, "is the job over? squeue lists yours")
+            failure_text = f"Slurm job {self._job} is over, and with it all that ran there"
+            raise ReachError(FailureCause.GONE, failure_text)
+        refusal = REFUSED.search(stderr)
+        if refusal:
+            failure_text = f"Slurm starts nothing there: {quote_output(refusal[1])}"
+            raise ReachError(
+                FailureCause.REFUSED, failure_text, "is the job over? squeue lists yours"
+            )
         return status, stderr
 
     def give_up(self) -> str:
@@ -177,16 +192,19 @@ class SlurmChannel(ProcessChannel):
 
     def _leave(self) -> None:
         """Wait for the end of the program. The step is killed unless something may go on there."""
-        until = time.monotonic() + CLOSING
+        deadline = time.monotonic() + CLOSING
         os.write(self._wake, b"x")  # so that a read of another thread ends
-        out = self._out.fileno()
+        output_descriptor = self._out.fileno()
         with self._reading:
-            while not self._has_left and wait_ready([out], max(0.0, until - time.monotonic())):
-                if not self._without_sign(os.read(out, BLOCK)):
+            while not self._has_left:
+                seconds_left = max(0.0, deadline - time.monotonic())
+                if not wait_ready([output_descriptor], seconds_left):
+                    break
+                if not self._without_sign(os.read(output_descriptor, BLOCK)):
                     break
         if not self._has_left:
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(max(LOOK, until - time.monotonic()))
+                self._process.wait(max(LOOK, deadline - time.monotonic()))
         if not self._stays:
             self._kill()
         if self._process.poll() is None:

@@ -83,40 +83,45 @@ class StartDialog:
             lines = self._cutter.feed(data)
         except LineTooLong:
             lines = []
+            # This is answered below like many short lines.
             self._size = self._limits.banner + 1
-        for number, line in enumerate(lines, start=1):
+        for line_number, line in enumerate(lines, start=1):
             is_ready = line.endswith(MARKER)
             if is_ready:
-                noise, spoken, words = line.removesuffix(MARKER), b"", b""
+                noise_bytes, speech_mark, spoken_words = line.removesuffix(MARKER), b"", b""
             else:
-                noise, spoken, words = line.rstrip(b"\n").partition(SPOKEN.encode())
-            yield from self._hear_noise(noise.decode(errors="replace"))
+                noise_bytes, speech_mark, spoken_words = line.rstrip(b"\n").partition(
+                    SPOKEN.encode()
+                )
+            yield from self._hear_noise(noise_bytes.decode(errors="replace"))
             if is_ready:
-                yield AgentReady(b"".join(lines[number:]) + self._cutter.rest)
+                yield AgentReady(b"".join(lines[line_number:]) + self._cutter.rest)
                 return
-            if spoken:
-                yield self._step(words.decode(errors="replace"))
+            if speech_mark:
+                yield self._step(spoken_words.decode(errors="replace"))
         if self._size > self._limits.banner:
             yield self._too_much()
 
-    def _hear_noise(self, text: str) -> Iterator[ShellNoise]:
-        self.echoed |= is_echo(text)
-        shown = quote_output(text)
-        if shown:
-            yield ShellNoise(shown)
+    def _hear_noise(self, noise_text: str) -> Iterator[ShellNoise]:
+        self.echoed |= is_echo(noise_text)
+        quoted_noise = quote_output(noise_text)
+        if quoted_noise:
+            yield ShellNoise(quoted_noise)
 
     def _too_much(self) -> StartFailed:
-        most = size(self._limits.banner)
-        what = f"its login shell, or its python, printed more than {most} before anything"
+        size_limit = size(self._limits.banner)
+        failure_text = (
+            f"its login shell, or its python, printed more than {size_limit} before anything"
+        )
         advice = (
             f"make its start-up files print nothing, or set python for it in {self._hosts_file}"
         )
-        return StartFailed(Failure(FailureCause.SHELL, f"{what} was started", advice))
+        return StartFailed(Failure(FailureCause.SHELL, f"{failure_text} was started", advice))
 
-    def _step(self, words: str) -> DialogStep:
+    def _step(self, spoken_words: str) -> DialogStep:
         # What is broken in any way, something else has said.
         with suppress(ValueError, TypeError, AttributeError, RecursionError):
-            match words.split(" ", 1):
+            match spoken_words.split(" ", 1):
                 case ["need"] if not self._is_code_needed:
                     self._is_code_needed = True
                     return CodeNeeded()
@@ -124,27 +129,29 @@ class StartDialog:
                     return CodePlaced()
                 case ["changed", folder]:
                     return CodeChanged(_one_line(folder))
-                case ["error", error]:
-                    return StartFailed(self._failure(error))
-                case ["unusable", facts]:
-                    workdir, number, reason = self._shown(facts)
-                    failure = explain_workdir_failure(workdir, number, reason, self._hosts_file)
+                case ["error", error_text]:
+                    return StartFailed(self._failure(error_text))
+                case ["unusable", json_facts]:
+                    workdir, error_name, reason = self._shown(json_facts)
+                    failure = explain_workdir_failure(workdir, error_name, reason, self._hosts_file)
                     return StartFailed(failure)
-        what = f"its start said {quote_output(words)!r}, which this version does not expect"
-        return StartFailed(Failure(FailureCause.OTHER, what))
+        failure_text = (
+            f"its start said {quote_output(spoken_words)!r}, which this version does not expect"
+        )
+        return StartFailed(Failure(FailureCause.OTHER, failure_text))
 
-    def _failure(self, error: str) -> Failure:
+    def _failure(self, error_text: str) -> Failure:
         """Read what `fail` of `bootstrap.rest` says. Raises: ValueError, TypeError,
         AttributeError, RecursionError."""
-        name, _, text = error.partition(" ")
-        what, advice = self._shown(text)
-        cause = FailureCause(name)
+        cause_name, _, json_facts = error_text.partition(" ")
+        failure_text, advice = self._shown(json_facts)
+        cause = FailureCause(cause_name)
         if cause in IN_HOSTS_FILE:  # which the host cannot know
             advice = f"{advice} in {self._hosts_file}"
-        return Failure(cause, what, advice)
+        return Failure(cause, failure_text, advice)
 
-    def _shown(self, facts: str) -> list[str]:
-        return [_one_line(fact)[: self._limits.shown] for fact in json.loads(facts)]
+    def _shown(self, json_facts: str) -> list[str]:
+        return [_one_line(fact)[: self._limits.shown] for fact in json.loads(json_facts)]
 
 
 QUOTED = 200
@@ -154,10 +161,10 @@ _PROGRAM = re.compile(
 )
 
 
-def quote_output(text: str) -> str:
+def quote_output(output_text: str) -> str:
     """Return a host's output for a message: one line, cut, without the program it was given."""
-    text = _one_line(_PROGRAM.sub("…", text))
-    return text if len(text) <= QUOTED else f"{text[: QUOTED - 1]}…"
+    output_text = _one_line(_PROGRAM.sub("…", output_text))
+    return output_text if len(output_text) <= QUOTED else f"{output_text[: QUOTED - 1]}…"
 
 
 def _one_line(text: str) -> str:

@@ -44,22 +44,26 @@ class WarmTransport:
     def open(self, host: Host, program: Program, progress: ReachProgress) -> Channel:
         """Open a channel as `Transport.open` does. The first connection of a run to its host is
         kept for the next run; others are not. Raises: Unreachable."""
-        way = _server_key(host)
+        server_key = _server_key(host)
         channel = None
         is_first = isinstance(program, AgentCommand) and program.found and not program.after
-        if not is_first or not self._take(way):
+        # A later connection returns to an agent that is there already, for which nothing has to
+        # be imported.
+        if not is_first or not self._take(server_key):
             return self._reach.open(host, program, progress)
         try:
-            server = self._idle.pop(way, None)
+            server = self._idle.pop(server_key, None)
             if server:
-                channel = self._start(server, way, program, ANSWER)
+                channel = self._start(server, server_key, program, ANSWER)
             if not channel:
                 server = self._reach.open(host, SERVE, progress)
+                # Before torch is imported there: some of its variables are read only once, at the
+                # import.
                 _send(server, dict(host.env))
-                channel = self._start(server, way, program, LOADING)
+                channel = self._start(server, server_key, program, LOADING)
         finally:
             if not channel:
-                self._give_back(way, None)
+                self._give_back(server_key, None)
         return channel or self._reach.open(host, program, progress)
 
     def cool(self) -> None:
@@ -75,42 +79,42 @@ class WarmTransport:
             self._is_closed = True
         self.cool()
 
-    def _take(self, way: Host) -> bool:
+    def _take(self, server_key: Host) -> bool:
         """Take the host's server for this run. Return False if another run has it, or is starting
         it."""
         with self._lock:
-            if way in self._taken or self._is_closed:
+            if server_key in self._taken or self._is_closed:
                 return False
-            self._taken.add(way)
+            self._taken.add(server_key)
             return True
 
-    def _give_back(self, way: Host, server: Channel | None) -> bool:
+    def _give_back(self, server_key: Host, server: Channel | None) -> bool:
         """Leave the host, and its server if that can be kept. Return True if it is."""
         with self._lock:
-            self._taken.discard(way)
+            self._taken.discard(server_key)
             if not server or self._is_closed:
                 return False
-            self._idle[way] = server
+            self._idle[server_key] = server
             return True
 
     def _start(
-        self, server: Channel, way: Host, program: Program, seconds: float
+        self, server: Channel, server_key: Host, program: Program, seconds: float
     ) -> RunChannel | None:
         """Have the server start the program, and return the channel to it. If it does not, close
         the server and return None."""
-        stopper = threading.Timer(seconds, server.close)
-        stopper.daemon = True
-        stopper.start()
+        timeout_timer = threading.Timer(seconds, server.close)
+        timeout_timer.daemon = True
+        timeout_timer.start()
         output = b""
         if _send(server, {"run": program.argv()}):
             while MARKER not in output and len(output) < NOISE and (data := server.read()):
                 output += data
-        stopper.cancel()
+        timeout_timer.cancel()
         if MARKER not in output:
             server.close()
             return None
-        rest = output.partition(MARKER)[2]
-        return RunChannel(server, rest, partial(self._give_back, way))
+        first_bytes = output.partition(MARKER)[2]
+        return RunChannel(server, first_bytes, partial(self._give_back, server_key))
 
 
 @dataclass
@@ -134,9 +138,11 @@ class RunChannel:
             return b""
         data = self.rest or self.server.read()
         self.rest = b""
-        data, idle, more = data.partition(IDLE)
-        if idle or not data:
-            self._is_idle = bool(idle) and not more
+        data, idle_marker, later_bytes = data.partition(IDLE)
+        if idle_marker or not data:
+            # Bytes after the marker mean that the server is out of step with us: no run may
+            # follow on it.
+            self._is_idle = bool(idle_marker) and not later_bytes
             self._over.set()
         return data
 
@@ -160,10 +166,10 @@ class RunChannel:
         return self._why
 
 
-def _send(server: Channel, line: object) -> bool:
+def _send(server: Channel, request: object) -> bool:
     """Send a line. Return True if the connection takes it."""
     with suppress(OSError):
-        server.write(dumps(line).encode(errors="backslashreplace") + b"\n")
+        server.write(dumps(request).encode(errors="backslashreplace") + b"\n")
         return True
     return False
 

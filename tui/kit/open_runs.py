@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from remote.cluster.hosts import Cluster
 from remote.plan.plan import Plan, Policy, Script
@@ -15,9 +15,11 @@ from remote.run.run_state import RunState
 from remote.run.state.phases import Verdict
 from training.job import Job
 from tui.kit.exit import STOPPED
-from tui.kit.messages import RunRequest
 from tui.kit.replay import Replay
 from tui.kit.run_session import HostChecks, RunSession
+
+if TYPE_CHECKING:  # messages need textual, which `--run` does without
+    from tui.kit.messages import RunRequest
 
 GONE = "the dashboard is gone"
 """Why a run is stopped that ends with its dashboard."""

@@ -16,8 +16,6 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TextIO
 
-from rich.cells import cell_len
-
 DARK = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#D55E00", "#3C8FD9", "#BBBBBB")
 """On a dark ground: of Okabe-Ito's eight, the blue made lighter and the black a grey."""
 LIGHT = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#B87F00", "#000000", "#777777")
@@ -180,4 +178,6 @@ def _stand_in(character: str) -> str:
         return "+"
     if "\u2800" <= character <= "\u28ff":
         return "."
+    from rich.cells import cell_len  # only needed here, and pipes are to do without rich
+
     return "?" * cell_len(character)

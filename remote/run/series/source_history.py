@@ -111,7 +111,8 @@ class SourceHistory:
         """Forget the points behind this step."""
         self.version += 1
         self.pack()
-        self._spread()
+        if self._waiting:
+            self._spread()
         for buckets in (*self._each, *self._together):
             buckets.rewind(step + 1)
         earlier_eras = [era for era in self._eras if era.rows and era.begin < step]

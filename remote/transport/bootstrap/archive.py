@@ -41,24 +41,26 @@ def build_archive(package: Path = PACKAGE) -> Archive:
 def _archive(package: Path) -> Archive:
     files = {}
     for path in sorted(package.rglob("*")):
-        inner = path.relative_to(package)
-        if path.is_file() and _travels(inner):
-            files[f"{package.name}/{inner.as_posix()}"] = path.read_bytes()
+        inner_path = path.relative_to(package)
+        if path.is_file() and _travels(inner_path):
+            files[f"{package.name}/{inner_path.as_posix()}"] = path.read_bytes()
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as bundle:
-        for name, data in files.items():
-            entry = zipfile.ZipInfo(name)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            bundle.writestr(entry, data)
+        for file_name, file_bytes in files.items():
+            # A new entry has the time 1980-01-01; one made from a file would change the bytes
+            # with its time.
+            zip_entry = zipfile.ZipInfo(file_name)
+            zip_entry.compress_type = zipfile.ZIP_DEFLATED
+            bundle.writestr(zip_entry, file_bytes)
     return Archive(_digest(files), stream.getvalue(), len(files))
 
 
 def _digest(files: Mapping[str, bytes]) -> str:
     """Return the digest of files by their names, as `hashed` of `bootstrap.rest` makes it."""
     digest = hashlib.blake2b(digest_size=DIGEST_SIZE)
-    for name in sorted(files):
-        digest.update(f"{name}\0{len(files[name])}\0".encode())
-        digest.update(files[name])
+    for file_name in sorted(files):
+        digest.update(f"{file_name}\0{len(files[file_name])}\0".encode())
+        digest.update(files[file_name])
     return digest.hexdigest()
 
 

@@ -44,19 +44,25 @@ def build_start_command(
     if stays:
         program += "rest('stay')()\n"
     program += f"start(*{arguments!a})\n"
-    code = base64.b64encode(program.encode()).decode()
-    return f"{_shell_path(python)} -c 'import binascii;exec(binascii.a2b_base64(\"{code}\"))'"
+    encoded_program = base64.b64encode(program.encode()).decode()
+    # `binascii` is built in; importing `base64` would cost as much as the rest of this program.
+    code = f'import binascii;exec(binascii.a2b_base64("{encoded_program}"))'
+    return f"{_shell_path(python)} -c '{code}'"
 
 
 @cache
-def _source(name: str) -> str:
+def _source(program_name: str) -> str:
     """Return what a host gets of a program: the part below `BEGIN`, without comments and empty
     lines."""
-    text = Path(__file__).with_name(f"{name}.py").read_text()
+    text = Path(__file__).with_name(f"{program_name}.py").read_text()
     return COMMENT.sub("", text.partition(BEGIN)[2])
 
 
 def _shell_path(path: str) -> str:
     """Return the path quoted, but for a leading `~user/`, which the shell is to expand."""
-    home, slash, rest = path.partition("/")
-    return f"{home}/{shlex.quote(rest)}" if path.startswith("~") and slash else shlex.quote(path)
+    home_part, slash, path_rest = path.partition("/")
+    return (
+        f"{home_part}/{shlex.quote(path_rest)}"
+        if path.startswith("~") and slash
+        else shlex.quote(path)
+    )

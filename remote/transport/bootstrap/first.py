@@ -66,7 +66,7 @@ def check_above(path):
 # The code
 
 
-def files_in(folder, prefix=""):
+def files_in(folder, name_prefix=""):
     # type: (str, str) -> list[tuple[str, int, int]]
     # each with its state: whatever changes a file sets its ctime
     if not is_safe(os.lstat(folder)):
@@ -74,10 +74,10 @@ def files_in(folder, prefix=""):
     files = []
     for entry in os.scandir(folder):
         if entry.is_dir(follow_symlinks=False):
-            files += files_in(entry.path, prefix + entry.name + "/")
+            files += files_in(entry.path, name_prefix + entry.name + "/")
         else:
             state = entry.stat(follow_symlinks=False)
-            files.append((prefix + entry.name, state.st_ino, state.st_ctime_ns))
+            files.append((name_prefix + entry.name, state.st_ino, state.st_ctime_ns))
     return files
 
 
@@ -120,22 +120,22 @@ def place(workdir, digest, size):
     # compiled files are one Python's, so each Python has a folder of its own and looks nowhere else
     sys.pycache_prefix = None
     os.environ.pop("PYTHONPYCACHEPREFIX", None)
-    tag = "%s-%s" % (sys.implementation.cache_tag, sys.flags.optimize)
-    code = os.path.join(workdir, "code", "%s-%s" % (digest, tag))
-    mask = os.umask(0o077)
+    python_tag = "%s-%s" % (sys.implementation.cache_tag, sys.flags.optimize)
+    code = os.path.join(workdir, "code", "%s-%s" % (digest, python_tag))
+    old_umask = os.umask(0o077)
     for folder in (workdir, os.path.dirname(code)):
         try:
-            plain = is_safe(os.lstat(folder))
+            is_plain = is_safe(os.lstat(folder))
         except OSError:
-            plain = False
-        if not plain:
+            is_plain = False
+        if not is_plain:
             rest("make_folder")(folder)
     for path in set([os.path.abspath(workdir), os.path.realpath(workdir)]):
         check_above(path)
-    changed = not is_intact(code, digest) and bool(rest("fetch")(code, digest, size))
-    os.umask(mask)
+    is_changed = not is_intact(code, digest) and bool(rest("fetch")(code, digest, size))
+    os.umask(old_umask)
     say("have")
-    return code, changed
+    return code, is_changed
 
 
 def start(workdir, digest, size, argv):
@@ -143,16 +143,16 @@ def start(workdir, digest, size, argv):
     if sys.version_info < OLDEST:
         rest("refuse_python")()
     try:
-        code, changed = place(workdir, digest, size)
+        code, is_changed = place(workdir, digest, size)
     except OSError as error:
         rest("refuse_workdir")(workdir, error)
     gc.disable()  # until the agent enables it
     sys.path[:] = [code] + [path for path in sys.path if path]
     import training.agent
 
-    training.agent.code_changed = changed
+    training.agent.code_changed = is_changed
     from training.agent.__main__ import main
 
-    status = main(argv)
+    exit_status = main(argv)
     sys.stderr.flush()
-    os._exit(status)  # an orderly end costs as much again as the start of Python
+    os._exit(exit_status)  # an orderly end costs as much again as the start of Python

@@ -36,11 +36,12 @@ def fail(cause, what, advice):
 
 def refuse_python():
     # type: () -> NoReturn
-    version = ".".join(map(str, sys.version_info[:3]))
-    oldest = ".".join(map(str, OLDEST))
+    this_version = ".".join(map(str, sys.version_info[:3]))
+    oldest_version = ".".join(map(str, OLDEST))
     fail(
         "python",
-        "its python (%s) is %s, which is older than %s" % (sys.executable, version, oldest),
+        "its python (%s) is %s, which is older than %s"
+        % (sys.executable, this_version, oldest_version),
         'set python = "/path/to/python3" for it',
     )
 
@@ -50,11 +51,11 @@ def refuse_workdir(workdir, error):
     import errno
     import json
 
-    name = errno.errorcode.get(error.errno or 0, "")
+    error_name = errno.errorcode.get(error.errno or 0, "")
     reason = error.strerror or str(error)
     if error.filename and error.filename != workdir:
         reason = "%s (%s)" % (reason, error.filename)
-    say("unusable %s" % json.dumps([workdir, name, reason]))
+    say("unusable %s" % json.dumps([workdir, error_name, reason]))
     sys.exit(3)
 
 
@@ -86,29 +87,31 @@ def is_private(gid):
     import pwd
 
     try:
-        user = pwd.getpwuid(os.geteuid())
-        group = grp.getgrgid(gid)
+        user_entry = pwd.getpwuid(os.geteuid())
+        group_entry = grp.getgrgid(gid)
     except KeyError:
         return False
-    others = set(group.gr_mem) - set([user.pw_name])
-    return user.pw_gid == gid and group.gr_name == user.pw_name and not others
+    other_members = set(group_entry.gr_mem) - set([user_entry.pw_name])
+    return (
+        user_entry.pw_gid == gid and group_entry.gr_name == user_entry.pw_name and not other_members
+    )
 
 
 def others_may_write(status):
     # type: (os.stat_result) -> bool
-    bits = status.st_mode & 0o022
-    return bool(bits) and not (bits == 0o020 and is_private(status.st_gid))
+    write_bits = status.st_mode & 0o022
+    return bool(write_bits) and not (write_bits == 0o020 and is_private(status.st_gid))
 
 
 def check_owner(path):
     # type: (str) -> None
-    link = os.lstat(path)
-    if stat.S_ISLNK(link.st_mode) and link.st_uid not in (0, os.geteuid()):
-        refuse_code("the link %s belongs to " + name_of(link.st_uid), path)
+    link_status = os.lstat(path)
+    if stat.S_ISLNK(link_status.st_mode) and link_status.st_uid not in (0, os.geteuid()):
+        refuse_code("the link %s belongs to " + name_of(link_status.st_uid), path)
     status = os.stat(path)
     if status.st_uid != os.geteuid():
-        whom = name_of(status.st_uid) + ", and it runs as " + name_of(os.geteuid())
-        refuse_code("%s belongs to " + whom, path)
+        owner_names = name_of(status.st_uid) + ", and it runs as " + name_of(os.geteuid())
+        refuse_code("%s belongs to " + owner_names, path)
     if others_may_write(status):
         mode = "%03o" % (status.st_mode & 0o777)
         refuse_code("other users may write %s (mode " + mode + ")", path, "go-w")
@@ -140,11 +143,11 @@ def hashed(parts):
 def is_foreign(name):
     # type: (str) -> bool
     # compiled by another Python, such as that of a user's script, which this one never loads
-    tag = str(sys.implementation.cache_tag)
+    python_tag = str(sys.implementation.cache_tag)
     if sys.flags.optimize:
-        tag += ".opt-%s" % sys.flags.optimize
-    compiled = name.endswith(".pyc") and "/__pycache__/" in name
-    return compiled and not name.endswith("." + tag + ".pyc")
+        python_tag += ".opt-%s" % sys.flags.optimize
+    is_compiled = name.endswith(".pyc") and "/__pycache__/" in name
+    return is_compiled and not name.endswith("." + python_tag + ".pyc")
 
 
 def has_digest(code, digest, files, state):
@@ -152,12 +155,12 @@ def has_digest(code, digest, files, state):
     # the sources as they were sent, what was compiled from them as it was written here
     try:
         names = [name for name, _, _ in files if name != SEAL and not is_foreign(name)]
-        parts = [(name, content(os.path.join(code, name))) for name in names]
+        file_parts = [(name, content(os.path.join(code, name))) for name in names]
         seal = content(os.path.join(code, SEAL)).decode()
     except (OSError, ValueError, RuntimeError):
         return False
-    compiled = [part for part in parts if part[0].endswith(".pyc")]
-    sources = [part for part in parts if not part[0].endswith(".pyc")]
+    compiled = [part for part in file_parts if part[0].endswith(".pyc")]
+    sources = [part for part in file_parts if not part[0].endswith(".pyc")]
     if hashed(sources) != digest or hashed(compiled) != seal:
         return False
     keep_state(code, state, files)
@@ -237,16 +240,20 @@ def unpack(data, code, digest):
     files = files_of(data)
     if hashed(files) != digest:
         fail("broken", "the code arrived damaged, nothing was unpacked", "try again")
-    above = os.path.dirname(code)
-    new, old = [tempfile.mkdtemp(dir=above, prefix=prefix) for prefix in ("new-", "old-")]
+    parent_folder = os.path.dirname(code)
+    new_folder, old_folder = [
+        tempfile.mkdtemp(dir=parent_folder, prefix=prefix) for prefix in ("new-", "old-")
+    ]
     try:
-        compiled = [part for name, source in files for part in write(new, name, source, code)]
-        with open(os.path.join(new, SEAL), "w") as file:
-            file.write(hashed(sorted(compiled)))
-        close_to_others(new)
-        put_in_place(new, old, code, digest)
+        compiled_parts = [
+            part for name, source in files for part in write(new_folder, name, source, code)
+        ]
+        with open(os.path.join(new_folder, SEAL), "w") as file:
+            file.write(hashed(sorted(compiled_parts)))
+        close_to_others(new_folder)
+        put_in_place(new_folder, old_folder, code, digest)
     finally:
-        for folder in (new, old):
+        for folder in (new_folder, old_folder):
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -262,12 +269,12 @@ def files_of(data):
         return []
 
 
-def write(new, name, source, code):
+def write(new_folder, name, source, code):
     # type: (str, str, bytes, str) -> list[tuple[str, bytes]]
     # returns what was compiled from it
     import py_compile
 
-    path = os.path.join(new, name)
+    path = os.path.join(new_folder, name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "wb") as file:
         file.write(source)
@@ -275,35 +282,37 @@ def write(new, name, source, code):
         return []
     # Python need not compare it with its source, as both are checked at each start
     mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
-    final = os.path.join(code, name)
+    final_path = os.path.join(code, name)
     try:
-        made = str(py_compile.compile(path, None, final, True, invalidation_mode=mode))
+        compiled_path = str(
+            py_compile.compile(path, None, final_path, True, invalidation_mode=mode)
+        )
     except (py_compile.PyCompileError, NotImplementedError):  # for a newer Python; or none is kept
         return []
-    with open(made, "rb") as file:
-        return [(os.path.relpath(made, new), file.read())]
+    with open(compiled_path, "rb") as file:
+        return [(os.path.relpath(compiled_path, new_folder), file.read())]
 
 
-def close_to_others(new):
+def close_to_others(new_folder):
     # type: (str) -> None
     # an ACL of the folder above may have let others write
-    for folder, _, names in os.walk(new):
+    for folder, _, names in os.walk(new_folder):
         os.chmod(folder, 0o700)
         for name in names:
             os.chmod(os.path.join(folder, name), 0o600)
 
 
-def put_in_place(new, old, code, digest):
+def put_in_place(new_folder, old_folder, code, digest):
     # type: (str, str, str, str) -> None
-    there = os.path.lexists(code)
-    if there and is_intact(code, digest):
+    is_there = os.path.lexists(code)
+    if is_there and is_intact(code, digest):
         return  # another host was faster: on a shared disk, locks may hold for one host only
     try:
-        if there and os.path.isdir(code) and not os.path.islink(code):
-            os.rename(code, old)
-        elif there:
+        if is_there and os.path.isdir(code) and not os.path.islink(code):
+            os.rename(code, old_folder)
+        elif is_there:
             os.unlink(code)
-        os.rename(new, code)
+        os.rename(new_folder, code)
     except OSError:
         if not is_intact(code, digest):
             raise
@@ -318,18 +327,18 @@ def stay():
     import ctypes
 
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # what loses its parent becomes a child of this one
-    program = os.fork()
-    if not program:
+    child_pid = os.fork()
+    if not child_pid:
         return
-    nowhere = os.open(os.devnull, os.O_RDWR)
+    null_device = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 2):
-        os.dup2(nowhere, stream)
-    status = os.waitpid(program, 0)[1]
+        os.dup2(null_device, stream)
+    status = os.waitpid(child_pid, 0)[1]
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
         say_left()
-        os.dup2(nowhere, 1)
+        os.dup2(null_device, 1)
         while True:
             os.wait()
     except OSError:  # there is no child any more

@@ -20,14 +20,14 @@ def _make() -> SshTransport:
 
 def _by_hand(host: Host) -> str:
     """Return the ssh command that reaches the host as `SshTransport` does."""
-    through = []
+    jump_options = []
     if host.jump:
-        through = ["-J", host.jump]
+        jump_options = ["-J", host.jump]
     elif host.proxy_command:
-        through = ["-o", f"ProxyCommand={host.proxy_command}"]
-    key = ["-i", host.identity_file] if host.identity_file else []
+        jump_options = ["-o", f"ProxyCommand={host.proxy_command}"]
+    key_options = ["-i", host.identity_file] if host.identity_file else []
     address = f"{host.user}@{host.address}" if host.user else host.address
-    return shlex.join(["ssh", *through, *key, "-p", str(host.port), address, "true"])
+    return shlex.join(["ssh", *jump_options, *key_options, "-p", str(host.port), address, "true"])
 
 
 TRANSPORT = TransportKind(

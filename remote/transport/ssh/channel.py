@@ -25,13 +25,13 @@ def execute(connection: SshConnection, command: str, deadline: Deadline) -> SshC
     transport = connection.transport
     channel = transport.open_session(timeout=deadline.left())
     # paramiko waits for the answer without a timeout
-    stopper = threading.Timer(deadline.left(), transport.close)
-    stopper.daemon = True
-    stopper.start()
+    timeout_timer = threading.Timer(deadline.left(), transport.close)
+    timeout_timer.daemon = True
+    timeout_timer.start()
     try:
         channel.exec_command(command)
     finally:
-        stopper.cancel()
+        timeout_timer.cancel()
     return SshChannel(connection, channel)
 
 
@@ -57,20 +57,21 @@ class SshChannel:
 
     def send(self, data: bytes, deadline: Deadline) -> None:
         """Send much. The deadline starts again with each part. Raises: TimeoutError, OSError."""
-        for start in range(0, len(data), BLOCK):
+        for part_start in range(0, len(data), BLOCK):
             self._channel.settimeout(deadline.left())
-            self._channel.sendall(data[start : start + BLOCK])
+            self._channel.sendall(data[part_start : part_start + BLOCK])
             deadline.restart()
 
-    def begin(self, rest: bytes) -> None:
+    def begin(self, first_bytes: bytes) -> None:
         """Note that the program speaks, with these bytes first. From now on there is no timeout."""
-        self._rest = rest
+        self._rest = first_bytes
         self._tail = b""  # what a login shell printed before explains no later end
         self._channel.settimeout(None)
 
     def ended(self) -> tuple[int, str]:
         """Return the exit status (-1: none came) and the end of stderr, once the output has
         ended."""
+        # The exit status is a message of its own, which may follow the end of the output.
         self._channel.status_event.wait(STATUS)
         self._listener.join(STATUS)
         return self._channel.exit_status, self._last_words()
@@ -88,10 +89,10 @@ class SshChannel:
         """Send bytes. Raises: OSError, if the channel has ended."""
         try:
             while data:
-                sent = self._channel.send(data)
-                if not sent:  # `sendall` would try again at once, for ever
+                sent_size = self._channel.send(data)
+                if not sent_size:  # `sendall` would try again at once, for ever
                     raise BrokenPipeError("the channel is closed")
-                data = data[sent:]
+                data = data[sent_size:]
         except (SSHException, EOFError) as error:
             raise OSError(f"the connection broke: {error}") from error
 
@@ -101,14 +102,14 @@ class SshChannel:
         with self._closing:
             if not self._is_closed:
                 self._is_closed = True
-                reason = self._why_broken()
+                break_reason = self._why_broken()
                 if not self._channel.exit_status_ready():
-                    polite = threading.Thread(target=self._leave, name="leaving", daemon=True)
-                    polite.start()
-                    polite.join(CLOSING)
+                    end_waiter = threading.Thread(target=self._leave, name="leaving", daemon=True)
+                    end_waiter.start()
+                    end_waiter.join(CLOSING)
                 self._connection.close()
                 self._listener.join(CLOSING)
-                self._why = self._last_words() or reason
+                self._why = self._last_words() or break_reason
         return self._why
 
     def _drain(self) -> None:

@@ -49,42 +49,44 @@ class Connector:
     top: str
     """The name of the host behind all jump hosts."""
 
-    def connect(self, host: Host, hops: tuple[Host, ...] = ()) -> SshConnection:
+    def connect(self, host: Host, jump_hosts: tuple[Host, ...] = ()) -> SshConnection:
         """Log in at a host through its jump hosts. On an error nothing stays open. Raises:
         ReachError, TimeoutError."""
         with ExitStack() as opened:
-            transport = self._reach(host, hops, opened)
+            transport = self._reach(host, jump_hosts, opened)
             self._log_in(transport, host)
             return SshConnection(transport, opened.pop_all())
 
-    def meet(self, host: Host, hops: tuple[Host, ...] = ()) -> paramiko.PKey:
+    def meet(self, host: Host, jump_hosts: tuple[Host, ...] = ()) -> paramiko.PKey:
         """Return the key that a host shows. This logs in at its jump hosts only.
 
         Raises: UnverifiedKey, if the key of a jump host is not accepted; other ReachError;
         TimeoutError.
         """
         with ExitStack() as opened:
-            return self._reach(host, hops, opened).get_remote_server_key()
+            return self._reach(host, jump_hosts, opened).get_remote_server_key()
 
-    def _reach(self, host: Host, hops: tuple[Host, ...], opened: ExitStack) -> paramiko.Transport:
+    def _reach(
+        self, host: Host, jump_hosts: tuple[Host, ...], opened: ExitStack
+    ) -> paramiko.Transport:
         """Begin the SSH protocol with a host, logged in at its jump hosts."""
-        below = None
-        for hop in hops:
+        jump_transport = None
+        for jump_host in jump_hosts:
             try:
-                below = self._begin(hop, below, opened)
-                self._log_in(below, hop)
+                jump_transport = self._begin(jump_host, jump_transport, opened)
+                self._log_in(jump_transport, jump_host)
             except ReachError as problem:
-                raise problem.of_other_host(f"its jump host {hop.name}") from problem
-        return self._begin(host, below, opened)
+                raise problem.of_other_host(f"its jump host {jump_host.name}") from problem
+        return self._begin(host, jump_transport, opened)
 
     def _begin(
-        self, host: Host, below: paramiko.Transport | None, opened: ExitStack
+        self, host: Host, jump_transport: paramiko.Transport | None, opened: ExitStack
     ) -> paramiko.Transport:
         self.deadline.doing = f"connecting to {host.address}:{host.port}"
         proxy = None
         sock: Socket
-        if below:
-            sock = self._open_tunnel(host, below)
+        if jump_transport:
+            sock = self._open_tunnel(host, jump_transport)
         elif host.proxy_command:
             proxy = Proxy(host)
             opened.callback(proxy.close)
@@ -96,19 +98,25 @@ class Connector:
         opened.callback(transport.close)
         return transport
 
-    def _open_tunnel(self, host: Host, below: paramiko.Transport) -> paramiko.Channel:
-        target = (host.address, host.port)
-        nowhere = ("127.0.0.1", 0)
+    def _open_tunnel(self, host: Host, jump_transport: paramiko.Transport) -> paramiko.Channel:
+        target_address = (host.address, host.port)
+        # The protocol asks where the connection comes from; sshd only logs it.
+        origin_address = ("127.0.0.1", 0)
         try:
-            return below.open_channel("direct-tcpip", target, nowhere, timeout=self.deadline.left())
+            return jump_transport.open_channel(
+                "direct-tcpip", target_address, origin_address, timeout=self.deadline.left()
+            )
         except ChannelException as error:
-            what = f"its jump host cannot connect to {host.address}:{host.port}: {error.text}"
-            raise ReachError(FailureCause.REFUSED, what) from None
+            failure_text = (
+                f"its jump host cannot connect to {host.address}:{host.port}: {error.text}"
+            )
+            raise ReachError(FailureCause.REFUSED, failure_text) from None
 
     def _log_in(self, transport: paramiko.Transport, host: Host) -> None:
         _verify(transport.get_remote_server_key(), host, self.top)
         self.deadline.doing = f"logging in at {host.address}:{host.port}"
         Login(self.keys, self.remark, self.deadline).perform(transport, host)
+        # A firewall may forget a connection over which nothing goes for minutes.
         transport.set_keepalive(KEEPALIVE)
 
 
@@ -132,58 +140,63 @@ def _handshake(
     except TimeoutError:
         raise
     except IncompatiblePeer as error:
-        what = f"its ssh server has no algorithms in common with us: {error}"
-        raise ReachError(FailureCause.OTHER, what) from None
+        failure_text = f"its ssh server has no algorithms in common with us: {error}"
+        raise ReachError(FailureCause.OTHER, failure_text) from None
     except (SSHException, EOFError, OSError) as error:
-        what = f"{host.address}:{host.port} hung up before the login"
+        failure_text = f"{host.address}:{host.port} hung up before the login"
         last_error = proxy.last_error() if proxy else ""
         if last_error:
-            what += f"; its proxy_command says: {last_error}"
-            raise HungUp(FailureCause.DROPPED, what) from None
+            failure_text += f"; its proxy_command says: {last_error}"
+            raise HungUp(FailureCause.DROPPED, failure_text) from None
         advice = (
             "is that the port of an ssh server? If it is a busy one, raise MaxStartups there "
             f"({str(error) or 'end of file'})"
         )
-        raise HungUp(FailureCause.DROPPED, what, advice) from None
+        raise HungUp(FailureCause.DROPPED, failure_text, advice) from None
     if not transport.initial_kex_done:
         transport.close()
         raise TimeoutError
     return transport
 
 
-def _prefer(transport: paramiko.Transport, kinds: list[str]) -> None:
+def _prefer(transport: paramiko.Transport, known_types: list[str]) -> None:
     """Put the types of the known host keys first: a server shows only one of its keys."""
-    preferred = list[str]()
-    for kind in kinds:
-        preferred += ["rsa-sha2-512", "rsa-sha2-256"] if kind == "ssh-rsa" else [kind]
-    options = transport.get_security_options()
-    offered = list(options.key_types)
-    others = [kind for kind in offered if kind not in preferred]
-    options.key_types = [kind for kind in preferred if kind in offered] + others
+    # An RSA key is listed under its type, but it signs with a digest, and servers refuse the one
+    # (SHA-1) that is named like the type.
+    preferred_types = list[str]()
+    for key_type in known_types:
+        preferred_types += ["rsa-sha2-512", "rsa-sha2-256"] if key_type == "ssh-rsa" else [key_type]
+    security_options = transport.get_security_options()
+    offered_types = list(security_options.key_types)
+    other_types = [key_type for key_type in offered_types if key_type not in preferred_types]
+    security_options.key_types = [
+        key_type for key_type in preferred_types if key_type in offered_types
+    ] + other_types
 
 
-def _verify(key: paramiko.PKey, host: Host, top: str) -> None:
+def _verify(key: paramiko.PKey, host: Host, asked_host: str) -> None:
     """Check a host key against the user's files. Raises: UnverifiedKey, unless it is accepted."""
-    shown = SshHostKey(host, key)
-    option = hosts_option(host.hosts_file)
-    match shown.standing():
+    shown_key = SshHostKey(host, key)
+    hosts_flag = hosts_option(host.hosts_file)
+    match shown_key.standing():
         case KeyStatus.REVOKED:
-            what = f"its host key {shown.revoked()}: do not trust this host"
-            raise UnverifiedKey(shown, FailureCause.HOST_KEY_WRONG, what)
+            failure_text = f"its host key {shown_key.revoked()}: do not trust this host"
+            raise UnverifiedKey(shown_key, FailureCause.HOST_KEY_WRONG, failure_text)
         case KeyStatus.CHANGED:
+            known_place = shown_key.known()[0].place
             raise UnverifiedKey(
-                shown,
+                shown_key,
                 FailureCause.HOST_KEY_WRONG,
-                f"its host key has CHANGED to {shown.what}; {shown.known()[0].place} has another. "
+                f"its host key has CHANGED to {shown_key.what}; {known_place} has another. "
                 "Someone may be intercepting the connection.",
                 "If you know that the host has a new key: rankboard trust"
-                f"{option} --replace {shlex.quote(top)}",
+                f"{hosts_flag} --replace {shlex.quote(asked_host)}",
             )
         case KeyStatus.UNKNOWN:
             raise UnverifiedKey(
-                shown,
+                shown_key,
                 FailureCause.HOST_KEY_UNKNOWN,
-                f"its host key is unknown: {shown.what}. Compare that with `ssh-keygen -lf` of "
+                f"its host key is unknown: {shown_key.what}. Compare that with `ssh-keygen -lf` of "
                 "the key in /etc/ssh there, then accept it:",
-                f"rankboard trust{option} {shlex.quote(top)}",
+                f"rankboard trust{hosts_flag} {shlex.quote(asked_host)}",
             )

@@ -38,7 +38,7 @@ class UserKeys:
         self._loaded: dict[Path, paramiko.PKey] = {}
 
     def candidates(
-        self, host: Host, agents: Sequence[paramiko.PKey], hints: list[str]
+        self, host: Host, agent_list: Sequence[paramiko.PKey], hints: list[str]
     ) -> Iterator[KeyCandidate]:
         """Yield the keys in the order to try them: those of the host's key file, else of the
         default files, and those of ssh-agent (`agents`).
@@ -46,59 +46,61 @@ class UserKeys:
         `hints` takes what would explain a failed login. Raises: ReachError, if the host's own key
         file cannot be used.
         """
-        files = [Path(host.identity_file).expanduser()] if host.identity_file else _default_files()
-        public_keys = {file: _read_public(file.with_name(f"{file.name}.pub")) for file in files}
-        agent_keys = {key.get_base64(): key for key in agents}
+        key_files = (
+            [Path(host.identity_file).expanduser()] if host.identity_file else _default_files()
+        )
+        public_keys = {file: _read_public(file.with_name(f"{file.name}.pub")) for file in key_files}
+        agent_keys = {key.get_base64(): key for key in agent_list}
         agent_label = "a key of ssh-agent"
-        for text, key in agent_keys.items():
-            if text in public_keys.values():
+        for public_text, key in agent_keys.items():
+            if public_text in public_keys.values():
                 yield KeyCandidate(agent_label, key)
         for file, public_key in public_keys.items():
             if public_key in agent_keys:
                 continue
-            loaded = self._load(file, hints, host)
-            if loaded:
-                yield KeyCandidate(str(file), loaded)
-        for text, key in agent_keys.items():
-            if text not in public_keys.values():
+            loaded_key = self._load(file, hints, host)
+            if loaded_key:
+                yield KeyCandidate(str(file), loaded_key)
+        for public_text, key in agent_keys.items():
+            if public_text not in public_keys.values():
                 yield KeyCandidate(agent_label, key)
 
-    def _load(self, file: Path, hints: list[str], host: Host) -> paramiko.PKey | None:
+    def _load(self, key_file: Path, hints: list[str], host: Host) -> paramiko.PKey | None:
         """Return the key in a file; None, with a hint, if it cannot be used but others may work."""
         with self._lock:
             try:
-                if file not in self._loaded:
-                    self._loaded[file] = self._read(file, host)
+                if key_file not in self._loaded:
+                    self._loaded[key_file] = self._read(key_file, host)
             except ReachError as problem:
                 if host.identity_file and not isinstance(problem, LockedKey):
                     raise
                 hints.append(str(problem))
                 return None
-        return self._loaded[file]
+        return self._loaded[key_file]
 
-    def _read(self, file: Path, host: Host) -> paramiko.PKey:
+    def _read(self, key_file: Path, host: Host) -> paramiko.PKey:
         try:
-            return paramiko.PKey.from_path(file)
+            return paramiko.PKey.from_path(key_file)
         except FileNotFoundError:
             raise ReachError(
-                FailureCause.AUTHENTICATION, f"there is no key file {file}", _set_key(host)
+                FailureCause.AUTHENTICATION, f"there is no key file {key_file}", _set_key(host)
             ) from None
         except OSError as error:
-            what = f"the key file {file} cannot be read: {error.strerror}"
-            raise ReachError(FailureCause.AUTHENTICATION, what) from None
+            failure_text = f"the key file {key_file} cannot be read: {error.strerror}"
+            raise ReachError(FailureCause.AUTHENTICATION, failure_text) from None
         except TypeError:  # cryptography: "Key is password-protected"
-            what = f"the key {file} has a passphrase"
-            advice = f"load it into ssh-agent first, with: ssh-add {file}"
-            raise LockedKey(FailureCause.AUTHENTICATION, what, advice) from None
+            failure_text = f"the key {key_file} has a passphrase"
+            advice = f"load it into ssh-agent first, with: ssh-add {key_file}"
+            raise LockedKey(FailureCause.AUTHENTICATION, failure_text, advice) from None
         except (
             ValueError,
             UnsupportedAlgorithm,
             paramiko.SSHException,
             paramiko.pkey.UnknownKeyType,
         ):
-            other = " but a public one" if _read_public(file) else ""
-            what = f"{file} is not a private key{other}"
-            raise ReachError(FailureCause.AUTHENTICATION, what, _set_key(host)) from None
+            public_hint = " but a public one" if _read_public(key_file) else ""
+            failure_text = f"{key_file} is not a private key{public_hint}"
+            raise ReachError(FailureCause.AUTHENTICATION, failure_text, _set_key(host)) from None
 
 
 def _set_key(host: Host) -> str:
@@ -114,20 +116,20 @@ def warn_if_readable(host: Host) -> str:
     """Warn if others can read the host's own key file, which ssh would refuse; else return ""."""
     if not host.identity_file:
         return ""
-    file = Path(host.identity_file).expanduser()
+    key_file = Path(host.identity_file).expanduser()
     try:
-        is_readable = file.stat().st_mode & 0o077
+        is_readable = key_file.stat().st_mode & 0o077
     except OSError:
         return ""
     if not is_readable:
         return ""
-    return f"{file} can be read by others, and ssh itself would refuse it: chmod 600 {file}"
+    return f"{key_file} can be read by others, and ssh itself would refuse it: chmod 600 {key_file}"
 
 
-def _read_public(file: Path) -> str:
+def _read_public(public_file: Path) -> str:
     """Return the key of a public key file in base64; "" if it is not one."""
     try:
-        words = file.read_text(errors="replace").split()
+        words = public_file.read_text(errors="replace").split()
     except OSError:
         return ""
     is_key = len(words) > 1 and words[0].startswith(("ssh-", "ecdsa-", "sk-"))

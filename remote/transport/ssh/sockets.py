@@ -28,19 +28,21 @@ class Proxy:
     """
 
     def __init__(self, host: Host) -> None:
-        user = host.user or getpass.getuser()
+        user_name = host.user or getpass.getuser()
         command = host.proxy_command
-        values = {"%h": host.address, "%p": str(host.port), "%r": user, "%%": "%"}
-        for token, value in values.items():
-            command = command.replace(token, value)
-        self.socket, theirs = socket.socketpair()
+        token_values = {"%h": host.address, "%p": str(host.port), "%r": user_name, "%%": "%"}
+        for token, token_value in token_values.items():
+            command = command.replace(token, token_value)
+        self.socket, command_socket = socket.socketpair()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
-        with theirs:
+        with command_socket:
             self._process = subprocess.Popen(
                 ["/bin/sh", "-c", f"exec {command}"],
-                stdin=theirs.fileno(),
-                stdout=theirs.fileno(),
+                stdin=command_socket.fileno(),
+                stdout=command_socket.fileno(),
                 stderr=self._errors,
+                # Ctrl+C at the terminal must not end the connection before the run is stopped
+                # over it.
                 start_new_session=True,
             )
 
@@ -76,13 +78,13 @@ class _QuickSocket(socket.socket):
 def connect_tcp(host: Host, deadline: Deadline) -> socket.socket:
     """Connect to the first of the host's addresses that answers. Each address gets a share of the
     time that is left. Raises: ReachError, TimeoutError."""
-    where = f"{host.address}:{host.port}"
+    host_address = f"{host.address}:{host.port}"
     errors: list[OSError] = []
     addresses = _resolve(host, deadline)
-    for tried, (family, address) in enumerate(addresses):
+    for tried_count, (family, address) in enumerate(addresses):
         sock = _QuickSocket(family, socket.SOCK_STREAM)
         try:
-            sock.settimeout(deadline.left() / (len(addresses) - tried))
+            sock.settimeout(deadline.left() / (len(addresses) - tried_count))
             sock.connect(address)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return sock
@@ -91,11 +93,13 @@ def connect_tcp(host: Host, deadline: Deadline) -> socket.socket:
             errors.append(error)
     deadline.left()
     if any(isinstance(error, ConnectionRefusedError) for error in errors):
-        what = f"{where} refused the connection"
+        failure_text = f"{host_address} refused the connection"
         advice = f"start sshd there, or set its address and port in {host.hosts_file}"
-        raise ReachError(FailureCause.REFUSED, what, advice)
-    what = f"cannot connect to {where}: {errors[-1].strerror}"
-    raise ReachError(FailureCause.REFUSED, what, f"set its address and port in {host.hosts_file}")
+        raise ReachError(FailureCause.REFUSED, failure_text, advice)
+    failure_text = f"cannot connect to {host_address}: {errors[-1].strerror}"
+    raise ReachError(
+        FailureCause.REFUSED, failure_text, f"set its address and port in {host.hosts_file}"
+    )
 
 
 def _resolve(host: Host, deadline: Deadline) -> list[Address]:
@@ -107,10 +111,10 @@ def _resolve(host: Host, deadline: Deadline) -> list[Address]:
     except TimeoutError:
         raise
     except (OSError, UnicodeError) as error:
-        text = getattr(error, "strerror", None) or error
-        what = f"the name {host.address!r} does not resolve ({text})"
+        error_text = getattr(error, "strerror", None) or error
+        failure_text = f"the name {host.address!r} does not resolve ({error_text})"
         advice = f"set its address in {host.hosts_file} to one that does"
-        raise ReachError(FailureCause.ADDRESS, what, advice) from None
+        raise ReachError(FailureCause.ADDRESS, failure_text, advice) from None
 
 
 def _addresses(host: Host, flags: int = 0) -> list[Address]:
@@ -123,11 +127,11 @@ def call_in_time(function: Callable[[], ResultT], deadline: Deadline) -> ResultT
     TimeoutError, and what the function raises."""
     answer: Future[ResultT] = Future()
 
-    def work() -> None:
+    def call_function() -> None:
         try:
             answer.set_result(function())
         except Exception as error:  # noqa: BLE001 - it is raised below
             answer.set_exception(error)
 
-    threading.Thread(target=work, name="question", daemon=True).start()
+    threading.Thread(target=call_function, name="question", daemon=True).start()
     return answer.result(deadline.left())

@@ -55,9 +55,9 @@ class SshTransport:
             connection = self._connect(
                 host, Connector(self._keys, progress.said, deadline, host.name)
             )
-            run = partial(execute, connection, deadline=deadline)
+            run_command = partial(execute, connection, deadline=deadline)
             return ProgramStart(host, deadline, progress).run(
-                program, build_archive(self._package), run
+                program, build_archive(self._package), run_command
             )
         except (ReachError, SSHException, EOFError, OSError) as error:
             if connection:
@@ -92,50 +92,56 @@ class SshTransport:
         """Return the jump hosts, completed by ssh's configuration."""
         if not host.jump:
             return ()
-        config = SshConfig.read(self._ssh_config)
-        return tuple(_hop(text, host, config) for text in host.jump.split(","))
+        ssh_config = SshConfig.read(self._ssh_config)
+        return tuple(_hop(jump_text, host, ssh_config) for jump_text in host.jump.split(","))
 
 
-def _retry(deadline: Deadline, attempt: Callable[[], Reached]) -> Reached:
+def _retry(deadline: Deadline, connect_once: Callable[[], Reached]) -> Reached:
     """Call `attempt` again after a random pause while the far end hangs up before the login.
     Raises: what the last attempt raises."""
-    dropped = None
-    dropped_while = ""
-    for number in itertools.count(1):
+    last_drop = None
+    dropped_activity = ""
+    for attempt_number in itertools.count(1):
         try:
-            return attempt()
+            return connect_once()
         except TimeoutError:
-            if dropped and deadline.doing == dropped_while:
-                what = f"{dropped.failure.what}; then no answer came"
-                raise ReachError(FailureCause.DROPPED, what, dropped.failure.advice) from None
+            if last_drop and deadline.doing == dropped_activity:
+                failure_text = f"{last_drop.failure.what}; then no answer came"
+                raise ReachError(
+                    FailureCause.DROPPED, failure_text, last_drop.failure.advice
+                ) from None
             raise
         except HungUp as error:
-            dropped = error
-            dropped_while = deadline.doing
-            pause = random.uniform(0.1, 0.3) * min(number, 5)
-            if time.monotonic() + pause >= deadline.end:
+            last_drop = error
+            dropped_activity = deadline.doing
+            # Random, because all hosts of a run may share one jump host, whose sshd would drop
+            # the same ones again.
+            pause_seconds = random.uniform(0.1, 0.3) * min(attempt_number, 5)
+            if time.monotonic() + pause_seconds >= deadline.end:
                 raise
-            time.sleep(pause)
+            time.sleep(pause_seconds)
     raise AssertionError("unreachable")
 
 
-def _hop(text: str, host: Host, config: SshConfig) -> Host:
-    match = re.fullmatch(r"(?:([^@]+)@)?(?:\[([^\]]+)\]|([^:]+))(?::(\d+))?", text)
-    if not match:
-        what = f"jump = {text!r} is wrong: write [user@]host[:port] in {host.hosts_file}"
-        raise ReachError(FailureCause.SETTINGS, what)
-    user, bracketed, plain, port = match.groups()
-    given = {"jump"}  # what ssh's configuration is not to replace
-    if user:
-        given.add("user")
-    if port:
-        given.add("port")
-    hop = Host(
-        text,
-        bracketed or plain,
-        user=user or "",
-        port=int(port or 22),
+def _hop(jump_text: str, host: Host, ssh_config: SshConfig) -> Host:
+    jump_match = re.fullmatch(r"(?:([^@]+)@)?(?:\[([^\]]+)\]|([^:]+))(?::(\d+))?", jump_text)
+    if not jump_match:
+        failure_text = (
+            f"jump = {jump_text!r} is wrong: write [user@]host[:port] in {host.hosts_file}"
+        )
+        raise ReachError(FailureCause.SETTINGS, failure_text)
+    user_name, bracketed_address, plain_address, port_text = jump_match.groups()
+    given_settings = {"jump"}  # what ssh's configuration is not to replace
+    if user_name:
+        given_settings.add("user")
+    if port_text:
+        given_settings.add("port")
+    jump_host = Host(
+        jump_text,
+        bracketed_address or plain_address,
+        user=user_name or "",
+        port=int(port_text or 22),
         identity_file=host.identity_file,
         hosts_file=host.hosts_file,
     )
-    return config.fill(hop, given)
+    return ssh_config.fill(jump_host, given_settings)

@@ -39,8 +39,8 @@ class SshHostKey:
     @property
     def shows(self) -> str:
         """The command that prints the fingerprint on the host itself."""
-        kind = self.key.get_name().removeprefix("ssh-").split("-")[0]
-        return f"ssh-keygen -lf /etc/ssh/ssh_host_{kind}_key.pub"
+        key_type = self.key.get_name().removeprefix("ssh-").split("-")[0]
+        return f"ssh-keygen -lf /etc/ssh/ssh_host_{key_type}_key.pub"
 
     @property
     def name(self) -> str:
@@ -52,15 +52,15 @@ class SshHostKey:
         return known_hosts.find_known_keys(self.host.address, self.host.port, self.host.known_hosts)
 
     def _same(self) -> list[KnownKey]:
-        own = (self.key.get_name(), self.key.get_base64())
-        return [entry for entry in self.known() if (entry.kind, entry.key) == own]
+        own_key = (self.key.get_name(), self.key.get_base64())
+        return [entry for entry in self.known() if (entry.kind, entry.key) == own_key]
 
     def standing(self) -> KeyStatus:
         """Return what the files say of the key now."""
-        same = self._same()
-        if any(entry.revoked for entry in same):
+        same_entries = self._same()
+        if any(entry.revoked for entry in same_entries):
             return KeyStatus.REVOKED
-        if same:
+        if same_entries:
             return KeyStatus.KNOWN
         return KeyStatus.CHANGED if self.known() else KeyStatus.UNKNOWN
 
@@ -88,16 +88,18 @@ class SshHostKey:
         With `HashKnownHosts yes` in ssh's configuration, the host's name is written as a digest.
         """
         file = known_hosts.known_hosts_files(self.host.known_hosts)[0]
-        setting = ""
+        hash_setting = ""
         for config in (ssh_config, system_config):
-            setting = setting or SshConfig.read(config).says(self.host.address, "hashknownhosts")
-        hashed = setting.lower() == "yes"
+            hash_setting = hash_setting or SshConfig.read(config).says(
+                self.host.address, "hashknownhosts"
+            )
+        is_hashed = hash_setting.lower() == "yes"
         try:
             known_hosts.forget_keys(
                 self.name, tuple(entry for entry in self.known() if not entry.revoked)
             )
             known_hosts.record_key(
-                file, self.name, self.key.get_name(), self.key.get_base64(), hashed=hashed
+                file, self.name, self.key.get_name(), self.key.get_base64(), hashed=is_hashed
             )
         except known_hosts.SharedLine as error:
             raise NotRecorded(str(error)) from None
@@ -111,14 +113,18 @@ class SshHostKey:
 class UnverifiedKey(ReachError):
     """A host shows a key that the user has not accepted: `shown`."""
 
-    def __init__(self, shown: SshHostKey, cause: FailureCause, what: str, advice: str = "") -> None:
-        super().__init__(cause, what, advice, apart=True)
-        self.shown = shown
+    def __init__(
+        self, shown_key: SshHostKey, cause: FailureCause, failure_text: str, advice: str = ""
+    ) -> None:
+        super().__init__(cause, failure_text, advice, apart=True)
+        self.shown = shown_key
 
 
-def _type(kind: str) -> str:
+def _type(key_type: str) -> str:
     """Return a key's type as ssh writes it before a fingerprint."""
-    return kind.removeprefix("ssh-").removeprefix("ecdsa-sha2-").upper().replace("NISTP", "ECDSA-")
+    return (
+        key_type.removeprefix("ssh-").removeprefix("ecdsa-sha2-").upper().replace("NISTP", "ECDSA-")
+    )
 
 
 def _fingerprint(key: str) -> str:

@@ -12,7 +12,7 @@ from remote.format import UNKNOWN
 from remote.metrics.run import RunFigures
 from remote.run.state.progress import not_learned
 from remote.statistics.equivalence import Equivalence, measure_equivalence
-from remote.statistics.interval import Interval, ValueScale, hide_few, t_interval
+from remote.statistics.interval import Interval, ValueScale, hide_few, mean_interval
 from tui.report.document import Section, make_table
 from tui.report.formatting import (
     SAME,
@@ -138,7 +138,7 @@ def compare_finals(subject: ReportSubject, final: FinalValue) -> list[GroupFinal
         reference = subject.reference_of(group)
         if reference and reference.by_repetition:
             equivalence = _compare_repetitions(group, reference, final)
-        mean_value = hide_few(t_interval(run_values, ValueScale.DIFFERENCE))
+        mean_value = hide_few(mean_interval(run_values, ValueScale.DIFFERENCE))
         group_finals.append(
             GroupFinal(group, mean_value, equivalence, reference.label if reference else "")
         )

@@ -202,7 +202,7 @@ def test_an_answer_of_another_service_is_a_failure(hook: Hook) -> None:
 
 @pytest.mark.parametrize("target", ["sleep 60 & sleep 60", "sleep 60; true"])
 def test_a_command_that_does_not_end_is_killed(target: str) -> None:
-    notifier = Notifier(target, limit=0.1)
+    notifier = Notifier(target, time_limit=0.1)
     notifier.send(FACTS)
     (thread,) = notifier._threads
     thread.join()
@@ -218,7 +218,7 @@ def test_what_a_command_leaves_in_the_background_is_not_waited_for(tmp_path: Pat
 
 def test_an_answer_that_does_not_come_is_not_waited_for(hook: Hook) -> None:
     hook.hold.clear()
-    notifier = Notifier(hook.url, limit=0.1)
+    notifier = Notifier(hook.url, time_limit=0.1)
     notifier.send(FACTS)
     (thread,) = notifier._threads
     thread.join()

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 from remote.statistics.interval import (
+    ENOUGH_FOR_BOOTSTRAP,
     Interval,
     IntervalMethod,
     ValueScale,
+    bootstrap_interval,
+    mean_interval,
     t_bound,
     t_interval,
     t_probability,
@@ -49,31 +52,63 @@ def test_t_interval_of_accuracies_is_scipys(stats):
     assert (found.value, found.method) == (pytest.approx(0.15), IntervalMethod.T)
 
 
-def test_of_five_runs_t_covers_what_it_says():
-    """The truth is 1, the noise lognormal."""
+def test_bootstrap_interval_is_scipys(stats):
+    values = np.random.default_rng(5).lognormal(0.2, 0.3, 30)
+    expected = stats.bootstrap(
+        (np.log(values),), np.mean, n_resamples=20_000, method="BCa", rng=np.random.default_rng(7)
+    ).confidence_interval
+    found = bootstrap_interval(values)
+    width = expected.high - expected.low
+    assert math.log(found.low) == pytest.approx(expected.low, abs=0.02 * width)
+    assert math.log(found.high) == pytest.approx(expected.high, abs=0.02 * width)
+
+
+def test_bootstrap_repeats():
+    values = np.random.default_rng(5).lognormal(0.2, 0.3, 30)
+    assert bootstrap_interval(values) == bootstrap_interval(values)
+
+
+@pytest.mark.parametrize(
+    ("runs", "method"),
+    [
+        (2, IntervalMethod.T_LOGS),
+        (ENOUGH_FOR_BOOTSTRAP - 1, IntervalMethod.T_LOGS),
+        (ENOUGH_FOR_BOOTSTRAP, IntervalMethod.BOOTSTRAP),
+    ],
+)
+def test_the_number_of_runs_chooses_the_interval(runs, method):
+    values = np.random.default_rng(1).lognormal(0, 0.03, runs)
+    assert mean_interval([*values, math.nan, math.inf]).method is method
+
+
+def test_of_five_runs_t_covers_what_it_says_and_a_bootstrap_does_not():
+    """Why few runs are shown by t. The truth is 1, the noise lognormal."""
     studies = np.random.default_rng(2).lognormal(0, 0.05, (200, 5))
-    assert np.mean([t_interval(runs).holds(1.0) for runs in studies]) >= 0.93
+    by_t = [t_interval(runs).holds(1.0) for runs in studies]
+    by_bootstrap = [bootstrap_interval(runs).holds(1.0) for runs in studies]
+    assert np.mean(by_t) >= 0.93
+    assert np.mean(by_bootstrap) <= 0.89
 
 
 @pytest.mark.parametrize("values", [[], [math.nan]])
 def test_no_run_has_no_value(values):
-    found = t_interval(values)
+    found = mean_interval(values)
     assert math.isnan(found.value)
     assert math.isnan(found.percent)
     assert found.runs == 0
 
 
 def test_one_run_has_a_value_without_bounds():
-    found = t_interval([2.0])
+    found = mean_interval([2.0])
     assert found.value == pytest.approx(2.0)
     assert math.isnan(found.low)
     assert math.isnan(found.percent)
     assert found.method is IntervalMethod.NONE
 
 
-@pytest.mark.parametrize("count", [2, 20])
+@pytest.mark.parametrize("count", [2, ENOUGH_FOR_BOOTSTRAP])
 def test_equal_values_have_no_width(count):
-    found = t_interval([0.25] * count)
+    found = mean_interval([0.25] * count)
     assert found.percent == pytest.approx(0, abs=1e-12)
     assert found.value == pytest.approx(0.25)
 

@@ -10,7 +10,7 @@ import pytest
 from remote.statistics.comparison import Finding
 from remote.statistics.equivalence import measure_equivalence
 from remote.statistics.stability import check_stability, count_warm_up
-from remote.statistics.steps import compare_steps, time_to_target
+from remote.statistics.steps import choose_block_length, compare_steps, time_to_target
 
 # Stability ----------------------------------------------------------------------------------------
 
@@ -142,6 +142,20 @@ def test_runs_without_steps_show_nothing():
     single = compare_steps([2.0], [1.0, 1.0])
     assert single.ratio.value == pytest.approx(2.0)
     assert single.finding is Finding.NOT_SHOWN
+
+
+@pytest.mark.parametrize("pull", [0.3, 0.5, 0.8])
+def test_blocks_are_as_long_as_the_correlation_asks(pull):
+    """The best length for this process is known in closed form (Politis and White 2004)."""
+    best = (6 * pull**2 / (1 - pull**2) ** 2 * 1000) ** (1 / 3)
+    lengths = [
+        choose_block_length(run) for run in correlated(np.random.default_rng(6), 1000, pull, 1)[:60]
+    ]
+    assert np.median(lengths) == pytest.approx(best, rel=0.4)
+
+
+def test_constant_steps_need_no_blocks():
+    assert choose_block_length(np.ones(50)) == 1
 
 
 # Targets ------------------------------------------------------------------------------------------
