@@ -94,6 +94,7 @@ def _writer(to: Format) -> Callable[[RunFigures, Path], None]:
         ).write
     except ModuleNotFoundError as error:
         package_name = (error.name or "").partition(".")[0]
+        # Any other missing module is a fault of ours, which a traceback shows.
         if package_name not in OPTIONAL:
             raise
         raise UsageError(
@@ -127,6 +128,7 @@ def _export(
     target_path = output_folder.path / name
     try:
         output_folder.path.mkdir(parents=True, exist_ok=True)
+        # In the same folder, so that it can be renamed: that is whole, or does not happen.
         with TemporaryDirectory(prefix=f".{name}.", dir=output_folder.path) as temporary_folder:
             partial_path = Path(temporary_folder) / name
             write(run, partial_path)

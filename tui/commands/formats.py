@@ -69,6 +69,7 @@ def _sample_lines(text: str) -> list[str]:
 def _example(log_format: LogFormat) -> str:
     """Return a line of the format, with a value if it has such."""
     sample_lines = _sample_lines(log_format.samples[0].text)
+    # The first line of a sample may be a header.
     lines_with_values = [line for line in sample_lines if looks_unread(line)]
     return (lines_with_values or sample_lines)[0].strip()
 

@@ -72,6 +72,7 @@ def up(
       rankboard lab up --name other --link 1gbit/20ms --cpus 0.5
     """
     with refusing(OSError):
+        # The name of this flag in earlier versions.
         if hosts:
             raise LabError(f"--hosts {hosts}: the number of hosts is now --size {hosts}")
         folder = Folder(name)

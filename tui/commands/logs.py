@@ -77,11 +77,9 @@ def logs(
         is_complete = rank_output.state.verdict and ended_hosts.issuperset(
             newest_printed.keys() - {SESSION}
         )
-        problems = (
-            []
-            if is_complete
-            else _print_rest(launcher, kept_plan, rank_output, newest_printed, follow)
-        )
+        problems: list[str] = []
+        if not is_complete:
+            problems = _print_rest(launcher, kept_plan, rank_output, newest_printed, follow)
     narrate(*problems)
     raise SystemExit(UNREACHABLE if problems else 0)
 

@@ -80,11 +80,8 @@ def _files(names: Sequence[str], follow: bool, runs_dir: Path) -> list[Path]:
             f"{missing_names[0]} is not a file: give one run, or log files"
             + (" to follow" if follow else "")
         )
-    if (
-        missing_names
-        and Path(missing_names[0]).suffix in SUFFIXES
-        and not find(missing_names[0], runs_dir)
-    ):
+    is_log_name = bool(missing_names) and Path(missing_names[0]).suffix in SUFFIXES
+    if is_log_name and not find(missing_names[0], runs_dir):
         raise UsageError(f"{missing_names[0]}: there is no such file")
     return existing_files
 

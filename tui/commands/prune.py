@@ -139,6 +139,7 @@ def _match_names(names: Sequence[str], known_runs: RunInventory) -> set[str]:
 def _make_rows(removable: Sequence[Removable]) -> list[Row]:
     """Make one row per run, and a last one for all code."""
     parts_by_run: dict[str, list[Removable]] = defaultdict(list)
+    # Code of no run comes last.
     for part in sorted(removable, key=lambda part: not part.run):
         parts_by_run[part.run].append(part)
     return [_make_row(name, parts) for name, parts in parts_by_run.items()]
@@ -165,11 +166,9 @@ def _explain_kept(kept_runs: Sequence[KeptRun], hosts_flag: str) -> list[str]:
         by_reason[kept_run.why].append(kept_run)
     explanations = []
     for reason, reason_runs in by_reason.items():
-        subject_text = (
-            f"{reason_runs[0].run} is"
-            if len(reason_runs) == 1
-            else f"{count(len(reason_runs), 'run')} are"
-        )
+        subject_text = f"{reason_runs[0].run} is"
+        if len(reason_runs) > 1:
+            subject_text = f"{count(len(reason_runs), 'run')} are"
         explanation = f"{subject_text} kept: {reason}"
         if reason_runs[0].is_elsewhere:
             explanation += f"; to remove such runs, too: rankboard prune{hosts_flag} --elsewhere"

@@ -150,6 +150,7 @@ def _table(runs: Sequence[ListedRun]) -> tuple[Row, list[Row]]:
 
 
 def _run_row(run: ListedRun) -> Row:
+    # Only where some hosts have ended and others have not: else the state says it.
     live_text = f"{run.live} of {run.hosts} live"
     has_answered = run.record or any(part.folder.now for part in run.parts)
     return (

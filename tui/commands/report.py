@@ -86,6 +86,7 @@ def _check_installed() -> None:
     """Check that the packages of the extra are installed. Raises: UsageError."""
     from importlib.util import find_spec
 
+    # Looked for, not imported: importing matplotlib takes longer than all checks.
     missing_packages = [name for name in OPTIONAL if find_spec(name) is None]
     if missing_packages:
         problem = f"a report needs {' and '.join(missing_packages)}, which is not installed:"
@@ -121,11 +122,9 @@ def _find_own_names(
         study_folder = _study_folder(name, runs_dir)
         own_name = study_folder.name if study_folder else Path(name).name
         own_names.append(own_name.removesuffix(SUFFIX))
-        if (
-            study_folder
-            and studies[study_folder].is_quick
-            and not Path(name).name.startswith(study_folder.name)
-        ):
+        is_quick = study_folder is not None and studies[study_folder].is_quick
+        # Whoever has named the quick variant itself knows what it is.
+        if study_folder and is_quick and not Path(name).name.startswith(study_folder.name):
             narrate(
                 f"only the quick variant of {name} was started: this reports {study_folder.name}"
             )
@@ -202,6 +201,7 @@ def _archive(target: OutputFolder) -> str:
 def _check_target(target: OutputFolder, submission: bool) -> None:
     """Check that the folder has no other files than a report. Raises: UsageError."""
     folder = target.path
+    # The record of a run is never mixed with other files, not even with a report on it.
     if (folder / PLAN).exists() or folder.suffix == SUFFIX:
         raise UsageError(f"{folder} is the directory of a run or a study: give another --out")
     is_file = folder.exists() and not folder.is_dir()

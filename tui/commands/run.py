@@ -71,6 +71,7 @@ def run(
 def _check_needs_lines(flags: RunFlags) -> None:
     """Refuse flags that need --run. Raises: UsageError."""
     given_flags = {
+        # With --dry-run, JSON is the plan, which needs no lines.
         "--json": flags.json and not flags.dry_run,
         "--detach": flags.detach,
         "--verbose": flags.verbose,

@@ -143,6 +143,7 @@ def _mark(
 ) -> None:
     """Record stars, a note and a name. All runs are looked up first. Raises: OSError, PlanError,
     UsageError."""
+    # All are looked up first, so that a mistake in one changes none.
     run_names = dict.fromkeys([*star, *unstar, *(pair[0] for pair in (note, name) if pair)])
     folders = {run_name: _find_folder(run_name, runs_dir) for run_name in run_names}
     for run_name in star:
@@ -159,9 +160,8 @@ def _mark(
     if name:
         run_name, mark_text = name
         marks.write_name(folders[run_name], mark_text)
-        message_text = (
-            f"is named {mark_text.strip()!r} now" if mark_text.strip() else "has no name now"
-        )
+        given_name = mark_text.strip()
+        message_text = f"is named {given_name!r} now" if given_name else "has no name now"
         narrate(f"{folders[run_name].name} {message_text}")
 
 

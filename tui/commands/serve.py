@@ -64,7 +64,9 @@ def _serve(folder: Path, port: int) -> None:
         raise UsageError(
             f"serve needs the package textual-serve, which is not installed:\n{to_install('serve')}"
         ) from None
+    # Bound here, so that a port that is taken is said before the server begins.
     with socket.socket() as listening_socket:
+        # A server that has just ended leaves its port in TIME_WAIT for a minute.
         listening_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening_socket.bind((ADDRESS, port))

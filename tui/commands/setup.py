@@ -144,6 +144,7 @@ def _advise(pythons: Mapping[str, str], file: Path) -> None:
     if not pythons:
         return
     distinct_paths = set(pythons.values())
+    # One line in [defaults] is less to write than one for each host.
     if len(distinct_paths) == 1:
         host_names = ", ".join(pythons)
         narrate(
@@ -161,6 +162,7 @@ def _advise(pythons: Mapping[str, str], file: Path) -> None:
 def _show_progress(hosts: Sequence[Host]) -> Iterator[ProgressListener]:
     """Show how far each host is: a line per host that changes on a terminal, else a line per
     change."""
+    # In a log, a line for each percent would bury all others.
     if not sys.stderr.isatty():
         yield PhasePrinter().hear
         return

@@ -94,6 +94,7 @@ def _judge(ends: Sequence[_StoppedRun], *, is_foreign: bool) -> int:
 
     Of a run that is not recorded here, each host that has not confirmed its end may have some.
     """
+    # A host may be in several plans of the run; it has to confirm its end once.
     confirmed_names = {
         host.name for stopped_run in ends for host in stopped_run.state.hosts if host.ended
     }

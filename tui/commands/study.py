@@ -109,9 +109,8 @@ def study(
             quick=quick,
             new=new,
         )
-        start.parse_call(
-            folder.name, study_call
-        )  # a mistake in the study comes before one in the hosts
+        # A mistake in the study comes before one in the hosts.
+        start.parse_call(folder.name, study_call)
         with _select_pool(study_call.places) as pool:
             study_call = replace(study_call, num_hosts=len(pool.cluster.hosts))
             opened_study = _OpenedStudy(folder, study_call, pool, runs_dir.absolute(), new)
@@ -194,6 +193,7 @@ def _to_settings(flags: HostFlags) -> dict[str, Any]:
     settings = asdict(flags)
     settings["nodes"] = settings.pop("num_hosts")
     if flags.hosts:
+        # Absolute, since the same command may continue the study from another folder.
         settings["hosts"] = str(flags.hosts.absolute())
     return {key: value for key, value in settings.items() if value not in (None, "", False)}
 
@@ -207,6 +207,7 @@ def _select_pool(settings: Mapping[str, Any]) -> HostPool:
         flag_values["hosts"] = Path(flag_values["hosts"])
     flags = HostFlags(num_hosts=flag_values.pop("nodes", None), **flag_values)
     if flags.local:
+        # Each rank is a host of its own here, as a study compares numbers of hosts.
         flags = replace(flags, slots=flags.slots or 1)
     return HostPool(select_hosts(flags).hosts, link, cpus)
 

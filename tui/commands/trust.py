@@ -94,6 +94,7 @@ class Trusting:
             else:
                 narrate(f"{host.name}: transport {host.transport} has no host keys")
                 exit_codes.append(0)
+        # A host behind a jump host shows its own key only once the jump host's is accepted.
         while waiting_hosts:
             presented_keys = map_concurrently(self._meet, waiting_hosts)
             behind_jump_host = []
@@ -125,6 +126,7 @@ class Trusting:
         if key_status is KeyStatus.KNOWN:
             narrate(f"{key_owner}: {key.what} is known: {key.place()}")
             return True
+        # Not even --replace and --yes accept a key that somebody has declared stolen.
         if key_status is KeyStatus.REVOKED:
             narrate(f"{key_owner}: {key.revoked()}: do not trust this host")
             return False

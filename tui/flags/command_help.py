@@ -58,11 +58,10 @@ def _write_usage(command: str, app: App) -> str:
         argument_name = argument.names[0]
         if not argument.parse or argument_name.startswith(("-", "*")):
             continue
-        argument_word = (
-            argument_name
-            if argument.required or argument_name.startswith("[")
-            else f"[{argument_name}]"
-        )
+        argument_word = f"[{argument_name}]"
+        # Some names have brackets of their own, where a parameter may be left out only at times.
+        if argument.required or argument_name.startswith("["):
+            argument_word = argument_name
         takes_several = argument.token_count()[1] and not argument_name.endswith("...")
         usage_words.append(f"{argument_word}..." if takes_several else argument_word)
     return " ".join((f"Usage: {command} [OPTIONS]", *usage_words))

@@ -40,6 +40,7 @@ class Mistakes:
         for mistake in self._mistakes:
             mistake_lines += str(mistake).splitlines()
         if mistake_lines:
+            # Each once: several checks may find the same mistake.
             raise UsageError("\n".join(dict.fromkeys(mistake_lines)))
 
 

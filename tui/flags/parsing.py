@@ -90,12 +90,8 @@ class Flags:
             takes_value = argument is None or _takes_value(argument)
             is_whole = "=" in words[word_index]
             word_index += 1
-            if (
-                takes_value
-                and not is_whole
-                and word_index < len(words)
-                and not _is_flag(words[word_index])
-            ):
+            has_word = word_index < len(words) and not _is_flag(words[word_index])
+            if takes_value and not is_whole and has_word:
                 word_index += 1
         return list(words[:word_index]), list(words[word_index:])
 
@@ -171,10 +167,9 @@ def _take_out(
         word_index = (having_value or word_places[:1])[-1]
         mistakes.append(_describe_value(argument, value))
     end_index = word_index + 1
-    has_value = (
-        "=" not in words[word_index] and end_index < len(words) and not _is_flag(words[end_index])
-    )
-    if has_value and _takes_value(argument):
+    is_whole = "=" in words[word_index]
+    has_word = end_index < len(words) and not _is_flag(words[end_index])
+    if has_word and not is_whole and _takes_value(argument):
         end_index += 1
     return [*words[:word_index], *words[end_index:]]
 

@@ -47,6 +47,8 @@ def open_run(
         if max_restarts is not None:
             policy = replace(kept_plan.plan.policy, max_restarts=max_restarts)
             kept_plan = replace(kept_plan, plan=replace(kept_plan.plan, policy=policy))
+        # Ranks on this machine may end with the command; those on others are not to end with a
+        # connection.
         policy = Policy(keep=not is_here(kept_plan.plan.hosts))
         yield Launcher(transports, runs_dir.absolute(), policy, narrate), kept_plan
 

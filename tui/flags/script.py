@@ -68,6 +68,8 @@ def make_script(
             f"script ({words[0]}): leave them out, or write them after its name"
         )
     for pattern in flags.results:
+        # A pattern is matched on the hosts: one that leaves the folder could fetch any file of the
+        # user.
         leaves_folder = pattern.startswith(("/", "~")) or ".." in pattern.split("/")
         if leaves_folder:
             pattern_hint = (

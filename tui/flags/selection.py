@@ -126,6 +126,8 @@ def select_usual() -> Selection:
             return Selection(cluster, cluster, None)
         except HostsError as error:
             remark_text = str(error)
+    # The form is shown with a remark, so that a mistake in a file can be corrected while it is
+    # open.
     this_machine = Cluster("this machine", (_local_host("local", RANKS),), (remark_text,))
     return Selection(this_machine, this_machine, None)
 
@@ -183,6 +185,7 @@ def _find_mistakes(flags: HostFlags, upload: Sequence[Path]) -> Iterator[str]:
             f"--upload {upload[0]} is for other machines: with --local {local} the ranks work in "
             "this folder"
         )
+    # Within a job, its nodes are used unless other hosts are named.
     is_slurm_job = flags.slurm or (is_slurm() and not flags.hosts and not flags.host)
     if slots and not local and not is_slurm_job:
         yield f"--slots {slots} needs --local N; in a hosts file, write slots = {slots}"

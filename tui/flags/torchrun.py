@@ -137,6 +137,7 @@ def parse_script_line(words: Sequence[str], before: Mapping[str, str] = NO_FLAGS
         raise UsageError(_refuse_launcher(launcher, arguments))
     is_torchrun = launcher in TORCHRUN
     if is_torchrun:
+        # Those of `env` itself are the program's words, unless torchrun follows.
         variables += inner_variables
         remaining_words = arguments
     env = dict(word.split("=", 1) for word in variables)
@@ -186,6 +187,7 @@ def _find_program(words: list[str]) -> tuple[str, list[str]]:
 def _make_program(rest: list[str], flags: Mapping[str, str], *, gets_rank: bool) -> tuple[str, ...]:
     """Return the words of the program. `gets_rank`: it gets its local rank as an argument."""
     program_words = list(rest)
+    # torch.distributed.launch passes the local rank as an argument, torchrun does not.
     if gets_rank and "--use-env" not in flags:
         program_words.insert(1, f"--local-rank={LOCAL_RANK}")
     if "--no-python" in flags and rest[0].endswith((".py", *PYTHONS)):
@@ -250,6 +252,7 @@ def apply_to_policy_flags(line: ScriptLine, flags: PolicyFlags) -> PolicyFlags:
     if restarts_text:
         flags = replace(flags, max_restarts=_parse_number("--max-restarts", restarts_text))
     least_nodes, _, most_nodes = line.flags.get("--nnodes", "").partition(":")
+    # MIN:MAX of torchrun says how many nodes a restart needs: --min-hosts here.
     if most_nodes and least_nodes != most_nodes and not flags.min_nodes:
         flags = replace(flags, min_nodes=int(least_nodes))
     return flags
@@ -281,6 +284,7 @@ def apply_to_hosts(line: ScriptLine, cluster: Cluster, *, local: bool) -> Cluste
         hosts = [with_slots(host, slots) for host in hosts]
     port_text = flags.get("--master-port") or flags.get("--rdzv-endpoint", "").partition(":")[2]
     if hosts and port_text:
+        # The ranks meet on the first host.
         hosts[0] = replace(hosts[0], master_port=_parse_number("--master-port", port_text))
     return replace(cluster, hosts=tuple(hosts))
 
@@ -352,9 +356,11 @@ def _count_local_ranks(ranks: str, env: Mapping[str, str]) -> int:
 
     if ranks in ("gpu", "auto"):
         visible_devices = env.get("CUDA_VISIBLE_DEVICES")
-        num_gpus = (
-            len(list_gpus()) if visible_devices is None else _count_visible_gpus(visible_devices)
-        )
+        # Set to nothing, the variable hides all GPUs: only its absence shows them.
+        if visible_devices is None:
+            num_gpus = len(list_gpus())
+        else:
+            num_gpus = _count_visible_gpus(visible_devices)
         if num_gpus:
             return num_gpus
     if ranks in ("cpu", "auto"):

@@ -118,6 +118,7 @@ def _hosts_of(folder: Path) -> Cluster | None:
         record_age = time.time() - (folder / EVENTS).stat().st_mtime
     except (OSError, PlanError, RunFolderError):
         return None
+    # Hosts of a run that somebody else has recorded are not asked: they may be any.
     is_on_others = trust.has_ways(plan) and not is_here(plan.hosts)
     if not is_on_others or is_folder(folder / NODE) or record_age > LATELY or lock.launcher(folder):
         return None

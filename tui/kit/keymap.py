@@ -85,6 +85,7 @@ def _parse_keys(name: str, value: object) -> KeyNames:
         raise ValueError("its keys cannot be changed")
     key_texts = value
     if isinstance(value, str):
+        # The comma separates keys, and is one.
         key_texts = [value] if value == "," else value.split(",")
     if not isinstance(key_texts, list) or not all(key_texts):
         raise ValueError(WRITE_KEYS)

@@ -53,6 +53,7 @@ class LiveTable:
 def live_table(console: Console | None = None) -> Iterator[LiveTable]:
     """Keep a table at the bottom of the terminal."""
     console = console or Console(highlight=False, emoji=False, markup=False)
+    # Drawn by us alone: a thread of rich's own would draw while records change the run.
     with Live(console=console, auto_refresh=False, transient=True) as live:
         yield LiveTable(live)
 

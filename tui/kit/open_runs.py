@@ -230,6 +230,7 @@ class OpenRuns:
         if self._checks and self._checks.is_alive():
             self._checks.session.stop()
             waited_listeners.append(self._checks)
+        # All are told at once, since each takes seconds to end.
         for session in live_sessions:
             if session in kept_sessions:
                 session.detach()

@@ -62,11 +62,9 @@ class RankTable(ChoiceTable):
         self.fill(rows, columns)
         line_keys = [line.key for line in lines]
         old_cursor = self.cursor
-        new_cursor = (
-            line_keys.index(self._chosen)
-            if self._chosen in line_keys
-            else self.validate_cursor(old_cursor)
-        )
+        new_cursor = self.validate_cursor(old_cursor)
+        if self._chosen in line_keys:
+            new_cursor = line_keys.index(self._chosen)
         if new_cursor != old_cursor:
             # Not by assignment: `watch_cursor` would take the new row for the user's choice.
             self.set_reactive(RankTable.cursor, new_cursor)

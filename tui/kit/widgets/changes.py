@@ -41,6 +41,7 @@ class TerminalCells:
             characters += unknown_cells
             styles += unknown_cells
         text = strip.text
+        # Half of a wide character cannot be written, so the whole strip is.
         if not _has_one_cell_per_character(text):
             characters[x:end_column] = [None] * (end_column - x)
             yield x, list(strip)

@@ -253,9 +253,8 @@ def choose_columns(columns: Sequence[TableColumn], room: int, skipped: int = 0) 
     used_width = columns[0].width
     for column_index in range(1 + skipped, len(columns)):
         used_width += columns[column_index].width
-        sign_width = (
-            0 if column_index == last_column else 1
-        )  # the sign that there are more takes a cell
+        # The sign that there are more columns takes a cell.
+        sign_width = 0 if column_index == last_column else 1
         if used_width > room - sign_width:
             break
         chosen_columns.append(column_index)
