@@ -311,7 +311,7 @@ def follow_records(
 
 
 def read_samples(folder: Path, place_count: int, sample_size: int) -> Iterator[Sequence[Record]]:
-    """Yield the records of about `size` bytes at so many places, evenly spaced in the file.
+    """Yield the records of about `sample_size` bytes at so many places, evenly spaced in the file.
 
     Raises: OtherFormat; RunFolderError.
     """

@@ -63,7 +63,7 @@ def read(path: Path, limit: int) -> bytes:
 
 def lines(path: Path, longest_line: int = LIMITS.line) -> Iterator[bytes]:
     """Yield the lines of a file, each with its newline; b"" in place of one with more than
-    `longest` bytes. Raises: OSError."""
+    `longest_line` bytes. Raises: OSError."""
     with opened(path) as file:
         while line := file.readline(longest_line + 1):
             if len(line) <= longest_line or line.endswith(b"\n"):

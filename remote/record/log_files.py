@@ -92,7 +92,7 @@ class LogFiles:
         self._recorder.release()
 
     def follow(self, left_event: threading.Event) -> None:
-        """Record what comes until somebody has `left`."""
+        """Record what comes until `left_event` is set."""
         try:
             while not left_event.wait(LOOK):
                 self._time = time.time()

@@ -48,7 +48,7 @@ def reread_steps(
     last_step: int,
     expand: Expand = expand,
 ) -> Curves:
-    """Return the curves of the steps `low` to `high` of a recorded run.
+    """Return the curves of the steps `first_step` to `last_step` of a recorded run.
 
     What a script prints is expanded from the beginning on, as a line may mean little without those
     before. Raises: RunFolderError.

@@ -29,8 +29,8 @@ from training.registry import did_you_mean, form_of
 
 def job_of(given_settings: Mapping[str, Any], runs_dir: Path, is_local: bool) -> Job:
     """Return the job of flags (None where one is left out): where they go on from a recorded run,
-    what they leave out is that run's. `local`: the hosts are this machine. Of `last`, the job has
-    the name of the run that it means.
+    what they leave out is that run's. `is_local`: the hosts are this machine. Of `last`, the job
+    has the name of the run that it means.
 
     Raises: JobError, UnknownName, PlanError.
     """
@@ -57,9 +57,9 @@ def located(job: Job, runs_dir: Path, is_local: bool, *, rank_count: int = 0) ->
     """Return the job with `resume` as the ranks understand it: the run's name, or a folder on their
     hosts.
 
-    `local`: the hosts are this machine; `ranks`: their number. Raises: PlanError, where there is no
-    such run, no checkpoint of it, or nothing left to train, as far as this machine can know.
-    """
+    `is_local`: the hosts are this machine; `rank_count`: their number. Raises: PlanError, where
+    there is no such run, no checkpoint of it, or nothing left to train, as far as this machine can
+    know."""
     resume = job.resume
     if not resume:
         return job
@@ -127,7 +127,7 @@ def _check_place(plan: Plan, recorded_run: Path, resume: str, is_local: bool) ->
 
 def find(resume: str, runs_dir: Path, is_local: bool) -> Path | None:
     """Return the directory of a recorded run, by its path, its name, the beginning of it, or
-    `last`, the newest that has a checkpoint where this one is to run (`local`: on this machine);
+    `last`, the newest that has a checkpoint where this one is to run (`is_local`: on this machine);
     None where this machine has none.
 
     Raises: PlanError, where several begin so, or none is the last.

@@ -132,7 +132,7 @@ class Tape:
             offset = self._reader.offset
 
     def rewind(self, target_time: float) -> None:
-        """Go back to a known time at or before `when`; `state` is another one then."""
+        """Go back to a known time at or before `target_time`; `state` is another one then."""
         for state_copy in reversed(self._copies):
             if state_copy.now <= target_time:
                 state, expand = pickle.loads(state_copy.data)

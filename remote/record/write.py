@@ -35,7 +35,7 @@ class Recorder:
     between."""
 
     def __init__(self, runs_dir: Path, plan: Plan, continues: bool = False) -> None:
-        """`again`: continue the directory that is there. Raises: PlanError, if the directory
+        """`continues`: continue the directory that is there. Raises: PlanError, if the directory
         cannot be made."""
         self.folder = runs_dir / plan.run
         self._events = self.folder / layout.EVENTS
