@@ -110,15 +110,15 @@ class HostRanks(RankProcesses):
     """The real accounts of ranks, whose processes and pipes are simulated."""
 
     def __init__(self, _: Any, say: Callable[[Event], None], gather: float, redaction: Any) -> None:
-        self._host, self._say = here.host, say
+        self._host, self._report_event = here.host, say
         self.listen_at = math.inf
-        self._live: dict[int, RankProcess] = {}
+        self._live_ranks: dict[int, RankProcess] = {}
         self.out_of_memory: Any = Memory()
 
     def open(self, number: int) -> tuple[RankProcess, Ends]:
         pipes: Any = (Pipe(number, "stdout"), Pipe(number, "stderr"))
-        self._live[number] = RankProcess(number, pipes)
-        return self._live[number], (0, 0)
+        self._live_ranks[number] = RankProcess(number, pipes)
+        return self._live_ranks[number], (0, 0)
 
     def hear(self, pipes: Any) -> None:
         """They are read when something comes."""
@@ -126,7 +126,7 @@ class HostRanks(RankProcesses):
     def finish(self, pipes: Any) -> None:
         for pipe in pipes:
             for text in pipe.read():
-                self._say(text)
+                self._report_event(text)
 
     def sweep(self) -> None:
         self._host.kill_all(by_agent=True)
@@ -143,7 +143,7 @@ class HostStarter(RankStarter):
         ranks: RankProcesses,
         preload: Any,
     ) -> None:
-        self._host, self._options, self._say, self._ranks = here.host, options, say, ranks
+        self._host, self._options, self._report_event, self._ranks = here.host, options, say, ranks
         self._rank_source = ()  # ranks are no forks of the agent
         self._preload: PreloadProcess | None = None
         self.attempt = 0
@@ -176,7 +176,7 @@ class HostStarter(RankStarter):
 
         def report() -> None:
             for rank, pid in forked:
-                if rank.number in self._ranks._live:
+                if rank.number in self._ranks._live_ranks:
                     self._ranks.spawned(rank, pid)
 
         self._host.stir(report)
@@ -288,15 +288,15 @@ class HostAgent(AgentServer):
     def terminate(self) -> None:
         """SIGTERM has come."""
         self._look_for_guard()
-        self._take(decide.Terminated())
+        self._take_input(decide.Terminated())
 
     def reap(self, pid: int, status: int) -> None:
         """A child has ended."""
-        self._starter.reaped(pid, status)
+        self._rank_starter.reaped(pid, status)
 
     def reported(self, number: int, status: int) -> None:
         """The preload has reported the end of a rank."""
-        self._starter.reported(number, status)  # type: ignore[attr-defined]
+        self._rank_starter.reported(number, status)  # type: ignore[attr-defined]
 
     def kill_out_of_memory(self) -> None:
         """The kernel is about to kill a rank."""
@@ -310,7 +310,7 @@ class HostAgent(AgentServer):
     def turn(self) -> bool:
         """What follows of what has happened. Returns whether the agent goes on. Raises: OSError."""
         self._look_at_clock(here.loop.now)
-        self._flush()
+        self._write_pending()
         if self._is_over:
             self._journal.close()
         return not self._is_over
@@ -328,7 +328,7 @@ class HostAgent(AgentServer):
     @property
     def keeps(self) -> bool:
         """Whether it goes on without a launcher."""
-        return self._state.keep
+        return self._agent_state.keep
 
 
 class Listener:

@@ -147,7 +147,7 @@ class Host:
         if status:
             try:
                 code = status >> 8 if status > 127 else -status
-                guarding._bury(self.index, code, [])
+                guarding._write_last_record(self.index, code, [])
             except OSError as error:
                 self.tell(f"the guard fails: {error}")
         self.guarded = False

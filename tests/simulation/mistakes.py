@@ -34,19 +34,19 @@ def _mistake(what: str, seed: int) -> Callable[[Mistake], Mistake]:
 
 @_mistake("an agent starts an attempt again", 819)
 def _() -> AbstractContextManager[object]:
-    real = decide._start
+    real = decide._start_attempt
 
     def start(state: Any, *rest: Any) -> Any:
         state.attempt = -1
         return real(state, *rest)
 
-    return patch.object(decide, "_start", start)
+    return patch.object(decide, "_start_attempt", start)
 
 
 @_mistake("an agent kills its ranks without grace", 29)
 def _() -> AbstractContextManager[object]:
-    real = decide._stop
-    return patch.object(decide, "_stop", lambda state, now, grace: real(state, now, 0.0))
+    real = decide._stop_ranks
+    return patch.object(decide, "_stop_ranks", lambda state, now, grace: real(state, now, 0.0))
 
 
 @_mistake("an agent does not kill ranks that ignore TERM", 25)

@@ -55,7 +55,7 @@ def simulated() -> Iterator[None]:
         (server, {"StackCollector": Collector, "sampler": Sampler, "GpuSampler": Gpus}),
         (ranks, {"time": HostTime, "processes": Processes}),
         (journal, {"os": DISK, "time": HostTime, "open_regular": DISK.open}),
-        (guard, {"_last_words": lambda: "OSError: [Errno 28] No space left on device"}),
+        (guard, {"_last_log_line": lambda: "OSError: [Errno 28] No space left on device"}),
         (session, {"time": LauncherTime, "threading": Threading, "SimpleQueue": Mailbox}),
         (pool, {"time": LauncherTime, "Connection": Connection}),
         (journals, {"JournalReader": Reading}),

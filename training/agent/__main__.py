@@ -27,26 +27,26 @@ def main(
 
     `preload` forks ranks; else a program does that imports torch. `times` is for tests.
     """
-    words = sys.argv[1:] if argv is None else argv
-    verb = words[0] if words else ""
+    command_words = sys.argv[1:] if argv is None else argv
+    verb = command_words[0] if command_words else ""
     if verb == "serve":
         _become_fork_server()
     if verb != "follow":
-        return command_table.main(words)
-    from training.agent.follower import follow, reach  # host commands need none of it
+        return command_table.main(command_words)
+    from training.agent.follower import follow, reach_agent  # host commands need none of it
     from training.agent.options import parse_options
     from training.agent.ranks.launch import PRELOAD
     from training.agent.times import AgentTimes
 
     gc.enable()  # the bootstrap disables it, which makes short commands a tenth faster
     rank_umask = os.umask(0o077)  # only the user may read the agent's files
-    options = parse_options(words[1:], rank_umask)
+    options = parse_options(command_words[1:], rank_umask)
     try:
         if options.found:
             os.makedirs(options.folder, exist_ok=True)
         os.chmod(options.folder, 0o700)
         os.chdir(options.folder)
-        connection = reach(options, times or AgentTimes(), preload or PRELOAD)
+        connection = reach_agent(options, times or AgentTimes(), preload or PRELOAD)
     except OSError as error:
         _report_unusable_folder(options.folder, error)
         return _refuse(options.folder, error)
@@ -71,9 +71,9 @@ def _report_unusable_folder(folder: str, error: OSError) -> None:
     from training.wire.jsonl import dumps
 
     if error.errno:
-        name = errno.errorcode.get(error.errno, "")
-        facts = [workdir_of(folder), name, error.strerror or str(error)]
-        line = f"{agent.SPOKEN}unusable {dumps(facts)}\n"
+        error_name = errno.errorcode.get(error.errno, "")
+        error_facts = [workdir_of(folder), error_name, error.strerror or str(error)]
+        line = f"{agent.SPOKEN}unusable {dumps(error_facts)}\n"
         with contextlib.suppress(OSError):  # the launcher is gone
             write_all(sys.stdout.fileno(), line.encode(errors="surrogatepass"))
 
@@ -85,15 +85,15 @@ def _become_fork_server() -> NoReturn:
     from training.wire.line_cutter import read_line
 
     write_all(sys.stdout.fileno(), agent.MARKER)
-    variables = load(read_line(0)) or {}
-    env = {**os.environ, "PYTHONUNBUFFERED": "1", **variables}
-    program = (
+    rank_variables = load(read_line(0)) or {}
+    server_environment = {**os.environ, "PYTHONUNBUFFERED": "1", **rank_variables}
+    server_code = (
         f"import sys; sys.path[:] = [{CODE!r}] + [path for path in sys.path if path]; "
         "from training.fork_server import serve; "
         f"sys.exit(serve(code_changed={agent.code_changed}))"
     )
     # A new program instead of a call: some variables count only when a process starts.
-    os.execve(sys.executable, [sys.executable, "-c", program], env)
+    os.execve(sys.executable, [sys.executable, "-c", server_code], server_environment)
 
 
 if __name__ == "__main__":

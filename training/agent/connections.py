@@ -30,29 +30,29 @@ class FollowerConnections:
         self,
         selector: selectors.BaseSelector,
         listener: socket.socket,
-        take: Callable[[FollowerCame | FollowerLeft], None],
-        obey: Callable[[bytes], None],
+        take_input: Callable[[FollowerCame | FollowerLeft], None],
+        obey_line: Callable[[bytes], None],
     ) -> None:
         self._selector = selector
         self._listener = listener
-        self._take = take
-        self._obey = obey
-        self._open: list[FollowerConnection] = []
+        self._take_input = take_input
+        self._obey_line = obey_line
+        self._open_connections: list[FollowerConnection] = []
         listener.setblocking(False)
         selector.register(listener, selectors.EVENT_READ, self._accept)
 
     def wake(self) -> None:
         """Make all followers read the journal."""
-        for connection in self._open:
+        for connection in self._open_connections:
             _wake(connection)
 
     def _accept(self) -> None:
         connection = FollowerConnection(self._listener.accept()[0])
         connection.socket.setblocking(False)
-        self._open.append(connection)
-        self._take(FollowerCame())
-        receive = partial(self._receive, connection)
-        self._selector.register(connection.socket, selectors.EVENT_READ, receive)
+        self._open_connections.append(connection)
+        self._take_input(FollowerCame())
+        receive_lines = partial(self._receive, connection)
+        self._selector.register(connection.socket, selectors.EVENT_READ, receive_lines)
         _wake(connection)  # for the records since its last read
 
     def _receive(self, connection: FollowerConnection) -> None:
@@ -63,10 +63,10 @@ class FollowerConnections:
         if not block:
             self._selector.unregister(connection.socket)
             connection.socket.close()
-            self._open.remove(connection)
-            self._take(FollowerLeft())
+            self._open_connections.remove(connection)
+            self._take_input(FollowerLeft())
         for line in connection.lines.feed(block):
-            self._obey(line.removesuffix(b"\n"))
+            self._obey_line(line.removesuffix(b"\n"))
 
 
 def _wake(connection: FollowerConnection) -> None:

@@ -151,15 +151,15 @@ def decide(state: AgentState, times: AgentTimes, now: float, incoming: Input) ->
             state.alone_since = now
         case LineReceived(command, size):
             state.heard_at = now
-            return _obey(state, times, now, command, size)
+            return _obey_command(state, times, now, command, size)
         case Exited():
             _note_exit(state, now, incoming)
         case Terminated():
-            return _end(state, times, now, AgentEnded(EndReason.TERMINATED))
+            return _end_agent(state, times, now, AgentEnded(EndReason.TERMINATED))
         case GuardGone():
-            return _end(state, times, now, AgentEnded(EndReason.GUARD_DIED))
+            return _end_agent(state, times, now, AgentEnded(EndReason.GUARD_DIED))
         case JournalFull():
-            return _end(state, times, now, AgentEnded(EndReason.DISK_FULL))
+            return _end_agent(state, times, now, AgentEnded(EndReason.DISK_FULL))
         case TimePassed():
             return [
                 *_look_for_operator(state, times, now),
@@ -169,7 +169,7 @@ def decide(state: AgentState, times: AgentTimes, now: float, incoming: Input) ->
     return []
 
 
-def due(state: AgentState, times: AgentTimes, now: float) -> float:
+def next_deadline(state: AgentState, times: AgentTimes, now: float) -> float:
     """Return the next time at which `TimePassed` may return actions.
 
     Deadlines that may be noticed a tick late, such as the lease, are left out.
@@ -181,32 +181,34 @@ def due(state: AgentState, times: AgentTimes, now: float) -> float:
 # Commands
 
 
-def _obey(
+def _obey_command(
     state: AgentState, times: AgentTimes, now: float, command: Command | None, size: int
 ) -> list[Action]:
     """Follow a command, if it concerns the ranks or the end."""
     match command:
         case StartAttempt():
-            return _start(state, times, now, command)
+            return _start_attempt(state, times, now, command)
         case Stop(grace, again, by_person):
             state.again = state.again and again
-            return [Write(StopHeard(by_person)), *_stop(state, now, grace)]
+            return [Write(StopHeard(by_person)), *_stop_ranks(state, now, grace)]
         case Close():
-            return _end(state, times, now, AgentEnded(EndReason.CLOSED))
+            return _end_agent(state, times, now, AgentEnded(EndReason.CLOSED))
         case OnDisconnect(keep):
             state.keep = keep
         case None:  # the line itself may contain a secret
-            return [_complaint(f"not a command: a line of {size} bytes")]
+            return [_write_complaint(f"not a command: a line of {size} bytes")]
     return []
 
 
-def _start(state: AgentState, times: AgentTimes, now: float, command: StartAttempt) -> list[Action]:
+def _start_attempt(
+    state: AgentState, times: AgentTimes, now: float, command: StartAttempt
+) -> list[Action]:
     if command.attempt <= state.attempt:  # sent again, over a new connection
         return []
     if state.end or state.alive:
         reason = "the agent is ending" if state.end else "ranks of the one before still run"
-        return [_complaint(f"attempt {command.attempt} is not started: {reason}")]
-    kill_actions = _kill(state, times, now) if state.kill_at < math.inf else []
+        return [_write_complaint(f"attempt {command.attempt} is not started: {reason}")]
+    kill_actions = _kill_ranks(state, times, now) if state.kill_at < math.inf else []
     state.attempt = command.attempt
     state.again = command.again
     if command.placements:
@@ -215,7 +217,7 @@ def _start(state: AgentState, times: AgentTimes, now: float, command: StartAttem
     return [*kill_actions, StartRanks(command)]
 
 
-def _complaint(text: str) -> Action:
+def _write_complaint(text: str) -> Action:
     return Write(OutputText(AGENT, "stderr", text))
 
 
@@ -229,23 +231,23 @@ def _note_exit(state: AgentState, now: float, exited: Exited) -> None:
     state.failed = state.failed or (exited.code != 0 and not exited.stopped)
 
 
-def _stop(state: AgentState, now: float, grace: float) -> list[Action]:
+def _stop_ranks(state: AgentState, now: float, grace: float) -> list[Action]:
     state.kill_at = min(state.kill_at, now + grace)
     state.give_up_at = math.inf  # it counts from the kill
     return [TerminateRanks()]
 
 
-def _kill(state: AgentState, times: AgentTimes, now: float) -> list[Action]:
+def _kill_ranks(state: AgentState, times: AgentTimes, now: float) -> list[Action]:
     state.kill_at = math.inf
     state.give_up_at = now + times.last
     return [KillRanks()]
 
 
-def _end(state: AgentState, times: AgentTimes, now: float, end: AgentEnded) -> list[Action]:
+def _end_agent(state: AgentState, times: AgentTimes, now: float, end: AgentEnded) -> list[Action]:
     if state.end:
         return []
     state.end = end
-    return _stop(state, now, times.grace)
+    return _stop_ranks(state, now, times.grace)
 
 
 # Time
@@ -259,30 +261,34 @@ def _look_for_operator(state: AgentState, times: AgentTimes, now: float) -> list
     is_alone = seconds_alone >= times.reconnect
     if state.keep and state.attempt < 0:  # only a launcher can start the ranks
         if seconds_alone >= times.lease:
-            return _end(state, times, now, AgentEnded(EndReason.NO_LAUNCHER, f"{times.lease:g} s"))
+            return _end_agent(
+                state, times, now, AgentEnded(EndReason.NO_LAUNCHER, f"{times.lease:g} s")
+            )
     elif state.keep and not state.alive:
         if is_alone and not _may_start_again(state, times, now):
-            return _end(state, times, now, AgentEnded(EndReason.ALL_ENDED))
+            return _end_agent(state, times, now, AgentEnded(EndReason.ALL_ENDED))
     elif state.keep:
         if is_alone and state.failed and state.kill_at == math.inf:
-            return _stop(state, now, times.grace)  # no launcher is there to do it
+            return _stop_ranks(state, now, times.grace)  # no launcher is there to do it
     elif is_alone:
-        return _end(state, times, now, AgentEnded(EndReason.OPERATOR_GONE))
+        return _end_agent(state, times, now, AgentEnded(EndReason.OPERATOR_GONE))
     elif now - state.heard_at >= times.lease:
-        return _end(state, times, now, AgentEnded(EndReason.LEASE_EXPIRED, f"{times.lease:g} s"))
+        return _end_agent(
+            state, times, now, AgentEnded(EndReason.LEASE_EXPIRED, f"{times.lease:g} s")
+        )
     return []
 
 
 def _may_start_again(state: AgentState, times: AgentTimes, now: float) -> bool:
     """Return True if a launcher may still start another attempt after ranks failed."""
-    since = max(state.alone_since, state.exited_at)
-    return state.again and state.incomplete and now - since < times.restart
+    idle_since = max(state.alone_since, state.exited_at)
+    return state.again and state.incomplete and now - idle_since < times.restart
 
 
 def _kill_in_time(state: AgentState, times: AgentTimes, now: float) -> list[Action]:
     """Kill the ranks after their grace; or, once all have exited, the processes they left."""
     is_due = now >= state.kill_at or (state.kill_at < math.inf and not state.alive)
-    return _kill(state, times, now) if is_due else []
+    return _kill_ranks(state, times, now) if is_due else []
 
 
 def _finish_in_time(state: AgentState, now: float) -> list[Action]:

@@ -45,8 +45,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 def list_segments(folder: str) -> list[int]:
     """Return the first sequence number of each segment, in order."""
-    names = [name for name in os.listdir(folder) if name.endswith(layout.JOURNAL)]
-    return sorted(int(name.removesuffix(layout.JOURNAL)) for name in names)
+    file_names = [name for name in os.listdir(folder) if name.endswith(layout.JOURNAL)]
+    return sorted(int(name.removesuffix(layout.JOURNAL)) for name in file_names)
 
 
 def read_format(folder: str) -> int:
@@ -54,9 +54,9 @@ def read_format(folder: str) -> int:
     dropped, or there is none. Raises: OSError."""
     if list_segments(folder)[:1] != [FIRST]:
         return FORMAT
-    with open(open_regular(_path(folder, FIRST)), "rb") as file:
-        number = other_format(load(file.readline(BLOCK)) or {})
-    return FORMAT if number is None else number
+    with open(open_regular(_segment_path(folder, FIRST)), "rb") as file:
+        format_number = other_format(load(file.readline(BLOCK)) or {})
+    return FORMAT if format_number is None else format_number
 
 
 def write_reserve(folder: str) -> None:
@@ -65,8 +65,8 @@ def write_reserve(folder: str) -> None:
         file.write(bytes(RESERVE))
 
 
-def _path(folder: str, first: int) -> str:
-    return f"{folder}/{first:012d}{layout.JOURNAL}"
+def _segment_path(folder: str, first_number: int) -> str:
+    return f"{folder}/{first_number:012d}{layout.JOURNAL}"
 
 
 class Journal:
@@ -77,29 +77,31 @@ class Journal:
         self._host = host
         self._segment = segment
         self._limit = limit
-        self._reserve = f"{folder}/{layout.RESERVE}"
+        self._reserve_path = f"{folder}/{layout.RESERVE}"
         # The bytes of each segment by its first number; records are appended to the last one.
         self._sizes = {
-            first: os.path.getsize(_path(folder, first)) for first in list_segments(folder)
+            first: os.path.getsize(_segment_path(folder, first)) for first in list_segments(folder)
         }
         self.last: Record | None = None
-        self.full = not os.path.exists(self._reserve)
+        self.full = not os.path.exists(self._reserve_path)
         """Whether the reserve is used up: the disk is full."""
-        self._next = self._first = FIRST
-        self._fd = -1
+        self._next_number = self._first = FIRST
+        self._descriptor = -1
         self._attempt = 0
-        self._lasting: list[Event] = []  # of the host, and of this attempt
+        self._lasting_events: list[Event] = []  # of the host, and of this attempt
         if self._sizes:
-            self._resume(*self._sizes.popitem())
+            self._resume_segment(*self._sizes.popitem())
 
-    def _resume(self, first: int, size: int) -> None:
-        self._fd = os.open(_path(self._folder, first), os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
-        data = os.pread(self._fd, size, 0)
-        whole_lines = data[: data.rfind(b"\n") + 1]
-        os.ftruncate(self._fd, len(whole_lines))
-        self._sizes[first] = len(whole_lines)
-        self._first = first
-        self._next = first + whole_lines.count(b"\n")
+    def _resume_segment(self, first_number: int, size: int) -> None:
+        self._descriptor = os.open(
+            _segment_path(self._folder, first_number), os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+        )
+        segment_bytes = os.pread(self._descriptor, size, 0)
+        whole_lines = segment_bytes[: segment_bytes.rfind(b"\n") + 1]
+        os.ftruncate(self._descriptor, len(whole_lines))
+        self._sizes[first_number] = len(whole_lines)
+        self._first = first_number
+        self._next_number = first_number + whole_lines.count(b"\n")
         self.last = decode(whole_lines.rstrip(b"\n").rpartition(b"\n")[2])
 
     def write(self, attempt: int, events: Iterable[Event]) -> None:
@@ -107,60 +109,62 @@ class Journal:
         used up."""
         if attempt != self._attempt:
             self._attempt = attempt
-            self._lasting = [event for event in self._lasting if isinstance(event, Hello)]
-        written = list(events)
-        lasting = [event for event in written if isinstance(event, _LASTING)]
-        needs_segment = self._fd < 0 or self._sizes[self._first] >= self._segment
+            self._lasting_events = [
+                event for event in self._lasting_events if isinstance(event, Hello)
+            ]
+        new_events = list(events)
+        lasting_events = [event for event in new_events if isinstance(event, _LASTING)]
+        needs_segment = self._descriptor < 0 or self._sizes[self._first] >= self._segment
         if needs_segment and self._begin_segment():
-            written = self._lasting + written  # what everybody has to know was dropped
-        self._lasting += lasting
+            new_events = self._lasting_events + new_events  # what everybody has to know was dropped
+        self._lasting_events += lasting_events
         now = time.time()
         lines = []
-        for event in written:
-            lines.append(encode(Record(self._host, attempt, self._next, now, event)))
-            self._next += 1
+        for event in new_events:
+            lines.append(encode(Record(self._host, attempt, self._next_number, now, event)))
+            self._next_number += 1
         self._append("".join(lines).encode(errors="replace"))
 
     def _append(self, data: bytes) -> None:
         self._sizes[self._first] += len(data)
-        rest = memoryview(data)
-        while rest:  # a disk that is almost full takes a part
+        unwritten_bytes = memoryview(data)
+        while unwritten_bytes:  # a disk that is almost full takes a part
             try:
-                rest = rest[os.write(self._fd, rest) :]
+                unwritten_bytes = unwritten_bytes[os.write(self._descriptor, unwritten_bytes) :]
             except OSError as error:
                 if error.errno not in _FULL or self.full:
                     raise
-                os.unlink(self._reserve)
+                os.unlink(self._reserve_path)
                 self.full = True
 
     def close(self) -> None:
         """Close the journal after its last record, and delete the reserve."""
-        if self._fd >= 0:
-            os.close(self._fd)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
         if not self.full:
-            os.unlink(self._reserve)
+            os.unlink(self._reserve_path)
 
     def _begin_segment(self) -> bool:
         """Begin a new segment, and delete the oldest beyond the limit. Return True if any was
         deleted."""
-        if self._fd >= 0:
-            os.close(self._fd)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
         # Exclusive: two agents must never write one journal, whatever became of the lock.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-        self._fd = os.open(_path(self._folder, self._next), flags, 0o600)
-        dropped = []
-        size = self._segment + sum(self._sizes.values())
-        for first in self._sizes:
-            if size <= self._limit:
+        self._descriptor = os.open(_segment_path(self._folder, self._next_number), flags, 0o600)
+        dropped_segments = []
+        total_size = self._segment + sum(self._sizes.values())
+        for first_number in self._sizes:
+            if total_size <= self._limit:
                 break
-            os.unlink(_path(self._folder, first))
-            size -= self._sizes[first]
-            dropped.append(first)
-        for first in dropped:
-            del self._sizes[first]
-        self._first = self._next
+            os.unlink(_segment_path(self._folder, first_number))
+            total_size -= self._sizes[first_number]
+            dropped_segments.append(first_number)
+        for first_number in dropped_segments:
+            del self._sizes[first_number]
+        self._first = self._next_number
         self._sizes[self._first] = 0
-        return bool(dropped)
+        return bool(dropped_segments)
 
 
 def write_last(folder: str, host: int, end: AgentEnded) -> None:
@@ -177,63 +181,67 @@ class JournalReader:
     def __init__(self, folder: str, host: int, after: int) -> None:
         self._folder = folder
         self._host = host
-        self._after = after
+        self._after_number = after
         self._segment = 0
-        self._seq = 0
+        self._last_read = 0
         self._offset = 0
-        self._fd = -1
+        self._descriptor = -1
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the lines up to now, in blocks of whole lines. Call it again when there may be
         more."""
         while True:
             # Looked up before the read: a segment with a successor does not grow.
-            following = self._following()
-            yield from self._rest()
-            if following is None:
+            next_segment = self._find_next_segment()
+            yield from self._read_segment()
+            if next_segment is None:
                 return
-            yield from self._enter(following)
+            yield from self._enter_segment(next_segment)
 
-    def _following(self) -> int | None:
-        later = [first for first in list_segments(self._folder) if first > self._segment]
+    def _find_next_segment(self) -> int | None:
+        later_segments = [
+            first_number
+            for first_number in list_segments(self._folder)
+            if first_number > self._segment
+        ]
         # All but the last of those that begin with known records have nothing new.
-        while len(later) > 1 and later[1] <= self._after + 1:
-            later.pop(0)
-        return later[0] if later else None
+        while len(later_segments) > 1 and later_segments[1] <= self._after_number + 1:
+            later_segments.pop(0)
+        return later_segments[0] if later_segments else None
 
-    def _enter(self, first: int) -> Iterator[bytes]:
+    def _enter_segment(self, first_number: int) -> Iterator[bytes]:
         try:
-            fd = open_regular(_path(self._folder, first))
+            descriptor = open_regular(_segment_path(self._folder, first_number))
         except FileNotFoundError:  # it was dropped since
             return
         self.close()
-        last_known = max(self._seq, self._after)
-        last_before = first - 1
-        self._fd = fd
-        self._segment = first
+        last_known = max(self._last_read, self._after_number)
+        last_before = first_number - 1
+        self._descriptor = descriptor
+        self._segment = first_number
         self._offset = 0
-        self._seq = last_before
+        self._last_read = last_before
         if last_known < last_before:
             dropped = RecordsDropped(last_known + 1, last_before)
             yield encode(Record(self._host, 0, last_before, time.time(), dropped)).encode()
 
-    def _rest(self) -> Iterator[bytes]:
-        while self._fd >= 0:
-            data = os.pread(self._fd, BLOCK, self._offset)
-            block = data[: data.rfind(b"\n") + 1]
+    def _read_segment(self) -> Iterator[bytes]:
+        while self._descriptor >= 0:
+            read_bytes = os.pread(self._descriptor, BLOCK, self._offset)
+            block = read_bytes[: read_bytes.rfind(b"\n") + 1]
             if not block:
                 return
             self._offset += len(block)
-            known_lines = max(0, self._after - self._seq)
-            self._seq += block.count(b"\n")
-            if self._seq > self._after:
+            known_lines = max(0, self._after_number - self._last_read)
+            self._last_read += block.count(b"\n")
+            if self._last_read > self._after_number:
                 yield block.split(b"\n", known_lines)[known_lines]
 
     def close(self) -> None:
         """Close the descriptor of the segment."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
 
 def send_journal(folder: str, host: str, after: str) -> Iterator[bytes]:

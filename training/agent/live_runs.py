@@ -38,11 +38,11 @@ def open_regular(path: str) -> int:
     return descriptor
 
 
-def is_locked(lock: str) -> bool:
+def is_locked(lock_path: str) -> bool:
     """Return True if somebody holds this lock. It is neither made nor kept."""
     try:
         # Links are followed: a guard's lock is also looked at by its name in /proc.
-        descriptor = os.open(lock, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(lock_path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     from training.file_locks import try_lock  # most checks find no other run, and do without
@@ -65,50 +65,53 @@ def find_live_runs(folder: str) -> tuple[tuple[str, int], ...]:
     rank_counts: dict[str, int] = {}
     if os.path.basename(runs_folder) != RUNS:
         return ()
-    for run, run_path in _places(runs_folder):
-        for host in _names(run_path):
+    for run, run_path in _list_run_paths(runs_folder):
+        for host in _newest_names(run_path):
             if run != own_run and _is_live(f"{run_path}/{host}/{LOCK}"):
                 rank_count = _count_ranks(f"{run_path}/{host}/{PLAN}", host)
                 rank_counts[run] = rank_counts.get(run, 0) + rank_count
     return tuple(rank_counts.items())
 
 
-def _places(runs: str) -> list[tuple[str, str]]:
+def _list_run_paths(runs_folder: str) -> list[tuple[str, str]]:
     """Return each run with the folder that holds those of its hosts."""
-    workdir = os.path.dirname(runs)
-    recorded = os.path.dirname(os.path.dirname(workdir))
+    workdir = os.path.dirname(runs_folder)
+    records_folder = os.path.dirname(os.path.dirname(workdir))
     if os.path.basename(workdir) != NODE:
-        return [(run, f"{runs}/{run}") for run in _names(runs)]
-    return [(run, f"{recorded}/{run}/{NODE}/{RUNS}/{run}") for run in _names(recorded)]
+        return [(run, f"{runs_folder}/{run}") for run in _newest_names(runs_folder)]
+    return [
+        (run, f"{records_folder}/{run}/{NODE}/{RUNS}/{run}")
+        for run in _newest_names(records_folder)
+    ]
 
 
-def _names(folder: str) -> list[str]:
+def _newest_names(folder: str) -> list[str]:
     try:
         return sorted(os.listdir(folder), reverse=True)[:NEWEST]
     except OSError:
         return []
 
 
-def _is_live(lock: str) -> bool:
+def _is_live(lock_path: str) -> bool:
     try:
-        return is_locked(lock)
+        return is_locked(lock_path)
     except OSError:
         return False
 
 
-def _count_ranks(plan: str, host: str) -> int:
+def _count_ranks(plan_path: str, host: str) -> int:
     """Return the number of ranks of host number `host` in a plan that is kept beside a journal."""
     try:
-        return read_slots(load(read_small_file(plan)) or {})[int(host)]
+        return read_slots(load(read_small_file(plan_path)) or {})[int(host)]
     except (OSError, ValueError, LookupError):
         return 0
 
 
-def read_slots(plan: Mapping[str, Any]) -> list[int]:
+def read_slots(plan_data: Mapping[str, Any]) -> list[int]:
     """Return the number of ranks of each host in a plan; none if it is in another format."""
-    hosts = plan.get("hosts") if format_of(plan) == FORMAT else None
+    hosts = plan_data.get("hosts") if format_of(plan_data) == FORMAT else None
     slots: list[int] = []
     for host in hosts if isinstance(hosts, list) else ():
-        number = host.get("slots", 1) if isinstance(host, dict) else 1
-        slots.append(number if isinstance(number, int) else 0)
+        slot_count = host.get("slots", 1) if isinstance(host, dict) else 1
+        slots.append(slot_count if isinstance(slot_count, int) else 0)
     return slots

@@ -68,25 +68,29 @@ class AgentServer:
         listener: socket.socket,
         times: AgentTimes,
         preload: Preload,
-        guard: int,
+        guard_pid: int,
     ) -> None:
         self._options = options
         self._times = times
-        self._guard = guard
+        self._guard_pid = guard_pid
         self._selector = selector = selectors.DefaultSelector()
         self._journal = Journal(".", options.host)
         hello = facts.hello(options.folder, options.route_to, options.needs)
-        self._pending: list[Event] = [Hello(**hello)]
+        self._pending_events: list[Event] = [Hello(**hello)]
         self._redaction = Redaction()
-        self._ranks = RankProcesses(selector, self._say, times.gather, self._redaction)
-        self._starter = RankStarter(options, selector, self._say, self._ranks, preload)
-        self._followed = FileFollower(self._redaction)
-        self._dialler = Dialler(selector, lambda *result: self._say(Connected(*result)))
+        self._ranks = RankProcesses(selector, self._report_event, times.gather, self._redaction)
+        self._rank_starter = RankStarter(
+            options, selector, self._report_event, self._ranks, preload
+        )
+        self._file_follower = FileFollower(self._redaction)
+        self._dialler = Dialler(selector, lambda *result: self._report_event(Connected(*result)))
         self._sampler = sampler()
         self._gpus = GpuSampler(selector, self._complain)
-        self._stacks = StackCollector(selector, self._say, options.folder)
-        self._connections = FollowerConnections(selector, listener, self._take, self._obey)
-        self._reserved: socket.socket | None = None
+        self._stacks = StackCollector(selector, self._report_event, options.folder)
+        self._connections = FollowerConnections(
+            selector, listener, self._take_input, self._obey_line
+        )
+        self._reserved_socket: socket.socket | None = None
         self._reserve_command: commands.Reserve | None = None
         self._attempt = 0
         self._run_began_at = math.inf  # by the monotonic clock; infinite: not known
@@ -94,8 +98,8 @@ class AgentServer:
         self._writes_since = 0.0
         self._is_over = False
         now = time.monotonic()
-        self._state = decide.AgentState(options.keep, alone_since=now, heard_at=now)
-        self._inputs: deque[decide.Input] = deque()
+        self._agent_state = decide.AgentState(options.keep, alone_since=now, heard_at=now)
+        self._pending_inputs: deque[decide.Input] = deque()
         self._tick_at = now + times.tick
 
     def run(self) -> None:
@@ -104,61 +108,63 @@ class AgentServer:
         self._listen_to_signals()
         keep_file(layout.CODE, CODE)
         while not self._is_over:
-            self._flush()
+            self._write_pending()
             for key, _ in self._selector.select(self._timeout()):
                 # An earlier one of this turn may have ended this one.
                 if self._selector.get_map().get(key.fd) is key:
                     key.data()
             self._look_at_clock(time.monotonic())
-        self._flush()
+        self._write_pending()
         self._journal.close()
 
     # Deciding
 
-    def _take(self, incoming: decide.Input) -> None:
+    def _take_input(self, incoming: decide.Input) -> None:
         """Pass an input to `decide` and carry out the actions. Inputs that arise in between come
         next."""
-        self._inputs.append(incoming)
-        if len(self._inputs) > 1:
+        self._pending_inputs.append(incoming)
+        if len(self._pending_inputs) > 1:
             return
-        while self._inputs:
+        while self._pending_inputs:
             now = time.monotonic()
-            for action in decide.decide(self._state, self._times, now, self._inputs[0]):
-                self._act(action)
-            self._inputs.popleft()
+            for action in decide.decide(
+                self._agent_state, self._times, now, self._pending_inputs[0]
+            ):
+                self._carry_out(action)
+            self._pending_inputs.popleft()
 
-    def _act(self, action: decide.Action) -> None:
+    def _carry_out(self, action: decide.Action) -> None:
         match action:
             case decide.Write(event):
-                self._pending.append(event)
+                self._pending_events.append(event)
             case decide.StartRanks(command):
-                self._start(command)
+                self._start_attempt(command)
             case decide.TerminateRanks():
-                self._starter.stop()
+                self._rank_starter.stop()
             case decide.KillRanks():
                 self._gpus.end()
                 self._look_for_leftovers()
                 self._ranks.sweep()
             case decide.Finish(end):
-                self._finish(end)
+                self._finish_run(end)
 
-    def _say(self, event: Event) -> None:
+    def _report_event(self, event: Event) -> None:
         match event:
             case Launched():
-                self._pending.append(replace(event, age=self._age))
+                self._pending_events.append(replace(event, age=self._run_age))
             case Exited():
                 if not self._ranks.live:
-                    self._pending += self._followed.end()
-                self._pending.append(event)
-                self._take(event)
+                    self._pending_events += self._file_follower.end()
+                self._pending_events.append(event)
+                self._take_input(event)
             case _:
-                self._pending.append(event)
+                self._pending_events.append(event)
 
     def _complain(self, text: str) -> None:
-        self._pending.append(OutputText(AGENT, "stderr", text))
+        self._pending_events.append(OutputText(AGENT, "stderr", text))
 
-    def _start(self, command: commands.StartAttempt) -> None:
-        self._flush()  # the events of the attempt before
+    def _start_attempt(self, command: commands.StartAttempt) -> None:
+        self._write_pending()  # the events of the attempt before
         self._attempt = command.attempt
         if command.tell_written and not self._writes_since:  # since the first attempt
             self._writes_since = time.time()
@@ -166,81 +172,83 @@ class AgentServer:
         self._redaction.learn(command.placements)
         self._gpus.place(command.placements)
         if command.placements:
-            first = min(command.placements, key=lambda placement: placement.local_rank)
-            self._followed.start(command.follow, self._options.cwd, first.rank)
-        self._starter.start(command, self._reserved)
-        self._reserved = None
+            first_placement = min(command.placements, key=lambda placement: placement.local_rank)
+            self._file_follower.start(command.follow, self._options.cwd, first_placement.rank)
+        self._rank_starter.start(command, self._reserved_socket)
+        self._reserved_socket = None
 
     def _look_for_leftovers(self) -> None:
         """Report what programs that have all ended well have left running."""
-        if self._runs_programs and not (self._ranks.live or self._state.incomplete):
-            names = processes.leftovers(LEFT)
-            if names:
-                self._complain(describe_leftovers(names))
+        if self._runs_programs and not (self._ranks.live or self._agent_state.incomplete):
+            process_names = processes.leftovers(LEFT)
+            if process_names:
+                self._complain(describe_leftovers(process_names))
 
-    def _finish(self, end: AgentEnded) -> None:
+    def _finish_run(self, agent_end: AgentEnded) -> None:
         surviving_pids = processes.end_descendants(self._times.last)
-        files = WrittenFiles()
+        written_files = WrittenFiles()
         if self._writes_since:
             folder = self._options.folder
             own_folders = (folder, layout.workdir_of(folder))
-            files = find_written(self._options.cwd, self._writes_since, own_folders)
-        end = replace(
-            end,
+            written_files = find_written(self._options.cwd, self._writes_since, own_folders)
+        agent_end = replace(
+            agent_end,
             left=tuple(surviving_pids),
-            age=self._age,
-            written=tuple(files.paths),
-            written_count=files.count,
-            written_cut=files.is_cut,
+            age=self._run_age,
+            written=tuple(written_files.paths),
+            written_count=written_files.count,
+            written_cut=written_files.is_cut,
         )
-        self._pending.append(end)
+        self._pending_events.append(agent_end)
         self._is_over = True
 
     @property
-    def _age(self) -> float:
+    def _run_age(self) -> float:
         """Return the seconds since the run began; 0 if that is not known."""
         return max(0.0, time.monotonic() - self._run_began_at)
 
     # Signals
 
     def _listen_to_signals(self) -> None:
-        self._signals, wakeup = os.pipe()
-        os.set_blocking(wakeup, False)
-        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
-        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
+        self._signal_reader, wakeup_descriptor = os.pipe()
+        os.set_blocking(wakeup_descriptor, False)
+        signal.set_wakeup_fd(wakeup_descriptor, warn_on_full_buffer=False)
+        for signal_number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
             # A handler, as ranks would inherit that a signal is ignored.
-            signal.signal(number, lambda *_: None)
-        self._selector.register(self._signals, selectors.EVENT_READ, self._on_signals)
+            signal.signal(signal_number, lambda *_: None)
+        self._selector.register(self._signal_reader, selectors.EVENT_READ, self._on_signals)
 
     def _on_signals(self) -> None:
-        numbers = os.read(self._signals, CHUNK)
-        if signal.SIGTERM in numbers:
+        signal_numbers = os.read(self._signal_reader, CHUNK)
+        if signal.SIGTERM in signal_numbers:
             self._look_for_guard()
-            self._take(decide.Terminated())
+            self._take_input(decide.Terminated())
         with suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if not pid:
                     break
-                self._starter.reaped(pid, status)
+                self._rank_starter.reaped(pid, status)
 
     def _look_for_guard(self) -> None:
-        if os.getppid() != self._guard:
-            self._take(decide.GuardGone())
+        if os.getppid() != self._guard_pid:
+            self._take_input(decide.GuardGone())
 
     # Commands
 
-    def _obey(self, line: bytes) -> None:
+    def _obey_line(self, line: bytes) -> None:
         command = commands.decode(line)
-        self._take(decide.LineReceived(command, len(line)))
+        self._take_input(decide.LineReceived(command, len(line)))
         match command:
             case commands.Reserve():
-                self._reserve(command)
+                self._reserve_port(command)
             case commands.Connect(targets, seconds):
                 self._dialler.dial(targets, seconds)
             case commands.Stacks():
-                preload = self._starter.preload
-                self._stacks.ask([(rank.number, rank.pid or preload) for rank in self._ranks.live])
+                preload_pid = self._rank_starter.preload
+                self._stacks.ask(
+                    [(rank.number, rank.pid or preload_pid) for rank in self._ranks.live]
+                )
             case commands.Keep(name, text, age):
                 if age and self._run_began_at == math.inf:  # else an earlier launcher has set it
                     self._run_began_at = time.monotonic() - age
@@ -248,32 +256,34 @@ class AgentServer:
                 if problem:
                     self._complain(problem)
 
-    def _reserve(self, command: commands.Reserve) -> None:
+    def _reserve_port(self, command: commands.Reserve) -> None:
         """Reserve a port. The same command comes once more over a new connection."""
-        if self._reserved and command != self._reserve_command:
-            self._reserved.close()
-            self._reserved = None
+        if self._reserved_socket and command != self._reserve_command:
+            self._reserved_socket.close()
+            self._reserved_socket = None
         self._reserve_command = command
         port = 0
         error = ""
         try:
-            self._reserved = self._reserved or ports.reserve_port(command.address, command.port)
-            port = self._reserved.getsockname()[1]
+            self._reserved_socket = self._reserved_socket or ports.reserve_port(
+                command.address, command.port
+            )
+            port = self._reserved_socket.getsockname()[1]
         except ports.PortError as problem:
             error = str(problem)
-        self._say(Reserved(command.address, port, error))
+        self._report_event(Reserved(command.address, port, error))
 
     # Time
 
     def _timeout(self) -> float:
         now = time.monotonic()
-        due = min(
+        next_deadline = min(
             self._tick_at,
             self._ranks.listen_at,
             self._dialler.due,
-            decide.due(self._state, self._times, now),
+            decide.next_deadline(self._agent_state, self._times, now),
         )
-        return max(0.0, due - now)
+        return max(0.0, next_deadline - now)
 
     def _look_at_clock(self, now: float) -> None:
         if now >= self._ranks.listen_at:
@@ -281,31 +291,33 @@ class AgentServer:
         self._dialler.expire(now)
         if now >= self._tick_at:
             self._tick_at = max(self._tick_at + self._times.tick, now)
-            self._tick()
-        self._take(decide.TimePassed())
+            self._take_samples()
+        self._take_input(decide.TimePassed())
 
-    def _tick(self) -> None:
+    def _take_samples(self) -> None:
         self._ranks.out_of_memory.tick()
         self._look_for_guard()
-        running = [rank for rank in self._ranks.live if rank.pid]
+        running_ranks = [rank for rank in self._ranks.live if rank.pid]
         if self._sampler:
-            self._pending.append(self._sampler.host())
-            for rank in running:
+            self._pending_events.append(self._sampler.host())
+            for rank in running_ranks:
                 sample = self._sampler.rank(rank.number, rank.pid)
                 if sample:
-                    self._pending.append(sample)
-        self._pending += self._followed.news()
-        self._pending += self._gpus.sample([rank.number for rank in running])
+                    self._pending_events.append(sample)
+        self._pending_events += self._file_follower.news()
+        self._pending_events += self._gpus.sample([rank.number for rank in running_ranks])
 
     # The journal
 
-    def _flush(self) -> None:
+    def _write_pending(self) -> None:
         if self._journal.full:
-            self._take(decide.JournalFull())
-            self._pending = [event for event in self._pending if not isinstance(event, OutputText)]
-        if self._pending:
-            self._journal.write(self._attempt, self._redaction.clean(self._pending))
-            self._pending = []
+            self._take_input(decide.JournalFull())
+            self._pending_events = [
+                event for event in self._pending_events if not isinstance(event, OutputText)
+            ]
+        if self._pending_events:
+            self._journal.write(self._attempt, self._redaction.clean(self._pending_events))
+            self._pending_events = []
             self._connections.wake()
 
 
@@ -321,15 +333,15 @@ def keep_file(name: str, text: str) -> str:
     return ""
 
 
-def describe_leftovers(names: list[str]) -> str:
+def describe_leftovers(process_names: list[str]) -> str:
     """Say which processes programs have left behind."""
-    listed = ", ".join(names[:NAMED])
-    number = "a process"
-    if len(names) > 1:
-        number = f"{len(names)} processes"
-    if len(names) > NAMED:
-        listed += f" and {len(names) - NAMED} more"
+    listed_names = ", ".join(process_names[:NAMED])
+    how_many = "a process"
+    if len(process_names) > 1:
+        how_many = f"{len(process_names)} processes"
+    if len(process_names) > NAMED:
+        listed_names += f" and {len(process_names) - NAMED} more"
     return (
-        f"the program ended but left {number} behind, now killed: {listed}; a rank ends with its "
-        "program, so the program has to wait for what it starts"
+        f"the program ended but left {how_many} behind, now killed: {listed_names}; a rank ends "
+        "with its program, so the program has to wait for what it starts"
     )

@@ -37,15 +37,17 @@ def find_written(
     Left out are hidden files and folders, what Python compiles, links, and `own_folders`, which
     are rankboard's. A disk may keep a reader waiting, so a thread of its own searches.
     """
-    files = WrittenFiles()
-    args = (folder, since, own_folders, time.monotonic() + seconds, files)
-    thread = threading.Thread(target=_search, args=args, name="written", daemon=True)
+    found_files = WrittenFiles()
+    search_arguments = (folder, since, own_folders, time.monotonic() + seconds, found_files)
+    thread = threading.Thread(
+        target=_search_folders, args=search_arguments, name="written", daemon=True
+    )
     thread.start()
     thread.join(2 * seconds)
-    is_cut = thread.is_alive() or files.is_cut
-    paths = files.paths.copy()  # the thread may still add some
-    nameable = sorted(filter(_is_nameable, paths))
-    return WrittenFiles(nameable[:MOST_WRITTEN], len(paths), is_cut)
+    is_cut = thread.is_alive() or found_files.is_cut
+    changed_paths = found_files.paths.copy()  # the thread may still add some
+    nameable = sorted(filter(_is_nameable, changed_paths))
+    return WrittenFiles(nameable[:MOST_WRITTEN], len(changed_paths), is_cut)
 
 
 def _is_nameable(path: str) -> bool:
@@ -53,8 +55,12 @@ def _is_nameable(path: str) -> bool:
     return is_short and path.isprintable()
 
 
-def _search(
-    root: str, since: float, own_folders: Collection[str], deadline: float, files: WrittenFiles
+def _search_folders(
+    root: str,
+    since: float,
+    own_folders: Collection[str],
+    deadline: float,
+    found_files: WrittenFiles,
 ) -> None:
     """Add the paths of changed files, the uppermost first."""
     entries_left = MOST_ENTRIES
@@ -64,14 +70,14 @@ def _search(
             for entry in entries:  # until the folder is gone, or may not be read
                 entries_left -= 1
                 if entries_left < 0 or time.monotonic() > deadline:
-                    files.is_cut = True
+                    found_files.is_cut = True
                     return
                 if _is_ours(entry, own_folders):
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
                 elif _is_changed(entry, since):
-                    files.paths.append(os.path.relpath(entry.path, root))
+                    found_files.paths.append(os.path.relpath(entry.path, root))
 
 
 def _is_ours(entry: os.DirEntry[str], own_folders: Collection[str]) -> bool:

@@ -44,10 +44,10 @@ class ReadPosition:
     tail: bytes = b""
     state: State = (0, 0)
 
-    def is_in(self, file: int) -> bool:
+    def is_in(self, descriptor: int) -> bool:
         """Return True if the file still has the bytes that were read from it."""
-        tail = os.pread(file, len(self.tail), self.at - len(self.tail))
-        return tail == self.tail and os.pread(file, len(self.head), 0) == self.head
+        tail = os.pread(descriptor, len(self.tail), self.at - len(self.tail))
+        return tail == self.tail and os.pread(descriptor, len(self.head), 0) == self.head
 
     def after(self, block: bytes) -> ReadPosition:
         """Return the position behind a block that follows."""
@@ -57,15 +57,18 @@ class ReadPosition:
 
 def end_position(path: str) -> tuple[Identity, ReadPosition]:
     """Return which file it is, and the position of its present end. Raises: OSError."""
-    file = open_regular(path)
+    descriptor = open_regular(path)
     try:
-        status = os.fstat(file)
+        status = os.fstat(descriptor)
         size = status.st_size
-        before = max(0, size - EDGE)
-        edges = os.pread(file, min(EDGE, size), 0), os.pread(file, size - before, before)
-        return file_identity(status), ReadPosition(size, *edges, state(status))
+        tail_start = max(0, size - EDGE)
+        edge_blocks = (
+            os.pread(descriptor, min(EDGE, size), 0),
+            os.pread(descriptor, size - tail_start, tail_start),
+        )
+        return file_identity(status), ReadPosition(size, *edge_blocks, state(status))
     finally:
-        os.close(file)
+        os.close(descriptor)
 
 
 class TextCutter(Protocol):
@@ -81,22 +84,24 @@ class TextCutter(Protocol):
 class GrowingFile:
     """What comes in a file after a place. `has_more`: not all was read."""
 
-    _place: ReadPosition
+    _read_position: ReadPosition
     _state: State
 
-    def __init__(self, path: str, redaction: Redaction, place: ReadPosition | None = None) -> None:
+    def __init__(
+        self, path: str, redaction: Redaction, read_position: ReadPosition | None = None
+    ) -> None:
         """Raises: OSError."""
         self.path = path
         self._redaction = redaction
-        self._file = open_regular(path)
-        self.identity = file_identity(os.fstat(self._file))
-        self._begin(place or ReadPosition())
-        self._lacks_header = place is not None and path.endswith(TABLES)
+        self._descriptor = open_regular(path)
+        self.identity = file_identity(os.fstat(self._descriptor))
+        self._begin_at(read_position or ReadPosition())
+        self._lacks_header = read_position is not None and path.endswith(TABLES)
 
     @property
     def problem(self) -> str:
         """Say what is wrong with the contents, if anything."""
-        return self._cutter.problem if isinstance(self._cutter, Frames) else ""
+        return self._text_cutter.problem if isinstance(self._text_cutter, Frames) else ""
 
     @property
     def is_gone(self) -> bool:
@@ -106,45 +111,47 @@ class GrowingFile:
         except OSError:
             return True
 
-    def read(self, most: int) -> Iterator[str]:
+    def read(self, most_bytes: int) -> Iterator[str]:
         """Yield the text that has come, in whole lines, of at most so many bytes. Raises:
         OSError."""
-        present = state(os.fstat(self._file))
-        if present == self._state:
-            if self.path.endswith(".json") and (text := self._cutter.end()):
+        present_state = state(os.fstat(self._descriptor))
+        if present_state == self._state:
+            if self.path.endswith(".json") and (text := self._text_cutter.end()):
                 yield text  # a whole document, whose last line has no newline
             return
-        if not self._place.is_in(self._file):
-            self._begin(ReadPosition())
+        if not self._read_position.is_in(self._descriptor):
+            self._begin_at(ReadPosition())
         if self._lacks_header:
-            yield self._header()
-        while most > 0 and (block := os.pread(self._file, min(CHUNK, most), self._place.at)):
-            self._place = self._place.after(block)
-            most -= len(block)
-            yield self._cutter.feed(block) or ""
-        self.has_more = most <= 0
+            yield self._read_header()
+        while most_bytes > 0 and (
+            block := os.pread(self._descriptor, min(CHUNK, most_bytes), self._read_position.at)
+        ):
+            self._read_position = self._read_position.after(block)
+            most_bytes -= len(block)
+            yield self._text_cutter.feed(block) or ""
+        self.has_more = most_bytes <= 0
         if not self.has_more:
-            self._state = present
+            self._state = present_state
 
     def end(self) -> str:
         """Return the last line, if it has no newline. Nothing more is read."""
-        os.close(self._file)
-        return self._cutter.end() or ""
+        os.close(self._descriptor)
+        return self._text_cutter.end() or ""
 
-    def _begin(self, place: ReadPosition) -> None:
-        self._place = place
-        self._state = place.state
+    def _begin_at(self, read_position: ReadPosition) -> None:
+        self._read_position = read_position
+        self._state = read_position.state
         self.has_more = self._lacks_header = False
         is_binary = EVENT_FILE in os.path.basename(self.path)
-        self._cutter: TextCutter = (
+        self._text_cutter: TextCutter = (
             Frames(self._redaction) if is_binary else LineDecoder(self._redaction)
         )
 
-    def _header(self) -> str:
+    def _read_header(self) -> str:
         """Return the first line of a table that is read from later on."""
         self._lacks_header = False
-        line, newline, _ = os.pread(self._file, CHUNK, 0).partition(b"\n")
-        if self._place.at <= len(line):  # it was not whole, and is read with the rest
-            self._begin(ReadPosition())
+        line, newline, _ = os.pread(self._descriptor, CHUNK, 0).partition(b"\n")
+        if self._read_position.at <= len(line):  # it was not whole, and is read with the rest
+            self._begin_at(ReadPosition())
             return ""
         return self._redaction.hide(line.decode(errors="replace").rstrip()) if newline else ""

@@ -24,8 +24,8 @@ class Frames:
 
     def __init__(self, redaction: Redaction) -> None:
         self._redaction = redaction
-        self._rest = b""
-        self._skip = self._read = 0
+        self._pending_bytes = b""
+        self._bytes_to_skip = self._record_count = 0
         self._is_over = False
         self.problem = ""
 
@@ -33,42 +33,47 @@ class Frames:
         """Return the records that this block completes, a line each; or None."""
         if self._is_over:
             return None
-        skipped = min(self._skip, len(block))
-        self._skip -= skipped
-        data = self._rest + block[skipped:]
+        skipped_bytes = min(self._bytes_to_skip, len(block))
+        self._bytes_to_skip -= skipped_bytes
+        data = self._pending_bytes + block[skipped_bytes:]
         lines = list[str]()
-        at = 0
-        while len(data) - at >= HEAD and self._has_length(data[at : at + HEAD]):
-            size = int.from_bytes(data[at : at + LENGTH], "little")
-            end = at + HEAD + size + CHECK
-            if size > LONGEST:
-                self._skip, at = max(0, end - len(data)), min(end, len(data))
+        record_start = 0
+        while len(data) - record_start >= HEAD and self._has_length(
+            data[record_start : record_start + HEAD]
+        ):
+            data_size = int.from_bytes(data[record_start : record_start + LENGTH], "little")
+            record_end = record_start + HEAD + data_size + CHECK
+            if data_size > LONGEST:
+                self._bytes_to_skip, record_start = (
+                    max(0, record_end - len(data)),
+                    min(record_end, len(data)),
+                )
                 continue
-            if end > len(data):
+            if record_end > len(data):
                 break
-            lines += self._line(data[at + HEAD : end])
-            at = end
-        self._rest = data[at:]
+            lines += self._encode_record(data[record_start + HEAD : record_end])
+            record_start = record_end
+        self._pending_bytes = data[record_start:]
         return "\n".join(lines) or None
 
     def end(self) -> str | None:
         """Return nothing: half a record has no meaning."""
         return None
 
-    def _has_length(self, head: bytes) -> bool:
+    def _has_length(self, record_head: bytes) -> bool:
         """Check by its checksum that a record begins here."""
-        if _is_whole(head):
-            self._read += 1
+        if _is_whole(record_head):
+            self._record_count += 1
             return True
         self._is_over = True
         self.problem = (
-            f"it is damaged after {self._read:,} records, and its rest is not read"
-            if self._read
+            f"it is damaged after {self._record_count:,} records, and its rest is not read"
+            if self._record_count
             else "it is not an event file of TensorBoard, and is not read"
         )
         return False
 
-    def _line(self, record: bytes) -> list[str]:
+    def _encode_record(self, record: bytes) -> list[str]:
         """Return the line of a record; none if it holds a secret, which base64 would not hide."""
         if not _is_whole(record):
             self.problem = "damaged records are left out"
@@ -85,16 +90,16 @@ def _is_whole(data: bytes) -> bool:
 
 def masked_crc(data: bytes) -> int:
     """Return the checksum of TensorFlow's records: CRC-32C, rotated, plus a constant."""
-    table = _table()
+    crc_table = _make_crc_table()
     crc = 0xFFFFFFFF
     for byte in data:
-        crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
+        crc = crc_table[(crc ^ byte) & 0xFF] ^ crc >> 8
     crc ^= 0xFFFFFFFF
     return ((crc >> 15 | crc << 17) + _MASK) & 0xFFFFFFFF
 
 
 @cache
-def _table() -> list[int]:
+def _make_crc_table() -> list[int]:
     """Return the CRC-32C of each byte, which the standard library has not."""
     table = list(range(256))
     for _ in range(8):

@@ -21,8 +21,8 @@ class PendingConnection:
     def __init__(self, address: str, port: int, seconds: float) -> None:
         self.address = address
         self.port = port
-        self.since = time.monotonic()
-        self.until = self.since + seconds
+        self.began_at = time.monotonic()
+        self.deadline = self.began_at + seconds
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self.socket.setblocking(False)
 
@@ -32,17 +32,21 @@ class PendingConnection:
         try:
             # Only addresses: a name could take seconds to look up.
             socket.inet_pton(socket.AF_INET, self.address)
-            code = self.socket.connect_ex((self.address, self.port))
+            error_code = self.socket.connect_ex((self.address, self.port))
         except (OSError, OverflowError) as error:
             return f"not an address and a port: {error}"
-        return None if code in (errno.EINPROGRESS, errno.EWOULDBLOCK) else _describe(code)
+        return (
+            None
+            if error_code in (errno.EINPROGRESS, errno.EWOULDBLOCK)
+            else _describe_code(error_code)
+        )
 
     def result(self) -> str:
         """Return why it failed, now that it is no longer under way; "" if it is connected."""
-        return _describe(self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+        return _describe_code(self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
 
 
-def _describe(code: int) -> str:
+def _describe_code(code: int) -> str:
     return os.strerror(code) if code else ""
 
 
@@ -52,12 +56,12 @@ class Dialler:
     def __init__(self, selector: selectors.BaseSelector, report_result: ReportResult) -> None:
         self._selector = selector
         self._report_result = report_result
-        self._pending: list[PendingConnection] = []
+        self._pending_connections: list[PendingConnection] = []
 
     @property
     def due(self) -> float:
         """Return the next time at which a connection times out; infinite if none is pending."""
-        return min((attempt.until for attempt in self._pending), default=math.inf)
+        return min((attempt.deadline for attempt in self._pending_connections), default=math.inf)
 
     def dial(self, targets: Iterable[tuple[str, int]], seconds: float) -> None:
         """Begin to connect to all of these addresses and ports, each for at most `seconds`."""
@@ -65,25 +69,31 @@ class Dialler:
             attempt = PendingConnection(address, port, seconds)
             error = attempt.begin()
             if error is None:
-                self._pending.append(attempt)
-                settle = partial(self._settle, attempt)
-                self._selector.register(attempt.socket, selectors.EVENT_WRITE, settle)
+                self._pending_connections.append(attempt)
+                settle_attempt = partial(self._settle_attempt, attempt)
+                self._selector.register(attempt.socket, selectors.EVENT_WRITE, settle_attempt)
             else:
-                self._end(attempt, error)
+                self._report_end(attempt, error)
 
-    def _settle(self, attempt: PendingConnection, error: str = "") -> None:
-        self._pending.remove(attempt)
+    def _settle_attempt(self, attempt: PendingConnection, error: str = "") -> None:
+        self._pending_connections.remove(attempt)
         self._selector.unregister(attempt.socket)
-        self._end(attempt, error or attempt.result())
+        self._report_end(attempt, error or attempt.result())
 
     def expire(self, now: float) -> None:
         """Give up the connections that timed out."""
-        for attempt in [pending for pending in self._pending if now >= pending.until]:
-            self._settle(attempt, f"timed out after {attempt.until - attempt.since:g} s")
+        for attempt in [
+            pending for pending in self._pending_connections if now >= pending.deadline
+        ]:
+            self._settle_attempt(
+                attempt, f"timed out after {attempt.deadline - attempt.began_at:g} s"
+            )
 
-    def _end(self, attempt: PendingConnection, error: str) -> None:
+    def _report_end(self, attempt: PendingConnection, error: str) -> None:
         attempt.socket.close()
-        self._report_result(attempt.address, attempt.port, time.monotonic() - attempt.since, error)
+        self._report_result(
+            attempt.address, attempt.port, time.monotonic() - attempt.began_at, error
+        )
 
 
 def dial_all(

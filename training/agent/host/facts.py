@@ -47,46 +47,48 @@ def hello(folder: str, route_to: str, needs: str = "") -> dict[str, Any]:
     `folder` is the run's folder, which need not exist; `needs` is what the job needs (see the
     module `needs`), as JSON.
     """
-    system = os.uname()
-    addresses = list_interfaces()
-    source = _source_address(route_to)
-    torch = _constants("torch")
+    system_info = os.uname()
+    interfaces = list_interfaces()
+    route_source = _source_address(route_to)
+    torch_constants = _version_constants("torch")
     return {
         "hostname": socket.gethostname(),
-        "user": _user(),
+        "user": _user_name(),
         "pid": os.getpid(),
         "python": ".".join(map(str, sys.version_info[:3])),
         "executable": sys.executable,
-        "platform": f"{system.sysname} {system.release} {system.machine}",
+        "platform": f"{system_info.sysname} {system_info.release} {system_info.machine}",
         "boot_id": read_text("/proc/sys/kernel/random/boot_id").strip() or socket.gethostname(),
         "cores": usable_cores(),
         "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        "torch": torch.get("__version__", ""),
+        "torch": torch_constants.get("__version__", ""),
         "torchvision": package_version("torchvision"),
         "gpus": list_gpus(),
-        "interfaces": addresses,
-        "route_address": source,
-        "route_interface": _interface_of(source, addresses),
+        "interfaces": interfaces,
+        "route_address": route_source,
+        "route_interface": _interface_of(route_source, interfaces),
         "folder": folder,
         "memory_free": memory_free(),
         "disk_free": disk_free(folder),
         "load": cpu_load(),
-        "backends": tuple(f"{name} {torch[name]}" for name in BACKENDS if name in torch),
+        "backends": tuple(
+            f"{name} {torch_constants[name]}" for name in BACKENDS if name in torch_constants
+        ),
         "flags": cpu_flags(),
-        "link_speeds": link_speeds([name for name, *_ in addresses]),
+        "link_speeds": link_speeds([name for name, *_ in interfaces]),
         "code_changed": agent.code_changed,
         "runs": find_live_runs(folder),
-        **(_needed(needs, folder) if needs else {}),
+        **(_check_job_needs(needs, folder) if needs else {}),
     }
 
 
-def _needed(needs: str, folder: str) -> dict[str, Any]:
+def _check_job_needs(needs: str, folder: str) -> dict[str, Any]:
     from training.agent.host.needs import check_needs
 
     return check_needs(load_json(needs) or {}, folder)
 
 
-def _user() -> str:
+def _user_name() -> str:
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # in a container, the user's number may have no name
@@ -95,18 +97,18 @@ def _user() -> str:
 
 def package_version(package: str) -> str:
     """Return the version in the version.py of an installed package, or ""."""
-    return _constants(package).get("__version__", "")
+    return _version_constants(package).get("__version__", "")
 
 
-def _constants(package: str) -> dict[str, str]:
+def _version_constants(package: str) -> dict[str, str]:
     """Return the strings that the version.py of an installed package assigns to names; none if
     there is no such file."""
     constants = {}
     for line in _version_file(package).splitlines():
-        name, _, value = line.partition("=")
+        constant_name, _, value = line.partition("=")
         quote = value.strip()[:1]
         if quote in ("'", '"'):
-            constants[name.partition(":")[0].strip()] = value.split(quote)[1]
+            constants[constant_name.partition(":")[0].strip()] = value.split(quote)[1]
     return constants
 
 
@@ -122,10 +124,10 @@ def usable_cores(root: str = "/sys/fs/cgroup") -> float:
     """Return the cores that this process may use under its affinity and the CPU quota of its
     control group and those above."""
     cores = float(len(os.sched_getaffinity(0)) if LINUX else os.cpu_count() or 1)
-    return min(cores, *map(_quota, _groups("cpu", root)))
+    return min(cores, *map(_cpu_quota, _cgroup_folders("cpu", root)))
 
 
-def _groups(controller: str, root: str) -> list[str]:
+def _cgroup_folders(controller: str, root: str) -> list[str]:
     """Return the folders of this process's control group and of its parents, as far as they are
     visible."""
     folders = [root]
@@ -144,13 +146,13 @@ def _groups(controller: str, root: str) -> list[str]:
     return folders
 
 
-def _quota(folder: str) -> float:
+def _cpu_quota(folder: str) -> float:
     """Return the CPU quota of a control group in cores, or infinity."""
-    text = read_text(f"{folder}/cpu.max")
-    if not text:  # version 1
-        names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-        text = " ".join(read_text(f"{folder}/{name}") for name in names)
-    figures = text.split()
+    quota_text = read_text(f"{folder}/cpu.max")
+    if not quota_text:  # version 1
+        file_names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+        quota_text = " ".join(read_text(f"{folder}/{name}") for name in file_names)
+    figures = quota_text.split()
     if len(figures) < 2 or not all(map(str.isdigit, figures)):  # "max" or -1
         return math.inf
     return int(figures[0]) / int(figures[1])
@@ -161,7 +163,7 @@ def memory_free(root: str = "/sys/fs/cgroup") -> int:
     groups; 0 if unknown."""
     if not LINUX:
         return int(psutil.virtual_memory().available) if psutil else 0
-    return int(min(memory()[1], *map(_memory_left, _groups("memory", root))))
+    return int(min(memory()[1], *map(_memory_left, _cgroup_folders("memory", root))))
 
 
 def _memory_left(folder: str) -> float:
@@ -169,12 +171,12 @@ def _memory_left(folder: str) -> float:
     free."""
     files = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
     for limit_file, usage_file in files:  # of version 2, and of version 1
-        limit = read_text(f"{folder}/{limit_file}").strip()
-        used = read_text(f"{folder}/{usage_file}").strip()
-        if limit.isdigit() and used.isdigit():
+        limit_text = read_text(f"{folder}/{limit_file}").strip()
+        used_text = read_text(f"{folder}/{usage_file}").strip()
+        if limit_text.isdigit() and used_text.isdigit():
             figures = read_figures(f"{folder}/memory.stat")
-            cached = figures.get("total_inactive_file") or figures.get("inactive_file", 0)
-            return max(1, int(limit) - int(used) + cached)
+            cached_bytes = figures.get("total_inactive_file") or figures.get("inactive_file", 0)
+            return max(1, int(limit_text) - int(used_text) + cached_bytes)
     return math.inf
 
 
@@ -184,58 +186,62 @@ def cpu_load() -> float:
 
     So neither a run that just ended nor a short burst counts.
     """
-    average = os.getloadavg()[0]
-    present = math.inf
-    loadavg = read_text("/proc/loadavg")
-    if loadavg:  # as "0.52 0.58 0.59 2/613 4242": 2 of 613 tasks are busy, one of them this one
-        present = int(loadavg.split()[3].partition("/")[0]) - 1
-    return round(min(average, present) * usable_cores() / (os.cpu_count() or 1), 2)
+    minute_average = os.getloadavg()[0]
+    present_load = math.inf
+    load_text = read_text("/proc/loadavg")
+    if load_text:  # as "0.52 0.58 0.59 2/613 4242": 2 of 613 tasks are busy, one of them this one
+        present_load = int(load_text.split()[3].partition("/")[0]) - 1
+    return round(min(minute_average, present_load) * usable_cores() / (os.cpu_count() or 1), 2)
 
 
 def list_gpus() -> tuple[str, ...]:
     """Return the names of the NVIDIA GPUs that the driver lists."""
     folder = "/proc/driver/nvidia/gpus"
-    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else ()
-    models: list[str] = []
-    for name in names:
-        lines = read_text(f"{folder}/{name}/information").splitlines()
-        models += (line.partition(":")[2].strip() for line in lines if line.startswith("Model:"))
-    return tuple(models)
+    gpu_folders = sorted(os.listdir(folder)) if os.path.isdir(folder) else ()
+    model_names: list[str] = []
+    for gpu_folder in gpu_folders:
+        lines = read_text(f"{folder}/{gpu_folder}/information").splitlines()
+        model_names += (
+            line.partition(":")[2].strip() for line in lines if line.startswith("Model:")
+        )
+    return tuple(model_names)
 
 
 def list_interfaces() -> tuple[Interface, ...]:
     """Return name, address and prefix length of the network interfaces with an IPv4 address."""
     if not LINUX:
         return _psutil_interfaces()
-    known = []
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+    interfaces = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe_socket:
         for _, name in socket.if_nameindex():
             try:
-                address = _ask(sock, _SIOCGIFADDR, name)
-                mask = _ask(sock, _SIOCGIFNETMASK, name)
+                address = _ask_interface(probe_socket, _SIOCGIFADDR, name)
+                netmask = _ask_interface(probe_socket, _SIOCGIFNETMASK, name)
             except OSError:  # it has no IPv4 address
                 continue
-            known.append((name, socket.inet_ntoa(address), _prefix(mask)))
-    return tuple(known)
+            interfaces.append((name, socket.inet_ntoa(address), _prefix_length(netmask)))
+    return tuple(interfaces)
 
 
 def link_speeds(names: list[str], root: str = "/sys/class/net") -> tuple[tuple[str, int], ...]:
     """Return the speeds in Mbit/s of those of these interfaces that have one and report it."""
     speeds = []
     for name in names:
-        speed = read_text(f"{root}/{name}/speed").strip()
-        if speed.isdecimal() and int(speed) != UNKNOWN_SPEED:
-            speeds.append((name, int(speed)))
+        speed_text = read_text(f"{root}/{name}/speed").strip()
+        if speed_text.isdecimal() and int(speed_text) != UNKNOWN_SPEED:
+            speeds.append((name, int(speed_text)))
     return tuple(speeds)
 
 
-def _ask(sock: socket.socket, question: int, name: str) -> bytes:
+def _ask_interface(probe_socket: socket.socket, request_code: int, name: str) -> bytes:
     import fcntl
 
-    return fcntl.ioctl(sock.fileno(), question, name.encode()[:15].ljust(256, b"\0"))[20:24]
+    return fcntl.ioctl(probe_socket.fileno(), request_code, name.encode()[:15].ljust(256, b"\0"))[
+        20:24
+    ]
 
 
-def _prefix(mask: bytes) -> int:
+def _prefix_length(mask: bytes) -> int:
     return int.from_bytes(mask, "big").bit_count()
 
 
@@ -243,7 +249,7 @@ def _psutil_interfaces() -> tuple[Interface, ...]:
     if psutil is None:
         return ()
     return tuple(
-        (name, entry.address, _prefix(socket.inet_aton(entry.netmask or "255.255.255.255")))
+        (name, entry.address, _prefix_length(socket.inet_aton(entry.netmask or "255.255.255.255")))
         for name, entries in psutil.net_if_addrs().items()
         for entry in entries
         if entry.family == socket.AF_INET
@@ -254,15 +260,15 @@ def _source_address(route_to: str) -> str:
     """Return the source address of packets from this host to `route_to`, or "". Nothing is sent."""
     if not route_to:
         return ""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe_socket:
         try:
-            sock.connect((route_to, 9))
+            probe_socket.connect((route_to, 9))
         except OSError:
             return ""
-        return str(sock.getsockname()[0])
+        return str(probe_socket.getsockname()[0])
 
 
-def _interface_of(address: str, known: tuple[Interface, ...]) -> str:
+def _interface_of(address: str, interfaces: tuple[Interface, ...]) -> str:
     """Return the interface of this address, or "". Any 127.x belongs to that of 127.0.0.1."""
     own_address = "127.0.0.1" if address.startswith("127.") else address
-    return next((name for name, candidate, _ in known if candidate == own_address), "")
+    return next((name for name, candidate, _ in interfaces if candidate == own_address), "")

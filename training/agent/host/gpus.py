@@ -49,15 +49,15 @@ class GpuSampler:
     """Samples the GPUs of ranks. `say` gets the reason, once, where that comes to an end. Times are
     by the monotonic clock."""
 
-    def __init__(self, selector: selectors.BaseSelector, say: Callable[[str], None]) -> None:
+    def __init__(self, selector: selectors.BaseSelector, complain: Callable[[str], None]) -> None:
         self._selector = selector
-        self._say = say
+        self._complain = complain
         self._devices: dict[int, str] = {}
         self._is_usable = shutil.which("nvidia-smi") is not None
         self._process: subprocess.Popen[bytes] | None = None
-        self._rest = b""
+        self._partial_line = b""
         self._readings: dict[str, GpuReading] = {}
-        self._until = math.inf
+        self._hangs_after = math.inf
         self._has_worked = False
 
     def place(self, placements: Sequence[Placement]) -> None:
@@ -68,14 +68,14 @@ class GpuSampler:
             if device:
                 self._devices[placement.rank] = device
 
-    def sample(self, live: Collection[int]) -> Iterator[GpuSample]:
+    def sample(self, live_ranks: Collection[int]) -> Iterator[GpuSample]:
         """Yield what was measured since the previous call, of these running ranks."""
-        devices = {rank: self._devices[rank] for rank in live if rank in self._devices}
+        devices = {rank: self._devices[rank] for rank in live_ranks if rank in self._devices}
         if not devices:
             self.end()
         elif self._process is None:
-            self._begin()
-        elif time.monotonic() > self._until:
+            self._start_process()
+        elif time.monotonic() > self._hangs_after:
             self._give_up(f"it has printed nothing for {LIMIT:g} s")
         readings = list(self._readings.values())
         self._readings.clear()
@@ -93,10 +93,10 @@ class GpuSampler:
             self._process.kill()
             self._process.returncode = 0  # the agent reaps all children: Popen must not wait for it
         self._process = None
-        self._rest = b""
-        self._until = math.inf
+        self._partial_line = b""
+        self._hangs_after = math.inf
 
-    def _begin(self) -> None:
+    def _start_process(self) -> None:
         if not self._is_usable:
             return
         try:
@@ -113,42 +113,42 @@ class GpuSampler:
             return
         stdout = self._process.stdout
         assert stdout
-        hear = partial(self._hear, stdout)
-        self._selector.register(stdout, selectors.EVENT_READ, hear)
-        self._until = time.monotonic() + LIMIT
+        read_output = partial(self._read_output, stdout)
+        self._selector.register(stdout, selectors.EVENT_READ, read_output)
+        self._hangs_after = time.monotonic() + LIMIT
 
-    def _hear(self, stdout: IO[bytes]) -> None:
-        block = stdout.read(BLOCK)
-        if not block:
+    def _read_output(self, stdout: IO[bytes]) -> None:
+        output_block = stdout.read(BLOCK)
+        if not output_block:
             # If it never worked, there may well be no GPU on this host.
             self._give_up("it has ended" if self._has_worked else "")
             return
-        *lines, self._rest = (self._rest + block).split(b"\n")
-        self._rest = self._rest[-BLOCK:]
+        *lines, self._partial_line = (self._partial_line + output_block).split(b"\n")
+        self._partial_line = self._partial_line[-BLOCK:]
         for reading in filter(None, map(parse_reading, lines)):
             self._readings[reading.place] = reading
-            self._until = time.monotonic() + LIMIT
+            self._hangs_after = time.monotonic() + LIMIT
             self._has_worked = True
 
     def _give_up(self, reason: str) -> None:
         self.end()
         self._is_usable = False
         if reason:
-            self._say(f"GPUs are no longer measured: nvidia-smi: {reason}")
+            self._complain(f"GPUs are no longer measured: nvidia-smi: {reason}")
 
 
-def find_device(env: Mapping[str, str], local_rank: int) -> str:
+def find_device(rank_env: Mapping[str, str], local_rank: int) -> str:
     """Return the GPU that CUDA gives to a rank of this environment: its index, or the beginning of
     its UUID; "" if it has none, or a part of one."""
-    visible = env.get("CUDA_VISIBLE_DEVICES")
-    if visible is None:
+    visible_devices = rank_env.get("CUDA_VISIBLE_DEVICES")
+    if visible_devices is None:
         return str(local_rank)
-    names: list[str] = []
-    for name in map(str.strip, visible.split(",")):
-        if not (name.isdecimal() or name.startswith(("GPU-", "MIG-"))):
+    device_names: list[str] = []
+    for device_name in map(str.strip, visible_devices.split(",")):
+        if not (device_name.isdecimal() or device_name.startswith(("GPU-", "MIG-"))):
             break  # CUDA ignores all that follow
-        names.append(name)
-    own_name = names[local_rank] if local_rank < len(names) else ""
+        device_names.append(device_name)
+    own_name = device_names[local_rank] if local_rank < len(device_names) else ""
     return "" if own_name.startswith("MIG-") else own_name
 
 
@@ -157,18 +157,20 @@ def parse_reading(line: bytes) -> GpuReading | None:
 
     Figures that the GPU does not report, as "[N/A]", are NaN and 0.
     """
-    fields = [field.strip() for field in line.decode(errors="replace").split(",")]
-    if len(fields) != len(FIELDS) or not fields[0].isdecimal():
+    line_fields = [field.strip() for field in line.decode(errors="replace").split(",")]
+    if len(line_fields) != len(FIELDS) or not line_fields[0].isdecimal():
         return None
-    place, uuid, use, *others = fields
-    percent = float(use) if use.isdecimal() else math.nan
+    place, uuid, use_text, *other_fields = line_fields
+    percent = float(use_text) if use_text.isdecimal() else math.nan
     if percent > 100:
         return None
-    used, total, clock, clock_most, reasons = map(_number, others)
-    return GpuReading(place, uuid, percent, used * MIB, total * MIB, clock, clock_most, reasons)
+    used_mib, total_mib, clock_now, clock_most, reasons = map(_parse_number, other_fields)
+    return GpuReading(
+        place, uuid, percent, used_mib * MIB, total_mib * MIB, clock_now, clock_most, reasons
+    )
 
 
-def _number(text: str) -> int:
+def _parse_number(text: str) -> int:
     """Parse a number, also as "0x04"; 0 if it is none, or too large."""
     try:
         return int(text, 0) if len(text) <= 18 else 0

@@ -34,21 +34,21 @@ def check_needs(needs: dict[str, Any], folder: str) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     path = needs.get("path")
     if path:
-        facts |= _path(path)
+        facts |= _check_path(path)
     elif data := needs.get("data"):
-        facts |= _files(data, needs)
+        facts |= _check_files(data, needs)
     resume = needs.get("resume")
     if resume:
-        step = _newest_step(resume, folder)
+        newest_step = _newest_step(resume, folder)
         facts |= {
             "resume": resume,
-            "resume_step": step,
-            "resume_known": () if step else _with_checkpoints(folder),
+            "resume_step": newest_step,
+            "resume_known": () if newest_step else _runs_with_checkpoints(folder),
         }
     return facts
 
 
-def _path(path: str) -> dict[str, Any]:
+def _check_path(path: str) -> dict[str, Any]:
     """Check that a file or folder can be read."""
     path = expand_path(path)
     problem = ""
@@ -62,48 +62,50 @@ def _path(path: str) -> dict[str, Any]:
     return {"data_folder": path, "data_problem": problem}
 
 
-def _files(folder: str, needs: dict[str, Any]) -> dict[str, Any]:
+def _check_files(folder: str, needs: dict[str, Any]) -> dict[str, Any]:
     """Look for the files of a data set in a folder: which are damaged or missing, and why the
     missing ones cannot be downloaded into it."""
     folder = expand_path(folder)
     facts: dict[str, Any] = {"data_folder": folder}
     seconds = needs.get("seconds", SECONDS)
     archive = needs["archive"]
-    sums = dict(needs["sums"])
+    known_sums = dict(needs["sums"])
     try:
-        missing = [file for file in needs["files"] if not _is_there(folder, file)]
-        if missing and any(_is_there(folder, file) for file in archive):
-            missing = []
-            sums |= archive
-        facts |= _compared(folder, sums, seconds)
+        missing_files = [file for file in needs["files"] if not _is_there(folder, file)]
+        if missing_files and any(_is_there(folder, file) for file in archive):
+            missing_files = []
+            known_sums |= archive
+        facts |= _compare_files(folder, known_sums, seconds)
     except OSError as error:
         return facts | {"data_problem": f"{error.filename}: {error.strerror}"}
-    if not missing:
+    if not missing_files:
         return facts
-    nearest = nearest_existing(folder)
-    problem = "" if os.access(nearest, os.W_OK | os.X_OK) else f"{nearest} is not writable"
-    facts["data_missing"] = tuple(missing)
+    nearest_folder = nearest_existing(folder)
+    problem = (
+        "" if os.access(nearest_folder, os.W_OK | os.X_OK) else f"{nearest_folder} is not writable"
+    )
+    facts["data_missing"] = tuple(missing_files)
     facts["data_problem"] = problem
-    facts["data_free"] = disk_free(nearest)
+    facts["data_free"] = disk_free(nearest_folder)
     if needs["sources"] and not problem:
         from training.agent.host.reach import unreachable
 
-        servers = unreachable(needs["sources"], seconds, needs.get("proxies", {}))
-        facts |= {"data_unreachable": servers} if servers else {}
+        unreachable_servers = unreachable(needs["sources"], seconds, needs.get("proxies", {}))
+        facts |= {"data_unreachable": unreachable_servers} if unreachable_servers else {}
     return facts
 
 
-def _compared(folder: str, sums: dict[str, str], seconds: float) -> dict[str, Any]:
+def _compare_files(folder: str, sums: dict[str, str], seconds: float) -> dict[str, Any]:
     """Compare the files that are there with their MD5 sums. Raises: OSError, where one cannot be
     read."""
     paths = {f"{folder}/{file}": md5 for file, md5 in sums.items()}
-    present = {path: md5 for path, md5 in paths.items() if os.path.isfile(path)}
-    if not present:
+    present_files = {path: md5 for path, md5 in paths.items() if os.path.isfile(path)}
+    if not present_files:
         return {}
     from training.checksums import compare
 
-    damaged, unread = compare(present, seconds)
-    facts = {"data_damaged": damaged, "data_unread": unread}
+    damaged_files, unread_files = compare(present_files, seconds)
+    facts = {"data_damaged": damaged_files, "data_unread": unread_files}
     return {name: files for name, files in facts.items() if files}
 
 
@@ -126,20 +128,20 @@ def _newest_step(resume: str, folder: str) -> int:
     """
     from glob import escape, glob  # slow to import, and most jobs do not resume
 
-    runs = os.path.dirname(os.path.dirname(folder))
-    root = os.path.expanduser(resume) if "/" in resume else f"{runs}/{resume}"
+    runs_folder = os.path.dirname(os.path.dirname(folder))
+    search_root = os.path.expanduser(resume) if "/" in resume else f"{runs_folder}/{resume}"
     steps = [0]
-    for below in (f"*/{CHECKPOINTS}", CHECKPOINTS, "."):
-        manifests = glob(f"{escape(root)}/{below}/{STEP}*/{MANIFEST}")
+    for subfolder in (f"*/{CHECKPOINTS}", CHECKPOINTS, "."):
+        manifests = glob(f"{escape(search_root)}/{subfolder}/{STEP}*/{MANIFEST}")
         steps += map(step_of, manifests)
     return max(steps)
 
 
-def _with_checkpoints(folder: str) -> tuple[str, ...]:
+def _runs_with_checkpoints(folder: str) -> tuple[str, ...]:
     """Return the newest runs in the same workdir that have complete checkpoints."""
     from glob import escape, glob
 
-    runs = os.path.dirname(os.path.dirname(folder))
-    manifests = glob(f"{escape(runs)}/*/*/{SAVED}")
-    names = {os.path.relpath(manifest, runs).partition("/")[0] for manifest in manifests}
-    return tuple(sorted(names, reverse=True)[:KNOWN])
+    runs_folder = os.path.dirname(os.path.dirname(folder))
+    manifests = glob(f"{escape(runs_folder)}/*/*/{SAVED}")
+    run_names = {os.path.relpath(manifest, runs_folder).partition("/")[0] for manifest in manifests}
+    return tuple(sorted(run_names, reverse=True)[:KNOWN])

@@ -24,11 +24,11 @@ def read_stat(pid: int) -> list[str]:
     return read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
 
 
-def read_status(pid: int | str, name: str) -> str:
+def read_status(pid: int | str, wanted_field: str) -> str:
     """Return a field in the status of a process, or of a thread ("PID/task/TID")."""
     for line in read_text(f"/proc/{pid}/status").splitlines():
-        key, _, value = line.partition(":")
-        if key == name:
+        field_name, _, value = line.partition(":")
+        if field_name == wanted_field:
             return value.strip()
     return ""
 
@@ -54,9 +54,9 @@ def describe_state(pid: int) -> str:
 
 def open_files(pid: int | str) -> Iterator[tuple[str, str]]:
     """Yield the path below /proc of each open file of a process, and what it leads to."""
-    folder = f"/proc/{pid}/fd"
+    fd_folder = f"/proc/{pid}/fd"
     with suppress(OSError):
-        for number in os.listdir(folder):
+        for descriptor in os.listdir(fd_folder):
             with suppress(OSError):  # it has just been closed
-                path = f"{folder}/{number}"
-                yield path, os.readlink(path)
+                link_path = f"{fd_folder}/{descriptor}"
+                yield link_path, os.readlink(link_path)

@@ -38,11 +38,11 @@ def end_with_parent() -> None:
     _prctl(_PDEATHSIG, ctypes.c_ulong(signal.SIGTERM))
 
 
-def die_with(parent: int) -> None:
+def die_with(parent_pid: int) -> None:
     """Receive SIGKILL when the thread that forked this process ends (Linux only). End at once if
     the parent is already dead."""
     _prctl(_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
-    if os.getppid() != parent:
+    if os.getppid() != parent_pid:
         os._exit(1)
 
 
@@ -59,11 +59,11 @@ def close_descriptors(needed: Container[int]) -> None:
                 os.close(descriptor)
 
 
-def redirect_output(out: int, error: int, needed: Iterable[int]) -> None:
+def redirect_output(out_descriptor: int, error_descriptor: int, needed: Iterable[int]) -> None:
     """Make these descriptors the stdout and stderr of this process, and /dev/null its stdin. Close
     all other descriptors but these."""
     null_device = os.open(os.devnull, os.O_RDONLY)
-    for number, descriptor in enumerate((null_device, out, error)):
+    for number, descriptor in enumerate((null_device, out_descriptor, error_descriptor)):
         os.dup2(descriptor, number)
     close_descriptors({0, 1, 2, *needed})
 
@@ -71,9 +71,9 @@ def redirect_output(out: int, error: int, needed: Iterable[int]) -> None:
 def lower_priority(by: int) -> None:
     """Raise the niceness of this thread only (Linux only). A fork inherits that of its thread."""
     if LINUX:
-        thread = threading.get_native_id()
+        thread_id = threading.get_native_id()
         os.setpriority(
-            os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + by)
+            os.PRIO_PROCESS, thread_id, min(19, os.getpriority(os.PRIO_PROCESS, thread_id) + by)
         )
 
 
@@ -81,13 +81,13 @@ def descendants(pid: int) -> list[int]:
     """Return all processes below this one, parents before children."""
     if not LINUX:
         return _psutil_descendants(pid)
-    pids = _children(pid)
+    pids = _list_children(pid)
     for child in pids:
-        pids += _children(child)  # the loop includes what is added
+        pids += _list_children(child)  # the loop includes what is added
     return pids
 
 
-def _children(pid: int) -> list[int]:
+def _list_children(pid: int) -> list[int]:
     pids: list[int] = []
     with suppress(OSError):  # it has just exited
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -104,16 +104,16 @@ def _psutil_descendants(pid: int) -> list[int]:
     return []
 
 
-def send(pid: int, number: int) -> None:
+def send(pid: int, signal_number: int) -> None:
     """Signal one process, unless it has exited or belongs to another user."""
     with suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, number)
+        os.kill(pid, signal_number)
 
 
-def send_group(leader: int, number: int) -> None:
+def send_group(leader_pid: int, signal_number: int) -> None:
     """Signal a process group, unless it has exited or belongs to another user."""
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, number)
+        os.killpg(leader_pid, signal_number)
 
 
 def end_descendants(seconds: float) -> list[int]:

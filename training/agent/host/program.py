@@ -40,69 +40,69 @@ def check_script(script: dict[str, Any]) -> dict[str, Any]:
     unless that is not there yet.
     """
     return {
-        "program_lacks": _lacks(script),
+        "program_lacks": _find_lack(script),
         "packages": tuple(filter(find_package, PACKAGES)),
-        "unnamed": _unnamed(script),
+        "unnamed": _find_unnamed(script),
         "accelerator": any(os.path.exists(f"/dev/{name}") for name in DEVICES),
     }
 
 
-def _lacks(script: dict[str, Any]) -> str:
+def _find_lack(script: dict[str, Any]) -> str:
     cwd = script.get("cwd")
     if not cwd:
         return ""
     cwd = expand_path(cwd)
     if not os.path.isdir(cwd):
         return FOLDER
-    file = script.get("file")
-    if file:
-        return _unreadable(os.path.join(cwd, file))
+    script_file = script.get("file")
+    if script_file:
+        return _check_readable(os.path.join(cwd, script_file))
     module = script.get("module")
     if module:
-        top = f"{cwd}/{module.partition('.')[0]}"
-        is_there = os.path.isdir(top) or os.path.isfile(f"{top}.py")
-        return "" if is_there or find_package(os.path.basename(top)) else MODULE
-    return _unexecutable(cwd, script.get("command") or "")
+        module_path = f"{cwd}/{module.partition('.')[0]}"
+        is_there = os.path.isdir(module_path) or os.path.isfile(f"{module_path}.py")
+        return "" if is_there or find_package(os.path.basename(module_path)) else MODULE
+    return _check_executable(cwd, script.get("command") or "")
 
 
-def _unnamed(script: dict[str, Any]) -> tuple[str, ...]:
+def _find_unnamed(script: dict[str, Any]) -> tuple[str, ...]:
     """Return those of PACKAGES that the file of a script or module does not name; none if it cannot
     be read."""
-    text = _read_script(script)
-    if not text:
+    script_text = _read_script(script)
+    if not script_text:
         return ()
-    unnamed = []
+    unnamed_packages = []
     for package in PACKAGES:
         names = NAMES.get(package, (package,))
-        if not any(name.encode() in text for name in names):
-            unnamed.append(package)
-    return tuple(unnamed)
+        if not any(name.encode() in script_text for name in names):
+            unnamed_packages.append(package)
+    return tuple(unnamed_packages)
 
 
 def _read_script(script: dict[str, Any]) -> bytes:
     """Return the text of the script; nothing if it is no file of Python that can be read."""
-    names = [script.get("file") or ""]
+    file_names = [script.get("file") or ""]
     module = script.get("module")
     if module:
         path = module.replace(".", "/")
-        names = [f"{path}.py", f"{path}/__main__.py"]
+        file_names = [f"{path}.py", f"{path}/__main__.py"]
     cwd = os.path.expanduser(script.get("cwd") or ".")
-    for name in filter(None, names):
+    for file_name in filter(None, file_names):
         try:
-            with open(os.path.join(cwd, name), "rb") as file:
+            with open(os.path.join(cwd, file_name), "rb") as file:
                 return file.read(LARGEST)
         except OSError:
             continue
     return b""
 
 
-def _unreadable(path: str) -> str:
+def _check_readable(path: str) -> str:
     if not os.path.exists(path):
         return FILE
     return "" if os.access(path, os.R_OK) else READ
 
 
-def _unexecutable(cwd: str, command: str) -> str:
+def _check_executable(cwd: str, command: str) -> str:
     if not command:
         return ""
     if "/" in command:
@@ -112,7 +112,7 @@ def _unexecutable(cwd: str, command: str) -> str:
         return "" if os.access(path, os.X_OK) else EXECUTE
     from shutil import which  # slow to import
 
-    folders = [os.path.dirname(sys.executable), *os.get_exec_path()]
-    if which(command, path=os.pathsep.join(folders)):
+    search_folders = [os.path.dirname(sys.executable), *os.get_exec_path()]
+    if which(command, path=os.pathsep.join(search_folders)):
         return ""
     return NO_FILE if os.path.isdir(f"{cwd}/{command}") else COMMAND

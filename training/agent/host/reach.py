@@ -29,10 +29,10 @@ def unreachable(
     """
     import subprocess
 
-    command = [sys.executable, "-I", os.path.abspath(__file__), str(seconds), *addresses]
+    try_command = [sys.executable, "-I", os.path.abspath(__file__), str(seconds), *addresses]
     try:
         process = subprocess.run(
-            command,
+            try_command,
             env={**os.environ, **proxies},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -52,9 +52,9 @@ def main(seconds: float, addresses: Sequence[str]) -> None:
 
     answers: queue.SimpleQueue[tuple[str, str | None]] = queue.SimpleQueue()
     for address in addresses:
-        args = (address, seconds, answers)
-        threading.Thread(target=_try, args=args, daemon=True).start()
-    failures = {_server(address): "" for address in addresses}
+        thread_arguments = (address, seconds, answers)
+        threading.Thread(target=_try_address, args=thread_arguments, daemon=True).start()
+    failure_by_server = {_server_name(address): "" for address in addresses}
     deadline = time.monotonic() + seconds
     for _ in addresses:
         try:
@@ -62,18 +62,20 @@ def main(seconds: float, addresses: Sequence[str]) -> None:
         except queue.Empty:
             break
         if error is None:
-            failures = {}
+            failure_by_server = {}
             break
-        failures[_server(address)] = error
-    print(json.dumps(list(failures.items())), flush=True)  # noqa: T201
+        failure_by_server[_server_name(address)] = error
+    print(json.dumps(list(failure_by_server.items())), flush=True)  # noqa: T201
     os._exit(0)  # a thread may still be waiting
 
 
-def _server(address: str) -> str:
+def _server_name(address: str) -> str:
     return address.split("/")[2]
 
 
-def _try(address: str, seconds: float, answers: queue.SimpleQueue[tuple[str, str | None]]) -> None:
+def _try_address(
+    address: str, seconds: float, answers: queue.SimpleQueue[tuple[str, str | None]]
+) -> None:
     """Put the address, and why it cannot be reached: None if it can, "" if it does not answer."""
     from urllib.error import HTTPError
     from urllib.request import Request, urlopen

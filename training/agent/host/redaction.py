@@ -25,8 +25,8 @@ class Redaction:
     another."""
 
     def __init__(self) -> None:
-        self._hidden: dict[str, str] = {}
-        self._any = re.compile("")
+        self._replacements: dict[str, str] = {}
+        self._any_secret = re.compile("")
         self.longest = 0
         """Characters of the longest text to hide."""
 
@@ -35,16 +35,18 @@ class Redaction:
         for placement in placements:
             for name, value in placement.env:
                 if name in placement.secret:
-                    self._hidden |= dict.fromkeys(_spellings(value), stand_in(name))
-        self._hidden = dict(sorted(self._hidden.items(), key=lambda entry: -len(entry[0])))
-        self._any = re.compile("|".join(map(re.escape, self._hidden)))
-        self.longest = max(map(len, self._hidden), default=0)
+                    self._replacements |= dict.fromkeys(_spellings(value), stand_in(name))
+        self._replacements = dict(
+            sorted(self._replacements.items(), key=lambda entry: -len(entry[0]))
+        )
+        self._any_secret = re.compile("|".join(map(re.escape, self._replacements)))
+        self.longest = max(map(len, self._replacements), default=0)
 
     def clean(self, events: list[Event]) -> list[Event]:
         """Return the events with all secrets replaced."""
-        return [self._clean(event) for event in events] if self._hidden else events
+        return [self._clean_event(event) for event in events] if self._replacements else events
 
-    def _clean(self, event: Event) -> Event:
+    def _clean_event(self, event: Event) -> Event:
         return (
             replace(event, text=self.hide(event.text))
             if isinstance(event, (OutputText, Stack, Raised))
@@ -53,30 +55,34 @@ class Redaction:
 
     def hide(self, text: str) -> str:
         """Return the text with all secrets replaced."""
-        for value, name in self._hidden.items():
+        for value, name in self._replacements.items():
             text = text.replace(value, name)
         return text
 
     def cut(self, text: str) -> tuple[str, str]:
         """Split an incomplete text into a first part, with its secrets replaced, and the unchanged
         rest: its last characters may be the beginning of a secret."""
-        if not self._hidden:
+        if not self._replacements:
             return text, ""
-        end = max(0, len(text) - self.longest + 1)
+        safe_end = max(0, len(text) - self.longest + 1)
         clean_parts = list[str]()
-        at = 0
-        for match in self._any.finditer(text):
-            if match.start() >= end:
+        copied_end = 0
+        for match in self._any_secret.finditer(text):
+            if match.start() >= safe_end:
                 break
-            clean_parts += (text[at : match.start()], self._hidden[match[0]])
-            at = match.end()
-        return "".join(clean_parts) + text[at : max(at, end)], text[max(at, end) :]
+            clean_parts += (text[copied_end : match.start()], self._replacements[match[0]])
+            copied_end = match.end()
+        return "".join(clean_parts) + text[copied_end : max(copied_end, safe_end)], text[
+            max(copied_end, safe_end) :
+        ]
 
 
 def _spellings(value: str) -> set[str]:
     """Return the value and each of its lines: plain, and as JSON and Python quote them."""
     plain_texts = {text for text in (value, *value.splitlines()) if len(text) >= SHORTEST}
-    in_json = {write(text)[1:-1] for text in plain_texts for write in (dumps, json.dumps)}
+    in_json = {quote_text(text)[1:-1] for text in plain_texts for quote_text in (dumps, json.dumps)}
     # repr escapes ' only if there is a ", so the texts get both
-    in_python = {write("'\"" + text)[4:-1] for text in plain_texts for write in (repr, ascii)}
+    in_python = {
+        quote_text("'\"" + text)[4:-1] for text in plain_texts for quote_text in (repr, ascii)
+    }
     return plain_texts | in_json | in_python | {text.replace("\\'", "'") for text in in_python}

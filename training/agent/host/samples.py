@@ -37,66 +37,71 @@ class ProcSampler:
     """Reads /proc (Linux)."""
 
     def __init__(self) -> None:
-        self._hertz = os.sysconf("SC_CLK_TCK")
-        self._page = os.sysconf("SC_PAGE_SIZE")
-        self._cores = _core_ticks()
-        self._net = _net_bytes()
-        self._trees: dict[int, tuple[float, dict[int, _Usage]]] = {}
+        self._ticks_per_second = os.sysconf("SC_CLK_TCK")
+        self._page_size = os.sysconf("SC_PAGE_SIZE")
+        self._last_ticks = _core_ticks()
+        self._last_net = _net_bytes()
+        self._last_usage: dict[int, tuple[float, dict[int, _Usage]]] = {}
 
     def host(self) -> HostSample:
-        cores = _core_ticks()
-        before = self._cores
+        core_ticks = _core_ticks()
+        ticks_before = self._last_ticks
         received, sent = _net_bytes()
-        received_before, sent_before = self._net
-        self._cores = cores
-        self._net = (received, sent)
-        total, available = memory()
+        received_before, sent_before = self._last_net
+        self._last_ticks = core_ticks
+        self._last_net = (received, sent)
+        total_memory, available_memory = memory()
         return HostSample(
-            cpu=tuple(_percent(core, before.get(name, core)) for name, core in cores.items()),
-            memory_used=total - available,
-            memory_total=total,
+            cpu=tuple(
+                _busy_percent(core, ticks_before.get(name, core))
+                for name, core in core_ticks.items()
+            ),
+            memory_used=total_memory - available_memory,
+            memory_total=total_memory,
             sent=max(0, sent - sent_before),
             received=max(0, received - received_before),
             disk_free=_disk_free(),
         )
 
     def rank(self, number: int, pid: int) -> RankSample | None:
-        tree: dict[int, _Usage] = {}
-        for member in (pid, *processes.descendants(pid)):
-            usage = _usage(member)
+        usage_by_pid: dict[int, _Usage] = {}
+        for member_pid in (pid, *processes.descendants(pid)):
+            usage = _usage(member_pid)
             if usage:
-                tree[member] = usage
-        since, before = self._trees.pop(pid, (0.0, {}))
-        if pid not in tree:
+                usage_by_pid[member_pid] = usage
+        sampled_at, usage_before = self._last_usage.pop(pid, (0.0, {}))
+        if pid not in usage_by_pid:
             return None
         now = time.clock_gettime(time.CLOCK_BOOTTIME)
-        self._trees[pid] = (now, tree)
-        ticks = pages = 0
-        for member, usage in tree.items():
-            pages += usage.pages
-            ticks += usage.ticks
-            if member in before:
-                ticks -= before[member].ticks
-        began = since or tree[pid].started / self._hertz
-        elapsed_ticks = max(1.0, (now - began) * self._hertz)
-        percent = max(0.0, 100 * ticks / elapsed_ticks)
-        return RankSample(number, round(percent, 1), pages * self._page, len(tree))
+        self._last_usage[pid] = (now, usage_by_pid)
+        cpu_ticks = resident_pages = 0
+        for member_pid, usage in usage_by_pid.items():
+            resident_pages += usage.pages
+            cpu_ticks += usage.ticks
+            if member_pid in usage_before:
+                cpu_ticks -= usage_before[member_pid].ticks
+        measured_since = sampled_at or usage_by_pid[pid].started / self._ticks_per_second
+        elapsed_ticks = max(1.0, (now - measured_since) * self._ticks_per_second)
+        percent = max(0.0, 100 * cpu_ticks / elapsed_ticks)
+        return RankSample(
+            number, round(percent, 1), resident_pages * self._page_size, len(usage_by_pid)
+        )
 
 
 def _core_ticks() -> dict[str, tuple[int, int]]:
     """Return the total and the idle ticks of each core."""
-    cores = {}
+    ticks_by_core = {}
     with open("/proc/stat") as file:
         for line in file:
-            name, *fields = line.split()
+            name, *tick_fields = line.split()
             if name.startswith("cpu") and name != "cpu":
                 # The rest are a guest's, which are part of the user time.
-                ticks = [int(field) for field in fields[:8]]
-                cores[name] = (sum(ticks), ticks[3] + ticks[4])
-    return cores
+                ticks = [int(field) for field in tick_fields[:8]]
+                ticks_by_core[name] = (sum(ticks), ticks[3] + ticks[4])
+    return ticks_by_core
 
 
-def _percent(now: tuple[int, int], before: tuple[int, int]) -> float:
+def _busy_percent(now: tuple[int, int], before: tuple[int, int]) -> float:
     total_ticks = now[0] - before[0]
     idle_ticks = now[1] - before[1]
     if total_ticks <= 0:
@@ -148,32 +153,34 @@ class PsutilSampler:
 
     def __init__(self) -> None:
         self._processes: dict[int, psutil.Process] = {}
-        self._net = psutil.net_io_counters()
+        self._last_net = psutil.net_io_counters()
         psutil.cpu_percent(percpu=True)
 
     def host(self) -> HostSample:
         memory_now = psutil.virtual_memory()
-        before, self._net = self._net, psutil.net_io_counters()
+        net_before, self._last_net = self._last_net, psutil.net_io_counters()
         return HostSample(
             cpu=tuple(psutil.cpu_percent(percpu=True)),
             memory_used=memory_now.total - memory_now.available,
             memory_total=memory_now.total,
-            sent=max(0, self._net.bytes_sent - before.bytes_sent),
-            received=max(0, self._net.bytes_recv - before.bytes_recv),
+            sent=max(0, self._last_net.bytes_sent - net_before.bytes_sent),
+            received=max(0, self._last_net.bytes_recv - net_before.bytes_recv),
             disk_free=_disk_free(),
         )
 
     def rank(self, number: int, pid: int) -> RankSample | None:
-        cpu = 0.0
-        resident = 0
-        members = 0
-        for member in (pid, *processes.descendants(pid)):
+        cpu_percent = 0.0
+        resident_bytes = 0
+        member_count = 0
+        for member_pid in (pid, *processes.descendants(pid)):
             with suppress(psutil.Error):
-                process = self._processes.setdefault(member, psutil.Process(member))
-                cpu += process.cpu_percent()
-                resident += process.memory_info().rss
-                members += 1
-        return RankSample(number, cpu, resident, members) if members else None
+                process = self._processes.setdefault(member_pid, psutil.Process(member_pid))
+                cpu_percent += process.cpu_percent()
+                resident_bytes += process.memory_info().rss
+                member_count += 1
+        return (
+            RankSample(number, cpu_percent, resident_bytes, member_count) if member_count else None
+        )
 
 
 class OutOfMemory:
@@ -182,17 +189,17 @@ class OutOfMemory:
 
     def __init__(self, files: Iterable[str] | None = None, window: int = 5) -> None:
         self._files = tuple(_oom_files() if files is None else files)
-        self._counts = deque([self._count()], maxlen=window)
+        self._counts = deque([self._count_kills()], maxlen=window)
 
     def tick(self) -> None:
         """Store the present count. `rose` compares with the oldest one in the window."""
-        self._counts.append(self._count())
+        self._counts.append(self._count_kills())
 
     def rose(self) -> bool:
         """Return True if a process was killed within the window."""
-        return self._count() > self._counts[0]
+        return self._count_kills() > self._counts[0]
 
-    def _count(self) -> int:
+    def _count_kills(self) -> int:
         return sum(read_figures(file).get("oom_kill", 0) for file in self._files)
 
 

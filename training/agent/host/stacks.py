@@ -63,36 +63,36 @@ class StackCollector:
     reports them."""
 
     def __init__(
-        self, selector: selectors.BaseSelector, say: Callable[[Event], None], folder: str
+        self, selector: selectors.BaseSelector, report_event: Callable[[Event], None], folder: str
     ) -> None:
-        self._say = say
+        self._report_event = report_event
         self._folder = f"{os.path.realpath(folder)}/{STACKS}"
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         self._collected: deque[Stack] = deque()
-        self._ready, self._wake = os.pipe()
-        selector.register(self._ready, selectors.EVENT_READ, self._report)
-        self._asked: SimpleQueue[Sequence[tuple[int, int]]] = SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="stacks", daemon=True)
+        self._wake_reader, self._wake_writer = os.pipe()
+        selector.register(self._wake_reader, selectors.EVENT_READ, self._report_collected)
+        self._requested_ranks: SimpleQueue[Sequence[tuple[int, int]]] = SimpleQueue()
+        self._thread = threading.Thread(target=self._collect_requested, name="stacks", daemon=True)
 
     def ask(self, ranks: Sequence[tuple[int, int]]) -> None:
         """Report the stacks of these (rank, pid) soon. A request before that is merged with it."""
-        self._asked.put(ranks)
+        self._requested_ranks.put(ranks)
         if not self._thread.ident:
             self._thread.start()
 
-    def _work(self) -> None:
+    def _collect_requested(self) -> None:
         while True:
-            ranks = self._asked.get()
-            while not self._asked.empty():
-                ranks = self._asked.get()
+            ranks = self._requested_ranks.get()
+            while not self._requested_ranks.empty():
+                ranks = self._requested_ranks.get()
             for stack in collect_stacks(ranks, self._folder):
                 self._collected.append(stack)
-                os.write(self._wake, b"\n")
+                os.write(self._wake_writer, b"\n")
 
-    def _report(self) -> None:
-        os.read(self._ready, BLOCK)
+    def _report_collected(self) -> None:
+        os.read(self._wake_reader, BLOCK)
         while self._collected:
-            self._say(self._collected.popleft())
+            self._report_event(self._collected.popleft())
 
 
 @dataclass
@@ -112,51 +112,51 @@ class StackRequest:
 def collect_stacks(ranks: Sequence[tuple[int, int]], folder: str) -> Iterator[Stack]:
     """Yield the stack of each of these (rank, pid), in the order in which they answer, within about
     a second."""
-    requests = [_ask(rank, pid, folder) for rank, pid in ranks]
+    requests = [_request_stack(rank, pid, folder) for rank, pid in ranks]
     pending = [request for request in requests if not request.problem]
     deadline = time.monotonic() + ANSWER
     while pending and time.monotonic() < deadline:
         for request in pending.copy():
-            text = _read_answer(request)
-            if text:
+            stack_text = _read_answer(request)
+            if stack_text:
                 pending.remove(request)
-                yield _describe(request, "faulthandler", text)
+                yield _make_stack(request, "faulthandler", stack_text)
         time.sleep(LOOK)
     for request in pending:
         request.problem = f"it has not reported its stack within {ANSWER:g} s"
     for request in requests:
         if request.problem:
-            yield _describe(request, "kernel", f"no Python stack: {request.problem}")
+            yield _make_stack(request, "kernel", f"no Python stack: {request.problem}")
 
 
-def _describe(request: StackRequest, source: str, text: str) -> Stack:
+def _make_stack(request: StackRequest, source: str, text: str) -> Stack:
     return Stack(request.rank, source, f"{describe_state(request.process)}\n{text}")
 
 
-def _ask(rank: int, pid: int, folder: str) -> StackRequest:
+def _request_stack(rank: int, pid: int, folder: str) -> StackRequest:
     """Send the signal to a rank, unless there is a `problem`."""
     if not pid:
         return StackRequest(rank, 0, problem="its process does not exist yet")
-    for process in (pid, *processes.descendants(pid)):
-        path = _stack_file(process, folder)
-        if path and _has_signal(process, "SigCgt"):
+    for asked_pid in (pid, *processes.descendants(pid)):
+        path = _stack_file(asked_pid, folder)
+        if path and _has_signal(asked_pid, "SigCgt"):
             break
     else:
         problem = "it is no Python program that was started with rankboard's sitecustomize"
         return StackRequest(rank, pid, problem=problem)
-    letter = state_letter(process)
-    if letter in "Tt":  # T by a signal, t by a debugger
+    state_code = state_letter(asked_pid)
+    if state_code in "Tt":  # T by a signal, t by a debugger
         problem = "it is stopped, so it cannot report its stack"
-        if letter == "T":
-            problem += f"; it goes on by: kill -CONT {process}"
-        return StackRequest(rank, process, problem=problem)
+        if state_code == "T":
+            problem += f"; it goes on by: kill -CONT {asked_pid}"
+        return StackRequest(rank, asked_pid, problem=problem)
     try:
-        size = os.stat(path).st_size
+        old_size = os.stat(path).st_size
     except OSError:
-        return StackRequest(rank, process, problem="it has just ended")
-    request = StackRequest(rank, process, path, size, _blocking_threads(process))
-    if not _has_signal(process, "ShdPnd"):  # else an earlier one is still pending
-        processes.send(process, SIGNAL)
+        return StackRequest(rank, asked_pid, problem="it has just ended")
+    request = StackRequest(rank, asked_pid, path, old_size, _blocking_threads(asked_pid))
+    if not _has_signal(asked_pid, "ShdPnd"):  # else an earlier one is still pending
+        processes.send(asked_pid, SIGNAL)
     return request
 
 
@@ -177,30 +177,30 @@ def _read_answer(request: StackRequest) -> str:
             return ""
         with open(request.path, "rb") as file:
             file.seek(request.size)
-            text = file.read().decode(errors="replace")
-        return _with_code(text[-MOST:], f"/proc/{request.process}/cwd")
+            stack_text = file.read().decode(errors="replace")
+        return _add_source_lines(stack_text[-MOST:], f"/proc/{request.process}/cwd")
     return ""
 
 
 def _blocking_threads(process: int) -> frozenset[str]:
     with suppress(OSError):
-        threads = os.listdir(f"/proc/{process}/task")
+        thread_ids = os.listdir(f"/proc/{process}/task")
         return frozenset(
-            thread for thread in threads if _has_signal(f"{process}/task/{thread}", "SigBlk")
+            thread for thread in thread_ids if _has_signal(f"{process}/task/{thread}", "SigBlk")
         )
     return frozenset()
 
 
-def _has_signal(process: int | str, mask: str) -> bool:
+def _has_signal(process: int | str, mask_name: str) -> bool:
     """Return True if this signal mask of a process or thread contains SIGNAL."""
-    bits = int(read_status(process, mask) or "0", 16)
-    return bool(bits >> (SIGNAL - 1) & 1)
+    signal_bits = int(read_status(process, mask_name) or "0", 16)
+    return bool(signal_bits >> (SIGNAL - 1) & 1)
 
 
 _FRAME = re.compile(r'  File "(.+)", line (\d+) in .*')
 
 
-def _with_code(text: str, folder: str) -> str:
+def _add_source_lines(text: str, work_folder: str) -> str:
     """Add the source line below each frame, if there is one. Relative paths are in `folder`."""
     read_source = cache(_read_source)  # for this text only: a file may change
     lines: list[str] = []
@@ -208,11 +208,11 @@ def _with_code(text: str, folder: str) -> str:
         lines.append(line)
         match = _FRAME.fullmatch(line)
         if match:
-            number = int(match[2])
-            source = read_source(os.path.join(folder, match[1]))
-            code = "".join(source[number - 1 : number]).strip()
-            if code:
-                lines.append(f"    {code}")
+            line_number = int(match[2])
+            source_lines = read_source(os.path.join(work_folder, match[1]))
+            code_line = "".join(source_lines[line_number - 1 : line_number]).strip()
+            if code_line:
+                lines.append(f"    {code_line}")
     return "\n".join(lines)
 
 

@@ -43,8 +43,8 @@ def read_figures(path: str) -> dict[str, int]:
     /proc/vmstat; none if it cannot be read."""
     figures: dict[str, int] = {}
     for line in read_text(path).splitlines():
-        name, number, *_ = line.split()
-        figures[name.rstrip(":")] = int(number)
+        figure_name, number, *_ = line.split()
+        figures[figure_name.rstrip(":")] = int(number)
     return figures
 
 
@@ -58,15 +58,15 @@ def memory() -> tuple[int, int]:
 def cgroups() -> list[tuple[list[str], str]]:
     """Return the control groups of this process: the controllers (one empty name for version 2) and
     the path without its leading slash."""
-    fields = [line.split(":", 2) for line in read_text("/proc/self/cgroup").splitlines()]
-    return [(controllers.split(","), path.lstrip("/")) for _, controllers, path in fields]
+    line_fields = [line.split(":", 2) for line in read_text("/proc/self/cgroup").splitlines()]
+    return [(controllers.split(","), path.lstrip("/")) for _, controllers, path in line_fields]
 
 
 def disk_free(folder: str) -> int:
     """Return the bytes that this user may still write to the disk of a folder; at least 1, because
     0 means unknown."""
-    disk = os.statvfs(nearest_existing(folder))
-    return max(1, disk.f_bavail * disk.f_frsize)
+    disk_status = os.statvfs(nearest_existing(folder))
+    return max(1, disk_status.f_bavail * disk_status.f_frsize)
 
 
 def nearest_existing(folder: str) -> str:
@@ -81,11 +81,11 @@ def find_package(package: str) -> ModuleSpec | None:
     to import."""
     for finder in sys.meta_path:
         try:
-            spec = finder.find_spec(package, None)
+            module_spec = finder.find_spec(package, None)
         except (AttributeError, ImportError, ValueError):  # what a program has put there may fail
             continue
-        if spec:
-            return spec
+        if module_spec:
+            return module_spec
     return None
 
 
@@ -103,6 +103,8 @@ def cpu_flags() -> tuple[str, ...]:
     except OSError:
         return ()
     key_name = "Features" if os.uname().machine in ("aarch64", "arm64") else "flags"
-    lines = (line.partition(":") for line in first_block.splitlines())
-    cpu_words = next((value.split() for name, _, value in lines if name.strip() == key_name), [])
+    key_lines = (line.partition(":") for line in first_block.splitlines())
+    cpu_words = next(
+        (value.split() for name, _, value in key_lines if name.strip() == key_name), []
+    )
     return tuple(flag for flag in FLAGS if flag in cpu_words)

@@ -34,28 +34,32 @@ def check(folder: str, route_to: str, needs: str) -> Iterator[dict[str, Any]]:
     perhaps empty; `needs` is what the job needs as JSON, perhaps empty (see
     `training.agent.host.needs`).
     """
-    problem = obstacle(folder)
+    problem = find_obstacle(folder)
     if problem:
-        error = f"cannot use its workdir: {problem}"
-        yield {"error": error, "cause": "workdir", "advice": "fix that"}
+        error_text = f"cannot use its workdir: {problem}"
+        yield {"error": error_text, "cause": "workdir", "advice": "fix that"}
         return
-    yield _event("hello", **facts.hello(folder, route_to, needs))
+    yield _make_event("hello", **facts.hello(folder, route_to, needs))
     # The port stays reserved until the command ends, so that other hosts can connect to it.
-    reserved: list[socket.socket] = []
+    reserved_ports: list[socket.socket] = []
     while select.select([0], [], [], PATIENCE)[0]:
-        line = read_line(0)
-        command = load(line) or {}
+        command_line = read_line(0)
+        command = load(command_line) or {}
         verb = command.get("command")
-        if not line or verb == "close":
+        if not command_line or verb == "close":
             return
         if verb == "reserve":
-            yield _reserve(command["address"], command["port"], reserved)
+            yield _reserve_port(command["address"], command["port"], reserved_ports)
         elif verb == "connect":
-            for address, port, seconds, error in dial_all(command["targets"], command["seconds"]):
-                yield _event("connected", address=address, port=port, seconds=seconds, error=error)
+            for address, port, seconds, error_text in dial_all(
+                command["targets"], command["seconds"]
+            ):
+                yield _make_event(
+                    "connected", address=address, port=port, seconds=seconds, error=error_text
+                )
 
 
-def obstacle(folder: str) -> str:
+def find_obstacle(folder: str) -> str:
     """Say why a run cannot use or make this folder; "" if it can."""
     nearest = system.nearest_existing(folder)
     if not os.access(nearest, os.W_OK | os.X_OK):
@@ -66,16 +70,16 @@ def obstacle(folder: str) -> str:
     return ""
 
 
-def _event(name: str, **fields: object) -> dict[str, Any]:
+def _make_event(name: str, **fields: object) -> dict[str, Any]:
     return {"time": time.time(), "event": name, **fields}
 
 
-def _reserve(address: str, port: int, reserved: list[socket.socket]) -> dict[str, Any]:
+def _reserve_port(address: str, port: int, reserved_ports: list[socket.socket]) -> dict[str, Any]:
     from training.agent.ranks import ports  # not needed for the facts alone
 
     try:
         listener = ports.reserve_port(address, port)
     except ports.PortError as problem:
-        return _event("reserved", address=address, port=0, error=str(problem))
-    reserved.append(listener)
-    return _event("reserved", address=address, port=listener.getsockname()[1], error="")
+        return _make_event("reserved", address=address, port=0, error=str(problem))
+    reserved_ports.append(listener)
+    return _make_event("reserved", address=address, port=listener.getsockname()[1], error="")

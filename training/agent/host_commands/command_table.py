@@ -39,21 +39,21 @@ HOST_COMMANDS = {
 argument is a folder."""
 
 
-def main(words: Sequence[str]) -> int:
+def main(command_words: Sequence[str]) -> int:
     """Do a host command. Return 0, or 2 if there is none of this name."""
-    verb = words[0] if words else ""
+    verb = command_words[0] if command_words else ""
     if verb not in HOST_COMMANDS:
-        known = ", ".join(HOST_COMMANDS)
-        os.write(2, f"no host command {verb!r}; known are follow, {known}\n".encode())
+        known_verbs = ", ".join(HOST_COMMANDS)
+        os.write(2, f"no host command {verb!r}; known are follow, {known_verbs}\n".encode())
         return 2
     write_all(sys.stdout.fileno(), MARKER)
     try:
-        folder, *others = words[1:]
-        for answer in _import_function(HOST_COMMANDS[verb])(expand_path(folder), *others):
-            _write(answer)
-        _write(WHOLE)
+        folder, *other_arguments = command_words[1:]
+        for answer in _import_function(HOST_COMMANDS[verb])(expand_path(folder), *other_arguments):
+            _write_answer(answer)
+        _write_answer(WHOLE)
     except OSError as error:
-        _write({"error": f"{error.filename or verb}: {error.strerror or error}"})
+        _write_answer({"error": f"{error.filename or verb}: {error.strerror or error}"})
     return 0
 
 
@@ -65,7 +65,7 @@ def _import_function(path: str) -> Callable[..., Answer]:
     return function
 
 
-def _write(answer: object) -> None:
+def _write_answer(answer: object) -> None:
     if not isinstance(answer, bytes):
         answer = dumps(answer).encode(errors="surrogatepass") + b"\n"
     write_all(sys.stdout.fileno(), answer)

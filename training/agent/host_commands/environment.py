@@ -59,20 +59,20 @@ class Venv:
     def __init__(self, workdir: str) -> None:
         self.folder = Path(workdir, "venv")
         self.python = str(self.folder / "bin" / "python")
-        self.mark = self.folder / _UNFINISHED
+        self.unfinished_mark = self.folder / _UNFINISHED
 
     def complete(self) -> bool:
         """Return True if it works, and nothing was going on in it when it was left."""
-        return os.access(self.python, os.X_OK) and not self.mark.exists()
+        return os.access(self.python, os.X_OK) and not self.unfinished_mark.exists()
 
     def versions(self, packages: Sequence[str]) -> dict[str, str]:
         """Return the versions of these packages in it, "" for one that it does not have."""
         versions = dict.fromkeys(packages, "")
-        folders = map(str, self.folder.glob("lib/python3*/site-packages"))
-        for distribution in metadata.distributions(path=list(folders)):
-            name = distribution.metadata["Name"]
-            if name in versions:
-                versions[name] = distribution.version
+        package_folders = map(str, self.folder.glob("lib/python3*/site-packages"))
+        for distribution in metadata.distributions(path=list(package_folders)):
+            package_name = distribution.metadata["Name"]
+            if package_name in versions:
+                versions[package_name] = distribution.version
         return versions
 
 
@@ -86,11 +86,11 @@ def look(workdir: str, *packages: str) -> Answers:
         "versions": {package: facts.package_version(package) for package in packages},
         "venv": venv.python,
         "installed": venv.versions(packages) if venv.complete() else {},
-        "obstacle": _obstacle(),
+        "obstacle": _venv_obstacle(),
     }
 
 
-def _obstacle() -> str:
+def _venv_obstacle() -> str:
     if importlib.util.find_spec("venv") and importlib.util.find_spec("ensurepip"):
         return ""
     package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
@@ -103,23 +103,23 @@ def _obstacle() -> str:
 def install(workdir: str) -> Answers:
     """Make the environment, complete it, or give it other versions."""
     venv = Venv(workdir)
-    order = load(read_line(0)) or {}
-    child = ChildProcess()
-    threading.Thread(target=child.end_with_launcher, daemon=True).start()
-    threading.Thread(target=_beat, args=(str(venv.folder.parent),), daemon=True).start()
+    install_order = load(read_line(0)) or {}
+    child_process = ChildProcess()
+    threading.Thread(target=child_process.end_with_launcher, daemon=True).start()
+    threading.Thread(target=_report_beat, args=(str(venv.folder.parent),), daemon=True).start()
     try:
         venv.folder.parent.mkdir(parents=True, exist_ok=True)
         # Hosts that share a home make one environment, one after the other.
         with hold_lock(f"{venv.folder}.lock"):
-            versions = venv.versions(order["packages"])
-            if not venv.complete() or lacking(versions, order["requirements"]):
-                yield from _make(venv, order, child)
-        yield {"venv": venv.python, "installed": venv.versions(order["packages"])}
+            versions = venv.versions(install_order["packages"])
+            if not venv.complete() or lacking(versions, install_order["requirements"]):
+                yield from _make_venv(venv, install_order, child_process)
+        yield {"venv": venv.python, "installed": venv.versions(install_order["packages"])}
     except CannotInstall as error:
         yield {"error": str(error)}
 
 
-def _beat(folder: str) -> None:
+def _report_beat(folder: str) -> None:
     """Report all the while that this host goes on, as pip may be quiet for minutes; not while its
     disk hangs."""
     while True:
@@ -128,38 +128,44 @@ def _beat(folder: str) -> None:
         os.write(1, b'{"busy":""}\n')
 
 
-def _make(venv: Venv, order: dict[str, Any], child: ChildProcess) -> Answers:
+def _make_venv(venv: Venv, install_order: dict[str, Any], child_process: ChildProcess) -> Answers:
     if not venv.complete():
         yield {"phase": f"making {venv.folder}"}
-        problem = _obstacle()
-        if problem:
-            raise CannotInstall(problem)
-        output = list(child.lines([sys.executable, "-m", "venv", "--clear", str(venv.folder)]))
-        _check(output, child, order)
-    pip = [venv.python, "-m", "pip", "--disable-pip-version-check", "--no-input"]
-    version = re.search(r"pip (\d+)\.(\d+)", "".join(child.lines([*pip, "--version"])))
+        venv_obstacle = _venv_obstacle()
+        if venv_obstacle:
+            raise CannotInstall(venv_obstacle)
+        output_lines = list(
+            child_process.lines([sys.executable, "-m", "venv", "--clear", str(venv.folder)])
+        )
+        _check_status(output_lines, child_process, install_order)
+    pip_command = [venv.python, "-m", "pip", "--disable-pip-version-check", "--no-input"]
+    pip_version = re.search(
+        r"pip (\d+)\.(\d+)", "".join(child_process.lines([*pip_command, "--version"]))
+    )
     progress_bar = "off"
-    if not version:  # it was left before it had pip
-        venv.mark.touch()
-    elif tuple(map(int, version.groups())) >= _RAW_PROGRESS:
+    if not pip_version:  # it was left before it had pip
+        venv.unfinished_mark.touch()
+    elif tuple(map(int, pip_version.groups())) >= _RAW_PROGRESS:
         progress_bar = "raw"
-    output = []
+    output_lines = []
     # No argument: it may hold a password.
-    variables = {"PIP_INDEX_URL": order["index"]} if order["index"] else {}
-    options = ["--retries", "2", "--progress-bar", progress_bar]
-    for line in child.lines([*pip, "install", *options, *order["requirements"]], **variables):
-        output.append(line)
+    pip_variables = {"PIP_INDEX_URL": install_order["index"]} if install_order["index"] else {}
+    pip_options = ["--retries", "2", "--progress-bar", progress_bar]
+    for line in child_process.lines(
+        [*pip_command, "install", *pip_options, *install_order["requirements"]], **pip_variables
+    ):
+        output_lines.append(line)
         if line.startswith(_INSTALLING):
             # not earlier: where pip gets nothing, the environment stays as it was
-            venv.mark.touch()
-        progress = _progress(line)
+            venv.unfinished_mark.touch()
+        progress = _parse_progress(line)
         if progress:
             yield progress
-    _check(output, child, order)
-    venv.mark.unlink(missing_ok=True)
+    _check_status(output_lines, child_process, install_order)
+    venv.unfinished_mark.unlink(missing_ok=True)
 
 
-def _progress(line: str) -> dict[str, Any] | None:
+def _parse_progress(line: str) -> dict[str, Any] | None:
     """Read a line of pip: the phase that begins, or how many bytes of how many are there."""
     match = re.match(r"Progress (\d+) of (\d+)", line)
     if match:
@@ -172,21 +178,23 @@ def _progress(line: str) -> dict[str, Any] | None:
     return None
 
 
-def _check(output: list[str], child: ChildProcess, order: dict[str, Any]) -> None:
+def _check_status(
+    output_lines: list[str], child_process: ChildProcess, install_order: dict[str, Any]
+) -> None:
     """Raise CannotInstall, with the reason in the output of the child, unless it ended well."""
-    if child.status == 0:
+    if child_process.status == 0:
         return
-    errors = [line.removeprefix(_ERROR) for line in output if line.startswith(_ERROR)]
-    first_lines = [*errors, *filter(None, output), f"exit code {child.status}"]
+    error_lines = [line.removeprefix(_ERROR) for line in output_lines if line.startswith(_ERROR)]
+    first_lines = [*error_lines, *filter(None, output_lines), f"exit code {child_process.status}"]
     reason = first_lines[0].strip()[:500]
-    if any(map(_UNREACHABLE.search, output)):
-        index_name = _USER.sub("", order["index"]) or "its package index"
+    if any(map(_UNREACHABLE.search, output_lines)):
+        index_name = _USER.sub("", install_order["index"]) or "its package index"
         raise CannotInstall(
             f"pip cannot reach {index_name} from there; give the host network, or an --index-url "
             "that it can reach"
         )
-    program = "pip" if "pip" in child.words else "python -m venv"
-    raise CannotInstall(f"{program} says: {reason}")
+    program_name = "pip" if "pip" in child_process.words else "python -m venv"
+    raise CannotInstall(f"{program_name} says: {reason}")
 
 
 class ChildProcess:

@@ -69,163 +69,171 @@ def receive(folder: str, name: str, mark: str) -> Answers:
     """
     os.makedirs(folder, mode=0o700, exist_ok=True)
     root = f"{folder}/{name}"
-    with open(f"{root}.lock", "ab") as lock:
-        for _ in _locked(lock.fileno()):
+    with open(f"{root}.lock", "ab") as lock_file:
+        for _ in _wait_for_lock(lock_file.fileno()):
             yield {"busy": "another upload into the same folder is under way"}
         with closing(Tree(root, f"{root}.new")) as tree:
-            yield from _take_in(tree, f"{root}.json", mark, TransferReader(_stdin))
+            yield from _take_upload(tree, f"{root}.json", mark, TransferReader(_read_stdin))
     signal.alarm(0)
 
 
-def _take_in(tree: Tree, record: str, mark: str, incoming: TransferReader) -> Answers:
+def _take_upload(
+    tree: Tree, record_path: str, announced_mark: str, incoming: TransferReader
+) -> Answers:
     tree.sweep()
-    uploaded, last_mark = _read(record)
-    if mark == last_mark:
+    uploaded, last_mark = _read_record(record_path)
+    if announced_mark == last_mark:
         entries = [file.entry for file in uploaded.values()]
     else:
-        yield {"unknown": mark}
+        yield {"unknown": announced_mark}
         entries = entries_of(incoming.line().get("entries"))
     announced = {entry.path: entry for entry in entries}
-    kept_paths = _remove(tree, [uploaded[path] for path in uploaded.keys() - announced.keys()])
-    states = tree.states(announced)
-    stamps = {
-        path: _there(tree, entry, uploaded.get(path), states.get(path))
+    kept_paths = _remove_unannounced(
+        tree, [uploaded[path] for path in uploaded.keys() - announced.keys()]
+    )
+    file_states = tree.states(announced)
+    stamp_by_path = {
+        path: _stamp_if_there(tree, entry, uploaded.get(path), file_states.get(path))
         for path, entry in announced.items()
     }
-    needed = [number for number, entry in enumerate(entries) if not stamps[entry.path]]
-    needed_entries = [entries[number] for number in needed]
-    replaced = [
+    needed_numbers = [
+        number for number, entry in enumerate(entries) if not stamp_by_path[entry.path]
+    ]
+    needed_entries = [entries[number] for number in needed_numbers]
+    replaced_paths = [
         entry.path
         for entry in needed_entries
-        if _is_changed(uploaded.get(entry.path), states.get(entry.path))
+        if _is_changed(uploaded.get(entry.path), file_states.get(entry.path))
     ]
     _check_room(tree, sum(entry.size for entry in needed_entries))
-    if needed or uploaded.keys() != announced.keys():
+    if needed_numbers or uploaded.keys() != announced.keys():
         # What comes now is ours, even if its upload breaks half way.
-        begun = {path: uploaded.get(path, UploadedFile(entry)) for path, entry in announced.items()}
-        _write(record, begun)
-    yield {"need": needed, "kept": kept_paths, "replaced": replaced}
-    damaged: list[str] = []
+        begun_uploads = {
+            path: uploaded.get(path, UploadedFile(entry)) for path, entry in announced.items()
+        }
+        _write_record(record_path, begun_uploads)
+    yield {"need": needed_numbers, "kept": kept_paths, "replaced": replaced_paths}
+    damaged_paths: list[str] = []
     for entry in needed_entries:
         try:
             tree.put(entry, incoming.take(entry.size))
         except DamagedTransfer as error:
-            damaged.append(str(error))
+            damaged_paths.append(str(error))
             del announced[entry.path]
-    complete = {
-        path: UploadedFile(entry, stamps[path] or _stamp(tree, path))
+    complete_uploads = {
+        path: UploadedFile(entry, stamp_by_path[path] or _current_stamp(tree, path))
         for path, entry in announced.items()
     }
-    complete_mark = "" if damaged else mark
-    if (complete, complete_mark) != (uploaded, last_mark):
-        _write(record, complete, complete_mark)
-    yield {"damaged": damaged}
+    complete_mark = "" if damaged_paths else announced_mark
+    if (complete_uploads, complete_mark) != (uploaded, last_mark):
+        _write_record(record_path, complete_uploads, complete_mark)
+    yield {"damaged": damaged_paths}
 
 
-def _remove(tree: Tree, unannounced: list[UploadedFile]) -> list[str]:
+def _remove_unannounced(tree: Tree, unannounced: list[UploadedFile]) -> list[str]:
     """Remove what an upload put here and is not announced any more. Return the paths of what has
     changed since, and stays."""
     changed_paths = []
     for uploaded in unannounced:
         path = uploaded.entry.path
         with suppress(Misplaced):  # what lies behind a link is not what we put here
-            stamp = _stamp(tree, path)
+            stamp = _current_stamp(tree, path)
             if stamp is None:
                 continue
-            if uploaded.stamp == stamp or tree.holds(uploaded.entry, _working):
+            if uploaded.stamp == stamp or tree.holds(uploaded.entry, _report_working):
                 tree.remove(path)
             else:
                 changed_paths.append(path)
     return sorted(changed_paths)
 
 
-def _there(
-    tree: Tree, entry: FileEntry, uploaded: UploadedFile | None, state: os.stat_result | None
+def _stamp_if_there(
+    tree: Tree, entry: FileEntry, uploaded: UploadedFile | None, file_state: os.stat_result | None
 ) -> Stamp | None:
     """Return the stamp of a file that is there as announced, None if it is not there.
 
     The file is also made executable, or not, as announced.
     """
-    if state is None:
+    if file_state is None:
         return None
-    stamp = stamp_of(state)
+    stamp = stamp_of(file_state)
     if uploaded and uploaded.stamp == stamp:
         is_there = (uploaded.entry.digest, uploaded.entry.link) == (entry.digest, entry.link)
     else:
-        is_there = tree.holds(entry, _working)
+        is_there = tree.holds(entry, _report_working)
     if not is_there:
         return None
-    if not entry.link and _is_executable(state) != entry.executable:
+    if not entry.link and _is_executable(file_state) != entry.executable:
         tree.mark(entry)
-        return _stamp(tree, entry.path)
+        return _current_stamp(tree, entry.path)
     return stamp
 
 
-def _is_executable(state: os.stat_result) -> bool:
-    return bool(state.st_mode & stat.S_IXUSR)
+def _is_executable(file_state: os.stat_result) -> bool:
+    return bool(file_state.st_mode & stat.S_IXUSR)
 
 
-def _is_changed(uploaded: UploadedFile | None, state: os.stat_result | None) -> bool:
+def _is_changed(uploaded: UploadedFile | None, file_state: os.stat_result | None) -> bool:
     """Return True if there is a file that is no longer what an upload put there."""
-    if state is None or not stat.S_ISREG(state.st_mode):
+    if file_state is None or not stat.S_ISREG(file_state.st_mode):
         return False
     if uploaded is None:
         return True
-    return uploaded.stamp not in (None, stamp_of(state))
+    return uploaded.stamp not in (None, stamp_of(file_state))
 
 
-def _stamp(tree: Tree, path: str) -> Stamp | None:
-    state = tree.state(path)
-    return stamp_of(state) if state else None
+def _current_stamp(tree: Tree, path: str) -> Stamp | None:
+    file_state = tree.state(path)
+    return stamp_of(file_state) if file_state else None
 
 
-def _check_room(tree: Tree, size: int) -> None:
-    free = tree.free()
-    if size > free:
-        text = (
-            f"the upload takes {size >> 20} MiB, and its disk has {free >> 20} MiB left: "
-            "make room there, or set another workdir for it in hosts.toml"
+def _check_room(tree: Tree, needed_bytes: int) -> None:
+    free_bytes = tree.free()
+    if needed_bytes > free_bytes:
+        problem = (
+            f"the upload takes {needed_bytes >> 20} MiB, and its disk has {free_bytes >> 20} MiB "
+            "left: make room there, or set another workdir for it in hosts.toml"
         )
-        raise OSError(errno.ENOSPC, text)
+        raise OSError(errno.ENOSPC, problem)
 
 
-def _read(record: str) -> tuple[dict[str, UploadedFile], str]:
+def _read_record(record_path: str) -> tuple[dict[str, UploadedFile], str]:
     """Read what uploads have put here, and the mark of the last one that came to its end; nothing
     if that is not known."""
     try:
-        with open(record, "rb") as file:
-            data = json.load(file)
-        entries = entries_of(data["entries"])
-        stamps = data["stamps"]
+        with open(record_path, "rb") as file:
+            record_data = json.load(file)
+        entries = entries_of(record_data["entries"])
+        stamps = record_data["stamps"]
         uploaded = [
             UploadedFile(entry, read_stamp(mark) if mark else None)
             for entry, mark in zip(entries, stamps, strict=True)
         ]
-        return {file.entry.path: file for file in uploaded}, str(data["mark"])
+        return {file.entry.path: file for file in uploaded}, str(record_data["mark"])
     except (OSError, ValueError, LookupError, TypeError):
         return {}, ""
 
 
-def _write(record: str, uploaded: dict[str, UploadedFile], mark: str = "") -> None:
+def _write_record(record_path: str, uploaded: dict[str, UploadedFile], mark: str = "") -> None:
     """Write the record, whole or not at all."""
-    data = {
+    record_data = {
         "entries": [vars(file.entry) for file in uploaded.values()],
         "stamps": [file.stamp for file in uploaded.values()],
         "mark": mark,
     }
-    write_whole(record, json.dumps(data).encode())
+    write_whole(record_path, json.dumps(record_data).encode())
 
 
-def _locked(lock: int) -> Iterator[None]:
+def _wait_for_lock(lock_descriptor: int) -> Iterator[None]:
     """Wait for the lock; yield about each second until it is there. A disk without locks has to do
     without."""
     for turn in range(1 << 62):
         try:
-            if try_lock(lock):
+            if try_lock(lock_descriptor):
                 return
         except OSError:
             return
-        _alive()
+        _postpone_alarm()
         if turn % 20 == 0:
             yield
         time.sleep(0.05)
@@ -236,67 +244,67 @@ def send(root: str, *patterns: str) -> Answers:
     files in the folders that do, and send those that are asked for on stdin. `unread` are the paths
     of those that cannot be read, each with why."""
     entries: list[FileEntry] = []
-    unread = []
+    unread_paths = []
     # The manifest of a checkpoint comes last: with it, the checkpoint is complete.
-    paths = sorted(_matching(root, patterns))
+    paths = sorted(_find_matching(root, patterns))
     for path in sorted(paths, key=lambda path: os.path.basename(path) == MANIFEST):
         try:
-            entries += _announced(root, path)
+            entries += _make_entries(root, path)
         except OSError as error:
-            unread.append((path, error.strerror))
-    yield {"entries": [asdict(entry) for entry in entries], "unread": unread}
-    for number in TransferReader(_stdin).line()["need"] if entries else ():
+            unread_paths.append((path, error.strerror))
+    yield {"entries": [asdict(entry) for entry in entries], "unread": unread_paths}
+    for number in TransferReader(_read_stdin).line()["need"] if entries else ():
         entry = entries[number]
         if not entry.link:
             with open_file(f"{root}/{entry.path}") as file:
                 for chunk in read_chunks(file, entry.size):
-                    _alive()
+                    _postpone_alarm()
                     yield chunk
     signal.alarm(0)
 
 
-def _matching(root: str, patterns: Sequence[str]) -> set[str]:
+def _find_matching(root: str, patterns: Sequence[str]) -> set[str]:
     """Return the paths below `root` of the files and links that these patterns mean."""
     paths: set[str] = set()
     for path in Search(folders=True).find(patterns, root):
-        name = os.path.relpath(path, root)
+        relative_path = os.path.relpath(path, root)
         if os.path.isdir(path) and not os.path.islink(path):
-            paths.update(list_files(root, [name]))
+            paths.update(list_files(root, [relative_path]))
         elif os.path.lexists(path):
-            paths.add(name)
+            paths.add(relative_path)
     return paths
 
 
-def _announced(root: str, path: str) -> list[FileEntry]:
+def _make_entries(root: str, path: str) -> list[FileEntry]:
     """Return the entry of a file or of a link that stays in the folder; nothing for anything else,
     or a half written file."""
-    full = f"{root}/{path}"
-    state = os.lstat(full)
-    if stat.S_ISLNK(state.st_mode):
-        link = os.readlink(full)
-        return [FileEntry(path, link=link)] if stays_inside(path, link) else []
-    if not stat.S_ISREG(state.st_mode) or path.endswith(".part"):
+    full_path = f"{root}/{path}"
+    file_state = os.lstat(full_path)
+    if stat.S_ISLNK(file_state.st_mode):
+        link_target = os.readlink(full_path)
+        return [FileEntry(path, link=link_target)] if stays_inside(path, link_target) else []
+    if not stat.S_ISREG(file_state.st_mode) or path.endswith(".part"):
         return []
-    with open_file(full) as file:
-        checksum = compute_digest(file, _working)
-        return [FileEntry(path, os.fstat(file).st_size, checksum, _is_executable(state))]
+    with open_file(full_path) as file:
+        checksum = compute_digest(file, _report_working)
+        return [FileEntry(path, os.fstat(file).st_size, checksum, _is_executable(file_state))]
 
 
-def _stdin() -> bytes:
-    _alive()
+def _read_stdin() -> bytes:
+    _postpone_alarm()
     return os.read(0, 1 << 16)
 
 
-def _working() -> None:
+def _report_working() -> None:
     """Report every few seconds that there is nothing to report yet, so that the launcher knows."""
     global _reported_at
-    _alive()
+    _postpone_alarm()
     if time.monotonic() > _reported_at + BEAT:
         _reported_at = time.monotonic()
         os.write(1, b'{"busy":""}\n')
 
 
-def _alive() -> None:
+def _postpone_alarm() -> None:
     """Note that the command has moved. If it stays the last time, the kernel ends it: the far end
     may be gone without a word."""
     signal.alarm(PATIENCE)

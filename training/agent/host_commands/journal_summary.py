@@ -40,18 +40,18 @@ _WEIGHTY = re.compile(rb'"event":"(?:hello|launched|spawned|exited|stopheard|end
 def read_ends(folder: str, host: int) -> Iterator[Record]:
     """Yield the journal's first records, the important ones of its last two segments, and all of
     its last stretch."""
-    starts = list_segments(folder)
-    if not starts:
+    segment_starts = list_segments(folder)
+    if not segment_starts:
         return
     for block in islice(JournalReader(folder, host, 0).blocks(), 1):
-        yield from _records(block[:HEAD].splitlines())
+        yield from _decode_lines(block[:HEAD].splitlines())
     pending = b""
-    for block in JournalReader(folder, host, starts[-2:][0] - 1).blocks():
+    for block in JournalReader(folder, host, segment_starts[-2:][0] - 1).blocks():
         pending += block
-        cut = pending.rfind(b"\n", 0, len(pending) - TAIL) + 1 if len(pending) > TAIL else 0
-        yield from find_important_records(pending[:cut])
-        pending = pending[cut:]
-    yield from _records(pending.splitlines())
+        cut_at = pending.rfind(b"\n", 0, len(pending) - TAIL) + 1 if len(pending) > TAIL else 0
+        yield from find_important_records(pending[:cut_at])
+        pending = pending[cut_at:]
+    yield from _decode_lines(pending.splitlines())
 
 
 def find_important_records(block: bytes) -> Iterator[Record]:
@@ -60,12 +60,12 @@ def find_important_records(block: bytes) -> Iterator[Record]:
     In a rank's text quotes are escaped, so it does not match.
     """
     for match in _WEIGHTY.finditer(block):
-        yield from _records(
+        yield from _decode_lines(
             [block[block.rfind(b"\n", 0, match.start()) + 1 : block.index(b"\n", match.end())]]
         )
 
 
-def _records(lines: list[bytes]) -> Iterator[Record]:
+def _decode_lines(lines: list[bytes]) -> Iterator[Record]:
     yield from filter(None, map(decode, lines))
 
 
@@ -99,7 +99,7 @@ class JournalSummary:
                 self.ranks = ranks
                 self.phase = "starting"
                 self.exits.clear()
-                self._begin(record.attempt)
+                self._begin_attempt(record.attempt)
             case Exited(rank):
                 self.exits[rank] = record.event
                 if _is_failure(record.event):
@@ -112,7 +112,7 @@ class JournalSummary:
                 for rank_record in expand(record):
                     self._hear_rank(rank_record.event)
 
-    def _begin(self, attempt: int) -> None:
+    def _begin_attempt(self, attempt: int) -> None:
         """Forget how another attempt ended. A stop may come before the start of its attempt. Of a
         short journal all records come twice, as its first and its last ones."""
         if attempt != self.attempt:
@@ -144,26 +144,30 @@ class JournalSummary:
 
     def doing(self) -> str:
         """Return what the ranks of a live run do; once all have exited, what became of them."""
-        return self._fate() if self.ranks and len(self.exits) == len(self.ranks) else self.phase
+        return (
+            self._describe_exits()
+            if self.ranks and len(self.exits) == len(self.ranks)
+            else self.phase
+        )
 
     def verdict(self) -> str:
         """Return what became of the run on this host, which has ended."""
         if not self.ended or self.ended.died:
             return "lost"
-        outcome = self._fate()
+        outcome = self._describe_exits()
         return "stopped" if self.ended.reason in _STOPPED and outcome != "failed" else outcome
 
-    def _fate(self) -> str:
-        exits = self.exits.values()
-        if any(map(_is_failure, exits)):
+    def _describe_exits(self) -> str:
+        rank_exits = self.exits.values()
+        if any(map(_is_failure, rank_exits)):
             return "failed"
-        if any(exit.stopped for exit in exits):
+        if any(exit.stopped for exit in rank_exits):
             return "stopped"
-        return "finished" if exits else "not started"
+        return "finished" if rank_exits else "not started"
 
 
-def _is_failure(exit: Exited) -> bool:
-    return exit.code != 0 and not exit.stopped
+def _is_failure(rank_exit: Exited) -> bool:
+    return rank_exit.code != 0 and not rank_exit.stopped
 
 
 def own_boot_id() -> str:

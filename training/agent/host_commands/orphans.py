@@ -66,13 +66,13 @@ def list_orphans(workdir: str) -> Iterator[dict[str, Any]]:
     yield from map(codec.object, find_orphans([workdir]))
 
 
-def end(workdir: str, *processes: str) -> Iterator[dict[str, Any]]:
+def end(workdir: str, *process_words: str) -> Iterator[dict[str, Any]]:
     """Run the host command `end WORKDIR PID:START …`: TERM, grace, KILL to those of these processes
     that are still found there."""
     targets: list[tuple[int, int]] = []
-    for process in processes:
-        pid, _, start = process.partition(":")
-        targets.append((int(pid), int(start)))
+    for process in process_words:
+        pid, _, start_ticks = process.partition(":")
+        targets.append((int(pid), int(start_ticks)))
     yield from map(codec.object, end_processes([workdir], targets))
 
 
@@ -85,10 +85,13 @@ def end_processes(
     Yield what became of each."""
     orphans = {(orphan.pid, orphan.start) for orphan in find_orphans(workdirs)}
     remaining = [process for process in targets if process in orphans]
-    for number, seconds in ((signal.SIGTERM, times.grace), (signal.SIGKILL, times.last)):
+    for signal_number, wait_seconds in (
+        (signal.SIGTERM, times.grace),
+        (signal.SIGKILL, times.last),
+    ):
         for process in remaining:
-            process_table.send_signal(*process, number)
-        deadline = time.monotonic() + seconds
+            process_table.send_signal(*process, signal_number)
+        deadline = time.monotonic() + wait_seconds
         while True:
             remaining = [process for process in remaining if process_table.is_running(*process)]
             if not remaining or time.monotonic() >= deadline:
@@ -100,10 +103,14 @@ def end_processes(
 
 def find_orphans(workdirs: Sequence[str]) -> list[Orphan]:
     """Return the processes of ended runs of these workdirs."""
-    table = process_table.list_processes()
-    safe = process_table.live_run_pids(table) | process_table.ancestors(table, os.getpid())
+    processes = process_table.list_processes()
+    spared_pids = process_table.live_run_pids(processes) | process_table.ancestors(
+        processes, os.getpid()
+    )
     candidates = {
-        pid: process for pid, process in table.items() if process.is_own and pid not in safe
+        pid: process
+        for pid, process in processes.items()
+        if process.is_own and pid not in spared_pids
     }
     owners: Found = {}
     for workdir in workdirs:
@@ -111,79 +118,85 @@ def find_orphans(workdirs: Sequence[str]) -> list[Orphan]:
             if is_held(workdir, run, host):
                 continue
             with suppress(OSError):  # it has just been removed
-                recorded = _recorded(run_folder(workdir, run, host), host, candidates)
-                for pid, evidence in recorded.items():
+                evidence_by_pid = _find_recorded(run_folder(workdir, run, host), host, candidates)
+                for pid, evidence in evidence_by_pid.items():
                     owners.setdefault(pid, (run, host, evidence))
     _add_descendants(owners, candidates)
-    homes = {os.path.realpath(f"{workdir}/{RUNS}") for workdir in workdirs}
+    runs_folders = {os.path.realpath(f"{workdir}/{RUNS}") for workdir in workdirs}
     for pid in candidates.keys() - owners.keys():
-        named_run = _named(pid, homes)
+        named_run = _run_in_environment(pid, runs_folders)
         if named_run:
             owners[pid] = (*named_run, _ENVIRONMENT)
     _add_descendants(owners, candidates)
-    orphans = [_orphan(table[pid], *owner) for pid, owner in owners.items()]
+    orphans = [_make_orphan(processes[pid], *owner) for pid, owner in owners.items()]
     return sorted(orphans, key=lambda orphan: (orphan.run, orphan.host, orphan.pid))
 
 
-def _orphan(process: HostProcess, run: str, host: int, evidence: str) -> Orphan:
+def _make_orphan(process: HostProcess, run: str, host: int, evidence: str) -> Orphan:
     command = process_table.command_line(process.pid)
     return Orphan(run, host, process.pid, process.start, process.began, evidence, command)
 
 
 def _add_descendants(owners: Found, candidates: ProcessTable) -> None:
-    for pid, root in process_table.root_of_descendants(candidates, owners).items():
+    for pid, root_pid in process_table.root_of_descendants(candidates, owners).items():
         if pid not in owners:
-            run, host, evidence = owners[root]
+            run, host, evidence = owners[root_pid]
             if evidence != _ENVIRONMENT:
                 evidence = f"below {evidence}"
             owners[pid] = (run, host, evidence)
 
 
-def _recorded(folder: str, host: int, candidates: ProcessTable) -> dict[int, str]:
+def _find_recorded(folder: str, host: int, candidates: ProcessTable) -> dict[int, str]:
     """Return the processes that a journal leads to, and how."""
-    if read_format(folder) != FORMAT or _clean(folder, host):
+    if read_format(folder) != FORMAT or _ends_clean(folder, host):
         return {}
-    others: dict[int, tuple[str, float]] = {}
-    ranks: dict[int, tuple[int, float]] = {}
+    other_pids: dict[int, tuple[str, float]] = {}
+    rank_pids: dict[int, tuple[int, float]] = {}
     for record in _important_records(folder, host, 0):
         match record.event:
             case Hello(boot_id=boot_id) if boot_id != own_boot_id():
                 return {}
             case Hello(pid=pid):
-                others[pid] = ("agent", record.time)
+                other_pids[pid] = ("agent", record.time)
             case Spawned(rank, pid):
-                ranks[rank] = (pid, record.time)
+                rank_pids[rank] = (pid, record.time)
             case Exited(rank):  # from here on its number may be somebody else's
-                ranks.pop(rank, None)
+                rank_pids.pop(rank, None)
             case AgentEnded(left=pids) if not _is_abandoned(record):
-                ranks.clear()
-                others |= dict.fromkeys(pids, ("could not be killed", record.time))
-    evidence = {pid: name for pid, (name, when) in others.items() if _was(candidates, pid, when)}
-    last = _last(folder, host) if ranks else 0.0
-    for rank, (pid, when) in ranks.items():
-        evidence |= _of_rank(candidates, rank, pid, when, max(when, last))
-    return evidence
+                rank_pids.clear()
+                other_pids |= dict.fromkeys(pids, ("could not be killed", record.time))
+    evidence_by_pid = {
+        pid: name
+        for pid, (name, seen_at) in other_pids.items()
+        if _is_same_process(candidates, pid, seen_at)
+    }
+    last_alive = _last_record_time(folder, host) if rank_pids else 0.0
+    for rank, (pid, seen_at) in rank_pids.items():
+        evidence_by_pid |= _find_rank_group(
+            candidates, rank, pid, seen_at, max(seen_at, last_alive)
+        )
+    return evidence_by_pid
 
 
-def _of_rank(
+def _find_rank_group(
     candidates: ProcessTable, rank: int, pid: int, seen_at: float, last_alive: float
 ) -> dict[int, str]:
     """Return a rank that had this pid at `seen_at`, and until `last_alive` at least, with its
     process group and session."""
     members = [member for member in candidates.values() if pid in (member.group, member.session)]
     if pid in candidates:
-        is_same = _was(candidates, pid, seen_at)
+        is_same = _is_same_process(candidates, pid, seen_at)
     else:  # the number may have been free, and these have it from somebody else
         is_same = any(_began_within(member, seen_at, last_alive) for member in members)
     if not is_same:
         return {}
-    evidence = {member.pid: f"group of rank {rank}" for member in members}
-    if pid in evidence:
-        evidence[pid] = f"rank {rank}"
-    return evidence
+    evidence_by_pid = {member.pid: f"group of rank {rank}" for member in members}
+    if pid in evidence_by_pid:
+        evidence_by_pid[pid] = f"rank {rank}"
+    return evidence_by_pid
 
 
-def _was(candidates: ProcessTable, pid: int, seen_at: float) -> bool:
+def _is_same_process(candidates: ProcessTable, pid: int, seen_at: float) -> bool:
     """Return True if who has this pid now had it at that time already."""
     return pid in candidates and _began_within(candidates[pid], seen_at, seen_at)
 
@@ -192,15 +205,15 @@ def _began_within(process: HostProcess, seen_at: float, last_alive: float) -> bo
     return seen_at - EARLIEST <= process.began <= last_alive + SLACK
 
 
-def _clean(folder: str, host: int) -> bool:
+def _ends_clean(folder: str, host: int) -> bool:
     """Return True if the journal ends with the word that nothing is left."""
-    starts = list_segments(folder)
-    if not starts:
+    segment_starts = list_segments(folder)
+    if not segment_starts:
         return True
-    last = None
-    for record in _important_records(folder, host, starts[-1] - 1):
-        last = None if _is_abandoned(record) else record.event
-    return isinstance(last, AgentEnded) and not last.left
+    last_event = None
+    for record in _important_records(folder, host, segment_starts[-1] - 1):
+        last_event = None if _is_abandoned(record) else record.event
+    return isinstance(last_event, AgentEnded) and not last_event.left
 
 
 def _is_abandoned(record: Record) -> bool:
@@ -209,11 +222,11 @@ def _is_abandoned(record: Record) -> bool:
     return isinstance(record.event, AgentEnded) and record.event.reason is EndReason.ABANDONED
 
 
-def _last(folder: str, host: int) -> float:
+def _last_record_time(folder: str, host: int) -> float:
     """Return the time of the last record: until then the agent lived, and so knew of every rank
     that exited."""
-    times = (record.time for record in read_ends(folder, host) if not _is_abandoned(record))
-    return max(times, default=0.0)
+    record_times = (record.time for record in read_ends(folder, host) if not _is_abandoned(record))
+    return max(record_times, default=0.0)
 
 
 def _important_records(folder: str, host: int, after: int) -> Iterator[Record]:
@@ -221,14 +234,14 @@ def _important_records(folder: str, host: int, after: int) -> Iterator[Record]:
         yield from find_important_records(block)
 
 
-def _named(pid: int, homes: set[str]) -> tuple[str, int] | None:
+def _run_in_environment(pid: int, runs_folders: set[str]) -> tuple[str, int] | None:
     """Return the ended, or removed, run of these folders of runs that a process's environment
     names."""
-    env = process_table.read_environment(pid)
-    run = env.get(RUN, "")
-    folder = os.path.realpath(env.get(FOLDER, ""))
-    parent, host = os.path.split(folder)
-    home, name = os.path.split(parent)
-    if not run or name != run or not host.isdecimal() or home not in homes:
+    variables = process_table.read_environment(pid)
+    run = variables.get(RUN, "")
+    folder = os.path.realpath(variables.get(FOLDER, ""))
+    parent_folder, host = os.path.split(folder)
+    runs_folder, folder_name = os.path.split(parent_folder)
+    if not run or folder_name != run or not host.isdecimal() or runs_folder not in runs_folders:
         return None
-    return None if is_held(os.path.dirname(home), run, int(host)) else (run, int(host))
+    return None if is_held(os.path.dirname(runs_folder), run, int(host)) else (run, int(host))

@@ -47,18 +47,18 @@ def list_processes() -> dict[int, HostProcess]:
     boot_time = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
     hertz = os.sysconf("SC_CLK_TCK")
     user_id = os.getuid()
-    table = {}
+    processes = {}
     for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
         with suppress(OSError):
             is_own = os.stat(f"/proc/{pid}").st_uid == user_id
-            fields = read_stat(pid)
-            if not fields or fields[0] in ENDED:
+            stat_fields = read_stat(pid)
+            if not stat_fields or stat_fields[0] in ENDED:
                 continue
-            parent, group, session = map(int, fields[1:4])
-            start = int(fields[START])
-            began = boot_time + start / hertz
-            table[pid] = HostProcess(pid, parent, group, session, start, began, is_own)
-    return table
+            parent, group, session = map(int, stat_fields[1:4])
+            start = int(stat_fields[START])
+            began_at = boot_time + start / hertz
+            processes[pid] = HostProcess(pid, parent, group, session, start, began_at, is_own)
+    return processes
 
 
 def root_of_descendants(table: ProcessTable, roots: Iterable[int]) -> dict[int, int]:
@@ -69,10 +69,10 @@ def root_of_descendants(table: ProcessTable, roots: Iterable[int]) -> dict[int, 
     root_by_pid = {root: root for root in roots}
     pids = list(root_by_pid)
     for pid in pids:
-        for child in children[pid]:
-            if child not in root_by_pid:
-                root_by_pid[child] = root_by_pid[pid]
-                pids.append(child)  # the loop goes on over what is added
+        for child_pid in children[pid]:
+            if child_pid not in root_by_pid:
+                root_by_pid[child_pid] = root_by_pid[pid]
+                pids.append(child_pid)  # the loop goes on over what is added
     return root_by_pid
 
 
@@ -91,10 +91,10 @@ def live_run_pids(table: ProcessTable) -> set[int]:
     These are the guards, which have their locks open, all below them, and all above: the follower
     that began the run may be there still, and who started that.
     """
-    guards = [pid for pid, process in table.items() if process.is_own and _is_guard(pid)]
-    pids = set(root_of_descendants(table, guards))
-    for guard in guards:
-        pids |= ancestors(table, guard)
+    guard_pids = [pid for pid, process in table.items() if process.is_own and _is_guard(pid)]
+    pids = set(root_of_descendants(table, guard_pids))
+    for guard_pid in guard_pids:
+        pids |= ancestors(table, guard_pid)
     return pids
 
 
@@ -108,34 +108,38 @@ def _is_guard(pid: int) -> bool:
 
 def read_environment(pid: int) -> dict[str, str]:
     """Return the variables that a process was started with; none if that cannot be read."""
-    entries = (entry.partition("=") for entry in read_text(f"/proc/{pid}/environ").split("\0"))
-    return {name: value for name, _, value in entries}
+    environment_entries = (
+        entry.partition("=") for entry in read_text(f"/proc/{pid}/environ").split("\0")
+    )
+    return {name: value for name, _, value in environment_entries}
 
 
 def command_line(pid: int) -> str:
     """Return its command line, or its name if it has none."""
-    words = read_text(f"/proc/{pid}/cmdline").rstrip("\0")
-    return words.replace("\0", " ") or f"[{read_name(pid)}]"
+    command_words = read_text(f"/proc/{pid}/cmdline").rstrip("\0")
+    return command_words.replace("\0", " ") or f"[{read_name(pid)}]"
 
 
-def is_running(pid: int, start: int) -> bool:
+def is_running(pid: int, start_ticks: int) -> bool:
     """Return True if it is still that process, and no zombie."""
-    fields = read_stat(pid)
-    return bool(fields) and int(fields[START]) == start and fields[0] not in ENDED
+    stat_fields = read_stat(pid)
+    return (
+        bool(stat_fields) and int(stat_fields[START]) == start_ticks and stat_fields[0] not in ENDED
+    )
 
 
-def send_signal(pid: int, start: int, number: signal.Signals) -> None:
+def send_signal(pid: int, start_ticks: int, signal_number: signal.Signals) -> None:
     """Signal that process, and none that has got its pid since."""
     with suppress(ProcessLookupError, PermissionError):
         try:
-            descriptor = os.pidfd_open(pid)
+            pid_descriptor = os.pidfd_open(pid)
         except (AttributeError, OSError):
             # It is gone, or the kernel is older than 5.3: look, and then be quick.
-            if is_running(pid, start):
-                os.kill(pid, number)
+            if is_running(pid, start_ticks):
+                os.kill(pid, signal_number)
             return
         try:
-            if is_running(pid, start):
-                signal.pidfd_send_signal(descriptor, number)
+            if is_running(pid, start_ticks):
+                signal.pidfd_send_signal(pid_descriptor, signal_number)
         finally:
-            os.close(descriptor)
+            os.close(pid_descriptor)

@@ -37,7 +37,7 @@ def remove(workdir: str, *names: str) -> Iterator[dict[str, Any]]:
     runs_with_orphans = {(orphan.run, orphan.host) for orphan in orphans}
     for name in names:
         try:
-            _remove(workdir, name, runs_with_orphans)
+            _remove_named(workdir, name, runs_with_orphans)
         except RemovalRefused as error:
             yield codec.object(Removed(name, str(error)))
         except OSError as error:
@@ -48,13 +48,13 @@ def remove(workdir: str, *names: str) -> Iterator[dict[str, Any]]:
             yield codec.object(Removed(name))
 
 
-def _remove(workdir: str, name: str, runs_with_orphans: set[tuple[str, int]]) -> None:
+def _remove_named(workdir: str, name: str, runs_with_orphans: set[tuple[str, int]]) -> None:
     match = _NAME.fullmatch(name)
     if not match or any(part in (".", "..") for part in name.split("/")):
         raise RemovalRefused("no name of a run's folder or of code")
-    run, host_number, archive = match.groups()
-    if archive:
-        _remove_archive(workdir, archive)
+    run, host_number, archive_name = match.groups()
+    if archive_name:
+        _remove_archive(workdir, archive_name)
         return
     host = int(host_number)
     if (run, host) not in run_folders.list_run_folders(workdir):
@@ -86,17 +86,17 @@ def hold_lock(folder: str) -> Iterator[None]:
     """Hold a run folder's lock, so that no agent begins there. Raises: Refused, while a guard has
     it."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    lock = os.open(f"{folder}/{LOCK}", flags, 0o600)
+    lock_descriptor = os.open(f"{folder}/{LOCK}", flags, 0o600)
     try:
-        tries = 1
-        while not try_lock(lock):  # who lists runs looks at the lock for a moment
-            if tries == TRIES:
+        try_count = 1
+        while not try_lock(lock_descriptor):  # who lists runs looks at the lock for a moment
+            if try_count == TRIES:
                 raise RemovalRefused("it is live")
-            tries += 1
+            try_count += 1
             time.sleep(0.02)
         yield
     finally:
-        os.close(lock)
+        os.close(lock_descriptor)
 
 
 def begin_removal(folder: str, parent: str) -> None:
@@ -124,13 +124,13 @@ def _remove_all(folder: str) -> None:
 
 def _flatten(folder: str) -> None:
     """Move every folder that lies deeper to the top, so that none is left in another."""
-    pending = _folders_in(folder)
-    moved = 0
-    while pending:
-        for inner in _folders_in(pending.pop()):
-            moved += 1
-            pending.append(f"{folder}/{_GOING}{os.getpid()}-{moved}")
-            os.rename(inner, pending[-1])
+    pending_folders = _folders_in(folder)
+    moved_count = 0
+    while pending_folders:
+        for inner_folder in _folders_in(pending_folders.pop()):
+            moved_count += 1
+            pending_folders.append(f"{folder}/{_GOING}{os.getpid()}-{moved_count}")
+            os.rename(inner_folder, pending_folders[-1])
 
 
 def _folders_in(folder: str) -> list[str]:

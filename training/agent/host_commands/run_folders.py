@@ -43,7 +43,7 @@ def runs(workdir: str) -> Iterator[dict[str, Any]]:
     yield from map(codec.object, list_archives(workdir, run_folders))
 
 
-def live(workdir: str, *requested: str) -> Iterator[dict[str, Any]]:
+def live(workdir: str, *requested_runs: str) -> Iterator[dict[str, Any]]:
     """Run the host command `live WORKDIR [RUN …]`: yield every live run folder there, and those of
     the given runs even if they have ended, without their sizes.
 
@@ -51,7 +51,7 @@ def live(workdir: str, *requested: str) -> Iterator[dict[str, Any]]:
     """
     for run, host in list_run_folders(workdir):
         try:
-            is_requested = run in requested
+            is_requested = run in requested_runs
             if is_requested or _is_perhaps_live(run_folder(workdir, run, host)):
                 folder = examine(workdir, run, host, sized=False)
                 if folder.live or is_requested:
@@ -67,16 +67,16 @@ def _is_perhaps_live(folder: str) -> bool:
     there. Raises: OSError."""
     if is_locked(f"{folder}/{LOCK}"):
         return True
-    return time.time() - _changed(folder) < STILL
+    return time.time() - _last_change(folder) < STILL
 
 
-def _changed(folder: str) -> float:
+def _last_change(folder: str) -> float:
     """Return when something was last written there. Raises: OSError."""
     entries = (entry.stat(follow_symlinks=False).st_mtime for entry in os.scandir(folder))
     return max(entries, default=0.0)
 
 
-def plan(workdir: str, requested: str) -> Iterator[dict[str, Any]]:
+def plan(workdir: str, requested_name: str) -> Iterator[dict[str, Any]]:
     """Run the host command `plan WORKDIR RUN`: answer with the kept plans of the runs that RUN may
     mean.
 
@@ -89,15 +89,15 @@ def plan(workdir: str, requested: str) -> Iterator[dict[str, Any]]:
     for run, host in list_run_folders(workdir):
         if os.path.exists(_plan_path(workdir, run, host)):
             hosts_by_run.setdefault(run, []).append(host)
-    candidates = _newest(workdir, hosts_by_run) if requested == LAST else hosts_by_run
+    candidates = _newest_runs(workdir, hosts_by_run) if requested_name == LAST else hosts_by_run
     plans: dict[str, str] = {}
     for run in candidates:
         with suppress(OSError):
-            text = read_small_file(_plan_path(workdir, run, hosts_by_run[run][-1]))
-            if requested == LAST or _is_meant(requested, run, text):
-                plans[run] = text.decode(errors="replace")
-    if requested in plans:
-        plans = {requested: plans[requested]}
+            plan_bytes = read_small_file(_plan_path(workdir, run, hosts_by_run[run][-1]))
+            if requested_name == LAST or _is_meant(requested_name, run, plan_bytes):
+                plans[run] = plan_bytes.decode(errors="replace")
+    if requested_name in plans:
+        plans = {requested_name: plans[requested_name]}
     answers = []
     for run, plan_text in plans.items():
         is_live = _is_live(workdir, run, hosts_by_run[run])
@@ -113,22 +113,22 @@ def _plan_path(workdir: str, run: str, host: int) -> str:
     return f"{run_folder(workdir, run, host)}/{PLAN}"
 
 
-def _newest(workdir: str, hosts_by_run: dict[str, list[int]]) -> list[str]:
+def _newest_runs(workdir: str, hosts_by_run: dict[str, list[int]]) -> list[str]:
     """Return the newest runs that have begun, and all live ones; if none has begun, the newest
     run."""
-    newest: list[str] = []
+    newest_runs: list[str] = []
     for run in reversed(hosts_by_run):
         is_live = _is_live(workdir, run, hosts_by_run[run])
         # journals are looked at no longer than necessary: there may be hundreds
-        is_newest = len(newest) < NEWEST and _has_begun(workdir, run, hosts_by_run[run])
+        is_newest = len(newest_runs) < NEWEST and _has_begun(workdir, run, hosts_by_run[run])
         if is_live or is_newest:
-            newest.append(run)
-    return newest or list(hosts_by_run)[-1:]
+            newest_runs.append(run)
+    return newest_runs or list(hosts_by_run)[-1:]
 
 
-def _is_meant(requested: str, run: str, plan: bytes) -> bool:
+def _is_meant(requested_name: str, run: str, plan_bytes: bytes) -> bool:
     """Return True if somebody may mean this run."""
-    return run.startswith(requested) or (load(plan) or {}).get("label") == requested
+    return run.startswith(requested_name) or (load(plan_bytes) or {}).get("label") == requested_name
 
 
 def _is_live(workdir: str, run: str, hosts: Sequence[int]) -> bool:
@@ -183,19 +183,19 @@ def examine(workdir: str, run: str, host: int, *, sized: bool = True) -> RunFold
     now = time.time()
     # before the journal: what has ended by then has written its last record
     is_guarded = is_locked(f"{folder}/{LOCK}")
-    size = folder_size(folder) if sized else 0
+    folder_bytes = folder_size(folder) if sized else 0
     format_number = read_format(folder)
     if format_number != FORMAT:
-        changed = _changed(folder)
+        changed_at = _last_change(folder)
         # another machine, which shares the folder, may write it
-        is_live = is_guarded or now - changed < STILL
-        fields = (run, host, folder, is_live, "unknown", 0.0, changed, now, size)
-        return RunFolder(*fields, format=format_number)
+        is_live = is_guarded or now - changed_at < STILL
+        unknown_fields = (run, host, folder, is_live, "unknown", 0.0, changed_at, now, folder_bytes)
+        return RunFolder(*unknown_fields, format=format_number)
     summary = JournalSummary()
     for record in read_ends(folder, host):
         summary.hear(record)
     is_live = is_guarded or summary.perhaps_elsewhere(now)
-    has_plan, hosts, world_size, label = _planned(folder)
+    has_plan, hosts, world_size, label = _read_plan(folder)
     return RunFolder(
         run=run,
         host=host,
@@ -205,7 +205,7 @@ def examine(workdir: str, run: str, host: int, *, sized: bool = True) -> RunFold
         began=summary.began,
         last=summary.last,
         now=now,
-        size=size,
+        size=folder_bytes,
         step=summary.step,
         steps=summary.steps,
         ranks=summary.ranks,
@@ -222,7 +222,7 @@ def examine(workdir: str, run: str, host: int, *, sized: bool = True) -> RunFold
     )
 
 
-def _planned(folder: str) -> tuple[bool, int, int, str]:
+def _read_plan(folder: str) -> tuple[bool, int, int, str]:
     """Return if the plan is there, its hosts and its ranks, and the name that a person gave."""
     try:
         plan_data = load(read_small_file(f"{folder}/{PLAN}")) or {}
@@ -238,32 +238,32 @@ def folder_size(folder: str) -> int:
 
     What cannot be looked at, as it has just gone or lies too deep, counts as nothing.
     """
-    total = 0
-    pending = [folder]
-    while pending:
-        with suppress(OSError), os.scandir(pending.pop()) as entries:
+    total_bytes = 0
+    pending_folders = [folder]
+    while pending_folders:
+        with suppress(OSError), os.scandir(pending_folders.pop()) as entries:
             for entry in entries:
                 with suppress(OSError):
-                    total += entry.stat(follow_symlinks=False).st_blocks * 512
+                    total_bytes += entry.stat(follow_symlinks=False).st_blocks * 512
                     if entry.is_dir(follow_symlinks=False):
-                        pending.append(entry.path)
-    return total
+                        pending_folders.append(entry.path)
+    return total_bytes
 
 
 def list_archives(workdir: str, run_folders: Sequence[RunFolder]) -> Iterator[CodeArchive]:
     """Yield the code in the workdir. If a live run does not name its code, any may be its."""
-    used_folders = {_code(folder) for folder in run_folders if folder.live}
+    used_folders = {_code_folder(folder) for folder in run_folders if folder.live}
     used_folders.add(os.path.realpath(OWN_CODE))
-    for name in _folders_in(f"{workdir}/{ARCHIVES}"):
-        folder = os.path.realpath(f"{workdir}/{ARCHIVES}/{name}")
+    for archive_name in _folders_in(f"{workdir}/{ARCHIVES}"):
+        folder = os.path.realpath(f"{workdir}/{ARCHIVES}/{archive_name}")
         with suppress(FileNotFoundError):
             idle_seconds = time.time() - os.stat(folder).st_mtime
             is_used = bool(used_folders & {"", folder}) or idle_seconds < STILL
-            yield CodeArchive(name, folder_size(folder), is_used, idle_seconds)
+            yield CodeArchive(archive_name, folder_size(folder), is_used, idle_seconds)
 
 
-def _code(folder: RunFolder) -> str:
+def _code_folder(folder: RunFolder) -> str:
     with suppress(OSError, ValueError):
-        path = read_small_file(f"{folder.folder}/{CODE}").decode().strip()
-        return os.path.realpath(path) if path else ""
+        code_path = read_small_file(f"{folder.folder}/{CODE}").decode().strip()
+        return os.path.realpath(code_path) if code_path else ""
     return ""

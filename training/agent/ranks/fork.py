@@ -27,30 +27,30 @@ def fork_process(work: Callable[[], int]) -> int:
     The fork exits with what `work` returns, or with 1 if it raises. No signal reaches a handler of
     this process in the fork.
     """
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    signal_mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
-        return os.fork() or _end_with(work)
+        return os.fork() or _run_and_exit(work)
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.pthread_sigmask(signal.SIG_SETMASK, signal_mask)
 
 
-def _end_with(work: Callable[[], int]) -> NoReturn:
-    code = 1
+def _run_and_exit(work: Callable[[], int]) -> NoReturn:
+    exit_code = 1
     try:
         signal.set_wakeup_fd(-1)
         handle_by_default()
-        code = work()
+        exit_code = work()
     except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else 1
+        exit_code = error.code if isinstance(error.code, int) else 1
     except BaseException:  # noqa: BLE001 - printed, as the interpreter would
         traceback.print_exc()
     finally:
         sys.stderr.flush()
-        os._exit(code)
+        os._exit(exit_code)
 
 
 def handle_by_default() -> None:
     """Make this process handle signals as a new program does."""
-    for number in HANDLED:
-        signal.signal(number, signal.SIG_DFL)
+    for signal_number in HANDLED:
+        signal.signal(signal_number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -66,60 +66,62 @@ class Spawner:
     def __init__(self) -> None:
         self._specs: SimpleQueue[ProcessSpec] = SimpleQueue()
         self._results: SimpleQueue[int | Exception] = SimpleQueue()
-        threading.Thread(target=self._work, name="spawner", daemon=True).start()
+        threading.Thread(target=self._start_in_turn, name="spawner", daemon=True).start()
 
-    def start(self, command: ProcessSpec) -> int:
+    def start(self, process_spec: ProcessSpec) -> int:
         """Start a process and return its pid. The caller reaps it.
 
         Raises: OSError or ValueError, if it cannot be started.
         """
-        self._specs.put(command)
+        self._specs.put(process_spec)
         result = self._results.get()
         if isinstance(result, Exception):
             raise result
         return result
 
-    def _work(self) -> None:
+    def _start_in_turn(self) -> None:
         while True:
             try:
-                self._results.put(_start(self._specs.get()))
+                self._results.put(_start_process(self._specs.get()))
             except (OSError, ValueError) as error:
                 self._results.put(error)
 
 
-def _start(command: ProcessSpec) -> int:
-    if command.function:
-        return fork_process(partial(_become, command, command.function, os.getpid()))
+def _start_process(process_spec: ProcessSpec) -> int:
+    if process_spec.function:
+        return fork_process(
+            partial(_become_process, process_spec, process_spec.function, os.getpid())
+        )
     process = subprocess.Popen(
-        command.argv,
-        env=command.env,
-        cwd=command.cwd,
-        stdin=command.stdin,
-        stdout=command.stdout,
-        stderr=command.stderr,
-        pass_fds=command.inherited,
-        umask=command.umask,
+        process_spec.argv,
+        env=process_spec.env,
+        cwd=process_spec.cwd,
+        stdin=process_spec.stdin,
+        stdout=process_spec.stdout,
+        stderr=process_spec.stderr,
+        pass_fds=process_spec.inherited,
+        umask=process_spec.umask,
         start_new_session=True,
     )
     process.returncode = 0  # the agent reaps all children, so Popen must not wait or warn
     return process.pid
 
 
-def _become(command: ProcessSpec, function: RankFunction, parent_pid: int) -> int:
+def _become_process(process_spec: ProcessSpec, rank_function: RankFunction, parent_pid: int) -> int:
     """Make this fork what a new program would be, and call the function. Returns its exit code."""
     os.setsid()
     processes.die_with(parent_pid)
-    processes.redirect_output(command.stdout, command.stderr, command.inherited)
-    if command.umask >= 0:
-        os.umask(command.umask)
+    processes.redirect_output(process_spec.stdout, process_spec.stderr, process_spec.inherited)
+    if process_spec.umask >= 0:
+        os.umask(process_spec.umask)
     os.environ.clear()
-    os.environ.update(command.env)
+    os.environ.update(process_spec.env)
     try:
-        os.chdir(command.cwd)
+        os.chdir(process_spec.cwd)
     except OSError as error:
-        sys.stderr.write(f"cannot start in {command.cwd}: {error.strerror}\n")
+        sys.stderr.write(f"cannot start in {process_spec.cwd}: {error.strerror}\n")
         return 127
-    return function(command.argv)
+    return rank_function(process_spec.argv)
 
 
 def rank_environment(options: AgentOptions, *variables: tuple[str, str]) -> dict[str, str]:
@@ -137,14 +139,16 @@ def rank_environment(options: AgentOptions, *variables: tuple[str, str]) -> dict
 def script_environment(options: AgentOptions, placement: Placement) -> dict[str, str]:
     """Return the environment of a script: that of its rank, with our `site` in front on its
     PYTHONPATH, and the folder of this Python on its PATH, as if its venv was activated."""
-    env = dict(placement.defaults) | rank_environment(options, *placement.env)
-    programs = os.path.dirname(sys.executable)
-    paths = env.get("PATH", os.defpath).split(os.pathsep)
-    if programs not in paths:
-        env["PATH"] = os.pathsep.join([programs, *paths])
+    script_env = dict(placement.defaults) | rank_environment(options, *placement.env)
+    python_folder = os.path.dirname(sys.executable)
+    search_folders = script_env.get("PATH", os.defpath).split(os.pathsep)
+    if python_folder not in search_folders:
+        script_env["PATH"] = os.pathsep.join([python_folder, *search_folders])
     if os.pathsep not in SITE:
-        env["PYTHONPATH"] = os.pathsep.join(filter(None, (SITE, env.get("PYTHONPATH"))))
-    return env
+        script_env["PYTHONPATH"] = os.pathsep.join(
+            filter(None, (SITE, script_env.get("PYTHONPATH")))
+        )
+    return script_env
 
 
 def shared_variables(placements: Sequence[Placement]) -> tuple[tuple[str, str], ...]:
@@ -153,9 +157,10 @@ def shared_variables(placements: Sequence[Placement]) -> tuple[tuple[str, str], 
 
     Secrets are not among them: they are for the ranks, which get theirs when they have been forked.
     """
-    first, *others = placements
+    first_placement, *other_placements = placements
     return tuple(
-        entry
-        for entry in first.env
-        if entry[0] not in first.secret and all(entry in other.env for other in others)
+        variable
+        for variable in first_placement.env
+        if variable[0] not in first_placement.secret
+        and all(variable in other.env for other in other_placements)
     )

@@ -38,80 +38,82 @@ class LineDecoder:
 
     def __init__(self, redaction: Redaction | None = None, most: int = sys.maxsize) -> None:
         self._redaction = redaction or Redaction()
-        self._most = most
+        self._most_bytes = most
         # Bytes of the present line, and how many of them are left out.
-        self._length = 0
+        self._line_bytes = 0
         self._left_out = 0
-        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        self._parts: list[str] = []
-        self._size = 0
+        self._decode_bytes = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._text_parts: list[str] = []
+        self._text_size = 0
 
     def feed(self, block: bytes) -> str | None:
         """Return the lines that this block completes, joined by newlines; a piece of a line of more
         than CHUNK characters; or None."""
-        whole, newline, rest = self._decode(self._shortened(block)).rpartition("\n")
+        whole_lines, newline, incomplete_line = self._decode_bytes(
+            self._shorten_line(block)
+        ).rpartition("\n")
         if newline:
-            text = self._take(whole).removesuffix("\r")
-        self._parts.append(rest)
-        self._size += len(rest)
+            text = self._take_text(whole_lines).removesuffix("\r")
+        self._text_parts.append(incomplete_line)
+        self._text_size += len(incomplete_line)
         if newline:
             return text
-        return self.piece() if self._size >= CHUNK + self._redaction.longest else None
+        return self.piece() if self._text_size >= CHUNK + self._redaction.longest else None
 
     def piece(self) -> str | None:
         """Return the present part of an incomplete line, without what may be the beginning of a
         secret."""
-        text, rest = self._redaction.cut(self._take(""))
-        self._restart_with(rest)
+        text, possible_secret = self._redaction.cut(self._take_text(""))
+        self._restart_with(possible_secret)
         return text or None
 
     def states(self) -> str | None:
         """Return the states so far of a line that its program writes over, but the present one."""
-        text = "".join(self._parts)
-        end = text.rfind("\r", 0, -1)  # the last character may be half a CR LF
-        if end <= 0:
+        text = "".join(self._text_parts)
+        present_start = text.rfind("\r", 0, -1)  # the last character may be half a CR LF
+        if present_start <= 0:
             return None
-        self._restart_with(text[end:])
-        return text[:end]
+        self._restart_with(text[present_start:])
+        return text[:present_start]
 
     def end(self) -> str | None:
         """Return the last line, if it has no newline."""
-        return self._take(self._decode(self._remark(), True)) or None
+        return self._take_text(self._decode_bytes(self._describe_left_out(), True)) or None
 
-    def _shortened(self, block: bytes) -> bytes:
+    def _shorten_line(self, block: bytes) -> bytes:
         """Return the block without what is too much of the present line."""
-        end = max(block.rfind(b"\n"), block.rfind(b"\r"))
-        if end < 0 and self._length < self._most:
-            self._length += len(block)
+        line_end = max(block.rfind(b"\n"), block.rfind(b"\r"))
+        if line_end < 0 and self._line_bytes < self._most_bytes:
+            self._line_bytes += len(block)
             return block
-        if end < 0:
+        if line_end < 0:
             if not self._left_out:  # what may be the beginning of a secret goes, too
-                text, rest = self._redaction.cut(self._take(""))
+                text, possible_secret = self._redaction.cut(self._take_text(""))
                 self._restart_with(text)
-                self._left_out = len(rest.encode(errors="replace"))
+                self._left_out = len(possible_secret.encode(errors="replace"))
             self._left_out += len(block)
             return b""
-        self._length = len(block) - end - 1
+        self._line_bytes = len(block) - line_end - 1
         if not self._left_out:
             return block
         line_rest = _LINE_END.split(block, maxsplit=1)[0]
         self._left_out += len(line_rest)
-        return self._remark() + block.removeprefix(line_rest)
+        return self._describe_left_out() + block.removeprefix(line_rest)
 
-    def _remark(self) -> bytes:
+    def _describe_left_out(self) -> bytes:
         """Say how much of the present line is left out, if anything is."""
-        number = self._left_out
+        left_out_bytes = self._left_out
         self._left_out = 0
-        return f" … {number:,} bytes left out".encode() if number else b""
+        return f" … {left_out_bytes:,} bytes left out".encode() if left_out_bytes else b""
 
     def _restart_with(self, text: str) -> None:
-        self._parts = [text]
-        self._size = len(text)
+        self._text_parts = [text]
+        self._text_size = len(text)
 
-    def _take(self, more: str) -> str:
-        text = "".join((*self._parts, more)).replace("\r\n", "\n")
-        self._parts.clear()
-        self._size = 0
+    def _take_text(self, last_part: str) -> str:
+        text = "".join((*self._text_parts, last_part)).replace("\r\n", "\n")
+        self._text_parts.clear()
+        self._text_size = 0
         return text
 
 
@@ -120,25 +122,25 @@ class Pipe:
 
     def __init__(
         self,
-        fd: int,
+        descriptor: int,
         rank: int,
         stream: str,
         redaction: Redaction | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        os.set_blocking(fd, False)
+        os.set_blocking(descriptor, False)
         self._clock = clock
         self._reported_at = clock()
-        self._fd = fd
+        self._descriptor = descriptor
         self._rank = rank
         self._stream = stream
-        self._lines = LineDecoder(redaction, MOST)
+        self._line_decoder = LineDecoder(redaction, MOST)
         self.ended = False
         self.filled = False
 
     def fileno(self) -> int:
         """Return the descriptor, for a selector."""
-        return self._fd
+        return self._descriptor
 
     def read(self) -> Iterator[OutputText]:
         """Read once. `ended` is true at the end of the pipe, `filled` if more may be waiting."""
@@ -146,13 +148,13 @@ class Pipe:
         if block is None:
             return
         self.filled = len(block) >= CHUNK // 2
-        text = self._lines.feed(block) if block else self._lines.end()
+        text = self._line_decoder.feed(block) if block else self._line_decoder.end()
         now = self._clock()
         if text is None and b"\r" in block and now - self._reported_at >= STATES:
-            text = self._lines.states()
+            text = self._line_decoder.states()
         if text is not None:
             self._reported_at = now
-        yield from self._events(text)
+        yield from self._output_events(text)
 
     def finish(self) -> Iterator[OutputText]:
         """Read the rest of the pipe after its rank has exited, and close it."""
@@ -162,19 +164,21 @@ class Pipe:
             if block is None:
                 break
             bytes_left -= len(block)
-            yield from self._events(self._lines.feed(block))
-        yield from self._events(self._lines.end() if bytes_left > 0 else self._lines.piece())
-        os.close(self._fd)
+            yield from self._output_events(self._line_decoder.feed(block))
+        yield from self._output_events(
+            self._line_decoder.end() if bytes_left > 0 else self._line_decoder.piece()
+        )
+        os.close(self._descriptor)
 
     def _read_block(self) -> bytes | None:
         """Return the next bytes; none at the end, None if none are there yet."""
         try:
-            block = os.read(self._fd, CHUNK)
+            block = os.read(self._descriptor, CHUNK)
         except BlockingIOError:
             return None
         self.ended = not block
         return block
 
-    def _events(self, text: str | None) -> Iterator[OutputText]:
+    def _output_events(self, text: str | None) -> Iterator[OutputText]:
         if text is not None:
             yield OutputText(self._rank, self._stream, text)

@@ -21,21 +21,21 @@ def reserve_port(address: str, port: int) -> socket.socket:
 
     Raises: PortError.
     """
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         # Connections of the run before may still be in TIME_WAIT.
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((address, port))
-        sock.listen(1024)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address, port))
+        listener.listen(1024)
     except (OSError, OverflowError) as error:
-        sock.close()
-        raise PortError(_why(address, port, error)) from error
-    return sock
+        listener.close()
+        raise PortError(_explain_error(address, port, error)) from error
+    return listener
 
 
-def _why(address: str, port: int, error: Exception) -> str:
+def _explain_error(address: str, port: int, error: Exception) -> str:
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-        return f"port {port} on {address} is in use{_holder(port)}"
+        return f"port {port} on {address} is in use{_describe_holder(port)}"
     if isinstance(error, OSError) and error.errno == errno.EADDRNOTAVAIL:
         return f"{address} is not an address of this host"
     if isinstance(error, PermissionError):
@@ -43,12 +43,12 @@ def _why(address: str, port: int, error: Exception) -> str:
     return f"port {port} on {address}: {error}"
 
 
-def _holder(port: int) -> str:
+def _describe_holder(port: int) -> str:
     """Name the process that listens on the port, such as " by python (pid 123)"; "" if this user
     cannot see it."""
-    sockets = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
-    for pid in filter(str.isdigit, os.listdir("/proc")) if sockets else ():
-        if any(target in sockets for _, target in open_files(pid)):
+    socket_links = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
+    for pid in filter(str.isdigit, os.listdir("/proc")) if socket_links else ():
+        if any(target in socket_links for _, target in open_files(pid)):
             return f" by {read_name(pid)} (pid {pid})"
     return ""
 
@@ -56,7 +56,9 @@ def _holder(port: int) -> str:
 def _listening_inodes(port: int) -> set[str]:
     """Return the inodes of the sockets that listen on a port, on any address."""
     inodes = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        rows = (line.split() for line in read_text(table).splitlines()[1:])
-        inodes |= {row[9] for row in rows if row[3] == _LISTEN and row[1].endswith(f":{port:04X}")}
+    for table_path in ("/proc/net/tcp", "/proc/net/tcp6"):
+        table_rows = (line.split() for line in read_text(table_path).splitlines()[1:])
+        inodes |= {
+            row[9] for row in table_rows if row[3] == _LISTEN and row[1].endswith(f":{port:04X}")
+        }
     return inodes

@@ -52,49 +52,52 @@ class RankProcesses:
     def __init__(
         self,
         selector: selectors.BaseSelector,
-        say: Callable[[Event], None],
+        report_event: Callable[[Event], None],
         gather: float,
         redaction: Redaction,
     ) -> None:
         self._selector = selector
-        self._say = say
-        self._gather = gather
+        self._report_event = report_event
+        self._gather_seconds = gather
         self._redaction = redaction
         # All pipes are behind one descriptor, which leaves the loop while they gather.
         self._pipes = selectors.DefaultSelector()
-        self._selector.register(self._pipes, selectors.EVENT_READ, self._hear)
+        self._selector.register(self._pipes, selectors.EVENT_READ, self._read_ready_pipes)
         self.listen_at = math.inf
-        self._live: dict[int, RankProcess] = {}
+        self._live_ranks: dict[int, RankProcess] = {}
         self.out_of_memory = OutOfMemory()
 
-    def find(self, number: int) -> RankProcess | None:
+    def find(self, rank_number: int) -> RankProcess | None:
         """Return the rank of this number, unless it has exited."""
-        return self._live.get(number)
+        return self._live_ranks.get(rank_number)
 
     @property
     def live(self) -> list[RankProcess]:
         """Return the ranks that have not exited."""
-        return list(self._live.values())
+        return list(self._live_ranks.values())
 
-    def open(self, number: int) -> tuple[RankProcess, Ends]:
+    def open(self, rank_number: int) -> tuple[RankProcess, Ends]:
         """Add a rank that is not started, and return it with the ends of its pipes for its process.
 
         Its pipes are read once it is `spawned`: a rank that preload forks may write before preload
         reports it.
         """
-        pipes, ends = self.open_pipes(number)
-        rank = self._live[number] = RankProcess(number, pipes)
-        return rank, ends
+        pipes, pipe_ends = self.open_pipes(rank_number)
+        rank = self._live_ranks[rank_number] = RankProcess(rank_number, pipes)
+        return rank, pipe_ends
 
-    def open_pipes(self, number: int) -> tuple[tuple[Pipe, ...], Ends]:
+    def open_pipes(self, rank_number: int) -> tuple[tuple[Pipe, ...], Ends]:
         """Open pipes for the stdout and stderr of this rank, or of AGENT."""
-        out, out_end = os.pipe()
-        error, error_end = os.pipe()
-        pipes = (self._pipe(out, number, "stdout"), self._pipe(error, number, "stderr"))
+        out_reader, out_end = os.pipe()
+        error_reader, error_end = os.pipe()
+        pipes = (
+            self._make_pipe(out_reader, rank_number, "stdout"),
+            self._make_pipe(error_reader, rank_number, "stderr"),
+        )
         return pipes, (out_end, error_end)
 
-    def _pipe(self, descriptor: int, number: int, stream: str) -> Pipe:
-        return Pipe(descriptor, number, stream, self._redaction)
+    def _make_pipe(self, descriptor: int, rank_number: int, stream: str) -> Pipe:
+        return Pipe(descriptor, rank_number, stream, self._redaction)
 
     def open_events(self, rank: RankProcess) -> int:
         """Open one more pipe, for what the watch reports of a rank that is not started. Return the
@@ -102,11 +105,11 @@ class RankProcesses:
 
         What comes there is as if the rank had written it on stdout.
         """
-        pipe, end = os.pipe()
+        reader, write_end = os.pipe()
         with suppress(OSError, AttributeError):
-            fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, EVENTS)
-        rank.pipes += (self._pipe(pipe, rank.number, "stdout"),)
-        return end
+            fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, EVENTS)
+        rank.pipes += (self._make_pipe(reader, rank.number, "stdout"),)
+        return write_end
 
     def hear(self, pipes: Sequence[Pipe]) -> None:
         """Read these pipes from now on, until they end or `finish`."""
@@ -115,19 +118,19 @@ class RankProcesses:
 
     def listen(self) -> None:
         """Read the pipes again, as they have gathered."""
-        self._selector.register(self._pipes, selectors.EVENT_READ, self._hear)
+        self._selector.register(self._pipes, selectors.EVENT_READ, self._read_ready_pipes)
         self.listen_at = math.inf
 
-    def _hear(self) -> None:
-        ready: list[Pipe] = [key.data for key, _ in self._pipes.select(0)]
-        for pipe in ready:
+    def _read_ready_pipes(self) -> None:
+        ready_pipes: list[Pipe] = [key.data for key, _ in self._pipes.select(0)]
+        for pipe in ready_pipes:
             for text in pipe.read():
-                self._say(text)
+                self._report_event(text)
             if pipe.ended:
                 self._pipes.unregister(pipe)
-        if not any(pipe.filled for pipe in ready):
+        if not any(pipe.filled for pipe in ready_pipes):
             self._selector.unregister(self._pipes)
-            self.listen_at = time.monotonic() + self._gather
+            self.listen_at = time.monotonic() + self._gather_seconds
 
     def finish(self, pipes: Sequence[Pipe]) -> None:
         """Report the rest of the pipes, and close them."""
@@ -135,27 +138,31 @@ class RankProcesses:
             if pipe.fileno() in self._pipes.get_map():
                 self._pipes.unregister(pipe)
             for text in pipe.finish():
-                self._say(text)
+                self._report_event(text)
 
     def spawned(self, rank: RankProcess, pid: int) -> None:
         """Note that the rank's process exists."""
         rank.pid = pid
-        self._say(Spawned(rank.number, pid))
+        self._report_event(Spawned(rank.number, pid))
         self.hear(rank.pipes)
         if rank.stopped:  # it was forked after the others were stopped
             processes.send_group(pid, signal.SIGTERM)
 
     def exited(self, rank: RankProcess, status: int) -> None:
         """Note that the process of the rank has exited with this wait status."""
-        del self._live[rank.number]
+        del self._live_ranks[rank.number]
         self.finish(rank.pipes)
-        code = os.waitstatus_to_exitcode(status)
-        if code and rank.error_file:
-            text = read_error_file(rank.error_file)
-            if text:
-                self._say(Raised(rank.number, text))
-        out_of_memory = code == -signal.SIGKILL and not rank.stopped and self.out_of_memory.rose()
-        self._say(Exited(rank.number, code, signal_name(code), rank.stopped, out_of_memory))
+        exit_code = os.waitstatus_to_exitcode(status)
+        if exit_code and rank.error_file:
+            error_text = read_error_file(rank.error_file)
+            if error_text:
+                self._report_event(Raised(rank.number, error_text))
+        out_of_memory = (
+            exit_code == -signal.SIGKILL and not rank.stopped and self.out_of_memory.rose()
+        )
+        self._report_event(
+            Exited(rank.number, exit_code, signal_name(exit_code), rank.stopped, out_of_memory)
+        )
 
     def reaped(self, pid: int, status: int) -> None:
         """Note that a child of the agent has exited: a rank that was started as a program, or an
@@ -181,14 +188,14 @@ class RankProcesses:
             processes.send(pid, signal.SIGKILL)
 
 
-def signal_name(code: int) -> str:
+def signal_name(exit_code: int) -> str:
     """Return the name of the signal of a negative exit code, else ""."""
-    if code >= 0:
+    if exit_code >= 0:
         return ""
     try:
-        return signal.Signals(-code).name
+        return signal.Signals(-exit_code).name
     except ValueError:  # a real-time signal
-        return f"SIG{-code}"
+        return f"SIG{-exit_code}"
 
 
 def read_error_file(path: str) -> str:
@@ -203,8 +210,8 @@ def read_error_file(path: str) -> str:
     except (OSError, ValueError):  # a path may hold anything as well
         return ""
     if isinstance(message, dict):
-        extra = message.get("extraInfo")
-        stack = extra.get("py_callstack") if isinstance(extra, dict) else None
-        has_stack = isinstance(stack, str) and stack.strip()
-        message = stack if has_stack else message.get("message")
+        extra_info = message.get("extraInfo")
+        python_stack = extra_info.get("py_callstack") if isinstance(extra_info, dict) else None
+        has_stack = isinstance(python_stack, str) and python_stack.strip()
+        message = python_stack if has_stack else message.get("message")
     return message.strip() if isinstance(message, str) else ""

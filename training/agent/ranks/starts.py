@@ -54,13 +54,13 @@ class RankStarter:
         self,
         options: AgentOptions,
         selector: selectors.BaseSelector,
-        say: Callable[[Event], None],
+        report_event: Callable[[Event], None],
         ranks: RankProcesses,
         preload: Preload,
     ) -> None:
         self._options = options
         self._selector = selector
-        self._say = say
+        self._report_event = report_event
         self._ranks = ranks
         self._rank_source = preload
         self._spawner = Spawner()
@@ -77,12 +77,12 @@ class RankStarter:
         if self._preload:  # the attempt before is over, but its preload has not exited
             self._preload_ended(0)
         ranks = tuple(placement.rank for placement in command.placements)
-        self._say(Launched(ranks, command.hosts, command.attempts))
-        function = self._function() if command.preload else None
-        if function:
+        self._report_event(Launched(ranks, command.hosts, command.attempts))
+        rank_function = self._rank_function() if command.preload else None
+        if rank_function:
             for placement in command.placements:
-                env = rank_environment(self._options, *placement.env)
-                self._start_alone(placement, env, function, listener)
+                rank_env = rank_environment(self._options, *placement.env)
+                self._start_alone(placement, rank_env, rank_function, listener)
         elif command.preload and command.placements:
             self._start_preload(command, listener)
         if listener:
@@ -91,7 +91,7 @@ class RankStarter:
             for placement in command.placements:
                 self._start_alone(placement, script_environment(self._options, placement))
 
-    def _function(self) -> RankFunction | None:
+    def _rank_function(self) -> RankFunction | None:
         """Return what a fork of this process does to run a rank, if it can.
 
         No thread may run at a fork besides this one and the spawner's: what it has locked would
@@ -103,32 +103,32 @@ class RankStarter:
     def _start_alone(
         self,
         placement: Placement,
-        env: dict[str, str],
-        function: RankFunction | None = None,
+        rank_env: dict[str, str],
+        rank_function: RankFunction | None = None,
         listener: socket.socket | None = None,
     ) -> None:
         rank, ends = self._ranks.open(placement.rank)
-        path = dict(placement.env).get(ERROR_FILE)
-        if path:
+        error_path = dict(placement.env).get(ERROR_FILE)
+        if error_path:
             os.makedirs(ERRORS, exist_ok=True)
-            rank.error_file = path
+            rank.error_file = error_path
         own_ends: list[int] = []
-        if env.get(WATCH) == "1":
+        if rank_env.get(WATCH) == "1":
             events_end = self._ranks.open_events(rank)
             own_ends.append(events_end)
-            env[EVENTS_FD] = str(events_end)
-        inherited = own_ends.copy()
+            rank_env[EVENTS_FD] = str(events_end)
+        inherited_descriptors = own_ends.copy()
         if listener and placement.rank == 0:  # it stays open here, for `start` to close
-            inherited.append(listener.fileno())
-            env[LISTEN_FD] = str(listener.fileno())
+            inherited_descriptors.append(listener.fileno())
+            rank_env[LISTEN_FD] = str(listener.fileno())
         spec = ProcessSpec(
             placement.argv,
-            env,
+            rank_env,
             self._options.cwd,
             *ends,
-            inherited=inherited,
+            inherited=inherited_descriptors,
             umask=self._options.umask,
-            function=function,
+            function=rank_function,
         )
         pid = self._spawn(spec, *own_ends)
         if pid:
@@ -147,27 +147,33 @@ class RankStarter:
             _, (out_end, error_end) = self._ranks.open(placement.rank)
             rank_ends += (out_end, error_end)
             numbered_ends.append(f"{placement.rank}:{out_end}:{error_end}")
-        report, report_end = os.pipe()
-        os.set_blocking(report, False)
-        self._selector.register(report, selectors.EVENT_READ, self._read_report)
-        program = self._rank_source if isinstance(self._rank_source, tuple) else PRELOAD
-        argv = [*program, "--report-fd", str(report_end), "--pipes", ",".join(numbered_ends)]
-        inherited = [report_end, *rank_ends]
+        report_reader, report_end = os.pipe()
+        os.set_blocking(report_reader, False)
+        self._selector.register(report_reader, selectors.EVENT_READ, self._read_report)
+        preload_program = self._rank_source if isinstance(self._rank_source, tuple) else PRELOAD
+        preload_argv = [
+            *preload_program,
+            "--report-fd",
+            str(report_end),
+            "--pipes",
+            ",".join(numbered_ends),
+        ]
+        inherited_descriptors = [report_end, *rank_ends]
         if listener and any(placement.rank == 0 for placement in command.placements):
-            argv += ["--listen-fd", str(listener.fileno())]
-            inherited.append(listener.fileno())
-        env = rank_environment(self._options, *shared_variables(command.placements))
-        command_file = _file_of(command)
+            preload_argv += ["--listen-fd", str(listener.fileno())]
+            inherited_descriptors.append(listener.fileno())
+        preload_env = rank_environment(self._options, *shared_variables(command.placements))
+        command_file = _write_command_file(command)
         spec = ProcessSpec(
-            argv,
-            env,
+            preload_argv,
+            preload_env,
             self._options.cwd,
             *own_ends,
             stdin=command_file,
-            inherited=inherited,
+            inherited=inherited_descriptors,
             umask=self._options.umask,
         )
-        self._preload = PreloadProcess(0, pipes, report)
+        self._preload = PreloadProcess(0, pipes, report_reader)
         self._preload.pid = self._spawn(spec, command_file, report_end, *rank_ends)
         if not self._preload.pid:
             self._preload_ended(_CANNOT_START)
@@ -179,8 +185,8 @@ class RankStarter:
             return self._spawner.start(spec)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
-            line = f"cannot start {spec.argv[0]} in {spec.cwd}: {reason}\n"
-            os.write(spec.stderr, line.encode(errors="replace"))
+            error_line = f"cannot start {spec.argv[0]} in {spec.cwd}: {reason}\n"
+            os.write(spec.stderr, error_line.encode(errors="replace"))
             return 0
         finally:
             for descriptor in (spec.stdout, spec.stderr, *other_ends):
@@ -193,8 +199,8 @@ class RankStarter:
         if not block:
             self._selector.unregister(self._preload.report)
         for line in (self._preload.lines.feed(block) or "").splitlines():
-            verb, number, value = line.split()
-            rank = self._ranks.find(int(number))
+            verb, rank_number, value = line.split()
+            rank = self._ranks.find(int(rank_number))
             if rank and verb == "pid":
                 self._ranks.spawned(rank, int(value))
             elif rank:
@@ -208,7 +214,7 @@ class RankStarter:
         else:
             self._ranks.reaped(pid, status)
 
-    def _preload_ended(self, status: int) -> None:
+    def _preload_ended(self, wait_status: int) -> None:
         """Note that preload has exited.
 
         Ranks whose exit it did not report count as exited with it, because nobody else can wait for
@@ -226,7 +232,7 @@ class RankStarter:
         if self._ranks.live:
             self._ranks.sweep()
         for rank in self._ranks.live:
-            self._ranks.exited(rank, status or _FAILED)
+            self._ranks.exited(rank, wait_status or _FAILED)
 
     def stop(self) -> None:
         """Send TERM to every rank, and to preload if it has not forked all of them."""
@@ -235,16 +241,16 @@ class RankStarter:
             processes.send_group(self._preload.pid, signal.SIGTERM)
 
 
-def _file_of(command: commands.StartAttempt) -> int:
+def _write_command_file(command: commands.StartAttempt) -> int:
     """Write the command's line to a file for preload: other than a pipe it takes a line of any
     length at once.
 
     It has no name any more: the environments in it may hold secrets, and end with whoever holds it
     open.
     """
-    path = f"start-{command.attempt}"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    os.unlink(path)
+    file_path = f"start-{command.attempt}"
+    descriptor = os.open(file_path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    os.unlink(file_path)
     with open(descriptor, "wb", closefd=False) as file:
         file.write(commands.encode(command))
     os.lseek(descriptor, 0, os.SEEK_SET)

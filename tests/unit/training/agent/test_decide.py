@@ -29,7 +29,7 @@ from training.agent.decide import (
     TimePassed,
     Write,
     decide,
-    due,
+    next_deadline,
 )
 from training.agent.times import AgentTimes
 from training.wire.commands import (
@@ -422,11 +422,11 @@ def test_a_start_without_ranks_here_ends_nothing() -> None:
 
 def test_the_clock_is_looked_at_when_it_matters() -> None:
     history = History().running()
-    assert due(history.state, TIMES, history.now + 5) == math.inf
+    assert next_deadline(history.state, TIMES, history.now + 5) == math.inf
     history.then(FollowerLeft(), after=5.0)
-    assert due(history.state, TIMES, history.now) == history.now + TIMES.reconnect
+    assert next_deadline(history.state, TIMES, history.now) == history.now + TIMES.reconnect
     history.then(Stop(1.0))
-    assert due(history.state, TIMES, history.now) == history.now + 1.0
+    assert next_deadline(history.state, TIMES, history.now) == history.now + 1.0
 
 
 def test_it_needs_no_clock_and_no_process() -> None:

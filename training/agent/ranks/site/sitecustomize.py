@@ -54,12 +54,12 @@ def watch() -> "Any":
     """Import the package `training.watch`, under a name that leads to no other of ours."""
     from importlib.util import module_from_spec, spec_from_file_location
 
-    name = "_rankboard_watch"
-    folder = [os.path.dirname(WATCH)]
-    spec = spec_from_file_location(name, WATCH, submodule_search_locations=folder)
+    module_name = "_rankboard_watch"
+    package_folders = [os.path.dirname(WATCH)]
+    spec = spec_from_file_location(module_name, WATCH, submodule_search_locations=package_folders)
     assert spec
     assert spec.loader
-    module = sys.modules[name] = module_from_spec(spec)
+    module = sys.modules[module_name] = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
@@ -82,21 +82,21 @@ def listen() -> None:
     number, _, pid = os.environ.get("RANKBOARD_EVENTS_FD", "").partition(":")
     if os.environ.get("RANKBOARD_WATCH") != "1" or sys.version_info < (3, 9):
         return
-    own = str(os.getpid())
-    if number.isdigit() and pid in ("", own) and is_pipe(int(number)):
-        os.environ["RANKBOARD_EVENTS_FD"] = number + ":" + own
+    own_pid = str(os.getpid())
+    if number.isdigit() and pid in ("", own_pid) and is_pipe(int(number)):
+        os.environ["RANKBOARD_EVENTS_FD"] = number + ":" + own_pid
         sys.meta_path.insert(0, ImportWatcher(int(number)))
 
 
 def give_way() -> None:
     sys.path[:] = [path for path in sys.path if os.path.abspath(path) != HERE]
-    ours = sys.modules.pop("sitecustomize")
+    our_module = sys.modules.pop("sitecustomize")
     try:
         __import__("sitecustomize")
     except ImportError as error:
         if error.name != "sitecustomize":
             raise
-        sys.modules["sitecustomize"] = ours
+        sys.modules["sitecustomize"] = our_module
 
 
 if sys.platform == "linux":
