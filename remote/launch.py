@@ -84,7 +84,7 @@ class Launcher:
         if local or needs.path_of(job)[:1] not in ("", "/", "~"):
             check_data(given_job)
         ranks = sum(host.slots for host in cluster.hosts)
-        return resume.located(job, self.runs_dir, local, ranks=ranks)
+        return resume.located(job, self.runs_dir, local, rank_count=ranks)
 
     def begin(self, plan: Plan, name: str = "") -> Session:
         """Make the session of a new run. `name`: what a person calls it. Raises: OSError;
@@ -107,7 +107,7 @@ class Launcher:
         from remote.session.session import Session
 
         plan = kept_plan.plan
-        recorder = Recorder(self.runs_dir, plan, again=True)  # from here on nobody else records
+        recorder = Recorder(self.runs_dir, plan, continues=True)  # from here on nobody else records
         values = {
             name: os.environ[name]
             for host in plan.hosts

@@ -23,16 +23,16 @@ ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 """The signals that end it. SIGCHLD: its only child, the lab, has ended."""
 
 
-def begin(name: str, size: int, link: str, cpus: str) -> None:
+def begin(lab_name: str, host_count: int, link: str, cpus: str) -> None:
     """Start a daemon, and wait until its lab is up. Raises: LabError."""
     logins.check()
-    argv = [sys.executable, "-m", "remote.lab.daemon", name, str(size), link, cpus]
-    pipe = subprocess.PIPE
-    null = subprocess.DEVNULL
+    argv = [sys.executable, "-m", "remote.lab.daemon", lab_name, str(host_count), link, cpus]
+    output_pipe = subprocess.PIPE
+    null_device = subprocess.DEVNULL
     daemon = subprocess.Popen(
         argv,
-        stdin=null,
-        stdout=pipe,
+        stdin=null_device,
+        stdout=output_pipe,
         stderr=subprocess.STDOUT,
         cwd="/",
         text=True,
@@ -40,11 +40,11 @@ def begin(name: str, size: int, link: str, cpus: str) -> None:
     )
     assert daemon.stdout
     with daemon.stdout as output:
-        lines = tuple(_until_ready(output))
-    if lines[-1:] != (READY,):
+        output_lines = tuple(_until_ready(output))
+    if output_lines[-1:] != (READY,):
         daemon.wait()
         raise LabError(
-            "\n".join(lines[-2:])
+            "\n".join(output_lines[-2:])
             or f"the lab ended at its start, with exit code {daemon.returncode}"
         )
     daemon.returncode = 0  # it outlives this process, which does not wait for it
@@ -57,15 +57,17 @@ def _until_ready(output: Iterator[str]) -> Iterator[str]:
             return
 
 
-def main(name: str, size: str, link: str, cpus: str) -> None:
+def main(lab_name: str, host_count: str, link: str, cpus: str) -> None:
     """Hold the lab."""
-    folder = Folder(name)
+    folder = Folder(lab_name)
     try:
-        with folder.held(), Lab.start(parse(int(size), link, cpus)) as lab:
+        with folder.held(), Lab.start(parse(int(host_count), link, cpus)) as lab:
             logins.prepare(folder.path, lab)
             for host in lab.hosts:
                 logins.start(folder.path, lab, host.name)
             folder.publish(lab)
+            # Blocked, so that `sigwait` takes them: a handler could raise in the middle of the
+            # clean-up.
             signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
             _ready()
             signal.sigwait(ENDS)
@@ -76,9 +78,9 @@ def main(name: str, size: str, link: str, cpus: str) -> None:
 def _ready() -> None:
     """Print READY, and close the pipe to the process that started this one."""
     print(READY, flush=True)  # noqa: T201
-    null = os.open(os.devnull, os.O_RDWR)
+    null_device = os.open(os.devnull, os.O_RDWR)
     for descriptor in (1, 2):
-        os.dup2(null, descriptor)
+        os.dup2(null_device, descriptor)
 
 
 if __name__ == "__main__":

@@ -50,12 +50,13 @@ _read = decoder_of(Standing)
 class Folder:
     """The folder of the lab called `name`, whether it is up or not."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, lab_name: str) -> None:
         """Raises: LabError, if the name is not allowed."""
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
-            raise LabError(f"--name {name!r}: give letters, digits, - and _")
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        self.name, self.path = name, cache.absolute() / "rankboard" / "labs" / name
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", lab_name):
+            raise LabError(f"--name {lab_name!r}: give letters, digits, - and _")
+        cache_folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        self.name = lab_name
+        self.path = cache_folder.absolute() / "rankboard" / "labs" / lab_name
         self._state = self.path / relay.STATE
 
     @property
@@ -72,7 +73,7 @@ class Folder:
     def held(self) -> Iterator[None]:
         """Hold the lock of the lab, with an empty folder. Raises: LabError, if another daemon holds
         it."""
-        lock = self._lock()
+        lock_file = self._lock()
         try:
             self._clear()
             yield
@@ -81,7 +82,7 @@ class Folder:
             (self.path / relay.LOCK).unlink()
             with suppress(OSError):  # the next lab may use it already
                 self.path.rmdir()
-            os.close(lock)
+            os.close(lock_file)
 
     def _clear(self) -> None:
         for leftover in self.path.iterdir():
@@ -92,50 +93,54 @@ class Folder:
         while True:
             make_private_folders(self.path)
             try:
-                lock = os.open(self.path / relay.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                lock_file = os.open(
+                    self.path / relay.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+                )
             except FileNotFoundError:  # another process has just removed the folder
                 continue
-            if not try_lock(lock):
-                os.close(lock)
+            if not try_lock(lock_file):
+                os.close(lock_file)
                 raise LabError(
                     f"the lab {self.name!r} is up already (rankboard lab status{self.flag} shows "
                     "it): "
                     f"stop it with rankboard lab down{self.flag}, or give this one another --name"
                 )
-            if os.fstat(lock).st_nlink:
-                return lock
-            os.close(lock)  # whoever removed the lab that was here has removed this file with it
+            if os.fstat(lock_file).st_nlink:
+                return lock_file
+            os.close(
+                lock_file
+            )  # whoever removed the lab that was here has removed this file with it
 
     def publish(self, lab: Lab) -> None:
         """Write the state of the lab for other processes."""
-        written = self._state.with_suffix(".new")
-        written.write_text(dumps(Standing(os.getpid(), lab.spec, lab.state)))
-        written.replace(self._state)
+        new_state = self._state.with_suffix(".new")
+        new_state.write_text(dumps(Standing(os.getpid(), lab.spec, lab.state)))
+        new_state.replace(self._state)
 
     @contextmanager
     def lab(self) -> Iterator[Lab]:
         """The lab. Meanwhile no other process can change it. Raises: LabError, if none is up."""
-        with self._opened() as (file, standing):
+        with self._opened() as (state_file, standing):
             lab = Lab(standing.spec, standing.lab)
             try:
                 yield lab
             finally:
                 if lab.state != standing.lab:
-                    file.seek(0)
-                    file.write(dumps(replace(standing, lab=lab.state)))
-                    file.truncate()
+                    state_file.seek(0)
+                    state_file.write(dumps(replace(standing, lab=lab.state)))
+                    state_file.truncate()
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[TextIO, Standing]]:
         try:
-            file = self._state.open("r+")
+            state_file = self._state.open("r+")
         except OSError:
             raise self._none() from None
-        with file:
-            wait_for_lock(file)
+        with state_file:
+            wait_for_lock(state_file)
             if not self.is_up:
                 raise self._none()
-            yield file, _read(json.loads(file.read()))
+            yield state_file, _read(json.loads(state_file.read()))
 
     def _none(self) -> LabError:
         if self.is_up:
@@ -153,22 +158,22 @@ class Folder:
             raise self._none()
         if self.path.exists():
             with self.held():
-                base = quota.base()
-                if base:
-                    quota.sweep(base)
+                group_folder = quota.base()
+                if group_folder:
+                    quota.sweep(group_folder)
 
     def _end(self) -> None:
         with self._opened() as (_, standing), suppress(ProcessLookupError):
-            daemon = os.pidfd_open(standing.pid)
+            daemon_descriptor = os.pidfd_open(standing.pid)
             try:
                 if not self.is_up:  # the number may be another process's by now
                     return
-                signal.pidfd_send_signal(daemon, signal.SIGTERM)
-                if not select.select([daemon], [], [], ENDING)[0]:
-                    signal.pidfd_send_signal(daemon, signal.SIGKILL)
-                    select.select([daemon], [], [], ENDING)
+                signal.pidfd_send_signal(daemon_descriptor, signal.SIGTERM)
+                if not select.select([daemon_descriptor], [], [], ENDING)[0]:
+                    signal.pidfd_send_signal(daemon_descriptor, signal.SIGKILL)
+                    select.select([daemon_descriptor], [], [], ENDING)
             finally:
-                os.close(daemon)
+                os.close(daemon_descriptor)
 
 
 def _remove(path: Path) -> None:

@@ -24,15 +24,15 @@ _HOSTS = "/etc/hosts"
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def main(words: list[str]) -> None:
+def main(arguments: list[str]) -> None:
     """Make the hosts, and stay until stdin ends."""
     # Orphans of the whole lab become children of this process, and nobody waits for them.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     _libc.prctl(_NAME, b"rankboard-lab")
-    known_names, *hosts = words
+    known_names, *host_names = arguments
     _know(known_names)
-    for name in hosts:
-        _hold(name)
+    for host_name in host_names:
+        _hold(host_name)
     os.write(1, f"{READY}\n".encode())
     while os.read(0, 4096):
         continue
@@ -43,38 +43,42 @@ def _know(known_names: str) -> None:
     a warning of torch's."""
     if not os.path.exists(_HOSTS):
         return
-    with open(_HOSTS, errors="replace") as file:
-        text = file.read().rstrip("\n") + "\n" + known_names
-    descriptor, path = tempfile.mkstemp(prefix="rankboard-hosts-")
+    with open(_HOSTS, errors="replace") as system_hosts:
+        hosts_text = system_hosts.read().rstrip("\n") + "\n" + known_names
+    copy_descriptor, hosts_copy = tempfile.mkstemp(prefix="rankboard-hosts-")
     try:
-        os.write(descriptor, text.encode(errors="replace"))
-        os.fchmod(descriptor, 0o644)
+        # A bind mount: the machine's own file stays as it is for everybody outside.
+        os.write(copy_descriptor, hosts_text.encode(errors="replace"))
+        os.fchmod(copy_descriptor, 0o644)
         _libc.mount(
-            path.encode(), _HOSTS.encode(), None, _BIND, None
+            hosts_copy.encode(), _HOSTS.encode(), None, _BIND, None
         )  # where it is refused the lab works all the same
     finally:
-        os.close(descriptor)
-        os.unlink(path)
+        os.close(copy_descriptor)
+        os.unlink(hosts_copy)
 
 
-def _hold(name: str) -> None:
+def _hold(host_name: str) -> None:
     """Start the process that holds a new host's namespaces, and wait until it has them."""
-    ready, say = os.pipe()
-    pid = os.fork()
-    if pid == 0:
+    ready_end, holder_end = os.pipe()
+    holder_pid = os.fork()
+    if holder_pid == 0:
         if _libc.unshare(_NEWUTS | _NEWNET):
-            os.write(2, f"no namespace for {name}: {os.strerror(ctypes.get_errno())}\n".encode())
+            os.write(
+                2, f"no namespace for {host_name}: {os.strerror(ctypes.get_errno())}\n".encode()
+            )
             os._exit(1)
-        socket.sethostname(name)
-        os.write(say, b"x")
-        for descriptor in (0, 1, 2, ready, say):
+        socket.sethostname(host_name)
+        os.write(holder_end, b"x")
+        # Who waits for the end of the lab's output must not wait for this process.
+        for descriptor in (0, 1, 2, ready_end, holder_end):
             os.close(descriptor)
         while True:
             signal.pause()
-    os.close(say)
-    if not os.read(ready, 1):
+    os.close(holder_end)
+    if not os.read(ready_end, 1):
         sys.exit(1)
-    os.close(ready)
+    os.close(ready_end)
 
 
 if __name__ == "__main__":

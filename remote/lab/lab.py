@@ -54,15 +54,16 @@ class Lab:
         """Make the hosts and the network between them. On an error nothing is left. Raises:
         LabError."""
         namespaces.check()
-        folder = quota.base()
-        if folder:
-            quota.sweep(folder)
+        group_folder = quota.base()
+        if group_folder:
+            # A lab that was killed could not remove its own.
+            quota.sweep(group_folder)
         elif spec.cpus:
             raise LabError(NO_GROUPS.format("no cgroup with a CPU controller is mounted"))
         lab = cls._make(spec)
         try:
-            if folder and spec.cpus:
-                lab._limit_cores(folder)
+            if group_folder and spec.cpus:
+                lab._limit_cores(group_folder)
             lab._wire()
         except BaseException:
             lab.close()
@@ -75,24 +76,24 @@ class Lab:
         hosts = spec.hosts()
         # torch looks up the names of addresses that are mapped to IPv6.
         etc_hosts = "".join(
-            f"{it.address} {it.name}\n::ffff:{it.address} {it.name}\n" for it in hosts
+            f"{host.address} {host.name}\n::ffff:{host.address} {host.name}\n" for host in hosts
         )
         process, space, pids = namespaces.begin([etc_hosts, *(host.name for host in hosts)])
-        rows = zip(hosts, pids, spec.rates, spec.delays or [0.0] * len(hosts), strict=True)
+        host_rows = zip(hosts, pids, spec.rates, spec.delays or [0.0] * len(hosts), strict=True)
         lab_hosts = tuple(
             LabHost(host.name, host.address, pid, rate, delay=delay)
-            for host, pid, rate, delay in rows
+            for host, pid, rate, delay in host_rows
         )
         return cls(spec, LabState(space, lab_hosts), process)
 
-    def _limit_cores(self, folder: Path) -> None:
+    def _limit_cores(self, group_folder: Path) -> None:
         """Make a control group with its quota for every host. Raises: LabError."""
-        for host, cores in zip(self.state.hosts, self.spec.cpus, strict=True):
-            name = f"{self.state.space.pid}-{host.name}"
+        for host, core_quota in zip(self.state.hosts, self.spec.cpus, strict=True):
+            group_name = f"{self.state.space.pid}-{host.name}"
             try:
-                group = quota.make(folder, name, cores, host.pid)
+                group = quota.make(group_folder, group_name, core_quota, host.pid)
             except OSError as error:
-                reason = f"cannot make a cgroup in {folder}: {error.strerror}"
+                reason = f"cannot make a cgroup in {group_folder}: {error.strerror}"
                 raise LabError(NO_GROUPS.format(reason)) from None
             self._change(replace(host, group=str(group)))
 
@@ -100,61 +101,63 @@ class Lab:
         """Make the links between the hub and the hosts."""
         space = self.state.space
         hub_links = wires.hub()
-        limits = []
+        rate_limits = []
         for host in self.state.hosts:
             hub_links += wires.cable(host.name, host.pid)
-            limits += wires.limit(host.name, host.rate)
+            rate_limits += wires.limit(host.name, host.rate)
         namespaces.run(space.hub(), "ip", hub_links)
-        namespaces.run(space.hub(), "tc", limits)
+        namespaces.run(space.hub(), "tc", rate_limits)
         for host in self.state.hosts:
-            prefix = space.host(host.pid)
-            namespaces.run(prefix, "ip", wires.address(host.address))
-            namespaces.run(prefix, "tc", wires.limit(INTERFACE, host.rate, host.delay))
+            host_prefix = space.host(host.pid)
+            namespaces.run(host_prefix, "ip", wires.address(host.address))
+            namespaces.run(host_prefix, "tc", wires.limit(INTERFACE, host.rate, host.delay))
 
     @property
     def hosts(self) -> tuple[Host, ...]:
         """Return the hosts for a plan."""
         return self.spec.hosts()
 
-    def host(self, name: str) -> LabHost:
+    def host(self, host_name: str) -> LabHost:
         """Return the host of this name. Raises: LabError, if there is none."""
-        by_name = {host.name: host for host in self.state.hosts}
-        if name not in by_name:
-            known = ", ".join(by_name)
-            raise LabError(f"no host {name!r} in the lab: the hosts are {known}")
-        return by_name[name]
+        hosts_by_name = {host.name: host for host in self.state.hosts}
+        if host_name not in hosts_by_name:
+            known_names = ", ".join(hosts_by_name)
+            raise LabError(f"no host {host_name!r} in the lab: the hosts are {known_names}")
+        return hosts_by_name[host_name]
 
-    def enter(self, name: str) -> tuple[str, ...]:
+    def enter(self, host_name: str) -> tuple[str, ...]:
         """Return what to put before a command so that it runs on the host. Raises: LabError."""
-        host = self.host(name)
+        host = self.host(host_name)
         join_group = quota.join(Path(host.group)) if host.group else ()
         return (*join_group, *self.state.space.host(host.pid))
 
-    def set_rate(self, name: str, rate: int) -> None:
+    def set_rate(self, host_name: str, rate: int) -> None:
         """Change both directions of a host's link to `rate` bits per second. Raises: LabError."""
-        host = self.host(name)
+        host = self.host(host_name)
         space = self.state.space
-        namespaces.run(space.hub(), "tc", wires.limit(name, rate))
+        namespaces.run(space.hub(), "tc", wires.limit(host_name, rate))
         namespaces.run(space.host(host.pid), "tc", wires.limit(INTERFACE, rate, host.delay))
         self._change(replace(host, rate=rate))
 
-    def cut(self, name: str) -> None:
+    def cut(self, host_name: str) -> None:
         """Unplug a host's cable: what it sends, and what is sent to it, is lost without an error.
         Raises: LabError."""
-        self._plug(name, connected=False)
+        self._plug(host_name, connected=False)
 
-    def heal(self, name: str) -> None:
+    def heal(self, host_name: str) -> None:
         """Plug a host's cable in again. Raises: LabError."""
-        self._plug(name, connected=True)
+        self._plug(host_name, connected=True)
 
-    def _plug(self, name: str, connected: bool) -> None:
-        host = self.host(name)
-        namespaces.run(self.state.space.hub(), "ip", wires.plug(name, connected))
+    def _plug(self, host_name: str, connected: bool) -> None:
+        host = self.host(host_name)
+        namespaces.run(self.state.space.hub(), "ip", wires.plug(host_name, connected))
         self._change(replace(host, connected=connected))
 
     def _change(self, host: LabHost) -> None:
-        hosts = tuple(host if host.name == other.name else other for other in self.state.hosts)
-        self.state = replace(self.state, hosts=hosts)
+        changed_hosts = tuple(
+            host if host.name == old_host.name else old_host for old_host in self.state.hosts
+        )
+        self.state = replace(self.state, hosts=changed_hosts)
 
     def close(self) -> None:
         """End the lab with every process in it. May be called several times."""

@@ -53,50 +53,64 @@ class Space:
         return ("--user", "--preserve-credentials") if self.user else ()
 
 
-def check(platform: str = sys.platform, path: str = PATH) -> None:
+def check(platform: str = sys.platform, search_path: str = PATH) -> None:
     """Raises: LabError, if this is not Linux or a tool is missing."""
     if platform != "linux":
         raise LabError(
             "a lab (--link) is made of Linux network namespaces: use a Linux machine, or --local "
             "N without --link"
         )
-    missing = [tool for tool in TOOLS if not shutil.which(tool, path=path)]
-    if missing:
-        packages = " ".join(sorted({TOOLS[tool] for tool in missing}))
-        raise LabError(f"a lab (--link) needs {', '.join(missing)}: apt install {packages}")
+    missing_tools = [
+        tool_name for tool_name in TOOLS if not shutil.which(tool_name, path=search_path)
+    ]
+    if missing_tools:
+        package_names = " ".join(sorted({TOOLS[tool_name] for tool_name in missing_tools}))
+        raise LabError(
+            f"a lab (--link) needs {', '.join(missing_tools)}: apt install {package_names}"
+        )
 
 
-def begin(words: Sequence[str]) -> tuple[subprocess.Popen[bytes], Space, tuple[int, ...]]:
-    """Start a lab's first process with the arguments `words` (see `remote.lab.init`).
+def begin(init_arguments: Sequence[str]) -> tuple[subprocess.Popen[bytes], Space, tuple[int, ...]]:
+    """Start a lab's first process with the arguments `init_arguments` (see `remote.lab.init`).
 
     Returns the process to hold (it ends with the lab), the lab's namespaces, and the processes that
     hold each host, in order, as seen from outside. Raises: LabError.
     """
     # In a container, root may not be allowed what a user is.
-    ways = [False, True] if os.geteuid() == 0 else [True]
+    user_space_tries = [False, True] if os.geteuid() == 0 else [True]
     last_line = ""
-    for has_user_space in ways:
-        process = _unshare(has_user_space, words)
+    for has_user_space in user_space_tries:
+        process = _unshare(has_user_space, init_arguments)
         last_line = _read_last_line(process)
         if last_line == init.READY:
+            # The number that the lab's first process knows of itself is 1; others need the one
+            # outside.
             (pid,) = children(process.pid)
             return process, Space(pid, has_user_space), children(pid)
         end(process)
     raise LabError(refusal(last_line))
 
 
-def _unshare(user: bool, words: Sequence[str]) -> subprocess.Popen[bytes]:
-    options = ("--user", "--map-root-user") if user else ()
-    spaces = ("--net", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc")
-    argv = ("unshare", *options, *spaces, sys.executable, "-IS", str(init.__file__), *words)
-    pipe = subprocess.PIPE
-    env = {**os.environ, "PATH": PATH}
+def _unshare(has_user_space: bool, init_arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    user_options = ("--user", "--map-root-user") if has_user_space else ()
+    space_options = ("--net", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc")
+    argv = (
+        "unshare",
+        *user_options,
+        *space_options,
+        sys.executable,
+        "-IS",
+        str(init.__file__),
+        *init_arguments,
+    )
+    output_pipe = subprocess.PIPE
+    variables = {**os.environ, "PATH": PATH}
     return subprocess.Popen(
         argv,
-        stdin=pipe,
-        stdout=pipe,
+        stdin=output_pipe,
+        stdout=output_pipe,
         stderr=subprocess.STDOUT,
-        env=env,
+        env=variables,
         bufsize=0,
         start_new_session=True,
     )
@@ -105,10 +119,10 @@ def _unshare(user: bool, words: Sequence[str]) -> subprocess.Popen[bytes]:
 def _read_last_line(process: subprocess.Popen[bytes]) -> str:
     """Return the last line that it printed before it was ready or ended."""
     assert process.stdout
-    line = ""
-    while line != init.READY and (data := process.stdout.readline()):
-        line = data.decode(errors="replace").strip() or line
-    return line
+    last_line = ""
+    while last_line != init.READY and (raw_line := process.stdout.readline()):
+        last_line = raw_line.decode(errors="replace").strip() or last_line
+    return last_line
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -125,39 +139,41 @@ def children(pid: int) -> tuple[int, ...]:
     return tuple(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
 
-def run(prefix: Sequence[str], tool: str, lines: Sequence[str]) -> None:
-    """Run `lines` in `ip` or `tc`, in the namespaces that `prefix` enters. Raises: LabError, with
-    the error."""
-    argv = (*prefix, tool, "-batch", "-")
-    text = "".join(f"{line}\n" for line in lines)
-    done = subprocess.run(
+def run(enter_prefix: Sequence[str], tool: str, batch_lines: Sequence[str]) -> None:
+    """Run `batch_lines` in `ip` or `tc`, in the namespaces that `enter_prefix` enters. Raises:
+    LabError, with the error."""
+    argv = (*enter_prefix, tool, "-batch", "-")
+    batch_text = "".join(f"{line}\n" for line in batch_lines)
+    finished_process = subprocess.run(
         argv,
-        input=text,
+        input=batch_text,
         capture_output=True,
         text=True,
         env={**os.environ, "PATH": PATH},
         check=False,
     )
-    if done.returncode:
-        error = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[0]
-        if "netem" in text and "nknown" in done.stderr:
+    if finished_process.returncode:
+        error_text = (
+            finished_process.stderr.strip() or f"exit code {finished_process.returncode}"
+        ).splitlines()[0]
+        if "netem" in batch_text and "nknown" in finished_process.stderr:
             advice = "give --link the rate alone, or as root, modprobe sch_netem"
             raise LabError(f"this kernel has no netem, so a link can have no delay: {advice}")
-        if "nknown" in done.stderr or "not supported" in done.stderr:
-            error += "; the kernel lacks a module: as root, modprobe veth bridge sch_tbf"
-        raise LabError(f"{tool} in the lab: {error}")
+        if "nknown" in finished_process.stderr or "not supported" in finished_process.stderr:
+            error_text += "; the kernel lacks a module: as root, modprobe veth bridge sch_tbf"
+        raise LabError(f"{tool} in the lab: {error_text}")
 
 
-def refusal(last_line: str, settings: Path = Path("/proc/sys")) -> str:
+def refusal(last_line: str, settings_folder: Path = Path("/proc/sys")) -> str:
     """Say why the kernel does not allow a lab. `last_line`: what `unshare` printed in place of
     READY."""
-    for name, forbids, allows in OBSTACLES:
+    for setting_name, forbidding_value, allowing_value in OBSTACLES:
         with suppress(OSError):
-            if (settings / name).read_text().strip() == forbids:
-                key = name.replace("/", ".")
+            if (settings_folder / setting_name).read_text().strip() == forbidding_value:
+                sysctl_key = setting_name.replace("/", ".")
                 return (
-                    f"the kernel forbids a lab (--link): {key} is {forbids}; as root, sysctl -w "
-                    f"{key}={allows}, or run as root"
+                    f"the kernel forbids a lab (--link): {sysctl_key} is {forbidding_value}; "
+                    f"as root, sysctl -w {sysctl_key}={allowing_value}, or run as root"
                 )
     return (
         f"the system forbids a lab (--link): {last_line or 'no reason given'}; it needs to make "

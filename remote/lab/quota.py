@@ -26,19 +26,19 @@ def base(root: Path = ROOT, own_groups: Path = Path("/proc/self/cgroup")) -> Pat
     """The folder for groups with a CPU controller; None if the kernel has none."""
     with suppress(OSError):
         for line in own_groups.read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
+            _, controllers, group_path = line.split(":", 2)
             if "cpu" in controllers.split(","):
-                return root / "cpu" / path.lstrip("/")
+                return root / "cpu" / group_path.lstrip("/")
             if not controllers and (root / "cgroup.controllers").exists():
-                return _unified(root, root / path.lstrip("/"))
+                return _unified(root, root / group_path.lstrip("/"))
     return None
 
 
 def _unified(root: Path, own_groups: Path) -> Path | None:
     """Version 2: the nearest group above that gives its members CPU shares; a group with processes
     in it cannot."""
-    above = own_groups.parents[: len(own_groups.parts) - len(root.parts)]
-    for folder in above or (root,):
+    groups_above = own_groups.parents[: len(own_groups.parts) - len(root.parts)]
+    for folder in groups_above or (root,):
         if "cpu" in (folder / "cgroup.subtree_control").read_text().split():
             return folder
     (root / "cgroup.subtree_control").write_text("+cpu")  # raises where this is not for us to say
@@ -52,19 +52,19 @@ def sweep(folder: Path) -> None:
             group.rmdir()
 
 
-def make(folder: Path, name: str, cores: float, pid: int) -> Path:
-    """Make a group with a quota of `cores`, and put process `pid` in it. Raises: OSError."""
-    group = folder / f"{PREFIX}{name}"
+def make(folder: Path, group_name: str, core_quota: float, pid: int) -> Path:
+    """Make a group with a quota of `core_quota`, and put process `pid` in it. Raises: OSError."""
+    group = folder / f"{PREFIX}{group_name}"
     while True:
         group.mkdir()
-        period = max(PERIOD, min(LONGEST, round(LEAST / cores)))
-        limit = max(LEAST, round(period * cores))
+        period_us = max(PERIOD, min(LONGEST, round(LEAST / core_quota)))
+        quota_us = max(LEAST, round(period_us * core_quota))
         try:
             if (folder / "cgroup.controllers").exists():  # version 2
-                (group / "cpu.max").write_text(f"{limit} {period}")
+                (group / "cpu.max").write_text(f"{quota_us} {period_us}")
             else:
-                (group / "cpu.cfs_period_us").write_text(str(period))
-                (group / "cpu.cfs_quota_us").write_text(str(limit))
+                (group / "cpu.cfs_period_us").write_text(str(period_us))
+                (group / "cpu.cfs_quota_us").write_text(str(quota_us))
             (group / "cgroup.procs").write_text(str(pid))
         except FileNotFoundError:  # another lab that starts now took it for a dead one's
             continue

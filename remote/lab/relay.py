@@ -29,69 +29,69 @@ CLOSING = 5.0
 def main(folder: str, address: str, port: str) -> None:
     """Join them until either side or the lab ends."""
     try:
-        lab = _enter(folder)
+        lab_descriptor = _enter(folder)
         peer = socket.create_connection((address, int(port)))
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as error:
         sys.exit(f"{address}:{port} in the lab: {error.strerror}")
-    over, end = os.pipe()
+    end_reader, end_writer = os.pipe()
 
-    def forth() -> None:
+    def send_input() -> None:
         _pour(0, peer.fileno())
         with suppress(OSError):
             peer.shutdown(socket.SHUT_WR)
+        # A far end that has stopped reading would keep this process for ever.
         time.sleep(CLOSING)
-        os.write(end, b"x")
+        os.write(end_writer, b"x")
 
-    def back() -> None:
+    def bring_output() -> None:
         _pour(peer.fileno(), 1)
-        os.write(end, b"x")
+        os.write(end_writer, b"x")
 
-    for way in (forth, back):
-        threading.Thread(target=way, daemon=True).start()
-    select.select([lab, over], [], [])
+    for copy_loop in (send_input, bring_output):
+        threading.Thread(target=copy_loop, daemon=True).start()
+    select.select([lab_descriptor, end_reader], [], [])
     os._exit(0)
 
 
 def held(folder: str) -> bool:
     """Whether a daemon holds the lab of this folder."""
     try:
-        lock = os.open(os.path.join(folder, LOCK), os.O_RDWR)
+        lock_file = os.open(os.path.join(folder, LOCK), os.O_RDWR)
     except OSError:
         return False
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     finally:
-        os.close(lock)
+        os.close(lock_file)
     return False
 
 
 def _enter(folder: str) -> int:
     """Enter the hub. Returns a descriptor that becomes readable when the lab ends."""
     try:
-        with open(os.path.join(folder, STATE)) as file:
-            fcntl.flock(file, fcntl.LOCK_SH)
-            space = json.load(file)["lab"]["space"]
-        lab = os.pidfd_open(space["pid"])
+        with open(os.path.join(folder, STATE)) as state_file:
+            fcntl.flock(state_file, fcntl.LOCK_SH)
+            lab_space = json.load(state_file)["lab"]["space"]
+        lab_descriptor = os.pidfd_open(lab_space["pid"])
     except (OSError, ValueError):
-        lab = -1
-    if lab < 0 or not held(
-        folder
-    ):  # in this order: while the lock is held, the number stands for the lab's process
-        name = os.path.basename(folder)
+        lab_descriptor = -1
+    # In this order: while the lock is held, the number stands for the lab's process.
+    if lab_descriptor < 0 or not held(folder):
+        lab_name = os.path.basename(folder)
         sys.exit(
             "this lab is not up: start it with rankboard lab "
-            f"up{'' if name == 'lab' else f' --name {name}'}"
+            f"up{'' if lab_name == 'lab' else f' --name {lab_name}'}"
         )
     libc = ctypes.CDLL(None, use_errno=True)
-    for kind in ("user", "net") if space["user"] else ("net",):
-        descriptor = os.open(f"/proc/{space['pid']}/ns/{kind}", os.O_RDONLY)
+    for namespace_kind in ("user", "net") if lab_space["user"] else ("net",):
+        descriptor = os.open(f"/proc/{lab_space['pid']}/ns/{namespace_kind}", os.O_RDONLY)
         if libc.setns(descriptor, 0):
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
         os.close(descriptor)
-    return lab
+    return lab_descriptor
 
 
 def _pour(source: int, target: int) -> None:

@@ -49,115 +49,121 @@ class LabSpec:
         """Return node1, node2, … at 10.10.1.1, 10.10.1.2, …."""
         return tuple(
             Host(
-                name=f"node{number}",
-                address=f"{NETWORK}.{number}",
+                name=f"node{host_number}",
+                address=f"{NETWORK}.{host_number}",
                 python=sys.executable,
                 interface=INTERFACE,
                 slots=self.slots,
                 transport=LOCAL,
-                threads=max(1, int(self.cpus[number - 1] / self.slots)) if self.cpus else 0,
+                threads=max(1, int(self.cpus[host_number - 1] / self.slots)) if self.cpus else 0,
             )
-            for number in range(1, len(self.rates) + 1)
+            for host_number in range(1, len(self.rates) + 1)
         )
 
-    def remarks(self, cores: int = os.cpu_count() or 1) -> tuple[str, ...]:
+    def remarks(self, core_count: int = os.cpu_count() or 1) -> tuple[str, ...]:
         """Return what a user should know of how the hosts share the cores, one line each."""
-        count = len(self.rates)
+        host_count = len(self.rates)
         if not self.cpus:
-            if count == 1:
+            if host_count == 1:
                 return ()
-            share = max(LEAST, int(100 * cores / count) / 100)
-            return (f"{shared(count, cores)} (--cpus {share:g} gives each a share of its own)",)
-        if sum(self.cpus) <= cores:
+            core_share = max(LEAST, int(100 * core_count / host_count) / 100)
+            sharing_remark = shared(host_count, core_count)
+            return (f"{sharing_remark} (--cpus {core_share:g} gives each a share of its own)",)
+        if sum(self.cpus) <= core_count:
             return ()
         return (
-            f"the hosts' --cpus sum up to {sum(self.cpus):g} of {cores} cores: they still take "
-            "time from each other",
+            f"the hosts' --cpus sum up to {sum(self.cpus):g} of {core_count} cores: "
+            "they still take time from each other",
         )
 
 
-def shared(hosts: int, cores: int) -> str:
+def shared(host_count: int, core_count: int) -> str:
     """Return what a user should know of hosts that share the cores of this machine."""
-    about = "their times say nothing about separate machines"
-    return f"the {hosts} hosts share {cores} cores: {about}"
+    timing_remark = "their times say nothing about separate machines"
+    return f"the {host_count} hosts share {core_count} cores: {timing_remark}"
 
 
 def is_of_lab(host: Host) -> bool:
     """Return True if a host is one of a lab: the numbers of its processes are its own."""
-    leads = host.transport == LOCAL or RELAY in host.proxy_command
-    return leads and host.address.startswith(f"{NETWORK}.")
+    leads_there = host.transport == LOCAL or RELAY in host.proxy_command
+    return leads_there and host.address.startswith(f"{NETWORK}.")
 
 
-def flag(name: str) -> str:
+def flag(lab_name: str) -> str:
     """Return the flag that selects the lab of this name; "" for the default lab."""
-    return "" if name == DEFAULT else f" --name {name}"
+    return "" if lab_name == DEFAULT else f" --name {lab_name}"
 
 
-def parse(hosts: int, link: str, cpus: str = "", slots: int = 1) -> LabSpec:
-    """Return the lab of `hosts` hosts of `slots` ranks that `--link` and `--cpus` ask for: one
+def parse(host_count: int, link: str, cpus: str = "", slots: int = 1) -> LabSpec:
+    """Return the lab of `host_count` hosts of `slots` ranks that `--link` and `--cpus` ask for: one
     value for all, or one per host.
 
     Raises: LabError.
     """
-    if not 1 <= hosts <= MOST:
-        raise LabError(f"a lab has 1 to {MOST} hosts, not {hosts}")
-    rates, delays = zip(*map(_parse_link, _spread("--link", link, hosts)), strict=True)
-    cores = tuple(map(_parse_cores, _spread("--cpus", cpus, hosts))) if cpus else ()
-    return LabSpec(rates, cores, delays if any(delays) else (), slots)
+    if not 1 <= host_count <= MOST:
+        raise LabError(f"a lab has 1 to {MOST} hosts, not {host_count}")
+    rates, delays = zip(*map(_parse_link, _spread("--link", link, host_count)), strict=True)
+    core_quotas = tuple(map(_parse_cores, _spread("--cpus", cpus, host_count))) if cpus else ()
+    return LabSpec(rates, core_quotas, delays if any(delays) else (), slots)
 
 
-def _parse_link(text: str) -> tuple[int, float]:
+def _parse_link(link_text: str) -> tuple[int, float]:
     """Return rate and delay of a link such as `1gbit` or `1gbit/5ms`."""
-    match = LINK.fullmatch(text)
-    if not match:
+    link_match = LINK.fullmatch(link_text)
+    if not link_match:
         raise LabError(
-            f"--link {text!r}: give a rate, and behind a slash, if you want, a delay in us, ms or "
-            "s: 1gbit/5ms"
+            f"--link {link_text!r}: give a rate, and behind a slash, if you want, a delay in us, "
+            "ms or s: 1gbit/5ms"
         )
-    delay = float(match["delay"]) * TIMES[match["unit"]] if match["delay"] else 0.0
-    return rate(match["rate"]), delay
+    delay = float(link_match["delay"]) * TIMES[link_match["unit"]] if link_match["delay"] else 0.0
+    return rate(link_match["rate"]), delay
 
 
-def _spread(flag: str, text: str, hosts: int) -> list[str]:
-    words = [word.strip() for word in text.split(",")]
-    if len(words) == 1:
-        return words * hosts
-    if len(words) != hosts:
+def _spread(flag_name: str, values_text: str, host_count: int) -> list[str]:
+    host_values = [host_value.strip() for host_value in values_text.split(",")]
+    if len(host_values) == 1:
+        return host_values * host_count
+    if len(host_values) != host_count:
         raise LabError(
-            f"{flag} {text}: {len(words)} values for {hosts} hosts; give one for all of them, or "
-            f"{hosts}"
+            f"{flag_name} {values_text}: {len(host_values)} values for {host_count} hosts; "
+            f"give one for all of them, or {host_count}"
         )
-    return words
+    return host_values
 
 
-def rate(text: str, where: str = "--link ") -> int:
+def rate(rate_text: str, text_origin: str = "--link ") -> int:
     """Return bits per second of a rate such as `1gbit`, `2.5gbit` or `500kbit`. Raises: LabError,
-    which begins with `where`."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(kbit|mbit|gbit)", text.lower())
-    if not match:
+    which begins with `text_origin`."""
+    rate_match = re.fullmatch(r"(\d+(?:\.\d+)?)(kbit|mbit|gbit)", rate_text.lower())
+    if not rate_match:
         raise LabError(
-            f"{where}{text!r}: give a number and a unit, kbit, mbit or gbit (per second): 1gbit, "
-            "2.5gbit, 100mbit"
+            f"{text_origin}{rate_text!r}: give a number and a unit, kbit, mbit or gbit (per "
+            "second): 1gbit, 2.5gbit, 100mbit"
         )
-    bits = round(float(match[1]) * UNITS[match[2]])
-    if not SLOWEST <= bits <= FASTEST:
-        raise LabError(f"{where}{text}: give a rate from {show(SLOWEST)} to {show(FASTEST)}")
-    return bits
+    bits_per_second = round(float(rate_match[1]) * UNITS[rate_match[2]])
+    if not SLOWEST <= bits_per_second <= FASTEST:
+        raise LabError(
+            f"{text_origin}{rate_text}: give a rate from {show(SLOWEST)} to {show(FASTEST)}"
+        )
+    return bits_per_second
 
 
-def show(bits: int) -> str:
+def show(bits_per_second: int) -> str:
     """Return a rate as `rate` reads it."""
-    unit = max((unit for unit in UNITS if bits >= UNITS[unit]), key=UNITS.__getitem__)
-    return f"{bits / UNITS[unit]:.12g}{unit}"
+    unit_name = max(
+        (unit_name for unit_name in UNITS if bits_per_second >= UNITS[unit_name]),
+        key=UNITS.__getitem__,
+    )
+    return f"{bits_per_second / UNITS[unit_name]:.12g}{unit_name}"
 
 
-def _parse_cores(text: str) -> float:
+def _parse_cores(cores_text: str) -> float:
     try:
-        cores = float(text)
+        core_quota = float(cores_text)
     except ValueError:
-        cores = 0.0
-    if not LEAST <= cores < float("inf"):
+        core_quota = 0.0
+    if not LEAST <= core_quota < float("inf"):
         raise LabError(
-            f"--cpus {text!r}: give a number of cores, {LEAST:g} or more: 0.5 is half of one"
+            f"--cpus {cores_text!r}: give a number of cores, {LEAST:g} or more: 0.5 is half of one"
         )
-    return cores
+    return core_quota

@@ -41,29 +41,29 @@ def cable(host: str, pid: int) -> list[str]:
     ]
 
 
-def address(own: str) -> list[str]:
+def address(own_address: str) -> list[str]:
     """The interfaces of a host, for `ip` on it."""
     return [
         "link set dev lo up",
         f"link set dev {INTERFACE} addrgenmode none up",
-        f"address add {own}/24 broadcast + dev {INTERFACE}",
+        f"address add {own_address}/24 broadcast + dev {INTERFACE}",
     ]
 
 
 def limit(interface: str, bits: int, delay: float = 0.0) -> list[str]:
     """Limit what leaves an interface to `bits` per second, `delay` seconds late, for `tc`."""
-    burst, queue = (
-        max(least, int(bits / 8 * seconds))
-        for least, seconds in ((LEAST_BURST, BURST), (LEAST_QUEUE, QUEUE))
+    burst_bytes, queue_bytes = (
+        max(least_bytes, int(bits / 8 * seconds))
+        for least_bytes, seconds in ((LEAST_BURST, BURST), (LEAST_QUEUE, QUEUE))
     )
-    bucket = f"tbf rate {bits}bit burst {burst}b limit {queue}b"
+    token_bucket = f"tbf rate {bits}bit burst {burst_bytes}b limit {queue_bytes}b"
     if not delay:
-        return [f"qdisc replace dev {interface} root {bucket}"]
-    waiting = max(1000, int(bits * delay / 8 / SMALL_PACKET))
+        return [f"qdisc replace dev {interface} root {token_bucket}"]
+    delayed_packets = max(1000, int(bits * delay / 8 / SMALL_PACKET))
     return [
         f"qdisc replace dev {interface} root handle 1: netem delay {round(delay * 1e6)}us limit "
-        f"{waiting}",
-        f"qdisc replace dev {interface} parent 1:1 handle 10: {bucket}",
+        f"{delayed_packets}",
+        f"qdisc replace dev {interface} parent 1:1 handle 10: {token_bucket}",
     ]
 
 

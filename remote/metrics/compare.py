@@ -63,58 +63,68 @@ class ComparedRun:
 
 def compare_runs(runs: Sequence[RunFigures]) -> tuple[ComparedRun, ...]:
     """Compare runs with the first one, in their order."""
-    steps = [run.steps.warm() for run in runs]
-    times = [_iteration_seconds(table) for table in steps]
-    groups = _group_alike(runs)
-    noise = _measure_noise(groups, times)
+    warm_tables = [run.steps.warm() for run in runs]
+    iteration_seconds = [_iteration_seconds(table) for table in warm_tables]
+    alike_groups = _group_alike(runs)
+    noise = _measure_noise(alike_groups, iteration_seconds)
     goal = _find_goal(runs)
-    compared = []
+    compared_runs = []
     for index, run in enumerate(runs):
-        entry = ComparedRun(run, steps[index], _mean_interval(times[index]))
-        entry = replace(entry, goal=goal, seconds_to_goal=_seconds_to_goal(run, goal))
+        compared_run = ComparedRun(
+            run, warm_tables[index], _mean_interval(iteration_seconds[index])
+        )
+        compared_run = replace(compared_run, goal=goal, seconds_to_goal=_seconds_to_goal(run, goal))
         if index:
-            entry = replace(entry, noise=noise, is_repetition=index in groups[0])
-            entry = _compare_with_first(entry, runs[0], times[index], times[0])
-        compared.append(entry)
-    return tuple(compared)
+            compared_run = replace(
+                compared_run, noise=noise, is_repetition=index in alike_groups[0]
+            )
+            compared_run = _compare_with_first(
+                compared_run, runs[0], iteration_seconds[index], iteration_seconds[0]
+            )
+        compared_runs.append(compared_run)
+    return tuple(compared_runs)
 
 
 def _compare_with_first(
-    entry: ComparedRun, first: RunFigures, times: Floats, first_times: Floats
+    compared_run: ComparedRun, first_run: RunFigures, times: Floats, first_times: Floats
 ) -> ComparedRun:
-    run = entry.run
-    common_steps, loss_difference = _compare_losses(run, first)
-    entry = replace(entry, common_steps=common_steps, loss_difference=loss_difference)
-    size = first_size = 1  # of a script nobody knows the batch
-    if run.job and first.job:
-        size = run.job.batch_size
-        first_size = first.job.batch_size
-    entry = replace(entry, is_per_sample=size != first_size)
+    run = compared_run.run
+    common_steps, loss_difference = _compare_losses(run, first_run)
+    compared_run = replace(compared_run, common_steps=common_steps, loss_difference=loss_difference)
+    batch_size = first_batch_size = 1  # of a script nobody knows the batch
+    if run.job and first_run.job:
+        batch_size = run.job.batch_size
+        first_batch_size = first_run.job.batch_size
+    compared_run = replace(compared_run, is_per_sample=batch_size != first_batch_size)
     if not (times.size and first_times.size):
-        return entry
-    noise = entry.noise
-    against = compare_steps(times / size, first_times / first_size, noise.share, noise.freedom)
-    if entry.is_repetition:
-        against = _without_bounds(against)
-    return replace(entry, against=against, doubt=judge(run, first, against.ratio))
+        return compared_run
+    noise = compared_run.noise
+    comparison = compare_steps(
+        times / batch_size, first_times / first_batch_size, noise.share, noise.freedom
+    )
+    if compared_run.is_repetition:
+        comparison = _without_bounds(comparison)
+    return replace(compared_run, against=comparison, doubt=judge(run, first_run, comparison.ratio))
 
 
 def judge(
     run: RunFigures, other: RunFigures, ratio: Interval, *, is_speed_up: bool = False
 ) -> Doubt | None:
     """Return why the ratio of the times of two runs shows nothing, or None."""
-    names = differing(run, other)
-    mine = make_side(run.name, [run])
-    theirs = make_side(other.name, [other])
-    return find_doubt(mine, theirs, ratio, names, is_speed_up=is_speed_up)
+    differing_names = differing(run, other)
+    run_side = make_side(run.name, [run])
+    other_side = make_side(other.name, [other])
+    return find_doubt(run_side, other_side, ratio, differing_names, is_speed_up=is_speed_up)
 
 
 def make_side(name: str, runs: Sequence[RunFigures]) -> Side:
     """Return runs of equal settings, at least one, as a side of a comparison."""
-    first = runs[0]
-    batch = first.job.batch_size if first.job else 0
+    first_run = runs[0]
+    batch_size = first_run.job.batch_size if first_run.job else 0
     conditions = join_conditions(run.conditions for run in runs)
-    return Side(name, first.nodes, first.world_size, first.workers, conditions, batch)
+    return Side(
+        name, first_run.nodes, first_run.world_size, first_run.workers, conditions, batch_size
+    )
 
 
 def differing(run: RunFigures, other: RunFigures) -> tuple[str, ...]:
@@ -142,17 +152,17 @@ def _group_alike(runs: Sequence[RunFigures]) -> list[list[int]]:
 
 def _measure_noise(groups: Sequence[Sequence[int]], times: Sequence[Floats]) -> RunNoise:
     """Return the noise from run to run, as far as runs with equal settings show it."""
-    means = []
+    group_means = []
     for group in groups:
-        means.append([float(times[index].mean()) for index in group if times[index].size])
-    share, freedom = pooled_spread(means)
+        group_means.append([float(times[index].mean()) for index in group if times[index].size])
+    share, freedom = pooled_spread(group_means)
     return RunNoise(share, freedom) if freedom else RunNoise()
 
 
-def _without_bounds(against: Comparison) -> Comparison:
+def _without_bounds(comparison: Comparison) -> Comparison:
     """Return a comparison that shows how far two runs are apart, and nothing of settings."""
-    ratio = replace(against.ratio, low=math.nan, high=math.nan, method=IntervalMethod.NONE)
-    return replace(against, ratio=ratio, p=math.nan, finding=Finding.NOT_SHOWN)
+    ratio = replace(comparison.ratio, low=math.nan, high=math.nan, method=IntervalMethod.NONE)
+    return replace(comparison, ratio=ratio, p=math.nan, finding=Finding.NOT_SHOWN)
 
 
 def _iteration_seconds(steps: StepTable) -> Floats:
@@ -167,24 +177,26 @@ def _mean_interval(seconds: Floats) -> Interval:
     return compare_steps(seconds, np.ones(len(seconds)), between=0.0).ratio
 
 
-def _compare_losses(run: RunFigures, first: RunFigures) -> tuple[int, float]:
+def _compare_losses(run: RunFigures, first_run: RunFigures) -> tuple[int, float]:
     """Return how many steps both runs made, and how far their losses are apart there at most."""
     steps, losses = run.steps.mean_over_ranks("loss")
-    first_steps, first_losses = first.steps.mean_over_ranks("loss")
-    common, mine, theirs = np.intersect1d(steps, first_steps, return_indices=True)
-    differences = np.abs(losses[mine] - first_losses[theirs])
-    known = differences[np.isfinite(differences)]
-    return len(common), float(known.max()) if known.size else math.nan
+    first_steps, first_losses = first_run.steps.mean_over_ranks("loss")
+    common_steps, run_places, first_places = np.intersect1d(steps, first_steps, return_indices=True)
+    differences = np.abs(losses[run_places] - first_losses[first_places])
+    known_differences = differences[np.isfinite(differences)]
+    return len(common_steps), float(known_differences.max()) if known_differences.size else math.nan
 
 
 def _find_goal(runs: Sequence[RunFigures]) -> float:
     """Return a test accuracy that all runs reached, in whole percent; NaN if one was not tested."""
-    best = [max((test.accuracy for test in run.evaluations), default=math.nan) for run in runs]
-    least = float(np.min(best))
-    if not math.isfinite(least):
+    best_accuracies = [
+        max((test.accuracy for test in run.evaluations), default=math.nan) for run in runs
+    ]
+    lowest_best = float(np.min(best_accuracies))
+    if not math.isfinite(lowest_best):
         return math.nan
     # 0.29 * 100 is a little less than 29.
-    return math.floor(least * 100 + 1e-9) / 100
+    return math.floor(lowest_best * 100 + 1e-9) / 100
 
 
 def _seconds_to_goal(run: RunFigures, goal: float) -> float:

@@ -31,14 +31,14 @@ def find_conditions(state: RunState) -> Conditions:
     return Conditions(_find_threads(state), bool(shared_machines(state)))
 
 
-def join_conditions(several: Iterable[Conditions]) -> Conditions:
+def join_conditions(all_conditions: Iterable[Conditions]) -> Conditions:
     """Return the conditions of several runs together."""
-    threads: set[int] = set()
+    thread_counts: set[int] = set()
     shares_machine = False
-    for conditions in several:
-        threads.update(conditions.threads)
+    for conditions in all_conditions:
+        thread_counts.update(conditions.threads)
         shares_machine = shares_machine or conditions.shares_machine
-    return Conditions(tuple(sorted(threads)), shares_machine)
+    return Conditions(tuple(sorted(thread_counts)), shares_machine)
 
 
 def _find_threads(state: RunState) -> tuple[int, ...]:
@@ -48,11 +48,21 @@ def _find_threads(state: RunState) -> tuple[int, ...]:
     """
     from remote.plan.place import threads_of_hosts
 
-    facts = [host.hello for host in state.hosts]
-    has_gpu = any(fact and fact.accelerator for fact in facts)
+    host_facts = [host.hello for host in state.hosts]
+    has_gpu = any(fact and fact.accelerator for fact in host_facts)
     if any(rank.on_gpu for rank in state.ranks) or (has_gpu and not state.plan.job):
         return ()
-    of_hosts = threads_of_hosts(state.plan, facts)
-    threads = [rank.begun.threads if rank.begun else of_hosts[rank.host] for rank in state.ranks]
+    threads_of_host = threads_of_hosts(state.plan, host_facts)
+    rank_threads = [
+        rank.begun.threads if rank.begun else threads_of_host[rank.host] for rank in state.ranks
+    ]
     # Of a host that was never heard there is only a text.
-    return tuple(sorted({number for number in threads if isinstance(number, int) and number > 0}))
+    return tuple(
+        sorted(
+            {
+                num_threads
+                for num_threads in rank_threads
+                if isinstance(num_threads, int) and num_threads > 0
+            }
+        )
+    )

@@ -121,9 +121,9 @@ def find_doubt(
 
 
 def _is_too_fast(more: Side, fewer: Side, speed_up: Interval) -> bool:
-    most = more.workers / fewer.workers
-    is_beyond = speed_up.value > EFFICIENT * most or speed_up.low > CERTAIN * most
-    return most > 1 and is_beyond
+    most_possible = more.workers / fewer.workers
+    is_beyond = speed_up.value > EFFICIENT * most_possible or speed_up.low > CERTAIN * most_possible
+    return most_possible > 1 and is_beyond
 
 
 def _has_other_threads(more: Side, fewer: Side) -> bool:
@@ -143,9 +143,11 @@ def differing_work(work: Job | Script, other: Job | Script, *, is_alone: bool) -
     if isinstance(work, Script) or isinstance(other, Script):
         return () if work == other else ("arguments",)
     # A rank that is alone synchronises nothing, so that its method makes no difference.
-    ignored = NOT_OF_WORK if is_alone else NOT_OF_WORK - OF_SYNC
-    names = (field.name for field in fields(Job) if field.name not in ignored)
-    return tuple(name for name in names if getattr(work, name) != getattr(other, name))
+    ignored_names = NOT_OF_WORK if is_alone else NOT_OF_WORK - OF_SYNC
+    compared_names = (field.name for field in fields(Job) if field.name not in ignored_names)
+    return tuple(
+        setting for setting in compared_names if getattr(work, setting) != getattr(other, setting)
+    )
 
 
 def objects(
@@ -155,15 +157,15 @@ def objects(
 
     `names` has other names for runs, to stand in the words.
     """
-    values = []
+    doubt_objects = []
     for doubt in doubts:
-        words = {
+        doubt_words = {
             "kind": doubt.kind.value,
             "most": doubt.most,
             "text": sentences([doubt], names)[0],
         }
-        values.append(asdict(doubt) | words)
-    return values
+        doubt_objects.append(asdict(doubt) | doubt_words)
+    return doubt_objects
 
 
 # In words -----------------------------------------------------------------------------------------
@@ -176,21 +178,21 @@ def sentences(
 
     `names` has other names for runs.
     """
-    alike = defaultdict[tuple[object, ...], list[Doubt]](list)
+    similar_doubts = defaultdict[tuple[object, ...], list[Doubt]](list)
     for doubt in sorted(doubts, key=lambda doubt: -doubt.speed_up):
         # Sides that differ only in the name of the faster one have the same reasons.
-        key = (doubt.kind, replace(doubt.more, name=""), doubt.fewer, doubt.differing)
-        alike[key].append(doubt)
+        reason_key = (doubt.kind, replace(doubt.more, name=""), doubt.fewer, doubt.differing)
+        similar_doubts[reason_key].append(doubt)
     too_fast = []
     other_threads = []
-    for several in alike.values():
-        worst = several[0]
-        faster = [names.get(doubt.more.name, doubt.more.name) for doubt in several]
+    for doubt_group in similar_doubts.values():
+        worst = doubt_group[0]
+        faster_names = [names.get(doubt.more.name, doubt.more.name) for doubt in doubt_group]
         if worst.kind is DoubtKind.TOO_FAST:
-            too_fast.append(_describe_too_fast(worst, faster))
+            too_fast.append(_describe_too_fast(worst, faster_names))
         else:
-            slower = names.get(worst.fewer.name, worst.fewer.name)
-            other_threads.append(_describe_other_threads(worst, faster, slower))
+            slower_name = names.get(worst.fewer.name, worst.fewer.name)
+            other_threads.append(_describe_other_threads(worst, faster_names, slower_name))
     return list(dict.fromkeys(too_fast + other_threads))
 
 
@@ -199,36 +201,37 @@ def _describe_too_fast(worst: Doubt, faster: Sequence[str]) -> str:
     unit, _, _ = _count_units(worst)
     impossible = f"more than {worst.most:.3g} is not possible by adding {unit}s"
     reasons = "; ".join((*_reasons(worst), *_chance(worst)))
-    end = "Do not use this figure."
+    closing = "Do not use this figure."
     if worst.differing:
-        end = f"This is not what more {unit}s bring."
-    return f"{_describe_measured(worst, faster)}: {impossible}; {reasons}. {end}"
+        closing = f"This is not what more {unit}s bring."
+    return f"{_describe_measured(worst, faster)}: {impossible}; {reasons}. {closing}"
 
 
 def _describe_other_threads(worst: Doubt, faster: Sequence[str], slower: str) -> str:
     """Say that the ranks had other numbers of threads."""
-    least = min(*worst.more.threads, *worst.fewer.threads)
+    fewest_threads = min(*worst.more.threads, *worst.fewer.threads)
     advice = (
-        f"Repeat the runs with threads = {least} for each host in hosts.toml, or on this machine "
-        "in a study, which does so by itself."
+        f"Repeat the runs with threads = {fewest_threads} for each host in hosts.toml, or on this "
+        "machine in a study, which does so by itself."
     )
     if worst.most == 1:
-        mine = _format_threads(worst.more)
-        theirs = _format_range(worst.fewer.threads)
-        threads = f"{listed(faster)} had {mine} per rank, {slower} {theirs}"
-        return f"{threads}: their times do not compare. {advice}"
+        more_threads = _format_threads(worst.more)
+        fewer_threads = _format_range(worst.fewer.threads)
+        threads_text = f"{listed(faster)} had {more_threads} per rank, {slower} {fewer_threads}"
+        return f"{threads_text}: their times do not compare. {advice}"
     unit, _, _ = _count_units(worst)
-    measured = f"{_describe_measured(worst, faster)}, but {_compare_threads(worst)}"
-    return f"{measured}: this is not what more {unit}s bring. {advice}"
+    measured_text = f"{_describe_measured(worst, faster)}, but {_compare_threads(worst)}"
+    return f"{measured_text}: this is not what more {unit}s bring. {advice}"
 
 
 def _describe_measured(worst: Doubt, faster: Sequence[str]) -> str:
     """Say what was measured: "4 nodes were measured 19.1 times as fast as one (ring and ddp)"."""
-    unit, many, few = _count_units(worst)
-    than = "one" if few == 1 else str(few)
+    unit, num_more, num_fewer = _count_units(worst)
+    fewer_text = "one" if num_fewer == 1 else str(num_fewer)
     up_to = "up to " if len(faster) > 1 else ""
-    times = f"{up_to}{worst.speed_up:.3g} times"
-    return f"{count(many, unit)} were measured {times} as fast as {than} ({listed(faster)})"
+    times_text = f"{up_to}{worst.speed_up:.3g} times"
+    measured_text = f"{count(num_more, unit)} were measured {times_text} as fast as {fewer_text}"
+    return f"{measured_text} ({listed(faster)})"
 
 
 def _count_units(doubt: Doubt) -> tuple[str, int, int]:
@@ -256,8 +259,8 @@ def _reasons(doubt: Doubt) -> tuple[str, ...]:
     if more.conditions.shares_machine:
         reasons.append("the hosts share one machine")
     if not reasons:
-        runs = _name_runs(fewer)
-        reasons.append(f"{runs} were perhaps disturbed, or had too little memory or cache")
+        runs_text = _name_runs(fewer)
+        reasons.append(f"{runs_text} were perhaps disturbed, or had too little memory or cache")
     return tuple(reasons)
 
 
@@ -270,9 +273,9 @@ def _chance(doubt: Doubt) -> Iterator[str]:
 
 
 def _compare_threads(doubt: Doubt) -> str:
-    others = _format_range(doubt.more.threads)
-    mine = _format_threads(doubt.fewer)
-    return f"{_name_runs(doubt.fewer)} had {mine} per rank, the others {others}"
+    others_text = _format_range(doubt.more.threads)
+    own_text = _format_threads(doubt.fewer)
+    return f"{_name_runs(doubt.fewer)} had {own_text} per rank, the others {others_text}"
 
 
 def _name_runs(side: Side) -> str:
@@ -285,6 +288,6 @@ def _format_threads(side: Side) -> str:
 
 
 def _format_range(numbers: Sequence[int]) -> str:
-    least = numbers[0]
-    most = numbers[-1]
-    return f"{least}" if least == most else f"{least} to {most}"
+    lowest = numbers[0]
+    highest = numbers[-1]
+    return f"{lowest}" if lowest == highest else f"{lowest} to {highest}"

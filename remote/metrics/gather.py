@@ -73,15 +73,18 @@ class RunCollector:
                 self.ranks[rank.rank].append((when, event.cpu, event.memory))
             # The state takes no sample of a GPU that the rank does not use.
             case GpuSample() if rank.gpu is event:
-                gpu = (event.use, event.memory_used, event.memory_total, event.clock)
-                self.gpus[rank.rank].append((when, *gpu))
+                gpu_figures = (event.use, event.memory_used, event.memory_total, event.clock)
+                self.gpus[rank.rank].append((when, *gpu_figures))
             case Started():
+                # The state's own, which is fit to be shown whatever a rank has sent.
                 self.started[rank.rank] = rank.begun or event
                 self.steps.resume(record.attempt, event.resumed)
             case Saved():
                 self.saved[rank.rank].append(event)
             case ScriptMetrics() if isinstance(rank, ScriptRank):
-                for name, value in self._known_metrics.take(event, rank.step).values:
-                    self.metrics.append(MetricValue(rank.rank, event.step, when, name, value))
+                for metric_name, value in self._known_metrics.take(event, rank.step).values:
+                    self.metrics.append(
+                        MetricValue(rank.rank, event.step, when, metric_name, value)
+                    )
             case Evaluated() if rank.rank == 0:
                 self.test_times[event.epoch, event.step] = when

@@ -22,9 +22,9 @@ def training_points(run: RunFigures, figure: str, *, by_time: bool) -> Points:
 
 def evaluation_points(run: RunFigures, figure: str, *, by_time: bool) -> Points:
     """Return the `loss` or the `accuracy` of the tests along the same."""
-    x = [test.time if by_time else test.step for test in run.evaluations]
-    values = [getattr(test, figure) for test in run.evaluations]
-    return np.array(x, dtype=float), np.array(values)
+    x_values = [test.time if by_time else test.step for test in run.evaluations]
+    test_values = [getattr(test, figure) for test in run.evaluations]
+    return np.array(x_values, dtype=float), np.array(test_values)
 
 
 def loss_by_step(run: RunFigures) -> Points:

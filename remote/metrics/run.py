@@ -163,13 +163,13 @@ class RunFigures:
     def phases(self) -> dict[str, float]:
         """Return the mean seconds of a step, and how many went into `data`, `compute` and `sync`,
         over iterations 2 to 40."""
-        early = self.steps.early()
-        return {name: early.mean(name) for name in ("seconds", "data", "compute", "sync")}
+        early_steps = self.steps.early()
+        return {name: early_steps.mean(name) for name in ("seconds", "data", "compute", "sync")}
 
     def payload(self) -> int:
         """Return the bytes of the gradients of the whole model; 0 if that is not known."""
-        parameters = max((rank.facts.get("parameters", 0) for rank in self.ranks), default=0)
-        return GRADIENT[self.job.precision] * parameters if self.job else 0
+        num_parameters = max((rank.facts.get("parameters", 0) for rank in self.ranks), default=0)
+        return GRADIENT[self.job.precision] * num_parameters if self.job else 0
 
     def wait_times(self) -> WaitTimes | None:
         """Return who waited for whom; None if ranks do not wait for each other, such as those of a
@@ -265,10 +265,10 @@ def _list_evaluations(
 def _read_versions(folder: Path) -> dict[str, str]:
     """Return with which versions the run was launched, as its plan says."""
     try:
-        plan = load(files.read(folder / PLAN, LIMITS.plan)) or {}
+        plan_object = load(files.read(folder / PLAN, LIMITS.plan)) or {}
     except OSError:
         return {}
-    launcher = plan.get("launcher")
+    launcher = plan_object.get("launcher")
     if not isinstance(launcher, dict):
         return {}
     versions = {}

@@ -30,16 +30,16 @@ def settings(run: RunFigures) -> dict[str, str]:
     Those of the job come first, called like its flags, then the hosts, the ranks and the versions.
     What is not given or not known is `UNKNOWN`.
     """
-    values = _job_settings(run)
-    values["hosts"] = _join(host.name for host in run.hosts)
-    values["nodes"] = str(run.nodes)
-    values["ranks"] = str(run.world_size)
-    for name, fact in HOST_FACTS.items():
-        values[name] = _join_facts((host.facts for host in run.hosts), fact)
-    for name, fact in RANK_FACTS.items():
-        values[name] = _join_facts((rank.facts for rank in run.ranks), fact)
-    values["rankboard"] = run.launched_with.get("rankboard", UNKNOWN)
-    return values
+    setting_values = _job_settings(run)
+    setting_values["hosts"] = _join(host.name for host in run.hosts)
+    setting_values["nodes"] = str(run.nodes)
+    setting_values["ranks"] = str(run.world_size)
+    for setting_name, fact_name in HOST_FACTS.items():
+        setting_values[setting_name] = _join_facts((host.facts for host in run.hosts), fact_name)
+    for setting_name, fact_name in RANK_FACTS.items():
+        setting_values[setting_name] = _join_facts((rank.facts for rank in run.ranks), fact_name)
+    setting_values["rankboard"] = run.launched_with.get("rankboard", UNKNOWN)
+    return setting_values
 
 
 def differing(runs: Sequence[RunFigures]) -> dict[str, tuple[str, ...]]:
@@ -48,13 +48,13 @@ def differing(runs: Sequence[RunFigures]) -> dict[str, tuple[str, ...]]:
     An option of a sync method is one if some run names it.
     """
     all_settings = [settings(run) | _method_options(run, runs) for run in runs]
-    names = dict.fromkeys(name for values in all_settings for name in values)
-    columns = {}
-    for name in names:
-        column = tuple(values.get(name, UNKNOWN) for values in all_settings)
-        if len(set(column)) > 1:
-            columns[name] = column
-    return columns
+    setting_names = dict.fromkeys(name for run_settings in all_settings for name in run_settings)
+    differing_settings = {}
+    for name in setting_names:
+        setting_values = tuple(run_settings.get(name, UNKNOWN) for run_settings in all_settings)
+        if len(set(setting_values)) > 1:
+            differing_settings[name] = setting_values
+    return differing_settings
 
 
 def are_alike(run: RunFigures, other: RunFigures) -> bool:
@@ -65,26 +65,29 @@ def are_alike(run: RunFigures, other: RunFigures) -> bool:
 def _job_settings(run: RunFigures) -> dict[str, str]:
     if run.job is None:
         return {"program": shlex.join(run.script)}
-    fields = asdict(run.job)
+    job_fields = asdict(run.job)
     # Options are compared one by one: see _method_options.
-    del fields["sync_option"]
-    return {name.replace("_", "-"): _write(value) for name, value in fields.items()}
+    del job_fields["sync_option"]
+    return {name.replace("_", "-"): _write(value) for name, value in job_fields.items()}
 
 
 def _method_options(run: RunFigures, runs: Sequence[RunFigures]) -> dict[str, str]:
     """Return the options of the run's sync method that some of the runs name."""
     if run.job is None:
         return {}
-    words = [word for other in runs if other.job for word in other.job.sync_option]
-    names = dict.fromkeys(word.partition("=")[0] for word in words)
-    values = vars(run.job.sync_options())
-    return {name: _write(values[name]) if name in values else UNKNOWN for name in names}
+    option_words = [word for other in runs if other.job for word in other.job.sync_option]
+    option_names = dict.fromkeys(word.partition("=")[0] for word in option_words)
+    method_options = vars(run.job.sync_options())
+    return {
+        name: _write(method_options[name]) if name in method_options else UNKNOWN
+        for name in option_names
+    }
 
 
 def _join_facts(all_facts: Iterable[dict[str, Any]], name: str) -> str:
     """Return the values of a fact, each once, in the order of the hosts or ranks."""
-    values = [facts.get(name) for facts in all_facts]
-    return _join(dict.fromkeys(_write(value) for value in values if value is not None))
+    fact_values = [facts.get(name) for facts in all_facts]
+    return _join(dict.fromkeys(_write(value) for value in fact_values if value is not None))
 
 
 def _join(words: Iterable[str]) -> str:

@@ -61,9 +61,9 @@ class StepTable:
                 return np.where(self.samples > 0, self.correct / self.samples, np.nan)
         return np.asarray(getattr(self, name), dtype=np.float64)
 
-    def where(self, rows: NDArray[np.bool_]) -> StepTable:
+    def where(self, is_kept: NDArray[np.bool_]) -> StepTable:
         """Return the rows that are marked True."""
-        return StepTable(**{name: getattr(self, name)[rows] for name in COLUMNS})
+        return StepTable(**{name: getattr(self, name)[is_kept] for name in COLUMNS})
 
     def by_rank(self, rank: int) -> StepTable:
         """Return the steps of one rank."""
@@ -81,8 +81,8 @@ class StepTable:
 
     def per_rank(self, column: str) -> Floats:
         """Return the mean of a column for each of `ranks`, leaving out what is not finite."""
-        values = self.column(column)
-        return np.array([_finite_mean(values[self.rank == rank]) for rank in self.ranks])
+        column_values = self.column(column)
+        return np.array([_finite_mean(column_values[self.rank == rank]) for rank in self.ranks])
 
     def mean(self, column: str) -> float:
         """Return the mean over ranks of their means, as the assignment averages over nodes; NaN
@@ -91,52 +91,56 @@ class StepTable:
 
     def total(self, column: str) -> float:
         """Return the sum of a column over all rows, leaving out what is not finite."""
-        values = self.column(column)
-        return float(values[np.isfinite(values)].sum())
+        column_values = self.column(column)
+        return float(column_values[np.isfinite(column_values)].sum())
 
     def samples_per_second(self) -> float:
         """Return samples per second of all ranks together; NaN without steps."""
         if not len(self):
             return float("nan")
-        rate = 0.0
+        total_rate = 0.0
         for rank in self.ranks:
-            steps = self.by_rank(rank)
-            seconds = steps.total("seconds")
+            rank_steps = self.by_rank(rank)
+            seconds = rank_steps.total("seconds")
             if seconds > 0:
-                rate += steps.total("samples") / seconds
-        return rate
+                total_rate += rank_steps.total("samples") / seconds
+        return total_rate
 
     def mean_over_ranks(self, column: str) -> tuple[Ints, Floats]:
         """Return the steps, in order, and the mean of a column over the ranks that made each.
 
         What is not finite stays, so that a loss of NaN is seen.
         """
-        steps, places = np.unique(self.step, return_inverse=True)
+        steps, step_places = np.unique(self.step, return_inverse=True)
         with np.errstate(invalid="ignore", over="ignore"):
-            sums = np.bincount(places, weights=self.column(column), minlength=len(steps))
-        counts = np.bincount(places, minlength=len(steps))
-        return steps, sums / np.maximum(counts, 1)
+            column_sums = np.bincount(
+                step_places, weights=self.column(column), minlength=len(steps)
+            )
+        rank_counts = np.bincount(step_places, minlength=len(steps))
+        return steps, column_sums / np.maximum(rank_counts, 1)
 
     def percentiles(self, column: str, shares: Sequence[float]) -> tuple[float, ...]:
         """Return percentiles (0 to 100) of a column over all rows; NaN without any."""
-        values = self.column(column)
-        values = values[np.isfinite(values)]
-        if not values.size:
+        finite_values = self.column(column)
+        finite_values = finite_values[np.isfinite(finite_values)]
+        if not finite_values.size:
             return (float("nan"),) * len(shares)
-        return tuple(np.percentile(values, list(shares)).tolist())
+        return tuple(np.percentile(finite_values, list(shares)).tolist())
 
     def matrix(self, column: str) -> tuple[Ints, Floats]:
         """Return the steps that all ranks made, in order, and a column of them as steps x ranks."""
-        steps, counts = np.unique(self.step, return_counts=True)
-        common = steps[counts == len(self.ranks)]
-        rows = np.isin(self.step, common)
-        return common, self.column(column)[rows].reshape(len(self.ranks), len(common)).T
+        steps, rank_counts = np.unique(self.step, return_counts=True)
+        common_steps = steps[rank_counts == len(self.ranks)]
+        is_common = np.isin(self.step, common_steps)
+        return common_steps, self.column(column)[is_common].reshape(
+            len(self.ranks), len(common_steps)
+        ).T
 
     def _iterations(self) -> Ints:
         """Return which iteration of its rank each row is, from 1."""
         # Rows are ordered by rank: the first row of its rank is where the rank would be inserted.
-        starts = np.searchsorted(self.rank, self.rank)
-        return np.arange(len(self), dtype=np.int64) - starts + 1
+        rank_starts = np.searchsorted(self.rank, self.rank)
+        return np.arange(len(self), dtype=np.int64) - rank_starts + 1
 
 
 COLUMNS = tuple(column.name for column in fields(StepTable))
@@ -175,46 +179,46 @@ class StepColumns:
         there are no steps.
         """
         self._pack()
-        whole = np.concatenate(self._whole)
+        whole_numbers = np.concatenate(self._whole)
         figures = np.concatenate(self._figures)
-        zero = started
+        time_zero = started
         if len(figures):
-            seconds = np.nan_to_num(figures[:, 1 + SERIES.index("seconds")])
-            zero = max(started, float((figures[:, 0] - seconds).min()))
-        rows = self._find_lasting(whole)
-        whole = whole[rows]
-        figures = figures[rows]
-        figures[:, 0] -= zero
-        return StepTable(*whole[:, : len(WHOLE_NUMBERS)].T, *figures.T), zero
+            step_seconds = np.nan_to_num(figures[:, 1 + SERIES.index("seconds")])
+            time_zero = max(started, float((figures[:, 0] - step_seconds).min()))
+        lasting_rows = self._find_lasting(whole_numbers)
+        whole_numbers = whole_numbers[lasting_rows]
+        figures = figures[lasting_rows]
+        figures[:, 0] -= time_zero
+        return StepTable(*whole_numbers[:, : len(WHOLE_NUMBERS)].T, *figures.T), time_zero
 
     def _pack(self) -> None:
         steps = self._steps
-        whole = [(step.rank, step.step, step.epoch, attempt) for step, attempt, _ in steps]
-        figures = [(when, *_measurements(step)) for step, _, when in steps]
-        self._whole.append(np.array(whole, dtype=np.int64).reshape(-1, 1 + len(WHOLE_NUMBERS)))
-        self._figures.append(np.array(figures, dtype=np.float64).reshape(-1, 1 + len(SERIES)))
+        whole_rows = [(step.rank, step.step, step.epoch, attempt) for step, attempt, _ in steps]
+        figure_rows = [(when, *_measurements(step)) for step, _, when in steps]
+        self._whole.append(np.array(whole_rows, dtype=np.int64).reshape(-1, 1 + len(WHOLE_NUMBERS)))
+        self._figures.append(np.array(figure_rows, dtype=np.float64).reshape(-1, 1 + len(SERIES)))
         self._steps = []
 
-    def _find_lasting(self, whole: Ints) -> Ints:
+    def _find_lasting(self, whole_numbers: Ints) -> Ints:
         """Return the rows that count, ordered by rank and step."""
-        rank, step, _, attempt = whole.T
-        has_happened = np.ones(len(whole), dtype=bool)
-        for number, resumed in self._resumed.items():
-            has_happened &= (attempt >= number) | (step <= resumed)
-        rows = np.flatnonzero(has_happened)
+        rank, step, _, attempt = whole_numbers.T
+        has_happened = np.ones(len(whole_numbers), dtype=bool)
+        for later_attempt, resumed_step in self._resumed.items():
+            has_happened &= (attempt >= later_attempt) | (step <= resumed_step)
+        row_order = np.flatnonzero(has_happened)
         # Of rows of the same rank and step, the last one to arrive comes last, and counts.
-        rows = rows[np.lexsort((rows, step[rows], rank[rows]))]
-        is_same_rank = np.diff(rank[rows]) == 0
-        is_same_step = np.diff(step[rows]) == 0
+        row_order = row_order[np.lexsort((row_order, step[row_order], rank[row_order]))]
+        is_same_rank = np.diff(rank[row_order]) == 0
+        is_same_step = np.diff(step[row_order]) == 0
         is_last = np.r_[~(is_same_rank & is_same_step), True]
-        lasting: Ints = rows[is_last[: len(rows)]]
-        return lasting
+        lasting_rows: Ints = row_order[is_last[: len(row_order)]]
+        return lasting_rows
 
 
 def _finite_mean(values: Floats) -> float:
-    finite = values[np.isfinite(values)]
-    if not finite.size:
+    finite_values = values[np.isfinite(values)]
+    if not finite_values.size:
         return float("nan")
     # The sum of losses that have diverged may be beyond all numbers.
     with np.errstate(over="ignore"):
-        return float(finite.mean())
+        return float(finite_values.mean())

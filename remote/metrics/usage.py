@@ -59,11 +59,11 @@ SampleRow = tuple[float, ...]
 
 def host_row(sample: HostSample, when: float) -> SampleRow:
     """Return a row of `HostUsage`, at this Unix time."""
-    cpu = sum(sample.cpu) / len(sample.cpu) if sample.cpu else float("nan")
-    return when, cpu, sample.memory_used, sample.memory_total, sample.sent, sample.received
+    mean_cpu = sum(sample.cpu) / len(sample.cpu) if sample.cpu else float("nan")
+    return when, mean_cpu, sample.memory_used, sample.memory_total, sample.sent, sample.received
 
 
 def as_columns(kind: type[Usage], rows: list[SampleRow], zero: float) -> Usage:
     """Return the usage in rows, with times since the Unix time `zero`."""
-    time, *others = np.array(rows, dtype=np.float64).reshape(-1, len(fields(kind))).T
-    return kind(time - zero, *others)
+    time, *figure_columns = np.array(rows, dtype=np.float64).reshape(-1, len(fields(kind))).T
+    return kind(time - zero, *figure_columns)

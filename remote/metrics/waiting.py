@@ -35,15 +35,15 @@ class WaitTimes:
     def for_whom(self) -> Floats:
         """Return seconds in total as ranks x ranks: how long the rank of a row waited for the rank
         of a column."""
-        total = np.zeros((len(self.ranks), len(self.ranks)))
+        wait_totals = np.zeros((len(self.ranks), len(self.ranks)))
         for column, rank in enumerate(self.ranks):
-            total[:, column] = self.seconds[self.last == rank].sum(axis=0)
-        return total
+            wait_totals[:, column] = self.seconds[self.last == rank].sum(axis=0)
+        return wait_totals
 
     def last_shares(self) -> dict[int, float]:
         """Return for each rank the share of the steps at which it was the last one."""
-        steps = max(1, len(self.last))
-        return {rank: float((self.last == rank).sum()) / steps for rank in self.ranks}
+        num_steps = max(1, len(self.last))
+        return {rank: float((self.last == rank).sum()) / num_steps for rank in self.ranks}
 
 
 def measure_waits(steps: StepTable) -> WaitTimes:
@@ -52,28 +52,31 @@ def measure_waits(steps: StepTable) -> WaitTimes:
     If they do so every few steps only, the steps since the last time count together.
     """
     ranks = steps.ranks
-    numbers, ready = _finite_matrix(steps, "ready")
+    step_numbers, ready = _finite_matrix(steps, "ready")
     _, seconds = _finite_matrix(steps, "seconds")
     _, sync = _finite_matrix(steps, "sync")
-    if len(ranks) < 2 or not len(numbers):
-        nothing = np.zeros((len(numbers), len(ranks)))
-        return WaitTimes(ranks, numbers, np.full(len(numbers), NOBODY), nothing, float("nan"))
+    if len(ranks) < 2 or not len(step_numbers):
+        no_waits = np.zeros((len(step_numbers), len(ranks)))
+        return WaitTimes(
+            ranks, step_numbers, np.full(len(step_numbers), NOBODY), no_waits, float("nan")
+        )
+    # Ranks that had nothing to wait for did not meet at that step.
     have_met = sync.max(axis=1) > 0
-    busy = ready + _seconds_since_met(seconds, have_met)
-    behind_last = busy.max(axis=1, keepdims=True) - busy
-    waited = np.where(have_met[:, None], np.minimum(behind_last, sync), 0.0)
-    slowest = np.array(ranks)[busy.argmax(axis=1)]
-    last = np.where(have_met, slowest, NOBODY)
+    busy_seconds = ready + _seconds_since_met(seconds, have_met)
+    behind_last = busy_seconds.max(axis=1, keepdims=True) - busy_seconds
+    wait_seconds = np.where(have_met[:, None], np.minimum(behind_last, sync), 0.0)
+    slowest_ranks = np.array(ranks)[busy_seconds.argmax(axis=1)]
+    last_ranks = np.where(have_met, slowest_ranks, NOBODY)
     # At each step, all ranks but the last one may have waited all the time.
-    possible = seconds.mean(axis=1).sum() * (len(ranks) - 1)
-    share = float(waited.sum() / possible) if possible > 0 else float("nan")
-    return WaitTimes(ranks, numbers, last, waited, share)
+    possible_seconds = seconds.mean(axis=1).sum() * (len(ranks) - 1)
+    share = float(wait_seconds.sum() / possible_seconds) if possible_seconds > 0 else float("nan")
+    return WaitTimes(ranks, step_numbers, last_ranks, wait_seconds, share)
 
 
 def _finite_matrix(steps: StepTable, column: str) -> tuple[Ints, Floats]:
     """Return the steps that all ranks made, and a column of them with 0 for what is not finite."""
-    numbers, values = steps.matrix(column)
-    return numbers, np.nan_to_num(values, posinf=0.0, neginf=0.0)
+    step_numbers, values = steps.matrix(column)
+    return step_numbers, np.nan_to_num(values, posinf=0.0, neginf=0.0)
 
 
 def _seconds_since_met(seconds: Floats, have_met: NDArray[np.bool_]) -> Floats:

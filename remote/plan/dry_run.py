@@ -13,33 +13,44 @@ from training.wire.commands import stand_in
 def dry_run(plan: Plan) -> str:
     """Return the plan as text: every rank's host, command and environment, as far as they are known
     before a host is asked."""
-    master = plan.hosts[0]
-    address = master.address
-    if master.interface:
-        address = f"<address of {master.interface} on {master.name}>"
-    port = master.master_port or f"<chosen on {master.name}>"
-    size = f"{count(plan.world_size, 'rank')} on {count(len(plan.hosts), 'host')}"
-    lines = [f"{size}, for example as run {plan.run} (each start makes a new name)", *notes(plan)]
-    lines.append(f"every rank: {plan.work.command_line()}")
-    hidden = {name: stand_in(name) for host in plan.hosts for name in host.env_from}
-    placed = place(plan, [None] * len(plan.hosts), address, port, hidden)
-    for index, (host, placements) in enumerate(zip(plan.hosts, placed, strict=True)):
-        login = f"{host.user}@{host.address}" if host.user else host.address
-        lines.append(f"\n{host.name}  {login}  {host.python}  {host.workdir}")
+    master_host = plan.hosts[0]
+    master_address = master_host.address
+    if master_host.interface:
+        master_address = f"<address of {master_host.interface} on {master_host.name}>"
+    master_port = master_host.master_port or f"<chosen on {master_host.name}>"
+    world_text = f"{count(plan.world_size, 'rank')} on {count(len(plan.hosts), 'host')}"
+    text_lines = [
+        f"{world_text}, for example as run {plan.run} (each start makes a new name)",
+        *notes(plan),
+    ]
+    text_lines.append(f"every rank: {plan.work.command_line()}")
+    variable_stand_ins = {name: stand_in(name) for host in plan.hosts for name in host.env_from}
+    host_placements = place(
+        plan, [None] * len(plan.hosts), master_address, master_port, variable_stand_ins
+    )
+    for index, (host, placements) in enumerate(zip(plan.hosts, host_placements, strict=True)):
+        login_name = f"{host.user}@{host.address}" if host.user else host.address
+        text_lines.append(f"\n{host.name}  {login_name}  {host.python}  {host.workdir}")
         for upload in plan.uploads:
-            target = posixpath.join(plan.cwd(index), upload.target)
-            lines.append(f"  upload {upload.source} to {target}")
+            upload_target = posixpath.join(plan.cwd(index), upload.target)
+            text_lines.append(f"  upload {upload.source} to {upload_target}")
         for placement in placements:
             variables = dict(placement.defaults) | dict(placement.env)
-            env = " ".join(f"{name}={_quote(value)}" for name, value in variables.items())
-            lines.append(f"  rank {placement.rank}: {env}")
-    return "\n".join(lines)
+            environment_text = " ".join(
+                f"{name}={_quote(value)}" for name, value in variables.items()
+            )
+            text_lines.append(f"  rank {placement.rank}: {environment_text}")
+    return "\n".join(text_lines)
 
 
-def _quote(value: str) -> str:
+def _quote(variable_value: str) -> str:
     """Quote a value if it would not be clear where it begins and ends, as with that of
     NCCL_SOCKET_IFNAME."""
-    return f"'{value}'" if value.startswith("=") or " " in value else value
+    return (
+        f"'{variable_value}'"
+        if variable_value.startswith("=") or " " in variable_value
+        else variable_value
+    )
 
 
 def notes(plan: Plan) -> list[str]:
@@ -48,11 +59,11 @@ def notes(plan: Plan) -> list[str]:
         return []
     batch_size = plan.job.batch_size
     trainers = plan.job.trainers(plan.world_size)
-    share, remainder = divmod(batch_size, len(trainers))
+    least_share, remainder = divmod(batch_size, len(trainers))
     if not remainder:
         return []
-    ranks = f"{len(trainers)} ranks"
+    ranks_text = f"{len(trainers)} ranks"
     if len(trainers) < plan.world_size:
-        ranks += " that train"
-    some = f"some take {share + 1} samples, the others {share}"
-    return [f"batch size {batch_size} does not divide by {ranks}: {some}"]
+        ranks_text += " that train"
+    shares_text = f"some take {least_share + 1} samples, the others {least_share}"
+    return [f"batch size {batch_size} does not divide by {ranks_text}: {shares_text}"]

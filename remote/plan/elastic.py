@@ -28,14 +28,16 @@ def fixed(plan: Plan, slot: Slot, hello: Hello | None, attempt: int) -> Variable
 
     Rank 0 hosts the store itself, unlike with torchrun: an agent never imports torch.
     """
-    folder = hello.folder if hello else plan.folder(slot.host)
-    watched: Variables = {WATCH: 1} if isinstance(plan.work, Script) and plan.work.watch else {}
-    return watched | {
+    run_folder = hello.folder if hello else plan.folder(slot.host)
+    watch_variables: Variables = (
+        {WATCH: 1} if isinstance(plan.work, Script) and plan.work.watch else {}
+    )
+    return watch_variables | {
         "ROLE_RANK": slot.rank,
         "ROLE_WORLD_SIZE": plan.world_size,
         "TORCHELASTIC_RESTART_COUNT": attempt,
         "TORCHELASTIC_MAX_RESTARTS": plan.policy.max_restarts,
         "TORCHELASTIC_USE_AGENT_STORE": "False",
         "TORCHELASTIC_SIGNALS_TO_HANDLE": SIGNALS,
-        ERROR_FILE: f"{folder}/{ERRORS}/{attempt}-{slot.rank}.json",
+        ERROR_FILE: f"{run_folder}/{ERRORS}/{attempt}-{slot.rank}.json",
     }

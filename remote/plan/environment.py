@@ -18,28 +18,34 @@ def forwarded(plan: Plan, environ: Mapping[str, str]) -> dict[str, str]:
     Raises: PlanError, where one is missing, or is no text that would survive the way.
     """
     asking_hosts = {
-        name: host.name for host in reversed(plan.hosts) for name in reversed(host.env_from)
+        variable_name: host.name
+        for host in reversed(plan.hosts)
+        for variable_name in reversed(host.env_from)
     }
-    missing = [name for name in asking_hosts if name not in environ]
-    if missing:
-        names = ", ".join(missing)
-        hosts = ", ".join(dict.fromkeys(asking_hosts[name] for name in missing))
-        raise PlanError(
-            f"{hosts}: env_from names {names}, which your environment does not have: "
-            f"export {missing[0]}=…, or take it out of env_from in {plan.hosts_file}"
+    missing_names = [
+        variable_name for variable_name in asking_hosts if variable_name not in environ
+    ]
+    if missing_names:
+        names_text = ", ".join(missing_names)
+        hosts_text = ", ".join(
+            dict.fromkeys(asking_hosts[variable_name] for variable_name in missing_names)
         )
-    for name in asking_hosts:
-        if not _is_text(environ[name]):
+        raise PlanError(
+            f"{hosts_text}: env_from names {names_text}, which your environment does not have: "
+            f"export {missing_names[0]}=…, or take it out of env_from in {plan.hosts_file}"
+        )
+    for variable_name in asking_hosts:
+        if not _is_text(environ[variable_name]):
             raise PlanError(
-                f"{asking_hosts[name]}: the value of {name} in your environment is no text in "
-                "UTF-8: export it anew"
+                f"{asking_hosts[variable_name]}: the value of {variable_name} in your "
+                "environment is no text in UTF-8: export it anew"
             )
-    return {name: environ[name] for name in asking_hosts}
+    return {variable_name: environ[variable_name] for variable_name in asking_hosts}
 
 
-def _is_text(value: str) -> bool:
+def _is_text(variable_value: str) -> bool:
     try:
-        value.encode()
+        variable_value.encode()
     except UnicodeEncodeError:
         return False
     return True

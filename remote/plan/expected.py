@@ -57,15 +57,17 @@ def expected(plan: Plan) -> Expected | None:
     job = plan.job
     if job is None:
         return None
-    ranks = len(job.trainers(plan.world_size))
-    count = parameters(job)
-    hosts = [host.slots for host in plan.hosts]
+    training_ranks = len(job.trainers(plan.world_size))
+    parameter_count = parameters(job)
+    slots_by_host = [host.slots for host in plan.hosts]
     return Expected(
-        tuple(step_formulas.share_sizes(job.batch_size, ranks)),
-        steps_per_epoch(job, ranks),
-        count,
-        count * GRADIENT[job.precision],
-        traffic(job, hosts, count) if count or job.sync == "none" else None,
+        tuple(step_formulas.share_sizes(job.batch_size, training_ranks)),
+        steps_per_epoch(job, training_ranks),
+        parameter_count,
+        parameter_count * GRADIENT[job.precision],
+        traffic(job, slots_by_host, parameter_count)
+        if parameter_count or job.sync == "none"
+        else None,
     )
 
 
@@ -76,34 +78,34 @@ def length(job: Job, steps_per_epoch: int) -> int:
 
 def steps_per_epoch(job: Job, ranks: int) -> int:
     """Return the steps of an epoch on as many training ranks; 0 if they are not known."""
-    images = _training(job)[0]
-    samples = min(images, job.limit) if job.limit else images
-    if not samples or samples < ranks:
+    image_count = _training(job)[0]
+    sample_count = min(image_count, job.limit) if job.limit else image_count
+    if not sample_count or sample_count < ranks:
         return 0
     if job.partition == "by_label":
-        batches = step_formulas.count_batches_by_label(samples, job.batch_size, ranks)
+        batch_count = step_formulas.count_batches_by_label(sample_count, job.batch_size, ranks)
     else:
-        batches = step_formulas.count_batches(samples, job.batch_size, ranks)
-    return step_formulas.count_steps(batches, job.accumulate)
+        batch_count = step_formulas.count_batches(sample_count, job.batch_size, ranks)
+    return step_formulas.count_steps(batch_count, job.accumulate)
 
 
 def parameters(job: Job) -> int:
     """Return the number of parameters of the job's model; 0 if it is not known."""
-    declared = registry.read_constant("models", job.model, "PARAMETERS")
+    declared_counts = registry.read_constant("models", job.model, "PARAMETERS")
     _, channels, classes = _training(job)
-    if not declared or not channels or not classes:
+    if not declared_counts or not channels or not classes:
         return 0
-    always, per_channel, per_class = declared
-    return int(always + channels * per_channel + classes * per_class)
+    fixed_count, per_channel, per_class = declared_counts
+    return int(fixed_count + channels * per_channel + classes * per_class)
 
 
 def _training(job: Job) -> tuple[int, int, int]:
     """Return the training images of the job's data set, their channels and classes; 0 is not
     known."""
-    images, channels, classes = registry.read_constant(
+    image_count, channel_count, class_count = registry.read_constant(
         "datasets", job.dataset, "TRAINING", (0, 0, 0)
     )
-    return images, channels, classes
+    return image_count, channel_count, class_count
 
 
 def pattern(job: Job) -> str:
@@ -114,13 +116,13 @@ def pattern(job: Job) -> str:
     return RING if job.sync in RINGS else ""
 
 
-def traffic(job: Job, hosts: list[int], count: int) -> Traffic | None:
-    """Return what the job sends in a step on hosts with so many ranks each, for a model of `count`
-    parameters; None if no formula holds."""
-    ranks = sum(hosts)
+def traffic(job: Job, slots_by_host: list[int], parameter_count: int) -> Traffic | None:
+    """Return what the job sends in a step on hosts with so many ranks each, for a model of
+    `parameter_count` parameters; None if no formula holds."""
+    world_size = sum(slots_by_host)
     options = job.sync_options()
-    size = count * GRADIENT[job.precision]
-    if ranks == 1:
+    gradient_bytes = parameter_count * GRADIENT[job.precision]
+    if world_size == 1:
         return Traffic(0, 0, 0)
     match job.sync:
         case "none":
@@ -128,26 +130,42 @@ def traffic(job: Job, hosts: list[int], count: int) -> Traffic | None:
         case "all_reduce" | "ring" | "ddp":
             compression = getattr(options, "compression", "none")
             if compression in NARROW:
-                size = 2 * count
-            return _ring(size, ranks, hosts) if compression in ("none", *NARROW) else None
+                gradient_bytes = 2 * parameter_count
+            return (
+                _ring(gradient_bytes, world_size, slots_by_host)
+                if compression in ("none", *NARROW)
+                else None
+            )
         case "local_sgd":
-            each, most, link = _ring(PARAMETER * count, ranks, hosts)
-            return Traffic(each / options.every, most / options.every, link / options.every)
+            bytes_each, bytes_most, link_bytes = _ring(
+                PARAMETER * parameter_count, world_size, slots_by_host
+            )
+            return Traffic(
+                bytes_each / options.every, bytes_most / options.every, link_bytes / options.every
+            )
         case "hierarchical":
-            _, most, link = _ring(size, len(hosts), hosts)
-            return Traffic(0, most, link)
+            _, bytes_most, link_bytes = _ring(gradient_bytes, len(slots_by_host), slots_by_host)
+            return Traffic(0, bytes_most, link_bytes)
         case "gather_scatter":
-            link = BEST[pattern(job)](ranks - hosts[0] + 1) * size
-            return Traffic(size, step_formulas.star_bytes(size, ranks, root=True), link)
+            link_bytes = BEST[pattern(job)](world_size - slots_by_host[0] + 1) * gradient_bytes
+            return Traffic(
+                gradient_bytes,
+                step_formulas.star_bytes(gradient_bytes, world_size, root=True),
+                link_bytes,
+            )
         case "parameter_server":
-            answer = PARAMETER * count  # the server sends parameters, in their own type
-            host_of_server = bisect(list(accumulate(hosts)), options.server)
-            remote = ranks - hosts[host_of_server]
-            most = step_formulas.star_bytes(answer, ranks, root=True)
-            return Traffic(size, most, remote * max(size, answer))
+            answer_bytes = (
+                PARAMETER * parameter_count
+            )  # the server sends parameters, in their own type
+            host_of_server = bisect(list(accumulate(slots_by_host)), options.server)
+            remote_ranks = world_size - slots_by_host[host_of_server]
+            bytes_most = step_formulas.star_bytes(answer_bytes, world_size, root=True)
+            return Traffic(
+                gradient_bytes, bytes_most, remote_ranks * max(gradient_bytes, answer_bytes)
+            )
     return None
 
 
-def _ring(size: int, ranks: int, hosts: list[int]) -> Traffic:
-    sent = step_formulas.ring_bytes(size, ranks)
-    return Traffic(sent, sent, sent if len(hosts) > 1 else 0)
+def _ring(gradient_bytes: int, world_size: int, slots_by_host: list[int]) -> Traffic:
+    sent_bytes = step_formulas.ring_bytes(gradient_bytes, world_size)
+    return Traffic(sent_bytes, sent_bytes, sent_bytes if len(slots_by_host) > 1 else 0)

@@ -63,9 +63,9 @@ def defaults(hello: Hello | None) -> Variables:
 def unwatched(script: Script) -> str:
     """Return the option of Python that keeps a script from being watched, as in `python -I
     train.py`: Python then loads no sitecustomize of ours. "" if there is none."""
-    line = python_line([word for word in script.words if word != NO_PYTHON])
-    options = line.options if line else ()
-    return next((option for option in options if option in ("-I", "-E", "-S")), "")
+    python_words = python_line([word for word in script.words if word != NO_PYTHON])
+    python_options = python_words.options if python_words else ()
+    return next((option for option in python_options if option in ("-I", "-E", "-S")), "")
 
 
 def remarks(plan: Plan, facts: Sequence[Hello | None]) -> list[str]:
@@ -73,18 +73,22 @@ def remarks(plan: Plan, facts: Sequence[Hello | None]) -> list[str]:
     script's file names it; and that torch is not watched, if so."""
     if not isinstance(plan.work, Script):
         return []
-    texts: list[str] = []
-    option = unwatched(plan.work)
-    if plan.work.watch and option:
-        texts.append(f"python {option}: torch is not watched, all values come from the log")
+    remark_texts: list[str] = []
+    isolating_option = unwatched(plan.work)
+    if plan.work.watch and isolating_option:
+        remark_texts.append(
+            f"python {isolating_option}: torch is not watched, all values come from the log"
+        )
     for framework in FRAMEWORKS:
-        given = dict(framework.env)
-        names: list[str] = []
+        given_variables = dict(framework.env)
+        host_names: list[str] = []
         for host, hello in zip(plan.hosts, facts, strict=True):
-            is_own = bool(given.keys() & dict(host.env).keys())
-            if hello and framework.is_told(hello) and not is_own:
-                names.append(host.name)
-        if names:
-            env = " ".join(f"{name}={value}" for name, value in given.items())
-            texts.append(f"{env} on {', '.join(names)}: {framework.why}")
-    return texts
+            sets_itself = bool(given_variables.keys() & dict(host.env).keys())
+            if hello and framework.is_told(hello) and not sets_itself:
+                host_names.append(host.name)
+        if host_names:
+            environment_text = " ".join(
+                f"{name}={value}" for name, value in given_variables.items()
+            )
+            remark_texts.append(f"{environment_text} on {', '.join(host_names)}: {framework.why}")
+    return remark_texts

@@ -17,31 +17,32 @@ PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 """Variables that name the proxies of a program, in lower or upper case."""
 
 
-def needs_of_host(plan: Plan, index: int) -> dict[str, Any]:
-    """Return what host number `index` is to look for, see `training.agent.host.needs.look`."""
+def needs_of_host(plan: Plan, host_index: int) -> dict[str, Any]:
+    """Return what host number `host_index` is to look for, see `training.agent.host.needs.look`."""
     work = plan.work
-    host = plan.hosts[index]
+    host = plan.hosts[host_index]
     if isinstance(work, Job):
         needed = _with_proxies(needs_of_job(work), host)
+        # The answer itself must come within the timeout.
         needed["seconds"] = min(SECONDS, host.timeout / 4)
         if not plan.policy.doctor:
             needed |= {"sums": {}, "sources": ()}
         return needed
-    cwd = "" if plan.project else host.cwd
-    kind, name = kind_of_program(work)
-    if kind == MODULE and "PYTHONPATH" in (*dict(host.env), *host.env_from):
-        name = ""  # the agent has another path
-    return {"program": {"cwd": cwd, kind: name}}
+    working_folder = "" if plan.project else host.cwd
+    program_kind, program_name = kind_of_program(work)
+    if program_kind == MODULE and "PYTHONPATH" in (*dict(host.env), *host.env_from):
+        program_name = ""  # the agent has another path
+    return {"program": {"cwd": working_folder, program_kind: program_name}}
 
 
 def kind_of_program(script: Script) -> tuple[str, str]:
     """Return the kind of a script, `file` of Python, `module` or `command`, and its name; the name
     is "" if it cannot be known."""
-    line = python_line(script.words)
-    if line and line.interpreter in ("", *PYTHONS):
-        return line.kind, line.name
-    first, second, *_ = (*script.words, "")
-    return "command", second if first == NO_PYTHON else first
+    python_words = python_line(script.words)
+    if python_words and python_words.interpreter in ("", *PYTHONS):
+        return python_words.kind, python_words.name
+    first_word, second_word, *_ = (*script.words, "")
+    return "command", second_word if first_word == NO_PYTHON else first_word
 
 
 def needs_of_job(job: Job) -> dict[str, Any]:
@@ -50,16 +51,16 @@ def needs_of_job(job: Job) -> dict[str, Any]:
     needed: dict[str, Any] = {}
     if _is_findable(job.resume):
         needed["resume"] = job.resume
-    path = path_of(job)
-    if path and path[0] in "/~":
-        needed["path"] = path
+    data_path = path_of(job)
+    if data_path and data_path[0] in "/~":
+        needed["path"] = data_path
     files = registry.read_constant("datasets", job.dataset, "FILES")
     if files and job.data_dir[:1] in ("/", "~"):
-        archive = registry.read_constant("datasets", job.dataset, "ARCHIVE", {})
+        archive_members = registry.read_constant("datasets", job.dataset, "ARCHIVE", {})
         needed |= {
             "data": job.data_dir,
             "files": tuple(files),
-            "archive": archive,
+            "archive": archive_members,
             "sums": files if job.verify_data else {},
             "sources": registry.read_constant("datasets", job.dataset, "SOURCES", ()),
         }
@@ -74,9 +75,13 @@ def _with_proxies(needed: dict[str, Any], host: Host) -> dict[str, Any]:
     """
     if not needed.get("sources"):
         return dict(needed)
-    proxies = {name: value for name, value in host.env if name.lower() in PROXIES}
-    is_secret = any("@" in value for value in proxies.values())
-    is_unknown = any(name.lower() in PROXIES for name in host.env_from)
+    proxies = {
+        variable_name: variable_value
+        for variable_name, variable_value in host.env
+        if variable_name.lower() in PROXIES
+    }
+    is_secret = any("@" in variable_value for variable_value in proxies.values())
+    is_unknown = any(variable_name.lower() in PROXIES for variable_name in host.env_from)
     if is_secret or is_unknown:
         return needed | {"sources": ()}
     return needed | {"proxies": proxies}

@@ -35,12 +35,12 @@ def place(
     hosts' `env_from` name (see `remote.plan.environment`). `attempt` is the number of the attempt.
     Raises: PlanError, where a variable is missing there.
     """
-    threads = threads_of_hosts(plan, facts)
+    threads_by_host = threads_of_hosts(plan, facts)
     placements: list[list[Placement]] = [[] for _ in plan.hosts]
     for slot in plan.slots:
         host = plan.hosts[slot.host]
         hello = facts[slot.host]
-        where: Variables = {
+        place_variables: Variables = {
             "RANK": slot.rank,
             "LOCAL_RANK": slot.local_rank,
             "WORLD_SIZE": plan.world_size,
@@ -52,21 +52,33 @@ def place(
             "RANKBOARD_RUN": plan.run,
         }
         if plan.keeps_copies:
-            where[COPIES] = 1
-        cores: Variables = {"OMP_NUM_THREADS": threads[slot.host]}
-        link = _interface(host.interface or _route_interface(plan, hello))
-        chosen = (*host.env, *_forwarded(host, forwarded))
-        defaults: Texts = ()
+            place_variables[COPIES] = 1
+        thread_variables: Variables = {"OMP_NUM_THREADS": threads_by_host[slot.host]}
+        interface_variables = _interface(host.interface or _route_interface(plan, hello))
+        chosen_variables = (*host.env, *_forwarded(host, forwarded))
+        default_texts: Texts = ()
         if isinstance(plan.work, Script):
             argv = plan.work.argv(hello.executable if hello else host.python, slot.local_rank)
-            where |= elastic.fixed(plan, slot, hello, attempt)
-            env = (*_texts(elastic.replaceable(plan) | _said(host)), *chosen, *_texts(where))
-            defaults = _texts(elastic.DEFAULTS | frameworks.defaults(hello) | cores | link)
+            place_variables |= elastic.fixed(plan, slot, hello, attempt)
+            environment = (
+                *_texts(elastic.replaceable(plan) | _said(host)),
+                *chosen_variables,
+                *_texts(place_variables),
+            )
+            default_texts = _texts(
+                elastic.DEFAULTS
+                | frameworks.defaults(hello)
+                | thread_variables
+                | interface_variables
+            )
         else:
             argv = plan.work.argv()
-            env = (*chosen, *_texts(where | cores | link))
+            environment = (
+                *chosen_variables,
+                *_texts(place_variables | thread_variables | interface_variables),
+            )
         placements[slot.host].append(
-            Placement(slot.rank, slot.local_rank, argv, env, host.env_from, defaults)
+            Placement(slot.rank, slot.local_rank, argv, environment, host.env_from, default_texts)
         )
     return tuple(map(tuple, placements))
 
@@ -83,19 +95,23 @@ def _texts(variables: Variables) -> Texts:
     return tuple((name, str(value)) for name, value in variables.items())
 
 
-def _interface(name: str) -> Variables:
+def _interface(interface_name: str) -> Variables:
     """Make ranks use this interface. Without the `=`, NCCL takes all whose names begin so."""
-    return {"GLOO_SOCKET_IFNAME": name, "NCCL_SOCKET_IFNAME": f"={name}"} if name else {}
+    return (
+        {"GLOO_SOCKET_IFNAME": interface_name, "NCCL_SOCKET_IFNAME": f"={interface_name}"}
+        if interface_name
+        else {}
+    )
 
 
-def _forwarded(host: Host, values: Mapping[str, str]) -> list[tuple[str, str]]:
-    missing = [name for name in host.env_from if name not in values]
-    if missing:
+def _forwarded(host: Host, known_values: Mapping[str, str]) -> list[tuple[str, str]]:
+    missing_names = [name for name in host.env_from if name not in known_values]
+    if missing_names:
         raise PlanError(
-            f"{host.name}: env_from names {', '.join(missing)}, which this launcher's environment "
-            "does not have"
+            f"{host.name}: env_from names {', '.join(missing_names)}, which this launcher's "
+            "environment does not have"
         )
-    return [(name, values[name]) for name in host.env_from]
+    return [(name, known_values[name]) for name in host.env_from]
 
 
 def _route_interface(plan: Plan, hello: Hello | None) -> str:
@@ -105,17 +121,17 @@ def _route_interface(plan: Plan, hello: Hello | None) -> str:
 def threads_of_hosts(plan: Plan, facts: Sequence[Hello | None]) -> list[int | str]:
     """Return OMP_NUM_THREADS of each host's ranks: hosts that are one machine (one boot id) share
     its cores among all their ranks."""
-    ranks = Counter[str]()
-    for host, fact in zip(plan.hosts, facts, strict=True):
-        ranks[fact.boot_id if fact else ""] += host.slots
+    ranks_by_machine = Counter[str]()
+    for host, hello in zip(plan.hosts, facts, strict=True):
+        ranks_by_machine[hello.boot_id if hello else ""] += host.slots
     return [
         host.threads
         or (
-            max(1, int(fact.cores) // ranks[fact.boot_id])
-            if fact
+            max(1, int(hello.cores) // ranks_by_machine[hello.boot_id])
+            if hello
             else "<cores of the machine / ranks on it>"
         )
-        for host, fact in zip(plan.hosts, facts, strict=True)
+        for host, hello in zip(plan.hosts, facts, strict=True)
     ]
 
 
@@ -129,13 +145,13 @@ def master_address(plan: Plan, facts: Sequence[Hello]) -> str:
     hello = facts[0]
     address = address_of(host, hello)
     if is_loopback(address) and len({fact.boot_id for fact in facts}) > 1:
-        known = []
+        known_interfaces = []
         for name, own_address in interface_addresses(hello).items():
             if not is_loopback(own_address):
-                known.append(f"{name} ({own_address})")
+                known_interfaces.append(f"{name} ({own_address})")
         raise PlanError(
             f"{host.name}: the other hosts cannot reach it at {address}; in {host.hosts_file} set "
-            f"its interface to one of: {', '.join(known) or 'none found'}"
+            f"its interface to one of: {', '.join(known_interfaces) or 'none found'}"
         )
     return address
 
@@ -151,10 +167,10 @@ def address_of(host: Host, hello: Hello) -> str:
     addresses = interface_addresses(hello)
     if host.interface in addresses:
         return addresses[host.interface]
-    known = ", ".join(f"{name} ({address})" for name, address in addresses.items())
+    known_interfaces = ", ".join(f"{name} ({address})" for name, address in addresses.items())
     raise PlanError(
         f"{host.name}: no interface {host.interface!r} there; in {host.hosts_file} set "
-        f"interface to one of: {known}"
+        f"interface to one of: {known_interfaces}"
     )
 
 

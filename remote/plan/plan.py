@@ -59,23 +59,27 @@ class Script:
         """Return what to execute for a rank, as torchrun would: `-m MODULE` and a file of Python
         with `python`, the host's own; any other program, and what follows NO_PYTHON, as it is.
         `${local_rank}` in an argument is the number of the rank on its host."""
-        first, *rest = (word.replace(LOCAL_RANK, str(local_rank)) for word in self.words)
-        if first == NO_PYTHON:
-            return tuple(rest)
-        if first in PYTHONS:
-            return python, "-u", *rest
-        if first == "-m" or first.endswith(".py"):
-            return python, "-u", first, *rest
-        return first, *rest
+        first_word, *other_words = (
+            word.replace(LOCAL_RANK, str(local_rank)) for word in self.words
+        )
+        if first_word == NO_PYTHON:
+            return tuple(other_words)
+        if first_word in PYTHONS:
+            return python, "-u", *other_words
+        if first_word == "-m" or first_word.endswith(".py"):
+            return python, "-u", first_word, *other_words
+        return first_word, *other_words
 
     @property
     def stem(self) -> str:
         """Name the script in one plain word, such as `train` of `scripts/train.py`."""
-        words = [word for word in self.words if word != NO_PYTHON]
-        line = python_line(words)
-        name = posixpath.basename(line.name if line else "".join(words[:1]))
-        name = name.removesuffix(".py").removesuffix(".sh")
-        return re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:24] or "script"
+        program_words = [word for word in self.words if word != NO_PYTHON]
+        python_words = python_line(program_words)
+        program_name = posixpath.basename(
+            python_words.name if python_words else "".join(program_words[:1])
+        )
+        program_name = program_name.removesuffix(".py").removesuffix(".sh")
+        return re.sub(r"[^A-Za-z0-9_]+", "-", program_name).strip("-")[:24] or "script"
 
     def command_line(self) -> str:
         """Return the script and its arguments, as a person would type them."""
@@ -132,13 +136,13 @@ class Policy:
         if not 0 <= self.start_timeout < math.inf:
             hint = "give a finite number of seconds (0: wait)"
             raise PlanError(Mistake("--start-timeout", str(self.start_timeout), hint=hint))
-        for name, number, high in (
+        for flag_name, flag_value, highest_value in (
             ("--max-restarts", self.max_restarts, RESTARTS),
             ("--min-hosts", self.min_nodes, HOSTS),
         ):
-            if not 0 <= number <= high:
-                hint = f"give a number from 0 to {high}"
-                raise PlanError(Mistake(name, str(number), hint=hint))
+            if not 0 <= flag_value <= highest_value:
+                hint = f"give a number from 0 to {highest_value}"
+                raise PlanError(Mistake(flag_name, str(flag_value), hint=hint))
 
 
 @dataclass(frozen=True)
@@ -211,10 +215,15 @@ class Plan:
     @property
     def slots(self) -> tuple[Slot, ...]:
         """Return the place of every rank, in rank order."""
-        places = [
-            (index, local) for index, host in enumerate(self.hosts) for local in range(host.slots)
+        rank_places = [
+            (host_index, local_rank)
+            for host_index, host in enumerate(self.hosts)
+            for local_rank in range(host.slots)
         ]
-        return tuple(Slot(rank, local, index) for rank, (index, local) in enumerate(places))
+        return tuple(
+            Slot(rank, local_rank, host_index)
+            for rank, (host_index, local_rank) in enumerate(rank_places)
+        )
 
     @property
     def keeps_copies(self) -> bool:
@@ -222,13 +231,13 @@ class Plan:
         restart without some of them."""
         return self.policy.max_restarts > 0 and 0 < self.policy.min_nodes < len(self.hosts)
 
-    def folder(self, index: int) -> str:
-        """Return the folder of the run on host number `index`."""
-        return run_folder(self.hosts[index].workdir, self.run, index)
+    def folder(self, host_index: int) -> str:
+        """Return the folder of the run on host number `host_index`."""
+        return run_folder(self.hosts[host_index].workdir, self.run, host_index)
 
-    def cwd(self, index: int) -> str:
-        """Return the folder in which the ranks of host number `index` work."""
-        host = self.hosts[index]
+    def cwd(self, host_index: int) -> str:
+        """Return the folder in which the ranks of host number `host_index` work."""
+        host = self.hosts[host_index]
         if self.project:
             return f"{host.workdir}/{UPLOADS}/{self.project}"
         return host.workdir if self.job else host.cwd or host.workdir
@@ -245,8 +254,10 @@ def what(work: Job | Script) -> str:
 def new_run(work: Job | Script, now: datetime) -> str:
     """Make a name for a run: the time, the work and four random letters, as in
     `20261120-093000-ddp-lenet5-3f9a`."""
-    what = f"{work.sync}-{work.model.replace('/', '-')}" if isinstance(work, Job) else work.stem
-    return f"{now:%Y%m%d-%H%M%S}-{what}-{secrets.token_hex(2)}"
+    work_name = (
+        f"{work.sync}-{work.model.replace('/', '-')}" if isinstance(work, Job) else work.stem
+    )
+    return f"{now:%Y%m%d-%H%M%S}-{work_name}-{secrets.token_hex(2)}"
 
 
 def is_label(text: str) -> bool:

@@ -34,33 +34,41 @@ class PythonLine:
 
 def python_line(words: Sequence[str]) -> PythonLine | None:
     """Read a command line of Python; None if the words start none."""
-    rest = list(words)
+    remaining_words = list(words)
     options = list[str]()
-    is_named = bool(rest) and _PYTHON.fullmatch(posixpath.basename(rest[0]))
-    if not is_named and not (rest and (rest[0] == "-m" or rest[0].endswith(".py"))):
+    is_named = bool(remaining_words) and _PYTHON.fullmatch(posixpath.basename(remaining_words[0]))
+    if not is_named and not (
+        remaining_words and (remaining_words[0] == "-m" or remaining_words[0].endswith(".py"))
+    ):
         return None
-    interpreter = rest.pop(0) if is_named else ""
+    interpreter = remaining_words.pop(0) if is_named else ""
 
-    def made(kind: str, name: str) -> PythonLine:
-        return PythonLine(interpreter, tuple(options), kind, name, tuple(rest))
+    def make_line(program_kind: str, name: str) -> PythonLine:
+        return PythonLine(interpreter, tuple(options), program_kind, name, tuple(remaining_words))
 
-    while rest and rest[0].startswith("-") and rest[0] not in ("-", "--"):
-        word = rest.pop(0)
-        if word.startswith("--"):
-            options.append(word)
-            del rest[: word == _LONG]
+    while (
+        remaining_words
+        and remaining_words[0].startswith("-")
+        and remaining_words[0] not in ("-", "--")
+    ):
+        option_word = remaining_words.pop(0)
+        if option_word.startswith("--"):
+            options.append(option_word)
+            del remaining_words[: option_word == _LONG]
             continue
-        for end, letter in enumerate(word[1:], 2):
-            if letter not in f"{_VALUE}mc":
-                options.append(f"-{letter}")
+        for value_start, option_letter in enumerate(option_word[1:], 2):
+            if option_letter not in f"{_VALUE}mc":
+                options.append(f"-{option_letter}")
                 continue
-            value = word[end:] or (rest.pop(0) if rest else "")
-            if letter == "m":
-                return made(MODULE, value)
-            if letter == "c":
-                return made(FILE, "")
-            options.append(f"-{letter}{value}")
+            option_value = option_word[value_start:] or (
+                remaining_words.pop(0) if remaining_words else ""
+            )
+            if option_letter == "m":
+                return make_line(MODULE, option_value)
+            if option_letter == "c":
+                return make_line(FILE, "")
+            options.append(f"-{option_letter}{option_value}")
             break
-    del rest[: rest[:1] == ["--"]]
-    name = rest.pop(0) if rest else ""
-    return made(FILE, "" if name == "-" else name)
+    del remaining_words[: remaining_words[:1] == ["--"]]
+    name = remaining_words.pop(0) if remaining_words else ""
+    return make_line(FILE, "" if name == "-" else name)

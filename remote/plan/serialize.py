@@ -19,35 +19,38 @@ from training.wire.format import FORMAT, format_of
 class OtherFormat(PlanError):
     """A run that another version of rankboard recorded, in a format that this one does not read."""
 
-    def __init__(self, run: str, number: int) -> None:
-        """`run`: its name, or several. `number`: the format, 0 where the run names none."""
-        when = f"in format {number}" if number else "before formats had numbers"
-        super().__init__(
-            f"{run}: recorded {when}, but this version of rankboard reads format {FORMAT}; use the "
-            "version that recorded it"
+    def __init__(self, run_name: str, format_number: int) -> None:
+        """`run_name`: its name, or several. `format_number`: 0 where the run names none."""
+        format_text = (
+            f"in format {format_number}" if format_number else "before formats had numbers"
         )
-        self.number = number
+        super().__init__(
+            f"{run_name}: recorded {format_text}, but this version of rankboard reads format "
+            f"{FORMAT}; use the version that recorded it"
+        )
+        self.number = format_number
 
 
 def dump(plan: Plan) -> str:
     """Return the plan as text, with the versions that launched it."""
     from importlib import metadata  # takes a while to load
 
-    kind = "script" if isinstance(plan.work, Script) else "job"
+    work_kind = "script" if isinstance(plan.work, Script) else "job"
     launcher = {
         "rankboard": metadata.version("rankboard"),
         "python": platform.python_version(),
         "executable": sys.executable,
         "platform": platform.platform(),
     }
-    data = {"format": FORMAT, **asdict(plan), "launcher": launcher}
-    data["work"] = {kind: data["work"]}
-    for host in data["hosts"]:
+    plan_data = {"format": FORMAT, **asdict(plan), "launcher": launcher}
+    plan_data["work"] = {work_kind: plan_data["work"]}
+    for host in plan_data["hosts"]:
         del host["hosts_file"]
-    del data["rules_left_out"]
+    # These say how this plan was read, not what it is.
+    del plan_data["rules_left_out"]
     if not plan.label:
-        del data["label"]
-    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        del plan_data["label"]
+    return json.dumps(plan_data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def parse(text: str | bytes) -> Plan:
@@ -56,16 +59,16 @@ def parse(text: str | bytes) -> Plan:
     ValueError."""
     try:
         data = json.loads(text)
-        if "run" in data and (number := format_of(data)) != FORMAT:
-            name = str(data.get("run"))
-            raise OtherFormat(name if is_plain(name) else "the run", number)
-        kind, work = next(iter(data["work"].items()))
+        if "run" in data and (format_number := format_of(data)) != FORMAT:
+            run_name = str(data.get("run"))
+            raise OtherFormat(run_name if is_plain(run_name) else "the run", format_number)
+        work_kind, work_data = next(iter(data["work"].items()))
         label = data.get("label")
         plan = Plan(
             str(data["run"]),
             # Whoever wrote the plan must not choose the file that we tell the user to change.
             tuple(replace(host, hosts_file=HOSTS_FILE) for host in _read_hosts(data["hosts"])),
-            script_of(work) if kind == "script" else _read_job(work),
+            script_of(work_data) if work_kind == "script" else _read_job(work_data),
             _read_policy(data.get("policy", {})),
             _read_uploads(data.get("uploads", [])),
             str(data.get("project", "")),
@@ -86,10 +89,12 @@ _read_policy = decoder_of(Policy)
 _read_job = decoder_of(Job)
 
 
-def script_of(data: Any) -> Script:
+def script_of(script_data: Any) -> Script:
     """Read a script; an older plan has its words alone. Raises: ValueError, TypeError, LookupError,
     AttributeError."""
-    script = Script(_words(data)) if isinstance(data, list) else _read_script(data)
+    script = (
+        Script(_words(script_data)) if isinstance(script_data, list) else _read_script(script_data)
+    )
     if not script.words:
         raise ValueError("its program has no words")
     return script
@@ -102,14 +107,17 @@ def _check_names(plan: Plan) -> None:
         raise ValueError("it has no hosts")
     if len({host.name for host in plan.hosts}) < len(plan.hosts):
         raise ValueError("it has a host twice")
-    for what, name in (("run", plan.run), ("project", plan.project or "none")):
-        if not is_plain(name):
-            character = unseen_character(name)
-            why = f": it has {character}, which cannot be seen" if character else ""
-            raise ValueError(f"its {what} {name!r} is not a plain name{why}")
-    for target in (upload.target for upload in plan.uploads if upload.target):
-        if any(part in ("", ".", "..") for part in target.split("/")) or "\0" in target:
-            raise ValueError(f"its upload to {target!r} leads elsewhere")
+    for name_kind, folder_name in (("run", plan.run), ("project", plan.project or "none")):
+        if not is_plain(folder_name):
+            character = unseen_character(folder_name)
+            explanation = f": it has {character}, which cannot be seen" if character else ""
+            raise ValueError(f"its {name_kind} {folder_name!r} is not a plain name{explanation}")
+    for upload_target in (upload.target for upload in plan.uploads if upload.target):
+        if (
+            any(part in ("", ".", "..") for part in upload_target.split("/"))
+            or "\0" in upload_target
+        ):
+            raise ValueError(f"its upload to {upload_target!r} leads elsewhere")
 
 
 def is_plain(name: str) -> bool:

@@ -20,19 +20,25 @@ def find_similar(run: Entry, runs: Iterable[Entry]) -> list[SimilarRun]:
     many settings, the newest first."""
     own_settings = _describe(run)
     similar = list[SimilarRun]()
-    for other in runs:
-        if other.name == run.name or not other.step or other.problem:
+    for other_run in runs:
+        if other_run.name == run.name or not other_run.step or other_run.problem:
             continue
-        settings = _describe(other)
-        names = own_settings | settings
-        differing = [name for name in names if own_settings.get(name) != settings.get(name)]
-        similar.append(SimilarRun(other, tuple(differing)))
-    similar.sort(key=lambda other: (len(other.differing), -(other.run.started or 0.0)))
+        other_settings = _describe(other_run)
+        setting_names = own_settings | other_settings
+        differing_names = [
+            setting_name
+            for setting_name in setting_names
+            if own_settings.get(setting_name) != other_settings.get(setting_name)
+        ]
+        similar.append(SimilarRun(other_run, tuple(differing_names)))
+    similar.sort(key=lambda other_run: (len(other_run.differing), -(other_run.run.started or 0.0)))
     return similar
 
 
 def _describe(run: Entry) -> dict[str, object]:
     """Return what a run was, without the seed, which no two runs need to share."""
-    job = {name.replace("_", "-"): value for name, value in (run.job or {}).items()}
-    job.pop("seed", None)
-    return {"program": run.script, **job, "nodes": len(run.hosts), "ranks": run.ranks}
+    job_settings = {
+        setting_name.replace("_", "-"): value for setting_name, value in (run.job or {}).items()
+    }
+    job_settings.pop("seed", None)
+    return {"program": run.script, **job_settings, "nodes": len(run.hosts), "ranks": run.ranks}

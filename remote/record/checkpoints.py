@@ -17,26 +17,26 @@ from training.wire.events import Saved
 SAVED = compile_scan((Saved.wire_name,))
 
 
-def saved_step(recorded: Path) -> int:
+def saved_step(recorded_run: Path) -> int:
     """Return the step of the newest complete checkpoint of a run that this machine knows of; 0 if
     it knows of none."""
-    steps = [step_of(manifest) for manifest in (*fetched(recorded), *kept(recorded))]
-    if not is_folder(recorded / NODE):  # else what is there now counts, and nothing else
-        steps.append(read_overview(recorded).checkpoint_step)
-    return max(steps, default=0)
+    known_steps = [step_of(manifest) for manifest in (*fetched(recorded_run), *kept(recorded_run))]
+    if not is_folder(recorded_run / NODE):  # else what is there now counts, and nothing else
+        known_steps.append(read_overview(recorded_run).checkpoint_step)
+    return max(known_steps, default=0)
 
 
-def has_saved(recorded: Path) -> bool:
+def has_saved(recorded_run: Path) -> bool:
     """Return True if this machine knows of a checkpoint of the run."""
-    if saved_step(recorded) > 0:
+    if saved_step(recorded_run) > 0:
         return True
-    return not is_folder(recorded / NODE) and _has_recorded_checkpoint(recorded)
+    return not is_folder(recorded_run / NODE) and _has_recorded_checkpoint(recorded_run)
 
 
-def _has_recorded_checkpoint(recorded: Path) -> bool:
+def _has_recorded_checkpoint(recorded_run: Path) -> bool:
     """Return True if the record has a checkpoint. One of a failed rank may be missing in the
     summary."""
-    with closing(EventsReader(recorded)) as reader:
+    with closing(EventsReader(recorded_run)) as reader:
         try:
             while block := reader.read_block():
                 if SAVED.search(block):
@@ -46,7 +46,7 @@ def _has_recorded_checkpoint(recorded: Path) -> bool:
     return False
 
 
-def may_have_saved(recorded: Path, job: Job) -> bool:
+def may_have_saved(recorded_run: Path, job: Job) -> bool:
     """Return True if the hosts may have a checkpoint that this machine does not know of, as the run
     was left or lost."""
-    return bool(job.checkpoint_every) and verdict(recorded) in ("", "lost")
+    return bool(job.checkpoint_every) and verdict(recorded_run) in ("", "lost")

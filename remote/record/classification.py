@@ -52,32 +52,33 @@ class ClassificationReport:
     """Their mean, weighted by support."""
 
     @classmethod
-    def of(cls, confusion: Confusion, names: Sequence[str] = ()) -> ClassificationReport:
+    def of(cls, confusion: Confusion, class_names: Sequence[str] = ()) -> ClassificationReport:
         """Return the report of a confusion matrix with at least one sample; classes without names
         are called by their numbers."""
-        if len(set(names)) != len(confusion):
-            names = list(map(str, range(len(confusion))))
+        if len(set(class_names)) != len(confusion):
+            class_names = list(map(str, range(len(confusion))))
         classes = dict[str, ClassFigures]()
         all_correct = 0
         for index, row in enumerate(confusion):
-            predicted = sum(other[index] for other in confusion)
-            total = sum(row) + predicted
-            if total:
-                correct = row[index]
-                all_correct += correct
-                precision = _divide(correct, predicted)
-                recall = _divide(correct, sum(row))
-                f1 = 2 * correct / total
-                classes[names[index]] = ClassFigures(precision, recall, f1, sum(row))
-        support = [figures.support for figures in classes.values()]
-        accuracy = _divide(all_correct, sum(support))
+            predicted_count = sum(other_row[index] for other_row in confusion)
+            double_total = sum(row) + predicted_count
+            if double_total:
+                correct_count = row[index]
+                all_correct += correct_count
+                precision = _divide(correct_count, predicted_count)
+                recall = _divide(correct_count, sum(row))
+                # The harmonic mean of the two, without a division by 0 where both are 0.
+                f1 = 2 * correct_count / double_total
+                classes[class_names[index]] = ClassFigures(precision, recall, f1, sum(row))
+        supports = [figures.support for figures in classes.values()]
+        accuracy = _divide(all_correct, sum(supports))
         equal_weights = [1] * len(classes)
-        return cls(classes, accuracy, _average(classes, equal_weights), _average(classes, support))
+        return cls(classes, accuracy, _average(classes, equal_weights), _average(classes, supports))
 
     def to_object(self) -> dict[str, Any]:
         """Return the report as scikit-learn's `output_dict`."""
         report: dict[str, Any] = {
-            name: figures.to_object() for name, figures in self.classes.items()
+            class_name: figures.to_object() for class_name, figures in self.classes.items()
         }
         report["accuracy"] = self.accuracy
         report["macro avg"] = self.macro.to_object()
@@ -86,18 +87,20 @@ class ClassificationReport:
 
     def text(self) -> str:
         """Return the table to read."""
-        names = [one_line(name) for name in self.classes]
-        width = max(map(len, (*names, "weighted avg")))
-        lines = [HEAD_ROW.format("", *HEAD, width=width), ""]
-        for name, figures in zip(names, self.classes.values(), strict=True):
-            lines.append(CLASS_ROW.format(name, *figures, width=width))
+        class_names = [one_line(class_name) for class_name in self.classes]
+        name_width = max(map(len, (*class_names, "weighted avg")))
+        table_lines = [HEAD_ROW.format("", *HEAD, width=name_width), ""]
+        for class_name, figures in zip(class_names, self.classes.values(), strict=True):
+            table_lines.append(CLASS_ROW.format(class_name, *figures, width=name_width))
         return "\n".join(
             [
-                *lines,
+                *table_lines,
                 "",
-                ACCURACY_ROW.format("accuracy", "", self.accuracy, self.macro.support, width=width),
-                CLASS_ROW.format("macro avg", *self.macro, width=width),
-                CLASS_ROW.format("weighted avg", *self.weighted, width=width),
+                ACCURACY_ROW.format(
+                    "accuracy", "", self.accuracy, self.macro.support, width=name_width
+                ),
+                CLASS_ROW.format("macro avg", *self.macro, width=name_width),
+                CLASS_ROW.format("weighted avg", *self.weighted, width=name_width),
                 "",
             ]
         )
@@ -106,37 +109,37 @@ class ClassificationReport:
 def format_last_report(state: RunState) -> str:
     """Return the classification report and the confusion matrix of a run's last evaluation, to
     read; "" if there is no matrix."""
-    last = state.progress.evaluations[-1] if state.progress.evaluations else None
-    if last is None or not last.confusion:
+    last_evaluation = state.progress.evaluations[-1] if state.progress.evaluations else None
+    if last_evaluation is None or not last_evaluation.confusion:
         return ""
-    result = (
-        f"test loss {format_loss(last.loss)}, test accuracy {last.accuracy:.2%}, {last.samples} "
-        "samples"
-    )
-    lines = [
-        f"{state.plan.run} after epoch {last.epoch}, step {last.step}: {result}",
+    loss_text = f"test loss {format_loss(last_evaluation.loss)}"
+    accuracy_text = f"test accuracy {last_evaluation.accuracy:.2%}"
+    result_text = f"{loss_text}, {accuracy_text}, {last_evaluation.samples} samples"
+    moment_text = f"after epoch {last_evaluation.epoch}, step {last_evaluation.step}"
+    report_lines = [
+        f"{state.plan.run} {moment_text}: {result_text}",
         "",
-        ClassificationReport.of(last.confusion, last.classes).text(),
+        ClassificationReport.of(last_evaluation.confusion, last_evaluation.classes).text(),
         "confusion matrix: row is the true class, column the predicted",
         "",
-        format_matrix(last.confusion, last.classes),
+        format_matrix(last_evaluation.confusion, last_evaluation.classes),
     ]
-    return "\n".join(lines)
+    return "\n".join(report_lines)
 
 
-def format_matrix(confusion: Confusion, names: Sequence[str] = ()) -> str:
+def format_matrix(confusion: Confusion, class_names: Sequence[str] = ()) -> str:
     """Return a confusion matrix to read, with the numbers of the classes, and what they are
     called."""
-    size = len(confusion)
-    cells = [cell for row in (range(size), *confusion) for cell in row]
-    width = max(len(str(cell)) for cell in cells) + 1
-    margin = len(str(size))
-    lines = [" " * margin + _format_cells(range(size), width)]
+    class_count = len(confusion)
+    cells = [cell for row in (range(class_count), *confusion) for cell in row]
+    cell_width = max(len(str(cell)) for cell in cells) + 1
+    number_width = len(str(class_count))
+    matrix_lines = [" " * number_width + _format_cells(range(class_count), cell_width)]
     for index, row in enumerate(confusion):
-        name = f"  {one_line(names[index])}" if len(names) == size else ""
-        lines.append(f"{index:>{margin}}{_format_cells(row, width)}{name}")
-    lines.append("")
-    return "\n".join(lines)
+        class_label = f"  {one_line(class_names[index])}" if len(class_names) == class_count else ""
+        matrix_lines.append(f"{index:>{number_width}}{_format_cells(row, cell_width)}{class_label}")
+    matrix_lines.append("")
+    return "\n".join(matrix_lines)
 
 
 def _format_cells(cells: Sequence[int], width: int) -> str:
@@ -145,12 +148,14 @@ def _format_cells(cells: Sequence[int], width: int) -> str:
 
 def _average(classes: Mapping[str, ClassFigures], weights: Sequence[float]) -> ClassFigures:
     """Return the weighted mean over classes."""
-    sums = [0.0, 0.0, 0.0]
+    weighted_sums = [0.0, 0.0, 0.0]
     for weight, figures in zip(weights, classes.values(), strict=True):
         for column in range(3):
-            sums[column] += weight * figures[column]
-    precision, recall, f1 = (_divide(part, sum(weights)) for part in sums)
-    return ClassFigures(precision, recall, f1, sum(one.support for one in classes.values()))
+            weighted_sums[column] += weight * figures[column]
+    precision, recall, f1 = (_divide(weighted_sum, sum(weights)) for weighted_sum in weighted_sums)
+    return ClassFigures(
+        precision, recall, f1, sum(class_figures.support for class_figures in classes.values())
+    )
 
 
 def _divide(part: float, whole: float) -> float:

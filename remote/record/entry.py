@@ -112,58 +112,65 @@ def read_entry(folder: Path, failed: files.Failed = files.ignore) -> Entry:
     if problem:
         return Entry(folder.name, problem, **own_marks)
     overview = read_overview(folder, failed)
-    outcome = {name: getattr(overview, name) for name in OF_OVERVIEW}
-    return Entry(folder.name, **_describe_plan(plan), **outcome, **own_marks)
+    outcome_fields = {field_name: getattr(overview, field_name) for field_name in OF_OVERVIEW}
+    return Entry(folder.name, **_describe_plan(plan), **outcome_fields, **own_marks)
 
 
 def _read_plan(folder: Path, failed: files.Failed) -> tuple[dict[str, Any], str]:
     """Return the plan of a run, and why it cannot be read."""
     try:
-        data = load(files.read(folder / PLAN, LIMITS.plan)) or {}
+        plan_data = load(files.read(folder / PLAN, LIMITS.plan)) or {}
     except OSError as error:
         failed(error)
         return {}, error.strerror or "it cannot be read"
-    if not isinstance(data.get("hosts"), list) or not isinstance(data.get("work"), dict):
+    if not isinstance(plan_data.get("hosts"), list) or not isinstance(plan_data.get("work"), dict):
         return {}, "it is not a plan"
-    number = format_of(data)
-    return data, "" if number == FORMAT else f"it is in format {number}, not {FORMAT}"
+    plan_format = format_of(plan_data)
+    return (
+        plan_data,
+        "" if plan_format == FORMAT else f"it is in format {plan_format}, not {FORMAT}",
+    )
 
 
 def _describe_plan(plan: dict[str, Any]) -> dict[str, Any]:
-    hosts = [host for host in plan["hosts"] if isinstance(host, dict)]
-    names = [host.get("name") for host in hosts]
+    plan_hosts = [host for host in plan["hosts"] if isinstance(host, dict)]
+    host_names = [host.get("name") for host in plan_hosts]
     job = plan["work"].get("job")
     script = plan["work"].get("script")
-    words = script.get("words") if isinstance(script, dict) else script  # of an older plan
-    if not isinstance(words, list):
-        words = []
-    slots = [host.get("slots") for host in hosts]
-    ranks = sum(count for count in slots if type(count) is int and 0 <= count <= LARGEST)
+    script_words = script.get("words") if isinstance(script, dict) else script  # of an older plan
+    if not isinstance(script_words, list):
+        script_words = []
+    host_slots = [host.get("slots") for host in plan_hosts]
+    rank_count = sum(count for count in host_slots if type(count) is int and 0 <= count <= LARGEST)
     return {
         "job": _changed_settings(job) if isinstance(job, dict) else None,
-        "script": shlex.join(word for word in words if isinstance(word, str))[:LONGEST_SCRIPT],
-        "hosts": tuple(name for name in names if isinstance(name, str)),
-        "ranks": min(ranks, int(LARGEST)),
+        "script": shlex.join(
+            script_word for script_word in script_words if isinstance(script_word, str)
+        )[:LONGEST_SCRIPT],
+        "hosts": tuple(host_name for host_name in host_names if isinstance(host_name, str)),
+        "ranks": min(rank_count, int(LARGEST)),
     }
 
 
-def _changed_settings(job: dict[str, Any]) -> dict[str, Any]:
+def _changed_settings(job_settings: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of a job that this version knows and that differ from the defaults."""
-    changed = dict[str, Any]()
-    for name, default in DEFAULTS.items():
-        value = job.get(name, default)
-        if value != default and is_setting(name, value):
-            changed[name] = value
-    return changed
+    changed_settings = dict[str, Any]()
+    for setting_name, default in DEFAULTS.items():
+        setting_value = job_settings.get(setting_name, default)
+        if setting_value != default and is_setting(setting_name, setting_value):
+            changed_settings[setting_name] = setting_value
+    return changed_settings
 
 
-def is_setting(name: str, value: Any) -> bool:
+def is_setting(setting_name: str, setting_value: Any) -> bool:
     """Return True if a job has a setting of this name, and the value has its type."""
-    if name not in DEFAULTS:
+    if setting_name not in DEFAULTS:
         return False
-    kind = str(Job.__dataclass_fields__[name].type)
-    if kind == SEVERAL:
-        return isinstance(value, list) and all(isinstance(word, str) for word in value)
-    if TYPES[kind] in (int, float):
-        return check_number(value) is not None
-    return type(value) is TYPES[kind]
+    type_name = str(Job.__dataclass_fields__[setting_name].type)
+    if type_name == SEVERAL:
+        return isinstance(setting_value, list) and all(
+            isinstance(word, str) for word in setting_value
+        )
+    if TYPES[type_name] in (int, float):
+        return check_number(setting_value) is not None
+    return type(setting_value) is TYPES[type_name]

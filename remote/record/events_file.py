@@ -48,16 +48,16 @@ EVENT = rb'"event\\?": ?\\?"'
 STEP = re.compile(rb'"step\\?": ?(\d{1,18})\b')
 
 
-def compile_scan(events: Iterable[str]) -> re.Pattern[bytes]:
+def compile_scan(event_names: Iterable[str]) -> re.Pattern[bytes]:
     """Return a pattern that is found in lines with one of these events."""
-    names = "|".join(events).encode()
-    return re.compile(EVENT + rb'(?:%s)\\?"' % names)
+    any_name = "|".join(event_names).encode()
+    return re.compile(EVENT + rb'(?:%s)\\?"' % any_name)
 
 
-def compile_scan_for_others(events: Iterable[str]) -> re.Pattern[bytes]:
+def compile_scan_for_others(event_names: Iterable[str]) -> re.Pattern[bytes]:
     """Return a pattern that is found in lines with an event that is none of these."""
-    names = "|".join(events).encode()
-    return re.compile(EVENT + rb'(?!(?:%s)\\?")' % names)
+    any_name = "|".join(event_names).encode()
+    return re.compile(EVENT + rb'(?!(?:%s)\\?")' % any_name)
 
 
 def find_steps(lines: bytes) -> list[int]:
@@ -110,9 +110,9 @@ class RecordParser:
 
     def _check_format(self, line: bytes) -> None:
         """Raises: OtherFormat, if it is a first record in another format."""
-        number = other_format(load(line) or {})
-        if number is not None:
-            raise serialize.OtherFormat(self._run, number)
+        format_number = other_format(load(line) or {})
+        if format_number is not None:
+            raise serialize.OtherFormat(self._run, format_number)
 
 
 # The file -----------------------------------------------------------------------------------------
@@ -164,18 +164,18 @@ class EventsReader:
 
     def _read_line(self) -> bytes:
         """Return the next whole line, b"" at the end. A line beyond the limit is passed over."""
-        file = self._open()
-        while line := file.readline(LIMITS.line + 1):
-            length = len(line)
-            part = line
-            while length > LIMITS.line and part and not part.endswith(b"\n"):
-                part = file.readline(BLOCK)
-                length += len(part)
-            if not part.endswith(b"\n"):
-                file.seek(self.offset)  # the rest of the line is not written yet
+        events_file = self._open()
+        while line := events_file.readline(LIMITS.line + 1):
+            line_length = len(line)
+            line_part = line
+            while line_length > LIMITS.line and line_part and not line_part.endswith(b"\n"):
+                line_part = events_file.readline(BLOCK)
+                line_length += len(line_part)
+            if not line_part.endswith(b"\n"):
+                events_file.seek(self.offset)  # the rest of the line is not written yet
                 break
-            self.offset += length
-            if part is line:
+            self.offset += line_length
+            if line_part is line:
                 return line
         return b""
 
@@ -183,15 +183,15 @@ class EventsReader:
         """Return the next whole lines of about `size` bytes, b"" at the end. Raises:
         RunFolderError, if the file cannot be read."""
         with self._explained():
-            file = self._open()
-            block = file.read(size)
+            events_file = self._open()
+            block = events_file.read(size)
             if not block.endswith(b"\n"):
-                block += file.readline(LIMITS.line + 1)
-            end = block.rfind(b"\n") + 1
-            self.offset += end
-            if end < len(block):
-                file.seek(self.offset)
-            return block[:end]
+                block += events_file.readline(LIMITS.line + 1)
+            lines_end = block.rfind(b"\n") + 1
+            self.offset += lines_end
+            if lines_end < len(block):
+                events_file.seek(self.offset)
+            return block[:lines_end]
         return b""
 
     def seek(self, offset: int, expand: Expand | None = None) -> None:
@@ -215,11 +215,14 @@ class EventsReader:
         if self._file is None:
             return False
         try:
-            current = os.lstat(self.path)
-            known = os.fstat(self._file.fileno())
+            current_status = os.lstat(self.path)
+            opened_status = os.fstat(self._file.fileno())
         except OSError:
             return False  # it is gone; what was read of it stays
-        if os.path.samestat(current, known) and current.st_size >= self.offset:
+        if (
+            os.path.samestat(current_status, opened_status)
+            and current_status.st_size >= self.offset
+        ):
             return False
         self._file.close()
         self._file = None
@@ -238,10 +241,10 @@ class EventsReader:
 
     def remark_on_left_out(self, remark: Remark | None) -> None:
         """Say how many records were left out, if any were."""
-        number = self.parser.left_out
-        if number and remark:
-            why = "they name hosts that the run does not have"
-            remark(f"{self.path}: {number} records were left out: {why}")
+        left_out_count = self.parser.left_out
+        if left_out_count and remark:
+            explanation = "they name hosts that the run does not have"
+            remark(f"{self.path}: {left_out_count} records were left out: {explanation}")
 
     def close(self) -> None:
         """Close the file."""
@@ -263,8 +266,8 @@ class EventsReader:
             yield
         except OSError as error:
             if is_required or not isinstance(error, FileNotFoundError):
-                reason = f"{self.path.parent} holds no run: {EVENTS}: {error.strerror}"
-                raise RunFolderError(reason) from error
+                error_text = f"{self.path.parent} holds no run: {EVENTS}: {error.strerror}"
+                raise RunFolderError(error_text) from error
 
 
 # Whole records ------------------------------------------------------------------------------------
@@ -307,15 +310,15 @@ def follow_records(
         reader.remark_on_left_out(remark)
 
 
-def read_samples(folder: Path, places: int, size: int) -> Iterator[Sequence[Record]]:
-    """Yield the records of about `size` bytes at so many places, evenly spaced in the file.
+def read_samples(folder: Path, place_count: int, sample_size: int) -> Iterator[Sequence[Record]]:
+    """Yield the records of about `sample_size` bytes at so many places, evenly spaced in the file.
 
     Raises: OtherFormat; RunFolderError.
     """
     with closing(EventsReader(folder)) as reader:
         reader.require_file()
-        whole = reader.size
-        for place in range(places):
-            reader.seek_line(whole * place // places)
-            block = reader.read_block(min(size, whole // places + 1))
+        file_size = reader.size
+        for place_index in range(place_count):
+            reader.seek_line(file_size * place_index // place_count)
+            block = reader.read_block(min(sample_size, file_size // place_count + 1))
             yield list(reader.parser.parse(block.splitlines()))

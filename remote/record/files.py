@@ -61,15 +61,15 @@ def read(path: Path, limit: int) -> bytes:
     return data
 
 
-def lines(path: Path, longest: int = LIMITS.line) -> Iterator[bytes]:
+def lines(path: Path, longest_line: int = LIMITS.line) -> Iterator[bytes]:
     """Yield the lines of a file, each with its newline; b"" in place of one with more than
-    `longest` bytes. Raises: OSError."""
+    `longest_line` bytes. Raises: OSError."""
     with opened(path) as file:
-        while line := file.readline(longest + 1):
-            if len(line) <= longest or line.endswith(b"\n"):
+        while line := file.readline(longest_line + 1):
+            if len(line) <= longest_line or line.endswith(b"\n"):
                 yield line
                 continue
-            while (more := file.readline(BLOCK)) and not more.endswith(b"\n"):
+            while (line_rest := file.readline(BLOCK)) and not line_rest.endswith(b"\n"):
                 pass
             yield b""
 
@@ -115,9 +115,9 @@ def make_folder(path: Path, *, exist_ok: bool = False) -> None:
         if not exist_ok:
             raise
         is_new = False
-    status = path.lstat()
-    if not stat.S_ISDIR(status.st_mode):
+    folder_status = path.lstat()
+    if not stat.S_ISDIR(folder_status.st_mode):
         raise OSError(errno.ELOOP, "it is a link, which is not followed", str(path))
     # Not checked of a new one: some shared disks give it to one user, such as root.
-    if not is_new and status.st_uid != os.geteuid():
+    if not is_new and folder_status.st_uid != os.geteuid():
         raise OSError(errno.EPERM, "it belongs to another user", str(path))

@@ -16,7 +16,7 @@ LISTED = 5
 """How many runs a message names if several are meant."""
 
 
-def find(run: str, runs_dir: Path) -> Path | None:
+def find(asked_run: str, runs_dir: Path) -> Path | None:
     """Return the folder of a run that is recorded here; None if there is none.
 
     A run is given by its name, the name that a person gave it, the beginning of its name, its path,
@@ -24,16 +24,16 @@ def find(run: str, runs_dir: Path) -> Path | None:
     path leads elsewhere.
     """
     folders = recorded(runs_dir)
-    name = _name_of_path(run, runs_dir) if is_path(run) else run
-    if name == LAST and not (runs_dir / LAST / PLAN).exists():
+    run_name = _name_of_path(asked_run, runs_dir) if is_path(asked_run) else asked_run
+    if run_name == LAST and not (runs_dir / LAST / PLAN).exists():
         folders.reverse()
-        begun = filter(has_begun, folders)  # looked at one by one, as that takes a while
-        return next(begun, folders[0] if folders else None)
-    if name in [folder.name for folder in folders]:
-        return runs_dir / name
-    full_name = meant(name, labels(runs_dir))
-    if not full_name and is_path(run):
-        raise _missing(run, runs_dir)
+        begun_runs = filter(has_begun, folders)  # looked at one by one, as that takes a while
+        return next(begun_runs, folders[0] if folders else None)
+    if run_name in [folder.name for folder in folders]:
+        return runs_dir / run_name
+    full_name = meant(run_name, labels(runs_dir))
+    if not full_name and is_path(asked_run):
+        raise _missing(asked_run, runs_dir)
     return runs_dir / full_name if full_name else None
 
 
@@ -48,44 +48,48 @@ def labels(runs_dir: Path) -> dict[str, str]:
     return {folder.name: marks.name(folder) for folder in recorded(runs_dir)}
 
 
-def _name_of_path(run: str, runs_dir: Path) -> str:
+def _name_of_path(asked_run: str, runs_dir: Path) -> str:
     """Return the name of a run that is given by its path. Raises: PlanError."""
-    path = Path(run).absolute()
-    if os.path.realpath(path.parent) == os.path.realpath(runs_dir):
-        return path.name
-    if (path / PLAN).exists():
-        raise PlanError(f"{run} is not in {runs_dir}: add --runs-dir {Path(run).parent}")
-    raise _missing(run, runs_dir)
+    run_path = Path(asked_run).absolute()
+    if os.path.realpath(run_path.parent) == os.path.realpath(runs_dir):
+        return run_path.name
+    if (run_path / PLAN).exists():
+        raise PlanError(
+            f"{asked_run} is not in {runs_dir}: add --runs-dir {Path(asked_run).parent}"
+        )
+    raise _missing(asked_run, runs_dir)
 
 
-def _missing(run: str, runs_dir: Path) -> PlanError:
-    problem = "is not a run" if Path(run).exists() else "there is no such file or folder"
-    return PlanError(f"{run}: {problem}; rankboard runs lists the runs in {runs_dir}")
+def _missing(asked_run: str, runs_dir: Path) -> PlanError:
+    problem = "is not a run" if Path(asked_run).exists() else "there is no such file or folder"
+    return PlanError(f"{asked_run}: {problem}; rankboard runs lists the runs in {runs_dir}")
 
 
-def meant(run: str, labels: Mapping[str, str]) -> str:
+def meant(asked_run: str, labels: Mapping[str, str]) -> str:
     """Return which of these runs, the newest last, is meant: the run with this name, the one that a
     person gave this name, or the one whose name begins so; "" if there is none.
 
     Raises: PlanError, if there are several.
     """
-    if run in labels:
-        return run
-    named = [name for name, label in labels.items() if run and label == run]
-    if named:
-        _check_single(run, named, "have this name")
-        return named[0]
-    matching = [name for name in labels if name.startswith(run)]
-    _check_single(run, matching, "begin so; write more of the name")
-    return matching[0] if matching else ""
+    if asked_run in labels:
+        return asked_run
+    labelled_names = [
+        run_name for run_name, run_label in labels.items() if asked_run and run_label == asked_run
+    ]
+    if labelled_names:
+        _check_single(asked_run, labelled_names, "have this name")
+        return labelled_names[0]
+    matching_names = [run_name for run_name in labels if run_name.startswith(asked_run)]
+    _check_single(asked_run, matching_names, "begin so; write more of the name")
+    return matching_names[0] if matching_names else ""
 
 
-def _check_single(run: str, matching: Sequence[str], why: str) -> None:
+def _check_single(asked_run: str, matching_names: Sequence[str], explanation: str) -> None:
     """Raises: PlanError, if several runs match."""
-    if len(matching) <= 1:
+    if len(matching_names) <= 1:
         return
-    lines = [f"{run}: {len(matching)} runs {why}:"]
-    lines += [f"  {name}" for name in matching[: -LISTED - 1 : -1]]
-    if len(matching) > LISTED:
-        lines.append(f"  and {len(matching) - LISTED} more; rankboard ps lists them")
-    raise PlanError("\n".join(lines))
+    message_lines = [f"{asked_run}: {len(matching_names)} runs {explanation}:"]
+    message_lines += [f"  {run_name}" for run_name in matching_names[: -LISTED - 1 : -1]]
+    if len(matching_names) > LISTED:
+        message_lines.append(f"  and {len(matching_names) - LISTED} more; rankboard ps lists them")
+    raise PlanError("\n".join(message_lines))

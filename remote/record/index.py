@@ -60,43 +60,43 @@ class Index(msgspec.Struct, frozen=True):
     runs: dict[str, Cached] = {}
 
 
-def entries(runs_dir: Path, remark: Remark = lambda name, error: None) -> tuple[Entry, ...]:
+def entries(runs_dir: Path, remark: Remark = lambda folder_name, error: None) -> tuple[Entry, ...]:
     """Return the runs that are recorded in a folder, the newest last; none if there is no such
     folder. What is new is kept in the index, unless the folder cannot be written to."""
-    old = _load_index(runs_dir / INDEX)
-    now = time.time_ns()
-    runs = dict[str, Cached]()
-    trials = dict[str, tuple[str, str]]()
-    for name in _list_folders(runs_dir):
-        folder = f"{runs_dir}/{name}"
-        errors = list[OSError]()
-        if name.endswith(STUDY):
-            trials |= _read_trials(Path(folder), errors.append)
+    old_index = _load_index(runs_dir / INDEX)
+    now_ns = time.time_ns()
+    cached_runs = dict[str, Cached]()
+    study_trials = dict[str, tuple[str, str]]()
+    for folder_name in _list_folders(runs_dir):
+        folder = f"{runs_dir}/{folder_name}"
+        read_errors = list[OSError]()
+        if folder_name.endswith(STUDY):
+            study_trials |= _read_trials(Path(folder), read_errors.append)
         else:
-            cached = old.runs.get(name)
+            cached = old_index.runs.get(folder_name)
             if cached is None or not _is_fresh(folder, cached):
-                cached = _read_run(folder, errors)
+                cached = _read_run(folder, read_errors)
             if cached:
-                runs[name] = cached
-        for error in errors:
-            remark(name, error)
-    new = Index(
+                cached_runs[folder_name] = cached
+        for error in read_errors:
+            remark(folder_name, error)
+    new_index = Index(
         runs={
-            name: cached
-            for name, cached in runs.items()
-            if cached is old.runs.get(name) or _newest_change(cached) < now - YOUNG
+            folder_name: cached
+            for folder_name, cached in cached_runs.items()
+            if cached is old_index.runs.get(folder_name) or _newest_change(cached) < now_ns - YOUNG
         }
     )
-    if new != old:
+    if new_index != old_index:
         with suppress(OSError):
-            write_whole(runs_dir / INDEX, msgspec.json.encode(new))
-    return tuple(_complete(runs_dir, cached.run, trials) for cached in runs.values())
+            write_whole(runs_dir / INDEX, msgspec.json.encode(new_index))
+    return tuple(_complete(runs_dir, cached.run, study_trials) for cached in cached_runs.values())
 
 
-def _complete(runs_dir: Path, run: Entry, trials: Mapping[str, tuple[str, str]]) -> Entry:
+def _complete(runs_dir: Path, run: Entry, study_trials: Mapping[str, tuple[str, str]]) -> Entry:
     """Return a run with what the index does not know of it."""
-    if run.name in trials:
-        study, trial = trials[run.name]
+    if run.name in study_trials:
+        study, trial = study_trials[run.name]
         run = run._replace(study=study, trial=trial)
     if run.verdict:
         return run
@@ -115,35 +115,41 @@ def _ask_local_agents(run: Entry, workdir: Path) -> Entry:
     if not is_folder(workdir):
         return run._replace(verdict=UNKNOWN)
     try:
-        folders = local_api.list_run_folders(str(workdir))
-        parts = [local_api.examine(str(workdir), *folder, sized=False) for folder in folders]
+        run_folders = local_api.list_run_folders(str(workdir))
+        host_parts = [
+            local_api.examine(str(workdir), *folder, sized=False) for folder in run_folders
+        ]
     except OSError:
-        parts = []
-    phases = {part.phase for part in parts}
-    verdict = next((outcome for outcome in OUTCOMES if outcome in phases), UNKNOWN)
-    if any(part.live for part in parts):
+        host_parts = []
+    host_phases = {host_part.phase for host_part in host_parts}
+    verdict = next((outcome for outcome in OUTCOMES if outcome in host_phases), UNKNOWN)
+    if any(host_part.live for host_part in host_parts):
         verdict = RUNNING
     if verdict == UNKNOWN:
         return run._replace(verdict=UNKNOWN)
-    began = min(part.began for part in parts)
-    last = max(part.last for part in parts)
-    ages = [part.ended.age for part in parts if part.ended]
-    elapsed = max(ages, default=0.0) or max(0.0, last - (run.started or began))
-    step = max(part.step for part in parts)
-    if step > run.step:  # the loss that is known here is an old one
-        run = run._replace(step=step, loss=None, step_seconds=None)
-    ranks_started = any(part.ranks for part in parts)
+    first_began = min(host_part.began for host_part in host_parts)
+    last_change = max(host_part.last for host_part in host_parts)
+    end_ages = [host_part.ended.age for host_part in host_parts if host_part.ended]
+    elapsed = max(end_ages, default=0.0) or max(0.0, last_change - (run.started or first_began))
+    newest_step = max(host_part.step for host_part in host_parts)
+    if newest_step > run.step:  # the loss that is known here is an old one
+        run = run._replace(step=newest_step, loss=None, step_seconds=None)
+    ranks_started = any(host_part.ranks for host_part in host_parts)
     return run._replace(verdict=verdict, elapsed=elapsed, ranks_started=ranks_started)
 
 
 def _list_folders(runs_dir: Path) -> list[str]:
     """Return the names of the folders, sorted. A link is no folder."""
     try:
-        with os.scandir(runs_dir) as items:
-            folders = [item.name for item in items if item.is_dir(follow_symlinks=False)]
+        with os.scandir(runs_dir) as folder_items:
+            folder_names = [
+                folder_item.name
+                for folder_item in folder_items
+                if folder_item.is_dir(follow_symlinks=False)
+            ]
     except OSError:
         return []
-    return sorted(name for name in folders if not name.startswith("."))
+    return sorted(folder_name for folder_name in folder_names if not folder_name.startswith("."))
 
 
 # What has changed ---------------------------------------------------------------------------------
@@ -155,60 +161,64 @@ def _read_run(folder: str, errors: list[OSError]) -> Cached | None:
     moment, and a permission that is given later changes no stamp."""
     # Stamped before it is read: what changes meanwhile is read again the next time.
     # The folder itself changes if a file is added, replaced or removed in it.
-    stamps = {name: _stamp(f"{folder}/{name}") for name in (".", *SOURCES)}
+    stamps = {file_name: _stamp(f"{folder}/{file_name}") for file_name in (".", *SOURCES)}
     if not stamps[PLAN]:
         return None
     if stamps[OVERVIEW]:  # which a launcher rewrites as its records come
         del stamps[EVENTS]
-    failures = list[OSError]()
-    run = read_entry(Path(folder), failures.append)
-    errors += [error for error in failures if not isinstance(error, FileNotFoundError)]
-    present = {name: stamp for name, stamp in stamps.items() if stamp}
-    known = "" if errors else " ".join(present.values())
-    return Cached(" ".join(present), known, run)
+    all_errors = list[OSError]()
+    run = read_entry(Path(folder), all_errors.append)
+    errors += [error for error in all_errors if not isinstance(error, FileNotFoundError)]
+    present_stamps = {
+        file_name: file_stamp for file_name, file_stamp in stamps.items() if file_stamp
+    }
+    kept_stamps = "" if errors else " ".join(present_stamps.values())
+    return Cached(" ".join(present_stamps), kept_stamps, run)
 
 
 def _is_fresh(folder: str, cached: Cached) -> bool:
     """Return True if no file that this was read from has changed since."""
     # This is called for thousands of folders, so it does as little as possible.
     try:
-        statuses = [os.lstat(f"{folder}/{name}") for name in cached.files.split(" ")]
+        file_statuses = [os.lstat(f"{folder}/{file_name}") for file_name in cached.files.split(" ")]
     except (OSError, ValueError):  # a spoilt index may have a name that no file can have
         return False
-    stamps = [f"{status.st_mtime_ns}.{status.st_size}" for status in statuses]
-    return cached.stamps == " ".join(stamps)
+    current_stamps = [
+        f"{file_status.st_mtime_ns}.{file_status.st_size}" for file_status in file_statuses
+    ]
+    return cached.stamps == " ".join(current_stamps)
 
 
 def _stamp(path: str) -> str:
     """Return when a file was changed, in ns, and its size in bytes; "" if there is none."""
     try:
-        status = os.lstat(path)
+        file_status = os.lstat(path)
     except OSError:
         return ""
-    return f"{status.st_mtime_ns}.{status.st_size}"
+    return f"{file_status.st_mtime_ns}.{file_status.st_size}"
 
 
 def _newest_change(cached: Cached) -> float:
     """Return when the newest file was changed, in ns; infinite if what was read is not to be
     kept."""
-    stamps = cached.stamps.split()
-    return max((int(stamp.partition(".")[0]) for stamp in stamps), default=math.inf)
+    file_stamps = cached.stamps.split()
+    return max((int(file_stamp.partition(".")[0]) for file_stamp in file_stamps), default=math.inf)
 
 
 def _read_trials(study: Path, failed: files.Failed) -> dict[str, tuple[str, str]]:
     """Return the runs that the journal of a study names, each with the study and its trial ("": not
     known)."""
     trials = dict[str, tuple[str, str]]()
-    name = study.name.removesuffix(STUDY)
+    study_name = study.name.removesuffix(STUDY)
     try:
         for line in files.lines(study / JOURNAL):
-            data = load(line) or {}
-            run = data.get("run")
-            trial = data.get("trial")
-            if isinstance(run, str) and isinstance(trial, str):
-                trials[run] = name, trial
-            elif isinstance(run, str):
-                trials.setdefault(run, (name, ""))
+            journal_entry = load(line) or {}
+            run_name = journal_entry.get("run")
+            trial_name = journal_entry.get("trial")
+            if isinstance(run_name, str) and isinstance(trial_name, str):
+                trials[run_name] = study_name, trial_name
+            elif isinstance(run_name, str):
+                trials.setdefault(run_name, (study_name, ""))
     except FileNotFoundError:  # a folder that is no study
         pass
     except OSError as error:
@@ -228,9 +238,9 @@ def _load_index(path: Path) -> Index:
         index = _decode_index(files.read(path, LIMITS.summary))
     except (OSError, msgspec.DecodeError, UnicodeError, RecursionError):
         return Index()
-    for name, cached in index.runs.items():
+    for run_name, cached in index.runs.items():
         run = cached.run
-        settings = run.job or {}
-        if name != run.name or not all(starmap(is_setting, settings.items())):
+        job_settings = run.job or {}
+        if run_name != run.name or not all(starmap(is_setting, job_settings.items())):
             return Index()
     return index if index.head == HEAD else Index()

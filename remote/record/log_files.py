@@ -50,20 +50,20 @@ class LogFiles:
     change of a file, and what comes later the time at which it is read.
     """
 
-    def __init__(self, paths: Sequence[Path], runs_dir: Path) -> None:
+    def __init__(self, log_paths: Sequence[Path], runs_dir: Path) -> None:
         """Begin the record in `runs_dir`. Raises: OSError; PlanError; HostsError, of rules in
         rankboard.toml."""
-        if len(paths) > SLOTS:
-            raise PlanError(f"{len(paths)} files: {SLOTS} at most are shown at once")
-        self.paths = sorted(paths, key=_natural_order)
+        if len(log_paths) > SLOTS:
+            raise PlanError(f"{len(log_paths)} files: {SLOTS} at most are shown at once")
+        self.paths = sorted(log_paths, key=_natural_order)
         self._files = [_open_file(path) for path in self.paths]
         self.plan = _plan_for(self.paths)
         self._recorder = Recorder(runs_dir, self.plan)
         self._seq = FIRST
         self._time = max(path.stat().st_mtime for path in self.paths)
-        ready = HostPhaseChanged(0, Reach.READY)
-        self._recorder.write(Record(SESSION, 0, FIRST, self._time, ready))
-        ranks = range(len(paths))
+        ready_event = HostPhaseChanged(0, Reach.READY)
+        self._recorder.write(Record(SESSION, 0, FIRST, self._time, ready_event))
+        ranks = range(len(log_paths))
         self._record(Launched(tuple(ranks)))
         for rank in ranks:
             self._record(Spawned(rank, 0))
@@ -80,9 +80,9 @@ class LogFiles:
             has_more = False
             for rank, file in enumerate(self._files):  # by turns, as ranks go on together
                 has_more |= self._record_text(rank, file.stream, file.read())
-            problem = self._recorder.flush()
-            if problem:
-                raise OSError(problem)
+            write_problem = self._recorder.flush()
+            if write_problem:
+                raise OSError(write_problem)
 
     def close(self) -> None:
         """Record the ends of the files that have no newline. Nothing more comes."""
@@ -91,10 +91,10 @@ class LogFiles:
         self._recorder.flush()
         self._recorder.release()
 
-    def follow(self, left: threading.Event) -> None:
-        """Record what comes until somebody has `left`."""
+    def follow(self, left_event: threading.Event) -> None:
+        """Record what comes until `left_event` is set."""
         try:
-            while not left.wait(LOOK):
+            while not left_event.wait(LOOK):
                 self._time = time.time()
                 self.read()
         except OSError:  # a disk that is full: what was read of the files stays
@@ -114,10 +114,10 @@ class LogFiles:
         self._seq += 1
 
 
-def _plan_for(paths: Sequence[Path]) -> Plan:
-    names = tuple(str(path) for path in paths)
-    script = Script(names, watch=False, rules=folder_rules(Path()))
-    host = Host(HERE, "", slots=len(paths), transport="local")
+def _plan_for(log_paths: Sequence[Path]) -> Plan:
+    path_names = tuple(str(path) for path in log_paths)
+    script = Script(path_names, watch=False, rules=folder_rules(Path()))
+    host = Host(HERE, "", slots=len(log_paths), transport="local")
     return Plan(LOG_FILES, (host,), script)
 
 
@@ -134,20 +134,20 @@ class OpenedFiles(WatchedRun):
         """What the user should know of the record, in one sentence."""
         if self.reading is not None or self.problem:
             return super().news
-        number = len(self._files.paths)
-        files = count(number, "log file")
+        file_count = len(self._files.paths)
+        counted_files = count(file_count, "log file")
         if self._follows:
-            return f"{files}, and what is written to {'it' if number == 1 else 'them'}"
-        return f"{files}, as of now: --follow shows also what is written from now on"
+            return f"{counted_files}, and what is written to {'it' if file_count == 1 else 'them'}"
+        return f"{counted_files}, as of now: --follow shows also what is written from now on"
 
 
 def file_texts(path: Path) -> Iterator[str]:
     """Yield the text of a file of numbers, as the agent of a rank would send it. Raises:
     OSError."""
-    file = _NumbersFile(path)
-    while text := file.read():
+    numbers_file = _NumbersFile(path)
+    while text := numbers_file.read():
         yield text
-    text = file.close()
+    text = numbers_file.close()
     if text:
         yield text
 
@@ -201,19 +201,20 @@ class _TextFile:
 
     def read(self) -> str:
         """Return the next text; "" if there is none as yet. Raises: OSError."""
-        data = self._file.read(BLOCK)
-        if not data and self._is_replaced():
+        new_bytes = self._file.read(BLOCK)
+        if not new_bytes and self._is_replaced():
             self._file.close()
             self._file = self._path.open("rb")
-            data = self._file.read(BLOCK)
+            new_bytes = self._file.read(BLOCK)
             if self._rest:  # no more comes of that line
                 self._rest += b"\n"
-        data = self._rest + data
-        end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
-        if not end and len(data) >= BLOCK:
-            end = len(data)
-        self._rest = data[end:]
-        return _decode(data[:end])
+        new_bytes = self._rest + new_bytes
+        lines_end = max(new_bytes.rfind(b"\n"), new_bytes.rfind(b"\r")) + 1
+        # A line without an end must not gather in memory.
+        if not lines_end and len(new_bytes) >= BLOCK:
+            lines_end = len(new_bytes)
+        self._rest = new_bytes[lines_end:]
+        return _decode(new_bytes[:lines_end])
 
     def close(self) -> str:
         """Return what is behind the last newline."""
@@ -222,11 +223,14 @@ class _TextFile:
 
     def _is_replaced(self) -> bool:
         try:
-            newest = self._path.stat()
+            path_status = self._path.stat()
         except OSError:
             return False  # it may come again
-        opened = os.fstat(self._file.fileno())
-        return not os.path.samestat(newest, opened) or newest.st_size < self._file.tell()
+        opened_status = os.fstat(self._file.fileno())
+        return (
+            not os.path.samestat(path_status, opened_status)
+            or path_status.st_size < self._file.tell()
+        )
 
 
 def _decode(data: bytes) -> str:
@@ -235,5 +239,8 @@ def _decode(data: bytes) -> str:
 
 def _natural_order(path: Path) -> list[tuple[int, str]]:
     """Return a key by which rank-2.log comes before rank-10.log."""
-    parts = _NUMBER.split(str(path))
-    return [(int(part), "") if part.isdecimal() else (0, part) for part in parts]
+    path_parts = _NUMBER.split(str(path))
+    return [
+        (int(path_part), "") if path_part.isdecimal() else (0, path_part)
+        for path_part in path_parts
+    ]

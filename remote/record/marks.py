@@ -28,10 +28,10 @@ def star(folder: Path, starred: bool) -> None:
 def write_note(folder: Path, text: str) -> None:
     """Replace the note of a run; an empty text removes it. Raises: OSError; PlanError, if it is too
     long."""
-    data = text.strip().encode("utf-8", "backslashreplace")
-    if len(data) >= LIMITS.small_file:
+    note_bytes = text.strip().encode("utf-8", "backslashreplace")
+    if len(note_bytes) >= LIMITS.small_file:
         raise PlanError(f"the note is longer than {LIMITS.small_file:,} bytes: write less")
-    _write(folder / NOTE, data)
+    _write(folder / NOTE, note_bytes)
 
 
 def write_name(folder: Path, text: str) -> None:
@@ -45,9 +45,9 @@ def checked_name(text: str) -> str:
     name = text.strip()
     if len(name) > LONGEST_LABEL:
         raise PlanError(f"--name: {len(name)} characters: give a name of at most {LONGEST_LABEL}")
-    character = unseen_character(name)
-    if character:
-        raise PlanError(f"--name {text!r}: it has {character}, which cannot be seen: leave it out")
+    unseen = unseen_character(name)
+    if unseen:
+        raise PlanError(f"--name {text!r}: it has {unseen}, which cannot be seen: leave it out")
     if name and not is_label(name):
         raise PlanError(
             f"--name {text!r}: give a name in one line and without a slash, such as 'baseline'; "
@@ -56,9 +56,9 @@ def checked_name(text: str) -> str:
     return name
 
 
-def _write(path: Path, data: bytes) -> None:
-    if data:
-        write_whole(path, data + b"\n")
+def _write(path: Path, mark_bytes: bytes) -> None:
+    if mark_bytes:
+        write_whole(path, mark_bytes + b"\n")
     else:
         path.unlink(missing_ok=True)
 

@@ -75,19 +75,19 @@ def make_overview(state: RunState) -> Overview:
     """Return the overview of a run, by its records so far."""
     progress = state.progress
     ranks = state.ranks
-    losses = [rank.loss for rank in ranks if rank.step]
-    last = progress.evaluations[-1] if progress.evaluations else None
-    cause = state.cause.text() if state.cause else ""
+    rank_losses = [rank.loss for rank in ranks if rank.step]
+    last_evaluation = progress.evaluations[-1] if progress.evaluations else None
+    cause_text = state.cause.text() if state.cause else ""
     are_started = any(rank.phase is not RankPhase.WAITING for rank in ranks)
     return Overview(
         verdict=state.verdict.word if state.verdict else "",
-        cause=cause[:LONGEST_TEXT],
+        cause=cause_text[:LONGEST_TEXT],
         diverged=progress.diverged is not None,
         step=max((rank.step for rank in ranks), default=0),
         steps=progress.steps,
-        loss=check_number(finite_mean(losses)),
-        test_loss=check_number(last.loss) if last else None,
-        accuracy=check_number(last.accuracy) if last else None,
+        loss=check_number(finite_mean(rank_losses)),
+        test_loss=check_number(last_evaluation.loss) if last_evaluation else None,
+        accuracy=check_number(last_evaluation.accuracy) if last_evaluation else None,
         step_seconds=check_number(join_means(rank.timing.warm for rank in ranks).seconds),
         started=check_number(state.started) if state.started else None,
         elapsed=check_number(state.elapsed) if state.started else None,
@@ -120,30 +120,34 @@ def read_overview(folder: Path, failed: files.Failed = files.ignore) -> Overview
 _decode = msgspec.json.Decoder(Overview).decode
 
 
-def read_loss_course(folder: Path, places: int) -> list[float]:
+def read_loss_course(folder: Path, place_count: int) -> list[float]:
     """Return the mean training loss at so many places of a run, evenly spaced in its record. Places
     without steps are left out. Raises: OtherFormat; RunFolderError."""
-    course = list[float]()
+    loss_course = list[float]()
     expand_script = Expander(RANKS, watch=False)
-    for records in read_samples(folder, places, SAMPLE):
-        losses = [record.event.loss for record in records if isinstance(record.event, StepFinished)]
-        losses = losses or _find_printed_losses(records, expand_script)
-        mean = finite_mean(losses)
-        if math.isfinite(mean):
-            course.append(mean)
-    return course
+    for records in read_samples(folder, place_count, SAMPLE):
+        step_losses = [
+            record.event.loss for record in records if isinstance(record.event, StepFinished)
+        ]
+        step_losses = step_losses or _find_printed_losses(records, expand_script)
+        mean_loss = finite_mean(step_losses)
+        if math.isfinite(mean_loss):
+            loss_course.append(mean_loss)
+    return loss_course
 
 
 def _find_printed_losses(records: Sequence[Record], expand: Expand) -> list[float]:
     """Return the losses that a script has printed among these records."""
-    losses = list[float]()
+    printed_losses = list[float]()
     for record in records:
-        for derived in expand(record):
-            if isinstance(derived.event, StepFinished):
-                losses.append(derived.event.loss)
-            elif isinstance(derived.event, ScriptMetrics):
-                losses += [value for name, value in derived.event.values if name == "loss"]
-    return losses
+        for derived_record in expand(record):
+            if isinstance(derived_record.event, StepFinished):
+                printed_losses.append(derived_record.event.loss)
+            elif isinstance(derived_record.event, ScriptMetrics):
+                printed_losses += [
+                    value for name, value in derived_record.event.values if name == "loss"
+                ]
+    return printed_losses
 
 
 def _from_events(folder: Path, failed: files.Failed) -> Overview:
@@ -161,7 +165,7 @@ def _from_events(folder: Path, failed: files.Failed) -> Overview:
     return make_overview(tape.state)
 
 
-def check_number(value: Any) -> float | None:
+def check_number(raw_value: Any) -> float | None:
     """Return the value if it is a number that a run can have, else None."""
-    is_number = type(value) in (int, float) and -LARGEST <= value <= LARGEST
-    return value if is_number else None
+    is_number = type(raw_value) in (int, float) and -LARGEST <= raw_value <= LARGEST
+    return raw_value if is_number else None

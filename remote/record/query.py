@@ -63,16 +63,16 @@ class QueryKey:
 def parse(words: Iterable[str]) -> Test:
     """Return the test that a run passes if all of the words fit. Raises: QueryError, with all
     mistakes."""
-    tests = []
-    mistakes = []
+    word_tests = []
+    mistake_texts = []
     for word in words:
         try:
-            tests.append(_test(word))
+            word_tests.append(_test(word))
         except (QueryError, UnknownName) as error:
-            mistakes.append(str(error))
-    if mistakes:
-        raise QueryError("\n".join(mistakes))
-    return lambda run: all(test(run) for test in tests)
+            mistake_texts.append(str(error))
+    if mistake_texts:
+        raise QueryError("\n".join(mistake_texts))
+    return lambda run: all(word_test(run) for word_test in word_tests)
 
 
 def without_unstarted(runs: Sequence[Entry]) -> Sequence[Entry]:
@@ -82,17 +82,17 @@ def without_unstarted(runs: Sequence[Entry]) -> Sequence[Entry]:
     return started or runs
 
 
-def sort_runs(runs: Iterable[Entry], name: str, reverse: bool = False) -> list[Entry]:
+def sort_runs(runs: Iterable[Entry], key_name: str, reverse: bool = False) -> list[Entry]:
     """Sort runs by a key, the least first; those of which it is not known come last. Raises:
     QueryError."""
-    key = _find_key(name, f"--sort {name}")
-    known = list[Entry]()
-    unknown = list[Entry]()
+    key = _find_key(key_name, f"--sort {key_name}")
+    runs_with_value = list[Entry]()
+    runs_without = list[Entry]()
     for run in runs:
         has_value = len(key.get_values(run)) > 0
-        (known if has_value else unknown).append(run)
-    known.sort(key=lambda run: list(key.get_values(run)), reverse=reverse)
-    return known + unknown
+        (runs_with_value if has_value else runs_without).append(run)
+    runs_with_value.sort(key=lambda run: list(key.get_values(run)), reverse=reverse)
+    return runs_with_value + runs_without
 
 
 # Words --------------------------------------------------------------------------------------------
@@ -100,17 +100,17 @@ def sort_runs(runs: Iterable[Entry], name: str, reverse: bool = False) -> list[E
 
 def _test(word: str) -> Test:
     """Return the test that one word stands for. Raises: QueryError, UnknownName."""
-    match = WORD.fullmatch(word)
-    if not match:
+    word_match = WORD.fullmatch(word)
+    if not word_match:
         return _bare(word)
-    name, sign, text = match.groups()
-    key = _find_key(name, word)
-    if sign in COMPARE:
+    key_name, operator_sign, value_text = word_match.groups()
+    key = _find_key(key_name, word)
+    if operator_sign in COMPARE:
         if key.kind not in EXAMPLE:
             raise QueryError(f"{word}: {key.name} is {key.kind}: compare it with = or !=")
-        return _comparison(key, COMPARE[sign], text, word)
-    alternatives = [_equality(key, part.strip(), word) for part in text.split(",")]
-    is_negated = sign == "!="
+        return _comparison(key, COMPARE[operator_sign], value_text, word)
+    alternatives = [_equality(key, part.strip(), word) for part in value_text.split(",")]
+    is_negated = operator_sign == "!="
     return lambda run: any(test(run) for test in alternatives) is not is_negated
 
 
@@ -126,67 +126,74 @@ def _bare(word: str) -> Test:
             f"{word}: write what to compare it with, in quotes, such as {example}: the shell takes "
             "< and > for files"
         )
-    lowered = word.casefold()
-    return lambda run: any(lowered in text.casefold() for text in _texts(run))
+    lowered_word = word.casefold()
+    return lambda run: any(lowered_word in text.casefold() for text in _texts(run))
 
 
 def _texts(run: Entry) -> Iterable[str]:
-    yield from (getattr(run, field) for field in TEXTS)
+    yield from (getattr(run, field_name) for field_name in TEXTS)
     yield from run.hosts
     if run.job is not None:
         yield from map(run.setting, ("sync", "model", "dataset"))
         yield from run.setting("sync_option")
 
 
-def _comparison(key: QueryKey, compare: Callable[[Any, Any], bool], text: str, word: str) -> Test:
+def _comparison(
+    key: QueryKey, compare: Callable[[Any, Any], bool], value_text: str, word: str
+) -> Test:
     if key.kind is NUMBER:
-        number = _parse_number(text, word)
+        number = _parse_number(value_text, word)
         return lambda run: any(compare(value, number) for value in key.get_values(run))
-    moment = _parse_moment(text, word)
-    size = len(moment)  # a moment may be a mere year
-    return lambda run: any(compare(value[:size], moment) for value in key.get_values(run))
+    moment_text = _parse_moment(value_text, word)
+    moment_length = len(moment_text)  # a moment may be a mere year
+    return lambda run: any(
+        compare(value[:moment_length], moment_text) for value in key.get_values(run)
+    )
 
 
-def _equality(key: QueryKey, text: str, word: str) -> Test:
+def _equality(key: QueryKey, value_text: str, word: str) -> Test:
     """Return the test that a value of the key is this. Raises: QueryError, UnknownName."""
-    if not text:
+    if not value_text:
         return lambda run: not key.get_values(run)
     if key.kind is NUMBER:
-        number = _parse_number(text, word)
+        number = _parse_number(value_text, word)
         return lambda run: number in key.get_values(run)
-    pattern = text
+    pattern = value_text
     if key.kind is TIME:
-        pattern = f"{_parse_moment(text, word)}*"
-    elif key.kind is FLAG and text not in ("yes", "no"):
+        pattern = f"{_parse_moment(value_text, word)}*"
+    elif key.kind is FLAG and value_text not in ("yes", "no"):
         raise QueryError(f"{word}: write {key.name}=yes or {key.name}=no")
-    elif key.check and not re.search(r"[*?[]", text):
-        key.check(text)
+    # With a wildcard, a text may mean names that are not known here.
+    elif key.check and not re.search(r"[*?[]", value_text):
+        key.check(value_text)
     return lambda run: any(fnmatchcase(value, pattern) for value in key.get_values(run))
 
 
-def _parse_number(text: str, word: str) -> float:
+def _parse_number(value_text: str, word: str) -> float:
     """Return the number of a text such as 0.5 or 60%. Raises: QueryError."""
     with suppress(ValueError):
-        return float(text[:-1]) / 100 if text.endswith("%") else float(text)
-    raise QueryError(f"{word}: {text or 'nothing'} is not a number")
+        return float(value_text[:-1]) / 100 if value_text.endswith("%") else float(value_text)
+    raise QueryError(f"{word}: {value_text or 'nothing'} is not a number")
 
 
-def _parse_moment(text: str, word: str) -> str:
-    if not MOMENT.fullmatch(text):
+def _parse_moment(value_text: str, word: str) -> str:
+    if not MOMENT.fullmatch(value_text):
         raise QueryError(f"{word}: write {TIME} or 2026-11-20T09:30")
-    return text.replace("T", " ")
+    return value_text.replace("T", " ")
 
 
 # Keys ---------------------------------------------------------------------------------------------
 
 
-def _find_key(name: str, word: str) -> QueryKey:
+def _find_key(key_name: str, word: str) -> QueryKey:
     """Return the key of a name. Raises: QueryError."""
-    plain = name.replace("-", "_")
-    key = _keys().get(plain) or _option_keys().get(plain)
+    field_name = key_name.replace("-", "_")
+    key = _keys().get(field_name) or _option_keys().get(field_name)
     if not key:
-        near = did_you_mean(plain, {**_option_keys(), **_keys()})
-        raise QueryError(f"{word}: runs have no {name!r}{near or ' (rankboard runs --help)'}")
+        suggestion = did_you_mean(field_name, {**_option_keys(), **_keys()})
+        raise QueryError(
+            f"{word}: runs have no {key_name!r}{suggestion or ' (rankboard runs --help)'}"
+        )
     return key
 
 
@@ -194,25 +201,25 @@ def _find_key(name: str, word: str) -> QueryKey:
 def _keys() -> dict[str, QueryKey]:
     """Return the keys by name, without options: settings of jobs, and what became of a run."""
     keys = {setting.name: _job_key(setting) for setting in fields(Job)}
-    texts = {"run": "name", "name": "label"} | {
+    text_fields = {"run": "name", "name": "label"} | {
         name: name for name in ("script", "cause", "note", "study", "trial")
     }
-    keys |= {name: _field_key(name, TEXT, field) for name, field in texts.items()}
+    keys |= {name: _field_key(name, TEXT, field_name) for name, field_name in text_fields.items()}
     keys |= {name: _field_key(name, NUMBER, name) for name in FIGURES}
     keys |= {name: _field_key(name, FLAG, name) for name in ("star", "diverged")}
     check_verdict = partial(_check_known, "verdict", VERDICTS)
-    others = (
+    other_keys = (
         QueryKey("host", TEXT, lambda run: run.hosts),
         QueryKey("nodes", NUMBER, lambda run: [len(run.hosts)] if run.hosts else []),
         QueryKey("verdict", TEXT, lambda run: [run.verdict], check_verdict),
         QueryKey("started", TIME, lambda run: _local(run.started)),
     )
-    keys |= {key.name: key for key in others}
+    keys |= {key.name: key for key in other_keys}
     return keys | {"method": keys["sync"], "s/iter": keys["step_seconds"]}
 
 
-def _field_key(name: str, kind: str, field: str) -> QueryKey:
-    return QueryKey(name, kind, lambda run: _known(getattr(run, field)))
+def _field_key(key_name: str, value_kind: str, field_name: str) -> QueryKey:
+    return QueryKey(key_name, value_kind, lambda run: _known(getattr(run, field_name)))
 
 
 def _known(value: Any) -> Sequence[Any]:
@@ -223,33 +230,35 @@ def _known(value: Any) -> Sequence[Any]:
     return [] if value in (None, "") else [value]
 
 
-def _local(when: float | None) -> list[str]:
+def _local(unix_time: float | None) -> list[str]:
     """Return a Unix time as local date and time, if it is one."""
     with suppress(OverflowError, ValueError, OSError):
-        return [time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))] if when else []
+        return [time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unix_time))] if unix_time else []
     return []
 
 
-def _check_known(what: str, known: Sequence[str], word: str) -> None:
+def _check_known(value_name: str, known_words: Sequence[str], word: str) -> None:
     """Raises: UnknownName, for a word that is not known."""
-    if word not in known:
-        near = did_you_mean(word, known)
-        raise UnknownName(f"unknown {what} {word!r}{near} (known: {', '.join(known)})")
+    if word not in known_words:
+        suggestion = did_you_mean(word, known_words)
+        raise UnknownName(
+            f"unknown {value_name} {word!r}{suggestion} (known: {', '.join(known_words)})"
+        )
 
 
 def _job_key(setting: Any) -> QueryKey:
-    name = setting.name
-    kind = {"bool": FLAG, "str": TEXT, SEVERAL: TEXT}.get(str(setting.type), NUMBER)
+    setting_name = setting.name
+    value_kind = {"bool": FLAG, "str": TEXT, SEVERAL: TEXT}.get(str(setting.type), NUMBER)
 
     def check(word: str) -> None:
-        folder = setting.metadata["folder"]
-        known = choices_of(setting)
-        if folder:
-            registry.split_name(folder, word)
-        elif known:
-            _check_known(name, known, word)
+        choices_folder = setting.metadata["folder"]
+        known_choices = choices_of(setting)
+        if choices_folder:
+            registry.split_name(choices_folder, word)
+        elif known_choices:
+            _check_known(setting_name, known_choices, word)
 
-    return QueryKey(name, kind, lambda run: _known(run.setting(name)), check)
+    return QueryKey(setting_name, value_kind, lambda run: _known(run.setting(setting_name)), check)
 
 
 @cache
@@ -259,24 +268,27 @@ def _option_keys() -> dict[str, QueryKey]:
     for method in registry.list_names("sync"):
         for option in options.declared_options(method):
             defaults.setdefault(option.name, {})[method] = option.default
-    return {name: _option_key(name, by_method) for name, by_method in defaults.items()}
+    return {
+        option_name: _option_key(option_name, method_defaults)
+        for option_name, method_defaults in defaults.items()
+    }
 
 
-def _option_key(name: str, defaults: Mapping[str, Any]) -> QueryKey:
+def _option_key(option_name: str, method_defaults: Mapping[str, Any]) -> QueryKey:
     """Return the key of an option with these defaults by sync method; runs whose sync method has no
     such option have no value."""
-    is_number = all(type(default) in (int, float) for default in defaults.values())
+    is_number = all(type(default) in (int, float) for default in method_defaults.values())
 
     def get_values(run: Entry) -> Sequence[Any]:
         method = run.setting("sync")
-        if method not in defaults:
+        if method not in method_defaults:
             return []
-        given = dict(word.partition("=")[::2] for word in run.setting("sync_option"))
-        text = given.get(name, options.format_value(defaults[method]))
+        given_options = dict(word.partition("=")[::2] for word in run.setting("sync_option"))
+        option_text = given_options.get(option_name, options.format_value(method_defaults[method]))
         if not is_number:
-            return [text]
+            return [option_text]
         with suppress(ValueError):
-            return [float(text)]
+            return [float(option_text)]
         return []
 
-    return QueryKey(name, NUMBER if is_number else TEXT, get_values)
+    return QueryKey(option_name, NUMBER if is_number else TEXT, get_values)

@@ -23,8 +23,8 @@ from training.wire.events import Launched
 def verdict(folder: Path) -> str:
     """Return what became of a recorded run, in a word; "" if that is not known: it goes on, was
     left, or its launcher died."""
-    word = summarized(folder).get("verdict")
-    return word if isinstance(word, str) and word.isprintable() else ""
+    verdict_word = summarized(folder).get("verdict")
+    return verdict_word if isinstance(verdict_word, str) and verdict_word.isprintable() else ""
 
 
 def summarized(folder: Path) -> dict[str, Any]:
@@ -57,14 +57,16 @@ def load_plan(folder: Path) -> Plan:
 
     Raises: OtherFormat; RunFolderError.
     """
-    path = folder / PLAN
+    plan_path = folder / PLAN
     try:
-        data = files.read(path, LIMITS.plan)
-        plan = serialize.parse(data)
+        plan_bytes = files.read(plan_path, LIMITS.plan)
+        plan = serialize.parse(plan_bytes)
     except OSError as error:
-        raise RunFolderError(f"{folder} holds no run: {path.name}: {error.strerror}") from error
+        raise RunFolderError(
+            f"{folder} holds no run: {plan_path.name}: {error.strerror}"
+        ) from error
     except serialize.OtherFormat:
         raise
     except ValueError as error:
-        raise RunFolderError(f"{path} is not a plan: {error}") from error
-    return plan if trust.is_ours(folder, data) else trust.harmless(plan)
+        raise RunFolderError(f"{plan_path} is not a plan: {error}") from error
+    return plan if trust.is_ours(folder, plan_bytes) else trust.harmless(plan)

@@ -36,37 +36,48 @@ class RunClocks:
 
     def seconds(self, record: Record) -> float:
         """Return the seconds from the beginning of the run to a record of a host."""
-        offset, began = self.hosts[record.host]
-        return max(record.time - offset, began) - self.started
+        clock_offset, agent_began = self.hosts[record.host]
+        return max(record.time - clock_offset, agent_began) - self.started
 
 
 def reread_steps(
-    folder: Path, ranks: int, clocks: RunClocks, low: int, high: int, expand: Expand = expand
+    folder: Path,
+    ranks: int,
+    clocks: RunClocks,
+    first_step: int,
+    last_step: int,
+    expand: Expand = expand,
 ) -> Curves:
-    """Return the curves of the steps `low` to `high` of a recorded run.
+    """Return the curves of the steps `first_step` to `last_step` of a recorded run.
 
     What a script prints is expanded from the beginning on, as a line may mean little without those
     before. Raises: RunFolderError.
     """
-    hosts = len(clocks.hosts)
+    host_count = len(clocks.hosts)
     curves = Curves()
     attempt = 0
     needed_events = STARTED if expand is events.expand else OF_SCRIPT
 
     def is_needed(lines: bytes) -> bool:
-        has_steps = any(low <= step <= high for step in find_steps(lines))
+        has_steps = any(first_step <= step <= last_step for step in find_steps(lines))
         return has_steps or needed_events.search(lines) is not None
 
-    with closing(EventsReader(folder, hosts, expand)) as reader:
+    with closing(EventsReader(folder, host_count, expand)) as reader:
         reader.require_file()
         while block := reader.read_block():
             for record in reader.parser.parse(select_lines(block, is_needed)):
                 event = record.event
                 if record.attempt > attempt and isinstance(event, Started | StepFinished):
                     attempt = record.attempt
+                    # A restart repeats steps after its checkpoint: those of the failed attempt
+                    # are dropped.
                     curves.rewind(event.resumed if isinstance(event, Started) else event.step - 1)
                 if not isinstance(event, StepFinished | ScriptMetrics) or record.attempt < attempt:
                     continue
-                if record.host >= 0 and low <= event.step <= high and 0 <= event.rank < ranks:
+                if (
+                    record.host >= 0
+                    and first_step <= event.step <= last_step
+                    and 0 <= event.rank < ranks
+                ):
                     curves.take(event, event.rank, event.step, clocks.seconds(record))
     return curves

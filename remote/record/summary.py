@@ -96,8 +96,8 @@ def summarize(state: RunState) -> dict[str, Any]:
         "diverged": _summarize_divergence(state),
         "training_seconds": state.training_seconds,
         "means": {
-            key: _summarize_mean(join_means(map(attrgetter(name), timings)))
-            for key, name in MEANS.items()
+            key: _summarize_mean(join_means(map(attrgetter(mean_name), timings)))
+            for key, mean_name in MEANS.items()
         },
         **_describe_work(state.plan),
         "test": _summarize_test(state),
@@ -113,14 +113,14 @@ def summarize(state: RunState) -> dict[str, Any]:
     }
     for host in summary["hosts"]:
         host["facts"] = _summarize_facts(host["facts"]) if host["facts"] else None
-    strict: dict[str, Any] = to_strict_json(summary)
-    return strict
+    strict_summary: dict[str, Any] = to_strict_json(summary)
+    return strict_summary
 
 
 def describe_plan(plan: Plan) -> dict[str, Any]:
     """Return a plan as a reader of its run's events needs it: what is done, and which rank runs
     where. It has neither secrets nor the ways to the hosts."""
-    ranks = [
+    rank_places = [
         {
             "rank": slot.rank,
             "local_rank": slot.local_rank,
@@ -131,7 +131,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
     return {
         **_describe_work(plan),
         "world_size": plan.world_size,
-        "ranks": ranks,
+        "ranks": rank_places,
         "policy": asdict(plan.policy),
     }
 
@@ -171,11 +171,11 @@ def _describe_work(plan: Plan) -> dict[str, Any]:
 
 def _summarize_divergence(state: RunState) -> dict[str, Any] | None:
     """Return where the loss was first no finite number; None if it never was."""
-    first = state.progress.diverged
-    if first is None:
+    divergence = state.progress.diverged
+    if divergence is None:
         return None
     # The loss is text, such as "nan": strict JSON has no such number.
-    return {"rank": first.rank, "step": first.step, "loss": str(first.value)}
+    return {"rank": divergence.rank, "step": divergence.step, "loss": str(divergence.value)}
 
 
 def _summarize_script(state: RunState) -> dict[str, Any]:
@@ -192,12 +192,14 @@ def _summarize_script(state: RunState) -> dict[str, Any]:
 
 def _list_written_files(state: RunState) -> dict[str, Any]:
     """Return the files that a script wrote on hosts; no field at all if none is known of."""
-    written = list[dict[str, Any]]()
+    written_files = list[dict[str, Any]]()
     for host in state.hosts:
         if host.ended and host.ended.written:
-            count = host.ended.written_count
-            written.append({"host": host.name, "files": host.ended.written, "count": count})
-    return {"written": written} if written else {}
+            file_count = host.ended.written_count
+            written_files.append(
+                {"host": host.name, "files": host.ended.written, "count": file_count}
+            )
+    return {"written": written_files} if written_files else {}
 
 
 def _pick(source: object, fields: Mapping[str, str]) -> dict[str, Any]:
@@ -207,25 +209,32 @@ def _pick(source: object, fields: Mapping[str, str]) -> dict[str, Any]:
 
 def _summarize_mean(means: Means) -> dict[str, Any]:
     """Return what an iteration took, in seconds and as shares of it."""
-    phases = {phase: getattr(means, phase) for phase in PHASES}
-    shares = {f"{phase}_share": means.share(value) for phase, value in phases.items()}
-    return {"seconds": means.seconds, **phases, **shares, "samples_per_second": means.throughput}
+    phase_seconds = {phase: getattr(means, phase) for phase in PHASES}
+    phase_shares = {f"{phase}_share": means.share(value) for phase, value in phase_seconds.items()}
+    return {
+        "seconds": means.seconds,
+        **phase_seconds,
+        **phase_shares,
+        "samples_per_second": means.throughput,
+    }
 
 
 def _summarize_test(state: RunState) -> dict[str, Any] | None:
     """Return the last evaluation, with its classification report; None if there was none."""
     if not state.progress.evaluations:
         return None
-    last = state.progress.evaluations[-1]
-    result: dict[str, Any] = {"confusion": None, "classes": None, "report": None}
-    if last.confusion:
-        report = ClassificationReport.of(last.confusion, last.classes).to_object()
-        result |= {
-            "confusion": last.confusion,
-            "classes": last.classes or None,
+    last_evaluation = state.progress.evaluations[-1]
+    test_summary: dict[str, Any] = {"confusion": None, "classes": None, "report": None}
+    if last_evaluation.confusion:
+        report = ClassificationReport.of(
+            last_evaluation.confusion, last_evaluation.classes
+        ).to_object()
+        test_summary |= {
+            "confusion": last_evaluation.confusion,
+            "classes": last_evaluation.classes or None,
             "report": report,
         }
-    return result | _pick(last, EVALUATION)
+    return test_summary | _pick(last_evaluation, EVALUATION)
 
 
 # Ranks and hosts ----------------------------------------------------------------------------------
@@ -247,5 +256,9 @@ def _summarize_rank(rank: RankState, state: RunState) -> dict[str, Any]:
 
 
 def _summarize_facts(hello: Hello) -> dict[str, Any]:
-    facts = asdict(hello)
-    return {name: fact for name, fact in facts.items() if fact or name not in LATER_FACTS}
+    host_facts = asdict(hello)
+    return {
+        fact_name: fact
+        for fact_name, fact in host_facts.items()
+        if fact or fact_name not in LATER_FACTS
+    }

@@ -79,15 +79,15 @@ class Tape:
         """Close the file."""
         self._reader.close()
 
-    def advance(self, until: float, lines: int) -> bool:
+    def advance(self, end_time: float, line_count: int) -> bool:
         """Apply the next records up to a time, of at most so many lines. Return True if there are
         more up to that time. Raises: OtherFormat; RunFolderError."""
-        for _ in range(lines):
+        for _ in range(line_count):
             self._next = self._next or self._reader.read_records()
             if not self._next:
                 self._reader.check_end()
                 return False
-            if self._time_of(self._next[0]) > until:
+            if self._time_of(self._next[0]) > end_time:
                 return False
             for record in self._next:
                 apply_record(self.state, record)
@@ -109,34 +109,34 @@ class Tape:
         Of what is frequent these are a few lines of all ranks at a time, as ranks wait for each
         other.
         """
-        size = self._reader.size
-        group = 4 * self.plan.world_size
-        apart = size // max(PLACES, STEPS // group)
+        file_size = self._reader.size
+        group_size = 4 * self.plan.world_size
+        group_distance = file_size // max(PLACES, STEPS // group_size)
         next_group = 0
-        pending = 0  # lines of the current group that are still to come
+        pending_lines = 0  # lines of the current group that are still to come
         offset = 0
         while block := self._reader.read_block(BLOCK):
-            is_whole = offset < WHOLE or offset > size - WHOLE
+            is_whole = offset < WHOLE or offset > file_size - WHOLE
             if offset >= next_group:
-                pending = group
-                next_group = offset + apart
+                pending_lines = group_size
+                next_group = offset + group_distance
             if is_whole:
                 yield block.splitlines()
-            elif pending:
-                lines = block.splitlines()
-                yield lines[:pending]
-                yield [line for line in lines[pending:] if RARE.search(line)]
-                pending = max(0, pending - len(lines))
+            elif pending_lines:
+                block_lines = block.splitlines()
+                yield block_lines[:pending_lines]
+                yield [line for line in block_lines[pending_lines:] if RARE.search(line)]
+                pending_lines = max(0, pending_lines - len(block_lines))
             else:
                 yield select_lines(block, RARE.search)
             offset = self._reader.offset
 
-    def rewind(self, when: float) -> None:
-        """Go back to a known time at or before `when`; `state` is another one then."""
-        for copy in reversed(self._copies):
-            if copy.now <= when:
-                state, expand = pickle.loads(copy.data)
-                self._continue(state, expand, copy.offset)
+    def rewind(self, target_time: float) -> None:
+        """Go back to a known time at or before `target_time`; `state` is another one then."""
+        for state_copy in reversed(self._copies):
+            if state_copy.now <= target_time:
+                state, expand = pickle.loads(state_copy.data)
+                self._continue(state, expand, state_copy.offset)
                 return
         self._continue(RunState(self.plan), expander(self.plan), 0)
 
@@ -151,12 +151,16 @@ class Tape:
 
     def _keep_copy(self) -> None:
         """Keep a copy of the state, if the last one is far behind."""
-        newest = self._copies[-1].offset if self._copies else 0
-        if not self._rewinds or self._reader.offset - newest < self._apart:
+        newest_offset = self._copies[-1].offset if self._copies else 0
+        if not self._rewinds or self._reader.offset - newest_offset < self._apart:
             return
-        data = pickle.dumps((self.state, self._reader.parser.expand), pickle.HIGHEST_PROTOCOL)
-        self._copies.append(StateCopy(self.state.now, self._reader.offset, data))
-        if sum(len(copy.data) for copy in self._copies) > MEMORY:  # the state of many ranks
+        pickled_state = pickle.dumps(
+            (self.state, self._reader.parser.expand), pickle.HIGHEST_PROTOCOL
+        )
+        self._copies.append(StateCopy(self.state.now, self._reader.offset, pickled_state))
+        if (
+            sum(len(state_copy.data) for state_copy in self._copies) > MEMORY
+        ):  # the state of many ranks
             del self._copies[::2]
             self._apart *= 2
 

@@ -33,56 +33,60 @@ def harmless(plan: Plan) -> Plan:
     and the hosts' names, their order, and how many ranks and threads each has, on which interface.
     Its hosts have no address, it is never restarted, and no rule of it reads what the ranks
     print."""
-    hosts = tuple(
+    bare_hosts = tuple(
         Host(host.name, "", slots=host.slots, threads=host.threads, interface=host.interface)
         for host in plan.hosts
     )
-    given = plan.policy
-    policy = Policy(
-        keep=given.keep,
-        on_stall=given.on_stall,
-        min_nodes=given.min_nodes,
-        on_nan=given.on_nan,
-        fetch=given.fetch,
+    recorded_policy = plan.policy
+    harmless_policy = Policy(
+        keep=recorded_policy.keep,
+        on_stall=recorded_policy.on_stall,
+        min_nodes=recorded_policy.min_nodes,
+        on_nan=recorded_policy.on_nan,
+        fetch=recorded_policy.fetch,
     )
     work = plan.work
-    left_out = 0
+    rules_left_out = 0
     if isinstance(work, Script):
-        left_out = len(work.rules)
+        rules_left_out = len(work.rules)
         work = replace(work, rules=())
-    bare = Plan(plan.run, hosts, work, policy, project=plan.project, label=plan.label)
-    return replace(bare, rules_left_out=left_out)
+    harmless_plan = Plan(
+        plan.run, bare_hosts, work, harmless_policy, project=plan.project, label=plan.label
+    )
+    return replace(harmless_plan, rules_left_out=rules_left_out)
 
 
 def with_ways(plan: Plan, cluster: Cluster) -> Plan:
     """Return the plan with the hosts of the operator's file, except for what `harmless` takes from
     the plan, and with the operator's rules in place of those that were left out. Raises: PlanError,
     where the file lacks a host; HostsError, of the rules in rankboard.toml."""
-    known = {host.name: host for host in cluster.hosts}
-    missing = [host.name for host in plan.hosts if host.name not in known]
-    if missing:
+    known_hosts = {host.name: host for host in cluster.hosts}
+    missing_names = [host.name for host in plan.hosts if host.name not in known_hosts]
+    if missing_names:
         raise PlanError(
             f"{plan.run} runs on hosts that {cluster.file or cluster.name} does not have: "
-            f"{listed(missing)}. "
-            f'Add a [[host]] with name = "{missing[0]}" and its address, or give another file '
-            "with --hosts"
+            f"{listed(missing_names)}. "
+            f'Add a [[host]] with name = "{missing_names[0]}" and its address, or give another '
+            "file with --hosts"
         )
-    placed = (
-        replace(known[host.name], slots=host.slots, threads=host.threads, interface=host.interface)
+    placed_hosts = (
+        replace(
+            known_hosts[host.name], slots=host.slots, threads=host.threads, interface=host.interface
+        )
         for host in plan.hosts
     )
     work = plan.work
     if isinstance(work, Script) and plan.rules_left_out:
         work = replace(work, rules=rules_for(cluster))
-    return replace(plan, hosts=tuple(placed), work=work)
+    return replace(plan, hosts=tuple(placed_hosts), work=work)
 
 
 def on_this_machine(plan: Plan, workdir: Path) -> Plan:
     """Return the plan of a run with --local, whose hosts are this machine and keep their files in
     `workdir`, whatever the plan says."""
-    here = Host("", "127.0.0.1", python=sys.executable, workdir=str(workdir), transport=LOCAL)
-    hosts = tuple(replace(here, name=host.name) for host in plan.hosts)
-    return with_ways(plan, Cluster("this machine", hosts))
+    local_host = Host("", "127.0.0.1", python=sys.executable, workdir=str(workdir), transport=LOCAL)
+    local_hosts = tuple(replace(local_host, name=host.name) for host in plan.hosts)
+    return with_ways(plan, Cluster("this machine", local_hosts))
 
 
 def has_ways(plan: Plan) -> bool:
@@ -90,12 +94,12 @@ def has_ways(plan: Plan) -> bool:
     return all(host.address for host in plan.hosts)
 
 
-def unknown(plan: Plan, why: str) -> str:
+def unknown(plan: Plan, explanation: str) -> str:
     """Return the message where nothing says how to reach the hosts of a plan, and why."""
     return (
         f"{plan.run}: you did not record its plan.json here, so your hosts file has to say how to "
         "reach "
-        f"{listed([host.name for host in plan.hosts])}. {why}"
+        f"{listed([host.name for host in plan.hosts])}. {explanation}"
     )
 
 
@@ -130,42 +134,45 @@ def is_started_here(folder: Path) -> bool:
     return is_ours(folder, data) and not (folder / ELSEWHERE).exists()
 
 
-def is_signed(data: bytes, signed: bytes) -> bool:
+def is_signed(data: bytes, found_signature: bytes) -> bool:
     """Return True if this user made the signature for these data."""
-    own = signature(data)
-    return bool(own) and hmac.compare_digest(own.encode(), signed.strip())
+    own_signature = signature(data)
+    return bool(own_signature) and hmac.compare_digest(
+        own_signature.encode(), found_signature.strip()
+    )
 
 
 def _key() -> bytes:
     """Return the user's key. One that others can read is replaced. Raises: OSError."""
-    config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    path = config / "rankboard" / "key"
-    key = _read_key(path)
+    config_folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    key_path = config_folder / "rankboard" / "key"
+    key = _read_key(key_path)
     if key is None:
-        make_private_folders(path.parent)
-        if _read_key(path) is None:  # others can read it
-            path.unlink(missing_ok=True)
-        made = path.with_name(f".key.{secrets.token_hex(8)}")
-        write_whole(made, secrets.token_hex(KEY_BYTES).encode())
+        make_private_folders(key_path.parent)
+        if _read_key(key_path) is None:  # others can read it
+            key_path.unlink(missing_ok=True)
+        new_path = key_path.with_name(f".key.{secrets.token_hex(8)}")
+        write_whole(new_path, secrets.token_hex(KEY_BYTES).encode())
         try:
-            os.link(made, path)
+            # Unlike a rename, this fails where another command has just made the key.
+            os.link(new_path, key_path)
         except FileExistsError:  # of two that are made at once, the first stays
             pass
         except OSError:  # a disk without hard links
-            os.replace(made, path)
+            os.replace(new_path, key_path)
         finally:
-            made.unlink(missing_ok=True)
-        key = _read_key(path)
+            new_path.unlink(missing_ok=True)
+        key = _read_key(key_path)
     if key is None:
-        raise OSError(f"{path} cannot be kept")
+        raise OSError(f"{key_path} cannot be kept")
     return key
 
 
-def _read_key(path: Path) -> bytes | None:
+def _read_key(key_path: Path) -> bytes | None:
     try:
-        status = path.lstat()
-        key = bytes.fromhex(files.read(path, LIMITS.small_file).decode())
+        file_status = key_path.lstat()
+        key = bytes.fromhex(files.read(key_path, LIMITS.small_file).decode())
     except (OSError, ValueError):
         return None
-    is_private = status.st_uid == os.geteuid() and not status.st_mode & 0o077
+    is_private = file_status.st_uid == os.geteuid() and not file_status.st_mode & 0o077
     return key if is_private and len(key) == KEY_BYTES else None

@@ -130,33 +130,35 @@ class WatchedRun:
 
     def _follow(self) -> bool:
         """Apply the next lines. Return True if there may be more up to the time to be shown."""
-        until = self._until
+        shown_time = self._until
         holder = lock.launcher(self.folder)  # before the read: what it wrote last is read yet
         self._tape.renew()
-        if self._tape.state.now > until:
-            self._tape.rewind(until)
-        if self._tape.state is not self.state and self._tape.advance(until, LINES):
+        if self._tape.state.now > shown_time:
+            self._tape.rewind(shown_time)
+        # While the whole record is still being read, the screen stays on what it has: the
+        # overview, or the state before a jump.
+        if self._tape.state is not self.state and self._tape.advance(shown_time, LINES):
             self.reading = self._tape.share  # it is shown once it has come as far
-            if self._preview and until == END:
-                self._go_on(self._preview, until, holder)
+            if self._preview and shown_time == END:
+                self._go_on(self._preview, shown_time, holder)
             return True
-        is_more = self._go_on(self._tape, until, holder)
+        is_more = self._go_on(self._tape, shown_time, holder)
         self.reading = None
         self._close_preview()
-        if until == END and not self.has_ended and not self.folder.is_dir():
+        if shown_time == END and not self.has_ended and not self.folder.is_dir():
             raise RunFolderError(f"{self.folder} is gone: somebody has deleted the run")
         return is_more
 
-    def _go_on(self, tape: Tape, until: float, holder: Holder | None) -> bool:
+    def _go_on(self, shown_tape: Tape, shown_time: float, holder: Holder | None) -> bool:
         """Show this tape, with the next lines. Return True if there may be more."""
         with self.lock:
-            is_more = tape.advance(until, LINES)
-            self.state = tape.state
+            is_more = shown_tape.advance(shown_time, LINES)
+            self.state = shown_tape.state
             self.launcher = holder
-            self._hold(until, is_there=not is_more)
+            self._hold(shown_time, is_there=not is_more)
         return is_more
 
-    def _hold(self, until: float, *, is_there: bool) -> None:
+    def _hold(self, shown_time: float, *, is_there: bool) -> None:
         """Let the run's clock go on or stop. `is_there`: `state` has come to this time; else it is
         on its way."""
         self.state.is_held = self.launcher is None  # nobody knows what goes on

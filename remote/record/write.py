@@ -34,8 +34,8 @@ class Recorder:
     """Writes one run's directory. Records gather in memory until `flush`; no file stays open in
     between."""
 
-    def __init__(self, runs_dir: Path, plan: Plan, again: bool = False) -> None:
-        """`again`: continue the directory that is there. Raises: PlanError, if the directory
+    def __init__(self, runs_dir: Path, plan: Plan, continues: bool = False) -> None:
+        """`continues`: continue the directory that is there. Raises: PlanError, if the directory
         cannot be made."""
         self.folder = runs_dir / plan.run
         self._events = self.folder / layout.EVENTS
@@ -44,24 +44,24 @@ class Recorder:
         self._problem = ""
         self._overview_due = -math.inf
         try:
-            self._lock = self._make(runs_dir, plan, again)
+            self._lock = self._make(runs_dir, plan, continues)
         except OSError as error:
-            what = f"cannot record the run in {self.folder}: {error.strerror}"
-            raise PlanError(f"{what}; give another --runs-dir") from error
-        written = (self._events, *(self.folder / layout.LOGS).iterdir()) if again else ()
-        self._torn = set(filter(files.is_torn, written))
+            problem_text = f"cannot record the run in {self.folder}: {error.strerror}"
+            raise PlanError(f"{problem_text}; give another --runs-dir") from error
+        existing_files = (self._events, *(self.folder / layout.LOGS).iterdir()) if continues else ()
+        self._torn = set(filter(files.is_torn, existing_files))
 
-    def _make(self, runs_dir: Path, plan: Plan, again: bool) -> int:
+    def _make(self, runs_dir: Path, plan: Plan, continues: bool) -> int:
         """Make the directory. Return the lock on it. Raises: OSError."""
         files.make_runs_dir(runs_dir)
-        files.make_folder(self.folder, exist_ok=again)
-        files.make_folder(self.folder / layout.LOGS, exist_ok=again)
-        held = lock.take(self.folder / layout.LOCK)
+        files.make_folder(self.folder, exist_ok=continues)
+        files.make_folder(self.folder / layout.LOGS, exist_ok=continues)
+        held_lock = lock.take(self.folder / layout.LOCK)
         if not (self.folder / layout.PLAN).exists():  # else it keeps its contents and its owner
-            if again:
+            if continues:
                 write_whole(self.folder / layout.ELSEWHERE, b"")
             _write_plan(self.folder, plan)
-        return held
+        return held_lock
 
     def raw(self, lines: bytes) -> None:
         """Keep records that an agent has encoded, whole lines."""
@@ -76,10 +76,10 @@ class Recorder:
         business. Expects expanded records."""
         output = record.event
         if isinstance(output, OutputText) and not output.path:
-            log = layout.host_log(self.folder, record.host)
+            log_path = layout.host_log(self.folder, record.host)
             if 0 <= output.rank < self._world_size:
-                log = layout.rank_log(self.folder, output.rank)
-            self._waiting[log].append(_bytes(output.text + "\n"))
+                log_path = layout.rank_log(self.folder, output.rank)
+            self._waiting[log_path].append(_bytes(output.text + "\n"))
 
     def flush(self) -> str:
         """Write all that has gathered. Return a message the first time that this fails, else ""."""
@@ -89,30 +89,31 @@ class Recorder:
                 self._append(path, b"".join(chunks))
             except OSError as error:
                 self._torn.add(path)
-                problem = f"cannot write {path}: {error.strerror}"
-                gaps = "; the run continues, but its record has gaps"
-                self._problem = self._problem or problem + gaps
+                write_problem = f"cannot write {path}: {error.strerror}"
+                gap_remark = "; the run continues, but its record has gaps"
+                self._problem = self._problem or write_problem + gap_remark
         self._waiting.clear()
         return "" if was_reported else self._problem
 
     def close(self, state: RunState) -> str:
         """Write what is left, the overview, the summary and the report. Return a message as
         `flush` does."""
-        problem = self.flush()
+        write_problem = self.flush()
+        # First of all: what follows may take long, and no record comes any more.
         self.release()
-        report = format_last_report(state)
-        written = {
+        report_text = format_last_report(state)
+        end_files = {
             layout.OVERVIEW: encode_overview(make_overview(state)),
             layout.SUMMARY: _bytes(_json(summary.summarize(state))),
-            **({layout.REPORT: _bytes(report)} if report else {}),
+            **({layout.REPORT: _bytes(report_text)} if report_text else {}),
         }
-        for name, data in written.items():
-            path = self.folder / name
+        for file_name, file_bytes in end_files.items():
+            path = self.folder / file_name
             try:
-                write_whole(path, data)
+                write_whole(path, file_bytes)
             except OSError as error:
-                problem = problem or f"cannot write {path}: {error.strerror}"
-        return problem
+                write_problem = write_problem or f"cannot write {path}: {error.strerror}"
+        return write_problem
 
     def update_overview(self, state: RunState) -> None:
         """Write the overview, unless it is only a few seconds old."""
@@ -148,8 +149,8 @@ def _json(data: dict[str, Any]) -> str:
 
 
 def _write_plan(folder: Path, plan: Plan) -> None:
-    data = _bytes(serialize.dump(plan))
-    write_whole(folder / layout.PLAN, data)
-    write_whole(folder / layout.SIGNATURE, trust.signature(data).encode())
+    plan_bytes = _bytes(serialize.dump(plan))
+    write_whole(folder / layout.PLAN, plan_bytes)
+    write_whole(folder / layout.SIGNATURE, trust.signature(plan_bytes).encode())
     if plan.label:
         marks.write_name(folder, plan.label)

@@ -24,6 +24,7 @@ def apply_record(run: RunState, record: Record) -> None:
     host = run.host(record.host)
     if host:
         when -= host.offset
+        # Nothing of a host is older than its agent: a clock that was set back would say so.
         if when < host.began:
             when = host.began
         if record.seq > host.seq:

@@ -68,11 +68,11 @@ def _print(
 ) -> None:
     if text.path:  # it was written to a file, not printed
         return
-    number = rank.rank if rank else -1
-    lines = run.log.add(when, host.name, number, text.stream, text.text)
+    rank_number = rank.rank if rank else -1
+    shown_lines = run.log.add(when, host.name, rank_number, text.stream, text.text)
     if text.stream != "stderr":
         return
-    (rank or host).tail.extend(lines[-LAST_WORDS:])
+    (rank or host).tail.extend(shown_lines[-LAST_WORDS:])
     if rank and rank.exited:  # output that comes after the exit may change what it means
         judge_rank(run, rank)
 
@@ -83,6 +83,7 @@ def _print(
 def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, when: float) -> None:
     if isinstance(event, Exited) and rank.exited:  # a process ends once
         return
+    # The GPU may be another program's: the rank itself has said that it computes on cores.
     if isinstance(event, GpuSample) and run.plan.job and not rank.on_gpu:
         return
     if isinstance(event, ScriptMetrics):
@@ -110,8 +111,8 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
             run.progress.evaluate(event)
             run.mark(TEST, event.step, when)
         case Drifted() if run.progress.compare(event, when):
-            text = f"drift: after step {event.step} the ranks' models differ {event.extent}"
-            run.note("", text, when)
+            drift_text = f"drift: after step {event.step} the ranks' models differ {event.extent}"
+            run.note("", drift_text, when)
         case Epoch():
             run.mark(EPOCH, event.step, when)
         case Saved() if rank.local_rank == 0:
@@ -159,9 +160,9 @@ def _take_metrics(
     had_room = not run.metrics.beyond
     event = run.metrics.take(event, rank.step)
     if had_room and run.metrics.beyond:
-        name = min(run.metrics.beyond)
-        more = f"others, such as {name}, are counted but not kept"
-        run.note("", f"the run has {MOST} metrics, the limit; {more}", when)
+        example_name = min(run.metrics.beyond)
+        others_text = f"others, such as {example_name}, are counted but not kept"
+        run.note("", f"the run has {MOST} metrics, the limit; {others_text}", when)
     return event
 
 
@@ -186,14 +187,14 @@ def _note_parsing(run: RunState, event: Parsed, when: float) -> None:
     progress = run.progress
     progress.printed_steps = event.steps or progress.printed_steps
     formats = (event.format,) if event.format else ()
-    for known, names, verb in (
+    for known_names, new_names, verb in (
         (progress.formats, formats, "read as:"),
         (progress.files, event.files, "reads"),
     ):
-        for name in names:
-            if name not in known:
-                known.append(name)
-                run.note("", f"{verb} {name}", when)
+        for new_name in new_names:
+            if new_name not in known_names:
+                known_names.append(new_name)
+                run.note("", f"{verb} {new_name}", when)
 
 
 def _go_back(run: RunState, step: int) -> None:
@@ -220,8 +221,10 @@ def _diverge(run: RunState, diverged: Diverged, host: HostState, when: float) ->
     advice = "lower --lr" if run.plan.job else "lower its learning rate"
     if run.plan.policy.on_nan is OnNan.STOP:
         problem = f"loss is {diverged.what}"
-        cause = Cause(host.name, diverged.rank, problem, diverged.step, advice=advice, time=when)
-        run.judge.refuse(cause)
+        divergence = Cause(
+            host.name, diverged.rank, problem, diverged.step, advice=advice, time=when
+        )
+        run.judge.refuse(divergence)
     else:
         advice = f"{advice.capitalize()}, or stop such runs with --on-nan stop"
         run.note("", f"{diverged.text}; training continues. {advice}", when)
@@ -244,8 +247,8 @@ def _apply_agent(run: RunState, record: Record, host: HostState, when: float) ->
         case Launched() as event if record.attempt > host.attempt:  # else it is repeated
             host.count_age(event.age, record.time)
             _launch(run, record.attempt, event, when)
-            for number in event.ranks:
-                rank = run.rank_of(number, host)
+            for rank_number in event.ranks:
+                rank = run.rank_of(rank_number, host)
                 if rank:
                     _enter(run, rank, RankPhase.IMPORTING, when)
         case Reserved(_, _, error) if error:
@@ -254,8 +257,8 @@ def _apply_agent(run: RunState, record: Record, host: HostState, when: float) ->
             run.rendezvous = f"{address}:{port}"
         case RecordsDropped(first, last):
             host.dropped = True
-            dropped = f"records {first} to {last} were dropped"
-            run.note(host.name, f"{dropped}: the journal on the host was full", when)
+            dropped_text = f"records {first} to {last} were dropped"
+            run.note(host.name, f"{dropped_text}: the journal on the host was full", when)
         case StopHeard(by_person=True) if _is_of_attempt(run, record):
             run.judge.hear_stop(when)
             host.stop_heard = True
@@ -275,15 +278,15 @@ def _is_of_attempt(run: RunState, record: Record) -> bool:
     return record.attempt == run.attempt or run.phase is RunPhase.STARTING
 
 
-def _launch(run: RunState, attempt: int, event: Launched, when: float) -> None:
+def _launch(run: RunState, attempt: int, launched: Launched, when: float) -> None:
     """Take in that ranks are started on a host, perhaps by a launcher without a record here."""
-    take_age(run, when, event.age)
-    if attempt > run.attempt and run.are_hosts(event.hosts):
-        restart(run, attempt, event.hosts, _reason_to_restart(run), when, started=True)
+    take_age(run, when, launched.age)
+    if attempt > run.attempt and run.are_hosts(launched.hosts):
+        restart(run, attempt, launched.hosts, _reason_to_restart(run), when, started=True)
     elif attempt >= run.attempt:
         run.launcher.launch(attempt)
     if attempt == run.attempt:
-        run.launcher.attempts = event.attempts
+        run.launcher.attempts = launched.attempts
 
 
 def _reason_to_restart(run: RunState) -> str:
@@ -302,8 +305,8 @@ def _end_agent(run: RunState, event: AgentEnded, host: HostState, when: float) -
     if host.phase is not HostPhase.LOST:
         host.enter(HostPhase.ENDED, when)
     if event.died:
-        folder = host.hello.folder if host.hello else ""
-        problem, advice = explain_agent_end(event, run.plan.hosts[host.index], folder)
+        run_folder = host.hello.folder if host.hello else ""
+        problem, advice = explain_agent_end(event, run.plan.hosts[host.index], run_folder)
         run.judge.judge_host(host, problem, _began_to_end_at(run, host, when), advice=advice)
     elif event.reason in STOPPING_ENDS:
         run.judge.stop_reason = run.judge.stop_reason or explain_end(event)
@@ -319,5 +322,5 @@ def _began_to_end_at(run: RunState, host: HostState, when: float) -> float:
 
     It first stops its ranks, and reports its own end only once they have ended.
     """
-    stopped = (rank for rank in run.ranks if rank.exited and rank.exited.stopped)
-    return min([when, *(rank.since for rank in stopped if rank.host == host.index)])
+    stopped_ranks = (rank for rank in run.ranks if rank.exited and rank.exited.stopped)
+    return min([when, *(rank.since for rank in stopped_ranks if rank.host == host.index)])

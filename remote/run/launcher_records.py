@@ -43,6 +43,7 @@ SAMPLE_EVERY = 1.0
 def apply(run: RunState, record: Record, when: float) -> None:
     """Take in a record of a launcher."""
     event = record.event
+    # Records come over a wire, and a file that somebody may have changed: no index may be wrong.
     if isinstance(event, Preparing) and not run.are_hosts(event.hosts):
         return
     host = run.host(getattr(event, "host", SESSION))
@@ -88,13 +89,15 @@ def _end_of_run(run: RunState) -> float:
     By the age that agents report, all launchers find the same time. Without it, the end is known if
     all agents had ended before the launcher returned.
     """
-    hosts = [host for host in run.hosts if not host.left_out]
-    longest = run.now - run.started + AGE_TOLERANCE
-    age = max((host.age_at_end for host in hosts if host.age_at_end <= longest), default=0.0)
-    if age:
-        return run.started + age
-    last_heard = max((host.heard for host in hosts), default=run.now)
-    had_ended = all(host.ended for host in hosts) and last_heard < run.launcher.returned_at
+    known_hosts = [host for host in run.hosts if not host.left_out]
+    longest_age = run.now - run.started + AGE_TOLERANCE
+    run_age = max(
+        (host.age_at_end for host in known_hosts if host.age_at_end <= longest_age), default=0.0
+    )
+    if run_age:
+        return run.started + run_age
+    last_heard = max((host.heard for host in known_hosts), default=run.now)
+    had_ended = all(host.ended for host in known_hosts) and last_heard < run.launcher.returned_at
     return last_heard if had_ended else run.now
 
 
@@ -151,7 +154,7 @@ def _judge_unheard(run: RunState) -> None:
 
 def _refuse(run: RunState, host_name: str, reason: str, when: float) -> None:
     run.note(host_name, reason, when)
-    cause = Cause(
+    refusal = Cause(
         host_name,
         -1,
         reason,
@@ -160,30 +163,31 @@ def _refuse(run: RunState, host_name: str, reason: str, when: float) -> None:
         refused=not run.is_under_way,
         names_hosts=names_host(reason, host_name),
     )
-    run.judge.refuse(cause)
+    run.judge.refuse(refusal)
 
 
 def _check(run: RunState, check: CheckFinished, when: float) -> None:
-    before = run.checks.get((check.host, check.check))
+    earlier_check = run.checks.get((check.host, check.check))
     run.checks[check.host, check.check] = check
-    was_warning = before is not None and before.outcome == WARNING  # before a restart
+    was_warning = earlier_check is not None and earlier_check.outcome == WARNING  # before a restart
     if check.outcome == WARNING and is_told(check) and not was_warning:
-        local = f" --local {run.plan.world_size}" if run.plan.is_local else ""
-        command = f"rankboard doctor{run.plan.hosts_option}{local}"
+        local_option = f" --local {run.plan.world_size}" if run.plan.is_local else ""
+        command = f"rankboard doctor{run.plan.hosts_option}{local_option}"
         run.note("", warning([host.name for host in run.hosts], check, command), when)
 
 
 def _describe_detaching(run: RunState) -> str:
-    text = "detached: the run continues without its launcher"
+    detach_text = "detached: the run continues without its launcher"
     policy = run.plan.policy
     stops_by_itself = policy.on_stall is not OnStall.REPORT or policy.on_nan is OnNan.STOP
     if policy.max_restarts or stops_by_itself:
-        text += f"; to handle stalls and failures: rankboard attach {run.plan.run}"
-    return text
+        detach_text += f"; to handle stalls and failures: rankboard attach {run.plan.run}"
+    return detach_text
 
 
 def _attach(run: RunState, when: float) -> None:
     """Take in another launcher, which has to find out for itself which hosts there are."""
+    # Whatever closed it before: this launcher finds its end anew.
     run.ended = 0.0
     for host in run.hosts:
         host.lost = False
@@ -201,9 +205,10 @@ def _start(run: RunState) -> None:
 
 def _begin_stall(run: RunState, event: Stalled, when: float) -> None:
     """Take in that these ranks, and perhaps some that were named before, have come to a halt."""
-    for number in event.ranks:
-        run.ranks[number].stalled = True
+    for rank_number in event.ranks:
+        run.ranks[rank_number].stalled = True
     if run.stall:
+        # One stall that has grown is told once, with all its ranks.
         run.stalls.pop()
     stall = explain_stall(begin_stall(run.ranks, event, when), run.ranks, run.hosts)
     run.stalls.append(stall)

@@ -171,8 +171,8 @@ class RunState:
     @property
     def sync_share(self) -> float:
         """Return the share of the last steps that ranks waited for others; NaN if it is unknown."""
-        shares = self._rates("sync")
-        return self._sum_of_rates("sync") / max(1, len(shares))
+        sync_rates = self._rates("sync")
+        return self._sum_of_rates("sync") / max(1, len(sync_rates))
 
     @property
     def throughput(self) -> float:
@@ -193,8 +193,8 @@ class RunState:
         return [rank.pace.per_second(figure) for rank in self.ranks if rank.pace]
 
     def _sum_of_rates(self, figure: str) -> float:
-        rates = self._rates(figure)
-        return self._known(sum(rates)) if rates else NAN
+        rank_rates = self._rates(figure)
+        return self._known(sum(rank_rates)) if rank_rates else NAN
 
     def _known(self, value: float) -> float:
         return unknown_if_zero(value) if self.plan.job is None else value
@@ -284,8 +284,8 @@ def restart(
 
     `reason` is "" if it is not known. `started`: the ranks have been told to start.
     """
-    why = f": {reason}" if reason else ""
-    run.note("", f"restarted, attempt {attempt + 1}{why}", when)
+    reason_text = f": {reason}" if reason else ""
+    run.note("", f"restarted, attempt {attempt + 1}{reason_text}", when)
     run.phase = RunPhase.STARTING
     run.verdict = None
     run.launcher.begin(attempt, hosts, when, started=started)
@@ -294,12 +294,12 @@ def restart(
     run.stragglers.restart(when)
     run.forecast = Forecast()
     plan_of_attempt = replace(run.plan, hosts=tuple(run.plan.hosts[index] for index in hosts))
-    before = run.all_ranks
+    ranks_before = run.all_ranks
     run.ranks = [
-        before[slot.rank].restart(slot.local_rank, hosts[slot.host], when)
+        ranks_before[slot.rank].restart(slot.local_rank, hosts[slot.host], when)
         for slot in plan_of_attempt.slots
     ]
-    run.all_ranks = [*run.ranks, *before[len(run.ranks) :]]
+    run.all_ranks = [*run.ranks, *ranks_before[len(run.ranks) :]]
     for host in run.hosts:
         host.begin_attempt()
         host.left_out |= host.index not in hosts and host.ended is None

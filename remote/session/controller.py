@@ -111,7 +111,7 @@ class Controller:
         self.ledger.say(session_event, now)
 
     def set_clock(self, host_index: int, clock_offset: float, now: float) -> None:
-        """Note that the host's clock is ahead by `offset` seconds."""
+        """Note that the host's clock is ahead by `clock_offset` seconds."""
         self._intake.recall_clock(host_index, clock_offset)
         self.ledger.say(ClockMeasured(host_index, clock_offset), now)
 

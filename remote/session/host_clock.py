@@ -26,7 +26,7 @@ class HostClock:
         self._late = 0
 
     def measure(self, host_time: float, now: float) -> None:
-        """Note that the host's clock shows `time` at this moment."""
+        """Note that the host's clock shows `host_time` at this moment."""
         self.offset = host_time - now
         self._latest = now
         self._late = 0

@@ -60,7 +60,7 @@ class Intake:
         return True
 
     def recall_clock(self, host_index: int, clock_offset: float) -> None:
-        """Note that the host's clock was ahead by `offset` seconds."""
+        """Note that the host's clock was ahead by `clock_offset` seconds."""
         if 0 <= host_index < len(self._clocks):
             self._clocks[host_index].offset = clock_offset
 

@@ -209,8 +209,8 @@ class Observer:
 
 
 def facts(state: RunState, event_name: str, event_text: str, folder: Path) -> dict[str, Any]:
-    """Return the facts of a run: `event` is its verdict or "stalled", `text` what follows its name
-    in a sentence for people. Seconds, shares; None is unknown."""
+    """Return the facts of a run: `event_name` is its verdict or "stalled", `event_text` what
+    follows its name in a sentence for people. Seconds, shares; None is unknown."""
     plan = state.plan
     evaluations = state.progress.evaluations
     run_name = one_line(marks.name(folder))

@@ -54,7 +54,7 @@ def end_left_out(inputs: DecisionInput) -> Actions:
 def lose(
     inputs: DecisionInput, host: HostState, loss_reason: str, *, unfit: bool = False
 ) -> Action:
-    """Give a host up. `reason` is without its name. `unfit`: its login succeeded."""
+    """Give a host up. `loss_reason` is without its name. `unfit`: its login succeeded."""
     named_reason = f"{host.name}: {loss_reason}"
     return Say(HostLost(host.index, named_reason, reached=host.hello is not None, unfit=unfit))
 

@@ -281,7 +281,7 @@ class Session:
         )
 
     def _transfer(self, transfer_kind: str, move_files: Callable[[], dict[int, str]]) -> None:
-        """Move files in a thread of its own. `move` returns what went wrong, by host."""
+        """Move files in a thread of its own. `move_files` returns what went wrong, by host."""
 
         def transfer_files() -> None:
             problems = move_files()

@@ -97,15 +97,15 @@ class BlockModel:
 
 
 @lru_cache(maxsize=16)  # of 1,000 runs, each takes 8 MB
-def _fit(packed: bytes, blocks: int, cells: int) -> BlockModel:
-    present = np.frombuffer(packed, dtype=np.bool_).reshape(blocks, cells)
+def _fit(packed_runs: bytes, blocks: int, cells: int) -> BlockModel:
+    present = np.frombuffer(packed_runs, dtype=np.bool_).reshape(blocks, cells)
     block_of, cell_of = np.nonzero(present)
-    runs = np.arange(len(block_of))
-    design = np.zeros((len(runs), cells + blocks))
-    design[runs, cell_of] = 1
-    design[runs, cells + block_of] = 1
+    run_indices = np.arange(len(block_of))
+    design = np.zeros((len(run_indices), cells + blocks))
+    design[run_indices, cell_of] = 1
+    design[run_indices, cells + block_of] = 1
     solve = np.asarray(np.linalg.pinv(design), dtype=np.float64)
-    return BlockModel(present, design, solve, np.eye(len(runs)) - design @ solve)
+    return BlockModel(present, design, solve, np.eye(len(run_indices)) - design @ solve)
 
 
 # Noise --------------------------------------------------------------------------------------------
@@ -124,8 +124,8 @@ def cell_variances(model: BlockModel, residuals: Numbers) -> Numbers:
 
 def _moderate(squares: Numbers, freedoms: Numbers, shared: float) -> Numbers:
     """Return variances from sums of squares, both of the shape … x cells."""
-    common = squares.sum(axis=-1, keepdims=True) / freedoms.sum()
-    variances: Numbers = (squares + shared * common) / (freedoms + shared)
+    common_variance = squares.sum(axis=-1, keepdims=True) / freedoms.sum()
+    variances: Numbers = (squares + shared * common_variance) / (freedoms + shared)
     return variances
 
 
@@ -148,32 +148,32 @@ def draw_null(
     comparison procedure for comparing several treatments with a control" (JASA 50, 1955). The noise
     of the cells is drawn as if it were independent, which makes the bound about 1 % too wide.
     """
-    key = (model.present.tobytes(), *model.present.shape)
-    return _draw_null(key, tuple(pairs), together, shared, draws)
+    model_key = (model.present.tobytes(), *model.present.shape)
+    return _draw_null(model_key, tuple(pairs), together, shared, draws)
 
 
 @lru_cache(maxsize=4)
 def _draw_null(
-    key: tuple[bytes, int, int],
+    model_key: tuple[bytes, int, int],
     pairs: tuple[CellPair, ...],
     together: bool,
     shared: float,
     draws: int,
 ) -> Numbers:
-    model = _fit(*key)
+    model = _fit(*model_key)
     weights = model.contrasts(pairs)
     generator = np.random.default_rng(SEED)
     # Contrasts with one reference are correlated: the factor's square is their covariance.
     eigenvalues, eigenvectors = np.linalg.eigh(weights @ weights.T)
-    factor = eigenvectors * np.sqrt(eigenvalues.clip(0))
-    differences = generator.standard_normal((draws, len(pairs))) @ factor.T
+    covariance_factor = eigenvectors * np.sqrt(eigenvalues.clip(0))
+    differences = generator.standard_normal((draws, len(pairs))) @ covariance_factor.T
     freedoms = model.freedom_of_cells.clip(ROUNDING)
     squares = generator.chisquare(freedoms, (draws, len(freedoms)))
     variances = _moderate(squares, freedoms, shared)
-    t = abs(differences / contrast_errors(model, weights, variances))
+    t_values = abs(differences / contrast_errors(model, weights, variances))
     if together:
-        t = t.max(axis=1, keepdims=True)
-    return np.broadcast_to(np.sort(t.T), (len(pairs), draws))
+        t_values = t_values.max(axis=1, keepdims=True)
+    return np.broadcast_to(np.sort(t_values.T), (len(pairs), draws))
 
 
 # Outliers -----------------------------------------------------------------------------------------
@@ -196,16 +196,18 @@ def find_outlier(
     explained = np.divide(squares, leverages, out=np.zeros_like(squares), where=has_residual)
     # The two runs of a block of two, for one, have equal residuals: the stranger in its cell is it.
     candidates = np.flatnonzero(explained >= explained.max() * (1 - ROUNDING)).tolist()
-    worst = max(candidates, key=lambda run: _strangeness(model, values, run))
-    variance = float(squares.sum() - explained[worst]) / (model.freedom - 1)
-    if variance <= 0:
+    worst_run = max(candidates, key=lambda run: _strangeness(model, values, run))
+    # The noise by all other runs: the outlier itself would hide in a variance that it has raised.
+    other_variance = float(squares.sum() - explained[worst_run]) / (model.freedom - 1)
+    if other_variance <= 0:
         return None
-    t = float(np.sqrt(explained[worst] / variance))
-    if t_probability(t, model.freedom - 1) * len(leverages) >= alpha:
+    t_value = float(np.sqrt(explained[worst_run] / other_variance))
+    # Times the number of runs (Bonferroni), because the most extreme of all was picked.
+    if t_probability(t_value, model.freedom - 1) * len(leverages) >= alpha:
         return None
-    cell_residuals = residuals[model.siblings(worst)]
+    cell_residuals = residuals[model.siblings(worst_run)]
     is_unusual = abs(robust_scores(cell_residuals, cell_residuals)).max() > UNUSUAL
-    return worst if is_unusual else None
+    return worst_run if is_unusual else None
 
 
 def _strangeness(model: BlockModel, values: Numbers, run: int) -> float:

@@ -86,34 +86,40 @@ def compare_cells(
     holds for all pairs at once: of studies without a difference, 5 % report any. Without, it holds
     for each pair alone. `draws` says how exactly.
     """
-    numbers = scale.forward(table)
+    added_values = scale.forward(table)
     # The bounds are those of all runs, outliers too: so they are drawn once for a study.
-    whole = BlockModel.of(np.isfinite(numbers))
-    model, left_out = _leave_out_outliers(numbers, whole)
-    values = numbers[model.present]
+    whole_model = BlockModel.of(np.isfinite(added_values))
+    model, left_out = _leave_out_outliers(added_values, whole_model)
+    values = added_values[model.present]
     residuals = model.rest @ values
     noise = _measure_noise(model, values, residuals)
-    runs = [int(model.present[:, list(pair)].sum(axis=0).min()) for pair in pairs]
+    run_counts = [int(model.present[:, list(pair)].sum(axis=0).min()) for pair in pairs]
     weights = model.contrasts(pairs)
-    middles = _differences(weights, values, runs)
+    middles = _differences(weights, values, run_counts)
     reaches = np.full(len(pairs), np.nan)
-    p = np.full(len(pairs), np.nan)
-    known = np.flatnonzero(np.isfinite(middles)).tolist()
-    if known and noise == 0:
-        reaches[known] = 0.0
-        p[known] = middles[known] == 0
-    elif known and noise > 0:
-        errors = contrast_errors(model, weights[known], cell_variances(model, residuals))
-        null = draw_null(whole, [pairs[index] for index in known], together, draws=draws)
-        bounds, p[known] = _judge(middles[known] / errors, null)
-        reaches[known] = bounds * errors
+    p_values = np.full(len(pairs), np.nan)
+    # Pairs that no common block connects have no difference, and stay NaN.
+    known_indices = np.flatnonzero(np.isfinite(middles)).tolist()
+    if known_indices and noise == 0:
+        # Without noise, as accuracies may be equal in all runs, t would divide by zero.
+        reaches[known_indices] = 0.0
+        p_values[known_indices] = middles[known_indices] == 0
+    elif known_indices and noise > 0:
+        errors = contrast_errors(model, weights[known_indices], cell_variances(model, residuals))
+        null_draws = draw_null(
+            whole_model, [pairs[index] for index in known_indices], together, draws=draws
+        )
+        bounds, p_values[known_indices] = _judge(middles[known_indices] / errors, null_draws)
+        reaches[known_indices] = bounds * errors
     comparisons = []
     for index, (cell, reference) in enumerate(pairs):
         reach = float(reaches[index])
         method = IntervalMethod.NONE if math.isnan(reach) else t_method(scale)
-        ratio = symmetric_interval(float(middles[index]), reach, runs[index], method, scale, LEVEL)
+        ratio = symmetric_interval(
+            float(middles[index]), reach, run_counts[index], method, scale, LEVEL
+        )
         finding = judge_ratio(ratio, scale)
-        comparisons.append(Comparison(cell, reference, ratio, float(p[index]), finding))
+        comparisons.append(Comparison(cell, reference, ratio, float(p_values[index]), finding))
     return Comparisons(tuple(comparisons), noise, left_out)
 
 
@@ -125,24 +131,27 @@ def _differences(weights: Numbers, values: Numbers, runs: Sequence[int]) -> Numb
     return differences
 
 
-def _judge(t: Numbers, null: Numbers) -> tuple[Numbers, Numbers]:
+def _judge(t_values: Numbers, null_draws: Numbers) -> tuple[Numbers, Numbers]:
     """Return the |t| up to which no difference is shown, and the p-values.
 
     They agree: p is at most 5 % if and only if |t| is above the bound.
     """
-    draws = null.shape[1]
-    smaller = [np.searchsorted(row, abs(value)) for row, value in zip(null, t, strict=True)]
-    bounds = null[:, math.ceil(LEVEL * (draws + 1)) - 1]
-    return bounds, (draws - np.array(smaller) + 1) / (draws + 1)
+    draws = null_draws.shape[1]
+    smaller_counts = [
+        np.searchsorted(row, abs(value)) for row, value in zip(null_draws, t_values, strict=True)
+    ]
+    bounds = null_draws[:, math.ceil(LEVEL * (draws + 1)) - 1]
+    # One is added to both, as for any test by draws: a p-value is never 0.
+    return bounds, (draws - np.array(smaller_counts) + 1) / (draws + 1)
 
 
 def judge_ratio(ratio: Interval, scale: ValueScale) -> Finding:
     """Return what the interval of a ratio or difference shows."""
     is_ratio = scale is ValueScale.RATIO
-    same = 1.0 if is_ratio else 0.0
-    if ratio.high < same:
+    equal_value = 1.0 if is_ratio else 0.0
+    if ratio.high < equal_value:
         return Finding.FASTER if is_ratio else Finding.LOWER
-    if ratio.low > same:
+    if ratio.low > equal_value:
         return Finding.SLOWER if is_ratio else Finding.HIGHER
     return Finding.NOT_SHOWN
 
@@ -152,10 +161,10 @@ def _leave_out_outliers(
 ) -> tuple[BlockModel, tuple[tuple[int, int], ...]]:
     """Leave out runs that do not fit, one by one, and return which these are."""
     left_out: list[tuple[int, int]] = []
-    allowed = []
+    allowed_outliers = []
     for runs in model.present.sum(axis=0):
         # Of two runs nobody knows which one is the outlier.
-        allowed.append(math.ceil(runs / OUTLIER_SHARE) if runs > 2 else 0)
+        allowed_outliers.append(math.ceil(runs / OUTLIER_SHARE) if runs > 2 else 0)
     while True:
         values = numbers[model.present]
         residuals = model.rest @ values
@@ -165,10 +174,11 @@ def _leave_out_outliers(
         if run is None:
             break
         block, cell = np.argwhere(model.present)[run].tolist()
-        if not allowed[cell]:
+        if not allowed_outliers[cell]:
             break
-        allowed[cell] -= 1
+        allowed_outliers[cell] -= 1
         left_out.append((block, cell))
+        # One at a time: an outlier shifts the effects by which the next one is judged.
         model = model.without(block, cell)
     return model, tuple(left_out)
 
@@ -189,6 +199,7 @@ def measure_speed_ups(times: ArrayLike, baseline: int, draws: int = DRAWS) -> di
     `times` is blocks x cells. The level holds for each cell alone.
     """
     values = np.asarray(times)
+    # The baseline against itself is no comparison: its ratio is 1 by definition, see below.
     pairs = [(cell, baseline) for cell in range(values.shape[1]) if cell != baseline]
     comparisons = compare_cells(values, pairs, together=False, draws=draws)
     speed_ups = {pair.cell: pair.ratio.inverse() for pair in comparisons.pairs}

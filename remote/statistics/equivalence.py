@@ -48,5 +48,7 @@ def are_same(first: ArrayLike, second: ArrayLike) -> bool:
     """Return True if there are pairs of values, and in all of them both are equal within
     `ROUNDING`. NaN is no value."""
     pairs = np.column_stack([first, second])
-    known = pairs[np.isfinite(pairs).all(axis=1)]
-    return bool(len(known)) and np.allclose(known[:, 0], known[:, 1], rtol=ROUNDING, atol=0)
+    known_pairs = pairs[np.isfinite(pairs).all(axis=1)]
+    return bool(len(known_pairs)) and np.allclose(
+        known_pairs[:, 0], known_pairs[:, 1], rtol=ROUNDING, atol=0
+    )

@@ -38,12 +38,14 @@ class ValueScale(StrEnum):
         array = np.asarray(values, dtype=np.float64)
         if self is ValueScale.DIFFERENCE:
             return array
+        # A time of 0 or less is a fault of a clock: it becomes NaN without numpy's warning.
         return np.log(array, out=np.full(array.shape, np.nan), where=array > 0)
 
     def back(self, value: float) -> float:
         """Return the value as it was measured, from a number that may be added."""
         if self is ValueScale.DIFFERENCE:
             return float(value)
+        # `math.exp` raises OverflowError there.
         return math.inf if value > LARGEST_LOGARITHM else math.exp(value)
 
 
@@ -75,6 +77,7 @@ class Interval:
     @property
     def percent(self) -> float:
         """Return half the width in percent of the value: the 2 of "1.20 s ± 2 %"."""
+        # An exact value, which may be 0.
         if self.low == self.high == self.value:
             return 0.0
         if not self.value:
@@ -90,6 +93,7 @@ class Interval:
         return replace(
             self,
             value=_divide(factor, self.value),
+            # The bounds change places, since the inverse falls as the ratio rises.
             low=_divide(factor, self.high),
             high=_divide(factor, self.low),
         )
@@ -115,14 +119,16 @@ def t_interval(
     values: ArrayLike, scale: ValueScale = ValueScale.RATIO, level: float = LEVEL
 ) -> Interval:
     """Return the t interval of the mean, of logarithms on the scale of ratios."""
-    numbers = _finite_numbers(values, scale)
-    count = len(numbers)
-    middle = float(numbers.mean()) if count else math.nan
-    if count < 2:
-        return symmetric_interval(middle, math.nan, count, IntervalMethod.NONE, scale, level)
-    error = float(numbers.std(ddof=1)) / math.sqrt(count)
-    reach = t_bound(level, count - 1) * error
-    return symmetric_interval(middle, reach, count, t_method(scale), scale, level)
+    added_values = _finite_numbers(values, scale)
+    num_values = len(added_values)
+    middle_value = float(added_values.mean()) if num_values else math.nan
+    if num_values < 2:
+        return symmetric_interval(
+            middle_value, math.nan, num_values, IntervalMethod.NONE, scale, level
+        )
+    standard_error = float(added_values.std(ddof=1)) / math.sqrt(num_values)
+    reach = t_bound(level, num_values - 1) * standard_error
+    return symmetric_interval(middle_value, reach, num_values, t_method(scale), scale, level)
 
 
 def bootstrap_interval(
@@ -192,12 +198,12 @@ def t_bound(level: float, freedom: float) -> float:
 
     With infinite degrees of freedom the distribution is normal.
     """
-    share = (1 + level) / 2
+    lower_share = (1 + level) / 2
     if math.isinf(freedom):
-        return NormalDist().inv_cdf(share)
+        return NormalDist().inv_cdf(lower_share)
     from scipy.special import stdtrit
 
-    return float(stdtrit(freedom, share))
+    return float(stdtrit(freedom, lower_share))
 
 
 def t_probability(t: float, freedom: float) -> float:

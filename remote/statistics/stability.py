@@ -44,22 +44,24 @@ def check_stability(values: ArrayLike) -> Stability:
     mean of many steps.
     """
     array = np.asarray(values, dtype=np.float64)
-    runs = array[np.isfinite(array)]
-    if not len(runs):
+    known_values = array[np.isfinite(array)]
+    if not len(known_values):
         return Stability(0, math.nan, ())
-    mean = float(runs.mean())
+    mean_value = float(known_values.mean())
     variation = math.nan
-    if len(runs) > 1 and mean:
-        variation = float(runs.std(ddof=1)) / abs(mean)
+    if len(known_values) > 1 and mean_value:
+        variation = float(known_values.std(ddof=1)) / abs(mean_value)
     warnings = []
     if variation >= UNSTABLE:
         warnings.append(f"the standard deviation is {variation:.0%} of the mean")
-    share = float(max(runs - mean, key=abs)) / abs(mean) if mean else 0.0
-    if abs(share) >= FAR:
-        extreme = "maximum" if share > 0 else "minimum"
-        than = "greater" if share > 0 else "smaller"
-        warnings.append(f"the {extreme} is {abs(share):.0%} {than} than the mean")
-    return Stability(len(runs), variation, tuple(warnings))
+    extreme_share = (
+        float(max(known_values - mean_value, key=abs)) / abs(mean_value) if mean_value else 0.0
+    )
+    if abs(extreme_share) >= FAR:
+        extreme = "maximum" if extreme_share > 0 else "minimum"
+        than_word = "greater" if extreme_share > 0 else "smaller"
+        warnings.append(f"the {extreme} is {abs(extreme_share):.0%} {than_word} than the mean")
+    return Stability(len(known_values), variation, tuple(warnings))
 
 
 def count_warm_up(seconds: ArrayLike) -> int:
@@ -68,11 +70,12 @@ def count_warm_up(seconds: ArrayLike) -> int:
     Those count that come before the first usual one, at most half of all.
     """
     array = np.asarray(seconds, dtype=np.float64)
-    half = len(array) // 2
-    if half < 2:
+    half_length = len(array) // 2
+    if half_length < 2:
         return 0
-    is_usual = robust_scores(array[:half], array[half:]) <= UNUSUAL
-    return int(is_usual.argmax()) if is_usual.any() else half
+    # The second half is what the steps settle at, so the first one is judged by it.
+    is_usual = robust_scores(array[:half_length], array[half_length:]) <= UNUSUAL
+    return int(is_usual.argmax()) if is_usual.any() else half_length
 
 
 def robust_scores(values: Numbers, others: Numbers) -> Numbers:

@@ -33,27 +33,33 @@ def compare_steps(
     and for noise from run to run, which is `between`: assumed, or measured with so many degrees of
     `freedom`, see `pooled_spread`.
     """
-    runs = []
+    known_runs = []
     for seconds in (first, second):
         array = np.asarray(seconds, dtype=np.float64)
-        runs.append(array[np.isfinite(array)])
-    fewest = min(map(len, runs))
-    middle = math.nan
+        known_runs.append(array[np.isfinite(array)])
+    fewest_steps = min(map(len, known_runs))
+    middle_ratio = math.nan
     reach = math.nan
     p = math.nan
     method = IntervalMethod.NONE
-    if fewest:
-        middle = math.log(runs[0].mean() / runs[1].mean())
-    if fewest > 1:
+    if fewest_steps:
+        middle_ratio = math.log(known_runs[0].mean() / known_runs[1].mean())
+    if fewest_steps > 1:
         method = IntervalMethod.BLOCKS
-        of_runs = 2 * between**2
-        of_steps = _mean_variance(runs[0]) + _mean_variance(runs[1])
+        run_variance = 2 * between**2
+        step_variance = _mean_variance(known_runs[0]) + _mean_variance(known_runs[1])
         # Noise that was measured from run to run already holds that of the iterations.
-        error = math.sqrt(max(of_runs, of_steps) if freedom else of_runs + of_steps)
+        standard_error = math.sqrt(
+            max(run_variance, step_variance) if freedom else run_variance + step_variance
+        )
         freedom_of_error = freedom or math.inf
-        reach = t_bound(LEVEL, freedom_of_error) * error
-        p = t_probability(middle / error, freedom_of_error) if error else float(not middle)
-    ratio = symmetric_interval(middle, reach, fewest, method, ValueScale.RATIO, LEVEL)
+        reach = t_bound(LEVEL, freedom_of_error) * standard_error
+        p = (
+            t_probability(middle_ratio / standard_error, freedom_of_error)
+            if standard_error
+            else float(not middle_ratio)
+        )
+    ratio = symmetric_interval(middle_ratio, reach, fewest_steps, method, ValueScale.RATIO, LEVEL)
     return Comparison(0, 1, ratio, p, judge_ratio(ratio, ValueScale.RATIO))
 
 
@@ -67,8 +73,8 @@ def pooled_spread(groups: Iterable[Sequence[float]]) -> tuple[float, int]:
     freedom = 0
     for group in groups:
         if len(group) > 1:
-            logs = np.log(np.asarray(group, dtype=np.float64))
-            squares += float(((logs - logs.mean()) ** 2).sum())
+            logarithms = np.log(np.asarray(group, dtype=np.float64))
+            squares += float(((logarithms - logarithms.mean()) ** 2).sum())
             freedom += len(group) - 1
     return (math.sqrt(squares / freedom), freedom) if freedom else (math.nan, 0)
 

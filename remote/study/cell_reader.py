@@ -19,29 +19,31 @@ WRITE_VALUE = 'write the settings, and a label in quotes: { label = "big", batch
 
 def read_axes(tables: Mapping[str, Any], mistakes: StudyMistakes) -> Iterator[StudyAxis]:
     """Yield the axes as far as they are free of mistakes."""
-    for name, values in tables.items():
+    for axis_name, values in tables.items():
         if not isinstance(values, list) or not values:
             write = "write a list of its values: [1, 2]"
-            mistakes.add_at(name, f"{name} = {format_toml(values)}: {write}", "axes")
-        elif not is_label(name):
-            mistakes.add_at(name, f"{name!r}: write a name in one line", "axes")
+            mistakes.add_at(axis_name, f"{axis_name} = {format_toml(values)}: {write}", "axes")
+        elif not is_label(axis_name):
+            mistakes.add_at(axis_name, f"{axis_name!r}: write a name in one line", "axes")
         else:
-            yield StudyAxis(name, tuple(_read_values(name, values, mistakes)))
+            yield StudyAxis(axis_name, tuple(_read_values(axis_name, values, mistakes)))
 
 
-def _read_values(name: str, values: list[Any], mistakes: StudyMistakes) -> Iterator[AxisValue]:
+def _read_values(axis_name: str, values: list[Any], mistakes: StudyMistakes) -> Iterator[AxisValue]:
     """Yield the values of an axis: each a value of the setting of its name, or a table."""
-    labels: Counter[str] = Counter()
+    label_counts: Counter[str] = Counter()
     for value in values:
-        settings = dict(value) if isinstance(value, dict) else {name: value}
+        settings = dict(value) if isinstance(value, dict) else {axis_name: value}
         label = settings.pop("label", " ".join(map(format_label, settings.values())))
         if not settings or not is_label(label):
-            shown = format_toml(value if isinstance(value, dict) else settings)
-            mistakes.add_at(name, f"{name}: {shown}: {WRITE_VALUE}", "axes")
+            value_text = format_toml(value if isinstance(value, dict) else settings)
+            mistakes.add_at(axis_name, f"{axis_name}: {value_text}: {WRITE_VALUE}", "axes")
             continue
-        labels[label] += 1
-        if labels[label] == 2:
-            mistakes.add_at(name, f"{name}: the value {label} is there twice: give labels", "axes")
+        label_counts[label] += 1
+        if label_counts[label] == 2:
+            mistakes.add_at(
+                axis_name, f"{axis_name}: the value {label} is there twice: give labels", "axes"
+            )
         yield AxisValue(label, settings)
 
 
@@ -64,6 +66,8 @@ class CellReader:
         work = self._work(keys, axes)
         keys_of_cells: set[str] = set()
         settings_of_cells = [*_combine(axes), *self._read_tables(keys.cell, axes)]
+        # Also those of cells with mistakes, so that [compare] is not blamed for naming one of
+        # these.
         self.all_labels += [labels for labels, _ in settings_of_cells]
         self.has_all_labels &= bool(self.all_labels)
         for labels, settings in settings_of_cells:
@@ -74,21 +78,22 @@ class CellReader:
                 self.mistakes.add(f"the cell {cell.key} is there twice")
             keys_of_cells.add(cell.key)
             yield cell
+        # A mistake in [job] comes up in every cell: it is said once, after the last one.
         if isinstance(work, JobCells):
             work.note_errors()
 
     def _work(self, keys: StudyKeys, axes: Sequence[StudyAxis]) -> JobCells | ScriptCells:
         """Return what makes a cell of its settings, and note options that do not fit it."""
-        varied: set[str] = set()
+        varied_keys: set[str] = set()
         for axis in axes:
             for value in axis.values:
-                varied |= with_underscores(value.settings).keys()
-        for key in self.given:
-            flag = f"--{key.replace('_', '-')}"
+                varied_keys |= with_underscores(value.settings).keys()
+        for given_key in self.given:
+            flag = f"--{given_key.replace('_', '-')}"
             if keys.base is not None:
                 self.mistakes.add(f"{flag}: the study is of a script: leave the option out")
-            elif key in varied:
-                self.mistakes.add(f"{flag}: the study varies {key}: leave the option out")
+            elif given_key in varied_keys:
+                self.mistakes.add(f"{flag}: the study varies {given_key}: leave the option out")
         if keys.base is None:
             base = with_underscores(keys.job)
             return JobCells(self.mistakes, base, self.given, self.num_hosts)
@@ -108,6 +113,7 @@ class CellReader:
 
         On an axis that is no setting of the cell, it has the label of the table.
         """
+        # Labels come from the axes: without one, all cells of the tables would have the same key.
         if tables and not axes:
             self.mistakes.add_at(
                 "cell",
@@ -117,32 +123,33 @@ class CellReader:
             return
         for table in tables:
             settings = with_underscores(table)
+            # The label is the table's own; no axis and no setting of a job has this name.
             own_label = settings.pop("label", None)
-            mistake = ""
+            mistake_text = ""
             labels = []
             for axis in axes:
-                value = settings.get(axis.name.replace("-", "_"), own_label)
-                label = format_label(value)
+                axis_label = settings.get(axis.name.replace("-", "_"), own_label)
+                label = format_label(axis_label)
                 labels.append((axis.name, label))
-                if value is None:
-                    mistake = f"a [[cell]] needs {axis.name} = …, or a label = … for it"
+                if axis_label is None:
+                    mistake_text = f"a [[cell]] needs {axis.name} = …, or a label = … for it"
                 elif not is_label(label):
-                    mistake = f"label = {label!r}: write a label in one line"
-                if mistake:
+                    mistake_text = f"label = {label!r}: write a label in one line"
+                if mistake_text:
                     break
-            if mistake:
+            if mistake_text:
                 self.has_all_labels = False
-                self.mistakes.add_at("cell", mistake)
+                self.mistakes.add_at("cell", mistake_text)
             else:
                 yield tuple(labels), settings
 
 
 def _combine(axes: Sequence[StudyAxis]) -> Iterator[tuple[Labels, dict[str, Any]]]:
     """Yield labels and settings of each combination of values of the axes."""
-    for values in itertools.product(*(axis.values for axis in axes)):
+    for axis_values in itertools.product(*(axis.values for axis in axes)):
         labels = []
         settings: dict[str, Any] = {}
-        for axis, value in zip(axes, values, strict=True):
+        for axis, value in zip(axes, axis_values, strict=True):
             labels.append((axis.name, value.label))
             settings |= value.settings
         yield tuple(labels), settings

@@ -54,8 +54,8 @@ def _names_in_doubts(study: Study) -> dict[str, str]:
     """Return what sentences on doubts call the cells: "nodes=4" says more there than "4"."""
     names = {}
     for cell in study.cells:
-        name = cell_name(study, cell)
-        names[cell.key] = cell.key if name[:1].isdecimal() else name
+        short_name = cell_name(study, cell)
+        names[cell.key] = cell.key if short_name[:1].isdecimal() else short_name
     return names
 
 
@@ -112,42 +112,48 @@ def _is_better(study: Study, ratio: Interval) -> bool:
 def _best_cell(result: StudyResult) -> str:
     """Return the best cell and its value."""
     study = result.study
-    values = {row.cell.key: row.value.value for row in result.cells if row.value}
-    best = max(values, key=lambda key: _advantage(study, values[key]))
-    return f"{best}, {value_text(values[best], study)}"
+    value_of_cell = {row.cell.key: row.value.value for row in result.cells if row.value}
+    best_key = max(value_of_cell, key=lambda key: _advantage(study, value_of_cell[key]))
+    return f"{best_key}, {value_text(value_of_cell[best_key], study)}"
 
 
 def _best_label(result: StudyResult) -> tuple[str, Interval]:
     """Return the best value of the compared axis beside the reference, with its mean ratio."""
     # Labels without a repetition in common with the reference have no mean.
-    known = {key: mean for key, mean in result.overall.items() if math.isfinite(mean.value)}
-    means = known or result.overall
-    best = max(means, key=lambda label: _advantage(result.study, means[label].value))
-    return best, means[best]
+    finite_means = {key: mean for key, mean in result.overall.items() if math.isfinite(mean.value)}
+    mean_ratios = finite_means or result.overall
+    best_label = max(
+        mean_ratios, key=lambda label: _advantage(result.study, mean_ratios[label].value)
+    )
+    return best_label, mean_ratios[best_label]
 
 
 def _best_shown(study: Study, label: str, mean: Interval, rows: Sequence[CellResult]) -> str:
     """Return which value of the compared axis is best, and by how much, as far as that is shown."""
     num_shown = sum(row.finding is not Finding.NOT_SHOWN for row in rows)
     comparisons = count(len(rows), "comparison")
-    shown = f"; {num_shown} of {comparisons} {'shows' if num_shown == 1 else 'show'} a difference"
+    shown_text = (
+        f"; {num_shown} of {comparisons} {'shows' if num_shown == 1 else 'show'} a difference"
+    )
     if _is_better(study, mean):
-        worse = []
+        worse_places = []
         for row in rows:
             is_worse = row.finding is not Finding.NOT_SHOWN and not _is_better(
                 study, _ratio_of(row)
             )
             if is_worse and row.cell.label(study.compare) == label:
-                worse.append(other_values(study, row))
-        exceptions = f", but not at {listed(worse)}" if worse else ""
-        return _praise(study, label, mean, rows) + exceptions + (shown if num_shown else "")
+                worse_places.append(other_values(study, row))
+        exceptions = f", but not at {listed(worse_places)}" if worse_places else ""
+        return _praise(study, label, mean, rows) + exceptions + (shown_text if num_shown else "")
     if not num_shown:
-        text = f"no difference shown between {study.reference} and any other in {comparisons}"
-        return text + _largest_possible(study, rows)
-    better = "higher" if study.is_higher_better else "lower"
-    aim = "be faster" if study.compares_times else f"have a {better} {study.measured}"
+        answer = f"no difference shown between {study.reference} and any other in {comparisons}"
+        return answer + _largest_possible(study, rows)
+    better_word = "higher" if study.is_higher_better else "lower"
+    aim_text = "be faster" if study.compares_times else f"have a {better_word} {study.measured}"
     everywhere = " everywhere" if any(_is_better(study, _ratio_of(row)) for row in rows) else ""
-    return f"no {study.compare} is shown to {aim} than {study.reference}{everywhere}{shown}"
+    return (
+        f"no {study.compare} is shown to {aim_text} than {study.reference}{everywhere}{shown_text}"
+    )
 
 
 def _superlative(study: Study, label: str) -> str:
@@ -159,42 +165,50 @@ def _superlative(study: Study, label: str) -> str:
 
 def _praise(study: Study, label: str, mean: Interval, rows: Sequence[CellResult]) -> str:
     """Return by how much a label is best. Some of `rows` are its cells."""
-    text = _superlative(study, label)
+    praise_text = _superlative(study, label)
     own_rows = [row for row in rows if row.cell.label(study.compare) == label]
-    averaged = f", averaged over {count(len(own_rows), 'cell')}" if len(own_rows) > 1 else ""
+    averaged_text = f", averaged over {count(len(own_rows), 'cell')}" if len(own_rows) > 1 else ""
     if study.compares_times:
-        shared = max(_on_shared_machine(row, study.counterpart(row.cell)) for row in own_rows)
-        gain = ratio_text(mean.inverse())
-        return f"{text}: {gain} as fast as {study.reference}{shared}{averaged}"
+        shared_text = max(_on_shared_machine(row, study.counterpart(row.cell)) for row in own_rows)
+        gain_text = ratio_text(mean.inverse())
+        return (
+            f"{praise_text}: {gain_text} as fast as {study.reference}{shared_text}{averaged_text}"
+        )
     if is_bounded(mean):
-        return f"{text}: {change_range(study, mean)} against {study.reference}{averaged}"
-    return f"{text} ({change_text(study, mean.value)} against {study.reference})"
+        return (
+            f"{praise_text}: {change_range(study, mean)} against {study.reference}{averaged_text}"
+        )
+    return f"{praise_text} ({change_text(study, mean.value)} against {study.reference})"
 
 
 def _largest_possible(study: Study, rows: Sequence[CellResult]) -> str:
     """Return how large a difference may still be; "" if that is not known."""
-    bounds = []
+    advantages = []
     for row in rows:
         ratio = _ratio_of(row)
-        bounds += [abs(_advantage(study, ratio.low)), abs(_advantage(study, ratio.high))]
-    if not all(map(math.isfinite, bounds)):
+        advantages += [abs(_advantage(study, ratio.low)), abs(_advantage(study, ratio.high))]
+    if not all(map(math.isfinite, advantages)):
         return ""
-    largest = max(bounds)
-    if study.compares_times and largest >= 1:
+    largest_advantage = max(advantages)
+    if study.compares_times and largest_advantage >= 1:
         return " (the runs vary too much to exclude a factor of 2)"
     is_share = study.compares_times or study.metric == "accuracy"
-    text = f"{largest:.1%}" if is_share else f"{largest:.2g}"
-    return f" (differences of up to {text} cannot be excluded)"
+    difference_text = f"{largest_advantage:.1%}" if is_share else f"{largest_advantage:.2g}"
+    return f" (differences of up to {difference_text} cannot be excluded)"
 
 
 def _certainty(rows: Sequence[CellResult]) -> str:
     """Return how sure the comparisons are, all together."""
-    numbers = [_ratio_of(row).runs for row in rows if is_bounded(_ratio_of(row))]
-    together = " of all together" if len(numbers) > 1 else ""
-    least = min(numbers)
-    most = max(numbers)
-    runs = count(most, "run") if least == most else f"{least} to {most} runs"
-    return f"; 95% sure{together}, from {runs} of each cell"
+    run_counts = [_ratio_of(row).runs for row in rows if is_bounded(_ratio_of(row))]
+    together_text = " of all together" if len(run_counts) > 1 else ""
+    fewest_runs = min(run_counts)
+    most_runs = max(run_counts)
+    runs_text = (
+        count(most_runs, "run")
+        if fewest_runs == most_runs
+        else f"{fewest_runs} to {most_runs} runs"
+    )
+    return f"; 95% sure{together_text}, from {runs_text} of each cell"
 
 
 def _against_baseline(result: StudyResult) -> str:
@@ -211,18 +225,19 @@ def _against_baseline(result: StudyResult) -> str:
             speed_ups.append((row.speed_up, row))
     if not speed_ups or not baseline or any(row.speed_up_doubt for _, row in speed_ups):
         return ""
-    times, fastest = max(speed_ups, key=lambda pair: pair[0].value)
-    if study.counterpart(fastest.cell) == baseline:
+    best_speed_up, fastest_row = max(speed_ups, key=lambda pair: pair[0].value)
+    if study.counterpart(fastest_row.cell) == baseline:
         return ""
-    shared = _on_shared_machine(fastest, baseline)
-    name = cell_name(study, fastest.cell)
+    shared_text = _on_shared_machine(fastest_row, baseline)
+    fastest_name = cell_name(study, fastest_row.cell)
     baseline_name = cell_name(study, baseline)
-    return f"; the fastest, {name}, is {ratio_text(times)} as fast as {baseline_name}{shared}"
+    comparison = f"{ratio_text(best_speed_up)} as fast as {baseline_name}"
+    return f"; the fastest, {fastest_name}, is {comparison}{shared_text}"
 
 
 def _on_shared_machine(row: CellResult, other: Cell | None) -> str:
     """Return that more hosts were faster although they share one machine; "" if they do not."""
-    is_shared = any(end.conditions.shares_machine for end in row.runs)
+    is_shared = any(run_end.conditions.shares_machine for run_end in row.runs)
     has_more = other is not None and row.cell.place.nodes > other.place.nodes
     return ", on hosts that share one machine" if is_shared and has_more else ""
 
@@ -236,19 +251,19 @@ def effect_lines(result: StudyResult) -> list[str]:
     study = result.study
     if not study.compare or study.compares_times:
         return []
-    others = [axis for axis in study.axes if axis.name != study.compare]
-    return [f"{study.measured} by {axis.name}: {_means(result, axis)}" for axis in others]
+    other_axes = [axis for axis in study.axes if axis.name != study.compare]
+    return [f"{study.measured} by {axis.name}: {_means(result, axis)}" for axis in other_axes]
 
 
 def _means(result: StudyResult, axis: StudyAxis) -> str:
     """Return the mean value of the cells at each label of an axis."""
-    texts = []
+    mean_texts = []
     for label in axis.labels:
-        rows = [row for row in result.cells if row.cell.label(axis.name) == label]
-        values = [row.value.value for row in rows if row.value]
+        label_rows = [row for row in result.cells if row.cell.label(axis.name) == label]
+        values = [row.value.value for row in label_rows if row.value]
         if values:
-            texts.append(f"{value_text(finite_mean(values), result.study)} ({label})")
-    return ", ".join(texts) or "not measured"
+            mean_texts.append(f"{value_text(finite_mean(values), result.study)} ({label})")
+    return ", ".join(mean_texts) or "not measured"
 
 
 # One comparison -----------------------------------------------------------------------------------
@@ -262,25 +277,29 @@ def comparison_text(study: Study, row: CellResult) -> str:
     assert row.comparison
     if row.doubt:
         return doubt_text(study, row.doubt)
-    place = other_values(study, row)
-    other = f"{study.reference} at {place}" if place else study.reference
+    place_text = other_values(study, row)
+    reference_text = f"{study.reference} at {place_text}" if place_text else study.reference
     label = row.cell.label(study.compare)
     ratio = row.comparison.ratio
     if row.is_same and not study.compares_times:
-        return f"{label} has the same {study.measured} as {other}, within rounding"
+        return f"{label} has the same {study.measured} as {reference_text}, within rounding"
     if math.isnan(ratio.value):
-        return f"{label} and {other} have no repetition in common"
+        return f"{label} and {reference_text} have no repetition in common"
     if is_bounded(ratio) and row.finding is Finding.NOT_SHOWN:
-        return f"no difference shown between {label} and {other}"
+        return f"no difference shown between {label} and {reference_text}"
     if study.compares_times:
-        text = f"{label} takes {ratio_text(ratio)} as long as {other}"
+        text = f"{label} takes {ratio_text(ratio)} as long as {reference_text}"
         if ratio.value < 1:
-            shared = _on_shared_machine(row, study.counterpart(row.cell))
-            text = f"{label} is {ratio_text(ratio.inverse())} as fast as {other}{shared}"
+            shared_text = _on_shared_machine(row, study.counterpart(row.cell))
+            text = (
+                f"{label} is {ratio_text(ratio.inverse())} as fast as {reference_text}{shared_text}"
+            )
     elif is_bounded(ratio):
-        change = change_range(study, ratio)
-        text = f"{label} has a {row.finding} {study.measured} than {other} ({change})"
+        change_words = change_range(study, ratio)
+        text = (
+            f"{label} has a {row.finding} {study.measured} than {reference_text} ({change_words})"
+        )
     else:
-        change = change_text(study, ratio.value)
-        text = f"the {study.measured} of {label} is {change} against {other}"
+        change_words = change_text(study, ratio.value)
+        text = f"the {study.measured} of {label} is {change_words} against {reference_text}"
     return text if is_bounded(ratio) else f"as measured, {text}; {CHANCE}"

@@ -13,29 +13,29 @@ from remote.study.study import UNITS
 
 def estimate_text(progress: StudyProgress) -> str:
     """Return how many runs are missing, and about how long they take."""
-    missing = len(progress.missing_trials())
-    if not missing:
+    num_missing = len(progress.missing_trials())
+    if not num_missing:
         return "no run is left"
-    runs = count(missing, "run")
-    stop = f"one that takes {format_limit(progress.study.limit)} is stopped"
+    runs_text = count(num_missing, "run")
+    limit_text = f"one that takes {format_limit(progress.study.limit)} is stopped"
     remaining = remaining_seconds(progress)
     if math.isnan(remaining):
-        return f"{runs}, and none yet to estimate from; {stop}"
-    return f"{runs}, about {duration(remaining)} by runs so far; {stop}"
+        return f"{runs_text}, and none yet to estimate from; {limit_text}"
+    return f"{runs_text}, about {duration(remaining)} by runs so far; {limit_text}"
 
 
 def _sum_times(seconds_of_cells: Mapping[str, float], keys: Sequence[str]) -> float:
     """Return how long runs of these cells take. An unknown one takes the median of the others."""
-    usual = statistics.median(seconds_of_cells.values())
-    return sum(seconds_of_cells.get(key, usual) for key in keys)
+    usual_seconds = statistics.median(seconds_of_cells.values())
+    return sum(seconds_of_cells.get(key, usual_seconds) for key in keys)
 
 
 def format_limit(seconds: float) -> str:
     """Return a time as a study file has it: "90 s", "10 min", "2 h"."""
     unit = "s"
-    for larger in ("h", "min"):
-        if seconds % UNITS[larger] == 0:
-            unit = larger
+    for larger_unit in ("h", "min"):
+        if seconds % UNITS[larger_unit] == 0:
+            unit = larger_unit
             break
     return f"{seconds / UNITS[unit]:g} {unit}"
 
@@ -47,15 +47,15 @@ def remaining_seconds(progress: StudyProgress, elapsed: float = 0.0) -> float:
     """
     seconds_of_cells = {}
     for key, cell in progress.cells.items():
-        times = [end.seconds for end in cell.counted.values() if end.seconds]
-        if times:
-            seconds_of_cells[key] = statistics.median(times)
+        run_times = [run_end.seconds for run_end in cell.counted.values() if run_end.seconds]
+        if run_times:
+            seconds_of_cells[key] = statistics.median(run_times)
     if not seconds_of_cells:
         return math.nan
-    missing = [trial.cell.key for trial in progress.missing_trials()]
-    remaining = _sum_times(seconds_of_cells, missing)
-    running = progress.running_cell
-    if running in missing:
+    missing_keys = [trial.cell.key for trial in progress.missing_trials()]
+    remaining_time = _sum_times(seconds_of_cells, missing_keys)
+    running_key = progress.running_cell
+    if running_key in missing_keys:
         # A run that takes longer than usual does not shorten the others.
-        remaining -= min(elapsed, _sum_times(seconds_of_cells, [running]))
-    return remaining
+        remaining_time -= min(elapsed, _sum_times(seconds_of_cells, [running_key]))
+    return remaining_time

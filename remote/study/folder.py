@@ -148,6 +148,7 @@ class StudyFolder:
         """Keep other processes from running the study meanwhile. Raises: StudyError."""
         with self._writing():
             self._make()
+            # The lock is the kernel's: it goes with the process, however that ends.
             lock = files.open_regular(self.path / LOCK, os.O_RDWR | os.O_CREAT)
         try:
             self._take(lock)
@@ -156,6 +157,7 @@ class StudyFolder:
             os.close(lock)
 
     def _make(self) -> None:
+        # Both, since a study may be the first thing that is ever recorded here.
         files.make_runs_dir(self.path.parent)
         files.make_folder(self.path, exist_ok=True)
 
@@ -173,10 +175,10 @@ class StudyFolder:
     def _take(self, lock: int) -> None:
         """Take the lock and write who has it. Raises: StudyError, if another process has it."""
         if not try_lock(lock):
-            holder = os.pread(lock, LIMITS.small_file, 0).decode(errors="replace").strip()
+            holder_pid = os.pread(lock, LIMITS.small_file, 0).decode(errors="replace").strip()
             raise StudyError(
-                f"{self.name} is running: process {holder}. Wait for it, or stop it with Ctrl+C "
-                "where it runs"
+                f"{self.name} is running: process {holder_pid}. Wait for it, or stop it with "
+                "Ctrl+C where it runs"
             )
         with self._writing():
             os.ftruncate(lock, 0)
@@ -190,11 +192,11 @@ class StudyFolder:
             "nodes": call.num_hosts,
             "quick": call.quick,
         }
-        data = f"{dumps(place)}\n".encode()
+        place_json = f"{dumps(place)}\n".encode()
         with self._writing():
             self._make()
-            write_whole(self.path / PLACE, data)
-            write_whole(self.path / SIGNATURE, trust.signature(data).encode())
+            write_whole(self.path / PLACE, place_json)
+            write_whole(self.path / SIGNATURE, trust.signature(place_json).encode())
             # The text comes last: with it the study exists.
             write_whole(self.path / STUDY, call.text.encode())
 
@@ -207,40 +209,43 @@ class StudyFolder:
 
     def call(self) -> StudyCall:
         """Return how the study was called, as far as that is known. Raises: StudyError."""
-        data = b""
+        place_json = b""
         signature = b""
         with suppress(OSError):
-            data = files.read(self.path / PLACE, LIMITS.plan)
+            place_json = files.read(self.path / PLACE, LIMITS.plan)
             signature = files.read(self.path / SIGNATURE, LIMITS.small_file)
         try:
-            place = convert(load(data) or {}, _Place)
+            place = convert(load(place_json) or {}, _Place)
         except ValidationError:
             place = _Place()
-        options = {}
-        for name, value in place.places.items():
-            if type(value) is PLACES.get(name):
-                options[name] = value
+        known_places = {}
+        for option_name, value in place.places.items():
+            # The exact type: a bool is an int, too, but no number of hosts.
+            if type(value) is PLACES.get(option_name):
+                known_places[option_name] = value
         return StudyCall(
             self.text(),
             place.given,
-            options,
+            known_places,
             place.quick,
             str(self.path / STUDY),
             max(1, place.nodes),
-            trust.is_signed(data, signature),
+            trust.is_signed(place_json, signature),
         )
 
     def write(self, entry: JournalEntry) -> None:
         """Add an entry to the journal. It is on the disk on return. Raises: StudyError."""
-        event = "begun" if isinstance(entry, RunBegun) else "ended"
-        line = dumps({"event": event, "time": time.time()} | asdict(entry))
+        event_name = "begun" if isinstance(entry, RunBegun) else "ended"
+        journal_line = dumps({"event": event_name, "time": time.time()} | asdict(entry))
         journal = self.path / JOURNAL
         with self._writing():
             # A crash may have left half a line, which must not take in this one.
-            begin = "\n" if files.is_torn(journal) else ""
+            line_break = "\n" if files.is_torn(journal) else ""
             descriptor = files.open_regular(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
             try:
-                write_all(descriptor, f"{begin}{line}\n".encode())
+                write_all(descriptor, f"{line_break}{journal_line}\n".encode())
+                # Each line stands for a run of minutes or hours: it has to outlive a crash of the
+                # machine.
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
@@ -263,10 +268,10 @@ class StudyFolder:
 
 def _parse_entry(data: dict[str, Any]) -> JournalEntry | None:
     """Return the entry of a line, or None if it holds none."""
-    event = data.get("event")
-    if event not in ("begun", "ended"):
+    event_name = data.get("event")
+    if event_name not in ("begun", "ended"):
         return None
-    entry_type: type[RunBegun | RunEnded] = RunBegun if event == "begun" else RunEnded
+    entry_type: type[RunBegun | RunEnded] = RunBegun if event_name == "begun" else RunEnded
     try:
         entry = convert(data, entry_type)
     except ValidationError:

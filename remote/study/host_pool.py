@@ -36,12 +36,13 @@ def without_labs(study: Study) -> Study:
     cells: dict[str, Cell] = {}
     for cell in study.cells:
         place = replace(cell.place, link="", cpus="")
-        labels = []
+        fitted_labels = []
         for axis, label in cell.labels:
             is_of_labs = axis in lab_axes
-            labels.append((axis, AS_IT_IS if is_of_labs else label))
-        fitted = replace(cell, labels=tuple(labels), place=place)
-        cells.setdefault(fitted.key, fitted)
+            fitted_labels.append((axis, AS_IT_IS if is_of_labs else label))
+        fitted_cell = replace(cell, labels=tuple(fitted_labels), place=place)
+        # The first cell of several that differ in links or cores only stands for all of them.
+        cells.setdefault(fitted_cell.key, fitted_cell)
     return replace(study, cells=tuple(cells.values()))
 
 
@@ -69,20 +70,20 @@ class HostPool:
 
     def check(self, study: Study) -> None:
         """Check that each cell can run here. Raises: StudyError, with all mistakes."""
-        here = is_here(self.cluster.hosts)
+        is_local = is_here(self.cluster.hosts)
         mistakes = []
         available = len(self.cluster.hosts)
         needed = max(cell.place.nodes for cell in study.cells)
         if needed > available:
-            advice = f"start it with --local {needed}" if here else f"add hosts to {self._file}"
-            are = "is" if available == 1 else "are"
+            advice = f"start it with --local {needed}" if is_local else f"add hosts to {self._file}"
+            verb = "is" if available == 1 else "are"
             mistakes.append(
-                f"{study.name} needs {count(needed, 'host')}, and there {are} {available}: "
+                f"{study.name} needs {count(needed, 'host')}, and there {verb} {available}: "
                 f"{advice}, or change nodes"
             )
         # Mistakes in links and cores are found now, not after hours of other runs.
-        wires = {self._wires(cell.place) for cell in study.cells} - {("", "")}
-        for link, cpus in sorted(wires):
+        lab_wires = {self._wires(cell.place) for cell in study.cells} - {("", "")}
+        for link, cpus in sorted(lab_wires):
             try:
                 parse(available, link, cpus)
             except LabError as error:
@@ -100,13 +101,13 @@ class HostPool:
             return []
         jobs = [cell.job for cell in study.cells if cell.job]
         job_of_each_set = {(job.dataset, job.data_dir): job for job in jobs}
-        lines = []
+        download_lines = []
         for job in job_of_each_set.values():
             finding = check_data(job)
             if finding.is_download:
-                place = f"{job.dataset} is not in {job.data_dir}"
-                lines.append(f"{place}: the first run has to {finding.text} for it")
-        return lines
+                missing_text = f"{job.dataset} is not in {job.data_dir}"
+                download_lines.append(f"{missing_text}: the first run has to {finding.text} for it")
+        return download_lines
 
     def reach(self, place: CellPlace, most_nodes: int = 0) -> tuple[Cluster, Transport]:
         """Return the hosts of a place, and the transport to them. Raises: LabError.
@@ -117,9 +118,10 @@ class HostPool:
         is_new = wires not in self._reached
         hosts, transport = self._open_hosts(*wires) if is_new else self._reached.pop(wires)
         self._reached[wires] = hosts, transport  # the last one is the one used last
-        for _, warm in list(self._reached.values())[:-WARM]:
-            warm.cool()
-        chosen = tuple(
+        # Cooled labs keep their hosts: only the warm interpreters end.
+        for _, warm_transport in list(self._reached.values())[:-WARM]:
+            warm_transport.cool()
+        chosen_hosts = tuple(
             replace(
                 host,
                 slots=place.processes,
@@ -127,7 +129,7 @@ class HostPool:
             )
             for host in hosts[: place.nodes]
         )
-        return replace(self.cluster, hosts=chosen), transport
+        return replace(self.cluster, hosts=chosen_hosts), transport
 
     def _share(self, place: CellPlace, most_nodes: int) -> int:
         """Return the threads of a rank if all hosts are this machine; 0 if they are not.
@@ -137,8 +139,8 @@ class HostPool:
         """
         if not self._is_this_machine:
             return 0
-        hosts = max(place.nodes, most_nodes)
-        return max(1, int(usable_cores()) // (hosts * place.processes))
+        num_hosts = max(place.nodes, most_nodes)
+        return max(1, int(usable_cores()) // (num_hosts * place.processes))
 
     @property
     def _is_this_machine(self) -> bool:
@@ -151,36 +153,38 @@ class HostPool:
 
         If their numbers differ, this is a warning that says what to write.
         """
-        counts = sorted({cell.place.nodes for cell in study.cells})
+        node_counts = sorted({cell.place.nodes for cell in study.cells})
         has_quotas = any(self._wires(cell.place)[1] for cell in study.cells)
-        if len(counts) < 2 or has_quotas:
+        if len(node_counts) < 2 or has_quotas:
             return []
-        hosts = self.cluster.hosts[: counts[-1]]
-        numbers = {host.threads for host in hosts}
-        if len(numbers) > 1:
-            listed = [f"{host.name} {host.threads or 'as many as cores'}" for host in hosts]
+        hosts = self.cluster.hosts[: node_counts[-1]]
+        thread_counts = {host.threads for host in hosts}
+        if len(thread_counts) > 1:
+            host_texts = [f"{host.name} {host.threads or 'as many as cores'}" for host in hosts]
             return [
                 "warning: runs on some of the hosts have other numbers of threads per rank than "
-                f"runs on others ({', '.join(listed)}): write the same threads = N for each host "
-                f"in {self._file}"
+                f"runs on others ({', '.join(host_texts)}): write the same threads = N for each "
+                f"host in {self._file}"
             ]
-        if numbers == {0} and self._is_this_machine:
+        if thread_counts == {0} and self._is_this_machine:
             return [self._describe_shares(study, len(hosts))]
         return []
 
-    def _describe_shares(self, study: Study, hosts: int) -> str:
+    def _describe_shares(self, study: Study, num_hosts: int) -> str:
         """Return what share of this machine each host has in all runs."""
         cores = usable_cores()
-        threads = sorted({self._share(cell.place, hosts) for cell in study.cells})
-        each = " or ".join(map(str, threads))
+        thread_counts = sorted({self._share(cell.place, num_hosts) for cell in study.cells})
+        threads_text = " or ".join(map(str, thread_counts))
         return (
-            f"all {hosts} hosts are this machine ({count(cores, 'core')}): a rank has {each} "
-            f"{'thread' if threads == [1] else 'threads'} in every run, also on fewer hosts"
+            f"all {num_hosts} hosts are this machine ({count(cores, 'core')}): a rank has "
+            f"{threads_text} "
+            f"{'thread' if thread_counts == [1] else 'threads'} in every run, also on fewer hosts"
         )
 
     def _open_hosts(self, link: str, cpus: str) -> tuple[tuple[Host, ...], WarmTransport]:
         if not link:
             return self.cluster.hosts, self._warm(Transports(self.cluster.hosts))
+        # All hosts of the pool are in the lab, so that later cells with more nodes find it warm.
         lab = self._open.enter_context(Lab.start(parse(len(self.cluster.hosts), link, cpus)))
         return lab.hosts, self._warm(Transports(lab.hosts, lab.enter))
 

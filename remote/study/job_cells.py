@@ -52,63 +52,66 @@ class JobCells:
         num_mistakes = len(self.mistakes)
         # What a cell varies comes last: a flag for it was refused before.
         settings = override(override(self.base, self.given), varied)
-        known_settings, words = self._sort_settings(settings, varied)
-        keys = read_table(CellKeys, known_settings, self.mistakes)
+        known_settings, sync_words = self._sort_settings(settings, varied)
+        cell_keys = read_table(CellKeys, known_settings, self.mistakes)
         if len(self.mistakes) > num_mistakes:
             return None
         job_settings: dict[str, Any] = {}
-        place: dict[str, Any] = {}
-        for key in keys.model_fields_set:
-            table = place if key in PlaceKeys.model_fields else job_settings
-            table[key] = getattr(keys, key)
-        job_settings["sync_option"] = (*job_settings.get("sync_option", ()), *words)
-        is_place_known = self.num_hosts > 0 or "nodes" in place
-        cell_place = CellPlace(**{"nodes": self.num_hosts or 1, **place})
+        place_settings: dict[str, Any] = {}
+        for key in cell_keys.model_fields_set:
+            target_table = place_settings if key in PlaceKeys.model_fields else job_settings
+            target_table[key] = getattr(cell_keys, key)
+        job_settings["sync_option"] = (*job_settings.get("sync_option", ()), *sync_words)
+        is_place_known = self.num_hosts > 0 or "nodes" in place_settings
+        cell_place = CellPlace(**{"nodes": self.num_hosts or 1, **place_settings})
         try:
             job = Job.of(job_settings)
+            # Without hosts, --dry-run and reports still read the study: how many ranks is unknown
+            # then.
             if is_place_known:
                 job.check_world(cell_place.ranks)
         except JobError as error:
-            for mistake in error.mistakes:
-                self._errors.setdefault(str(mistake), []).append(cell_key(labels))
+            for job_mistake in error.mistakes:
+                self._errors.setdefault(str(job_mistake), []).append(cell_key(labels))
             return None
         return Cell(labels, job, cell_place, "seed" in varied)
 
     def note_errors(self) -> None:
         """Note what is wrong with whole jobs, once for all cells that have it."""
-        for error, (first, *others) in self._errors.items():
-            more = f" and {count(len(others), 'more cell')}" if others else ""
-            self.mistakes.add(f"{first}{more}: {error}")
+        for error, (first_key, *other_keys) in self._errors.items():
+            others_text = f" and {count(len(other_keys), 'more cell')}" if other_keys else ""
+            self.mistakes.add(f"{first_key}{others_text}: {error}")
 
     def _sort_settings(
         self, settings: Mapping[str, Any], varied: Collection[str]
     ) -> tuple[dict[str, Any], list[str]]:
         """Return the settings of job and place, and the options of the sync method in words."""
-        sync = settings.get("sync", Job.sync)
+        sync_name = settings.get("sync", Job.sync)
         own_options: list[str] = []
-        is_method_known = sync in registry.list_names("sync")
+        is_method_known = sync_name in registry.list_names("sync")
         if is_method_known:
-            own_options = [option.name for option in options.declared_options(sync)]
-        known = {}
-        words = []
+            own_options = [option.name for option in options.declared_options(sync_name)]
+        known_settings = {}
+        sync_words = []
         for key, value in settings.items():
             if key in own_options:
-                words.append(f"{key}={options.format_value(value)}")
+                sync_words.append(f"{key}={options.format_value(value)}")
             elif key in CellKeys.model_fields:
-                known[key] = value
+                known_settings[key] = value
             elif not _is_option(key):
                 self._note_unknown(key, own_options)
             elif key in varied and is_method_known:
                 # In [job], it may be an option of other methods of the study.
                 self.mistakes.add_at(
                     key,
-                    f"{key} is not an option of sync = {sync!r}: vary it together with the methods "
+                    f"{key} is not an option of sync = {sync_name!r}: vary it together with the "
+                    "methods "
                     f'that have it: {{ sync = "…", {key} = … }}',
                 )
-        return known, words
+        return known_settings, sync_words
 
     def _note_unknown(self, key: str, own_options: Collection[str]) -> None:
-        text = belongs_to_top(key) or (
+        mistake_text = belongs_to_top(key) or (
             f"unknown setting '{key}'"
             + (
                 _name_used_here(key)
@@ -117,16 +120,16 @@ class JobCells:
                 "method"
             )
         )
-        self.mistakes.add_at(key, text)
+        self.mistakes.add_at(key, mistake_text)
 
 
 def _name_used_here(key: str) -> str:
     """Return what a setting is called here that has another name elsewhere; "" if unknown."""
-    word = key.lower().replace("_", "")
-    if word in OPTIMISERS:
+    plain_key = key.lower().replace("_", "")
+    if plain_key in OPTIMISERS:
         return ": the optimiser is SGD, with lr, momentum and weight_decay"
-    for setting, words in SYNONYMS.items():
-        if word in words.split():
+    for setting, synonyms in SYNONYMS.items():
+        if plain_key in synonyms.split():
             return f": did you mean '{setting}'?"
     return ""
 

@@ -22,15 +22,17 @@ SHOWN_METRICS = 10
 
 def describe_missing(study: Study, state: RunState) -> str:
     """Return what a run lacks that has finished without a value of what the study compares."""
-    text = f"the run has no {study.measured}"
+    missing_text = f"the run has no {study.measured}"
     diverged = state.progress.diverged
     if diverged:
-        return f"{text}: {diverged.text}"
-    name = named_metric(study.metric)
-    names = list(state.metrics.named)
-    if LOSS not in names and any(math.isfinite(rank.loss) for rank in state.ranks):
-        names.append(LOSS)
-    return text + describe_others(name, names) if name else text
+        return f"{missing_text}: {diverged.text}"
+    metric_name = named_metric(study.metric)
+    metric_names = list(state.metrics.named)
+    if LOSS not in metric_names and any(math.isfinite(rank.loss) for rank in state.ranks):
+        metric_names.append(LOSS)
+    return (
+        missing_text + describe_others(metric_name, metric_names) if metric_name else missing_text
+    )
 
 
 def describe_others(name: str, names: Sequence[str]) -> str:
@@ -42,20 +44,20 @@ def describe_others(name: str, names: Sequence[str]) -> str:
 
 def list_remarks(cell: Cell, state: RunState) -> tuple[str, ...]:
     """Return what one has to know to compare the run with others."""
-    remarks = [remark.text for remark in find_remarks(state)]
+    remark_texts = [remark.text for remark in find_remarks(state)]
     if state.progress.diverged:
-        remarks.insert(0, f"{cell.key} diverged: the loss is not finite")
-    return tuple(remarks)
+        remark_texts.insert(0, f"{cell.key} diverged: the loss is not finite")
+    return tuple(remark_texts)
 
 
 def general_cause(state: RunState) -> str:
     """Return why a run failed, without the names of its hosts: equal for runs that fail alike."""
     cause = state.cause.problem if state.cause else state.stop_reason
-    names = {host.name for host in state.hosts}
-    names |= {host.hello.hostname for host in state.hosts if host.hello}
+    host_names = {host.name for host in state.hosts}
+    host_names |= {host.hello.hostname for host in state.hosts if host.hello}
     # The longest goes first, since a name may be a part of another.
-    for name in sorted(filter(None, names), key=len, reverse=True):
-        cause = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", "HOST", cause)
+    for host_name in sorted(filter(None, host_names), key=len, reverse=True):
+        cause = re.sub(rf"(?<![\w.-]){re.escape(host_name)}(?![\w-])", "HOST", cause)
     return cause
 
 
@@ -67,10 +69,12 @@ def first_and_last_loss(state: RunState) -> tuple[float, float] | None:
     ranks = state.curves.rows("loss")
     if not ranks:
         return None
-    curves = [state.curves.of("loss", rank).mean for rank in ranks]
-    first = statistics.fmean(float(curve[0]) for curve in curves)
-    last = statistics.fmean(float(curve[-1]) for curve in curves)
-    return (first, last) if math.isfinite(first) and math.isfinite(last) else None
+    loss_curves = [state.curves.of("loss", rank).mean for rank in ranks]
+    first_loss = statistics.fmean(float(curve[0]) for curve in loss_curves)
+    last_loss = statistics.fmean(float(curve[-1]) for curve in loss_curves)
+    return (
+        (first_loss, last_loss) if math.isfinite(first_loss) and math.isfinite(last_loss) else None
+    )
 
 
 def read_value(study: Study, run_summary: Mapping[str, Any]) -> float | None:
@@ -80,10 +84,10 @@ def read_value(study: Study, run_summary: Mapping[str, Any]) -> float | None:
     loss of a script and its own metrics are the last ones, means over the ranks that have them.
     """
     ranks = run_summary["ranks"]
-    name = named_metric(study.metric)
-    if name:
-        return _read_named(name, ranks)
-    test = run_summary.get("test") or {}
+    metric_name = named_metric(study.metric)
+    if metric_name:
+        return _read_named(metric_name, ranks)
+    test_result = run_summary.get("test") or {}
     value: float | None
     match study.metric:
         case "step_seconds":
@@ -93,35 +97,35 @@ def read_value(study: Study, run_summary: Mapping[str, Any]) -> float | None:
         case "loss" if study.is_of_script:
             value = _mean_of_known(rank["loss"] for rank in ranks)
         case metric:
-            value = test.get(metric)
+            value = test_result.get(metric)
     return float(value) if value is not None else None
 
 
-def _read_named(wanted: str, ranks: Sequence[Mapping[str, Any]]) -> float | None:
+def _read_named(metric_name: str, ranks: Sequence[Mapping[str, Any]]) -> float | None:
     """Return the value of a metric that a script names.
 
     The loss, which is read by itself, is one, too, unless the script gives another one that name.
     """
-    names = {name for rank in ranks for name in rank["metrics"]}
+    known_names = {matched_name for rank in ranks for matched_name in rank["metrics"]}
     # Names of metrics of one's own go first: a script may print a loss of another kind.
-    name = match_metric(wanted, names)
-    if name is not None:
-        return _mean_of_known(rank["metrics"].get(name) for rank in ranks)
-    has_own_loss = any(name.casefold() == LOSS for name in names)
-    if match_metric(wanted, [LOSS]) and not has_own_loss:
+    matched_name = match_metric(metric_name, known_names)
+    if matched_name is not None:
+        return _mean_of_known(rank["metrics"].get(matched_name) for rank in ranks)
+    has_own_loss = any(matched_name.casefold() == LOSS for matched_name in known_names)
+    if match_metric(metric_name, [LOSS]) and not has_own_loss:
         return _mean_of_known(rank["loss"] for rank in ranks)
     return None
 
 
-def match_metric(wanted: str, names: Iterable[str]) -> str | None:
+def match_metric(wanted_name: str, names: Iterable[str]) -> str | None:
     """Return the name that is meant: this very one, else the only one that differs in case."""
-    known = list(names)
-    if wanted in known:
-        return wanted
-    alike = [name for name in known if name.casefold() == wanted.casefold()]
-    return alike[0] if len(alike) == 1 else None
+    known_names = list(names)
+    if wanted_name in known_names:
+        return wanted_name
+    similar_names = [name for name in known_names if name.casefold() == wanted_name.casefold()]
+    return similar_names[0] if len(similar_names) == 1 else None
 
 
 def _mean_of_known(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.fmean(known) if known else None
+    known_values = [value for value in values if value is not None]
+    return statistics.fmean(known_values) if known_values else None

@@ -29,17 +29,17 @@ class StudyMistakes:
 
     def add_at(self, key: str, mistake: str, table: str = "", value: Any = None) -> None:
         """Note a mistake at the line of a key, if possible one that has the value, too."""
-        number = find_line(self.text, key, table, value)
-        if number:
-            self._mistakes.append((number, f"{self.file}: line {number}: {mistake}"))
+        line_number = find_line(self.text, key, table, value)
+        if line_number:
+            self._mistakes.append((line_number, f"{self.file}: line {line_number}: {mistake}"))
         else:
             self.add(mistake)
 
     def refuse(self) -> None:
         """Raise a `StudyError` if there is a mistake: each once, in order of the lines."""
         if self._mistakes:
-            ordered = sorted(self._mistakes, key=lambda mistake: mistake[0])
-            messages = dict.fromkeys(message for _, message in ordered)
+            ordered_mistakes = sorted(self._mistakes, key=lambda mistake: mistake[0])
+            messages = dict.fromkeys(message for _, message in ordered_mistakes)
             raise StudyError("\n".join(messages))
 
 
@@ -48,23 +48,25 @@ def find_line(text: str, key: str, table: str = "", value: Any = None) -> int:
 
     A line that also has the value goes first. Return 0 if there is no such line.
     """
-    first = 0
+    first_number = 0
     is_inside = not table
-    name = re.escape(key).replace("_", "[-_]")
-    sets_key = re.compile(rf"""(^|[{{,]|\[\[?)\s*["']?{name}["']?\s*(=|\])""")
+    # Keys may be written with dashes, see `with_underscores`.
+    key_pattern = re.escape(key).replace("_", "[-_]")
+    sets_key = re.compile(rf"""(^|[{{,]|\[\[?)\s*["']?{key_pattern}["']?\s*(=|\])""")
     begins_table = re.compile(rf"\s*\[\[?\s*{re.escape(table)}\b")
-    for number, line in enumerate(text.splitlines(), start=1):
-        content = line.lstrip()
-        if table and content.startswith("["):
+    for line_number, line in enumerate(text.splitlines(), start=1):
+        line_content = line.lstrip()
+        if table and line_content.startswith("["):
             is_inside = bool(begins_table.match(line))
-        if not is_inside or content.startswith("#") or not sets_key.search(line):
+        if not is_inside or line_content.startswith("#") or not sets_key.search(line):
             continue
         if value is None or str(value) in line:
-            return number
-        first = first or number
-    if table and not first:
+            return line_number
+        first_number = first_number or line_number
+    # Not in that table, so the mistake may be in a key with dots: look at the whole file.
+    if table and not first_number:
         return find_line(text, key, value=value)
-    return first
+    return first_number
 
 
 def format_toml(value: Any) -> str:

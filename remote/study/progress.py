@@ -84,35 +84,37 @@ class StudyProgress:
         progress = cls(study)
         for entry in entries:
             progress.apply(entry)
-        for cell in progress.cells.values():
-            cell.failed.clear()
-            cell.running = ""
+        for cell_progress in progress.cells.values():
+            # What failed may work now: the user has seen why, and has called again.
+            cell_progress.failed.clear()
+            cell_progress.running = ""
         return progress
 
     def apply(self, entry: JournalEntry) -> None:
         """Take in an entry of the journal. One of a trial that is no longer planned is ignored."""
         key, repetition = split_trial_key(entry.trial)
-        cell = self.cells.get(key)
-        if not cell or not repetition:
+        cell_progress = self.cells.get(key)
+        # The file may have lost this cell since; its runs stay in the journal for its return.
+        if not cell_progress or not repetition:
             return
         if isinstance(entry, RunBegun):
-            cell.running = entry.run
+            cell_progress.running = entry.run
             self.open[entry.trial] = entry.run
             # The trial has another chance, so its cell has not failed.
-            cell.failed.pop(repetition, None)
+            cell_progress.failed.pop(repetition, None)
             return
-        cell.running = ""
+        cell_progress.running = ""
         self.open.pop(entry.trial, None)
         if entry.outcome is TrialOutcome.COUNTED:
             # Of two runs of a trial the first counts, so that results do not change.
-            cell.counted.setdefault(repetition, entry)
+            cell_progress.counted.setdefault(repetition, entry)
         elif entry.outcome is TrialOutcome.FAILED:
-            cell.failed[repetition] = entry
+            cell_progress.failed[repetition] = entry
 
     def is_settled(self, trial: Trial) -> bool:
         """Return whether this call has nothing left to do for the trial."""
-        cell = self.cells[trial.cell.key]
-        return trial.repetition in cell.counted or trial.repetition in cell.failed
+        cell_progress = self.cells[trial.cell.key]
+        return trial.repetition in cell_progress.counted or trial.repetition in cell_progress.failed
 
     def missing_trials(self) -> list[Trial]:
         """Return the planned runs that this call has still to make, in order."""
@@ -136,10 +138,12 @@ class StudyProgress:
     def copy(self) -> StudyProgress:
         """Return the progress as it is now."""
         # Screens draw a copy, because the thread that makes the runs goes on writing.
-        copied = StudyProgress(self.study, open=dict(self.open))
+        progress_copy = StudyProgress(self.study, open=dict(self.open))
         for key, cell in self.cells.items():
-            copied.cells[key] = replace(cell, counted=dict(cell.counted), failed=dict(cell.failed))
-        return copied
+            progress_copy.cells[key] = replace(
+                cell, counted=dict(cell.counted), failed=dict(cell.failed)
+            )
+        return progress_copy
 
     @property
     def counted_runs(self) -> list[RunEnded]:
@@ -164,24 +168,26 @@ def unstable_cells(
     progress: StudyProgress, widest_interval: float, width: IntervalWidth
 ) -> set[str]:
     """Return the keys of the cells whose interval is wider than this share of its middle."""
-    unstable = set()
-    for key, cell in progress.cells.items():
-        values = cell.values
+    unstable_keys = set()
+    for key, cell_progress in progress.cells.items():
+        values = cell_progress.values
         if len(values) < 2 or width(values) > widest_interval:
-            unstable.add(key)
-    return unstable
+            unstable_keys.add(key)
+    return unstable_keys
 
 
-def repeat_trial(progress: StudyProgress, unstable: Collection[str]) -> Trial | None:
+def repeat_trial(progress: StudyProgress, unstable_keys: Collection[str]) -> Trial | None:
     """Return one more run of an unstable cell, or None if none of them may have more."""
     study = progress.study
-    newest = max((max(cell.counted, default=0) for cell in progress.cells.values()), default=0)
-    last = min(newest + 1, MOST_REPEATS * study.repetitions)
-    for repetition in range(study.repetitions + 1, last + 1):
+    newest_repetition = max(
+        (max(cell.counted, default=0) for cell in progress.cells.values()), default=0
+    )
+    last_repetition = min(newest_repetition + 1, MOST_REPEATS * study.repetitions)
+    for repetition in range(study.repetitions + 1, last_repetition + 1):
         # In blocks here, too: a cell alone would be repeated at another time than its reference.
         for trial in study.block(repetition):
             key = trial.cell.key
             has_failed = bool(progress.cells[key].failed)
-            if key in unstable and not has_failed and not progress.is_settled(trial):
+            if key in unstable_keys and not has_failed and not progress.is_settled(trial):
                 return trial
     return None

@@ -115,15 +115,15 @@ def compute_results(progress: StudyProgress) -> StudyResult:
     if is_per_sample(study):
         # A larger batch takes longer for a step, and trains more in it.
         table /= [row.cell.job.batch_size for row in rows if row.cell.job]
-    pairs = _list_pairs(study, rows)
-    compared = Comparisons((), noise=math.nan, left_out=())
-    if pairs:
-        compared = compare_cells(table, pairs, scale, draws=draws)
-    comparisons = {comparison.cell: comparison for comparison in compared.pairs}
+    column_pairs = _list_pairs(study, rows)
+    all_comparisons = Comparisons((), noise=math.nan, left_out=())
+    if column_pairs:
+        all_comparisons = compare_cells(table, column_pairs, scale, draws=draws)
+    comparisons = {comparison.cell: comparison for comparison in all_comparisons.pairs}
     speed_ups = _compute_speed_ups(study, rows, table, draws)
-    results = []
+    cell_results = []
     for column, (row, state) in enumerate(zip(rows, states, strict=True)):
-        result = CellResult(
+        cell_result = CellResult(
             row.cell,
             state,
             runs=tuple(row.counted_runs),
@@ -134,29 +134,38 @@ def compute_results(progress: StudyProgress) -> StudyResult:
         if column in comparisons:
             comparison = comparisons[column]
             is_same = are_same(table[:, column], table[:, comparison.reference])
-            result = replace(result, comparison=comparison, is_same=is_same)
+            cell_result = replace(cell_result, comparison=comparison, is_same=is_same)
             if study.compares_times:
                 reference = rows[comparison.reference]
-                result = replace(result, doubt=_find_doubt(row, reference, comparison.ratio))
+                cell_result = replace(
+                    cell_result, doubt=_find_doubt(row, reference, comparison.ratio)
+                )
         if column in speed_ups:
-            result = _add_speed_up(result, study, row, progress, speed_ups[column])
-        results.append(result)
+            cell_result = _add_speed_up(cell_result, study, row, progress, speed_ups[column])
+        cell_results.append(cell_result)
     return StudyResult(
         study,
-        tuple(results),
-        compared.noise,
+        tuple(cell_results),
+        all_comparisons.noise,
         _compare_labels(study, rows, table, comparisons),
-        tuple(Trial(rows[column].cell, blocks[block]).key for block, column in compared.left_out),
+        tuple(
+            Trial(rows[column].cell, blocks[block]).key
+            for block, column in all_comparisons.left_out
+        ),
     )
 
 
 def _add_speed_up(
-    result: CellResult, study: Study, row: CellProgress, progress: StudyProgress, speed_up: Interval
+    result: CellResult,
+    study: Study,
+    cell_progress: CellProgress,
+    progress: StudyProgress,
+    speed_up: Interval,
 ) -> CellResult:
     baseline = progress.cells[study.baseline]
     doubt = None
-    if row is not baseline:
-        doubt = _find_doubt(row, baseline, speed_up.inverse(), is_speed_up=True)
+    if cell_progress is not baseline:
+        doubt = _find_doubt(cell_progress, baseline, speed_up.inverse(), is_speed_up=True)
     return replace(result, speed_up=speed_up, speed_up_doubt=doubt)
 
 
@@ -173,32 +182,32 @@ def _compare_labels(
         if len(group) == 1:
             ratios[label] = group[0].ratio
         else:
-            pairs = [(comparison.cell, comparison.reference) for comparison in group]
-            ratios[label] = mean_ratio(table, pairs, value_scale(study))
+            column_pairs = [(comparison.cell, comparison.reference) for comparison in group]
+            ratios[label] = mean_ratio(table, column_pairs, value_scale(study))
     return ratios
 
 
 def _make_table(rows: list[CellProgress]) -> tuple[list[int], np.ndarray]:
     """Return the repetitions that have runs, and the values: repetitions × cells, or NaN."""
-    repetitions = sorted({number for row in rows for number in row.counted})
+    repetitions = sorted({repetition for row in rows for repetition in row.counted})
     table = np.full((len(repetitions), len(rows)), np.nan)
     for column, row in enumerate(rows):
-        for place, number in enumerate(repetitions):
-            end = row.counted.get(number)
-            if end and end.value is not None:
-                table[place, column] = end.value
+        for block, repetition in enumerate(repetitions):
+            run_end = row.counted.get(repetition)
+            if run_end and run_end.value is not None:
+                table[block, column] = run_end.value
     return repetitions, table
 
 
 def _list_pairs(study: Study, rows: list[CellProgress]) -> list[tuple[int, int]]:
     """Return each cell and its counterpart as columns, if both have runs."""
     columns = {row.cell.key: column for column, row in enumerate(rows)}
-    pairs = []
+    column_pairs = []
     for column, row in enumerate(rows):
-        other = study.counterpart(row.cell)
-        if other and row.values and rows[columns[other.key]].values:
-            pairs.append((column, columns[other.key]))
-    return pairs
+        counterpart = study.counterpart(row.cell)
+        if counterpart and row.values and rows[columns[counterpart.key]].values:
+            column_pairs.append((column, columns[counterpart.key]))
+    return column_pairs
 
 
 def _compute_speed_ups(
@@ -206,6 +215,7 @@ def _compute_speed_ups(
 ) -> dict[int, Interval]:
     """Return how many times faster than the baseline each cell is, by column."""
     keys = [row.cell.key for row in rows]
+    # A speed-up is a ratio of times: losses and accuracies have none.
     if study.baseline not in keys or not study.compares_times:
         return {}
     baseline = keys.index(study.baseline)
@@ -226,12 +236,12 @@ def _find_doubt(
     other_place = other.cell.place
     # A rank that is alone synchronises nothing, so its method makes no difference.
     is_alone = 1 in (place.ranks, other_place.ranks)
-    names = differing_work(row.cell.work, other.cell.work, is_alone=is_alone)
+    differing_settings = differing_work(row.cell.work, other.cell.work, is_alone=is_alone)
     # They are no settings of the job, but make one of the two faster.
-    for name in LAB_SETTINGS:
-        if getattr(place, name) != getattr(other_place, name):
-            names += (name,)
-    return find_doubt(_side(row), _side(other), ratio, names, is_speed_up=is_speed_up)
+    for setting in LAB_SETTINGS:
+        if getattr(place, setting) != getattr(other_place, setting):
+            differing_settings += (setting,)
+    return find_doubt(_side(row), _side(other), ratio, differing_settings, is_speed_up=is_speed_up)
 
 
 def _side(row: CellProgress) -> Side:

@@ -92,9 +92,10 @@ class StudyRunner:
         With `now`, ranks have no time to end by themselves. From any thread or signal handler.
         """
         self.stop_reason = self.stop_reason or reason
-        run = self.current
-        if run:
-            run.session.stop(reason, now=now)
+        # Read once: the thread that makes the runs may set it to None meanwhile.
+        current_run = self.current
+        if current_run:
+            current_run.session.stop(reason, now=now)
 
     def runs(self) -> Iterator[StudyRun]:
         """Yield each run, of which the caller iterates `batches` to their end."""
@@ -116,13 +117,16 @@ class StudyRunner:
         state = run.session.state
         for records in run.session.batches():
             yield records
+            # The session's own limits know nothing of the study, and a hung script makes no end.
             is_late = bool(state.started) and time.time() - state.started > self.study.limit
             if is_late and not state.stop_reason:
                 run.session.stop(LIMIT)
 
     def _iter_runs(self) -> Iterator[StudyRun]:
         """Yield the runs that earlier calls left, then those that are missing."""
+        # First, since their hosts may still be busy, which would slow the next run down.
         yield from self._left()
+        # Asked after each run: its end may make another one necessary, or stop the study.
         while not self.is_stopped:
             trial = next_trial(self.progress) or self._next_repeat()
             if trial is None:
@@ -135,11 +139,11 @@ class StudyRunner:
         """Return another run of a cell whose interval is too wide, with --until-stable."""
         if not self.stable:
             return None
-        unstable = unstable_cells(self.progress, self.stable, _interval_width)
+        unstable_keys = unstable_cells(self.progress, self.stable, _interval_width)
         with self.lock:
             for key, cell in self.progress.cells.items():
-                cell.is_unstable = key in unstable
-        return repeat_trial(self.progress, unstable)
+                cell.is_unstable = key in unstable_keys
+        return repeat_trial(self.progress, unstable_keys)
 
     def _begin(self, trial: Trial) -> Session | None:
         """Return the session of a new run, or None if it cannot begin, which fails the trial."""
@@ -151,32 +155,36 @@ class StudyRunner:
             self._note(RunBegun(trial.key, plan.run))
             return launcher.begin(plan)
         except (PlanError, LabError) as error:
-            cause = str(error)
-            run = self.progress.open.get(trial.key, "none")
-            self._note(RunEnded(trial.key, run, TrialOutcome.FAILED, cause=cause, reason=cause))
-            self._stop_if_all_fail(cause)
+            failure = str(error)
+            run_name = self.progress.open.get(trial.key, "none")
+            self._note(
+                RunEnded(trial.key, run_name, TrialOutcome.FAILED, cause=failure, reason=failure)
+            )
+            self._stop_if_all_fail(failure)
             return None
 
     def _left(self) -> Iterator[StudyRun]:
         """Yield the runs that an earlier call left, to be ended. One that had finished counts."""
         # A copy, because noting an end changes it.
-        for key, name in list(self.progress.open.items()):
-            trial = self.study.trial(key)
+        for trial_key, run_name in list(self.progress.open.items()):
+            trial = self.study.trial(trial_key)
             if self.is_stopped or not trial:
                 return
             session = None
             with suppress(RunFolderError, PlanError, LabError):
-                session = self._attach(trial, name)
+                session = self._attach(trial, run_name)
             if session is None:
-                self._note(RunEnded(key, name, TrialOutcome.INTERRUPTED, cause="it never began"))
+                self._note(
+                    RunEnded(trial_key, run_name, TrialOutcome.INTERRUPTED, cause="it never began")
+                )
                 continue
             if not session.has_ended:
                 session.stop(LEFT, now=True)
             yield StudyRun(trial, session, is_left=True)
 
-    def _attach(self, trial: Trial, run: str) -> Session:
+    def _attach(self, trial: Trial, run_name: str) -> Session:
         """Return the session of a run that an earlier call began."""
-        plan = load_plan(self.launcher.runs_dir / run)
+        plan = load_plan(self.launcher.runs_dir / run_name)
         _, transport = self.places.reach(trial.cell.place, self.study.most_nodes)
         launcher = replace(self.launcher, transport=transport)
         return launcher.attach(KeptPlan(plan, {}))
@@ -186,23 +194,23 @@ class StudyRunner:
     def _note_end(self, run: StudyRun) -> None:
         """Note what a run was for its trial."""
         state = run.session.state
-        end = self._judge(run.trial, state)
+        run_end = self._judge(run.trial, state)
         if not run.is_left:
             # A run that never made a step says what is wrong with all others, too.
-            is_refusal = end.outcome is TrialOutcome.FAILED and not state.step
-            is_refusal = is_refusal and end.cause != LIMIT
+            is_refusal = run_end.outcome is TrialOutcome.FAILED and not state.step
+            is_refusal = is_refusal and run_end.cause != LIMIT
             self._stop_if_all_fail(measurement.general_cause(state) if is_refusal else "")
             is_unmeasured = state.verdict is Verdict.FINISHED and not state.progress.diverged
-            if is_unmeasured and end.outcome is TrialOutcome.FAILED:
+            if is_unmeasured and run_end.outcome is TrialOutcome.FAILED:
                 self._stop_if_none_is_measured()
-        elif end.outcome is TrialOutcome.FAILED:
+        elif run_end.outcome is TrialOutcome.FAILED:
             # Being left may have made it fail: this call makes it again.
-            end = replace(end, outcome=TrialOutcome.INTERRUPTED)
-        self._note(end)
+            run_end = replace(run_end, outcome=TrialOutcome.INTERRUPTED)
+        self._note(run_end)
 
     def _judge(self, trial: Trial, state: RunState) -> RunEnded:
         """Return what a run was for its trial, with its value, or why it failed."""
-        end = RunEnded(
+        run_end = RunEnded(
             trial.key,
             state.plan.run,
             TrialOutcome.FAILED,
@@ -214,18 +222,19 @@ class StudyRunner:
         if state.verdict is Verdict.FINISHED:
             value = measurement.read_value(self.study, summary.summarize(state))
             if value is not None:
-                return replace(end, outcome=TrialOutcome.COUNTED, value=value)
+                return replace(run_end, outcome=TrialOutcome.COUNTED, value=value)
             cause = measurement.describe_missing(self.study, state)
         elif state.stop_reason == LIMIT:
             cause = LIMIT
         else:
             cause = state.cause.text() if state.cause else state.stop_reason
             if state.verdict in (None, Verdict.STOPPED):
-                end = replace(end, outcome=TrialOutcome.INTERRUPTED)
+                run_end = replace(run_end, outcome=TrialOutcome.INTERRUPTED)
         reason = measurement.general_cause(state) if cause else ""
-        return replace(end, cause=cause, reason=reason)
+        return replace(run_end, cause=cause, reason=reason)
 
     def _note(self, entry: JournalEntry) -> None:
+        # The disk before the screen: what is shown as done has to be there after a crash.
         self.folder.write(entry)
         with self.lock:
             self.progress.apply(entry)

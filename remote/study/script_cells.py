@@ -23,14 +23,14 @@ WRITE = 'script = "train.py --lr {lr}"'
 
 def read_script(base: Mapping[str, Any], mistakes: StudyMistakes) -> tuple[str, ...]:
     """Return a script and its arguments, with placeholders; () if there is a mistake."""
-    text = base.get(SCRIPT)
+    script_text = base.get(SCRIPT)
     if SCRIPT not in base:
         mistakes.add_at("base", f"[base] has no script: write {WRITE}", "base")
-    elif not isinstance(text, str) or not text.strip():
-        mistakes.add_at(SCRIPT, f"script = {format_toml(text)}: write {WRITE}", "base")
+    elif not isinstance(script_text, str) or not script_text.strip():
+        mistakes.add_at(SCRIPT, f"script = {format_toml(script_text)}: write {WRITE}", "base")
     else:
         try:
-            return tuple(shlex.split(text))
+            return tuple(shlex.split(script_text))
         except ValueError as error:
             mistakes.add_at(SCRIPT, f"script: {str(error).lower()}: write {WRITE}", "base")
     return ()
@@ -51,12 +51,12 @@ class ScriptCells:
     def read_cell(self, labels: Labels, varied: Mapping[str, Any]) -> Cell | None:
         """Return the cell that varies these values, or None if they have a mistake."""
         num_mistakes = len(self.mistakes)
-        place: dict[str, Any] = {"nodes": self.num_hosts or 1}
+        place_settings: dict[str, Any] = {"nodes": self.num_hosts or 1}
         values: dict[str, Any] = {}
         for key, value in {**self.base, **varied}.items():
-            table = place if key in PlaceKeys.model_fields else values
-            table[key] = value
-        checked_place = read_table(PlaceKeys, place, self.mistakes)
+            target_table = place_settings if key in PlaceKeys.model_fields else values
+            target_table[key] = value
+        checked_place = read_table(PlaceKeys, place_settings, self.mistakes)
         self._check_values(values)
         if len(self.mistakes) > num_mistakes:
             return None
@@ -64,40 +64,45 @@ class ScriptCells:
 
     def _check_values(self, values: Mapping[str, Any]) -> None:
         """Check that each value has a placeholder, and each placeholder a value."""
-        placeholders = [name for word in self.script for name in PLACEHOLDER.findall(word)]
+        placeholders = [
+            placeholder for word in self.script for placeholder in PLACEHOLDER.findall(word)
+        ]
         for key, value in values.items():
             if key not in placeholders and self.script:
                 self._note_without_placeholder(key, placeholders)
             if not isinstance(value, str | int | float):
-                shown = format_toml(value)
-                self.mistakes.add_at(key, f"{key} = {shown}: write a text in quotes, or a number")
-        for name in placeholders:
-            if name not in values and f"{{{name}}}" != REPETITION:
+                value_text = format_toml(value)
+                self.mistakes.add_at(
+                    key, f"{key} = {value_text}: write a text in quotes, or a number"
+                )
+        for placeholder in placeholders:
+            # The repetition's number is put in by the trial, not by the cell.
+            if placeholder not in values and f"{{{placeholder}}}" != REPETITION:
                 self.mistakes.add_at(
                     SCRIPT,
-                    f"{{{name}}} has no values: write {name} = [1, 2] below [axes], or {name} = 1 "
-                    "below [base]",
+                    f"{{{placeholder}}} has no values: write {placeholder} = [1, 2] below [axes], "
+                    f"or {placeholder} = 1 below [base]",
                     "base",
                 )
 
     def _note_without_placeholder(self, key: str, placeholders: Sequence[str]) -> None:
-        write = f"write --{key} {{{key}}} into it"
-        of_top = belongs_to_top(key)
-        if of_top:
-            text = f"{of_top}; if it is an argument of the script, {write}"
+        advice = f"write --{key} {{{key}}} into it"
+        top_text = belongs_to_top(key)
+        if top_text:
+            mistake_text = f"{top_text}; if it is an argument of the script, {advice}"
         else:
-            near = did_you_mean(key, placeholders) or f": {write}"
-            text = f"{key} is not in the script{near}"
-        self.mistakes.add_at(key, text)
+            nearest_text = did_you_mean(key, placeholders) or f": {advice}"
+            mistake_text = f"{key} is not in the script{nearest_text}"
+        self.mistakes.add_at(key, mistake_text)
 
     def _fill(self, values: Mapping[str, Any]) -> Script:
         """Return the script with values in place of its placeholders.
 
         The number of the repetition follows with each trial.
         """
-        texts = {key: format_label(value) for key, value in values.items()}
+        value_texts = {key: format_label(value) for key, value in values.items()}
 
         def replace(placeholder: re.Match[str]) -> str:
-            return texts.get(placeholder[1], placeholder[0])
+            return value_texts.get(placeholder[1], placeholder[0])
 
         return Script(tuple(PLACEHOLDER.sub(replace, word) for word in self.script))

@@ -11,13 +11,15 @@ from remote.study.results import StudyResult, is_per_sample
 def limit_lines(result: StudyResult) -> list[str]:
     """Return what limits the answer, a line each: its shortcomings, and remarks on runs."""
     lines = shortcoming_lines(result)
-    runs = [end for row in result.cells for end in row.runs]
-    learned = not_learned((end.trial, *end.losses) for end in runs if end.losses)
-    if learned:
-        lines.append(learned)
+    counted_runs = [run_end for row in result.cells for run_end in row.runs]
+    learning_text = not_learned(
+        (run_end.trial, *run_end.losses) for run_end in counted_runs if run_end.losses
+    )
+    if learning_text:
+        lines.append(learning_text)
     remarks: dict[str, None] = {}
-    for end in runs:
-        remarks |= dict.fromkeys(end.remarks)
+    for run_end in counted_runs:
+        remarks |= dict.fromkeys(run_end.remarks)
     return [*lines, *remarks]
 
 
@@ -28,16 +30,16 @@ def shortcoming_lines(result: StudyResult) -> list[str]:
     if is_per_sample(study):
         lines.append("compared per sample: global batches differ")
     missing_states = (CellState.FAILED, CellState.WAITING)
-    missing = [row.cell.key for row in result.cells if row.state in missing_states]
-    if missing:
-        total = count(len(result.cells), "cell")
-        lines.append(f"not complete: {len(missing)} of {total}: {listed(missing)}")
-    unstable = [row for row in result.cells if not row.stability.is_stable]
-    if unstable:
-        names = listed([row.cell.key for row in unstable])
+    missing_keys = [row.cell.key for row in result.cells if row.state in missing_states]
+    if missing_keys:
+        total_text = count(len(result.cells), "cell")
+        lines.append(f"not complete: {len(missing_keys)} of {total_text}: {listed(missing_keys)}")
+    unstable_rows = [row for row in result.cells if not row.stability.is_stable]
+    if unstable_rows:
+        names = listed([row.cell.key for row in unstable_rows])
         if not study.compares_times:
             lines.append(f"differs from seed to seed by 10% or more: {names}")
-        elif all(len(row.runs) > study.repetitions for row in unstable):
+        elif all(len(row.runs) > study.repetitions for row in unstable_rows):
             lines.append(f"unstable from run to run: {names}")
         else:
             lines.append(f"unstable from run to run: {names}: repeat with --until-stable 5")
@@ -51,16 +53,16 @@ def failure_lines(progress: StudyProgress) -> list[str]:
     """Return why cells failed, a line for each reason."""
     failures: dict[str, dict[str, str]] = {}
     for key, cell in progress.cells.items():
-        for end in cell.failed.values():
-            causes = failures.setdefault(end.reason or end.cause, {})
-            causes.setdefault(key, end.cause)
-    total = len(progress.cells)
+        for failed_end in cell.failed.values():
+            causes = failures.setdefault(failed_end.reason or failed_end.cause, {})
+            causes.setdefault(key, failed_end.cause)
+    num_cells = len(progress.cells)
     lines = []
     for causes in failures.values():
-        is_all = len(causes) == total > 1
-        names = f"all {total} cells" if is_all else listed(list(causes))
+        is_all = len(causes) == num_cells > 1
+        cell_names = f"all {num_cells} cells" if is_all else listed(list(causes))
         # Hosts and ranks differ from cell to cell: those of the first one stand for all.
         cause = next(iter(causes.values()))
         if cause:
-            lines.append(f"{names} failed: {cause}")
+            lines.append(f"{cell_names} failed: {cause}")
     return lines

@@ -57,16 +57,16 @@ def find_study(
     """
     started = StudyFolder.of(runs_dir, name)
     if started.exists and not os.path.isfile(name) and name not in read_bundled_studies():
-        title = name.removesuffix(QUICK) if quick else name
-        folder = _variant(runs_dir, title, quick=quick)
+        study_name = name.removesuffix(QUICK) if quick else name
+        folder = _variant(runs_dir, study_name, quick=quick)
         source = folder if folder.exists else started
         text = source.text()
-        origin = str(source.path / STUDY)
+        origin_name = str(source.path / STUDY)
     else:
-        title, text = read_study_text(name)
-        folder = _variant(runs_dir, title, quick=quick)
-        origin = name
-    call = StudyCall(text, given, places, quick, origin)
+        study_name, text = read_study_text(name)
+        folder = _variant(runs_dir, study_name, quick=quick)
+        origin_name = name
+    call = StudyCall(text, given, places, quick, origin_name)
     return folder, _complete(folder, call, new=new) if folder.exists else call
 
 
@@ -77,14 +77,14 @@ def _variant(runs_dir: Path, title: str, *, quick: bool) -> StudyFolder:
 
 def _complete(folder: StudyFolder, call: StudyCall, *, new: bool) -> StudyCall:
     """Return the call with what the first call gave and this one leaves out."""
-    before = folder.call()
+    first_call = folder.call()
     # A place.json that somebody else wrote may name hosts that this user must not reach.
-    known_places = before.places if before.is_trusted else {}
+    known_places = first_call.places if first_call.is_trusted else {}
     return replace(
         call,
-        given=call.given if new else override(before.given, call.given),
+        given=call.given if new else override(first_call.given, call.given),
         places=call.places or known_places,
-        quick=call.quick or before.quick,
+        quick=call.quick or first_call.quick,
     )
 
 
@@ -101,6 +101,7 @@ def open_study(folder: StudyFolder) -> Study:
 
 def _was_without_labs(folder: StudyFolder, study: Study) -> bool:
     """Return whether its runs were made on hosts of a file, as their cells say."""
+    # No journal entry says so: a study on hosts of a file has other cell keys than its text gives.
     begun_cells = {split_trial_key(entry.trial)[0] for entry in folder.entries()}
     return bool(begun_cells) and not begun_cells & {cell.key for cell in study.cells}
 
@@ -137,46 +138,49 @@ def check_unchanged(folder: StudyFolder, call: StudyCall) -> None:
     """
     if not folder.exists:
         return
-    before = folder.call()
-    old, new = _old_and_new(folder, before, call)
-    progress = read_progress(folder, old)
-    used_cells = [cell for cell in old.cells if _has_runs(progress, cell)]
+    first_call = folder.call()
+    old_study, new_study = _old_and_new(folder, first_call, call)
+    progress = read_progress(folder, old_study)
+    # Cells that have no run yet are free to change: nothing measured depends on them.
+    used_cells = [cell for cell in old_study.cells if _has_runs(progress, cell)]
     if not used_cells:
         return
-    cells = {cell.key: cell for cell in new.cells}
-    remaining = [cell for cell in used_cells if cell.key in cells]
-    gone = [cell.key for cell in used_cells if cell.key not in cells]
-    reasons = list(list_changes([(cell, cells[cell.key]) for cell in remaining]))
-    if gone:
-        reasons.append(f"no longer in it: {listed(gone)}")
-    if old.metric != new.metric:
-        reasons.append(f"metric {old.metric}, now {new.metric}")
-    if dict(before.places) != dict(call.places):
+    new_cells = {cell.key: cell for cell in new_study.cells}
+    remaining_cells = [cell for cell in used_cells if cell.key in new_cells]
+    gone_keys = [cell.key for cell in used_cells if cell.key not in new_cells]
+    reasons = list(list_changes([(cell, new_cells[cell.key]) for cell in remaining_cells]))
+    if gone_keys:
+        reasons.append(f"no longer in it: {listed(gone_keys)}")
+    if old_study.metric != new_study.metric:
+        reasons.append(f"metric {old_study.metric}, now {new_study.metric}")
+    if dict(first_call.places) != dict(call.places):
         reasons.append(
-            f"hosts {_format_options(before.places)}, now {_format_options(call.places)}"
+            f"hosts {_format_options(first_call.places)}, now {_format_options(call.places)}"
         )
     if reasons:
         num_runs = sum(len(progress.cells[cell.key].counted) for cell in used_cells)
-        lost = f"{count(num_runs, 'run')} would no longer fit. " if num_runs else ""
+        lost_text = f"{count(num_runs, 'run')} would no longer fit. " if num_runs else ""
         raise StudyError(
             f"{folder.name} has been started, and since then changed: {'; '.join(reasons)}. "
-            f"{lost}Start over with --new, which keeps the earlier results under another name, or "
-            "undo the change"
+            f"{lost_text}Start over with --new, which keeps the earlier results under another "
+            "name, or undo the change"
         )
 
 
-def _old_and_new(folder: StudyFolder, before: StudyCall, call: StudyCall) -> tuple[Study, Study]:
+def _old_and_new(
+    folder: StudyFolder, first_call: StudyCall, call: StudyCall
+) -> tuple[Study, Study]:
     """Return the study as it was started and as it is now, both for the same kind of hosts."""
-    old = parse_call(folder.name, before)
-    new = parse_call(folder.name, call)
-    if _was_without_labs(folder, old):
-        return without_labs(old), without_labs(new)
-    return old, new
+    old_study = parse_call(folder.name, first_call)
+    new_study = parse_call(folder.name, call)
+    if _was_without_labs(folder, old_study):
+        return without_labs(old_study), without_labs(new_study)
+    return old_study, new_study
 
 
 def _has_runs(progress: StudyProgress, cell: Cell) -> bool:
     """Return whether a run of the cell counts, or one is left that may turn out to."""
-    is_open = any(split_trial_key(trial)[0] == cell.key for trial in progress.open)
+    is_open = any(split_trial_key(open_trial)[0] == cell.key for open_trial in progress.open)
     return is_open or bool(progress.cells[cell.key].counted)
 
 
@@ -187,16 +191,16 @@ def list_changes(pairs: Sequence[tuple[Cell, Cell]]) -> Iterator[str]:
     """
     changes: dict[str, list[str]] = {}
     for before, now in pairs:
-        old = result_settings(before)
-        new = result_settings(now)
-        for name in dict.fromkeys((*old, *new)):
-            if old.get(name) != new.get(name):
-                old_value = _format_setting(old.get(name))
-                change = f"{name} {old_value}, now {_format_setting(new.get(name))}"
+        old_settings = result_settings(before)
+        new_settings = result_settings(now)
+        for setting in dict.fromkeys((*old_settings, *new_settings)):
+            if old_settings.get(setting) != new_settings.get(setting):
+                old_value = _format_setting(old_settings.get(setting))
+                change = f"{setting} {old_value}, now {_format_setting(new_settings.get(setting))}"
                 changes.setdefault(change, []).append(before.key)
     for change, keys in changes.items():
-        where = f" ({listed(keys)})" if len(keys) < len(pairs) else ""
-        yield f"{change}{where}"
+        cells_text = f" ({listed(keys)})" if len(keys) < len(pairs) else ""
+        yield f"{change}{cells_text}"
 
 
 def result_settings(cell: Cell) -> dict[str, object]:

@@ -132,11 +132,12 @@ class Trial:
         """
         work = self.cell.work
         if isinstance(work, Script):
-            number = str(self.repetition)
-            words = tuple(word.replace(REPETITION, number) for word in work.words)
-            return replace(work, words=words)
+            repetition_text = str(self.repetition)
+            script_words = tuple(word.replace(REPETITION, repetition_text) for word in work.words)
+            return replace(work, words=script_words)
         if self.cell.has_seed:
             return work
+        # The sum may go past the largest seed.
         return replace(work, seed=(work.seed + self.repetition - 1) % SEEDS)
 
 
@@ -195,14 +196,16 @@ class Study:
     @property
     def measured(self) -> str:
         """Return what is compared, in words: "seconds per step"."""
-        known = SCRIPT_METRICS if self.is_of_script else METRICS
-        return known.get(self.metric) or named_metric(self.metric) or self.metric
+        metric_texts = SCRIPT_METRICS if self.is_of_script else METRICS
+        return metric_texts.get(self.metric) or named_metric(self.metric) or self.metric
 
     @property
     def is_higher_better(self) -> bool:
         """Return whether the highest value is best; of a metric of a script, by its name."""
-        name = named_metric(self.metric)
-        return self.metric == "accuracy" or bool(name and not LOWER_IS_BETTER.search(name))
+        metric_name = named_metric(self.metric)
+        return self.metric == "accuracy" or bool(
+            metric_name and not LOWER_IS_BETTER.search(metric_name)
+        )
 
     @property
     def overrides_text(self) -> str:
@@ -236,8 +239,8 @@ class Study:
 
     def trial(self, key: str) -> Trial | None:
         """Return the trial of this name."""
-        name, repetition = split_trial_key(key)
-        cell = self.cell(name)
+        cell_name, repetition = split_trial_key(key)
+        cell = self.cell(cell_name)
         return Trial(cell, repetition) if cell and repetition else None
 
     def counterpart(self, cell: Cell) -> Cell | None:
@@ -247,8 +250,15 @@ class Study:
         """
         if not self.compare or cell.label(self.compare) == self.reference:
             return None
-        labels = {**dict(cell.labels), self.compare: self.reference}
-        return next((other for other in self.cells if dict(other.labels) == labels), None)
+        reference_labels = {**dict(cell.labels), self.compare: self.reference}
+        return next(
+            (
+                other_cell
+                for other_cell in self.cells
+                if dict(other_cell.labels) == reference_labels
+            ),
+            None,
+        )
 
 
 def named_metric(metric: str) -> str:

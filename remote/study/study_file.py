@@ -47,22 +47,23 @@ def read_study_text(name: str) -> tuple[str, str]:
     """Return the name and the text of a study: a bundled one, or a file. Raises: StudyError."""
     bundled = read_bundled_studies()
     path = Path(name)
+    # A file of the user that has the name of a bundled study goes first.
     if name in bundled and not path.is_file():
         return name, bundled[name]
-    title = path.name.removesuffix(SUFFIX)
+    study_name = path.name.removesuffix(SUFFIX)
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise StudyError(f"{name}: not a text in UTF-8 ({error.reason})") from None
     except OSError as error:
-        near = did_you_mean(name, bundled)
+        nearest_text = did_you_mean(name, bundled)
         raise StudyError(
-            f"{name}: {error.strerror}{near}: name a file such as study.toml, or a bundled study: "
-            f"{', '.join(bundled)}"
+            f"{name}: {error.strerror}{nearest_text}: name a file such as study.toml, or a "
+            f"bundled study: {', '.join(bundled)}"
         ) from None
-    if not is_label(title) or title.startswith("."):
+    if not is_label(study_name) or study_name.startswith("."):
         raise StudyError(f"{name}: a study has the name of its file: give the file a name")
-    return title, text
+    return study_name, text
 
 
 def parse_study(
@@ -82,13 +83,14 @@ def parse_study(
     """
     mistakes = StudyMistakes(file or f"{name}{SUFFIX}", text)
     try:
-        data = tomllib.loads(text)
+        study_tables = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise StudyError(f"{mistakes.file}: this is not TOML: {error}") from None
-    keys = read_table(StudyKeys, data, mistakes)
-    changes = read_table(QuickKeys, keys.quick, mistakes, "quick")
+    keys = read_table(StudyKeys, study_tables, mistakes)
+    # Read without --quick, too, so that its mistakes do not wait for that option.
+    quick_keys = read_table(QuickKeys, keys.quick, mistakes, "quick")
     if quick:
-        keys = _shorten(keys, changes)
+        keys = _shorten(keys, quick_keys)
     num_cells = _count_cells(keys)
     if num_cells > MOST_CELLS:
         # Reading the values of so many cells could take very long.
@@ -103,13 +105,13 @@ def parse_study(
 
 def _shorten(keys: StudyKeys, changes: QuickKeys) -> StudyKeys:
     """Return the keys with those of [quick]: tables key by key, all else as a whole."""
-    update = {}
+    updated_keys = {}
     for key in changes.model_fields_set:
-        before = getattr(keys, key)
-        value = getattr(changes, key)
-        is_table = isinstance(before, dict) and isinstance(value, dict)
-        update[key] = override(before, value) if is_table else value
-    return keys.model_copy(update=update)
+        old_value = getattr(keys, key)
+        new_value = getattr(changes, key)
+        is_table = isinstance(old_value, dict) and isinstance(new_value, dict)
+        updated_keys[key] = override(old_value, new_value) if is_table else new_value
+    return keys.model_copy(update=updated_keys)
 
 
 def _count_cells(keys: StudyKeys) -> int:
@@ -155,14 +157,14 @@ def _read_study(
 
 
 def _read_metric(keys: StudyKeys, mistakes: StudyMistakes) -> str:
-    known = list(METRICS)
+    known_metrics = list(METRICS)
     if keys.base is not None:
-        known = [*SCRIPT_METRICS, f"{METRIC_PREFIX}NAME"]
+        known_metrics = [*SCRIPT_METRICS, f"{METRIC_PREFIX}NAME"]
         if "target" in keys.model_fields_set:
             mistakes.add_at("target", "a study of a script has no target: leave it out")
         if isinstance(keys.metric, str) and is_label(named_metric(keys.metric)):
             return keys.metric
-    return _choose("metric", keys.metric, known, mistakes)
+    return _choose("metric", keys.metric, known_metrics, mistakes)
 
 
 def _choose(
@@ -170,9 +172,9 @@ def _choose(
 ) -> str:
     """Return the value of a key, and note a mistake if it is none of the choices."""
     if value not in choices:
-        near = did_you_mean(str(value), choices)
-        write = f"write one of {', '.join(choices)}{near}"
-        mistakes.add_at(key, f"{key} = {format_toml(value)}: {write}", table)
+        nearest_text = did_you_mean(str(value), choices)
+        advice = f"write one of {', '.join(choices)}{nearest_text}"
+        mistakes.add_at(key, f"{key} = {format_toml(value)}: {advice}", table)
     return str(value)
 
 
@@ -183,11 +185,11 @@ def _read_compared_axis(
     compare: CompareKeys, axes: Sequence[StudyAxis], mistakes: StudyMistakes
 ) -> str:
     """Return the axis along which cells are compared: without [compare], the first one."""
-    names = [axis.name for axis in axes]
-    if compare.axis is None or not names:
-        return names[0] if names else ""
-    name = _choose("axis", compare.axis, names, mistakes, "compare")
-    return name if name in names else ""
+    axis_names = [axis.name for axis in axes]
+    if compare.axis is None or not axis_names:
+        return axis_names[0] if axis_names else ""
+    axis_name = _choose("axis", compare.axis, axis_names, mistakes, "compare")
+    return axis_name if axis_name in axis_names else ""
 
 
 def _read_reference(compare: CompareKeys, axis: str, reader: CellReader) -> str:
@@ -195,22 +197,26 @@ def _read_reference(compare: CompareKeys, axis: str, reader: CellReader) -> str:
     labels = list(dict.fromkeys(dict(cell_labels)[axis] for cell_labels in reader.all_labels))
     if compare.reference is None:
         return labels[0] if labels else ""
-    reference = format_label(compare.reference)
+    reference_label = format_label(compare.reference)
     if reader.has_all_labels:
-        _choose("reference", reference, labels, reader.mistakes, "compare")
-    return reference
+        _choose("reference", reference_label, labels, reader.mistakes, "compare")
+    return reference_label
 
 
 def _read_baseline(compare: CompareKeys, reader: CellReader) -> str:
     """Return the key of the only cell that has the values of the baseline; "" if there is none."""
     if compare.baseline is None:
         return ""
-    values = {key: format_label(value) for key, value in compare.baseline.items()}
-    matching = [labels for labels in reader.all_labels if values.items() <= dict(labels).items()]
-    if reader.has_all_labels and len(matching) != 1:
-        have = f"{len(matching)} cells have" if matching else "no cell has"
-        shown = ", ".join(f"{key} = {value}" for key, value in values.items())
+    baseline_labels = {key: format_label(value) for key, value in compare.baseline.items()}
+    matching_labels = [
+        labels for labels in reader.all_labels if baseline_labels.items() <= dict(labels).items()
+    ]
+    if reader.has_all_labels and len(matching_labels) != 1:
+        have_text = f"{len(matching_labels)} cells have" if matching_labels else "no cell has"
+        labels_text = ", ".join(f"{key} = {value}" for key, value in baseline_labels.items())
         reader.mistakes.add_at(
-            "baseline", f"baseline: {have} {shown}: write values that one cell has", "compare"
+            "baseline",
+            f"baseline: {have_text} {labels_text}: write values that one cell has",
+            "compare",
         )
-    return cell_key(matching[0]) if matching else ""
+    return cell_key(matching_labels[0]) if matching_labels else ""

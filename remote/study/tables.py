@@ -46,21 +46,22 @@ def _check_printable(text: str) -> str:
 
 def _parse_limit(value: object) -> float:
     """Return the seconds of a time such as "10 min". Raises: ValueError."""
-    match = DURATION.fullmatch(value) if isinstance(value, str) else None
-    if match is None or not float(match[1]):
+    time_match = DURATION.fullmatch(value) if isinstance(value, str) else None
+    if time_match is None or not float(time_match[1]):
         raise ValueError(value)
-    return float(match[1]) * UNITS[match[2]]
+    return float(time_match[1]) * UNITS[time_match[2]]
 
 
 def _parse_target(value: object) -> Target:
     """Return the target of a table such as { accuracy = 0.6 }. Raises: ValueError."""
     if not isinstance(value, dict) or len(value) != 1:
         raise ValueError(value)
-    [(metric, goal)] = value.items()
-    is_number = isinstance(goal, int | float) and not isinstance(goal, bool)
-    if not is_number or not 0 < goal <= HIGHEST_TARGETS.get(metric, 0.0):
+    [(metric, goal_value)] = value.items()
+    # In Python a bool is an int, too.
+    is_number = isinstance(goal_value, int | float) and not isinstance(goal_value, bool)
+    if not is_number or not 0 < goal_value <= HIGHEST_TARGETS.get(metric, 0.0):
         raise ValueError(value)
-    return Target(metric, float(goal))
+    return Target(metric, float(goal_value))
 
 
 OneLine = Annotated[str, AfterValidator(_check_printable)]
@@ -147,8 +148,8 @@ def read_table(
     except ValidationError as error:
         details = {str(detail["loc"][0]): detail for detail in error.errors()}
     for key, detail in details.items():
-        value = None if key in TABLES else table[key]
-        mistakes.add_at(key, _describe(model, key, detail, table[key], name), name, value)
+        shown_value = None if key in TABLES else table[key]
+        mistakes.add_at(key, _describe(model, key, detail, table[key], name), name, shown_value)
     # The other keys are read all the same, so that one call finds all mistakes.
     return model.model_validate({key: table[key] for key in table if key not in details})
 
@@ -158,22 +159,22 @@ def _describe(
 ) -> str:
     """Return what is wrong with a key, and what to write."""
     if detail["type"] == "extra_forbidden":
-        known = sorted(model.model_fields, key=lambda name: name not in TOP_KEYS)
-        near = did_you_mean(key, known) or f"; the keys are {', '.join(known)}"
-        return (name and belongs_to_top(key)) or f"unknown key '{key}'{near}"
+        known_keys = sorted(model.model_fields, key=lambda name: name not in TOP_KEYS)
+        nearest_text = did_you_mean(key, known_keys) or f"; the keys are {', '.join(known_keys)}"
+        return (name and belongs_to_top(key)) or f"unknown key '{key}'{nearest_text}"
     if key == "cell":
         return "write [[cell]] with two brackets, once per cell"
     if key in TABLES:
-        within = f"{name}." if name else ""
-        return f"write the keys of {key} below a line [{within}{key}]"
-    write = model.model_fields[key].description
+        prefix = f"{name}." if name else ""
+        return f"write the keys of {key} below a line [{prefix}{key}]"
+    advice = model.model_fields[key].description
     if key == "baseline":
-        return f"{key}: write {write}"
-    error = detail.get("ctx", {}).get("error")
-    if isinstance(error, JobError):
-        [mistake] = error.mistakes
+        return f"{key}: write {advice}"
+    cause = detail.get("ctx", {}).get("error")
+    if isinstance(cause, JobError):
+        [mistake] = cause.mistakes
         return f"{key} = {format_toml(value)}: {mistake.without_flag}"
-    return f"{key} = {format_toml(value)}: write {write}"
+    return f"{key} = {format_toml(value)}: write {advice}"
 
 
 def belongs_to_top(key: str) -> str:
@@ -199,5 +200,5 @@ def with_underscores(table: Mapping[str, Any]) -> dict[str, Any]:
 def override(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings with these changes. Steps override epochs, and epochs steps."""
     lengths = {"steps", "epochs"}
-    dropped = lengths if lengths & changes.keys() else set()
-    return {key: value for key, value in base.items() if key not in dropped} | dict(changes)
+    dropped_keys = lengths if lengths & changes.keys() else set()
+    return {key: value for key, value in base.items() if key not in dropped_keys} | dict(changes)

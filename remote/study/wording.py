@@ -13,8 +13,10 @@ from remote.study.study import Cell, Study
 def cell_name(study: Study, cell: Cell) -> str:
     """Return a cell in a sentence: its value of the compared axis, if no other cell has that."""
     label = cell.label(study.compare)
-    same_label = [other for other in study.cells if other.label(study.compare) == label]
-    return label if len(same_label) == 1 else cell.key
+    same_label_cells = [
+        other_cell for other_cell in study.cells if other_cell.label(study.compare) == label
+    ]
+    return label if len(same_label_cells) == 1 else cell.key
 
 
 def other_values(study: Study, row: CellResult) -> str:

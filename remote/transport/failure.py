@@ -82,8 +82,8 @@ class Failure:
 def explain_workdir_failure(
     workdir: str, error_name: str, reason: str, hosts_file: str = HOSTS_FILE
 ) -> Failure:
-    """Return why a host cannot use its workdir. `error` is the name of its error number, such as
-    ENOSPC, and `reason` what it says itself."""
+    """Return why a host cannot use its workdir. `error_name` is the name of its error number, such
+    as ENOSPC, and `reason` what it says itself."""
     failure_text = f"cannot use its workdir {workdir}: {reason}"
     if error_name in FULL:
         return Failure(FailureCause.NO_ROOM, failure_text, advise_room(workdir, hosts_file))

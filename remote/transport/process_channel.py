@@ -122,8 +122,8 @@ class ProcessChannel:
         return data
 
     def write(self, data: bytes, deadline: float = math.inf) -> None:
-        """Send command lines before the monotonic time `until`. Raises: OSError, if the channel has
-        ended; TimeoutError."""
+        """Send command lines before the monotonic time `deadline`. Raises: OSError, if the channel
+        has ended; TimeoutError."""
         with self._writing:
             while data:
                 if self._is_closing:

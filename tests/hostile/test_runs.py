@@ -357,7 +357,7 @@ def test_no_link_is_followed(name: str, tmp_path: Path) -> None:
         (folder / name).unlink()
     (folder / name).symlink_to(victim)
     with suppress(PlanError, RunFolderError):
-        into = Recorder(tmp_path / "runs", load_plan(folder), again=True)
+        into = Recorder(tmp_path / "runs", load_plan(folder), continues=True)
         into.text(next(record_of(OutputText(0, "stdout", "line"))))
         into.raw(records(BEGUN).encode())
         problem = into.flush()
@@ -387,7 +387,7 @@ def test_no_folder_that_is_a_link_is_written_into(name: str, tmp_path: Path) -> 
     else:
         (folder / name).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(PlanError, match="it is a link, which is not followed"):
-        Recorder(tmp_path / "runs", load_plan(folder), again=True)
+        Recorder(tmp_path / "runs", load_plan(folder), continues=True)
     assert not list((tmp_path / "elsewhere").rglob("launcher.pid"))
 
 
@@ -397,7 +397,7 @@ def test_the_folder_of_another_user_is_not_written_into(
     folder = foreign_run(tmp_path / "runs", Host("node1", "x"))
     monkeypatch.setattr(files.os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(PlanError, match="it belongs to another user"):
-        Recorder(tmp_path / "runs", load_plan(folder), again=True)
+        Recorder(tmp_path / "runs", load_plan(folder), continues=True)
     assert not (folder / "launcher.pid").exists()
 
 

@@ -275,7 +275,7 @@ def samples(line: End, command: Command | None) -> None:
 
 def come_back(stage: Stage, folder: Path, policy: Policy) -> Session:
     plan = stage.plan(policy)
-    session = Session(plan, stage, Recorder(folder, plan, again=True), times=stage.times)
+    session = Session(plan, stage, Recorder(folder, plan, continues=True), times=stage.times)
     session.catch_up(recorded(folder))
     return session
 

@@ -91,13 +91,13 @@ def test_ranks_of_a_host_share_its_quota() -> None:
 
 
 def test_sharing_of_cores_is_said() -> None:
-    (said,) = parse(4, "1gbit").remarks(cores=2)
+    (said,) = parse(4, "1gbit").remarks(core_count=2)
     assert "4 hosts share 2 cores" in said
     assert "--cpus 0.5 " in said
-    (said,) = parse(4, "1gbit", "1").remarks(cores=2)
+    (said,) = parse(4, "1gbit", "1").remarks(core_count=2)
     assert "sum up to 4 of 2 cores" in said
-    assert parse(4, "1gbit", "0.5").remarks(cores=2) == ()
-    assert parse(1, "1gbit").remarks(cores=2) == ()
+    assert parse(4, "1gbit", "0.5").remarks(core_count=2) == ()
+    assert parse(1, "1gbit").remarks(core_count=2) == ()
 
 
 def test_limit() -> None:
@@ -129,7 +129,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(
         LabError, match=r"needs unshare, nsenter, tc: apt install iproute2 util-linux$"
     ):
-        namespaces.check(platform="linux", path=str(tmp_path))
+        namespaces.check(platform="linux", search_path=str(tmp_path))
 
 
 def test_what_forbids_is_named_with_what_allows(tmp_path: Path) -> None:

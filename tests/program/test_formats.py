@@ -107,7 +107,7 @@ def test_a_command_on_it_is_refused(
 
 def test_nothing_is_resumed_from_it(recorded: Path, says: str) -> None:
     with pytest.raises(PlanError) as refused:
-        resume.job_of({"resume": NAME}, recorded.parent, local=False)
+        resume.job_of({"resume": NAME}, recorded.parent, is_local=False)
     assert str(refused.value) == says
 
 

@@ -280,7 +280,7 @@ def test_a_run_whose_launcher_is_still_at_work_on_it_stays(tmp_path: Path) -> No
     """Its ranks have ended, and their checkpoints are being fetched."""
     runs = tmp_path / "runs"
     folder = recorded(runs, "over", True, None)
-    launcher = Recorder(runs, load_plan(folder), again=True)
+    launcher = Recorder(runs, load_plan(folder), continues=True)
     going, kept = pruning.find_removable(inventory.take_inventory(None, (), runs), 0, 0)
     why = f"its launcher, process {os.getpid()}, still records it"
     assert (going, kept) == ([], [pruning.KeptRun("over", why)])

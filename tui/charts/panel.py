@@ -167,8 +167,8 @@ class Charts(Panel):
             reread_steps,
             ranks=run.plan.world_size,  # also ranks that a restart left out
             clocks=RunClocks.of(run),
-            low=low,
-            high=high,
+            first_step=low,
+            last_step=high,
             expand=expander(run.plan),
         )
         take = partial(self._take, self._fine, self._fine.steps)

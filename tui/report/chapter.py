@@ -43,13 +43,14 @@ def make_chapter(subject: ReportSubject) -> Chapter:
 
 def _verdict(subject: ReportSubject) -> Iterator[str]:
     """Yield what came out, and whether all trained the same."""
-    names = [host.name for run in subject.runs for host in run.hosts]
+    fixed_names = [host.name for run in subject.runs for host in run.hosts]
     # A sentence begins with the first part of a label only.
-    names += [label.split(", ")[0] for label in subject.labels.values()]
+    fixed_names += [label.split(", ")[0] for label in subject.labels.values()]
     for line in (*subject.verdict, *_remarks(subject, is_warning=False)):
         # Names of cells and hosts keep their first letter small in a sentence.
-        is_name = line.startswith(tuple(names))
+        is_name = line.startswith(tuple(fixed_names))
         yield line if is_name else line[:1].upper() + line[1:]
+    # The verdict of a study says which cell is best, not whether all came to the same result.
     if len(subject.groups) > 1:
         yield from describe_equality(subject)
     elif subject.runs and not subject.verdict:
@@ -59,8 +60,8 @@ def _verdict(subject: ReportSubject) -> Iterator[str]:
 def _remarks(subject: ReportSubject, *, is_warning: bool) -> Iterator[str]:
     """Yield the remarks on runs. Those that warn are alerts."""
     remarks = [remark for run in subject.runs for remark in run.remarks]
-    texts = [remark.text for remark in remarks if remark.is_warning is is_warning]
-    yield from dict.fromkeys(texts)
+    remark_texts = [remark.text for remark in remarks if remark.is_warning is is_warning]
+    yield from dict.fromkeys(remark_texts)
 
 
 def _alerts(subject: ReportSubject) -> Iterator[str]:
@@ -71,13 +72,13 @@ def _alerts(subject: ReportSubject) -> Iterator[str]:
     if subject.study and subject.study.overrides:
         yield f"Set on the command line: {', '.join(subject.study.overrides)}"
     yield from describe_virtual_hosts(subject)
-    diverged = [run for run in runs if run.diverged]
-    yield from _limit([f"{run.name} diverged: {run.diverged}." for run in diverged])
+    diverged_runs = [run for run in runs if run.diverged]
+    yield from _limit([f"{run.name} diverged: {run.diverged}." for run in diverged_runs])
     yield from filter(None, [not_learned(loss_ends(runs))])
     yield from _limit(list(_failures(subject)))
-    unended = [run for run in runs if not run.verdict and not run.cause]
+    unended_runs = [run for run in runs if not run.verdict and not run.cause]
     yield from _limit(
-        [f"{run.name} has not ended: this is what is known so far." for run in unended]
+        [f"{run.name} has not ended: this is what is known so far." for run in unended_runs]
     )
     yield from _remarks(subject, is_warning=True)
 
@@ -94,8 +95,8 @@ def _failures(subject: ReportSubject) -> Iterator[str]:
             if run.cause:
                 yield f"{run.name} failed: {run.cause}."
         for failure in group.failures:
-            trial = f"{group.label} #{failure.repetition}"
-            yield f"{trial} failed: {failure.cause or UNKNOWN} ({failure.run})."
+            trial_name = f"{group.label} #{failure.repetition}"
+            yield f"{trial_name} failed: {failure.cause or UNKNOWN} ({failure.run})."
 
 
 def _finish_sentence(text: str) -> str:

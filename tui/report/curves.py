@@ -46,40 +46,44 @@ def smooth(values: Floats) -> Floats:
     if not len(values):
         return values
     # As wide as a point of the picture: narrower noise is not seen.
-    width = max(1, len(values) // MOST_POINTS)
+    window_width = max(1, len(values) // MOST_POINTS)
     is_known = np.isfinite(values)
-    window = np.ones(width)
-    sums = np.convolve(np.where(is_known, values, 0.0), window, "same")
-    counts = np.convolve(is_known.astype(float), window, "same")
-    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    window = np.ones(window_width)
+    window_sums = np.convolve(np.where(is_known, values, 0.0), window, "same")
+    window_counts = np.convolve(is_known.astype(float), window, "same")
+    return np.where(window_counts > 0, window_sums / np.maximum(window_counts, 1), np.nan)
 
 
 def average_curve(label: str, all_points: Sequence[Points]) -> MeanCurve | None:
     """Return the mean of curves, such as those of runs; None if none has a point."""
-    points = [(x, values) for x, values in all_points if len(x)]
-    if not points:
+    known_points = [(x, run_values) for x, run_values in all_points if len(x)]
+    if not known_points:
         return None
-    grid = _common_grid([x for x, _ in points])
-    values = np.array([_interpolate(grid, x, smooth(values)) for x, values in points])
+    grid = _common_grid([x for x, _ in known_points])
+    run_values = np.array(
+        [_interpolate(grid, x, smooth(run_values)) for x, run_values in known_points]
+    )
     with warnings.catch_warnings():
         # Where no run has a value, the mean is NaN.
         warnings.simplefilter("ignore", RuntimeWarning)
-        middle = np.nanmean(values, axis=0)
-        low = np.nanmin(values, axis=0)
-        high = np.nanmax(values, axis=0)
+        middle = np.nanmean(run_values, axis=0)
+        low = np.nanmin(run_values, axis=0)
+        high = np.nanmax(run_values, axis=0)
     return MeanCurve(label, grid, middle, low, high)
 
 
 def _common_grid(xs: Sequence[Floats]) -> Floats:
     """Return where a curve has its points: from where the last run begins to where the first one
     ends, so that all runs count at each."""
-    start = max(x[0] for x in xs)
-    end = min(x[-1] for x in xs)
-    points: Floats = np.unique(np.concatenate(xs))
-    points = points[(points >= start) & (points <= end)]
-    if 1 < len(points) <= MOST_POINTS:
-        return points
-    return np.linspace(start, end, MOST_POINTS) if end > start else np.array([start])
+    grid_start = max(x[0] for x in xs)
+    grid_end = min(x[-1] for x in xs)
+    all_places: Floats = np.unique(np.concatenate(xs))
+    all_places = all_places[(all_places >= grid_start) & (all_places <= grid_end)]
+    if 1 < len(all_places) <= MOST_POINTS:
+        return all_places
+    if grid_end > grid_start:
+        return np.linspace(grid_start, grid_end, MOST_POINTS)
+    return np.array([grid_start])
 
 
 def _interpolate(grid: Floats, x: Floats, values: Floats) -> Floats:
@@ -124,7 +128,9 @@ class CurvePicture:
                 markersize=5,
                 label=labels[index],
             )
+            # The band is the range of the runs; of a single run it has no height.
             axes.fill_between(curve.x, curve.low, curve.high, color=style.colour, alpha=0.18, lw=0)
+        # An empty chart looks like a mistake of ours.
         if not any(np.isfinite(curve.middle).any() for curve in curves):
             axes.text(0.5, 0.5, "no finite value", transform=axes.transAxes, ha="center")
         if self.x_title == STEP:
@@ -136,7 +142,7 @@ class CurvePicture:
         return figure
 
 
-def _choose_markers(count: int) -> list[int]:
+def _choose_markers(num_points: int) -> list[int]:
     """Return which of so many points have a marker."""
-    places = np.linspace(0, max(0, count - 1), min(count, MOST_MARKERS))
-    return list(dict.fromkeys(map(int, places)))
+    marked_places = np.linspace(0, max(0, num_points - 1), min(num_points, MOST_MARKERS))
+    return list(dict.fromkeys(map(int, marked_places)))

@@ -31,13 +31,13 @@ def to_csv(subjects: Sequence[ReportSubject]) -> str:
     """Return one row per run as CSV, with those that failed."""
     rows = [row for subject in subjects for row in _csv_rows(subject)]
     # Runs that do not count have fewer columns.
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
+    column_names = list(dict.fromkeys(column_name for row in rows for column_name in row))
+    csv_text = io.StringIO()
+    writer = csv.writer(csv_text, lineterminator="\n")
+    writer.writerow(column_names)
     for row in rows:
-        writer.writerow([_csv_cell(row.get(name)) for name in names])
-    return text.getvalue()
+        writer.writerow([_csv_cell(row.get(column_name)) for column_name in column_names])
+    return csv_text.getvalue()
 
 
 def to_json(subjects: Sequence[ReportSubject], chapters: Sequence[Chapter]) -> str:
@@ -45,16 +45,17 @@ def to_json(subjects: Sequence[ReportSubject], chapters: Sequence[Chapter]) -> s
     curves."""
     pairs = zip(subjects, chapters, strict=True)
     objects = [_subject_object(subject, chapter) for subject, chapter in pairs]
+    # NaN is no JSON: what is not known becomes null.
     return json.dumps(to_strict_json({"subjects": objects}), indent=1, ensure_ascii=False) + "\n"
 
 
 def _csv_rows(subject: ReportSubject) -> Iterator[dict[str, Any]]:
     for group in subject.groups:
-        place = {"subject": subject.name, "cell": group.label}
-        for number, run in sorted(group.by_repetition.items()):
-            yield place | {"repetition": number, "run": run.name} | run_values(run)
-        for uncounted in (*group.failures, *group.uncounted):
-            yield place | asdict(uncounted)
+        group_columns = {"subject": subject.name, "cell": group.label}
+        for repetition, run in sorted(group.by_repetition.items()):
+            yield group_columns | {"repetition": repetition, "run": run.name} | run_values(run)
+        for uncounted_run in (*group.failures, *group.uncounted):
+            yield group_columns | asdict(uncounted_run)
 
 
 def run_values(run: RunFigures) -> dict[str, Any]:
@@ -62,8 +63,8 @@ def run_values(run: RunFigures) -> dict[str, Any]:
 
     Times are in seconds, sizes in bytes, accuracies are fractions; `started` is an ISO date.
     """
-    early = run.steps.early()
-    p50, p99, most = early.percentiles("seconds", (50, 99, 100))
+    early_steps = run.steps.early()
+    step_p50, step_p99, step_max = early_steps.percentiles("seconds", (50, 99, 100))
     last_test = run.evaluations[-1] if run.evaluations else None
     return {
         "verdict": run.verdict.word if run.verdict else None,
@@ -74,11 +75,11 @@ def run_values(run: RunFigures) -> dict[str, Any]:
         "batch_size": run.job.batch_size if run.job else None,
         "seed": run.job.seed if run.job else None,
         "step_seconds": run.step_seconds(),
-        "step_p50": p50,
-        "step_p99": p99,
-        "step_max": most,
-        **{phase: early.mean(phase) for phase in ("data", "compute", "sync")},
-        "bytes_sent_per_step": early.mean("bytes_sent"),
+        "step_p50": step_p50,
+        "step_p99": step_p99,
+        "step_max": step_max,
+        **{phase: early_steps.mean(phase) for phase in ("data", "compute", "sync")},
+        "bytes_sent_per_step": early_steps.mean("bytes_sent"),
         "samples_per_second": run.samples_per_second(),
         "training_loss": run.final_loss(),
         "test_loss": last_test.loss if last_test else None,
@@ -125,11 +126,11 @@ def _subject_object(subject: ReportSubject, chapter: Chapter) -> dict[str, Any]:
 
 
 def _group_object(subject: ReportSubject, group: RunGroup, timing: SubjectTiming) -> dict[str, Any]:
-    row = timing.find(group)
+    group_timing = timing.find(group)
     traffic = measure_traffic(group)
     reference = subject.reference_of(group)
-    runs = sorted(group.by_repetition.items())
-    values: dict[str, Any] = {
+    repeated_runs = sorted(group.by_repetition.items())
+    group_values: dict[str, Any] = {
         "cell": group.label,
         "key": group.name,
         "nodes": group.nodes,
@@ -138,29 +139,29 @@ def _group_object(subject: ReportSubject, group: RunGroup, timing: SubjectTiming
         "link_bytes_per_second": group.link or None,
         "state": group.state,
         "reference": reference.label if reference else None,
-        "variation": row.stability.variation if row else None,
+        "variation": group_timing.stability.variation if group_timing else None,
         "blocked_seconds": traffic.blocked if traffic else None,
         "bus_bandwidth": traffic.bus_bandwidth if traffic else None,
         "failures": [asdict(run) for run in group.failures],
         "uncounted": [asdict(run) for run in group.uncounted],
-        "runs": [_run_object(number, run) for number, run in runs],
+        "runs": [_run_object(repetition, run) for repetition, run in repeated_runs],
     }
-    for name in ("seconds", "against", "speed_up", "efficiency"):
-        value = getattr(row, name, None)
-        values[name] = asdict(value) if value else None
+    for field_name in ("seconds", "against", "speed_up", "efficiency"):
+        field_value = getattr(group_timing, field_name, None)
+        group_values[field_name] = asdict(field_value) if field_value else None
     if subject.result:
         result = subject.result.cells[subject.groups.index(group)]
-        values["outcome"] = cell_to_json(result)
-    return values
+        group_values["outcome"] = cell_to_json(result)
+    return group_values
 
 
-def _run_object(number: int, run: RunFigures) -> dict[str, Any]:
+def _run_object(repetition: int, run: RunFigures) -> dict[str, Any]:
     columns = {"step": run.steps.mean_over_ranks("time")[0].tolist()}
-    for name in SERIES:
-        columns[name] = run.steps.mean_over_ranks(name)[1].tolist()
+    for series_name in SERIES:
+        columns[series_name] = run.steps.mean_over_ranks(series_name)[1].tolist()
     return {
         "run": run.name,
-        "repetition": number,
+        "repetition": repetition,
         **run_values(run),
         "settings": settings(run),
         "mean_over_ranks": columns,

@@ -34,17 +34,19 @@ class ReportTable:
         """Return True if a column holds numbers, which are aligned at their right."""
         if column == 0:
             return False
-        cells = [row[column] for row in self.rows]
-        return all(cell[:1] in NUMBER_STARTS and len(cell) <= LONGEST_NUMBER for cell in cells)
+        column_cells = [row[column] for row in self.rows]
+        return all(
+            cell[:1] in NUMBER_STARTS and len(cell) <= LONGEST_NUMBER for cell in column_cells
+        )
 
 
 def make_table(title: str, head: Row, rows: Sequence[Row], note: str = "") -> ReportTable:
     """Return a table without the columns in which nothing is known."""
-    known = []
-    for column, cells in enumerate(zip(head, *rows, strict=True)):
-        if column == 0 or set(cells[1:]) != {UNKNOWN}:
-            known.append(cells)
-    known_head, *known_rows = zip(*known, strict=True)
+    known_columns = []
+    for column, column_cells in enumerate(zip(head, *rows, strict=True)):
+        if column == 0 or set(column_cells[1:]) != {UNKNOWN}:
+            known_columns.append(column_cells)
+    known_head, *known_rows = zip(*known_columns, strict=True)
     return ReportTable(title, known_head, known_rows, note)
 
 

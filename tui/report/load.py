@@ -50,10 +50,10 @@ class SubjectReader:
         for entry in entries:
             progress.apply(entry)
         call = folder.call()
-        axis = _choose_axis(study)
+        line_axis = _choose_axis(study)
         groups = []
-        for row in progress.cells.values():
-            groups.append(self._read_cell(study, axis, row, entries, call.places))
+        for cell_progress in progress.cells.values():
+            groups.append(self._read_cell(study, line_axis, cell_progress, entries, call.places))
         result = compute_results(progress)
         return ReportSubject(
             name=folder.name,
@@ -63,67 +63,67 @@ class SubjectReader:
             command=_study_command(folder.name, call),
             result=result,
             times=time_cells(progress, groups),
-            axis=axis,
+            axis=line_axis,
         )
 
     def read_runs(self, folders: Sequence[Path]) -> ReportSubject:
         """Read runs, which are compared with the first one."""
         runs = [read_figures(folder, self.remark) for folder in folders]
-        name = title = runs[0].name
-        verdict: list[str] = []
+        subject_name = title = runs[0].name
+        verdict_lines: list[str] = []
         labels = [_describe_work(run) for run in runs]
         if len(runs) > 1:
-            name = "runs"
+            subject_name = "runs"
             title = f"{len(runs)} runs compared"
-            verdict = format_verdicts(compare_runs(runs))
-            lettered = zip(RUN_LETTERS, labels, strict=False)
-            labels = [f"{letter}: {label}" for letter, label in lettered]
+            verdict_lines = format_verdicts(compare_runs(runs))
+            lettered_labels = zip(RUN_LETTERS, labels, strict=False)
+            labels = [f"{letter}: {label}" for letter, label in lettered_labels]
         return ReportSubject(
-            name=name,
+            name=subject_name,
             title=title,
-            verdict=tuple(verdict),
+            verdict=tuple(verdict_lines),
             groups=tuple(self._make_group(*pair) for pair in zip(labels, runs, strict=True)),
         )
 
     def _read_cell(
         self,
         study: Study,
-        axis: LineAxis,
-        row: CellProgress,
+        line_axis: LineAxis,
+        cell_progress: CellProgress,
         entries: Sequence[JournalEntry],
         places: Mapping[str, Any],
     ) -> RunGroup:
-        cell = row.cell
+        cell = cell_progress.cell
         place = cell.place
-        failed_runs = {end.run for end in row.failed.values()}
-        uncounted = _list_uncounted(row, entries)
-        failures = [run for run in uncounted if run.run in failed_runs]
+        failed_runs = {run_end.run for run_end in cell_progress.failed.values()}
+        uncounted_runs = _list_uncounted(cell_progress, entries)
+        failed = [run for run in uncounted_runs if run.run in failed_runs]
         runs: dict[int, RunFigures] = {}
-        for number, end in sorted(row.counted.items()):
+        for repetition, run_end in sorted(cell_progress.counted.items()):
             try:
-                run = read_figures(self.runs_dir / end.run, self.remark)
+                run = read_figures(self.runs_dir / run_end.run, self.remark)
             except (RunFolderError, PlanError) as error:
                 # The folder of a run that the journal counts may be gone.
-                failures.append(UncountedRun(number, end.run, "failed", str(error)))
+                failed.append(UncountedRun(repetition, run_end.run, "failed", str(error)))
                 continue
-            runs[number] = run
+            runs[repetition] = run
             # The journal of an older study has no conditions.
-            row.counted[number] = replace(end, conditions=run.conditions)
-        link = place.link or str(places.get("link", ""))
-        others = [(name, label) for name, label in cell.labels if name != axis.name]
+            cell_progress.counted[repetition] = replace(run_end, conditions=run.conditions)
+        link_text = place.link or str(places.get("link", ""))
+        other_labels = [(name, label) for name, label in cell.labels if name != line_axis.name]
         return RunGroup(
             name=cell.key,
             label=_join_labels(cell.labels),
-            line=_join_labels(others),
-            position=_find_position(cell, axis),
+            line=_join_labels(other_labels),
+            position=_find_position(cell, line_axis),
             nodes=place.nodes,
             ranks=place.ranks,
             batch=cell.job.batch_size if cell.job else 0,
-            link=_slowest_rate(link, place.nodes) if link else self.link,
+            link=_slowest_rate(link_text, place.nodes) if link_text else self.link,
             by_repetition=runs,
-            state=row.state(study.repetitions).value,
-            failures=tuple(failures),
-            uncounted=tuple(run for run in uncounted if run.run not in failed_runs),
+            state=cell_progress.state(study.repetitions).value,
+            failures=tuple(failed),
+            uncounted=tuple(run for run in uncounted_runs if run.run not in failed_runs),
         )
 
     def _make_group(self, label: str, run: RunFigures) -> RunGroup:
@@ -143,35 +143,37 @@ class SubjectReader:
 
 def time_cells(progress: StudyProgress, groups: Sequence[RunGroup]) -> StudyResult:
     """Compare the times of a step of cells, whatever the study compares."""
-    timed = progress.copy()
+    timed_progress = progress.copy()
     # The journal has only the values that the study compares.
-    timed.study = replace(progress.study, metric="step_seconds")
+    timed_progress.study = replace(progress.study, metric="step_seconds")
     for group in groups:
-        row = timed.cells[group.name]
-        row.counted.clear()
-        for number, run in group.by_repetition.items():
-            key = Trial(row.cell, number).key
-            end = RunEnded(key, run.name, TrialOutcome.COUNTED, run.step_seconds())
-            row.counted[number] = replace(end, conditions=run.conditions)
-    return compute_results(timed)
+        cell_progress = timed_progress.cells[group.name]
+        cell_progress.counted.clear()
+        for repetition, run in group.by_repetition.items():
+            trial_key = Trial(cell_progress.cell, repetition).key
+            run_end = RunEnded(trial_key, run.name, TrialOutcome.COUNTED, run.step_seconds())
+            cell_progress.counted[repetition] = replace(run_end, conditions=run.conditions)
+    return compute_results(timed_progress)
 
 
-def _list_uncounted(row: CellProgress, entries: Sequence[JournalEntry]) -> list[UncountedRun]:
+def _list_uncounted(
+    cell_progress: CellProgress, entries: Sequence[JournalEntry]
+) -> list[UncountedRun]:
     """Return the runs of a cell that do not count."""
-    counted_runs = {end.run for end in row.counted.values()}
-    uncounted = {}
+    counted_runs = {end.run for end in cell_progress.counted.values()}
+    uncounted_runs = {}
     for entry in entries:
         # The journal has all runs of all cells.
-        key, number = split_trial_key(entry.trial)
-        if key != row.cell.key or entry.run in counted_runs:
+        cell_key, repetition = split_trial_key(entry.trial)
+        if cell_key != cell_progress.cell.key or entry.run in counted_runs:
             continue
         if isinstance(entry, RunEnded):
             outcome = entry.outcome.value
-            uncounted[entry.run] = UncountedRun(number, entry.run, outcome, entry.cause)
+            uncounted_runs[entry.run] = UncountedRun(repetition, entry.run, outcome, entry.cause)
         else:
-            verdict = "not ended" if entry.run == row.running else "interrupted"
-            uncounted[entry.run] = UncountedRun(number, entry.run, verdict)
-    return list(uncounted.values())
+            run_verdict = "not ended" if entry.run == cell_progress.running else "interrupted"
+            uncounted_runs[entry.run] = UncountedRun(repetition, entry.run, run_verdict)
+    return list(uncounted_runs.values())
 
 
 def _describe_work(run: RunFigures) -> str:
@@ -185,15 +187,18 @@ def _describe_work(run: RunFigures) -> str:
 
 def _choose_axis(study: Study) -> LineAxis:
     """Return the axis for lines: nodes, else the first whose values are all quantities."""
-    nodes = LineAxis()
-    if any(axis.name == nodes.name for axis in study.axes):
-        return nodes
+    # Other quantities are the axis only of a study that does not vary its nodes.
+    nodes_axis = LineAxis()
+    if any(axis.name == nodes_axis.name for axis in study.axes):
+        return nodes_axis
     for axis in study.axes:
-        used = {cell.label(axis.name) for cell in study.cells}
-        marks = tuple(label for label in axis.labels if label in used and _is_quantity(label))
-        if len(marks) == len(axis.labels) > 1:
-            return LineAxis(axis.name, marks)
-    return nodes
+        used_labels = {cell.label(axis.name) for cell in study.cells}
+        quantity_marks = tuple(
+            label for label in axis.labels if label in used_labels and _is_quantity(label)
+        )
+        if len(quantity_marks) == len(axis.labels) > 1:
+            return LineAxis(axis.name, quantity_marks)
+    return nodes_axis
 
 
 def _is_quantity(label: str) -> bool:
@@ -209,19 +214,19 @@ def _find_position(cell: Cell, axis: LineAxis) -> float:
 
 def _join_labels(labels: Sequence[tuple[str, str]]) -> str:
     """Return the values of the axes: "ring, nodes 4"; "all" of none."""
-    texts = []
-    for name, label in labels:
+    label_texts = []
+    for axis_name, label in labels:
         # A number, or a letter or two, says nothing without the name of its axis.
         needs_name = _is_quantity(label) or len(label) < 3
-        texts.append(f"{name} {label}" if needs_name else label)
-    return ", ".join(texts) or "all"
+        label_texts.append(f"{axis_name} {label}" if needs_name else label)
+    return ", ".join(label_texts) or "all"
 
 
 def _slowest_rate(link: str, nodes: int) -> float:
     """Return the rate of the slowest link of these hosts in bytes per second."""
     # A list of links has one for each host of the lab, of which a cell may use fewer.
-    hosts = max(nodes, link.count(",") + 1)
-    return min(spec.parse(hosts, link).rates[:nodes]) / BITS
+    num_hosts = max(nodes, link.count(",") + 1)
+    return min(spec.parse(num_hosts, link).rates[:nodes]) / BITS
 
 
 # Commands -----------------------------------------------------------------------------------------
@@ -231,24 +236,24 @@ def _study_command(name: str, call: StudyCall) -> str:
     """Return the command that makes the study anew."""
     if call.quick:
         name = name.removesuffix("-quick")
-    words = ["rankboard", "study", name, "--new"]
+    command_words = ["rankboard", "study", name, "--new"]
     if call.quick:
-        words.append("--quick")
-    words += _to_flags(call.places)
-    words += _to_flags(call.given)
-    return shlex.join(words)
+        command_words.append("--quick")
+    command_words += _to_flags(call.places)
+    command_words += _to_flags(call.given)
+    return shlex.join(command_words)
 
 
 def _to_flags(values: Mapping[str, Any]) -> list[str]:
     """Return options as a person types them."""
-    words = []
+    flag_words = []
     for key, value in values.items():
-        name = key.replace("_", "-")
+        flag_name = key.replace("_", "-")
         if isinstance(value, bool):
-            words.append(f"--{name}" if value else f"--no-{name}")
+            flag_words.append(f"--{flag_name}" if value else f"--no-{flag_name}")
         elif isinstance(value, list | tuple):
             for item in value:
-                words += [f"--{name}", str(item)]
+                flag_words += [f"--{flag_name}", str(item)]
         else:
-            words += [f"--{name}", str(value)]
-    return words
+            flag_words += [f"--{flag_name}", str(value)]
+    return flag_words

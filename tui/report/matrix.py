@@ -34,14 +34,14 @@ def draw_matrix(
     axes = figure.add_subplot(xlabel=titles[0], ylabel=titles[1])
     for row, values in enumerate(matrix):
         # Each row has its own scale: a class with few images would be pale otherwise.
-        most = max(values) or 1
+        row_maximum = max(values) or 1
         for column, value in enumerate(values):
-            shade = STRONGEST * max(0.0, value) / most
+            shade = STRONGEST * max(0.0, value) / row_maximum
             corner = (column - 0.5, row - 0.5)
             axes.add_patch(Rectangle(corner, 1, 1, color=SERIES[0], alpha=shade, linewidth=0))
             if value and size <= MOST_WITH_NUMBERS:
-                text = format_value(value)
-                axes.text(column, row, text, ha="center", va="center", fontsize=8.5)
+                cell_text = format_value(value)
+                axes.text(column, row, cell_text, ha="center", va="center", fontsize=8.5)
     _name_ticks(axes, [shorten_label(name)[:LONGEST_NAME] for name in names])
     for spine in axes.spines.values():
         spine.set(visible=True, color=INK, linewidth=0.6)
@@ -49,12 +49,13 @@ def draw_matrix(
 
 
 def _name_ticks(axes: Axes, names: Sequence[str]) -> None:
-    size = len(names)
+    num_names = len(names)
     is_long = max(map(len, names), default=0) > 3
-    distance = 1 if size <= 2 * MOST_WITH_NUMBERS else 10
-    ticks = range(0, size, distance)
-    axes.set_xticks(ticks, names[::distance], rotation=60 if is_long else 0)
-    axes.set_yticks(ticks, names[::distance])
-    axes.set_xlim(-0.5, size - 0.5)
-    axes.set_ylim(size - 0.5, -0.5)
+    tick_distance = 1 if num_names <= 2 * MOST_WITH_NUMBERS else 10
+    ticks = range(0, num_names, tick_distance)
+    axes.set_xticks(ticks, names[::tick_distance], rotation=60 if is_long else 0)
+    axes.set_yticks(ticks, names[::tick_distance])
+    axes.set_xlim(-0.5, num_names - 0.5)
+    # From top to bottom, as the rows of a table.
+    axes.set_ylim(num_names - 0.5, -0.5)
     axes.grid(visible=False)

@@ -24,9 +24,11 @@ def to_html(report: ReportDocument, pictures: Mapping[str, RenderedPicture]) -> 
     # Names and causes come from hosts and files: whatever is shown is made fit for it here.
     templates = _environment(autoescape=True, finalize=_make_fit)
     templates.filters |= {"anchor": to_anchor, "code": _escape_code}
-    style = Markup(templates.get_template("report.css").render())
-    svg = {name: Markup(picture.inline) for name, picture in pictures.items()}
-    return templates.get_template("report.html.j2").render(report=report, style=style, svg=svg)
+    page_style = Markup(templates.get_template("report.css").render())
+    inline_pictures = {name: Markup(picture.inline) for name, picture in pictures.items()}
+    return templates.get_template("report.html.j2").render(
+        report=report, style=page_style, svg=inline_pictures
+    )
 
 
 def to_markdown(report: ReportDocument) -> str:
@@ -38,12 +40,15 @@ def to_markdown(report: ReportDocument) -> str:
 
 def to_anchor(text: str) -> str:
     """Return a name as an identifier of the page."""
-    return "".join(sign if sign.isalnum() else "-" for sign in text)
+    return "".join(character if character.isalnum() else "-" for character in text)
 
 
 def escape_markdown(text: str) -> str:
     """Return text so that Markdown shows it as it is: names may hold any character."""
-    return "".join(f"\\{sign}" if sign in MARKDOWN_SIGNS else sign for sign in one_line(text))
+    return "".join(
+        f"\\{character}" if character in MARKDOWN_SIGNS else character
+        for character in one_line(text)
+    )
 
 
 def markdown_row(cells: Row) -> str:

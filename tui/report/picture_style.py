@@ -89,22 +89,23 @@ def empty_chart(
     axes = figure.add_subplot()
     axes.set_xlabel(x_title)
     axes.set_ylabel(y_title)
+    # More ticks would run into each other at this width.
     axes.xaxis.set_major_locator(MaxNLocator(6))
     return figure, axes
 
 
 def _count_columns(series: Sequence[str]) -> int:
     """Return in how many columns the names of series fit."""
-    longest = max(map(len, series), default=0)
-    return 1 if longest > NARROW else 2
+    longest_name = max(map(len, series), default=0)
+    return 1 if longest_name > NARROW else 2
 
 
 def add_legend(figure: Figure, axes: Axes) -> None:
     """Name the series below the chart."""
     handles, labels = axes.get_legend_handles_labels()
     if handles:
-        columns = _count_columns(labels)
-        figure.legend(handles, labels, loc="outside lower left", ncols=columns, handlelength=3)
+        num_columns = _count_columns(labels)
+        figure.legend(handles, labels, loc="outside lower left", ncols=num_columns, handlelength=3)
 
 
 def shorten_label(text: str) -> str:
@@ -115,12 +116,12 @@ def shorten_label(text: str) -> str:
 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
     """Name the rows of a chart from its top; long names take two lines."""
-    labels = []
+    wrapped_labels = []
     for name in names:
         # A space that does not break keeps "nodes 2" together.
-        text = SHORT_END.sub("\u00a0\\1", shorten_label(name))
-        labels.append("\n".join(textwrap.wrap(text, NARROW)))
-    axes.set_yticks(range(len(names)), labels)
+        short_name = SHORT_END.sub("\u00a0\\1", shorten_label(name))
+        wrapped_labels.append("\n".join(textwrap.wrap(short_name, NARROW)))
+    axes.set_yticks(range(len(names)), wrapped_labels)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)
 

@@ -47,8 +47,8 @@ class RenderedPicture:
 
 def render(picture: ReportPicture) -> RenderedPicture:
     """Draw a picture."""
-    svg = io.StringIO()
-    png = io.BytesIO()
+    svg_text = io.StringIO()
+    png_bytes = io.BytesIO()
     with matplotlib.rc_context(RC), warnings.catch_warnings():
         # The font of the PNG may lack a character of a name.
         warnings.simplefilter("ignore")
@@ -57,15 +57,15 @@ def render(picture: ReportPicture) -> RenderedPicture:
         figure.draw_without_rendering()
         # Otherwise each format would be laid out anew, and differently.
         figure.set_layout_engine("none")
-        figure.savefig(svg, format="svg", metadata=NO_METADATA)
-        figure.savefig(png, format="png", dpi=DPI, metadata={"Software": None})
-    root = _apply_theme(svg.getvalue(), picture)
-    inline = ElementTree.tostring(root, "unicode")
-    style = ElementTree.Element(f"{{{SVG}}}style")
-    style.text = FILE_THEME
-    root.insert(0, style)
+        figure.savefig(svg_text, format="svg", metadata=NO_METADATA)
+        figure.savefig(png_bytes, format="png", dpi=DPI, metadata={"Software": None})
+    root = _apply_theme(svg_text.getvalue(), picture)
+    inline_svg = ElementTree.tostring(root, "unicode")
+    theme_style = ElementTree.Element(f"{{{SVG}}}style")
+    theme_style.text = FILE_THEME
+    root.insert(0, theme_style)
     svg_file = ElementTree.tostring(root, "unicode") + "\n"
-    return RenderedPicture(inline, svg_file, png.getvalue())
+    return RenderedPicture(inline_svg, svg_file, png_bytes.getvalue())
 
 
 def _apply_theme(text: str, picture: ReportPicture) -> ElementTree.Element:
@@ -79,11 +79,11 @@ def _apply_theme(text: str, picture: ReportPicture) -> ElementTree.Element:
             if child.tag.rpartition("}")[2] in ("metadata", "style"):
                 parent.remove(child)
     for element in root.iter():
-        for key, value in list(element.attrib.items()):
-            element.set(key, _adapt_attribute(key, value, picture.name))
+        for attribute_name, value in list(element.attrib.items()):
+            element.set(attribute_name, _adapt_attribute(attribute_name, value, picture.name))
     # Without a size of its own it fits the page, and its view box keeps the proportions.
-    for key in ("width", "height"):
-        root.attrib.pop(key, None)
+    for attribute_name in ("width", "height"):
+        root.attrib.pop(attribute_name, None)
     root.set("role", "img")
     root.set("aria-label", one_line(picture.alt))
     root.set("style", "stroke-linejoin: round; stroke-linecap: butt")
@@ -100,6 +100,6 @@ def _adapt_attribute(key: str, value: str, name: str) -> str:
     if key == f"{{{XLINK}}}href":
         return f"#{name}-{value.removeprefix('#')}"
     value = REFERENCE.sub(rf"url(#{name}-\1)", value)
-    for colour, theme in THEME.items():
-        value = value.replace(colour, theme)
+    for colour, theme_colour in THEME.items():
+        value = value.replace(colour, theme_colour)
     return FONT.sub(rf"\1{FAMILY}", value)

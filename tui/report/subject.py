@@ -128,8 +128,8 @@ class ReportSubject:
     def reference_of(self, group: RunGroup) -> RunGroup | None:
         """Return the group that this one is compared with."""
         if self.study is None:
-            first = self.groups[0]
-            return None if group is first else first
+            first_group = self.groups[0]
+            return None if group is first_group else first_group
         cell = self.study.cell(group.name)
         reference = self.study.counterpart(cell) if cell else None
         return self._find_group(reference.key) if reference else None
@@ -142,6 +142,7 @@ class ReportSubject:
         line."""
         groups = self.measured
         if len(groups) > MOST_GROUPS and len({group.line for group in groups}) > 1:
+            # The last of a line stands for it: the largest number of nodes shows most.
             by_position = sorted(groups, key=lambda group: group.position)
             last_of_line = {group.line: group for group in by_position}
             groups = [group for group in groups if last_of_line[group.line] is group]
@@ -149,8 +150,10 @@ class ReportSubject:
 
     def describe_selected(self) -> list[str]:
         """Return a sentence on the groups that `select_groups` leaves out, or none."""
-        total = len(self.measured)
-        left_out = total - len(self.select_groups())
-        if not left_out:
+        num_measured = len(self.measured)
+        num_left_out = num_measured - len(self.select_groups())
+        if not num_left_out:
             return []
-        return [f"Of {total} cells {left_out} are left out here; data.json has them all."]
+        return [
+            f"Of {num_measured} cells {num_left_out} are left out here; data.json has them all."
+        ]

@@ -54,44 +54,45 @@ def write_archive(
 
     `studies` has the texts of study files by name. Raises: OSError.
     """
-    name = target.name.removesuffix(SUFFIX)
+    archive_name = target.name.removesuffix(SUFFIX)
     runs = [run for subject in subjects for run in subject.runs]
-    now = time.localtime()[:6]
+    entry_time = time.localtime()[:6]
     # An archive that was there stays until the new one is whole.
-    part = target.with_name(f".{target.name}.part")
-    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
-        readme = _write_readme(name, subjects).encode()
-        files = _collect_files(target.parent, report_files, runs, studies)
-        for path, data in (("README.md", readme), *files):
+    partial_file = target.with_name(f".{target.name}.part")
+    with zipfile.ZipFile(partial_file, "w", zipfile.ZIP_DEFLATED) as archive:
+        readme = _write_readme(archive_name, subjects).encode()
+        named_files = _collect_files(target.parent, report_files, runs, studies)
+        for file_path, file_data in (("README.md", readme), *named_files):
             # By default, files that are unpacked may be read by nobody.
-            entry = zipfile.ZipInfo(f"{name}/{path}", now)
-            entry.external_attr = FILE_MODE << 16
-            archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
-    part.replace(target)
+            zip_entry = zipfile.ZipInfo(f"{archive_name}/{file_path}", entry_time)
+            zip_entry.external_attr = FILE_MODE << 16
+            archive.writestr(zip_entry, file_data, zipfile.ZIP_DEFLATED)
+    partial_file.replace(target)
 
 
 def _collect_files(
     folder: Path, report_files: Sequence[str], runs: Sequence[RunFigures], studies: dict[str, str]
 ) -> Iterator[NamedFile]:
-    for name in sorted(report_files):
-        yield f"report/{name}", (folder / name).read_bytes()
-    for name, text in studies.items():
-        yield f"configuration/{name}.toml", text.encode()
+    for file_name in sorted(report_files):
+        yield f"report/{file_name}", (folder / file_name).read_bytes()
+    for file_name, text in studies.items():
+        yield f"configuration/{file_name}.toml", text.encode()
     for run in runs:
         yield from _files_of_run(run)
     scripts = {path.name: path for run in runs for path in _find_scripts(run)}
-    for name, path in scripts.items():
-        yield f"code/{name}", path.read_bytes()
+    for file_name, path in scripts.items():
+        yield f"code/{file_name}", path.read_bytes()
     if any(run.job for run in runs):
         yield from _source_files(resources.files(CODE), f"code/{CODE}")
 
 
 def _files_of_run(run: RunFigures) -> Iterator[NamedFile]:
-    plan = json.dumps(summary.describe_plan(load_plan(run.folder)), indent=2) + "\n"
-    yield f"configuration/{run.name}.json", plan.encode()
-    logs = run.folder / LOGS
-    paths = sorted(logs.glob("rank-*.log")) if is_folder(logs) else []
-    for path in (*paths, run.folder / REPORT):
+    # Not the plan as it is: this leaves its secrets out.
+    plan_json = json.dumps(summary.describe_plan(load_plan(run.folder)), indent=2) + "\n"
+    yield f"configuration/{run.name}.json", plan_json.encode()
+    logs_folder = run.folder / LOGS
+    log_paths = sorted(logs_folder.glob("rank-*.log")) if is_folder(logs_folder) else []
+    for path in (*log_paths, run.folder / REPORT):
         # A link is not followed: the folder may be somebody else's.
         if path.is_file() and not path.is_symlink():
             yield f"logs/{run.name}/{path.name}", path.read_bytes()
@@ -106,18 +107,18 @@ def _find_scripts(run: RunFigures) -> Iterator[Path]:
         source = Path(upload.source)
         for word in run.script:
             # What is uploaded is the script itself, or the folder that holds it.
-            path = source if source.name == Path(word).name else source / word
-            is_script = path.suffix == SCRIPT_SUFFIX and path.is_file()
-            if is_script and path.stat().st_size <= LARGEST_SCRIPT:
-                yield path
+            script_path = source if source.name == Path(word).name else source / word
+            is_script = script_path.suffix == SCRIPT_SUFFIX and script_path.is_file()
+            if is_script and script_path.stat().st_size <= LARGEST_SCRIPT:
+                yield script_path
 
 
 def _source_files(source: Traversable, name: str) -> Iterator[NamedFile]:
     if source.is_file():
         yield name, source.read_bytes()
     elif source.is_dir() and not name.endswith(CACHE):
-        for inner in sorted(source.iterdir(), key=lambda entry: entry.name):
-            yield from _source_files(inner, f"{name}/{inner.name}")
+        for inner_entry in sorted(source.iterdir(), key=lambda entry: entry.name):
+            yield from _source_files(inner_entry, f"{name}/{inner_entry.name}")
 
 
 # README.md ----------------------------------------------------------------------------------------
@@ -125,12 +126,12 @@ def _source_files(source: Traversable, name: str) -> Iterator[NamedFile]:
 
 def _write_readme(name: str, subjects: Sequence[ReportSubject]) -> str:
     """Return what the archive holds, as Markdown."""
-    lines = [f"# {escape_markdown(name)}", ""]
-    lines += [f"- {escape_markdown(subject.heading)}" for subject in subjects]
-    lines += ["", markdown_row(("folder", "what it is")), "|---|---|"]
-    lines += [markdown_row(folder) for folder in FOLDERS.items()]
+    readme_lines = [f"# {escape_markdown(name)}", ""]
+    readme_lines += [f"- {escape_markdown(subject.heading)}" for subject in subjects]
+    readme_lines += ["", markdown_row(("folder", "what it is")), "|---|---|"]
+    readme_lines += [markdown_row(folder) for folder in FOLDERS.items()]
     commands = [subject.command for subject in subjects if subject.command]
     if commands:
-        lines += ["", "Commands that repeat it:", ""]
-        lines.append(indent_code(commands))
-    return "\n".join([*lines, ""])
+        readme_lines += ["", "Commands that repeat it:", ""]
+        readme_lines.append(indent_code(commands))
+    return "\n".join([*readme_lines, ""])

@@ -43,8 +43,11 @@ class GroupTiming:
         """Return p50, p99 and the most of single iterations of ranks."""
         columns = [run.steps.early().column("seconds") for run in self.group.runs]
         seconds = np.concatenate(columns)
-        known = seconds[np.isfinite(seconds)]
-        return np.percentile(known, [50, 99, 100]).tolist() if known.size else [math.nan] * 3
+        known_seconds = seconds[np.isfinite(seconds)]
+        if not known_seconds.size:
+            return [math.nan] * 3
+        percentiles: list[float] = np.percentile(known_seconds, [50, 99, 100]).tolist()
+        return percentiles
 
 
 @dataclass(frozen=True)
@@ -86,27 +89,27 @@ def measure_timing(subject: ReportSubject) -> SubjectTiming:
 def find_doubts(subject: ReportSubject, timing: SubjectTiming) -> list[Doubt]:
     """Return what is in doubt in the answer of a study and in the tables of its report, once for
     each two groups."""
-    of_answer = subject.result.doubts if subject.result else []
-    doubts = {doubt.pair: doubt for doubt in (*timing.doubts, *of_answer)}
+    answer_doubts = subject.result.doubts if subject.result else []
+    doubts = {doubt.pair: doubt for doubt in (*timing.doubts, *answer_doubts)}
     return list(doubts.values())
 
 
 def describe_iterations(subject: ReportSubject) -> str:
     """Return which iterations are averaged: "iterations 2 to 8"."""
     last_iterations = {_last_averaged(run) for run in subject.runs if len(run.steps)}
-    last = max(last_iterations, default=LAST)
-    text = f"iterations {FIRST} to {max(FIRST, last)}"
+    last_iteration = max(last_iterations, default=LAST)
+    iterations_text = f"iterations {FIRST} to {max(FIRST, last_iteration)}"
     if len(last_iterations) > 1:
-        text += ", or to the last one of a run that has fewer"
-    return text
+        iterations_text += ", or to the last one of a run that has fewer"
+    return iterations_text
 
 
 def describe_rule(subject: ReportSubject) -> str:
     """Return what a time per iteration is the mean of."""
-    rule = f"the mean over ranks of {describe_iterations(subject)}"
+    rule_text = f"the mean over ranks of {describe_iterations(subject)}"
     if len(subject.runs) > len(subject.measured):
-        rule += ", then the geometric mean over runs"
-    return rule
+        rule_text += ", then the geometric mean over runs"
+    return rule_text
 
 
 def _last_averaged(run: RunFigures) -> int:
@@ -116,43 +119,47 @@ def _last_averaged(run: RunFigures) -> int:
 
 def _to_efficiency(speed_up: Interval, group: RunGroup, baseline: RunGroup) -> Interval:
     """Return the speed-up over how many times as many ranks there are."""
+    # Twice inverted, as an interval only knows how to divide a number by itself.
     time_ratio = speed_up.inverse()
     return time_ratio.inverse(baseline.ranks / group.ranks)
 
 
 def _time_cells(subject: ReportSubject, times: StudyResult) -> SubjectTiming:
     """Time the cells of a study, where a run is one number."""
-    rows = []
-    for group, cell in zip(subject.groups, times.cells, strict=True):
-        if cell.value is None or not math.isfinite(cell.value.value):
+    timing_rows = []
+    for group, cell_result in zip(subject.groups, times.cells, strict=True):
+        if cell_result.value is None or not math.isfinite(cell_result.value.value):
             continue
         efficiency = None
-        if cell.speed_up and subject.baseline:
-            efficiency = _to_efficiency(cell.speed_up, group, subject.baseline)
-        rows.append(
+        if cell_result.speed_up and subject.baseline:
+            efficiency = _to_efficiency(cell_result.speed_up, group, subject.baseline)
+        timing_rows.append(
             GroupTiming(
                 group,
-                hide_few(cell.value),
-                cell.stability,
-                cell.comparison,
-                cell.speed_up,
+                hide_few(cell_result.value),
+                cell_result.stability,
+                cell_result.comparison,
+                cell_result.speed_up,
                 efficiency,
-                cell.doubt,
-                cell.speed_up_doubt,
+                cell_result.doubt,
+                cell_result.speed_up_doubt,
             )
         )
     left_out = []
     for key in times.left_out:
-        name, repetition = split_trial_key(key)
-        left_out.append(f"{subject.labels[name]} #{repetition}")
+        group_name, repetition = split_trial_key(key)
+        left_out.append(f"{subject.labels[group_name]} #{repetition}")
     compare = times.study.compare
-    num_cells = Counter(cell.cell.label(compare) for cell in times.cells if cell.comparison)
-    means = {}
-    for label, mean in times.overall.items():
+    num_cells = Counter(
+        cell_result.cell.label(compare) for cell_result in times.cells if cell_result.comparison
+    )
+    mean_ratios = {}
+    for label, mean_ratio in times.overall.items():
+        # The mean of a single cell is that cell's own comparison, which the table has.
         if num_cells[label] > 1:
-            means[label] = hide_few(mean).inverse()
+            mean_ratios[label] = hide_few(mean_ratio).inverse()
     return SubjectTiming(
-        tuple(rows), means, tuple(left_out), times.noise, is_per_sample(times.study)
+        tuple(timing_rows), mean_ratios, tuple(left_out), times.noise, is_per_sample(times.study)
     )
 
 
@@ -161,31 +168,35 @@ def _time_runs(subject: ReportSubject) -> SubjectTiming:
     groups = [group for group in subject.groups if math.isfinite(group.runs[0].step_seconds())]
     if not groups:
         return SubjectTiming(())
-    compared = compare_runs([group.runs[0] for group in groups])
-    rows = [_time_run(group, run, groups[0]) for group, run in zip(groups, compared, strict=True)]
+    compared_runs = compare_runs([group.runs[0] for group in groups])
+    timing_rows = [
+        _time_run(group, run, groups[0]) for group, run in zip(groups, compared_runs, strict=True)
+    ]
     # A run alone is compared with nothing, not even with itself.
-    if len(rows) == 1:
-        rows = [replace(rows[0], speed_up=None, efficiency=None)]
-    return SubjectTiming(tuple(rows), is_per_sample=any(run.is_per_sample for run in compared))
+    if len(timing_rows) == 1:
+        timing_rows = [replace(timing_rows[0], speed_up=None, efficiency=None)]
+    return SubjectTiming(
+        tuple(timing_rows), is_per_sample=any(run.is_per_sample for run in compared_runs)
+    )
 
 
-def _time_run(group: RunGroup, compared: ComparedRun, first: RunGroup) -> GroupTiming:
+def _time_run(group: RunGroup, compared: ComparedRun, first_group: RunGroup) -> GroupTiming:
     """Return the row of a run beside the first one."""
-    against = compared.against
+    comparison = compared.against
     run = compared.run
     speed_up = Interval(1.0, 1.0, 1.0, compared.seconds.runs, IntervalMethod.EXACT)
     speed_up_doubt = None
-    if against:
-        speed_up = against.ratio.inverse()
+    if comparison:
+        speed_up = comparison.ratio.inverse()
         # Other settings may explain a faster run, but never a speed-up by nodes.
-        speed_up_doubt = judge(run, first.runs[0], against.ratio, is_speed_up=True)
+        speed_up_doubt = judge(run, first_group.runs[0], comparison.ratio, is_speed_up=True)
     return GroupTiming(
         group,
         compared.seconds,
         check_stability([run.step_seconds()]),
-        against,
+        comparison,
         speed_up,
-        _to_efficiency(speed_up, group, first),
+        _to_efficiency(speed_up, group, first_group),
         compared.doubt,
         speed_up_doubt,
     )

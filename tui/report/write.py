@@ -28,21 +28,23 @@ def write_report(subjects: Sequence[ReportSubject], target: OutputFolder, origin
     chapters = [make_chapter(subject) for subject in subjects]
     report = assemble_report(chapters, origin)
     pictures = {picture.name: render(picture) for picture in report.pictures}
-    files = _picture_files(pictures)
-    files[MARKDOWN] = to_markdown(report).encode()
-    files[CSV] = to_csv(subjects).encode()
-    files[JSON] = to_json(subjects, chapters).encode()
+    named_files = _picture_files(pictures)
+    named_files[MARKDOWN] = to_markdown(report).encode()
+    named_files[CSV] = to_csv(subjects).encode()
+    named_files[JSON] = to_json(subjects, chapters).encode()
     # The page comes last: it says that the report is there.
-    files[HTML] = to_html(report, pictures).encode()
-    target.check(files)
+    named_files[HTML] = to_html(report, pictures).encode()
+    target.check(named_files)
     # A picture that this report lacks would be taken for one of it.
-    old_pictures = {name for name in target.written() if Path(name).parent.name == PICTURES}
-    target.remove(old_pictures - files.keys())
-    target.note(files)
+    old_pictures = {
+        file_name for file_name in target.written() if Path(file_name).parent.name == PICTURES
+    }
+    target.remove(old_pictures - named_files.keys())
+    target.note(named_files)
     (target.path / PICTURES).mkdir(exist_ok=True)
-    for name, content in files.items():
-        _write_whole(target.path / name, content)
-    return list(files)
+    for file_name, content in named_files.items():
+        _write_whole(target.path / file_name, content)
+    return list(named_files)
 
 
 def assemble_report(chapters: Sequence[Chapter], origin: str) -> ReportDocument:
@@ -52,13 +54,13 @@ def assemble_report(chapters: Sequence[Chapter], origin: str) -> ReportDocument:
     """
     if len(chapters) == 1:
         return ReportDocument(chapters[0].title, origin, chapters)
-    title = f"{chapters[0].title} and {len(chapters) - 1} more"
-    prefixed = []
+    report_title = f"{chapters[0].title} and {len(chapters) - 1} more"
+    prefixed_chapters = []
     for chapter in chapters:
         prefix = to_anchor(chapter.name)
         sections = [_prefix_pictures(section, prefix) for section in chapter.sections]
-        prefixed.append(replace(chapter, sections=sections))
-    return ReportDocument(title, origin, prefixed)
+        prefixed_chapters.append(replace(chapter, sections=sections))
+    return ReportDocument(report_title, origin, prefixed_chapters)
 
 
 def _prefix_pictures(section: Section, prefix: str) -> Section:
@@ -76,6 +78,6 @@ def _picture_files(pictures: Mapping[str, RenderedPicture]) -> dict[str, bytes]:
 
 def _write_whole(path: Path, data: bytes) -> None:
     """Write a file whole, for all to read: a report is to be shown. Raises: OSError."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_bytes(data)
-    part.replace(path)
+    partial_file = path.with_name(f".{path.name}.part")
+    partial_file.write_bytes(data)
+    partial_file.replace(path)

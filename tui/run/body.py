@@ -60,6 +60,7 @@ class RunBody(Container):
     @property
     def _is_beside(self) -> bool:
         """Whether the hosts stand beside the ranks."""
+        # A single host has nothing to tell but how it starts: the ranks have its figures.
         has_news = len(self._session.plan.hosts) > 1 or self._is_starting
         return self.app.size.width >= BESIDE and has_news
 
@@ -71,8 +72,10 @@ class RunBody(Container):
 
     def _seen_charts(self) -> list[int]:
         """The charts for which there is room, by their places; none twice."""
-        count = min(self._different, charts_beside(self.app.size.width))
-        return sorted((self._first + place) % Charts.copies for place in range(count))
+        num_charts = min(self._different, charts_beside(self.app.size.width))
+        return sorted(
+            (self._first + chart_index) % Charts.copies for chart_index in range(num_charts)
+        )
 
     def lay_out(self) -> None:
         """Give each panel its place, and the ranks the rows that they need, beside other rows at
@@ -81,42 +84,48 @@ class RunBody(Container):
         is_low = height < FLAT
         is_beside = self._is_beside
         shows_hosts = self._shows_hosts
-        seen = [] if is_low or shows_hosts else self._seen_charts()
+        seen_places = [] if is_low or shows_hosts else self._seen_charts()
         row_spans = {
             ScreenRow.TOP: GRID * 2 // 3 if is_beside else GRID,
             ScreenRow.BOTTOM: GRID if height >= LOW else 0,
         }
-        spans: dict[Panel, int] = {self._charts[place]: GRID // len(seen) for place in seen}
+        spans: dict[Panel, int] = {
+            self._charts[chart_place]: GRID // len(seen_places) for chart_place in seen_places
+        }
         spans[self._hosts] = GRID if shows_hosts and not is_low else 0
         if is_beside:
             spans[self._hosts] = GRID // 3
         for panel in self.panels:
             span = spans.get(panel, row_spans.get(panel.row, 0))
             panel.display = span > 0
+            # A hidden panel takes no place, but textual takes no span of 0.
             panel.styles.column_span = max(span, 1)
-        needed = max(kind.lines_needed(self._session.plan) for kind in PANELS)
-        top = min(needed, max(4, height * 5 // 12))
+        lines_needed = max(kind.lines_needed(self._session.plan) for kind in PANELS)
+        top_lines = min(lines_needed, max(4, height * 5 // 12))
         is_finished = self._session.state.verdict is Verdict.FINISHED
-        rows = ["1fr" if height < LOW else str(top)]
+        row_heights = ["1fr" if height < LOW else str(top_lines)]
         if not is_low:
-            rows.append("3fr")
+            row_heights.append("3fr")
         if height >= LOW:
-            rows.append("1fr" if is_finished else "2fr")
-        self.styles.grid_rows = " ".join(rows)
+            row_heights.append("1fr" if is_finished else "2fr")
+        self.styles.grid_rows = " ".join(row_heights)
 
     def show(self, run: RunState) -> None:
         """Put the charts of the deck at their places, and the hosts away once the run trains."""
-        places = (self._shows_hosts, self._is_beside)
+        hosts_placing = (self._shows_hosts, self._is_beside)
         # Laying out draws the whole screen, so it is done only when something moves.
-        if places != self._places:
-            self._places = places
+        if hosts_placing != self._places:
+            self._places = hosts_placing
             self.lay_out()
-        if not any(chart.needs_kind(self.deck.shown[at]) for at, chart in enumerate(self._charts)):
+        if not any(
+            chart.needs_kind(self.deck.shown[chart_place])
+            for chart_place, chart in enumerate(self._charts)
+        ):
             return
         kinds = available(run)
-        different = min(len(kinds), Charts.copies)
-        if different != self._different:
-            self._different = different
+        num_different = min(len(kinds), Charts.copies)
+        if num_different != self._different:
+            self._different = num_different
             self.lay_out()
         self._choose(kinds)
 
@@ -126,27 +135,30 @@ class RunBody(Container):
             self._at_hosts = True
         elif isinstance(panel, Charts):
             self._at_hosts = False
-            place = self._charts.index(panel)
-            if place not in self._seen_charts():
-                self._first = place
+            chart_place = self._charts.index(panel)
+            if chart_place not in self._seen_charts():
+                self._first = chart_place
         self.lay_out()
 
     def next_chart(self, run: RunState) -> Panel:
         """Put the next chart in place of the focused one, or the first. Returns its panel; after
         the last chart the hosts, where they have no place of their own."""
         charts = self._charts
-        seen = self._seen_charts()
-        place = next((at for at in seen if charts[at].has_focus_within), seen[0])
+        seen_places = self._seen_charts()
+        chart_place = next(
+            (seen_place for seen_place in seen_places if charts[seen_place].has_focus_within),
+            seen_places[0],
+        )
         if self._shows_hosts:
-            return charts[place]
+            return charts[chart_place]
         kinds = available(run)
-        has_next = self.deck.advance(place, kinds, seen)
+        has_next = self.deck.advance(chart_place, kinds, seen_places)
         self._choose(kinds)
-        return charts[place] if has_next or self._is_beside else self._hosts
+        return charts[chart_place] if has_next or self._is_beside else self._hosts
 
     def _choose(self, kinds: Sequence[ChartKind]) -> None:
         """Show the charts of the deck at their places."""
-        for place, chart in enumerate(self._charts):
-            kind = self.deck.chart_at(place, kinds)
+        for chart_place, chart in enumerate(self._charts):
+            kind = self.deck.chart_at(chart_place, kinds)
             if chart.kind != kind or not chart.is_chosen:
                 chart.choose(kind, self.deck.view(kind))

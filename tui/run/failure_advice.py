@@ -47,8 +47,9 @@ def failure_advice(cause: Cause, plan: Plan, environment: Mapping[str, str] = os
     if cause.advice or not isinstance(plan.work, Script):
         return cause.advice
     if isinstance(cause.lack, MissingVariable):
-        hosts = [host for host in plan.hosts if host.name == cause.host]
-        is_withheld = any(_withholds(host, cause.lack.name) for host in hosts)
+        cause_hosts = [host for host in plan.hosts if host.name == cause.host]
+        is_withheld = any(_withholds(host, cause.lack.name) for host in cause_hosts)
+        # A variable that the user's shell lacks, too, is a mistake of another kind.
         if is_withheld and cause.lack.name in environment:
             return _pass_variable(cause.lack.name, plan.hosts_file)
     if isinstance(cause.lack, MissingOptions):
@@ -72,30 +73,31 @@ def _pass_variable(name: str, hosts_file: str) -> str:
 
 def _give_place(lack: MissingOptions, script: Script) -> str:
     """Say how to give each rank its options, if they are those of its place among the ranks."""
-    values = {names[-1]: _option_value(names) for names in lack.options}
-    if "$GROUP_RANK" in values.values():  # then nodes are counted, and not ranks
+    option_values = {names[-1]: _option_value(names) for names in lack.options}
+    if "$GROUP_RANK" in option_values.values():  # then nodes are counted, and not ranks
         for option in ("--num-nodes", "--num_nodes", "--nnodes"):
-            values |= {option: "$GROUP_WORLD_SIZE"} if option in values else {}
-    options = " ".join(f"{option} {value}" for option, value in values.items() if value)
-    if not options:
+            option_values |= {option: "$GROUP_WORLD_SIZE"} if option in option_values else {}
+    option_text = " ".join(f"{option} {value}" for option, value in option_values.items() if value)
+    if not option_text:
         return ""
-    line = f"{_shell_command(script)} {options}"
-    quoted = shlex.quote(line) if "'" in line else f"'{line}'"
-    return f"each rank finds its place in variables; write -- bash -c {quoted}"
+    shell_line = f"{_shell_command(script)} {option_text}"
+    # In single quotes, so that a user's own shell does not put in its variables.
+    quoted_line = shlex.quote(shell_line) if "'" in shell_line else f"'{shell_line}'"
+    return f"each rank finds its place in variables; write -- bash -c {quoted_line}"
 
 
 def _option_value(names: tuple[str, ...]) -> str:
     """Return what a rank has to be given for an option of these names; "" where that is not
     known."""
-    values = (VARIABLES.get(name.lower().replace("_", "-"), "") for name in names)
-    return next(filter(None, values), "")
+    known_variables = (VARIABLES.get(name.lower().replace("_", "-"), "") for name in names)
+    return next(filter(None, known_variables), "")
 
 
 def _shell_command(script: Script) -> str:
     """Return the program and its arguments as a shell on a host would take them."""
-    words = [word for word in script.words if word != NO_PYTHON]
-    if words[0] in SHELLS and words[1:2] == ["-c"] and len(words) == 3:
-        return words[2]
-    if words[0] == "-m" or words[0].endswith(".py"):
-        words = ["python3", *words]
-    return shlex.join(words)
+    shell_words = [word for word in script.words if word != NO_PYTHON]
+    if shell_words[0] in SHELLS and shell_words[1:2] == ["-c"] and len(shell_words) == 3:
+        return shell_words[2]
+    if shell_words[0] == "-m" or shell_words[0].endswith(".py"):
+        shell_words = ["python3", *shell_words]
+    return shlex.join(shell_words)

@@ -66,8 +66,8 @@ def _phase_cell(row: HostRow) -> TableCell:
 def _cpu_cell(row: HostRow) -> TableCell:
     """Return the share of the cores that is busy, and how many there are."""
     load = row.load
-    text = f"{percent(load.cpu)} of {number(load.cores)}" if load.cores else UNKNOWN
-    return TableCell(text, "table--work" if load.cpu > FULL_SHARE else "")
+    cpu_text = f"{percent(load.cpu)} of {number(load.cores)}" if load.cores else UNKNOWN
+    return TableCell(cpu_text, "table--work" if load.cpu > FULL_SHARE else "")
 
 
 def _reason_cell(row: HostRow) -> TableCell:
@@ -131,25 +131,26 @@ class HostsPanel(TablePanel):
     def _show_table(self, run: RunState) -> None:
         now = self._clock.now(run)
         is_roomy = self.size.width >= ROOMY_WIDTH
+        # The agent counts no loopback, over which all traffic of one machine goes.
         is_wired = not all(is_loopback(host.address) for host in run.plan.hosts)
         table = self.query_one(CellTable)
-        near = table.near
+        near_rows = table.near
         host_loads = loads(run.hosts, run.ranks)
         has_gpu = not all(math.isnan(load.gpu) for load in host_loads)
         columns = [column for column in HOST_COLUMNS if has_gpu or column is not GPU]
-        rows: list[TableRow] = [UNSEEN] * len(run.hosts)
+        table_rows: list[TableRow] = [UNSEEN] * len(run.hosts)
         for host, load in zip(run.hosts, host_loads, strict=True):
-            if host.index in near:
+            if host.index in near_rows:
                 age_text = _phase_age(host, run, now) if is_roomy else ""
                 row = HostRow(host, load, age_text, is_wired)
-                rows[host.index] = tuple(column.cell_of(row) for column in columns)
+                table_rows[host.index] = tuple(column.cell_of(row) for column in columns)
         # Rows out of view are empty, and have no say in the widths.
-        drawn_rows = [row for row in rows if row]
-        fitted = [
-            fit_column(column.column, [row[place] for row in drawn_rows])
-            for place, column in enumerate(columns[:-1])
+        drawn_rows = [row for row in table_rows if row]
+        fitted_columns = [
+            fit_column(column.column, [row[column_index] for row in drawn_rows])
+            for column_index, column in enumerate(columns[:-1])
         ]
-        table.fill(rows, [*fitted, columns[-1].column])
+        table.fill(table_rows, [*fitted_columns, columns[-1].column])
 
 
 def _phase_age(host: HostState, run: RunState, now: float) -> str:

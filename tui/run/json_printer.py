@@ -65,8 +65,8 @@ class JsonPrinter(PlainPrinter):
 
     def summarize(self, state: RunState) -> None:
         """Print the last object, the summary."""
-        head = _head("summary", state.ended or state.now)
-        self._print([head | summary.summarize(state)], state)
+        head_fields = _head("summary", state.ended or state.now)
+        self._print([head_fields | summary.summarize(state)], state)
 
     def _print(self, items: Iterable[JsonObject], state: RunState) -> None:
         self.write(map(json_line, self._with_first(items, state)))
@@ -86,9 +86,9 @@ class JsonPrinter(PlainPrinter):
     def _alerts(self, state: RunState) -> Iterator[JsonObject]:
         """Yield an object for each alert, when it comes and when it is over."""
         for alert in find_alerts(state):
-            key = alert.key, bool(alert.over)
-            if key not in self._warned:
-                self._warned.add(key)
+            alert_key = alert.key, bool(alert.over)
+            if alert_key not in self._warned:
+                self._warned.add(alert_key)
                 yield _head("alert", alert.over or alert.since) | asdict(alert)
 
 
@@ -99,20 +99,20 @@ def _head(event: str, when: float) -> JsonObject:
 
 def objects(record: Record, state: RunState) -> Iterator[JsonObject]:
     """Make the JSON-ready objects of an expanded record: one, or for text one per line."""
-    fields = to_object(record.event)
-    host = fields.pop("on", record.host)
-    offset = state.hosts[record.host].offset if 0 <= record.host < len(state.hosts) else 0.0
-    rank = fields.pop("rank", SESSION)
-    head = {
-        "event": fields.pop("event"),
-        "time": record.time - offset,
-        "host": state.host_name(host) or None,
+    event_fields = to_object(record.event)
+    host_index = event_fields.pop("on", record.host)
+    clock_offset = state.hosts[record.host].offset if 0 <= record.host < len(state.hosts) else 0.0
+    rank = event_fields.pop("rank", SESSION)
+    head_fields = {
+        "event": event_fields.pop("event"),
+        "time": record.time - clock_offset,
+        "host": state.host_name(host_index) or None,
         "rank": rank if rank >= 0 else None,
     }
     if isinstance(record.event, OutputText):
         for line in record.event.text.split("\n"):
-            yield head | {"stream": record.event.stream, "line": line}
+            yield head_fields | {"stream": record.event.stream, "line": line}
     elif isinstance(record.event, ScriptMetrics):
-        yield head | fields | {"values": dict(record.event.values)}
+        yield head_fields | event_fields | {"values": dict(record.event.values)}
     else:
-        yield head | fields
+        yield head_fields | event_fields

@@ -98,29 +98,29 @@ class LivePrinter:
 
     def end(self, state: RunState) -> None:
         """Replace the table by the cause of a failure, the results and the verdict."""
-        table = self._table
-        table.stop()
+        live_table = self._table
+        live_table.stop()
         self._print(self._ranks.rest(state))
-        table.tell(self._narration.rest(state))
+        live_table.tell(self._narration.rest(state))
         cause_lines = outcome.describe_cause(state)
-        for number, line in enumerate(cause_lines):
-            table.print(line, "" if number else "bold red")
+        for line_number, line in enumerate(cause_lines):
+            live_table.print(line, "" if line_number else "bold red")
         if outcome.has_results(state):
-            table.print(results_table(state))
-            table.print("\n".join(outcome.result_captions(state)), "dim")
+            live_table.print(results_table(state))
+            live_table.print("\n".join(outcome.result_captions(state)), "dim")
         for line in outcome.closing_advice(state):
-            table.print(line, "dim")
-        table.print(outcome.verdict_line(state), "bold red" if cause_lines else "bold")
+            live_table.print(line, "dim")
+        live_table.print(outcome.verdict_line(state), "bold red" if cause_lines else "bold")
 
     def _print(self, chunks: Iterable[str]) -> None:
-        lines = "".join(chunks).splitlines()
+        shown_lines = "".join(chunks).splitlines()
         # Of a flood, the newest lines are shown: they say where the ranks are.
-        hidden = max(0, len(lines) - MAX_LINES)
-        if hidden:
-            note = f"({count(hidden, 'line')} not shown; the run directory has them)"
-            lines = [note, *lines[hidden:]]
-        if lines:
-            self._table.print("\n".join(lines))
+        num_hidden = max(0, len(shown_lines) - MAX_LINES)
+        if num_hidden:
+            hidden_note = f"({count(num_hidden, 'line')} not shown; the run directory has them)"
+            shown_lines = [hidden_note, *shown_lines[num_hidden:]]
+        if shown_lines:
+            self._table.print("\n".join(shown_lines))
 
 
 def picture(state: RunState, height: int, now: float) -> RenderableType:
@@ -130,26 +130,28 @@ def picture(state: RunState, height: int, now: float) -> RenderableType:
 
 def _progress_bar(state: RunState, now: float) -> RenderableType:
     if state.phase is RunPhase.STARTING:
-        hosts = ", ".join(_host_text(host, state, now) for host in state.hosts)
-        spent = duration(age(state.started, state, now))
-        return Line(f"starting {spent}  {hosts}", style="bold", no_wrap=True, overflow="ellipsis")
+        hosts_text = ", ".join(_host_text(host, state, now) for host in state.hosts)
+        time_spent = duration(age(state.started, state, now))
+        return Line(
+            f"starting {time_spent}  {hosts_text}", style="bold", no_wrap=True, overflow="ellipsis"
+        )
     step = state.step
-    total = state.progress.steps
-    row = Table.grid(padding=(0, 2))
-    row.add_row(
+    total_steps = state.progress.steps
+    bar_row = Table.grid(padding=(0, 2))
+    bar_row.add_row(
         Line(state.doing, style="bold"),
-        ProgressBar(total=total or None, completed=step, width=24),
-        f"step {step}/{total}" if total else f"step {step}",
+        ProgressBar(total=total_steps or None, completed=step, width=24),
+        f"step {step}/{total_steps}" if total_steps else f"step {step}",
         f"{seconds(state.step_seconds)} s/iter",
         duration(state.elapsed),
         f"ETA {between(*state.eta_between(now))}",
     )
-    return row
+    return bar_row
 
 
 def _host_text(host: HostState, state: RunState, now: float) -> str:
-    since = f" {duration(age(host.since, state, now))}" if host.phase in REACHING else ""
-    return f"{host.name} {host.phase.value}{since}"
+    age_text = f" {duration(age(host.since, state, now))}" if host.phase in REACHING else ""
+    return f"{host.name} {host.phase.value}{age_text}"
 
 
 def _rank_table(state: RunState, max_ranks: int, now: float) -> RenderableType:
@@ -157,20 +159,20 @@ def _rank_table(state: RunState, max_ranks: int, now: float) -> RenderableType:
     table = bare_table((*COLUMNS, "GPU") if has_gpu else COLUMNS, left=("host", "phase"))
     table.columns[1].max_width = MAX_HOST_WIDTH
     for rank in state.ranks[:max_ranks]:
-        gpu = [percent(rank.gpu.use / 100)] if rank.gpu else []
-        table.add_row(*_rank_row(rank, state, now), *gpu)
+        gpu_cells = [percent(rank.gpu.use / 100)] if rank.gpu else []
+        table.add_row(*_rank_row(rank, state, now), *gpu_cells)
     if len(state.ranks) > max_ranks:
         table.add_row("", "", f"and {len(state.ranks) - max_ranks} more", style="dim")
     return table
 
 
 def _rank_row(rank: RankState, state: RunState, now: float) -> list[RenderableType]:
-    since = f" {duration(age(rank.since, state, now))}" if rank.phase in STARTING[1:] else ""
+    age_text = f" {duration(age(rank.since, state, now))}" if rank.phase in STARTING[1:] else ""
     return [
         str(rank.rank),
         state.host_name(rank.host),
         Line(
-            rank.doing + since,
+            rank.doing + age_text,
             style="bold red" if rank.doing == "stalled" else STYLES.get(rank.phase, ""),
         ),
         or_unknown(rank.epoch),
@@ -186,8 +188,8 @@ def _rank_row(rank: RankState, state: RunState, now: float) -> list[RenderableTy
 
 def results_table(state: RunState) -> Table:
     """Make the table of results."""
-    names, rows = outcome.result_table(state)
-    table = bare_table(names, left=("host",), wrapping=("own accuracy",))
+    column_names, rows = outcome.result_table(state)
+    table = bare_table(column_names, left=("host",), wrapping=("own accuracy",))
     for row in rows:
         table.add_row(*row)
     return table

@@ -41,8 +41,8 @@ class GatheredLines:
         if not self._held:
             self._since = self._clock()
         self._repeats[text, of_host, number] += 1
-        repeat = self._repeats[text, of_host, number]
-        self._held.setdefault((text, of_host, repeat), []).append(number)
+        repetition = self._repeats[text, of_host, number]
+        self._held.setdefault((text, of_host, repetition), []).append(number)
 
     def due(self, *, at_once: bool = False) -> Iterator[tuple[str, bool, list[int]]]:
         """Release all lines in order, each with its hosts (if True) or ranks, when the first has
@@ -50,10 +50,10 @@ class GatheredLines:
         # A rank that floods stderr before its first step must not fill the memory.
         is_full = len(self._held) >= MAX_HELD
         if at_once or is_full or self._clock() >= self._since + HOLD_SECONDS:
-            held = self._held
+            held_lines = self._held
             self._held = {}
             self._repeats.clear()
-            for (text, of_host, _), numbers in held.items():
+            for (text, of_host, _), numbers in held_lines.items():
                 yield text, of_host, sorted(numbers)
 
 
@@ -79,8 +79,8 @@ class Narration:
             line = one_line(self._describe_event(record, state))
             if line:
                 yield line
-        fresh = [note for note in state.log.notes if note.number >= self._next]
-        for note in fresh:
+        fresh_notes = [note for note in state.log.notes if note.number >= self._next]
+        for note in fresh_notes:
             if note.host:
                 self._gathered.add(note.text, _host_number(note.host, state), of_host=True)
                 continue
@@ -106,16 +106,16 @@ class Narration:
                     yield f"{_host_names(numbers, state)}: {text}"
             elif state.has_begun or not state.refused:
                 rank = state.rank(numbers[0]) if len(numbers) == 1 else None
-                host = f"{state.host_name(rank.host)}: " if rank else ""
-                yield f"{host}{ranks_text(numbers)} {text}"
+                host_prefix = f"{state.host_name(rank.host)}: " if rank else ""
+                yield f"{host_prefix}{ranks_text(numbers)} {text}"
 
     def _stage_lines(self, state: RunState) -> Iterator[str]:
         """Name a stage of the start when the last rank reaches it."""
-        stages = [STARTING.index(rank.phase) for rank in state.ranks if rank.phase in STARTING]
-        stage = min(stages, default=0)
-        if stage > self._stage and state.phase is RunPhase.STARTING:
-            self._stage = stage
-            yield f"{STARTING[stage].value} after {state.elapsed:.1f} s"
+        rank_stages = [STARTING.index(rank.phase) for rank in state.ranks if rank.phase in STARTING]
+        last_stage = min(rank_stages, default=0)
+        if last_stage > self._stage and state.phase is RunPhase.STARTING:
+            self._stage = last_stage
+            yield f"{STARTING[last_stage].value} after {state.elapsed:.1f} s"
 
     def _describe_event(self, record: Record, state: RunState) -> str:
         match record.event:
@@ -126,8 +126,8 @@ class Narration:
                 return f"{state.host_name(host_index)}: {phase}"
             case Hello(hostname=hostname, python=python, torch=torch, cores=cores) if self._verbose:
                 torch_text = f"torch {torch}" if torch else "no torch"
-                facts = f"{hostname}, Python {python}, {torch_text}, {count(cores, 'core')}"
-                return f"{state.host_name(record.host)}: {facts}"
+                host_facts = f"{hostname}, Python {python}, {torch_text}, {count(cores, 'core')}"
+                return f"{state.host_name(record.host)}: {host_facts}"
             case Started() as start if not self._started:
                 self._started = True
                 return (
@@ -164,8 +164,8 @@ class RankLines:
             if is_error and state.phase is RunPhase.STARTING:
                 of_host = output.rank < 0
                 for line in shown(output.text):
-                    number = record.host if of_host else output.rank
-                    self._gathered.add(line, number, of_host=of_host)
+                    source_number = record.host if of_host else output.rank
+                    self._gathered.add(line, source_number, of_host=of_host)
                 continue
             if is_error:
                 # Lines of the start that are still held came before this one.
@@ -180,8 +180,8 @@ class RankLines:
     def _due_lines(self, state: RunState, *, at_once: bool) -> Iterator[str]:
         for line, of_host, numbers in self._gathered.due(at_once=at_once):
             if not outcome.repeats_cause(line, state.cause):
-                source = _host_names(numbers, state) if of_host else ranks_text(numbers)
-                yield f"[{source}] {line}\n"
+                source_name = _host_names(numbers, state) if of_host else ranks_text(numbers)
+                yield f"[{source_name}] {line}\n"
 
 
 def _host_number(host: str, state: RunState) -> int:
@@ -192,10 +192,10 @@ def _host_number(host: str, state: RunState) -> int:
 
 def _host_names(hosts: Sequence[int], state: RunState) -> str:
     """Name hosts, given by number: node0; node0 and node2; node0 to node3."""
-    names = [state.host_name(host) for host in hosts]
+    host_names = [state.host_name(host) for host in hosts]
     if len(hosts) > 2 and hosts[-1] - hosts[0] == len(hosts) - 1:
-        return f"{names[0]} to {names[-1]}"
-    return listed(names, most=len(names))
+        return f"{host_names[0]} to {host_names[-1]}"
+    return listed(host_names, most=len(host_names))
 
 
 class _Waiting:
@@ -217,15 +217,17 @@ class _Waiting:
         if now < self._quiet_until:
             return
         for wait in waiting(state, now):
-            key = wait.subject, wait.progress
-            before = self._named.get(key, 0.0)
-            if not before or wait.seconds >= max(2 * before, before + REPEAT_SECONDS):
-                self._named[key] = wait.seconds
+            wait_key = wait.subject, wait.progress
+            seconds_before = self._named.get(wait_key, 0.0)
+            if not seconds_before or wait.seconds >= max(
+                2 * seconds_before, seconds_before + REPEAT_SECONDS
+            ):
+                self._named[wait_key] = wait.seconds
                 self._quiet_until = now + CALM_SECONDS
                 yield wait.text()
 
 
 def prefix_lines(text: OutputText, host: str) -> str:
     """Make the lines of a text, each after its rank or host."""
-    source = f"[rank {text.rank}] " if text.rank >= 0 else f"[{host}] "
-    return "".join(f"{source}{line}\n" for line in shown(text.text))
+    source_prefix = f"[rank {text.rank}] " if text.rank >= 0 else f"[{host}] "
+    return "".join(f"{source_prefix}{line}\n" for line in shown(text.text))

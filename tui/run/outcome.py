@@ -46,10 +46,12 @@ NAMES = ("host", "rank")
 def early_iterations(state: RunState) -> str:
     """Return which iterations the means in the table are of: "2 to 40", or what there is of
     them."""
-    timed = [rank.timing for rank in state.ranks if rank.timing.count]
-    first = min((timing.first_early for timing in timed), default=2)
-    last = max((timing.last_early for timing in timed), default=0)
-    return f"{first} to {last}" if last > first else str(first)
+    timings = [rank.timing for rank in state.ranks if rank.timing.count]
+    first_iteration = min((timing.first_early for timing in timings), default=2)
+    last_iteration = max((timing.last_early for timing in timings), default=0)
+    if last_iteration <= first_iteration:
+        return str(first_iteration)
+    return f"{first_iteration} to {last_iteration}"
 
 
 def result_table(state: RunState) -> tuple[list[str], list[tuple[str, ...]]]:
@@ -60,44 +62,46 @@ def result_table(state: RunState) -> tuple[list[str], list[tuple[str, ...]]]:
     """
     ranks = state.ranks
     early_name = f"iter {early_iterations(state).replace(' to ', '-')}"
-    rows = [
+    table_rows = [
         {"host": state.host_name(rank.host), "rank": str(rank.rank)}
         | _result_cells([rank], early_name)
         for rank in ranks
     ]
     if len(ranks) > 1:
-        rows.append({"host": "all", "rank": ""} | _result_cells(ranks, early_name))
+        table_rows.append({"host": "all", "rank": ""} | _result_cells(ranks, early_name))
     # Shares are of the mean over all ranks, as the times of single ranks differ by their waits.
-    early = join_means(rank.timing.early for rank in ranks)
-    if early.compute or early.sync:
-        shares = {name: percent(early.share(getattr(early, name))) for name in PHASES}
-        rows.append({"host": "share"} | shares)
+    early_means = join_means(rank.timing.early for rank in ranks)
+    if early_means.compute or early_means.sync:
+        phase_shares = {
+            name: percent(early_means.share(getattr(early_means, name))) for name in PHASES
+        }
+        table_rows.append({"host": "share"} | phase_shares)
     columns = [
         name
-        for name in rows[0]
-        if name in NAMES or any(row.get(name, "") not in ("", UNKNOWN) for row in rows)
+        for name in table_rows[0]
+        if name in NAMES or any(row.get(name, "") not in ("", UNKNOWN) for row in table_rows)
     ]
-    return columns, [tuple(row.get(name, "") for name in columns) for row in rows]
+    return columns, [tuple(row.get(name, "") for name in columns) for row in table_rows]
 
 
 def _result_cells(ranks: Sequence[RankState], early_name: str) -> dict[str, str]:
     """Return the figures of one rank, or of all of them, as cells by the names of their columns."""
-    whole = join_means(rank.timing.whole for rank in ranks)
-    early = join_means(rank.timing.early for rank in ranks)
-    phases = [getattr(early, name) for name in PHASES]
+    whole_means = join_means(rank.timing.whole for rank in ranks)
+    early_means = join_means(rank.timing.early for rank in ranks)
+    phase_seconds = [getattr(early_means, name) for name in PHASES]
     # A script may tell none of them, or `data` alone, which splits nothing.
-    if not any(phases[1:]):
-        phases = [math.nan] * len(phases)
-    epochs = [seconds for rank in ranks for seconds in rank.epoch_seconds]
+    if not any(phase_seconds[1:]):
+        phase_seconds = [math.nan] * len(phase_seconds)
+    epoch_seconds = [seconds for rank in ranks for seconds in rank.epoch_seconds]
     losses = [rank.loss for rank in ranks if rank.step]
     newest_loss = losses[0] if len(losses) == 1 else finite_mean(losses)
     own_accuracy = finite_mean(rank.own_accuracy for rank in ranks)
     return {
-        "s/iter": seconds(whole.seconds),
-        early_name: seconds(early.seconds),
-        **dict(zip(PHASES, map(seconds, phases), strict=True)),
-        "samples/s": rate(early.throughput) if early.throughput else UNKNOWN,
-        "epoch": fixed(finite_mean(epochs), 2, " s"),
+        "s/iter": seconds(whole_means.seconds),
+        early_name: seconds(early_means.seconds),
+        **dict(zip(PHASES, map(seconds, phase_seconds), strict=True)),
+        "samples/s": rate(early_means.throughput) if early_means.throughput else UNKNOWN,
+        "epoch": fixed(finite_mean(epoch_seconds), 2, " s"),
         "last loss": loss(newest_loss, len(losses)),
         "own accuracy": percent(own_accuracy, 2),
     }
@@ -107,21 +111,21 @@ def closing_advice(state: RunState) -> list[str]:
     """Say what to do where a script was not seen, or in part, and which of its files stay."""
     has_run = state.verdict not in (None, Verdict.REFUSED)
     visibility = seen.advice(state, state.now) if has_run else ""
-    files = describe_unfetched_files(state)
-    return [visibility, *files] if visibility else files
+    files_advice = describe_unfetched_files(state)
+    return [visibility, *files_advice] if visibility else files_advice
 
 
 def result_captions(state: RunState) -> list[str]:
     """Explain the columns of the table, and give the test accuracy of the run."""
-    lines = []
+    caption_lines = []
     iterations = early_iterations(state)
     if "sync" in result_table(state)[0]:
-        lines += [
+        caption_lines += [
             "s/iter: mean of all iterations; last loss: of each rank's last batch",
             f"iter {iterations.replace(' to ', '-')}, data, compute, sync, samples/s: means of "
             f"iterations {iterations}",
         ]
-    return lines + describe_test(state)
+    return caption_lines + describe_test(state)
 
 
 def describe_test(state: RunState) -> list[str]:
@@ -142,21 +146,23 @@ def has_results(state: RunState) -> bool:
 def opening_line(state: RunState) -> str:
     """Make the first line: "run NAME: 4 ranks on node0 to node3, ddp, lenet5 on digits"."""
     plan = state.plan
-    names = [host.name for host in state.plan.hosts]
-    hosts = f"{names[0]} to {names[-1]}" if len(names) > 2 else " and ".join(names)
-    ranks = f"{count(plan.world_size, 'rank')} on {hosts}"
-    return f"run {plan.run}: {ranks}, {plan.what}"
+    host_names = [host.name for host in state.plan.hosts]
+    hosts_text = " and ".join(host_names)
+    if len(host_names) > 2:
+        hosts_text = f"{host_names[0]} to {host_names[-1]}"
+    ranks_text = f"{count(plan.world_size, 'rank')} on {hosts_text}"
+    return f"run {plan.run}: {ranks_text}, {plan.what}"
 
 
 def repeats_cause(line: str, cause: Cause | None) -> bool:
     """Return True if a line says no more than the cause, which is printed at the end."""
-    core = cause.problem.partition(" (exit code ")[0].rstrip("…") if cause else ""
-    if not core:
+    cause_core = cause.problem.partition(" (exit code ")[0].rstrip("…") if cause else ""
+    if not cause_core:
         return False
-    if core in line or (len(line) > MIN_LENGTH and line in core):
+    if cause_core in line or (len(line) > MIN_LENGTH and line in cause_core):
         return True
     # The line is the advice for one host, and the cause has it for all hosts.
-    return is_trust_command(line) and any(map(is_trust_command, core.splitlines()))
+    return is_trust_command(line) and any(map(is_trust_command, cause_core.splitlines()))
 
 
 def describe_cause(state: RunState) -> list[str]:
@@ -170,24 +176,26 @@ def describe_cause(state: RunState) -> list[str]:
     # Output that only repeats the cause is left out. A traceback says more: where it was raised.
     is_traceback = HEADER in cause.tail
     is_repeated = any(repeats_cause(line, cause) for line in cause.tail)
-    lines = cause_lines(cause, state.plan, cause.tail if is_traceback or not is_repeated else ())
+    explanation = cause_lines(
+        cause, state.plan, cause.tail if is_traceback or not is_repeated else ()
+    )
     if state.has_begun and any(rank.phase in FATES for rank in state.ranks):
-        lines += fate_table(state)
-    return lines
+        explanation += fate_table(state)
+    return explanation
 
 
 def cause_lines(cause: Cause, plan: Plan, output: Sequence[str], indent: str = "    ") -> list[str]:
     """Explain a cause: what to do about it, and the last output that is worth showing."""
-    lines = [f"cause: {cause.text()}"]
+    explanation = [f"cause: {cause.text()}"]
     hint = hints.failure_advice(cause, plan)
     if hint:
-        lines.append(f"what to do: {hint}")
+        explanation.append(f"what to do: {hint}")
     if output:
-        lines += [
+        explanation += [
             f"last output of {output_source(cause)}:",
             *(f"{indent}{line}" for line in output),
         ]
-    return lines
+    return explanation
 
 
 def output_source(cause: Cause) -> str:
@@ -214,8 +222,8 @@ def fate_table(state: RunState) -> list[str]:
 
 def _except_on(state: RunState) -> str:
     """Name the hosts on which ranks may still run."""
-    hosts = [host.name for host in state.unconfirmed]
-    return f", except perhaps on {listed(hosts)}" if hosts else ""
+    host_names = [host.name for host in state.unconfirmed]
+    return f", except perhaps on {listed(host_names)}" if host_names else ""
 
 
 def advise_stop(run: str, hosts: Sequence[str]) -> list[str]:
@@ -230,25 +238,31 @@ def advise_stop(run: str, hosts: Sequence[str]) -> list[str]:
 
 def _lost_host(state: RunState) -> str:
     """Say whether the host was lost or never reached."""
-    name = state.cause.host if state.cause else ""
-    reached = state.has_begun or any(host.name == name and host.hello for host in state.hosts)
-    return f"{'lost' if reached else 'could not reach'} {name or 'a host'}"
+    host_name = state.cause.host if state.cause else ""
+    was_reached = state.has_begun or any(
+        host.name == host_name and host.hello for host in state.hosts
+    )
+    return f"{'lost' if was_reached else 'could not reach'} {host_name or 'a host'}"
 
 
 def _describe_divergence(state: RunState) -> str:
     """Say when the loss of a finished run was not a finite number."""
-    first = state.progress.diverged
-    if not first:
+    diverged = state.progress.diverged
+    if not diverged:
         return ""
-    rank = state.rank(first.rank)
+    rank = state.rank(diverged.rank)
     if rank is None:  # a restart has left it out
-        ended = [start.seconds <= first.when - state.started for start in state.progress.restarts]
-        at = f"at step {first.step}, in attempt {1 + sum(ended)}"
-        return f", but the loss was {first.what} {at}"
-    newest = rank.loss
-    if math.isfinite(newest):
-        return f", but the loss was {first.what} at step {first.step}"
-    return f", but the loss is {replace(first, value=newest).what} since step {first.step}"
+        restarts_before = [
+            start.seconds <= diverged.when - state.started for start in state.progress.restarts
+        ]
+        moment_text = f"at step {diverged.step}, in attempt {1 + sum(restarts_before)}"
+        return f", but the loss was {diverged.what} {moment_text}"
+    newest_loss = rank.loss
+    if math.isfinite(newest_loss):
+        return f", but the loss was {diverged.what} at step {diverged.step}"
+    # The first loss may have been infinite, and the newest one NaN.
+    newest_word = replace(diverged, value=newest_loss).what
+    return f", but the loss is {newest_word} since step {diverged.step}"
 
 
 def describe_signal(number: int) -> str:
@@ -264,22 +278,28 @@ def verdict_line(state: RunState) -> str:
     """Make the last line: how the run ended, and how long it took."""
     elapsed = duration(state.elapsed)
     num_restarts = len(state.progress.restarts)
-    restarts = count(num_restarts, "restart")
-    restarted, elapsed_and_restarts = (
-        (f" after {restarts}", f"{elapsed} and {restarts}") if num_restarts else ("", elapsed)
-    )
+    restarts_text = count(num_restarts, "restart")
+    after_restarts = ""
+    elapsed_and_restarts = elapsed
+    if num_restarts:
+        after_restarts = f" after {restarts_text}"
+        elapsed_and_restarts = f"{elapsed} and {restarts_text}"
     match state.verdict:
         case Verdict.FINISHED:
-            training = state.training_seconds
-            took = f"; training took {fixed(training, 2)} s of it" if training else ""
-            return f"finished in {elapsed}{restarted}{_describe_divergence(state)}{took}"
+            training_seconds = state.training_seconds
+            training_text = (
+                f"; training took {fixed(training_seconds, 2)} s of it" if training_seconds else ""
+            )
+            return (
+                f"finished in {elapsed}{after_restarts}{_describe_divergence(state)}{training_text}"
+            )
         case Verdict.STOPPED:
-            why = state.stop_reason or "its launcher is gone"
-            return f"stopped after {elapsed_and_restarts}{_except_on(state)}: {why}"
+            stop_reason = state.stop_reason or "its launcher is gone"
+            return f"stopped after {elapsed_and_restarts}{_except_on(state)}: {stop_reason}"
         case Verdict.REFUSED:
-            tried = any(rank.exited for rank in state.ranks)
-            when = "before the first step" if tried else "before the start"
-            return f"{Verdict.REFUSED.word} {when}{restarted}"
+            has_tried = any(rank.exited for rank in state.ranks)
+            moment_text = "before the first step" if has_tried else "before the start"
+            return f"{Verdict.REFUSED.word} {moment_text}{after_restarts}"
         case Verdict.LOST:
             return f"{_lost_host(state)} after {elapsed_and_restarts}"
         case Verdict.FAILED:

@@ -59,74 +59,86 @@ class OutcomePanel(VerticalScroll):
         if not self._turn.has_come_for(run, place=1) and run.verdict is not None:
             return
         height = self.screen.size.height
-        text = _outcome_text(
+        outcome_text = _outcome_text(
             run, max(MIN_OUTPUT, height * 2 // 5 - FRAME_LINES), is_brief=height < LOW_SCREEN
         )
-        if text == self._shown:
+        if outcome_text == self._shown:
             return
-        self._shown = text
-        self.display = bool(text)
+        self._shown = outcome_text
+        self.display = bool(outcome_text)
         self.set_class(run.progress.diverged is not None, "-warn")
         self.set_class(run.verdict is not Verdict.FINISHED, "-bad")
-        self.query_one(Static).update(Text(text))
+        self.query_one(Static).update(Text(outcome_text))
 
 
 def _outcome_text(run: RunState, max_output: int, *, is_brief: bool) -> str:
     """Return how the run ended. `max_output`: lines for the last output."""
-    lines: list[str] = []
+    outcome_lines: list[str] = []
     if run.cause is not None:
         tail = run.cause.tail
-        output = last_words(tail, max_output) if max_output < len(tail) else tail
-        lines = outcome.cause_lines(run.cause, run.plan, output, indent="  ")
+        output_lines = last_words(tail, max_output) if max_output < len(tail) else tail
+        outcome_lines = outcome.cause_lines(run.cause, run.plan, output_lines, indent="  ")
     if run.verdict is not None:
         sign = phase_cell(run.verdict.word).text.split()[0]
         if run.verdict is Verdict.FINISHED and run.progress.diverged:
             sign = palette.sign("warn")
-        lines.insert(bool(lines), f"{sign} {outcome.verdict_line(run)}")
+        outcome_lines.insert(bool(outcome_lines), f"{sign} {outcome.verdict_line(run)}")
     if run.verdict in (Verdict.FINISHED, Verdict.STOPPED):
-        lines += _summary_lines(run, is_brief=is_brief)
-    lines += describe_unfetched_files(run)
-    return "\n".join(map(plain, lines))
+        outcome_lines += _summary_lines(run, is_brief=is_brief)
+    outcome_lines += describe_unfetched_files(run)
+    return "\n".join(map(plain, outcome_lines))
 
 
 def _summary_lines(run: RunState, *, is_brief: bool) -> list[str]:
     """List the ranks that were slow, the test accuracy, and the times of an iteration and of an
     epoch, which are nearly the same for all ranks. `is_brief`: no more than a line of the
     accuracy and of the times."""
-    lines = _test_lines(run)[: 1 if is_brief else None]
-    means = [rank.timing.early.seconds for rank in run.ranks]
-    paces = [seconds for seconds in means if math.isfinite(seconds)]
-    if paces:
-        early = outcome.early_iterations(run)
-        first = early.partition(" ")[0]
-        others = "all but the first" if first == "2" else f"all from {first} on"
-        whole = f"of {others} {fixed(run.means.seconds, 3)} s"
-        epochs = [fmean(rank.epoch_seconds) for rank in run.ranks if rank.epoch_seconds]
-        epoch_text = f"; of an epoch {fixed(fmean(epochs), 2)} s" if epochs and not is_brief else ""
-        lines.append(f"mean of iterations {early}: {_format_range(paces, 3)}, {whole}{epoch_text}")
+    summary_lines = _test_lines(run)[: 1 if is_brief else None]
+    rank_means = [rank.timing.early.seconds for rank in run.ranks]
+    known_means = [seconds for seconds in rank_means if math.isfinite(seconds)]
+    if known_means:
+        iterations = outcome.early_iterations(run)
+        first_iteration = iterations.partition(" ")[0]
+        which_iterations = (
+            "all but the first" if first_iteration == "2" else f"all from {first_iteration} on"
+        )
+        mean_text = f"of {which_iterations} {fixed(run.means.seconds, 3)} s"
+        epoch_means = [fmean(rank.epoch_seconds) for rank in run.ranks if rank.epoch_seconds]
+        epoch_text = (
+            f"; of an epoch {fixed(fmean(epoch_means), 2)} s"
+            if epoch_means and not is_brief
+            else ""
+        )
+        early_text = f"mean of iterations {iterations}: {_format_range(known_means, 3)}"
+        summary_lines.append(f"{early_text}, {mean_text}{epoch_text}")
     sign = palette.sign("slow")
-    return [*(f"{sign} {spell}" for spell in describe_slow_spells(run)[:MAX_SPELLS]), *lines]
+    return [
+        *(f"{sign} {spell}" for spell in describe_slow_spells(run)[:MAX_SPELLS]),
+        *summary_lines,
+    ]
 
 
 def _test_lines(run: RunState) -> list[str]:
     """List the test figures: of the run, the means over classes, and of each rank's own model."""
-    lines = outcome.describe_test(run)
+    test_lines = outcome.describe_test(run)
     evaluations = run.progress.evaluations
-    if lines and evaluations and evaluations[-1].confusion:
-        mean = ClassificationReport.of(evaluations[-1].confusion).macro
-        means = f"precision {percent(mean.precision, 1)}, recall {percent(mean.recall, 1)}"
-        lines.append(f"mean over classes: {means}, F1 {percent(mean.f1, 1)}; all in {REPORT}")
+    if test_lines and evaluations and evaluations[-1].confusion:
+        class_means = ClassificationReport.of(evaluations[-1].confusion).macro
+        precision = percent(class_means.precision, 1)
+        recall = percent(class_means.recall, 1)
+        means_text = f"precision {precision}, recall {recall}, F1 {percent(class_means.f1, 1)}"
+        test_lines.append(f"mean over classes: {means_text}; all in {REPORT}")
     own_accuracies = [
         f"rank {rank.rank} {percent(rank.own_accuracy, 2)}"
         for rank in run.ranks
         if not math.isnan(rank.own_accuracy)
     ]
     if own_accuracies:
-        lines.append(f"by each rank's own model: {', '.join(own_accuracies)}")
-    return lines
+        test_lines.append(f"by each rank's own model: {', '.join(own_accuracies)}")
+    return test_lines
 
 
 def _format_range(values: Sequence[float], decimals: int) -> str:
     """The least and the greatest of the ranks' seconds."""
-    low, high = (fixed(value, decimals) for value in (min(values), max(values)))
-    return f"{low} s" if low == high else f"{low} to {high} s"
+    lowest, highest = (fixed(value, decimals) for value in (min(values), max(values)))
+    return f"{lowest} s" if lowest == highest else f"{lowest} to {highest} s"

@@ -42,6 +42,7 @@ class PlainPrinter(Output):
     def batch(self, records: list[Record], state: RunState) -> None:
         """Print the output of ranks among these records, and describe the others."""
         chunks = () if self._quiet else [*self._ranks.chunks(records, state)]
+        # stdout before stderr: the line that explains an output comes after it.
         self.write(chunks)
         self._tell(self._narration.lines(records, state))
         self._tell(self._progress.lines(state, printed=bool(chunks)))

@@ -26,26 +26,26 @@ class ProgressLines:
     def lines(self, state: RunState, *, printed: bool) -> Iterator[str]:
         """A line, where one is due and the ranks have gone on. `printed`: lines of ranks were shown
         just now."""
-        now = self._monotonic()
+        monotonic_now = self._monotonic()
         if printed and state.progress.formats:
-            self._told = now
-        if state.plan.job or now < self._told + INTERVAL or state.step == self._step:
+            self._told = monotonic_now
+        if state.plan.job or monotonic_now < self._told + INTERVAL or state.step == self._step:
             return
-        self._told = now
+        self._told = monotonic_now
         self._step = state.step
         yield progress_text(state, self._clock.now(state))
 
 
 def progress_text(state: RunState, now: float) -> str:
     """How far the run is: "step 120/1000, loss 0.6332, 0.0098 s/iter, sync 61%, ETA 1:20"."""
-    total = state.progress.steps
-    losses = [rank.loss for rank in state.ranks if math.isfinite(rank.loss)]
-    pace = seconds(state.step_seconds)
+    total_steps = state.progress.steps
+    known_losses = [rank.loss for rank in state.ranks if math.isfinite(rank.loss)]
+    pace_text = seconds(state.step_seconds)
     time_left = between(*state.eta_between(now))
     facts = [
-        f"step {state.step}/{total}" if total else f"step {state.step}",
-        f"loss {loss(fmean(losses), len(losses))}" if losses else "",
-        f"{pace} s/iter" if pace != UNKNOWN else "",
+        f"step {state.step}/{total_steps}" if total_steps else f"step {state.step}",
+        f"loss {loss(fmean(known_losses), len(known_losses))}" if known_losses else "",
+        f"{pace_text} s/iter" if pace_text != UNKNOWN else "",
         f"sync {percent(state.sync_share)}" if state.sync_share > 0 else "",
         f"ETA {time_left}" if time_left != UNKNOWN else "",
     ]

@@ -125,23 +125,25 @@ class RankScreen(Screen[None], LiveScreen):
             self.dismiss()
 
     def _show_log(self, run: RunState) -> None:
-        log = self.query_one(LogPanel)
-        log.fix_rank(self._rank)
-        log.show(run)
+        log_panel = self.query_one(LogPanel)
+        log_panel.fix_rank(self._rank)
+        log_panel.show(run)
 
     def _show_facts(self, rank: RankState, run: RunState, now: float) -> None:
         width, height = self.app.size
-        state = state_cell(rank, run, now)
-        subject = f"rank {rank.rank} of {len(run.ranks)}, on {plain(run.host_name(rank.host))}"
-        title = Content.assemble(subject, "  ", (state.text, CELL_STYLES.get(state.style, "")))
-        others = f"{palette.sign('less')} {palette.sign('more')} other ranks"
-        room_left = width - 2 - title.cell_length - len(others)
+        rank_state = state_cell(rank, run, now)
+        rank_text = f"rank {rank.rank} of {len(run.ranks)}, on {plain(run.host_name(rank.host))}"
+        title = Content.assemble(
+            rank_text, "  ", (rank_state.text, CELL_STYLES.get(rank_state.style, ""))
+        )
+        keys_hint = f"{palette.sign('less')} {palette.sign('more')} other ranks"
+        room_left = width - 2 - title.cell_length - len(keys_hint)
         if room_left > 1:
-            title = Content.assemble(title, " " * room_left, (others, "$text-muted"))
+            title = Content.assemble(title, " " * room_left, (keys_hint, "$text-muted"))
         facts = rank_facts(rank, run, now, is_roomy=height >= TALL)
         self._update_changed("#title", title)
-        lines = Content("\n").join(_fact_lines(fact, width - 2) for fact in facts)
-        self._update_changed("#facts Static", lines)
+        fact_lines = Content("\n").join(_fact_lines(fact, width - 2) for fact in facts)
+        self._update_changed("#facts Static", fact_lines)
 
     def _update_changed(self, selector: str, content: Content) -> None:
         """Show a text, which is laid out again only if it has changed."""
@@ -154,17 +156,17 @@ class RankScreen(Screen[None], LiveScreen):
         all."""
         kinds = _rank_charts(run, self._rank)
         self.set_class(not kinds, "-bare")
-        count = min(charts_beside(self.app.size.width), len(kinds))
-        for place, chart in enumerate(self.query(Charts)):
-            chart.display = place < count
+        num_charts = min(charts_beside(self.app.size.width), len(kinds))
+        for chart_place, chart in enumerate(self.query(Charts)):
+            chart.display = chart_place < num_charts
             if not chart.display:
                 continue
-            kind = kinds[(self._first + place) % len(kinds)]
+            kind = kinds[(self._first + chart_place) % len(kinds)]
             if chart.needs_kind(kind.id):
                 chart.choose(kind, ChartView(smoothing=0.0))
-            rows = run.curves.rows(kind.series[0])
-            row = rows.index(self._rank) if rows else 0
-            chart.set_view(replace(chart.view, mode=CurveMode.ONE, one=row))
+            curve_rows = run.curves.rows(kind.series[0])
+            rank_row = curve_rows.index(self._rank) if curve_rows else 0
+            chart.set_view(replace(chart.view, mode=CurveMode.ONE, one=rank_row))
             chart.show(run)
 
     def _show_stack(self, rank: RankState, run: RunState, now: float) -> None:
@@ -191,9 +193,9 @@ class RankScreen(Screen[None], LiveScreen):
     def action_back(self) -> None:
         """Leave the cursor of a chart, then its zoom; then go from the stack back to the log, and
         from there to the run."""
-        layered = [chart for chart in self.query(Charts) if chart.display and chart.layered]
-        if layered:
-            layered[0].leave()
+        layered_charts = [chart for chart in self.query(Charts) if chart.display and chart.layered]
+        if layered_charts:
+            layered_charts[0].leave()
         elif self.has_class("-stack"):
             self.remove_class("-stack")
             self.query_one("#facts").focus()
@@ -209,26 +211,28 @@ class RankScreen(Screen[None], LiveScreen):
 def _rank_charts(run: RunState, rank: int) -> list[ChartKind]:
     """The charts that have a curve of the rank, or that have none yet, the most telling ones
     first."""
-    kinds = []
+    chart_kinds = []
     for kind in available(run):
         series = kind.series[0]
-        rows = run.curves.rows(series)
+        curve_rows = run.curves.rows(series)
         is_of_ranks = SERIES[series].scope is Scope.RANK and not kind.stacked
-        if is_of_ranks and (not rows or rank in rows):
-            kinds.append(kind)
-    return sorted(kinds, key=lambda kind: PLACES.get(kind.id, len(PLACES)))
+        if is_of_ranks and (not curve_rows or rank in curve_rows):
+            chart_kinds.append(kind)
+    return sorted(chart_kinds, key=lambda kind: PLACES.get(kind.id, len(PLACES)))
 
 
 def _fact_lines(fact: RankFact, width: int) -> Content:
     """A fact behind what it is about; trouble stands out."""
-    topic, words = fact
+    topic, fact_words = fact
     if topic == TROUBLE:
-        head = f"{palette.sign('slow')} "
+        fact_head = f"{palette.sign('slow')} "
         style = "bold $text-warning"
     else:
-        head = topic.ljust(TOPIC_WIDTH)
+        fact_head = topic.ljust(TOPIC_WIDTH)
         style = "$text"
-    indent = " " * len(head)
-    room_left = max(width, len(head) + 1)
-    text = textwrap.fill(plain(words), room_left, initial_indent=indent, subsequent_indent=indent)
-    return Content.assemble((head, "$text-muted"), (text[len(head) :], style))
+    indent = " " * len(fact_head)
+    room_left = max(width, len(fact_head) + 1)
+    fact_text = textwrap.fill(
+        plain(fact_words), room_left, initial_indent=indent, subsequent_indent=indent
+    )
+    return Content.assemble((fact_head, "$text-muted"), (fact_text[len(fact_head) :], style))

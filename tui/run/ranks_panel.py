@@ -68,8 +68,10 @@ class RanksPanel(TablePanel):
     def lines_needed(cls, plan: Plan) -> int:
         """One line per rank, also where they stand by host: those can be opened; the lines of the
         heat strip, the head of the table and the border."""
-        strip = -(-plan.world_size // RANKS_PER_LINE) if plan.world_size >= heat.MIN_RANKS else 0
-        return plan.world_size + strip + 2
+        strip_lines = (
+            -(-plan.world_size // RANKS_PER_LINE) if plan.world_size >= heat.MIN_RANKS else 0
+        )
+        return plan.world_size + strip_lines + 2
 
     def compose(self) -> ComposeResult:
         yield RankTable()
@@ -86,17 +88,17 @@ class RanksPanel(TablePanel):
 
     def _show_table(self, run: RunState) -> None:
         table = self.query_one(RankTable)
-        order = RANK_ORDERS[self._order]
-        room = table.size.height - 1
-        lines = table_lines(run, order, self._opened, room)
-        near = table.near
-        rows = [self._row_context(line, run) for line in lines[near.start : near.stop]]
-        cells = {
+        rank_order = RANK_ORDERS[self._order]
+        visible_lines = table.size.height - 1
+        lines = table_lines(run, rank_order, self._opened, visible_lines)
+        near_lines = table.near
+        rows = [self._row_context(line, run) for line in lines[near_lines.start : near_lines.stop]]
+        column_cells = {
             rank_column: [rank_column.cell(row) for row in rows]
             for rank_column in RANK_COLUMNS
             if rank_column.where(run.plan)
         }
-        shown_columns = self._shown_columns(run, cells, table.room)
+        shown_columns = self._shown_columns(run, column_cells, table.room)
         folded_columns: list[RankColumn] = []
         if sum(column.width for column in shown_columns.values()) > table.room:
             folded_columns = [
@@ -105,12 +107,12 @@ class RanksPanel(TablePanel):
         for rank_column in folded_columns:
             del shown_columns[rank_column]
         drawn_rows: list[TableRow] = [UNSEEN] * len(lines)
-        drawn_rows[near.start : near.start + len(rows)] = zip(
-            *(cells[rank_column] for rank_column in shown_columns), strict=True
+        drawn_rows[near_lines.start : near_lines.start + len(rows)] = zip(
+            *(column_cells[rank_column] for rank_column in shown_columns), strict=True
         )
         table.stand(list(shown_columns.values()), lines, drawn_rows)
         has_marked = severity(lines[0].ranks[0], run) < UNMARKED
-        self._describe(run, folded_columns, marked_first=len(lines) > room and has_marked)
+        self._describe(run, folded_columns, marked_first=len(lines) > visible_lines and has_marked)
 
     def _row_context(self, line: RankTableLine, run: RunState) -> RowContext:
         sign = ""
@@ -127,15 +129,16 @@ class RanksPanel(TablePanel):
     ) -> dict[RankColumn, TableColumn]:
         """The columns that tell something of a rank, as wide as they are drawn. A column that has
         appeared stays, and gets no narrower, while the run is in the same phase."""
-        stage = (run, run.attempt, run.phase, width)
-        if stage != self._stage:
-            self._stage = stage
+        drawn_stage = (run, run.attempt, run.phase, width)
+        if drawn_stage != self._stage:
+            self._stage = drawn_stage
             self._folded = FoldedColumns()
             self._widths.clear()
         shown_columns = {}
-        for rank_column, texts in cells.items():
-            if rank_column in self._widths or not is_empty(texts):
-                column = _fitted_column(rank_column, texts, width)
+        for rank_column, column_cells in cells.items():
+            if rank_column in self._widths or not is_empty(column_cells):
+                column = _fitted_column(rank_column, column_cells, width)
+                # A column that gets narrower with each number would make all others jump.
                 self._widths[rank_column] = max(column.width, self._widths.get(rank_column, 0))
                 shown_columns[rank_column] = replace(column, width=self._widths[rank_column])
         # Of rows that stand for whole hosts, columns differ anyway.
@@ -147,27 +150,31 @@ class RanksPanel(TablePanel):
         self, run: RunState, folded_columns: Sequence[RankColumn], *, marked_first: bool
     ) -> None:
         """Say in the border how the ranks are sorted, and on what they agree."""
-        note = f"by {RANK_ORDERS[self._order].name}{', marked first' if marked_first else ''}"
-        row = self._row_context(RankTableLine(run.ranks[:1]), run)
+        order_note = f"by {RANK_ORDERS[self._order].name}{', marked first' if marked_first else ''}"
+        first_row = self._row_context(RankTableLine(run.ranks[:1]), run)
         shared_texts = [
-            f"{rank_column.cell(row).text} {rank_column.border_text}".strip()
+            f"{rank_column.cell(first_row).text} {rank_column.border_text}".strip()
             for rank_column in folded_columns
         ]
-        self.caption(f"{note}  all: {', '.join(shared_texts)}" if shared_texts else note)
+        self.caption(
+            f"{order_note}  all: {', '.join(shared_texts)}" if shared_texts else order_note
+        )
 
     def _show_heat(self, run: RunState) -> None:
         """Draw a cell for each of many ranks above the table, in at most half of the panel."""
-        strip = self.query_one(HeatStrip)
+        heat_strip = self.query_one(HeatStrip)
         height = self.size.height
-        strip.display = len(run.ranks) >= heat.MIN_RANKS and height >= LOW
-        if not strip.display:
+        heat_strip.display = len(run.ranks) >= heat.MIN_RANKS and height >= LOW
+        if not heat_strip.display:
             return
-        grid = heat.heat_grid(len(run.ranks), self.size.width, (height - 1) // 2)
-        if strip.styles.height is None or strip.styles.height.value != grid.lines:
-            strip.styles.height = grid.lines
-        scale = self._scale
-        cells = heat.heat_cells(run.ranks, run, scale.medians, scale.typical, grid.ranks)
-        strip.fill(cells, grid.cells, grid.ranks)
+        heat_grid = heat.heat_grid(len(run.ranks), self.size.width, (height - 1) // 2)
+        if heat_strip.styles.height is None or heat_strip.styles.height.value != heat_grid.lines:
+            heat_strip.styles.height = heat_grid.lines
+        trend_scale = self._scale
+        cells = heat.heat_cells(
+            run.ranks, run, trend_scale.medians, trend_scale.typical, heat_grid.ranks
+        )
+        heat_strip.fill(cells, heat_grid.cells, heat_grid.ranks)
 
     # Keys
 
@@ -179,11 +186,11 @@ class RanksPanel(TablePanel):
     def on_rank_table_opened(self, message: RankTable.Opened) -> None:
         """Open the page of a rank; show or hide the ranks of a host."""
         message.stop()
-        host = message.line.of_host
-        if host < 0:
+        host_index = message.line.of_host
+        if host_index < 0:
             self.post_message(ShowRank(message.line.ranks[0].rank))
         else:
-            self._opened ^= {host}
+            self._opened ^= {host_index}
             self.post_message(CellTable.Uncovered())
 
 
@@ -191,9 +198,9 @@ def _trend_scale(ranks: Sequence[RankState]) -> TrendScale:
     """What is typical now: of `ready`, or where ranks do not tell it, of the seconds of a step."""
     for rank_column in ("ready", "seconds"):
         medians = [rank.pace.median(rank_column) for rank in ranks]
-        known = [value for value in medians if value > 0]
-        if known:
-            return TrendScale(rank_column, medians, statistics.median(known))
+        known_medians = [value for value in medians if value > 0]
+        if known_medians:
+            return TrendScale(rank_column, medians, statistics.median(known_medians))
     return TrendScale("seconds", medians, 0.0)
 
 
@@ -203,5 +210,5 @@ def _fitted_column(rank_column: RankColumn, cells: Sequence[TableCell], width: i
     column = rank_column.column
     if column.tail:
         return column
-    small = max(NARROW_WIDTH, column.width) if width < NARROW and not column.right else 0
-    return fit_column(column, cells, small)
+    small_width = max(NARROW_WIDTH, column.width) if width < NARROW and not column.right else 0
+    return fit_column(column, cells, small_width)

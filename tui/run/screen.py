@@ -98,6 +98,7 @@ class RunScreen(LiveScreen, Screen[None]):
 
     def on_resize(self, event: Resize) -> None:
         self._body.lay_out()
+        # Panels have their new sizes only after the next refresh.
         self.call_after_refresh(self.tick)
 
     def on_screen_resume(self) -> None:
@@ -133,16 +134,17 @@ class RunScreen(LiveScreen, Screen[None]):
                 self._body.lay_out()
                 self.refresh_bindings()
 
-    def _warn(self, new: Sequence[Alert]) -> None:
+    def _warn(self, new_alerts: Sequence[Alert]) -> None:
         """Ring the bell and show a note of the desktop, once for each alert that comes while one
         watches; a note here only where the lines on top are not seen. Not of a replay, whose alerts
         are old."""
         is_above = self.is_active and self.maximized is None
-        for alert in new if self._is_watched else ():
+        for alert in new_alerts if self._is_watched else ():
             self.app.bell()
             desktop.show_desktop_note(self.app, alert.text)
             if not is_above:
                 self.notify(plain(alert.text), severity="warning", markup=False)
+        # The alerts of the first drawing are older than the screen.
         self._is_watched = self._slider is None
 
     def _is_seen(self, panel: Panel) -> bool:
@@ -173,9 +175,9 @@ class RunScreen(LiveScreen, Screen[None]):
         active = self.active_bindings.get(event.key)
         if active is not None and active.binding.id is not None:
             return
-        for name, why in WHY_NOT.items():
-            if event.key in named_keys(self.app, name):
-                self.notify(why, markup=False)
+        for action_name, reason in WHY_NOT.items():
+            if event.key in named_keys(self.app, action_name):
+                self.notify(reason, markup=False)
                 return
 
     def _focus(self, panel: Panel) -> None:
@@ -193,10 +195,10 @@ class RunScreen(LiveScreen, Screen[None]):
 
     async def action_elsewhere(self, name: str) -> None:
         """Go to the first panel that has this action, and do it there."""
-        place, action = find_panel_action(name)
-        panels = [panel for panel in self._body.panels if panel.place is place]
-        if panels:
-            panel = max(panels, key=self._is_seen)
+        key_place, action = find_panel_action(name)
+        place_panels = [panel for panel in self._body.panels if panel.place is key_place]
+        if place_panels:
+            panel = max(place_panels, key=self._is_seen)
             self._focus(panel)
             await self.app.run_action(action.call, panel)
             self.tick()
@@ -208,8 +210,10 @@ class RunScreen(LiveScreen, Screen[None]):
 
     def _layered_panel(self) -> Panel | None:
         """The panel in view with a layer to leave; of several, that with the focus."""
-        layered = [panel for panel in self._body.panels if self._is_seen(panel) and panel.layered]
-        return max(layered, key=lambda panel: panel.has_focus_within, default=None)
+        layered_panels = [
+            panel for panel in self._body.panels if self._is_seen(panel) and panel.layered
+        ]
+        return max(layered_panels, key=lambda panel: panel.has_focus_within, default=None)
 
     @property
     def _is_layered(self) -> bool:
@@ -245,9 +249,9 @@ class RunScreen(LiveScreen, Screen[None]):
     def action_back(self) -> None:
         """Leave one layer: of a chart in view its cursor, then its zoom; a panel that fills the
         screen. Without any, go back to the study, or home."""
-        panel = self._layered_panel()
-        if panel:
-            panel.leave()
+        layered_panel = self._layered_panel()
+        if layered_panel:
+            layered_panel.leave()
         elif self.maximized is not None:
             self.action_zoom()
         elif self._inside:
@@ -268,8 +272,8 @@ class RunScreen(LiveScreen, Screen[None]):
 
     def action_alerts(self) -> None:
         with self.session.lock:
-            text = list_alerts(self.session.state)
-        self.app.push_screen(TextDialog("alerts", text))
+            alerts_text = list_alerts(self.session.state)
+        self.app.push_screen(TextDialog("alerts", alerts_text))
 
     def action_compare(self) -> None:
         self.post_message(CompareRun())

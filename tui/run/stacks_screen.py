@@ -73,19 +73,21 @@ class StacksScreen(LiveScreen, Screen[None]):
             run = self._session.state
             now = self._clock.now(run)
             ranks = [rank for rank in run.ranks if self._rank in (None, rank.rank)]
-            stall = plain(run.stall.text) if run.stall else ""
-            title = self._title(run, ranks)
-            sources = [(rank.exit, rank.stack, stack_source(run, rank, now)) for rank in ranks]
-            drawn_inputs = (width, stall, title, *sources)
+            stall_text = plain(run.stall.text) if run.stall else ""
+            title_text = self._title(run, ranks)
+            stack_sources = [
+                (rank.exit, rank.stack, stack_source(run, rank, now)) for rank in ranks
+            ]
+            drawn_inputs = (width, stall_text, title_text, *stack_sources)
             # Parsing the stacks of many ranks takes longer than a tick.
             if drawn_inputs == self._seen:
                 return
             self._seen = drawn_inputs
-            stacks = Content("\n").join(_stack_lines(run, ranks, now, width))
-        self.query_one("#title", Static).update(Content(title))
-        self.query_one("#stall", Static).update(Content(stall))
-        self.query_one("#stall").display = bool(stall)
-        self.query_one("#stacks", Static).update(stacks)
+            stack_text = Content("\n").join(_stack_lines(run, ranks, now, width))
+        self.query_one("#title", Static).update(Content(title_text))
+        self.query_one("#stall", Static).update(Content(stall_text))
+        self.query_one("#stall").display = bool(stall_text)
+        self.query_one("#stacks", Static).update(stack_text)
 
     def _title(self, run: RunState, ranks: list[RankState]) -> str:
         rank_text = "all ranks" if self._rank is None else f"rank {self._rank}"
@@ -103,9 +105,9 @@ class StacksScreen(LiveScreen, Screen[None]):
 
     def action_rank(self, step: int) -> None:
         """Show the next rank, or all."""
-        order = [None, *range(len(self._session.state.ranks))]
-        here = order.index(self._rank) if self._rank in order else 0
-        self._rank = order[(here + 1) % len(order)] if step else None
+        rank_choices = [None, *range(len(self._session.state.ranks))]
+        current_place = rank_choices.index(self._rank) if self._rank in rank_choices else 0
+        self._rank = rank_choices[(current_place + 1) % len(rank_choices)] if step else None
         self.query_one(VerticalScroll).scroll_home(animate=False)
         self.tick()
 
@@ -116,11 +118,11 @@ def _stack_lines(
     """A line for each rank, and then each rank's stack; of an ended run only those that were
     asked."""
     if run.phase is RunPhase.ENDED:
-        asked = [rank for rank in ranks if rank.stack]
-        if not asked:
+        asked_ranks = [rank for rank in ranks if rank.stack]
+        if not asked_ranks:
             yield Content("The run has ended, and has no stacks: nobody asked for them.")
             return
-        ranks = asked
+        ranks = asked_ranks
     for rank in ranks:
         yield whereabouts_line(run, rank)
     for rank in ranks:

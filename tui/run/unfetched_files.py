@@ -37,21 +37,23 @@ class HostFiles:
 
 def describe_unfetched_files(state: RunState) -> list[str]:
     """Say which files are left on the hosts, in a line; nothing where there are none."""
-    by_host = [_files_on_host(state, index) for index in range(len(state.hosts))]
-    unfetched = [files for files in by_host if files]
+    host_files = [_files_on_host(state, index) for index in range(len(state.hosts))]
+    unfetched = [files for files in host_files if files]
     if not unfetched:
         return []
-    hosts = [_name_files(files) for files in unfetched[:MAX_NAMED_HOSTS]]
-    others = [files.count for files in unfetched[MAX_NAMED_HOSTS:]]
-    if others:
-        hosts.append(f"{count(sum(others), 'file')} on {count(len(others), 'other host')}")
+    host_texts = [_name_files(files) for files in unfetched[:MAX_NAMED_HOSTS]]
+    other_counts = [files.count for files in unfetched[MAX_NAMED_HOSTS:]]
+    if other_counts:
+        host_texts.append(
+            f"{count(sum(other_counts), 'file')} on {count(len(other_counts), 'other host')}"
+        )
     folders = {files.folder for files in unfetched}
-    place = f"in {unfetched[0].folder}" if len(folders) == 1 else "there"
+    place_text = f"in {unfetched[0].folder}" if len(folders) == 1 else "there"
     at_least = "at least " if any(files.is_cut for files in unfetched) else ""
     patterns = _fetch_patterns({path for files in unfetched for path in files.paths})
-    options = " ".join(f"--fetch {shlex.quote(pattern)}" for pattern in patterns)
-    written = f"wrote {at_least}{listed(hosts)}; they stay {place}"
-    return [f"{written}; with {options}, a run brings such files at its end"]
+    fetch_options = " ".join(f"--fetch {shlex.quote(pattern)}" for pattern in patterns)
+    written_text = f"wrote {at_least}{listed(host_texts)}; they stay {place_text}"
+    return [f"{written_text}; with {fetch_options}, a run brings such files at its end"]
 
 
 def _files_on_host(state: RunState, index: int) -> HostFiles | None:
@@ -60,14 +62,15 @@ def _files_on_host(state: RunState, index: int) -> HostFiles | None:
     work = state.plan.work
     if ended is None or not isinstance(work, Script):
         return None
-    folder = _work_folder(state, index)
-    fetched = work.fetch if state.plan.policy.fetch else ()
-    paths = tuple(path for path in ended.written if not matches(path, fetched))
-    if not paths or _is_shared(state.plan.project, folder, paths[0]):
+    work_folder = _work_folder(state, index)
+    fetch_patterns = work.fetch if state.plan.policy.fetch else ()
+    paths = tuple(path for path in ended.written if not matches(path, fetch_patterns))
+    # One file stands for all: a folder is shared as a whole, or not.
+    if not paths or _is_shared(state.plan.project, work_folder, paths[0]):
         return None
-    unnamed = max(0, ended.written_count - len(ended.written))
-    name = state.host_name(index)
-    return HostFiles(name, folder, paths, len(paths) + unnamed, ended.written_cut)
+    num_unnamed = max(0, ended.written_count - len(ended.written))
+    host_name = state.host_name(index)
+    return HostFiles(host_name, work_folder, paths, len(paths) + num_unnamed, ended.written_cut)
 
 
 def _work_folder(state: RunState, index: int) -> str:
@@ -86,10 +89,10 @@ def _is_shared(project: str, folder: str, path: str) -> bool:
 
 
 def _name_files(files: HostFiles) -> str:
-    names = [one_line(path) for path in files.paths[:MAX_NAMED_FILES]]
-    if files.count > len(names):
-        names.append("…")
-    return f"{count(files.count, 'file')} on {files.host} ({', '.join(names)})"
+    file_names = [one_line(path) for path in files.paths[:MAX_NAMED_FILES]]
+    if files.count > len(file_names):
+        file_names.append("…")
+    return f"{count(files.count, 'file')} on {files.host} ({', '.join(file_names)})"
 
 
 def _fetch_patterns(paths: Collection[str]) -> list[str]:
@@ -98,8 +101,10 @@ def _fetch_patterns(paths: Collection[str]) -> list[str]:
     folders = {f"{path.partition('/')[0]}/*" for path in paths if "/" in path}
     files = [path for path in paths if "/" not in path]
     endings = Counter(os.path.splitext(file)[1] for file in files)
-    names = set[str]()
+    name_patterns = set[str]()
     for file in files:
         ending = os.path.splitext(file)[1]
-        names.add(f"*{ending}" if ending and endings[ending] > 1 else file)
-    return [one_line(pattern) for pattern in (*sorted(folders), *sorted(names))[:MAX_PATTERNS]]
+        name_patterns.add(f"*{ending}" if ending and endings[ending] > 1 else file)
+    return [
+        one_line(pattern) for pattern in (*sorted(folders), *sorted(name_patterns))[:MAX_PATTERNS]
+    ]

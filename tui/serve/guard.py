@@ -21,7 +21,7 @@ class Guard:
         """Return True for a request to answer, by the token in its path and its headers."""
         # The time that this comparison takes says nothing of the token.
         has_token = hmac.compare_digest(token.encode(errors="replace"), self.token.encode())
-        name, _, port = host.partition(":")
-        is_here = name in HERE and (not port or port.isdigit())
+        host_name, _, port = host.partition(":")
+        is_here = host_name in HERE and (not port or port.isdigit())
         is_own_page = origin in (None, f"http://{host}")
         return has_token and is_here and is_own_page

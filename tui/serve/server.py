@@ -46,13 +46,17 @@ class Server:
     async def serve(self, listening: socket.socket, ready: Callable[[], object]) -> None:
         """Answer until SIGINT, SIGTERM or SIGHUP, then end all visits. `ready` is called once
         requests are answered."""
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, self._over.set)
+        for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(signal_number, self._over.set)
         app = web.Application(middlewares=[self._admit])
         app.on_response_prepare.append(_add_headers)
         app.on_shutdown.append(self._close_pages)
-        for path, answer in (("", self._show), ("ws", self._attend), ("static/{name}", _send_file)):
-            app.router.add_get(f"/{{token}}/{path}", answer, allow_head=False)
+        for path, handler in (
+            ("", self._show),
+            ("ws", self._attend),
+            ("static/{name}", _send_file),
+        ):
+            app.router.add_get(f"/{{token}}/{path}", handler, allow_head=False)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=LEAVING)
         await runner.setup()
         try:
@@ -77,9 +81,10 @@ class Server:
     async def _show(self, request: web.Request) -> web.Response:
         """Send the page."""
         socket = f"ws://{request.host}/{self._guard.token}/ws"
-        text = make_page(f"rankboard: {self._folder.name}", socket, MAX_PAGES)
+        page_text = make_page(f"rankboard: {self._folder.name}", socket, MAX_PAGES)
+        # Not every browser takes "self" for a websocket, so its address is named.
         headers = {"Content-Security-Policy": POLICY.format(host=request.host)}
-        return web.Response(text=text, content_type="text/html", headers=headers)
+        return web.Response(text=page_text, content_type="text/html", headers=headers)
 
     async def _attend(self, request: web.Request) -> web.StreamResponse:
         """Let a page watch once there is a place."""
@@ -89,6 +94,7 @@ class Server:
             raise web.HTTPServiceUnavailable(text=FULL) from None
         websocket = web.WebSocketResponse(timeout=FAREWELL, heartbeat=SILENCE, max_msg_size=LONGEST)
         try:
+            # The server may have been ended while this page waited for a place.
             if self._over.is_set():
                 raise web.HTTPServiceUnavailable
             await websocket.prepare(request)
@@ -117,5 +123,10 @@ async def _send_file(request: web.Request) -> web.StreamResponse:
 
 def _number(request: web.Request, name: str, default: int) -> int:
     """Return a number of the address of a websocket, such as its width in columns."""
-    text = request.query.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else default
+    value_text = request.query.get(name, "")
+    # Without `isascii`, "²" would pass as a digit and fail in `int`.
+    return (
+        int(value_text)
+        if value_text.isascii() and value_text.isdigit() and len(value_text) < 6
+        else default
+    )

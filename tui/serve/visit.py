@@ -41,6 +41,7 @@ class Visit(AppService):
         """Start the process: with no shell, and in a session of its own, as ctrl+c is for the
         server."""
         environment = self._build_environment(_clamp_size(width), _clamp_size(height))
+        # It is for the server's terminal, and would take the colours from the page.
         environment.pop("NO_COLOR", None)
         environment |= {"TEXTUAL_DRIVER": "tui.serve.visitor:Driver", "LC_ALL": "C.UTF-8"}
         command = (sys.executable, "-B", "-P", "-m", "tui.serve.visitor", os.fspath(self._folder))
@@ -52,6 +53,7 @@ class Visit(AppService):
             env=environment,
             start_new_session=True,
         )
+        # AppService, whose method this replaces, writes to it.
         self._stdin = self._process.stdin
         return self._process
 
@@ -60,6 +62,7 @@ class Visit(AppService):
         try:
             await self.start(width, height)
             assert self._task
+            # An app that ends by itself closes its page: else the browser would wait for it.
             self._task.add_done_callback(lambda _: asyncio.ensure_future(self._close()))
             async for message in self._websocket:
                 if message.type is web.WSMsgType.TEXT:

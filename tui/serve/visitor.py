@@ -40,6 +40,7 @@ def main(folder: Path) -> None:
     """Draw the run that is recorded in a folder, until the page is closed."""
     # The end of its input ends it as well, but only behind all keys that wait before that.
     die_with(os.getppid())
+    # Visitors only read: a fault in drawing must not be able to change a record.
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     server_stderr = os.dup(2)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what Textual prints may hold texts of hosts
@@ -51,8 +52,10 @@ def main(folder: Path) -> None:
     except MISTAKES as error:
         problem = str(error)
     if problem:
-        text = f"rankboard: a page of {folder.name}: {problem}; rankboard watch may show why"
-        os.write(server_stderr, one_line(text).encode(errors="replace") + b"\n")
+        problem_line = (
+            f"rankboard: a page of {folder.name}: {problem}; rankboard watch may show why"
+        )
+        os.write(server_stderr, one_line(problem_line).encode(errors="replace") + b"\n")
 
 
 if __name__ == "__main__":

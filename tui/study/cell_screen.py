@@ -75,13 +75,14 @@ class CellScreen(LiveScreen, Screen[None]):
     def on_mount(self) -> None:
         cell = self._runner.progress.cells[self._key].cell
         place = cell.place
-        where = f"{count(place.ranks, 'rank')} on {count(place.nodes, 'host')}"
-        what = f"{described(cell.work)}, {where}"
-        self.query_one("#title", Static).update(f"{self._key}\n{what}")
+        place_text = f"{count(place.ranks, 'rank')} on {count(place.nodes, 'host')}"
+        work_text = f"{described(cell.work)}, {place_text}"
+        self.query_one("#title", Static).update(f"{self._key}\n{work_text}")
         self.query_one(ChoiceTable).focus()
         self.tick()
 
     def on_resize(self, event: Resize) -> None:
+        # Widgets have their new sizes only after the next refresh.
         self.call_after_refresh(self.tick)
 
     def tick(self) -> None:
@@ -97,7 +98,8 @@ class CellScreen(LiveScreen, Screen[None]):
             self._runs = list_cell_runs(self._progress, self._progress.cells[self._key])
             metric = self._runner.study.metric
             table.show(
-                RUN_COLUMNS, [one.row(number, metric) for number, one in enumerate(self._runs, 1)]
+                RUN_COLUMNS,
+                [cell_run.row(number, metric) for number, cell_run in enumerate(self._runs, 1)],
             )
         if is_new or self._cursor != table.cursor:
             self._cursor = table.cursor
@@ -105,15 +107,19 @@ class CellScreen(LiveScreen, Screen[None]):
 
     def _about(self) -> str:
         """Return what there is to know of the run under the cursor, and of the cell."""
-        end = self._runs[self._cursor].end
+        run_end = self._runs[self._cursor].end
         result = compute_results(self._progress)
-        row = next(one for one in result.cells if one.cell.key == self._key)
-        lines = [end.cause, *end.remarks] if end else []
-        lines += [comparison_text(result.study, row)] if row.comparison else []
-        if row.speed_up_doubt:
-            lines.append(doubt_text(result.study, row.speed_up_doubt))
-        lines += row.stability.warnings
-        return "\n".join(dict.fromkeys(line for line in lines if line)) or "no remarks"
+        cell_result = next(
+            candidate for candidate in result.cells if candidate.cell.key == self._key
+        )
+        remark_lines = [run_end.cause, *run_end.remarks] if run_end else []
+        remark_lines += (
+            [comparison_text(result.study, cell_result)] if cell_result.comparison else []
+        )
+        if cell_result.speed_up_doubt:
+            remark_lines.append(doubt_text(result.study, cell_result.speed_up_doubt))
+        remark_lines += cell_result.stability.warnings
+        return "\n".join(dict.fromkeys(line for line in remark_lines if line)) or "no remarks"
 
     def on_choice_table_chosen(self) -> None:
         self.tick()
@@ -124,13 +130,13 @@ class CellScreen(LiveScreen, Screen[None]):
     def action_open(self) -> None:
         """Open the run under way, or of a recorded study the one under the cursor."""
         if isinstance(self._runner, RecordedStudy):
-            name = self._runs[self._cursor].run
-            if name != UNKNOWN:
-                self.post_message(OpenRun(name))
+            run_name = self._runs[self._cursor].run
+            if run_name != UNKNOWN:
+                self.post_message(OpenRun(run_name))
             return
-        run = self._runner.current
-        if run and run.trial.cell.key == self._key:
-            self.post_message(ShowRun(run.session.plan.run))
+        current_run = self._runner.current
+        if current_run and current_run.trial.cell.key == self._key:
+            self.post_message(ShowRun(current_run.session.plan.run))
 
 
 @dataclass(frozen=True)
@@ -143,33 +149,35 @@ class CellRun:
 
     def row(self, number: int, metric: str) -> TableRow:
         """Return its row in the table."""
-        took = value = UNKNOWN
-        cause = ""
+        took_text = value_text = UNKNOWN
+        cause_text = ""
         if self.end:
-            took = duration(self.end.seconds or math.nan)
-            value = format_value(self.end.value, metric)
-            cause = plain(f" {self.end.cause}")
+            took_text = duration(self.end.seconds or math.nan)
+            value_text = format_value(self.end.value, metric)
+            cause_text = plain(f" {self.end.cause}")
         return (
             TableCell(str(number)),
             TableCell(plain(self.run)),
             phase_cell(self.state),
-            TableCell(value),
-            TableCell(took),
-            TableCell(cause, "table--dim"),
+            TableCell(value_text),
+            TableCell(took_text),
+            TableCell(cause_text, "table--dim"),
         )
 
 
 def list_cell_runs(progress: StudyProgress, cell: CellProgress) -> list[CellRun]:
     """Return the repetitions of a cell, in order."""
-    last = max([progress.study.repetitions, *cell.counted, *cell.failed])
+    last_repetition = max([progress.study.repetitions, *cell.counted, *cell.failed])
     runs = []
-    for number in range(1, last + 1):
-        end = cell.counted.get(number) or cell.failed.get(number)
-        open_run = progress.open.get(Trial(cell.cell, number).key)
+    for repetition in range(1, last_repetition + 1):
+        run_end = cell.counted.get(repetition) or cell.failed.get(repetition)
+        open_run = progress.open.get(Trial(cell.cell, repetition).key)
         if open_run and open_run == cell.running:
             runs.append(CellRun(CellState.RUNNING.value, open_run))
-        elif end:
-            runs.append(CellRun("failed" if number in cell.failed else "finished", end.run, end))
+        elif run_end:
+            runs.append(
+                CellRun("failed" if repetition in cell.failed else "finished", run_end.run, run_end)
+            )
         else:
             runs.append(CellRun(CellState.WAITING.value))
     return runs

@@ -42,8 +42,8 @@ class StudyTable:
     @property
     def width(self) -> int:
         """Return the columns of the terminal that the table takes."""
-        wide = column_widths([self.head, *self.rows])
-        return sum(wide) + len(GAP) * (len(wide) - 1)
+        widths = column_widths([self.head, *self.rows])
+        return sum(widths) + len(GAP) * (len(widths) - 1)
 
 
 def make_cell_table(result: StudyResult, room: float = math.inf) -> StudyTable:
@@ -61,25 +61,27 @@ def make_cell_table(result: StudyResult, room: float = math.inf) -> StudyTable:
 
 def _cells(result: StudyResult, *, intervals: bool, speed_ups: bool) -> StudyTable:
     study = result.study
-    names = tuple(axis.name for axis in study.axes) or ("cell",)
-    compares = bool(study.compare) and len(study.cells) > 1
-    faster = speed_ups and bool(study.baseline) and value_scale(study) is ValueScale.RATIO
-    against = f"against {study.reference}" if intervals else "verdict"
-    head = (*names, "state", "runs", metric_header(study))
-    head += (("speed-up",) if faster else ()) + ((against,) if compares else ())
+    axis_names = tuple(axis.name for axis in study.axes) or ("cell",)
+    shows_verdicts = bool(study.compare) and len(study.cells) > 1
+    shows_speed_ups = speed_ups and bool(study.baseline) and value_scale(study) is ValueScale.RATIO
+    verdict_header = f"against {study.reference}" if intervals else "verdict"
+    head = (*axis_names, "state", "runs", metric_header(study))
+    head += (("speed-up",) if shows_speed_ups else ()) + (
+        (verdict_header,) if shows_verdicts else ()
+    )
     rows = []
     for row in result.cells:
         labels = tuple(label for _, label in row.cell.labels) or ("all",)
         texts = [*labels, row.state.value, f"{len(row.runs)}/{study.repetitions}"]
         texts.append(format_interval(row.value, study))
-        if faster:
+        if shows_speed_ups:
             texts.append(
                 IN_DOUBT if row.speed_up_doubt else format_speed_up(row.speed_up, bounds=intervals)
             )
-        if compares:
+        if shows_verdicts:
             texts.append(verdict(study, row, intervals=intervals))
         rows.append(tuple(texts))
-    return StudyTable(head, tuple(rows), tuple(row.state for row in result.cells), len(names))
+    return StudyTable(head, tuple(rows), tuple(row.state for row in result.cells), len(axis_names))
 
 
 def format_value(number: float | None, metric: str) -> str:
@@ -99,12 +101,12 @@ def format_interval(interval: Interval | None, study: Study) -> str:
     if interval is None:
         return UNKNOWN
     interval = hide_few(interval)
-    reach = (interval.high - interval.low) / 2
-    if not math.isfinite(reach):
+    half_width = (interval.high - interval.low) / 2
+    if not math.isfinite(half_width):
         return format_value(interval.value, study.metric)
     if value_scale(study) is ValueScale.RATIO:
         return f"{format_value(interval.value, study.metric)} {_reach(interval)}"
-    return f"{format_value(interval.value, study.metric)} ±{format_value(reach, study.metric)}"
+    return f"{format_value(interval.value, study.metric)} ±{format_value(half_width, study.metric)}"
 
 
 def format_speed_up(interval: Interval | None, *, bounds: bool = True) -> str:
@@ -112,8 +114,8 @@ def format_speed_up(interval: Interval | None, *, bounds: bool = True) -> str:
     if interval is None:
         return UNKNOWN
     is_measured = interval.method not in (IntervalMethod.EXACT, IntervalMethod.NONE)
-    reach = f" {_reach(interval)}" if bounds and is_measured else ""
-    return f"{interval.value:.2f}{reach}"
+    reach_text = f" {_reach(interval)}" if bounds and is_measured else ""
+    return f"{interval.value:.2f}{reach_text}"
 
 
 def _reach(interval: Interval) -> str:
@@ -137,11 +139,11 @@ def verdict(study: Study, row: CellResult, *, intervals: bool = True) -> str:
     if finding is Finding.NOT_SHOWN:
         return finding.value if intervals else "no difference"
     if study.compares_times:
-        times = ratio.inverse() if finding is Finding.FASTER else ratio
-        text = f"{times.value:.2f}x {finding.value}"
-        bounds = [f"{times.low:.2f}", f"{times.high:.2f}"]
+        factor = ratio.inverse() if finding is Finding.FASTER else ratio
+        text = f"{factor.value:.2f}x {finding.value}"
+        bounds = [f"{factor.low:.2f}", f"{factor.high:.2f}"]
     else:
         text = f"{finding.value} by {format_value(abs(ratio.value), study.metric)}"
-        extents = sorted((abs(ratio.low), abs(ratio.high)))
-        bounds = [format_value(extent, study.metric) for extent in extents]
+        bound_sizes = sorted((abs(ratio.low), abs(ratio.high)))
+        bounds = [format_value(extent, study.metric) for extent in bound_sizes]
     return f"{text} ({' to '.join(bounds)})" if intervals else text

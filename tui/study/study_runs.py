@@ -16,6 +16,7 @@ class StudyRuns:
     def __init__(self, runner: StudyRunner) -> None:
         self.runner = runner
         self._error: BaseException | None = None
+        # A daemon, as a run that hangs must not keep the terminal from its user.
         self._thread = threading.Thread(target=self._make, name="study", daemon=True)
 
     def start(self) -> None:
@@ -33,8 +34,8 @@ class StudyRuns:
     @property
     def session(self) -> RunSession | None:
         """Return the run under way."""
-        run = self.runner.current
-        return run.session if run else None
+        current_run = self.runner.current
+        return current_run.session if current_run else None
 
     @property
     def live(self) -> bool:

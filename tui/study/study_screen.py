@@ -90,7 +90,7 @@ class StudyScreen(LiveScreen, Screen[None]):
 
     def tick(self) -> None:
         """Draw what has changed."""
-        run = self.runner.current
+        current_run = self.runner.current
         with self.runner.lock:
             is_new = self._changes != self.runner.changes
             if is_new:
@@ -100,28 +100,28 @@ class StudyScreen(LiveScreen, Screen[None]):
         with self.app.batch_update():
             if is_new:
                 self._show_cells()
-            took = self._show_run(run)
-            self._show_title(took)
+            run_seconds = self._show_run(current_run)
+            self._show_title(run_seconds)
 
     def _show_cells(self) -> None:
         table = self.query_one(ChoiceTable)
         result = compute_results(self._progress)
-        room = self.app.size.width - SPACE * 2 - SIGN
-        shown = make_cell_table(result, room)
+        table_width = self.app.size.width - SPACE * 2 - SIGN
+        cell_table = make_cell_table(result, table_width)
         self._keys = [row.cell.key for row in result.cells]
-        table.show(columns(shown), rows(shown))
+        table.show(columns(cell_table), rows(cell_table))
         is_over = self._is_over
         is_known = any(row.value for row in result.cells)
-        lines = doubt_lines(result)
-        lines.append(answer_text(result) if is_over or is_known else "no run has ended yet")
+        answer_lines = doubt_lines(result)
+        answer_lines.append(answer_text(result) if is_over or is_known else "no run has ended yet")
         # Before the end, every cell lacks runs: that would only be repeated.
         if is_over:
-            lines += effect_lines(result)
-            lines += failure_lines(self._progress)
-            lines += limit_lines(result)
+            answer_lines += effect_lines(result)
+            answer_lines += failure_lines(self._progress)
+            answer_lines += limit_lines(result)
         elif is_known:
-            lines[0] = f"so far: {lines[0]}"
-        self.query_one("#answer Static", Static).update("\n".join(map(plain, lines)))
+            answer_lines[0] = f"so far: {answer_lines[0]}"
+        self.query_one("#answer Static", Static).update("\n".join(map(plain, answer_lines)))
 
     def _show_run(self, run: StudyRun | None) -> float:
         """Show the run under way; return for how many seconds it has run."""
@@ -129,29 +129,33 @@ class StudyScreen(LiveScreen, Screen[None]):
         if run is None:
             return 0.0
         state = run.session.state
+        # The session's thread takes in records meanwhile.
         with run.session.lock:
             now = self._clock.now(state)
             self.query_one(RunHeader).show(state)
-            pace = _pace(state)
+            pace_text = _pace(state)
         assert isinstance(self.runner, StudyRunner)
-        run_line = justify(describe_run(self.runner, run), pace, self.app.size.width - 2)
+        run_line = justify(describe_run(self.runner, run), pace_text, self.app.size.width - 2)
         self.query_one("#which", Static).update(run_line)
         return max(0.0, now - state.started) if state.started else 0.0
 
-    def _show_title(self, took: float) -> None:
+    def _show_title(self, run_seconds: float) -> None:
         study = self.runner.study
         progress = self._progress
         width = self.app.size.width - 2
-        done = progress.num_settled
-        total = len(study.trials())
-        facts = f"{done} of {count(max(done, total), 'run')}"
-        times = f"{duration(progress.seconds + took)} of runs"
+        num_done = progress.num_settled
+        # With --until-stable there may be more runs than are planned.
+        num_planned = len(study.trials())
+        runs_text = f"{num_done} of {count(max(num_done, num_planned), 'run')}"
+        times_text = f"{duration(progress.seconds + run_seconds)} of runs"
         if not self._is_over:
-            times += f"  ETA {duration(estimate.remaining_seconds(progress, took))}"
-        bar = progress_line(facts, done / max(done, total, 1), times, width)
-        names = "; ".join(filter(None, (f"{study.name}  {study.title}", study.overrides_text)))
-        title = justify(names, self._state(), width)
-        self.query_one("#title", Static).update(f"{title}\n{bar}")
+            times_text += f"  ETA {duration(estimate.remaining_seconds(progress, run_seconds))}"
+        progress_bar = progress_line(
+            runs_text, num_done / max(num_done, num_planned, 1), times_text, width
+        )
+        title_text = "; ".join(filter(None, (f"{study.name}  {study.title}", study.overrides_text)))
+        title = justify(title_text, self._state(), width)
+        self.query_one("#title", Static).update(f"{title}\n{progress_bar}")
 
     def _state(self) -> str:
         """Return what becomes of the study, as a sign and a word."""
@@ -182,9 +186,9 @@ class StudyScreen(LiveScreen, Screen[None]):
 
     def action_open(self) -> None:
         """Open the run under way of the cell, or the runs that it has."""
-        run = self.runner.current
-        if run and run.trial.cell.key == self._chosen:
-            self.post_message(ShowRun(run.session.plan.run))
+        current_run = self.runner.current
+        if current_run and current_run.trial.cell.key == self._chosen:
+            self.post_message(ShowRun(current_run.session.plan.run))
         else:
             self.action_cell()
 

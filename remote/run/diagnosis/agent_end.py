@@ -29,15 +29,15 @@ _BEFORE_DETAIL = {EndReason.LEASE_EXPIRED: " for ", EndReason.NO_LAUNCHER: " wit
 
 def explain_end(end: AgentEnded) -> str:
     """Return why the agent ended: "the agent died: SIGKILL; could not be killed: pid 7"."""
-    text = _SENTENCES[end.reason]
+    end_text = _SENTENCES[end.reason]
     if end.detail:
-        text += _BEFORE_DETAIL.get(end.reason, ": ") + end.detail
+        end_text += _BEFORE_DETAIL.get(end.reason, ": ") + end.detail
     if end.left:
-        text += f"; could not be killed: pid {', '.join(map(str, end.left))}"
-    return text
+        end_text += f"; could not be killed: pid {', '.join(map(str, end.left))}"
+    return end_text
 
 
 def describe_end(end: AgentEnded) -> str:
     """Return what the agent did: "stopped: its launcher is gone", or why it ended."""
-    text = explain_end(end)
-    return f"stopped: {text}" if end.reason in STOPPING_ENDS else text
+    end_text = explain_end(end)
+    return f"stopped: {end_text}" if end.reason in STOPPING_ENDS else end_text

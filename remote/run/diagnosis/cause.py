@@ -30,12 +30,16 @@ _INTERRUPTS = ("KeyboardInterrupt", "SystemExit")
 def join_deaths(death: Cause, deaths: Iterable[Cause]) -> Cause:
     """Return the death of a host that was not reached, as that of all with the same reason."""
     reason = _shared_reason(death)
-    alike = [other for other in deaths if other.rank < 0 and _shared_reason(other) == reason]
-    if death not in alike or len(alike) == 1:
+    same_deaths = [
+        other_death
+        for other_death in deaths
+        if other_death.rank < 0 and _shared_reason(other_death) == reason
+    ]
+    if death not in same_deaths or len(same_deaths) == 1:
         return death
-    hosts = [other.host for other in alike]
-    problem = f"{listed(hosts, len(hosts))}: {reason}"
-    return replace(death, host=hosts[0], problem=problem, names_hosts=True)
+    host_names = [other_death.host for other_death in same_deaths]
+    problem = f"{listed(host_names, len(host_names))}: {reason}"
+    return replace(death, host=host_names[0], problem=problem, names_hosts=True)
 
 
 def _shared_reason(death: Cause) -> str:
@@ -47,8 +51,10 @@ def _shared_reason(death: Cause) -> str:
 
 def find_first(deaths: Iterable[Cause]) -> Cause | None:
     """Return the death with the strongest evidence, the earliest among equals, if there is any."""
-    telling = [death for death in deaths if death.evidence < Evidence.NONE]
-    return min(telling, key=lambda death: (death.evidence, death.time, death.rank), default=None)
+    telling_deaths = [death for death in deaths if death.evidence < Evidence.NONE]
+    return min(
+        telling_deaths, key=lambda death: (death.evidence, death.time, death.rank), default=None
+    )
 
 
 def judge_exit(exited: Exited, tail: Sequence[str], *, complete: bool) -> tuple[Evidence, str]:
@@ -56,13 +62,14 @@ def judge_exit(exited: Exited, tail: Sequence[str], *, complete: bool) -> tuple[
 
     `complete`: the rank had done all its work.
     """
-    thrown = find_exception(tail)
+    exception = find_exception(tail)
+    # Before all else: an exception may be what the program made of memory that it did not get.
     if exited.out_of_memory:
-        signal = exited.signal or "SIGKILL"
-        return Evidence.KILLED, f"killed by the kernel: out of memory ({signal})"
+        signal_name = exited.signal or "SIGKILL"
+        return Evidence.KILLED, f"killed by the kernel: out of memory ({signal_name})"
     if exited.stopped:
-        if thrown and not thrown.broken and not thrown.type.endswith(_INTERRUPTS):
-            return Evidence.WORDS, thrown.text
+        if exception and not exception.broken and not exception.type.endswith(_INTERRUPTS):
+            return Evidence.WORDS, exception.text
         return Evidence.NONE, "stopped"
     if exited.signal:
         # A watchdog of NCCL ends its rank by SIGABRT when another rank is gone.
@@ -73,17 +80,17 @@ def judge_exit(exited: Exited, tail: Sequence[str], *, complete: bool) -> tuple[
         if complete:
             return Evidence.NONE, ""
         return Evidence.OWN, "exit code 0 before its last step"
-    if thrown:
-        return Evidence.ORDER if thrown.broken else Evidence.OWN, thrown.text
+    if exception:
+        return Evidence.ORDER if exception.broken else Evidence.OWN, exception.text
     is_broken = speaks_of_communication(errors_of(tail))
     return Evidence.ORDER if is_broken else Evidence.OWN, _describe_code(exited.code, tail)
 
 
 def _describe_code(code: int, tail: Sequence[str]) -> str:
     for line in reversed(tail):
-        error = _OWN_ERROR.match(line)
-        if error:
-            return f"{error[1]} (exit code {code})"
+        error_match = _OWN_ERROR.match(line)
+        if error_match:
+            return f"{error_match[1]} (exit code {code})"
     return f"exit code {code}"
 
 

@@ -74,21 +74,21 @@ class StepBlocks:
     def spread(self, steps: int) -> float:
         """Return the share by which the mean of so many steps to come may differ from the mean so
         far; 0 while little is known."""
-        number = len(self._means)
-        if number < LEAST_BLOCKS or steps <= 0:
+        num_blocks = len(self._means)
+        if num_blocks < LEAST_BLOCKS or steps <= 0:
             return 0.0
-        mean = sum(self._means) / number  # `fmean` raises if a sum is too large
-        if not mean > 0 or not math.isfinite(mean):
+        block_mean = sum(self._means) / num_blocks  # `fmean` raises if a sum is too large
+        if not block_mean > 0 or not math.isfinite(block_mean):
             return 0.0
-        offsets = [block - mean for block in self._means]
+        offsets = [block - block_mean for block in self._means]
         squares = sum(offset * offset for offset in offsets)
         # Slow times last, so neighbouring blocks say less than independent ones would.
-        products = sum(first * second for first, second in pairwise(offsets))
-        correlation = products / squares if squares else 0.0
+        neighbour_products = sum(first * second for first, second in pairwise(offsets))
+        correlation = neighbour_products / squares if squares else 0.0
         correlation = min(MOST_CORRELATION, max(0.0, correlation))
-        variance = squares / (number - 1) * (1 + correlation) / (1 - correlation)
+        variance = squares / (num_blocks - 1) * (1 + correlation) / (1 - correlation)
         blocks_to_come = max(1.0, steps / self._size)
-        return DEVIATIONS * math.sqrt(variance * (1 / number + 1 / blocks_to_come)) / mean
+        return DEVIATIONS * math.sqrt(variance * (1 / num_blocks + 1 / blocks_to_come)) / block_mean
 
 
 class Forecast:
@@ -117,33 +117,37 @@ class Forecast:
 
     def update(self, leader: RankState, ranks: Ranks, progress: Progress, plan: Plan) -> None:
         """Take in that the first rank that trains has made a step, or begun another phase."""
-        training = [rank for rank in ranks if rank.pace and rank.phase not in FATES]
-        if not training or not progress.steps:
+        training_ranks = [rank for rank in ranks if rank.pace and rank.phase not in FATES]
+        if not training_ranks or not progress.steps:
             return
-        last = min(training, key=attrgetter("step"))
+        last_rank = min(training_ranks, key=attrgetter("step"))
         self._update_spread(leader, progress.steps)
-        evaluation = _seconds_of_evaluation(training, progress)
-        checkpoint = _seconds_of_checkpoint(ranks)
-        expected = max(0, progress.steps - last.step) * last.pace.lasting
-        expected += (progress.epochs - len(progress.evaluations)) * evaluation
-        expected += _checkpoints_to_come(leader, progress, plan) * checkpoint
-        if last.pace.count < KNOWN or not math.isfinite(expected):
+        evaluation_seconds = _seconds_of_evaluation(training_ranks, progress)
+        checkpoint_seconds = _seconds_of_checkpoint(ranks)
+        expected_seconds = max(0, progress.steps - last_rank.step) * last_rank.pace.lasting
+        expected_seconds += (progress.epochs - len(progress.evaluations)) * evaluation_seconds
+        expected_seconds += _checkpoints_to_come(leader, progress, plan) * checkpoint_seconds
+        if last_rank.pace.count < KNOWN or not math.isfinite(expected_seconds):
             return
         now = max(leader.since, leader.stepped_at)
         if math.isnan(self._training_began):
-            self._training_began = now - sum(last.pace.last("seconds"))
-        passed = now - self._training_began
-        is_steady = math.isfinite(self._shown) and passed > SETTLED * (passed + expected)
-        since = max(leader.since, last.stepped_at)
-        self._shown = self.left(now) if is_steady else max(0.0, expected - (now - since))
-        if not expected:  # all steps are made, however long they were expected to take
+            self._training_began = now - sum(last_rank.pace.last("seconds"))
+        seconds_passed = now - self._training_began
+        settled_after = SETTLED * (seconds_passed + expected_seconds)
+        is_steady = math.isfinite(self._shown) and seconds_passed > settled_after
+        step_began = max(leader.since, last_rank.stepped_at)
+        if is_steady:
+            self._shown = self.left(now)
+        else:
+            self._shown = max(0.0, expected_seconds - (now - step_began))
+        if not expected_seconds:  # all steps are made, however long they were expected to take
             self._shown = 0.0
-        self._expected = expected
+        self._expected = expected_seconds
         self._updated_at = now
-        self._expected_since = since
-        phases = {RankPhase.EVALUATING: evaluation, RankPhase.SAVING: checkpoint}
-        between = last.pace.lasting if plan.job else last.between
-        self._valid_until = now + phases.get(leader.phase, 0.0) + max(WAIT, LATE * between)
+        self._expected_since = step_began
+        phases = {RankPhase.EVALUATING: evaluation_seconds, RankPhase.SAVING: checkpoint_seconds}
+        report_gap = last_rank.pace.lasting if plan.job else last_rank.between
+        self._valid_until = now + phases.get(leader.phase, 0.0) + max(WAIT, LATE * report_gap)
 
     def left(self, now: float) -> float:
         """Return the seconds that are left at this time; NaN if that is not known."""
@@ -151,17 +155,17 @@ class Forecast:
             return NAN
         most_change = max(UNSEEN, CHANGE * self._shown) * max(0.0, now - self._updated_at)
         now = max(self._updated_at, min(now, self._valid_until))
-        shown = self._shown - (now - self._updated_at)
-        change = self._expected - (now - self._expected_since) - shown
-        return max(0.0, shown + min(most_change, max(-most_change, change)))
+        shown_seconds = self._shown - (now - self._updated_at)
+        change = self._expected - (now - self._expected_since) - shown_seconds
+        return max(0.0, shown_seconds + min(most_change, max(-most_change, change)))
 
     def between(self, now: float) -> tuple[float, float]:
         """Return the least and the most seconds that are left: one value if the pace is even."""
-        expected = self.left(now)
-        error = expected * self._spread
-        if self._is_wide and error >= WORTH:
-            return expected - error, expected + error
-        return expected, expected
+        expected_seconds = self.left(now)
+        likely_error = expected_seconds * self._spread
+        if self._is_wide and likely_error >= WORTH:
+            return expected_seconds - likely_error, expected_seconds + likely_error
+        return expected_seconds, expected_seconds
 
     def _update_spread(self, leader: RankState, steps: int) -> None:
         """Take in a new step of the first rank that trains."""
@@ -171,16 +175,18 @@ class Forecast:
         self._last_step = leader.step
         if not is_first and self._blocks.append(leader.seconds):  # the first one warms up
             self._spread = min(1.0, self._blocks.spread(steps - leader.step))
+            # Two limits, so that a spread between them does not switch the text at every block.
             self._is_wide = self._spread > (NARROW if self._is_wide else WIDE)
 
 
 def _seconds_of_evaluation(ranks: Ranks, progress: Progress) -> float:
     """Estimate an evaluation: by those before, else by the work of the slowest rank."""
     if progress.evaluations:
-        newest = progress.evaluations[-TESTS:]
-        return sum(evaluation.seconds for evaluation in newest) / len(newest)
-    slowest = max(rank.pace.lasting_ready for rank in ranks)
-    return steps_of_test(progress.begun) * slowest * TESTING
+        newest_evaluations = progress.evaluations[-TESTS:]
+        total_seconds = sum(evaluation.seconds for evaluation in newest_evaluations)
+        return total_seconds / len(newest_evaluations)
+    slowest_seconds = max(rank.pace.lasting_ready for rank in ranks)
+    return steps_of_test(progress.begun) * slowest_seconds * TESTING
 
 
 def _seconds_of_checkpoint(ranks: Ranks) -> float:
@@ -191,11 +197,14 @@ def _seconds_of_checkpoint(ranks: Ranks) -> float:
 
 def _checkpoints_to_come(rank: RankState, progress: Progress, plan: Plan) -> int:
     """Return how many checkpoints are to come, with the one that is being saved."""
-    setting = plan.job.checkpoint_every if plan.job else ""
-    if not setting or not progress.begun:
+    checkpoint_setting = plan.job.checkpoint_every if plan.job else ""
+    if not checkpoint_setting or not progress.begun:
         return 0
-    steps_between = int(setting) if setting.isdecimal() else progress.begun.steps_per_epoch
+    # The setting is a number of steps, or the word "epoch".
+    steps_between = progress.begun.steps_per_epoch
+    if checkpoint_setting.isdecimal():
+        steps_between = int(checkpoint_setting)
     steps_between = max(1, steps_between)
-    made = max((rank.step - 1) // steps_between, -(-rank.saved_step // steps_between))
-    in_all = -(-progress.steps // steps_between)  # there is one at the last step, too
-    return max(0, in_all - made)
+    num_made = max((rank.step - 1) // steps_between, -(-rank.saved_step // steps_between))
+    num_in_all = -(-progress.steps // steps_between)  # there is one at the last step, too
+    return max(0, num_in_all - num_made)

@@ -33,25 +33,31 @@ class Load:
 
 def loads(hosts: Hosts, ranks: Ranks) -> list[Load]:
     """Return the loads of all hosts of a run, in order."""
-    memory = Counter[int]()
-    gpus = defaultdict[int, list[float]](list)
+    memory_of_hosts = Counter[int]()
+    gpu_uses = defaultdict[int, list[float]](list)
     for rank in ranks:
-        memory[rank.host] += rank.memory
+        memory_of_hosts[rank.host] += rank.memory
         if rank.gpu and not math.isnan(rank.gpu.use):
-            gpus[rank.host].append(rank.gpu.use / 100)
+            gpu_uses[rank.host].append(rank.gpu.use / 100)
+    # The boot ID is one for all containers and hosts of a lab on a machine.
     machines = Counter(host.hello.boot_id for host in hosts if host.hello)
     return [
-        _load(host, memory[host.index], fmean(gpus.get(host.index, (math.nan,))), machines)
+        _load(
+            host,
+            memory_of_hosts[host.index],
+            fmean(gpu_uses.get(host.index, (math.nan,))),
+            machines,
+        )
         for host in hosts
     ]
 
 
 def _load(host: HostState, memory: int, gpu: float, machines: Mapping[str, int]) -> Load:
     sample = host.sample
-    present = len(sample.cpu)
-    cores = host.hello.cores if host.hello else float(present)
+    num_cores = len(sample.cpu)
+    cores = host.hello.cores if host.hello else float(num_cores)
     is_shared = host.hello is not None and machines[host.hello.boot_id] > 1
-    if is_shared or cores < present:
+    if is_shared or cores < num_cores:
         return Load(host.used, cores, memory, own=True, gpu=gpu)
-    busy = sum(sample.cpu) / 100 / present if present else math.nan
-    return Load(busy, cores, sample.memory_used, own=False, gpu=gpu)
+    busy_share = sum(sample.cpu) / 100 / num_cores if num_cores else math.nan
+    return Load(busy_share, cores, sample.memory_used, own=False, gpu=gpu)

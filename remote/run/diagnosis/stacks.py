@@ -95,15 +95,19 @@ def split_threads(text: str) -> list[list[str]]:
 
     The main thread's come before the others'.
     """
-    parts: list[list[str]] = [[]]
+    all_parts: list[list[str]] = [[]]
     for line in shown(text.rstrip()):
         if _HEAD.fullmatch(line):
-            parts.append([])
-        parts[-1].append(line)
-    head, *bodies = parts
-    named = [body for body in bodies if _MAIN.match(body[0])]
-    main = named or bodies[-1:]  # faulthandler writes the newest thread first
-    return [head, *main, *(body for body in bodies if body not in main)]
+            all_parts.append([])
+        all_parts[-1].append(line)
+    state_lines, *threads = all_parts
+    main_threads = [thread for thread in threads if _MAIN.match(thread[0])]
+    first_threads = main_threads or threads[-1:]  # faulthandler writes the newest thread first
+    return [
+        state_lines,
+        *first_threads,
+        *(thread for thread in threads if thread not in first_threads),
+    ]
 
 
 def frames(text: str) -> list[StackFrame]:
@@ -113,15 +117,17 @@ def frames(text: str) -> list[StackFrame]:
 
 def parse_frames(thread: Iterable[str]) -> list[StackFrame]:
     """Return the frames in the lines of one thread, the newest call first."""
-    parsed: list[StackFrame] = []
+    parsed_frames: list[StackFrame] = []
     for line in thread:
         match = _FAULTHANDLER.fullmatch(line) or _PY_SPY.fullmatch(line)
         if match:
-            parsed.append(StackFrame(match["file"], match["line"], match["function"]))
-        elif parsed and line.startswith("    "):
-            last = parsed[-1]
-            parsed[-1] = StackFrame(last.file, last.line, last.function, line.strip())
-    return parsed
+            parsed_frames.append(StackFrame(match["file"], match["line"], match["function"]))
+        elif parsed_frames and line.startswith("    "):
+            newest_frame = parsed_frames[-1]
+            parsed_frames[-1] = StackFrame(
+                newest_frame.file, newest_frame.line, newest_frame.function, line.strip()
+            )
+    return parsed_frames
 
 
 def state(text: str) -> str:
@@ -132,16 +138,16 @@ def state(text: str) -> str:
 
 def locate_rank(stack: Stack) -> Whereabouts:
     """Return whether the rank is inside a collective, and where it is."""
-    calls = frames(stack.text)
-    letter = state(stack.text)
-    if letter in ("T", "t"):
-        return Whereabouts(Presence.STOPPED, _find_script_place(calls))
-    if not calls:
+    stack_frames = frames(stack.text)
+    state_letter = state(stack.text)
+    if state_letter in ("T", "t"):
+        return Whereabouts(Presence.STOPPED, _find_script_place(stack_frames))
+    if not stack_frames:
         return Whereabouts(Presence.UNKNOWN, next(iter(shown(stack.text)), ""))
-    inside = _find_collective(calls, busy=letter == "R")
-    if inside:
-        return Whereabouts(Presence.INSIDE, inside)
-    return Whereabouts(Presence.ELSEWHERE, _find_script_place(calls))
+    collective = _find_collective(stack_frames, busy=state_letter == "R")
+    if collective:
+        return Whereabouts(Presence.INSIDE, collective)
+    return Whereabouts(Presence.ELSEWHERE, _find_script_place(stack_frames))
 
 
 def _find_collective(calls: list[StackFrame], *, busy: bool) -> str:
@@ -152,31 +158,31 @@ def _find_collective(calls: list[StackFrame], *, busy: bool) -> str:
     Frames further out prove nothing: a model's own code runs inside DDP's forward. `busy`: it
     computes, so it waits for nobody.
     """
-    newest = calls[0]
+    newest_call = calls[0]
     if not busy:
-        is_backward = newest.function in ("_engine_run_backward", "backward")
-        if is_backward and newest.place == "autograd":
+        is_backward = newest_call.function in ("_engine_run_backward", "backward")
+        if is_backward and newest_call.place == "autograd":
             return "backward"
-        if newest.place == "DistributedDataParallel":
-            return newest.place
-    ours = [frame for frame in calls if frame.place not in _LIBRARIES]
-    if not ours:
+        if newest_call.place == "DistributedDataParallel":
+            return newest_call.place
+    relevant_frames = [frame for frame in calls if frame.place not in _LIBRARIES]
+    if not relevant_frames:
         return ""
-    innermost = ours[0]
-    place = innermost.place
-    if place == "collective":
-        return _name_collective(ours)
+    innermost = relevant_frames[0]
+    innermost_place = innermost.place
+    if innermost_place == "collective":
+        return _name_collective(relevant_frames)
     # There the host waits for the end of a step on its GPU.
-    if place == "meter" and innermost.function == "phases":
+    if innermost_place == "meter" and innermost.function == "phases":
         return ON_GPU
     if busy:
         return ""
-    if place == "rendezvous":
-        return place
-    if place == "exchange":
-        return f"the exchange of {_name_sync_method(ours)}"
-    if innermost is newest and _WAITING.search(newest.code):
-        return f"wait at {newest.text()}"
+    if innermost_place == "rendezvous":
+        return innermost_place
+    if innermost_place == "exchange":
+        return f"the exchange of {_name_sync_method(relevant_frames)}"
+    if innermost is newest_call and _WAITING.search(newest_call.code):
+        return f"wait at {newest_call.text()}"
     return ""
 
 
@@ -194,9 +200,9 @@ def _name_sync_method(calls: list[StackFrame]) -> str:
     for frame in calls:
         if frame.place != "exchange":
             break
-        match = _SYNC_METHOD.search(frame.file)
-        if match:
-            return match["name"]
+        method_match = _SYNC_METHOD.search(frame.file)
+        if method_match:
+            return method_match["name"]
     return "gradients"
 
 

@@ -26,25 +26,27 @@ def begin_stall(ranks: Ranks, event: Stalled, when: float) -> Stall:
     """Return the stall that was just found, of which nobody knows the cause yet."""
     verb = "has" if len(event.ranks) == 1 else "have"
     phases = {ranks[rank].phase for rank in event.ranks}
-    during = f" while {min(phases)}" if len(phases) == 1 and phases <= MEETINGS else ""
-    text = f"{ranks_text(event.ranks)} {verb} made no step for {duration(event.seconds)}{during}"
-    return Stall(event.ranks, when - event.seconds, event.seconds, text=text)
+    phase_text = f" while {min(phases)}" if len(phases) == 1 and phases <= MEETINGS else ""
+    stall_text = (
+        f"{ranks_text(event.ranks)} {verb} made no step for {duration(event.seconds)}{phase_text}"
+    )
+    return Stall(event.ranks, when - event.seconds, event.seconds, text=stall_text)
 
 
 def explain_stall(stall: Stall, ranks: Ranks, hosts: Hosts) -> Stall:
     """Return the stall with what the stacks say that were taken since it began."""
-    living = [rank for rank in ranks if rank.exited is None]
+    living_ranks = [rank for rank in ranks if rank.exited is None]
     places = {
         rank.rank: locate_rank(rank.stack)
-        for rank in living
+        for rank in living_ranks
         if rank.stack and rank.stack_time >= stall.since
     }
     if not places:
         return stall
-    missing = [rank.rank for rank in living if rank.rank not in places]
-    names = {rank.rank: _name(rank, hosts) for rank in ranks}
-    text = describe_stall(places, missing, names)
-    return replace(stall, culprits=find_culprits(places), text=text)
+    silent_ranks = [rank.rank for rank in living_ranks if rank.rank not in places]
+    rank_names = {rank.rank: _name(rank, hosts) for rank in ranks}
+    stall_text = describe_stall(places, silent_ranks, rank_names)
+    return replace(stall, culprits=find_culprits(places), text=stall_text)
 
 
 def as_death(
@@ -57,11 +59,11 @@ def as_death(
     """Return the stall as what a run ends of that is stopped for this reason because of it."""
     rank = ranks[(*stall.culprits, *stall.ranks)[0]]
     threads = split_threads(rank.stack.text)[1:] if rank.stack else []
-    frames = threads[0] if threads else []
+    main_frames = threads[0] if threads else []
     # The rank is named in fields of its own. The reason is on the wire in words alone.
     problem = f"stalled: {reason.removeprefix(f'{_name(rank, hosts)} is ')}"
-    host = hosts[rank.host].name
-    return Cause(host, rank.rank, problem, rank.step, tuple(frames[:FRAMES]), time=when)
+    host_name = hosts[rank.host].name
+    return Cause(host_name, rank.rank, problem, rank.step, tuple(main_frames[:FRAMES]), time=when)
 
 
 def _name(rank: RankState, hosts: Hosts) -> str:
@@ -74,11 +76,11 @@ def find_culprits(places: Places) -> tuple[int, ...]:
     These are the ranks that are stopped, and those that are not inside a collective while others
     are; if there are none, those that could not tell.
     """
-    blamed = _ranks_at(places, Presence.STOPPED)
+    blamed_ranks = _ranks_at(places, Presence.STOPPED)
     if _ranks_at(places, Presence.INSIDE):
-        blamed += _ranks_at(places, Presence.ELSEWHERE)
-        blamed = blamed or _ranks_at(places, Presence.UNKNOWN)
-    return tuple(sorted(blamed))
+        blamed_ranks += _ranks_at(places, Presence.ELSEWHERE)
+        blamed_ranks = blamed_ranks or _ranks_at(places, Presence.UNKNOWN)
+    return tuple(sorted(blamed_ranks))
 
 
 def _ranks_at(places: Places, presence: Presence) -> tuple[int, ...]:
@@ -92,67 +94,70 @@ def describe_stall(places: Places, missing: Iterable[int], names: Mapping[int, s
     `names` what each rank is called.
     """
     without_stack = tuple(sorted(missing))
-    inside = _ranks_at(places, Presence.INSIDE)
+    waiting_ranks = _ranks_at(places, Presence.INSIDE)
     culprits = find_culprits(places)
-    unheard = f"; no stack came from {ranks_text(without_stack)}" if without_stack else ""
+    unheard_text = f"; no stack came from {ranks_text(without_stack)}" if without_stack else ""
     if culprits:
-        text = _blame(places, culprits, names)
-        if inside:
-            whom = "it" if len(culprits) == 1 else "them"
-            text += f"; {_describe_waiting(places, inside, f' for {whom}')}"
-        return f"{text}{unheard}"
-    if inside and without_stack:
-        first = without_stack[0]
-        subject = names[first] if len(without_stack) == 1 else ranks_text(without_stack)
-        return f"{_describe_waiting(places, inside, '')}; no stack came from {subject}"
-    if inside:
-        return _describe_all_inside(places, inside)
-    groups = "; ".join(_group_by_place(places, tuple(sorted(places))))
-    return f"no rank is seen inside a collective: {groups}{unheard}"
+        blame_text = _blame(places, culprits, names)
+        if waiting_ranks:
+            pronoun = "it" if len(culprits) == 1 else "them"
+            blame_text += f"; {_describe_waiting(places, waiting_ranks, f' for {pronoun}')}"
+        return f"{blame_text}{unheard_text}"
+    if waiting_ranks and without_stack:
+        first_missing = without_stack[0]
+        subject = names[first_missing] if len(without_stack) == 1 else ranks_text(without_stack)
+        return f"{_describe_waiting(places, waiting_ranks, '')}; no stack came from {subject}"
+    if waiting_ranks:
+        return _describe_all_inside(places, waiting_ranks)
+    place_texts = "; ".join(_group_by_place(places, tuple(sorted(places))))
+    return f"no rank is seen inside a collective: {place_texts}{unheard_text}"
 
 
 def _describe_all_inside(places: Places, ranks: tuple[int, ...]) -> str:
-    groups = _group_by_place(places, ranks)
-    if len(groups) > 1:
-        return f"all ranks are inside collectives, but not the same: {'; '.join(groups)}"
+    place_texts = _group_by_place(places, ranks)
+    if len(place_texts) > 1:
+        return f"all ranks are inside collectives, but not the same: {'; '.join(place_texts)}"
     if all(places[rank].where == ON_GPU for rank in ranks):
         return (
             f"each rank waits for {ON_GPU}: do nvidia-smi and dmesg show a failure, and "
             "does the network still work?"
         )
     return (
-        f"all ranks are inside a collective, none is missing: {groups[0]}; does the network "
+        f"all ranks are inside a collective, none is missing: {place_texts[0]}; does the network "
         "between them still work?"
     )
 
 
 def _blame(places: Places, culprits: tuple[int, ...], names: Mapping[int, str]) -> str:
     if len(culprits) > MOST_NAMED:
-        groups = "; ".join(_group_by_place(places, culprits))
-        return f"{ranks_text(culprits)} are not inside a collective: {groups}"
+        place_texts = "; ".join(_group_by_place(places, culprits))
+        return f"{ranks_text(culprits)} are not inside a collective: {place_texts}"
     return "; ".join(_accuse(places[rank], names[rank]) for rank in culprits)
 
 
 def _accuse(place: Whereabouts, name: str) -> str:
     if place.presence is Presence.STOPPED:
-        text = f"{name} is stopped, by SIGSTOP or a debugger"
-        return f"{text}, in {place.where}" if place.where else text
+        accusation = f"{name} is stopped, by SIGSTOP or a debugger"
+        return f"{accusation}, in {place.where}" if place.where else accusation
     if place.presence is Presence.UNKNOWN:
         problem = f"it reports no Python stack ({place.where})"
         return f"{name} is perhaps not inside a collective: {problem}"
     return f"{name} is not inside a collective: it is in {place.where}"
 
 
-def _describe_waiting(places: Places, inside: tuple[int, ...], for_whom: str) -> str:
-    where = " or ".join(dict.fromkeys(places[rank].where for rank in inside))
-    verb = "waits" if len(inside) == 1 else "wait"
-    return f"{ranks_text(inside)} {verb}{for_whom} in {where}"
+def _describe_waiting(places: Places, waiting_ranks: tuple[int, ...], for_whom: str) -> str:
+    collectives = " or ".join(dict.fromkeys(places[rank].where for rank in waiting_ranks))
+    verb = "waits" if len(waiting_ranks) == 1 else "wait"
+    return f"{ranks_text(waiting_ranks)} {verb}{for_whom} in {collectives}"
 
 
 def _group_by_place(places: Places, ranks: tuple[int, ...]) -> list[str]:
     """Return ranks in the same place together, as "ranks 0 and 1 in all_reduce"."""
-    groups: dict[str, list[int]] = {}
+    ranks_of_place: dict[str, list[int]] = {}
     for rank in ranks:
-        where = places[rank].where or places[rank].presence.value
-        groups.setdefault(where, []).append(rank)
-    return [f"{ranks_text(group)} in {where}" for where, group in groups.items()]
+        place_text = places[rank].where or places[rank].presence.value
+        ranks_of_place.setdefault(place_text, []).append(rank)
+    return [
+        f"{ranks_text(group_ranks)} in {place_text}"
+        for place_text, group_ranks in ranks_of_place.items()
+    ]

@@ -112,8 +112,8 @@ class StragglerDetector:
     @property
     def slow(self) -> list[Straggler]:
         """Those that are sure, the slowest first."""
-        slow = (straggler for straggler in self.by_rank.values() if straggler.is_slow)
-        return sorted(slow, key=lambda straggler: -straggler.ready)
+        slow_ranks = (straggler for straggler in self.by_rank.values() if straggler.is_slow)
+        return sorted(slow_ranks, key=lambda straggler: -straggler.ready)
 
     def is_due(self, step: int) -> bool:
         """Return True if a check is due after this step."""
@@ -128,35 +128,39 @@ class StragglerDetector:
 
     def check_ranks(self, ranks: Ranks, hosts: Hosts, step: int, when: float) -> list[str]:
         """Check the ranks after a step of the run. Return remarks for the log."""
-        training = [rank for rank in ranks if rank.phase is RankPhase.TRAINING and rank.pace]
-        if len(training) < 2 or min(len(rank.pace) for rank in training) < self._rule.least:
+        training_ranks = [rank for rank in ranks if rank.phase is RankPhase.TRAINING and rank.pace]
+        if len(training_ranks) < 2:
             return []
-        late = _find_late(training, self._rule)
+        if min(len(rank.pace) for rank in training_ranks) < self._rule.least:
+            return []
+        late_ranks = _find_late(training_ranks, self._rule)
         slow_before = {straggler.rank for straggler in self.slow}
-        for rank in training:
-            if rank.rank in late or rank.rank in self.by_rank:  # few of perhaps 1,000
-                self._record_check(rank, late.get(rank.rank), training, hosts, step)
+        for rank in training_ranks:
+            if rank.rank in late_ranks or rank.rank in self.by_rank:  # few of perhaps 1,000
+                self._record_check(rank, late_ranks.get(rank.rank), training_ranks, hosts, step)
         return self._update_episodes(slow_before, hosts, when)
 
     def _update_episodes(self, slow_before: set[int], hosts: Hosts, when: float) -> list[str]:
         """Open and close episodes. Return remarks for the log."""
-        slow = self.slow
-        new = [straggler for straggler in slow if straggler.rank not in slow_before]
-        recovered = slow_before - {straggler.rank for straggler in slow}
-        self._close(when, recovered)
-        self.episodes += [Episode(straggler, when) for straggler in new]
+        slow_stragglers = self.slow
+        new_stragglers = [
+            straggler for straggler in slow_stragglers if straggler.rank not in slow_before
+        ]
+        recovered_ranks = slow_before - {straggler.rank for straggler in slow_stragglers}
+        self._close(when, recovered_ranks)
+        self.episodes += [Episode(straggler, when) for straggler in new_stragglers]
         self.episodes = self.episodes[-MOST_EPISODES:]
-        remarks = [describe_stragglers(new, hosts)] if new else []
-        if recovered:
-            verb = "holds" if len(recovered) == 1 else "hold"
-            remarks.append(f"{ranks_text(sorted(recovered))} no longer {verb} up the others")
+        remarks = [describe_stragglers(new_stragglers, hosts)] if new_stragglers else []
+        if recovered_ranks:
+            verb = "holds" if len(recovered_ranks) == 1 else "hold"
+            remarks.append(f"{ranks_text(sorted(recovered_ranks))} no longer {verb} up the others")
         return remarks
 
     def _close(self, when: float, ranks: set[int] | None = None) -> None:
         """Close the episodes of these ranks; of all, if none are given."""
-        for place, episode in enumerate(self.episodes):
+        for episode_index, episode in enumerate(self.episodes):
             if not episode.over and (ranks is None or episode.straggler.rank in ranks):
-                self.episodes[place] = replace(episode, over=when)
+                self.episodes[episode_index] = replace(episode, over=when)
 
     def _record_check(
         self,
@@ -167,57 +171,65 @@ class StragglerDetector:
         step: int,
     ) -> None:
         """Take in that a rank was late at a check, or (None) was not."""
-        index = rank.rank
-        before = self.by_rank.get(index)
-        was_slow = before is not None and before.is_slow
+        rank_number = rank.rank
+        earlier_straggler = self.by_rank.get(rank_number)
+        was_slow = earlier_straggler is not None and earlier_straggler.is_slow
         if late is None:
             # One check in time is enough to start anew; it takes several to be cleared.
-            self._late_checks.pop(index, None)
-            self._calm_checks[index] += 1
-            if before and not (was_slow and self._calm_checks[index] < self._rule.checks):
-                del self.by_rank[index]
+            self._late_checks.pop(rank_number, None)
+            self._calm_checks[rank_number] += 1
+            if earlier_straggler and not (
+                was_slow and self._calm_checks[rank_number] < self._rule.checks
+            ):
+                del self.by_rank[rank_number]
             return
-        self._calm_checks.pop(index, None)
+        self._calm_checks.pop(rank_number, None)
         weight = self._rule.crowded if is_crowded(rank, training, hosts) else 1.0
-        self._late_checks[index] += weight
-        late = replace(late, since=before.since if before else step)
-        lasts = (step - late.since) * late.step
-        is_sure = self._late_checks[index] >= self._rule.checks and lasts >= self._rule.seconds
+        self._late_checks[rank_number] += weight
+        late = replace(late, since=earlier_straggler.since if earlier_straggler else step)
+        late_seconds = (step - late.since) * late.step
+        is_sure = (
+            self._late_checks[rank_number] >= self._rule.checks
+            and late_seconds >= self._rule.seconds
+        )
         if was_slow or is_sure:
             reason = explain_straggler(rank, training, hosts)
             late = replace(late, grade=Grade.SLOW, reason=reason)
-        self.by_rank[index] = late
+        self.by_rank[rank_number] = late
 
 
 def _find_late(ranks: Ranks, rule: StragglerRule) -> dict[int, Straggler]:
     """Return the ranks that are late now, by number."""
-    ready = {rank.rank: rank.pace.median("ready") for rank in ranks}
-    in_order = sorted(ready.values())
-    least = _median_without(in_order, in_order[-1])  # the median of the others is never less
-    late = {}
+    ready_times = {rank.rank: rank.pace.median("ready") for rank in ranks}
+    sorted_times = sorted(ready_times.values())
+    # Without the greatest, the median is the least of all: few ranks need their own.
+    least_median = _median_without(sorted_times, sorted_times[-1])
+    late_ranks = {}
     for rank in ranks:
-        own_ready = ready[rank.rank]
-        if not own_ready > rule.ratio * least:
+        own_ready = ready_times[rank.rank]
+        if not own_ready > rule.ratio * least_median:
             continue
-        others = _median_without(in_order, own_ready)
-        if not own_ready > rule.ratio * others > 0:
+        others_median = _median_without(sorted_times, own_ready)
+        if not own_ready > rule.ratio * others_median > 0:
             continue
-        step = rank.pace.mean("seconds")
-        if own_ready - others > rule.share * step:
-            late[rank.rank] = Straggler(rank.rank, rank.host, own_ready, others, step)
-    return late
+        step_seconds = rank.pace.mean("seconds")
+        if own_ready - others_median > rule.share * step_seconds:
+            late_ranks[rank.rank] = Straggler(
+                rank.rank, rank.host, own_ready, others_median, step_seconds
+            )
+    return late_ranks
 
 
-def _median_without(in_order: Sequence[float], value: float) -> float:
+def _median_without(sorted_values: Sequence[float], value: float) -> float:
     """Return the median of at least two sorted values without one that is this."""
-    place = bisect_left(in_order, value)
-    remaining = len(in_order) - 1
-    low = (remaining - 1) // 2
-    high = remaining // 2
+    value_place = bisect_left(sorted_values, value)
+    remaining = len(sorted_values) - 1
+    low_index = (remaining - 1) // 2
+    high_index = remaining // 2
     # Behind the value that is left out, all others have moved down by one.
-    low += low >= place
-    high += high >= place
-    return (in_order[low] + in_order[high]) / 2
+    low_index += low_index >= value_place
+    high_index += high_index >= value_place
+    return (sorted_values[low_index] + sorted_values[high_index]) / 2
 
 
 def describe_stragglers(slow: Sequence[Straggler], hosts: Hosts) -> str:
@@ -225,13 +237,14 @@ def describe_stragglers(slow: Sequence[Straggler], hosts: Hosts) -> str:
 
     Of several, the times and the reason are those of the slowest.
     """
-    worst = max(slow, key=lambda straggler: straggler.ready)
+    slowest = max(slow, key=lambda straggler: straggler.ready)
     names_of_ranks = ranks_text([straggler.rank for straggler in slow])
-    names = [hosts[straggler.host].name for straggler in slow[:MOST_HOSTS_NAMED]]
-    where = " and ".join(dict.fromkeys(names))
-    whose = f"rank {worst.rank} takes " if len(slow) > 1 else ""
-    text = (
-        f"all ranks wait for {names_of_ranks} on {where}: {whose}{seconds(worst.ready)} of "
-        f"{seconds(worst.step)} s per step, others {seconds(worst.others)} s"
+    host_names = [hosts[straggler.host].name for straggler in slow[:MOST_HOSTS_NAMED]]
+    hosts_text = " and ".join(dict.fromkeys(host_names))
+    whose_text = f"rank {slowest.rank} takes " if len(slow) > 1 else ""
+    sentence = (
+        f"all ranks wait for {names_of_ranks} on {hosts_text}: "
+        f"{whose_text}{seconds(slowest.ready)} of "
+        f"{seconds(slowest.step)} s per step, others {seconds(slowest.others)} s"
     )
-    return f"{text}; {worst.reason}" if worst.reason else text
+    return f"{sentence}; {slowest.reason}" if slowest.reason else sentence

@@ -27,18 +27,19 @@ CLOCK_LIMITS = {0x60: "heat", 0x84: "its power limit", 0x08: "its hardware", 0x0
 
 def explain_straggler(rank: RankState, ranks: Ranks, hosts: Hosts) -> str:
     """Return why a rank takes longer than the others, in words; "" if nothing tells."""
-    others = [other for other in ranks if other is not rank]
-    ready, typical = _own_and_typical(rank, others, "ready")
-    own_loading, loading = _own_and_typical(rank, others, "data")
-    if own_loading - loading > (ready - typical) / 2:
-        spent = f"{seconds(own_loading)} s per step, others {seconds(loading)} s"
-        return f"it waits for its data: {spent}"
+    other_ranks = [other for other in ranks if other is not rank]
+    own_ready, typical_ready = _own_and_typical(rank, other_ranks, "ready")
+    own_loading, typical_loading = _own_and_typical(rank, other_ranks, "data")
+    if own_loading - typical_loading > (own_ready - typical_ready) / 2:
+        times_text = f"{seconds(own_loading)} s per step, others {seconds(typical_loading)} s"
+        return f"it waits for its data: {times_text}"
+    # Its gradients do not depend on the cores, so these explain nothing.
     if rank.on_gpu:
-        return _explain_slow_clock(rank, others)
+        return _explain_slow_clock(rank, other_ranks)
     return (
-        _explain_few_cores(rank, others, hosts)
+        _explain_few_cores(rank, other_ranks, hosts)
         or _explain_busy_host(rank, ranks, hosts)
-        or _explain_slow_cores(rank, others)
+        or _explain_slow_cores(rank, other_ranks)
     )
 
 
@@ -49,46 +50,53 @@ def is_crowded(rank: RankState, ranks: Ranks, hosts: Hosts) -> bool:
     """
     if rank.on_gpu or not _count_foreign_cores(rank, ranks, hosts):
         return False
-    others = [other for other in ranks if other is not rank]
-    machine = _hosts_of_machine(hosts[rank.host], hosts)
-    shares_machine = any(other.host in machine for other in others)
-    return shares_machine and not _explain_few_cores(rank, others, hosts)
+    other_ranks = [other for other in ranks if other is not rank]
+    machine_hosts = _hosts_of_machine(hosts[rank.host], hosts)
+    shares_machine = any(other.host in machine_hosts for other in other_ranks)
+    return shares_machine and not _explain_few_cores(rank, other_ranks, hosts)
 
 
 def _explain_slow_clock(rank: RankState, others: Ranks) -> str:
     gpu = rank.gpu
-    clocks = [other.gpu.clock for other in others if other.gpu and other.gpu.clock]
-    if not gpu or not gpu.clock or not clocks:
+    other_clocks = [other.gpu.clock for other in others if other.gpu and other.gpu.clock]
+    if not gpu or not gpu.clock or not other_clocks:
         return ""
-    typical = statistics.median(clocks)
-    if gpu.clock > LOWER * typical:
+    typical_clock = statistics.median(other_clocks)
+    if gpu.clock > LOWER * typical_clock:
         return ""
-    reasons = (f" because of {name}" for bits, name in CLOCK_LIMITS.items() if gpu.reasons & bits)
-    return f"its GPU runs at {gpu.clock} MHz{next(reasons, '')}, others at {typical:.0f} MHz"
+    reason_texts = (
+        f" because of {name}" for bits, name in CLOCK_LIMITS.items() if gpu.reasons & bits
+    )
+    reason_text = next(reason_texts, "")
+    return f"its GPU runs at {gpu.clock} MHz{reason_text}, others at {typical_clock:.0f} MHz"
 
 
 def _explain_few_cores(rank: RankState, others: Ranks, hosts: Hosts) -> str:
     ranks_of_hosts = Counter(each.host for each in (rank, *others))
-    cores = {
+    cores_per_rank = {
         host.index: host.hello.cores / max(1, ranks_of_hosts[host.index])
         for host in hosts
         if host.hello
     }
-    cores_of_others = [cores[other.host] for other in others if other.host in cores]
-    own_cores = cores.get(rank.host)
+    cores_of_others = [
+        cores_per_rank[other.host] for other in others if other.host in cores_per_rank
+    ]
+    own_cores = cores_per_rank.get(rank.host)
     if own_cores is None or not cores_of_others:
         return ""
-    typical = statistics.median(cores_of_others)
-    if own_cores > FEWER * typical:
+    typical_cores = statistics.median(cores_of_others)
+    if own_cores > FEWER * typical_cores:
         return ""
     unit = "core" if own_cores == 1 else "cores"
-    return f"it has {number(own_cores)} {unit}, others {number(typical)}"
+    return f"it has {number(own_cores)} {unit}, others {number(typical_cores)}"
 
 
 def _explain_busy_host(rank: RankState, ranks: Ranks, hosts: Hosts) -> str:
-    foreign = _count_foreign_cores(rank, ranks, hosts)
-    total = len(hosts[rank.host].sample.cpu)
-    return f"other programs use {foreign:.1f} of the {total} cores of its host" if foreign else ""
+    foreign_cores = _count_foreign_cores(rank, ranks, hosts)
+    num_cores = len(hosts[rank.host].sample.cpu)
+    if not foreign_cores:
+        return ""
+    return f"other programs use {foreign_cores:.1f} of the {num_cores} cores of its host"
 
 
 def _count_foreign_cores(rank: RankState, ranks: Ranks, hosts: Hosts) -> float:
@@ -96,13 +104,15 @@ def _count_foreign_cores(rank: RankState, ranks: Ranks, hosts: Hosts) -> float:
     host = hosts[rank.host]
     if not (host.hello and host.sample.cpu):
         return 0.0
-    machine = _hosts_of_machine(host, hosts)
-    of_ranks = sum(each.cpu for each in ranks if each.host in machine and not math.isnan(each.cpu))
-    total = len(host.sample.cpu)
-    in_use = sum(host.sample.cpu)
-    foreign = (in_use - of_ranks) / 100
-    is_full = in_use >= FULL * 100 * total
-    return foreign if is_full and foreign >= FOREIGN * total else 0.0
+    machine_hosts = _hosts_of_machine(host, hosts)
+    rank_percent = sum(
+        each.cpu for each in ranks if each.host in machine_hosts and not math.isnan(each.cpu)
+    )
+    num_cores = len(host.sample.cpu)
+    used_percent = sum(host.sample.cpu)
+    foreign_cores = (used_percent - rank_percent) / 100
+    is_full = used_percent >= FULL * 100 * num_cores
+    return foreign_cores if is_full and foreign_cores >= FOREIGN * num_cores else 0.0
 
 
 def _hosts_of_machine(host: HostState, hosts: Hosts) -> set[int]:
@@ -113,14 +123,16 @@ def _hosts_of_machine(host: HostState, hosts: Hosts) -> set[int]:
 
 def _explain_slow_cores(rank: RankState, others: Ranks) -> str:
     """Return that the same work takes more CPU time there, if it does."""
-    own_seconds, typical = _own_and_typical(rank, others, "cpu_seconds")
-    if not own_seconds > SLOWER * typical > 0:
+    own_seconds, typical_seconds = _own_and_typical(rank, others, "cpu_seconds")
+    if not own_seconds > SLOWER * typical_seconds > 0:
         return ""
-    spent = f"{seconds(own_seconds)} s of CPU time per step, others {seconds(typical)} s"
-    return f"slower cores or more work: {spent}"
+    times_text = (
+        f"{seconds(own_seconds)} s of CPU time per step, others {seconds(typical_seconds)} s"
+    )
+    return f"slower cores or more work: {times_text}"
 
 
 def _own_and_typical(rank: RankState, others: Ranks, figure: str) -> tuple[float, float]:
     """Return the mean of a figure of the rank, and the median of those of the others."""
-    typical = statistics.median(other.pace.mean(figure) for other in others)
-    return rank.pace.mean(figure), typical
+    typical_value = statistics.median(other.pace.mean(figure) for other in others)
+    return rank.pace.mean(figure), typical_value

@@ -103,32 +103,32 @@ class Judge:
         host = self.hosts[rank.host]
         is_job = self.plan.job is not None
         is_complete = rank.finished or host.dropped or not is_job
-        words: Sequence[str] = rank.tail or host.tail
+        stderr_lines: Sequence[str] = rank.tail or host.tail
         if rank.raised:  # the script itself says what it raised
-            words = rank.raised.text.split("\n")
-        evidence, problem = judge_exit(exited, words, complete=is_complete)
+            stderr_lines = rank.raised.text.split("\n")
+        evidence, problem = judge_exit(exited, stderr_lines, complete=is_complete)
         is_unfit = is_job and exited.code == USAGE_EXIT_CODE and not (exited.stopped or has_stepped)
         during = ""
-        lack = None
+        missing_input = None
         if is_unfit:  # its words may speak of a download that timed out, not of other ranks
             evidence = Evidence.OWN
         if is_job and not (exited.stopped or rank.pace):
             during = BEFORE_STEPS.get(rank.exited_from, "")
         elif not (is_job or exited.stopped):
-            lack = find_missing(words)
+            missing_input = find_missing(stderr_lines)
         rank.death = Cause(
             host.name,
             rank.rank,
             problem,
             rank.step,
-            last_words(tuple(words), TAIL),
+            last_words(tuple(stderr_lines), TAIL),
             time=rank.since,
             evidence=evidence,
             refused=is_unfit and not has_begun,
             during=during,
-            advice=advise_on_exit(exited, words, self.plan.hosts[host.index]),
+            advice=advise_on_exit(exited, stderr_lines, self.plan.hosts[host.index]),
             of_agent=not rank.tail,
-            lack=lack,
+            lack=missing_input,
         )
         self.settle()
 
@@ -146,6 +146,7 @@ class Judge:
         host.gone = True
         if when >= self._stopping_at:  # what dies after we began to stop all is no cause
             evidence = Evidence.NONE
+        # The first end counts: what follows, such as the guard's report, is of the same death.
         host.death = host.death or Cause(
             host.name,
             -1,
@@ -223,10 +224,10 @@ class Judge:
         self.cause = self._explain(death) if death else None
 
     def _explain(self, death: Cause) -> Cause:
-        unreached = [host.death for host in self.hosts if host.death and not host.hello]
-        death = join_deaths(death, unreached)
-        victims = tuple(rank.rank for rank in self.ranks if self._is_victim(rank, death))
-        return replace(death, victims=victims)
+        unreached_deaths = [host.death for host in self.hosts if host.death and not host.hello]
+        death = join_deaths(death, unreached_deaths)
+        victim_ranks = tuple(rank.rank for rank in self.ranks if self._is_victim(rank, death))
+        return replace(death, victims=victim_ranks)
 
     def _is_victim(self, rank: RankState, death: Cause) -> bool:
         if rank.phase is RankPhase.LOST:
@@ -242,11 +243,11 @@ class Judge:
         deaths = [self.refusal]
         deaths += [host.death for host in self.hosts]
         deaths += [rank.death for rank in self.ranks]
-        slack = {Evidence.ORDER: self._limits.clock_step}
+        clock_slack = {Evidence.ORDER: self._limits.clock_step}
         return [
             death
             for death in deaths
-            if death and death.time + slack.get(death.evidence, 0.0) < self._person_stop_at
+            if death and death.time + clock_slack.get(death.evidence, 0.0) < self._person_stop_at
         ]
 
     def _describe_unexplained(self) -> str:
@@ -260,5 +261,5 @@ class Judge:
     @property
     def _has_lost_launcher(self) -> bool:
         """Return True if agents have stopped their ranks because their launcher was gone."""
-        ends = [host.ended for host in self.hosts if host.ended and not host.gone]
-        return any(end.reason in STOPPING_ENDS for end in ends)
+        agent_ends = [host.ended for host in self.hosts if host.ended and not host.gone]
+        return any(agent_end.reason in STOPPING_ENDS for agent_end in agent_ends)

@@ -72,10 +72,10 @@ def describe_slow_spells(run: RunState) -> list[str]:
     """
     spells: dict[int, tuple[float, str]] = {}
     for alert in _stragglers(run):
-        lasted = (alert.over or _end_of_rank(run, alert.subject)) - alert.since
-        if lasted >= LEAST_SLOW_SHARE * run.training_seconds:
-            spell = (lasted, f"slow for {duration(lasted)}: {alert.text}")
-            spells[alert.subject] = max(spells.get(alert.subject, (0.0, "")), spell)
+        slow_seconds = (alert.over or _end_of_rank(run, alert.subject)) - alert.since
+        if slow_seconds >= LEAST_SLOW_SHARE * run.training_seconds:
+            longest_spell = (slow_seconds, f"slow for {duration(slow_seconds)}: {alert.text}")
+            spells[alert.subject] = max(spells.get(alert.subject, (0.0, "")), longest_spell)
     return [text for _, text in sorted(spells.values(), reverse=True)]
 
 
@@ -87,17 +87,18 @@ def _end_of_rank(run: RunState, number: int) -> float:
 
 def _restarts(run: RunState) -> Iterator[Alert]:
     restarts = run.progress.restarts
-    most = run.launcher.attempts_allowed - 1
+    max_restarts = run.launcher.attempts_allowed - 1
     for number, restart in enumerate(restarts, 1):
-        text = f"restart {number} of {most}" if most > 0 else "restart"
+        text = f"restart {number} of {max_restarts}" if max_restarts > 0 else "restart"
         if restart.step:
             text += f" from step {restart.step}"
         if restart.reason:
             text += f": {restart.reason}"
         is_newest = number == len(restarts)
-        trains = not is_newest or any(rank.pace or rank.begun for rank in run.ranks)
-        since = run.started + restart.seconds
-        yield Alert(Alarm.RESTART, since, text, since if trains else 0.0)
+        # A restart is an alert until its ranks train; all before the newest one are over.
+        has_trained = not is_newest or any(rank.pace or rank.begun for rank in run.ranks)
+        restarted_at = run.started + restart.seconds
+        yield Alert(Alarm.RESTART, restarted_at, text, restarted_at if has_trained else 0.0)
 
 
 def _training(run: RunState) -> Iterator[Alert]:
@@ -105,8 +106,8 @@ def _training(run: RunState) -> Iterator[Alert]:
     if progress.diverged:
         yield Alert(Alarm.DIVERGED, progress.diverged.when, progress.diverged.text)
     if progress.drift:
-        extent = (progress.largest_drift or progress.drift).extent
-        text = f"the ranks' models differ {extent}, since step {progress.drift.step}"
+        drift_extent = (progress.largest_drift or progress.drift).extent
+        text = f"the ranks' models differ {drift_extent}, since step {progress.drift.step}"
         yield Alert(Alarm.DRIFT, progress.drifted, text)
 
 
@@ -137,13 +138,13 @@ def _stragglers(run: RunState) -> Iterator[Alert]:
 def _hosts(run: RunState) -> Iterator[Alert]:
     for host in run.hosts:
         if host.missed:
-            since = host.heard
-            text = f"{host.name} has been silent for {duration(run.now - since)}"
-            yield Alert(Alarm.SILENCE, since, text, subject=host.index)
+            silent_since = host.heard
+            text = f"{host.name} has been silent for {duration(run.now - silent_since)}"
+            yield Alert(Alarm.SILENCE, silent_since, text, subject=host.index)
         elif host.back:
-            since = host.silent_from
+            silent_since = host.silent_from
             text = f"{host.name} was silent for {duration(host.away)}"
-            yield Alert(Alarm.SILENCE, since, text, host.back, host.index)
+            yield Alert(Alarm.SILENCE, silent_since, text, host.back, host.index)
         if host.disk_low:
             text = (
                 f"{host.name} has only {size(host.sample.disk_free)} left on the disk of its runs"

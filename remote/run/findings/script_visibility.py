@@ -28,18 +28,18 @@ def ways(run: RunState) -> list[str]:
 
     Such as "torch is watched", "read as: Megatron-LM, rank 3 prints", "reads metrics.csv".
     """
-    printing = defaultdict[str, list[int]](list)
+    ranks_of_format = defaultdict[str, list[int]](list)
     for rank in script_ranks(run):
         if rank.parsed and rank.parsed.format:
-            printing[rank.parsed.format].append(rank.rank)
+            ranks_of_format[rank.parsed.format].append(rank.rank)
     remarks = [WATCHED] if run.progress.watched else []
-    for name, ranks in printing.items():
+    for format_name, ranks in ranks_of_format.items():
         verb = "prints" if len(ranks) == 1 else "print"
-        remarks.append(f"read as: {name}, {ranks_text(ranks)} {verb}")
+        remarks.append(f"read as: {format_name}, {ranks_text(ranks)} {verb}")
     if run.progress.files:
-        first, *more = run.progress.files
-        others = f" and {count(len(more), 'other file')}" if more else ""
-        remarks.append(f"reads {first}{others}")
+        first_file, *other_files = run.progress.files
+        others_text = f" and {count(len(other_files), 'other file')}" if other_files else ""
+        remarks.append(f"reads {first_file}{others_text}")
     return remarks
 
 
@@ -71,9 +71,9 @@ def unused_rules(run: RunState) -> list[str]:
     """Return which rules of the run's plan do not read its output, and why."""
     messages = []
     if run.plan.rules_left_out:
-        rules = count(run.plan.rules_left_out, "rule")
+        rules_text = count(run.plan.rules_left_out, "rule")
         messages.append(
-            f"left out, as you did not record this run: {rules} of its plan "
+            f"left out, as you did not record this run: {rules_text} of its plan "
             "(rankboard parse --rule tries yours)"
         )
     script = _script(run)
@@ -96,19 +96,19 @@ def _advice_on_lines(run: RunState, now: float) -> str:
         # What log files have is there at once.
         is_due = run.log.count > 0 if has_log_files else _is_late(run, now)
         return f"rankboard sees no steps and no values: {command} says why" if is_due else ""
-    number = unread(run)
-    if number < (1 if has_log_files else FEW):
+    num_unread = unread(run)
+    if num_unread < (1 if has_log_files else FEW):
         return ""
-    return f"{count(number, 'line')} with numbers not read: {command} shows them"
+    return f"{count(num_unread, 'line')} with numbers not read: {command} shows them"
 
 
 def _is_late(run: RunState, now: float) -> bool:
     """Return True if a script has had the time to show something."""
-    since = [rank.since for rank in run.ranks if rank.phase is RankPhase.TRAINING]
-    exits = [rank.exited.code for rank in run.ranks if rank.exited]
+    training_since = [rank.since for rank in run.ranks if rank.phase is RankPhase.TRAINING]
+    exit_codes = [rank.exited.code for rank in run.ranks if rank.exited]
     if run.phase is RunPhase.ENDED:  # of one that failed at once, the cause is what counts
-        return bool(exits) and (not any(exits) or run.elapsed >= SOON)
-    return bool(since) and now - min(since) >= SOON
+        return bool(exit_codes) and (not any(exit_codes) or run.elapsed >= SOON)
+    return bool(training_since) and now - min(training_since) >= SOON
 
 
 def _log_files(run: RunState) -> tuple[str, ...]:

@@ -38,22 +38,26 @@ def find_stall(run: RunState, now: float, limits: StallLimits = STALL_LIMITS) ->
     """
     if run.phase is not RunPhase.TRAINING:  # it is being stopped
         return None
-    judged = [rank for rank in run.ranks if _is_judged(rank, run.hosts[rank.host], run.plan, now)]
+    judged_ranks = [
+        rank for rank in run.ranks if _is_judged(rank, run.hosts[rank.host], run.plan, now)
+    ]
     # This is asked for every batch of records. There may be 1,000 ranks, whose limits take far
     # longer to compute than it takes to see that one of them has just moved.
-    if not any(_has_been_still(rank, run.hosts[rank.host], limits.near) for rank in judged):
+    if not any(_has_been_still(rank, run.hosts[rank.host], limits.near) for rank in judged_ranks):
         return None
     last_move = max(map(_moved_at, run.ranks))
     last_return = max(host.back for host in run.hosts)
-    silences: dict[int, float] = {}
+    silence_of_rank: dict[int, float] = {}
     has_new = False
-    for rank in judged:
+    for rank in judged_ranks:
         silence = measure_silence(rank, run.hosts[rank.host], last_move, last_return)
         limit = stall_limit(rank, run.plan, limits)
+        # Ranks that were named before stay so: only a new one makes it news.
         has_new = has_new or (silence >= limit and not rank.stalled)
+        # Ranks that wait for each other stop within moments: name all of them at once.
         if silence >= limit - limits.near:
-            silences[rank.rank] = silence
-    return Stalled(tuple(silences), min(silences.values())) if has_new else None
+            silence_of_rank[rank.rank] = silence
+    return Stalled(tuple(silence_of_rank), min(silence_of_rank.values())) if has_new else None
 
 
 def measure_silence(
@@ -65,15 +69,15 @@ def measure_silence(
     only if no rank has moved: `last_move` is when any did last. `last_return` is when a host was
     last heard again: all wait for its ranks, and then for TCP, which takes up to as long again.
     """
-    since = last_move if rank.phase in MEETINGS else _moved_at(rank)
-    return host.heard - max(since, last_return)
+    moved_at = last_move if rank.phase in MEETINGS else _moved_at(rank)
+    return host.heard - max(moved_at, last_return)
 
 
 def stall_limit(rank: RankState, plan: Plan, limits: StallLimits = STALL_LIMITS) -> float:
     """Return the seconds without a step after which the rank counts as stalled."""
     if rank.phase in MEETINGS:
-        expected = _estimate_evaluation(rank, plan)
-        return max(limits.compiling, limits.factor * rank.between, expected)
+        expected_seconds = _estimate_evaluation(rank, plan)
+        return max(limits.compiling, limits.factor * rank.between, expected_seconds)
     if not rank.pace:
         is_compiling = plan.job is not None and plan.job.compile
         return limits.compiling if is_compiling else limits.least
@@ -82,8 +86,8 @@ def stall_limit(rank: RankState, plan: Plan, limits: StallLimits = STALL_LIMITS)
 
 def has_all_stacks(run: RunState) -> bool:
     """Return True if the stacks of all ranks that live have come since the stall began."""
-    since = run.stall.since if run.stall else 0.0
-    return all(rank.stack_time >= since for rank in run.ranks if rank.exited is None)
+    stall_began = run.stall.since if run.stall else 0.0
+    return all(rank.stack_time >= stall_began for rank in run.ranks if rank.exited is None)
 
 
 def _moved_at(rank: RankState) -> float:
@@ -101,11 +105,11 @@ def _estimate_evaluation(rank: RankState, plan: Plan) -> float:
     Evaluating takes no backward pass, so it is done before.
     """
     job = plan.job
-    tests = 1
+    num_tests = 1
     # Where each rank keeps a model or statistics of its own, each tests those as well.
     if job and (job.batch_norm == "local" or not job.traits().settles):
-        tests += plan.world_size
-    return rank.pace.seconds * steps_of_test(rank.begun) * tests
+        num_tests += plan.world_size
+    return rank.pace.seconds * steps_of_test(rank.begun) * num_tests
 
 
 def _is_judged(rank: RankState, host: HostState, plan: Plan, now: float) -> bool:

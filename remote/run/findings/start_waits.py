@@ -68,23 +68,26 @@ def age(since: float, run: RunState, now: float) -> float:
 def _wait_for_hosts(run: RunState, now: float) -> list[Wait]:
     """Return hosts that are not reached yet, or have gone silent on the way to the first step."""
     # A host that falls silent later is an alert, and nobody's start waits for it.
-    starting = {rank.host for rank in run.ranks if rank.phase in STARTING}
-    silent = [
-        host for host in run.hosts if host.phase is HostPhase.SILENT and host.index in starting
+    starting_hosts = {rank.host for rank in run.ranks if rank.phase in STARTING}
+    silent_hosts = [
+        host
+        for host in run.hosts
+        if host.phase is HostPhase.SILENT and host.index in starting_hosts
     ]
-    if silent:
-        seconds = max(age(host.heard, run, now) for host in silent)
-        return [Wait(_names(silent, run), "no sign of life", seconds)]
+    if silent_hosts:
+        wait_seconds = max(age(host.heard, run, now) for host in silent_hosts)
+        return [Wait(_names(silent_hosts, run), "no sign of life", wait_seconds)]
     for phase in REACHING:
-        behind = [host for host in run.hosts if host.phase is phase]
-        if behind:
+        hosts_behind = [host for host in run.hosts if host.phase is phase]
+        if hosts_behind:
             progress = "connecting, no answer yet"
-            if all(host.hello for host in behind):
+            # They have spoken before, so they were reached, and are sought again.
+            if all(host.hello for host in hosts_behind):
                 progress = "the connection broke, no answer yet"
             elif phase in _REACHED:
-                progress = f"{_reached(behind, run)}{_REACHED[phase]}"
-            seconds = max(age(host.since, run, now) for host in behind)
-            return [Wait(_names(behind, run), progress, seconds)]
+                progress = f"{_reached(hosts_behind, run)}{_REACHED[phase]}"
+            wait_seconds = max(age(host.since, run, now) for host in hosts_behind)
+            return [Wait(_names(hosts_behind, run), progress, wait_seconds)]
     return []
 
 
@@ -101,50 +104,53 @@ def _wait_for_ranks(run: RunState, now: float) -> list[Wait]:
     if phase is None:
         return []
     waits = []
-    whole = []
+    whole_hosts = []
     ages_of_whole: list[float] = []
     for host in run.hosts:
-        ranks = [rank for rank in run.ranks if rank.host == host.index]
-        behind = [rank.rank for rank in ranks if rank.phase is phase]
-        if not behind or host.phase is not HostPhase.READY:
+        host_ranks = [rank for rank in run.ranks if rank.host == host.index]
+        ranks_behind = [rank.rank for rank in host_ranks if rank.phase is phase]
+        if not ranks_behind or host.phase is not HostPhase.READY:
             continue
         # A rank that is not started yet waits since its host was ready, or since the attempt
         # before was over.
-        ages = [age(run.ranks[rank].since or host.since, run, now) for rank in behind]
-        if len(behind) == len(ranks):
-            whole.append(host)
-            ages_of_whole += ages
+        rank_ages = [age(run.ranks[rank].since or host.since, run, now) for rank in ranks_behind]
+        if len(ranks_behind) == len(host_ranks):
+            whole_hosts.append(host)
+            ages_of_whole += rank_ages
         else:
-            subject = f"{ranks_text(behind)} on {host.name}"
-            waits.append(Wait(subject, _describe_phase(phase, [host], run), max(ages)))
-    if whole:
+            subject = f"{ranks_text(ranks_behind)} on {host.name}"
+            waits.append(Wait(subject, _describe_phase(phase, [host], run), max(rank_ages)))
+    if whole_hosts:
         # Ranks join each other when the last one has come.
-        seconds = min(ages_of_whole) if phase is RankPhase.JOINING else max(ages_of_whole)
-        waits.insert(0, Wait(_names(whole, run), _describe_phase(phase, whole, run), seconds))
+        wait_seconds = min(ages_of_whole) if phase is RankPhase.JOINING else max(ages_of_whole)
+        waits.insert(
+            0,
+            Wait(_names(whole_hosts, run), _describe_phase(phase, whole_hosts, run), wait_seconds),
+        )
     return waits[:NAMES]
 
 
 def _describe_phase(phase: RankPhase, hosts: Iterable[HostState], run: RunState) -> str:
-    reached = _reached(hosts, run)
-    where = run.rendezvous or "the port where ranks meet"
+    reached_text = _reached(hosts, run)
+    meeting_place = run.rendezvous or "the port where ranks meet"
     match phase:
         case RankPhase.WAITING:
-            return f"{reached}ready, but no rank is started yet"
+            return f"{reached_text}ready, but no rank is started yet"
         case RankPhase.IMPORTING:
             return "importing torch" if run.plan.job else "starting the program"
         case RankPhase.LOADING:
             return f"loading {run.plan.job.dataset}" if run.plan.job else "loading"
         case RankPhase.RENDEZVOUS:
-            return f"{reached}python started, has not reached {where}"
+            return f"{reached_text}python started, has not reached {meeting_place}"
         case _:
-            return f"has reached {where}, connects to the other ranks"
+            return f"has reached {meeting_place}, connects to the other ranks"
 
 
 def _names(hosts: Hosts, run: RunState) -> str:
     """Return "node1", "node1 and node2", "node1, node2, node3 and 5 more" or "all 8 hosts"."""
     if len(hosts) == len(run.hosts) > 1:
         return f"all {len(hosts)} hosts"
-    names = [host.name for host in hosts[:NAMES]]
-    more = [f"{len(hosts) - NAMES} more"] if len(hosts) > NAMES else []
-    *head, last = names + more
-    return f"{', '.join(head)} and {last}" if head else last
+    host_names = [host.name for host in hosts[:NAMES]]
+    others_text = [f"{len(hosts) - NAMES} more"] if len(hosts) > NAMES else []
+    *first_names, last_name = host_names + others_text
+    return f"{', '.join(first_names)} and {last_name}" if first_names else last_name

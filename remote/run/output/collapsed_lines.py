@@ -55,13 +55,13 @@ class SharedLine:
     def add(self, line: LogLine, first: LogLine, figures: Sequence[float]) -> None:
         """Take in the line of one more rank."""
         self.ranks.append(line.rank)
-        text = strip_rank_prefix(first.text, first.rank)
+        first_text = strip_rank_prefix(first.text, first.rank)
         if figures:
             self.figures = [sum(pair) for pair in zip(self.figures, figures, strict=True)]
             means = (total / len(self.ranks) for total in self.figures)
-            self.text = _FIGURE.sub(lambda figure: _format_like(figure[0], next(means)), text)
-        elif strip_rank_prefix(line.text, line.rank) != text:
-            self.text = _hide_names(text, first)
+            self.text = _FIGURE.sub(lambda match: _format_like(match[0], next(means)), first_text)
+        elif strip_rank_prefix(line.text, line.rank) != first_text:
+            self.text = _hide_names(first_text, first)
 
 
 class LineCollapser:
@@ -85,56 +85,62 @@ class LineCollapser:
 
         Return those that are shown by themselves, and the earlier ones that the others join.
         """
-        alone: list[LogLine] = []
-        joined: list[LogLine] = []
-        others: list[LogLine] = []
+        single_lines: list[LogLine] = []
+        joined_lines: list[LogLine] = []
+        skipped_lines: list[LogLine] = []
         if len(lines) > BURST:
-            others = [line for line in lines if line.stream != "stderr"]
+            skipped_lines = [line for line in lines if line.stream != "stderr"]
             lines = [line for line in lines if line.stream == "stderr"]
         for entry in log_entries(lines):
             first = self._join(entry)
             if first is None:
-                alone += entry
+                single_lines += entry
             else:
-                joined += first
-        self._last.update((line.rank, line.number) for line in others)
-        return sorted(others + alone, key=_number), joined
+                joined_lines += first
+        self._last.update((line.rank, line.number) for line in skipped_lines)
+        return sorted(skipped_lines + single_lines, key=_number), joined_lines
 
     def _join(self, entry: list[LogLine]) -> list[LogLine] | None:
         """Return the entry of another rank that this one is shown with, or None."""
         rank = entry[0].rank
+        # Lines of hosts and remarks are news each time.
         if rank < 0:
             return None
         keys = [_comparison_key(line) for line in entry]
-        key = "\n".join(key for key, _ in keys)
+        entry_key = "\n".join(key for key, _ in keys)
         self._forget(entry[0].time)
-        first = self._find(key, self._last.get(rank, -1))
-        self._last[rank] = (first or entry)[-1].number
-        if first is None:
-            self._new.setdefault(key, []).append(entry)
+        first_entry = self._find(entry_key, self._last.get(rank, -1))
+        self._last[rank] = (first_entry or entry)[-1].number
+        if first_entry is None:
+            self._new.setdefault(entry_key, []).append(entry)
             self._count += len(entry)
             return None
-        for line, other, (_, figures) in zip(entry, first, keys, strict=True):
-            self._share(line, other, figures)
-        return first
+        for line, first_line, (_, figures) in zip(entry, first_entry, keys, strict=True):
+            self._share(line, first_line, figures)
+        return first_entry
 
     def _share(self, line: LogLine, first: LogLine, figures: Sequence[float]) -> None:
-        shared = self.shared.get(first.number)
-        if shared is None:
-            text = strip_rank_prefix(first.text, first.rank)
+        shared_line = self.shared.get(first.number)
+        if shared_line is None:
+            shared_text = strip_rank_prefix(first.text, first.rank)
             _, first_figures = _comparison_key(first)
-            shared = SharedLine(text, [first.rank], first_figures)
-            self.shared[first.number] = shared
-        shared.add(line, first, figures)
+            shared_line = SharedLine(shared_text, [first.rank], first_figures)
+            self.shared[first.number] = shared_line
+        shared_line.add(line, first, figures)
 
     def trim(self, number: int) -> None:
         """Forget what is shared before the line of this number."""
-        self.shared = {at: shared for at, shared in self.shared.items() if at >= number}
+        self.shared = {
+            line_number: shared
+            for line_number, shared in self.shared.items()
+            if line_number >= number
+        }
 
     def _find(self, key: str, after: int) -> list[LogLine] | None:
-        for recent in (self._old, self._new):
-            entries = recent.get(key)
+        for entries_by_key in (self._old, self._new):
+            entries = entries_by_key.get(key)
             if entries and entries[-1][0].number > after:
+                # The earliest that is behind the rank's last line: so its lines stay in order.
                 return entries[bisect_right(entries, after, key=_first_number)]
         return None
 
@@ -151,22 +157,23 @@ def _comparison_key(line: LogLine) -> tuple[str, list[float]]:
     text = strip_rank_prefix(line.text, line.rank)
     if may_be_routine(line.text) and _EPOCH.match(line.text):
         return _FIGURE.sub("\0", text), [float(figure) for figure in _FIGURE.findall(text)]
-    nameless = _hide_names(text, line)
-    return _STAMP.sub("", nameless) if nameless[:1] in _STAMPED else nameless, []
+    nameless_text = _hide_names(text, line)
+    return _STAMP.sub("", nameless_text) if nameless_text[:1] in _STAMPED else nameless_text, []
 
 
 def _hide_names(text: str, line: LogLine) -> str:
     """Return the text with * for its rank and its host, and in an error for any address."""
     if line.stream == "stderr":
         text = _ADDRESS.sub("*", text)
+    # A quick look first: few lines name a rank, and the pattern is slow as it ignores case.
     if "ank" in text or "ANK" in text:
-        number = str(line.rank)
-        text = _RANK_NAME.sub(lambda name: f"{name[1]}*" if name[2] == number else name[0], text)
+        rank_text = str(line.rank)
+        text = _RANK_NAME.sub(lambda name: f"{name[1]}*" if name[2] == rank_text else name[0], text)
     return text.replace(line.host, "*") if line.host else text
 
 
 def _format_like(figure: str, value: float) -> str:
     """Write a value in the format of a figure."""
-    digits, _, power = figure.partition("e")
-    decimals = len(digits.partition(".")[2])
-    return f"{value:.{decimals}{'e' if power else 'f'}}"
+    mantissa, _, exponent = figure.partition("e")
+    decimals = len(mantissa.partition(".")[2])
+    return f"{value:.{decimals}{'e' if exponent else 'f'}}"

@@ -73,31 +73,33 @@ def last_words(lines: Sequence[str], room: int) -> tuple[str, ...]:
     They are the last ones or, if the last chain of tracebacks is longer, what matters of it. A line
     such as " … 12 frames left out" stands for what is left out; paths begin with the package.
     """
-    plain = [PREFIX.sub("", line) for line in lines]
-    start = find_chain(plain)
-    if start is None or len(plain) - start <= room:
-        return tuple(plain[-room:])
-    blocks = _split_blocks(plain[start:])
-    chosen: set[int] = set()
-    for number in sorted(range(len(blocks)), key=lambda number: (blocks[number].worth, -number)):
-        if len(_render(blocks, chosen | {number})) <= room:
-            chosen.add(number)
-    return tuple(_render(blocks, chosen))
+    plain_lines = [PREFIX.sub("", line) for line in lines]
+    chain_start = find_chain(plain_lines)
+    if chain_start is None or len(plain_lines) - chain_start <= room:
+        return tuple(plain_lines[-room:])
+    blocks = _split_blocks(plain_lines[chain_start:])
+    chosen_blocks: set[int] = set()
+    for block_number in sorted(
+        range(len(blocks)), key=lambda block_number: (blocks[block_number].worth, -block_number)
+    ):
+        if len(_render(blocks, chosen_blocks | {block_number})) <= room:
+            chosen_blocks.add(block_number)
+    return tuple(_render(blocks, chosen_blocks))
 
 
 def find_chain(lines: Sequence[str]) -> int | None:
     """Return where the last chain of tracebacks begins; 0 if its head is out of sight."""
-    start: int | None = None
+    chain_start: int | None = None
     is_linked = False
-    for number, line in enumerate(lines):
-        text = line.strip()
-        if text in LINKS:
+    for line_number, line in enumerate(lines):
+        stripped_line = line.strip()
+        if stripped_line in LINKS:
             is_linked = True
-        elif text == HEADER:
-            if start is None or not is_linked:
-                start = number
+        elif stripped_line == HEADER:
+            if chain_start is None or not is_linked:
+                chain_start = line_number
             is_linked = False
-    return 0 if start is None and any(map(_FRAME.match, lines)) else start
+    return 0 if chain_start is None and any(map(_FRAME.match, lines)) else chain_start
 
 
 def _split_blocks(lines: Sequence[str]) -> list[Block]:
@@ -105,17 +107,18 @@ def _split_blocks(lines: Sequence[str]) -> list[Block]:
     is_inside = True
     lines_of_message = 0
     for line in lines:
+        # They say nothing, and would take the room of a line that does.
         if _MARKS.fullmatch(line):
             continue
-        frame = _FRAME.match(line)
+        frame_match = _FRAME.match(line)
         if line.strip() in (HEADER, *LINKS):
             is_inside = True
             blocks.append(Block(Worth.HEAD, [line]))
-        elif frame:
+        elif frame_match:
             is_inside = True
-            is_foreign = _FOREIGN.search(frame["path"]) or _PACKAGE.match(frame["path"])
-            worth = Worth.FOREIGN if is_foreign else Worth.OWN
-            blocks.append(Block(worth, [_LONG.sub("", line)]))
+            is_foreign = _FOREIGN.search(frame_match["path"]) or _PACKAGE.match(frame_match["path"])
+            frame_worth = Worth.FOREIGN if is_foreign else Worth.OWN
+            blocks.append(Block(frame_worth, [_LONG.sub("", line)]))
         elif is_inside and line.startswith(" ") and blocks and blocks[-1].is_frame:
             blocks[-1].lines.append(line)
         elif is_inside and RAISED.match(line):
@@ -142,19 +145,19 @@ def _mark_raising(blocks: Sequence[Block]) -> None:
 
 def _render(blocks: Sequence[Block], chosen: Iterable[int]) -> list[str]:
     lines: list[str] = []
-    gap: list[Block] = []
-    for number, block in enumerate(blocks):
-        if number not in chosen:
-            gap.append(block)
+    hidden_blocks: list[Block] = []
+    for block_number, block in enumerate(blocks):
+        if block_number not in chosen:
+            hidden_blocks.append(block)
             continue
-        lines += [*_left_out(gap), *block.lines]
-        gap = []
-    return lines + _left_out(gap)
+        lines += [*_left_out(hidden_blocks), *block.lines]
+        hidden_blocks = []
+    return lines + _left_out(hidden_blocks)
 
 
-def _left_out(gap: Sequence[Block]) -> list[str]:
-    if not gap:
+def _left_out(hidden_blocks: Sequence[Block]) -> list[str]:
+    if not hidden_blocks:
         return []
-    if all(block.is_frame for block in gap):
-        return [f"  … {count(len(gap), 'frame')} left out"]
-    return [f"  … {count(sum(len(block.lines) for block in gap), 'line')} left out"]
+    if all(block.is_frame for block in hidden_blocks):
+        return [f"  … {count(len(hidden_blocks), 'frame')} left out"]
+    return [f"  … {count(sum(len(block.lines) for block in hidden_blocks), 'line')} left out"]

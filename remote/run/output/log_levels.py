@@ -97,17 +97,17 @@ class LevelReader:
             return Level.ERROR if _GRAVE.search(line.text) else Level.WARNING
         if line.routine:
             return Level.INFO
-        text = strip_rank_prefix(line.text, line.rank)
-        source = (line.rank, line.host)
-        if text.startswith(HEADER):
-            self._inside[source] = True
-        elif source not in self._inside:
-            return _level_of_text(text)
-        elif self._inside[source]:
-            self._inside[source] = RAISED.match(text) is None
-        elif not _CONTINUES.match(text):
-            del self._inside[source]
-            return _level_of_text(text)
+        plain_text = strip_rank_prefix(line.text, line.rank)
+        line_source = (line.rank, line.host)
+        if plain_text.startswith(HEADER):
+            self._inside[line_source] = True
+        elif line_source not in self._inside:
+            return _level_of_text(plain_text)
+        elif self._inside[line_source]:
+            self._inside[line_source] = RAISED.match(plain_text) is None
+        elif not _CONTINUES.match(plain_text):
+            del self._inside[line_source]
+            return _level_of_text(plain_text)
         return Level.ERROR
 
 
@@ -123,20 +123,20 @@ def log_entries(lines: Iterable[LogLine]) -> list[list[LogLine]]:
     Other ranks may print between its lines.
     """
     entries: list[list[LogLine]] = []
-    inside: dict[int, tuple[LevelReader, list[LogLine]]] = {}
+    open_tracebacks: dict[int, tuple[LevelReader, list[LogLine]]] = {}
     for line in lines:
-        if line.rank in inside:
-            levels, traceback = inside[line.rank]
-            if levels.read(line) is Level.ERROR:
+        if line.rank in open_tracebacks:
+            level_reader, traceback = open_tracebacks[line.rank]
+            if level_reader.read(line) is Level.ERROR:
                 traceback.append(line)
                 continue
-            del inside[line.rank]
+            del open_tracebacks[line.rank]
         entry = [line]
         entries.append(entry)
         if line.rank >= 0 and is_traceback(line):
-            levels = LevelReader()
-            levels.read(line)
-            inside[line.rank] = levels, entry
+            level_reader = LevelReader()
+            level_reader.read(line)
+            open_tracebacks[line.rank] = level_reader, entry
     return entries
 
 
@@ -154,12 +154,14 @@ def first_error(lines: Sequence[LogLine], cause: Cause | None, since: float) -> 
     levels = LevelReader()
     errors = [line for line in lines if levels.read(line) is Level.ERROR]
     if cause and prints_lines(cause):
-        of_cause = (line for line in errors if is_printed_by(line, cause) and line.time >= since)
-        return next(of_cause, None)
-    numbers = {line.number for line in errors}
+        lines_of_cause = (
+            line for line in errors if is_printed_by(line, cause) and line.time >= since
+        )
+        return next(lines_of_cause, None)
+    error_numbers = {line.number for line in errors}
     for entry in log_entries(lines):
         is_secondary = any(speaks_of_communication(line.text) for line in entry)
-        if entry[0].number in numbers and not is_secondary:
+        if entry[0].number in error_numbers and not is_secondary:
             return entry[0]
     return errors[0] if errors else None
 

@@ -35,13 +35,14 @@ def find_missing(words: Sequence[str]) -> Lack | None:
     """Return what a script lacked that ended with these lines, or None if none of them tells."""
     lines = [PREFIX.sub("", line) for line in words]
     is_of_environment = any(map(_ENVIRONMENT.search, lines))
+    # The last one first: what came before it was caught, or was only a warning.
     for line in reversed(lines):
-        options = _options(line)
-        if options:
-            return MissingOptions(options)
-        name = _variable(line, is_of_environment=is_of_environment)
-        if name:
-            return MissingVariable(name)
+        option_names = _options(line)
+        if option_names:
+            return MissingOptions(option_names)
+        variable_name = _variable(line, is_of_environment=is_of_environment)
+        if variable_name:
+            return MissingVariable(variable_name)
     return None
 
 
@@ -56,12 +57,14 @@ def _variable(line: str, *, is_of_environment: bool) -> str:
 
 def _options(line: str) -> tuple[tuple[str, ...], ...]:
     """Return the options that a parser of arguments asks for, without positional arguments."""
-    of_argparse = _ARGPARSE.search(line)
-    if of_argparse:
-        required = [
-            tuple(option.strip().split("/")) for option in of_argparse["options"].split(",")
+    argparse_match = _ARGPARSE.search(line)
+    if argparse_match:
+        required_options = [
+            tuple(option.strip().split("/")) for option in argparse_match["options"].split(",")
         ]
-        return tuple(names for names in required if names[0].startswith("-"))
-    of_click = _CLICK.search(line)
-    names = tuple(re.findall(r"'(-[^']+)'", of_click["options"])) if of_click else ()
-    return (names,) if names else ()
+        return tuple(
+            option_names for option_names in required_options if option_names[0].startswith("-")
+        )
+    click_match = _CLICK.search(line)
+    option_names = tuple(re.findall(r"'(-[^']+)'", click_match["options"])) if click_match else ()
+    return (option_names,) if option_names else ()

@@ -41,42 +41,47 @@ class RunLog:
 
     def add(self, when: float, host: str, rank: int, stream: str, text: str) -> Sequence[str]:
         """Take in what a rank, or (-1) its host, printed. Return its lines as they are shown."""
-        lines = shortened(text, self._limits.shown)
+        shown_lines = shortened(text, self._limits.shown)
         # A line that would be forgotten at once is not worth an object.
-        skipped = max(0, len(lines) - LINES)
+        num_skipped = max(0, len(shown_lines) - LINES)
         has_routine = self._is_job and rank >= 0 and may_be_routine(text)
         new_lines = [
             LogLine(number, when, host, rank, stream, line, has_routine and is_routine(line))
-            for number, line in enumerate(lines[skipped:], self.count + skipped)
+            for number, line in enumerate(shown_lines[num_skipped:], self.count + num_skipped)
         ]
-        self.count += len(lines)
+        self.count += len(shown_lines)
         if has_routine:
             self.routine.extend(line for line in new_lines if line.routine)
             new_lines = [line for line in new_lines if not line.routine]
         self._append(new_lines)
-        return lines
+        return shown_lines
 
     def since(self, number: int) -> list[LogLine]:
         """Return the lines of this number and after it that are kept, in order."""
-        most = max(0, self.count - number)
-        news = [line for line in islice(reversed(self.lines), most) if line.number >= number]
-        routine = [line for line in islice(reversed(self.routine), most) if line.number >= number]
-        return sorted(news + routine, key=_number) if routine else news[::-1]
+        max_lines = max(0, self.count - number)
+        new_lines = [
+            line for line in islice(reversed(self.lines), max_lines) if line.number >= number
+        ]
+        routine_lines = [
+            line for line in islice(reversed(self.routine), max_lines) if line.number >= number
+        ]
+        return sorted(new_lines + routine_lines, key=_number) if routine_lines else new_lines[::-1]
 
     def note(self, when: float, host: str, text: str) -> None:
         """Add a remark about a host, or ("") the run."""
-        lines = shortened(strip_host_name(text, host), self._limits.shown)
-        notes = [
+        shown_lines = shortened(strip_host_name(text, host), self._limits.shown)
+        note_lines = [
             LogLine(number, when, host, -1, "note", line)
-            for number, line in enumerate(lines, self.count)
+            for number, line in enumerate(shown_lines, self.count)
         ]
-        self.count += len(notes)
-        self.notes.extend(notes)
-        self._append(notes)
+        self.count += len(note_lines)
+        self.notes.extend(note_lines)
+        self._append(note_lines)
 
     def _append(self, lines: Sequence[LogLine]) -> None:
         """Add lines that are news, and forget the oldest beyond the limits."""
         self.lines.extend(lines)
+        # The object, not the text: of short lines its head is most of what they take.
         self._size += sum(getsizeof(line.text) for line in lines)
         while self.lines and (len(self.lines) > LINES or self._size > self._limits.log):
             self._size -= getsizeof(self.lines.popleft().text)

@@ -77,55 +77,55 @@ class Expander:
 
     def __call__(self, record: Record) -> Sequence[Record]:
         """Return the records that a record stands for."""
-        parts = expand(record)
+        record_parts = expand(record)
         is_output = type(record.event) in (OutputText, Exited)
         if not is_output and not self._waiting:
-            return parts
-        expanded = self._release(record)
-        for part in parts:
-            expanded.append(part)
+            return record_parts
+        expanded_records = self._release(record)
+        for record_part in record_parts:
+            expanded_records.append(record_part)
             if is_output:
-                expanded += self._read(part)
+                expanded_records += self._read(record_part)
         # The watch may have reported a step just now: those of the log have waited for that.
-        return [*expanded, *self._release(record)]
+        return [*expanded_records, *self._release(record)]
 
     def _read(self, record: Record) -> Sequence[Record]:
         event = record.event
         rank = getattr(event, "rank", -1)
         if not 0 <= rank < self._ranks:
             return ()
-        key = record.host, rank
-        output = self._outputs.get(key)
-        if output is None or record.attempt > output.attempt:
-            output = _RankOutput(rank, record.attempt, self._rules, may_be_watched=self._watch)
-            self._outputs[key] = output
-        if record.attempt < output.attempt:
+        output_key = record.host, rank
+        rank_output = self._outputs.get(output_key)
+        if rank_output is None or record.attempt > rank_output.attempt:
+            rank_output = _RankOutput(rank, record.attempt, self._rules, may_be_watched=self._watch)
+            self._outputs[output_key] = rank_output
+        if record.attempt < rank_output.attempt:
             return ()
         match event:
             case OutputText():
-                derived = output.read(event, record, self._first_readings)
+                derived_records = rank_output.read(event, record, self._first_readings)
             case StepFinished():
-                output.see_step(event)
+                rank_output.see_step(event)
                 return ()
             case Exited():
-                derived = output.end(record)
+                derived_records = rank_output.end(record)
             case _:
                 return ()
-        if output.waits:
-            self._waiting.add(key)
+        if rank_output.waits:
+            self._waiting.add(output_key)
         else:
-            self._waiting.discard(key)
-        return derived
+            self._waiting.discard(output_key)
+        return derived_records
 
     def _release(self, record: Record) -> list[Record]:
         """Release what ranks of the host have printed and has waited long enough."""
-        released: list[Record] = []
-        for key in sorted(self._waiting):
-            output = self._outputs[key]
-            if key[0] == record.host and output.is_due(record.time):
-                self._waiting.discard(key)
-                released += output.release()
-        return released
+        released_records: list[Record] = []
+        for output_key in sorted(self._waiting):
+            rank_output = self._outputs[output_key]
+            if output_key[0] == record.host and rank_output.is_due(record.time):
+                self._waiting.discard(output_key)
+                released_records += rank_output.release()
+        return released_records
 
 
 class _RankOutput:
@@ -192,6 +192,7 @@ class _RankOutput:
         source = source_of(text.path) if text.path else ""
         reader = self._readers.get(source)
         if reader is None:
+            # A script that writes a file for each step would take all memory.
             if source and len(self._readers) >= MOST_FILES:
                 return ()
             reader = reader_of(source, self._rules)
@@ -200,11 +201,13 @@ class _RankOutput:
         if source and readings and not self._is_own(source, readings[0], record, first_readings):
             return ()
         events = self._derive_events(source, readings, record.time)
-        derived = [(replace(record, event=event), number) for event, number in events]
-        derived += [(counted, 0) for counted in self._count_lines(record)]
+        derived_records = [
+            (replace(record, event=event), named_step) for event, named_step in events
+        ]
+        derived_records += [(count_record, 0) for count_record in self._count_lines(record)]
         if not self._may_be_watched and not self.waits:
-            return [each for each, _ in derived]
-        self.waits += derived
+            return [derived_record for derived_record, _ in derived_records]
+        self.waits += derived_records
         return ()
 
     def _is_own(
@@ -213,10 +216,10 @@ class _RankOutput:
         """Return True if no other host has reported the first reading of this source before."""
         if source not in self._own_sources:
             first_value = next(iter(reading.values.items()))
-            mark = repr((reading.step, reading.epoch, first_value))
-            first = (record.host, mark)
-            host, first_mark = first_readings.setdefault((self.attempt, source), first)
-            self._own_sources[source] = host == record.host or first_mark != mark
+            reading_mark = repr((reading.step, reading.epoch, first_value))
+            first_report = (record.host, reading_mark)
+            host, first_mark = first_readings.setdefault((self.attempt, source), first_report)
+            self._own_sources[source] = host == record.host or first_mark != reading_mark
         return self._own_sources[source]
 
     def end(self, record: Record) -> Sequence[Record]:
@@ -231,16 +234,16 @@ class _RankOutput:
     def release(self) -> Sequence[Record]:
         """Return what was held back; if the watch has reported steps, without steps."""
         self._may_be_watched = False
-        waits = self.waits
+        held_records = self.waits
         self.waits = []
         if not self._seen:
-            return [record for record, _ in waits]
-        released = []
-        for record, number in waits:
-            event = _without_step(record.event, self._step_by_watch(number))
+            return [record for record, _ in held_records]
+        released_records = []
+        for record, named_step in held_records:
+            event = _without_step(record.event, self._step_by_watch(named_step))
             if event:
-                released.append(replace(record, event=event))
-        return released
+                released_records.append(replace(record, event=event))
+        return released_records
 
     # What it reports
 
@@ -251,26 +254,26 @@ class _RankOutput:
         names."""
         numbers = self._number_steps(readings) if self._reports_steps(source, readings) else []
         steps_made = numbers[-1] - self._step if numbers else 0
-        seconds = NAN
+        step_seconds = NAN
         if steps_made > 0 and now > self._step_at:
-            seconds = (now - self._step_at) / steps_made
-        upcoming = iter(numbers)
+            step_seconds = (now - self._step_at) / steps_made
+        next_numbers = iter(numbers)
         for reading in readings:
             values = self._values_of(source, reading.values)
             self._steps = reading.steps or self._steps
             if reading.kind is ReadingKind.STEP and numbers:
                 self._printed = reading.step or self._printed
-                before = self._step
-                self._step = next(upcoming)
-                if not self._seen and self._step != before:
-                    yield self._make_step(reading, values, seconds), reading.step
+                step_before = self._step
+                self._step = next(next_numbers)
+                if not self._seen and self._step != step_before:
+                    yield self._make_step(reading, values, step_seconds), reading.step
             if self._seen:  # the watch measures these itself
                 values.pop("step_seconds", 0.0)
                 values.pop("data_seconds", 0.0)
             if values:
                 step = self._step_of(source, reading)
-                items = tuple(values.items())
-                yield ScriptMetrics(self.rank, step, reading.epoch, items), reading.step
+                named_values = tuple(values.items())
+                yield ScriptMetrics(self.rank, step, reading.epoch, named_values), reading.step
         if numbers:
             self._step_at = now
         if numbers and self._printed:
@@ -287,14 +290,16 @@ class _RankOutput:
 
     def _values_of(self, source: str, values: dict[str, float]) -> dict[str, float]:
         """Return the values that this source was the first to report."""
-        sources = self._value_sources
+        value_sources = self._value_sources
         for name in values:
-            if len(sources) < MOST_NAMES:
-                sources.setdefault(name, source)
+            if len(value_sources) < MOST_NAMES:
+                value_sources.setdefault(name, source)
         if len(self._readers) == 1:
             return dict(values)
         return {
-            name: value for name, value in values.items() if sources.get(name, source) == source
+            name: value
+            for name, value in values.items()
+            if value_sources.get(name, source) == source
         }
 
     def _step_of(self, source: str, reading: Reading) -> int:
@@ -302,38 +307,38 @@ class _RankOutput:
 
         A file may report it much later; one of epochs alone counts them as steps.
         """
-        newest = self._seen or self._step
+        newest_step = self._seen or self._step
         if source:
-            return reading.step or newest or math.ceil(reading.epoch)
-        return self._step_by_watch(reading.step) if self._seen else reading.step or newest
+            return reading.step or newest_step or math.ceil(reading.epoch)
+        return self._step_by_watch(reading.step) if self._seen else reading.step or newest_step
 
-    def _step_by_watch(self, number: int) -> int:
+    def _step_by_watch(self, printed_number: int) -> int:
         """Map a step number from a log line (0: it has none) to the watch's own count.
 
         It is the same number as long as lines name about what the watch has come to, and never go
         back; else they count something else, such as batches of which several are a step.
         """
-        if number <= 0 or not self._counts_alike:
+        if printed_number <= 0 or not self._counts_alike:
             return self._seen
-        seconds = median(self._step_seconds) if self._step_seconds else 0.0
-        distance = abs(number - self._seen)
-        is_near = distance <= NEAR or (seconds > 0 and distance < LAG / seconds + 1)
-        self._counts_alike = not seconds or (is_near and number >= self._named - NEAR)
-        self._named = number
-        return number if is_near and self._counts_alike else self._seen
+        step_seconds = median(self._step_seconds) if self._step_seconds else 0.0
+        distance = abs(printed_number - self._seen)
+        is_near = distance <= NEAR or (step_seconds > 0 and distance < LAG / step_seconds + 1)
+        self._counts_alike = not step_seconds or (is_near and printed_number >= self._named - NEAR)
+        self._named = printed_number
+        return printed_number if is_near and self._counts_alike else self._seen
 
     def _number_steps(self, readings: Sequence[Reading]) -> list[int]:
         """Return the numbers of the steps in readings; those without a number are counted."""
-        numbers = list[int]()
-        newest = self._step
+        step_numbers = list[int]()
+        newest_step = self._step
         for reading in readings:
             if reading.kind is ReadingKind.STEP:
                 # A frame of a progress bar may be one step behind a line.
-                is_behind = reading.step == newest - 1 > 0
+                is_behind = reading.step == newest_step - 1 > 0
                 if not is_behind:
-                    newest = reading.step or newest + 1
-                numbers.append(newest)
-        return numbers
+                    newest_step = reading.step or newest_step + 1
+                step_numbers.append(newest_step)
+        return step_numbers
 
     def _make_step(
         self, reading: Reading, values: dict[str, float], seconds: float
@@ -353,19 +358,19 @@ class _RankOutput:
 
     def _count_lines(self, record: Record) -> Sequence[Record]:
         """Return how the output is read, if that is news; lines not read are counted at times."""
-        printed = self._readers.get("")
-        name = printed.format if printed else ""
-        unread = printed.unread if printed else 0
-        files = self._read_files()
-        steps = self._all_steps()
-        before = self._parsed
-        has_changed = (name, files) != (before.format, before.files)
-        has_changed = has_changed or abs(steps - before.steps) > STEADY * before.steps
+        output_reader = self._readers.get("")
+        format_name = output_reader.format if output_reader else ""
+        num_unread = output_reader.unread if output_reader else 0
+        read_files = self._read_files()
+        all_steps = self._all_steps()
+        last_parsed = self._parsed
+        has_changed = (format_name, read_files) != (last_parsed.format, last_parsed.files)
+        has_changed = has_changed or abs(all_steps - last_parsed.steps) > STEADY * last_parsed.steps
         is_due = not self._counted_at < record.time < self._counted_at + COUNTED
-        if not has_changed and not (is_due and unread != before.unread):
+        if not has_changed and not (is_due and num_unread != last_parsed.unread):
             return ()
         self._counted_at = record.time
-        self._parsed = Parsed(self.rank, name, unread, steps, files)
+        self._parsed = Parsed(self.rank, format_name, num_unread, all_steps, read_files)
         return [replace(record, event=self._parsed)]
 
     def _read_files(self) -> tuple[str, ...]:
@@ -380,13 +385,15 @@ class _RankOutput:
         """
         if not self._seen or not self._steps or not self._printed:
             return self._steps
-        printed = self._printed - self._first[0]
-        seen = self._seen - self._first[1]
-        rate = seen / printed if printed > LATE * self._steps and self._first[1] else 1.0
-        if 1 / ALIKE < rate < ALIKE:
+        num_printed = self._printed - self._first[0]
+        num_seen = self._seen - self._first[1]
+        steps_per_number = (
+            num_seen / num_printed if num_printed > LATE * self._steps and self._first[1] else 1.0
+        )
+        if 1 / ALIKE < steps_per_number < ALIKE:
             steps_before = self._ahead if self._ahead > LATE * self._steps else 0
             return max(self._seen, self._steps - int(steps_before))
-        return max(self._seen, self._seen + round((self._steps - self._printed) * rate))
+        return max(self._seen, self._seen + round((self._steps - self._printed) * steps_per_number))
 
 
 def _without_step(event: Event, step: int) -> Event | None:

@@ -66,18 +66,18 @@ def find_exception(tail: Sequence[str]) -> Thrown | None:
     it.
     """
     lines = [PREFIX.sub("", line) for line in tail]
-    chain = _chain(lines)
-    if not chain:
+    exceptions = _chain(lines)
+    if not exceptions:
         return None
-    root = chain[0]
-    last = chain[-1]
-    broken = _is_broken(root)
-    text = _short(root)
+    root_error = exceptions[0]
+    last_error = exceptions[-1]
+    is_broken = _is_broken(root_error)
+    error_text = _short(root_error)
     # An error of communication that follows another one says nothing more.
-    is_root_enough = len(chain) == 1 or (_is_broken(last) and not broken)
+    is_root_enough = len(exceptions) == 1 or (_is_broken(last_error) and not is_broken)
     if not is_root_enough:
-        text = f"{_short(last)} (after {text})"
-    return Thrown(_type(last), text, broken)
+        error_text = f"{_short(last_error)} (after {error_text})"
+    return Thrown(_type(last_error), error_text, is_broken)
 
 
 def _type(thrown: str) -> str:
@@ -93,24 +93,26 @@ def _chain(lines: Sequence[str]) -> list[str]:
     chain: list[str] = []
     is_inside = False
     # What stands before the last chain was caught by the program, and is not what ended it.
-    for number in range(find_chain(lines) or 0, len(lines)):
-        if lines[number].strip() == HEADER:
+    for line_number in range(find_chain(lines) or 0, len(lines)):
+        if lines[line_number].strip() == HEADER:
             is_inside = True
-        elif is_inside and RAISED.match(lines[number]):
-            chain.append(_message(lines, number))
+        elif is_inside and RAISED.match(lines[line_number]):
+            chain.append(_message(lines, line_number))
             is_inside = False
     if chain:
         return chain
     # Of a syntax error, or a traceback whose head is out of sight, only the last line is there.
-    errors = (number for number, line in enumerate(lines) if _ERROR.match(line))
-    return [_message(lines, number) for number in islice(errors, 1)]
+    error_lines = (line_number for line_number, line in enumerate(lines) if _ERROR.match(line))
+    return [_message(lines, line_number) for line_number in islice(error_lines, 1)]
 
 
-def _message(lines: Sequence[str], start: int) -> str:
-    end = start + 1
-    while end < min(len(lines), start + _MESSAGE_LINES) and not _ends_message(lines[end]):
-        end += 1
-    return "\n".join(lines[start:end])
+def _message(lines: Sequence[str], start_line: int) -> str:
+    end_line = start_line + 1
+    while end_line < min(len(lines), start_line + _MESSAGE_LINES) and not _ends_message(
+        lines[end_line]
+    ):
+        end_line += 1
+    return "\n".join(lines[start_line:end_line])
 
 
 def _ends_message(line: str) -> bool:
@@ -118,5 +120,5 @@ def _ends_message(line: str) -> bool:
 
 
 def _short(text: str) -> str:
-    line = text.split("\n", 1)[0].strip()
-    return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
+    first_line = text.split("\n", 1)[0].strip()
+    return first_line if len(first_line) <= _WIDTH else first_line[: _WIDTH - 1] + "…"

@@ -50,38 +50,39 @@ class Curves:
     def take(self, event: object, row: int, step: int, time: float) -> None:
         """Take in what rank `row` reports, `time` seconds after the run began and after `step`."""
         if isinstance(event, ScriptMetrics):
-            for name, value in event.values:
-                self._metric(name).append(row, row, event.step or step, time, value)
+            for metric_name, value in event.values:
+                self._metric(metric_name).append(row, row, event.step or step, time, value)
             return
         source = _FIGURES_OF.get(type(event))
         if source is None:
             return
-        name, figures = source
+        source_name, read_figures = source
         if isinstance(event, StepFinished):
             self._step = step
         elif isinstance(event, Evaluated):
             if row:  # each rank reports a test, which is the run's
                 return
             step = event.step
-        self._kept[name].append(row, row, step, time, *figures(event))
+        self._kept[source_name].append(row, row, step, time, *read_figures(event))
 
     def sample(self, host: int, sample: HostSample, used: float, time: float) -> None:
         """Take in a sample of a host, whose ranks have `used` this share of its cores."""
-        figures = used, *_host_figures(sample)
-        self._kept[HOST_SAMPLE.name].append(host, host, self._step, time, *figures)
+        sample_figures = used, *_host_figures(sample)
+        self._kept[HOST_SAMPLE.name].append(host, host, self._step, time, *sample_figures)
         for core, cpu in enumerate(sample.cpu):
             self._kept[CORES.name].append(host, core, self._step, time, cpu)
 
     def _metric(self, name: str) -> SourceHistory:
-        series = metric_id(name)
-        if series not in self._kept:
-            self._kept[series] = SourceHistory(SERIES[series].source, METRIC_ROOM)
-        return self._kept[series]
+        series_id = metric_id(name)
+        if series_id not in self._kept:
+            self._kept[series_id] = SourceHistory(SERIES[series_id].source, METRIC_ROOM)
+        return self._kept[series_id]
 
     def rewind(self, step: int) -> None:
         """Forget the steps behind this one: the ranks make them anew."""
         self._step = step
         for history in self._kept.values():
+            # Samples of hosts go on with the time, whatever step the ranks are at.
             if not history.source.by_time:
                 history.rewind(step)
 
@@ -102,8 +103,8 @@ class Curves:
         """Return True if a series has a value that is not 0."""
         if series not in self._with_values:
             mean = self.whole(series).mean
-            known = mean[mean == mean]  # NaN is not equal to itself
-            if (known != 0).any():
+            known_values = mean[mean == mean]  # NaN is not equal to itself
+            if (known_values != 0).any():
                 self._with_values.add(series)
         return series in self._with_values
 
@@ -127,23 +128,23 @@ def _points(history: SourceHistory, spec: Spec, row: int | None, since: float) -
     """Return the curve of a row, or of all together."""
     from remote.run.series.downsampling import NO_POINTS, Points
 
-    buckets = history.finest(since, row)
-    if buckets is None:
+    finest_buckets = history.finest(since, row)
+    if finest_buckets is None:
         return NO_POINTS
-    count = buckets.columns["points"]
-    x = buckets.columns["x"] / count
-    other = buckets.columns["other"] / count
-    step, time = (other, x) if history.source.by_time else (x, other)
-    figure = history.source.figures.index(spec.figure)
-    low, high, lowest, highest = buckets.ends(figure)
+    num_points = finest_buckets.columns["points"]
+    x = finest_buckets.columns["x"] / num_points
+    other_axis = finest_buckets.columns["other"] / num_points
+    step, time = (other_axis, x) if history.source.by_time else (x, other_axis)
+    figure_index = history.source.figures.index(spec.figure)
+    low, high, lowest, highest = finest_buckets.ends(figure_index)
     if row is not None and not history.has_parts:
         lowest = highest = lowest * 0 + row
     if spec.over:
-        mean = buckets.ratio(figure, history.source.figures.index(spec.over))
+        mean = finest_buckets.ratio(figure_index, history.source.figures.index(spec.over))
     else:
-        mean = buckets.mean(figure)
+        mean = finest_buckets.mean(figure_index)
     if spec.over or spec.adds:  # the parts are no measure of the whole
         low = high = mean
-    factor = spec.factor * (history.counts(step) if spec.adds and row is None else 1.0)
-    low, high, mean = (values * factor for values in (low, high, mean))
+    unit_factor = spec.factor * (history.counts(step) if spec.adds and row is None else 1.0)
+    low, high, mean = (values * unit_factor for values in (low, high, mean))
     return Points(step, time, low, high, mean, lowest, highest).lasting()

@@ -50,8 +50,8 @@ class Points:
 
     def lasting(self) -> Points:
         """Return the points that count: a run that was restarted makes some steps anew."""
-        later = np.minimum.accumulate(self.step[::-1])[::-1]
-        is_lasting = self.step <= later
+        least_later_step = np.minimum.accumulate(self.step[::-1])[::-1]
+        is_lasting = self.step <= least_later_step
         return Points(*(column[is_lasting] for column in vars(self).values()))
 
 
@@ -116,28 +116,29 @@ class Buckets:
             name: np.concatenate([column, other.columns[name]])
             for name, column in self.columns.items()
         }
-        row = np.concatenate([self.row, other.row])
-        place = np.concatenate([self.place, other.place])
-        return Buckets(row, place, columns).merged()
+        joined_rows = np.concatenate([self.row, other.row])
+        joined_places = np.concatenate([self.place, other.place])
+        return Buckets(joined_rows, joined_places, columns).merged()
 
     def widened(self, doublings: int) -> Buckets:
         """Return them in buckets that are so many times twice as wide."""
         if not doublings:
             return self
+        # The shift rounds down for negative places, too: no bucket lies on both sides of 0.
         return Buckets(self.row, self.place >> doublings, self.columns).merged()
 
     def merged(self) -> Buckets:
         """Return all lines of the same row and place as one."""
         # The sort is stable: of one bucket, what was there before stays first.
-        ordered = self.where(np.lexsort((self.place, self.row)))
-        differs = (np.diff(ordered.row) != 0) | (np.diff(ordered.place) != 0)
-        starts = np.flatnonzero(np.r_[True, differs])
+        ordered_buckets = self.where(np.lexsort((self.place, self.row)))
+        begins_bucket = (np.diff(ordered_buckets.row) != 0) | (np.diff(ordered_buckets.place) != 0)
+        starts = np.flatnonzero(np.r_[True, begins_bucket])
         with np.errstate(invalid="ignore", over="ignore"):
             columns = {
                 name: JOINS[name].reduceat(column, starts)
-                for name, column in ordered.columns.items()
+                for name, column in ordered_buckets.columns.items()
             }
-        return Buckets(ordered.row[starts], ordered.place[starts], columns)
+        return Buckets(ordered_buckets.row[starts], ordered_buckets.place[starts], columns)
 
     def mean(self, figure: int) -> Floats:
         """Return the mean of a figure in each bucket."""
@@ -145,6 +146,7 @@ class Buckets:
 
     def ratio(self, figure: int, over: int) -> Floats:
         """Return the sum of a figure in each bucket, divided by that of another."""
+        # The ratio of the sums: a mean of ratios would count short steps as much as long ones.
         return _divide(self.columns["total"][:, figure], self.columns["total"][:, over])
 
     def ends(self, figure: int) -> tuple[Floats, Floats, Ints, Ints]:
@@ -190,26 +192,26 @@ class Downsampler:
 
     def add(self, gathered: Buckets, capacity: int) -> None:
         """Take in what was measured."""
-        buckets = gathered.widened(self._doublings)
-        newest = buckets.place.max()
+        new_buckets = gathered.widened(self._doublings)
+        newest_place = new_buckets.place.max()
         if self._buckets is not None:
-            newest = max(newest, self._buckets.place.max())
+            newest_place = max(newest_place, self._buckets.place.max())
         if self._recent:  # a rank that is behind the others adds nothing to the older half
-            is_recent = buckets.place > newest - capacity // 2
+            is_recent = new_buckets.place > newest_place - capacity // 2
             if not is_recent.any():
                 return
-            buckets = buckets.where(is_recent)
+            new_buckets = new_buckets.where(is_recent)
         if self._buckets is not None:
-            buckets = self._buckets.join(buckets)
-        first = buckets.place.min()
-        if self._recent and newest - first >= capacity:
-            buckets = buckets.where(buckets.place > newest - capacity // 2)
-            first = buckets.place.min()
-        doublings = 0
-        while (newest >> doublings) - (first >> doublings) >= capacity:
-            doublings += 1
-        self._doublings += doublings
-        self._buckets = buckets.widened(doublings)
+            new_buckets = self._buckets.join(new_buckets)
+        first_place = new_buckets.place.min()
+        if self._recent and newest_place - first_place >= capacity:
+            new_buckets = new_buckets.where(new_buckets.place > newest_place - capacity // 2)
+            first_place = new_buckets.place.min()
+        more_doublings = 0
+        while (newest_place >> more_doublings) - (first_place >> more_doublings) >= capacity:
+            more_doublings += 1
+        self._doublings += more_doublings
+        self._buckets = new_buckets.widened(more_doublings)
 
     def rewind(self, x: float) -> None:
         """Forget the buckets that begin at `x` or behind it."""
@@ -219,12 +221,12 @@ class Downsampler:
 
     def of_row(self, row: int) -> Downsampler:
         """Return those of one row alone."""
-        single = Downsampler(recent=self._recent)
-        single._doublings = self._doublings
+        row_buckets = Downsampler(recent=self._recent)
+        row_buckets._doublings = self._doublings
         if self._buckets is not None:
             is_of_row = self._buckets.row == row
-            single._buckets = self._buckets.where(is_of_row) if is_of_row.any() else None
-        return single
+            row_buckets._buckets = self._buckets.where(is_of_row) if is_of_row.any() else None
+        return row_buckets
 
     def read(self) -> Buckets | None:
         """Return the buckets, or None if there are none."""

@@ -39,6 +39,7 @@ class Marks:
     def add(self, letter: str, step: int, time: float) -> None:
         """Add a mark, unless it is the same as the last of its kind."""
         marks = self._by_letter[letter]
+        # All ranks report the end of an epoch; two restarts from one step are two.
         if marks and marks[-1].step == step and letter != RESTART:
             return
         marks.append(Mark(letter, step, time))

@@ -115,8 +115,8 @@ class SourceHistory:
             self._spread()
         for buckets in (*self._each, *self._together):
             buckets.rewind(step + 1)
-        earlier = [era for era in self._eras if era.rows and era.begin < step]
-        self._eras = [*earlier, Era(step)]
+        earlier_eras = [era for era in self._eras if era.rows and era.begin < step]
+        self._eras = [*earlier_eras, Era(step)]
 
     def finest(self, since: float, row: int | None) -> Buckets | None:
         """Return the finest buckets of a row that reach back to this step, or None without points.
@@ -129,18 +129,18 @@ class SourceHistory:
             whole_and_recent = self._of_row(row)
         if not whole_and_recent:
             return None
-        whole, recent = whole_and_recent
-        return recent.read() if recent.begin <= since else whole.read()
+        whole_run, recent_steps = whole_and_recent
+        return recent_steps.read() if recent_steps.begin <= since else whole_run.read()
 
     def _of_row(self, row: int) -> list[Downsampler]:
         """Return the buckets of a row, with its points that wait."""
         if row not in self._rows:
             return []
         # The points of all other rows go on waiting: putting them into buckets takes far longer.
-        both = [buckets.of_row(row) for buckets in self._each]
-        waiting = [points[points[:, 0] == row] for points in self._waiting]
-        self._add_to_rows(both, waiting)
-        return both
+        row_samplers = [buckets.of_row(row) for buckets in self._each]
+        waiting_points = [points[points[:, 0] == row] for points in self._waiting]
+        self._add_to_rows(row_samplers, waiting_points)
+        return row_samplers
 
     def pack(self) -> None:
         """Make an array of the points that have come."""
@@ -155,52 +155,55 @@ class SourceHistory:
             self._together = [Downsampler(), Downsampler(recent=True)]
         points = np.frombuffer(self._fresh).reshape(-1, 4 + len(self.source.figures))
         self._fresh = bytearray()
+        # A host or a script may send any number as its step or time, also one that has no bucket.
         points = points[np.isfinite(points[:, :4]).all(axis=1)]
         if not len(points):
             return
-        rows = np.flatnonzero(np.bincount(points[:, 0].astype(np.int64))).tolist()
-        self._eras[-1].rows.update(rows)
-        for row in rows:
+        new_rows = np.flatnonzero(np.bincount(points[:, 0].astype(np.int64))).tolist()
+        self._eras[-1].rows.update(new_rows)
+        for row in new_rows:
             if len(self._rows) < self._room.most_rows:
                 self._rows.setdefault(row)
         self._waiting.append(points)
         self._waiting_count += len(points)
-        gathered = self._gather(points, together=True)
-        self._together[0].add(gathered, self._room.together)
-        self._together[1].add(gathered, self._room.recent)
+        new_buckets = self._gather(points, together=True)
+        self._together[0].add(new_buckets, self._room.together)
+        self._together[1].add(new_buckets, self._room.recent)
 
     def _spread(self) -> None:
         """Put the points that wait into the buckets of their rows."""
         import numpy as np
 
-        rows = list(self._rows)
-        waiting = [points[np.isin(points[:, 0], rows)] for points in self._waiting]
+        kept_rows = list(self._rows)
+        waiting_points = [points[np.isin(points[:, 0], kept_rows)] for points in self._waiting]
         self._waiting = []
         self._waiting_count = 0
-        self._add_to_rows(self._each, waiting)
+        self._add_to_rows(self._each, waiting_points)
 
-    def _add_to_rows(self, both: list[Downsampler], waiting: list[Floats]) -> None:
+    def _add_to_rows(self, samplers: list[Downsampler], waiting_points: list[Floats]) -> None:
         import numpy as np
 
-        if not any(map(len, waiting)):
+        if not any(map(len, waiting_points)):
             return
-        gathered = self._gather(np.concatenate(waiting), together=False)
-        count = len(self._rows)
-        whole, recent = both
-        whole.add(gathered, self._room.of_row(count))
+        row_buckets = self._gather(np.concatenate(waiting_points), together=False)
+        num_rows = len(self._rows)
+        whole_run, recent_steps = samplers
+        whole_run.add(row_buckets, self._room.of_row(num_rows))
         # Of the last steps a quarter is enough, as each of them has a bucket of its own.
-        recent.add(gathered, self._room.of_row(4 * count))
+        recent_steps.add(row_buckets, self._room.of_row(4 * num_rows))
 
     def _gather(self, points: Floats, *, together: bool) -> Buckets:
         import numpy as np
 
         from remote.run.series.downsampling import Buckets
 
-        row, owners = points[:, :2].astype(np.int64).T
-        x, other = points[:, 2:4].T
+        row_numbers, owners = points[:, :2].astype(np.int64).T
+        x, other_axis = points[:, 2:4].T
         if self.source.by_time:
-            x, other = other, x
+            x, other_axis = other_axis, x
         if together:
-            row = np.zeros_like(row)
+            row_numbers = np.zeros_like(row_numbers)
         is_named = together or self.has_parts
-        return Buckets.gather(row, owners if is_named else None, x, other, points[:, 4:])
+        return Buckets.gather(
+            row_numbers, owners if is_named else None, x, other_axis, points[:, 4:]
+        )

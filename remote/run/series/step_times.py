@@ -43,12 +43,15 @@ class Means:
 
 def join_means(ranks: Iterable[Means]) -> Means:
     """Return the means of a run: over its ranks that make steps, whose throughput adds up."""
-    known = [rank for rank in ranks if not math.isnan(rank.seconds)]
-    if not known:
+    known_means = [rank for rank in ranks if not math.isnan(rank.seconds)]
+    if not known_means:
         return Means()
-    names = ("seconds", "data", "compute", "sync")
-    means = {name: sum(getattr(rank, name) for rank in known) / len(known) for name in names}
-    return Means(**means, throughput=sum(rank.throughput for rank in known))
+    time_names = ("seconds", "data", "compute", "sync")
+    means = {
+        name: sum(getattr(rank, name) for rank in known_means) / len(known_means)
+        for name in time_names
+    }
+    return Means(**means, throughput=sum(rank.throughput for rank in known_means))
 
 
 _Sums = tuple[int, float, float, float, float, int]
@@ -56,13 +59,19 @@ _Sums = tuple[int, float, float, float, float, int]
 
 
 def _means_between(before: _Sums, after: _Sums) -> Means:
-    count, seconds, data, compute, sync, samples = (
+    num_iterations, seconds, data, compute, sync, samples = (
         float(end - begin) for begin, end in zip(before, after, strict=True)
     )
-    if not count:
+    if not num_iterations:
         return Means()
     throughput = samples / seconds if seconds > 0 else NAN
-    return Means(seconds / count, data / count, compute / count, sync / count, throughput)
+    return Means(
+        seconds / num_iterations,
+        data / num_iterations,
+        compute / num_iterations,
+        sync / num_iterations,
+        throughput,
+    )
 
 
 class StepTotals:
@@ -198,15 +207,16 @@ class StepTotals:
 
     def _quantile(self, share: float) -> float:
         """Return a quantile, between the two nearest values in proportion, as numpy does."""
+        # Sorted once for several quantiles, which are asked for together.
         if self._sorted[0] != self.count:
             self._sorted = (self.count, sorted(self._kept))
-        values = self._sorted[1]
-        if not values:
+        sorted_values = self._sorted[1]
+        if not sorted_values:
             return NAN
-        below, rest = divmod(share * (len(values) - 1), 1)
-        low = values[int(below)]
-        high = values[min(int(below) + 1, len(values) - 1)]
-        return low + (high - low) * rest
+        lower_index, remainder = divmod(share * (len(sorted_values) - 1), 1)
+        lower_value = sorted_values[int(lower_index)]
+        upper_value = sorted_values[min(int(lower_index) + 1, len(sorted_values) - 1)]
+        return lower_value + (upper_value - lower_value) * remainder
 
 
 _FIGURES = (*STEP.figures, "cpu_seconds")
@@ -245,19 +255,21 @@ class RecentSteps:
 
     def append(self, step: StepFinished) -> None:
         """Take in a step."""
-        recent = self._recent
-        recent.frombytes(_pack(*_figures_of(step)))
-        if len(recent) > RECENT * _WIDTH:
-            del recent[:_WIDTH]
+        recent_figures = self._recent
+        recent_figures.frombytes(_pack(*_figures_of(step)))
+        if len(recent_figures) > RECENT * _WIDTH:
+            del recent_figures[:_WIDTH]
             self._warms_up = False
         self._spent = NAN
         if not math.isfinite(step.seconds):
             return
         self.count += 1
+        # The first step warms up: the second one takes its place, unless it stays the only one.
         if self.count <= 2:
             self.lasting = step.seconds
             self.lasting_ready = step.ready
             return
+        # A plain mean of few steps, and of the last `LASTING` later; the first one is left out.
         weight = min(self.count - 1, LASTING)
         self.lasting += (step.seconds - self.lasting) / weight
         self.lasting_ready += (step.ready - self.lasting_ready) / weight
@@ -273,16 +285,18 @@ class RecentSteps:
 
     def median(self, figure: str) -> float:
         """Return the median of a figure."""
-        values = sorted(self.last(figure))  # `statistics.median` takes twice as long
-        if not values:
+        sorted_values = sorted(self.last(figure))  # `statistics.median` takes twice as long
+        if not sorted_values:
             return NAN
-        middle = len(values) // 2
-        return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2
+        middle = len(sorted_values) // 2
+        if len(sorted_values) % 2:
+            return sorted_values[middle]
+        return (sorted_values[middle - 1] + sorted_values[middle]) / 2
 
     def mean(self, figure: str) -> float:
         """Return the mean of a figure."""
-        values = self._warm(figure)
-        return sum(values) / len(values) if values else NAN
+        warm_values = self._warm(figure)
+        return sum(warm_values) / len(warm_values) if warm_values else NAN
 
     def per_second(self, figure: str) -> float:
         """Return how much of a figure comes in a second of the steps.
@@ -295,5 +309,5 @@ class RecentSteps:
 
     def _warm(self, figure: str) -> array[float]:
         """Return a figure of each step that counts."""
-        values = self.last(figure)
-        return values[1:] if self._warms_up and len(values) > 1 else values
+        last_values = self.last(figure)
+        return last_values[1:] if self._warms_up and len(last_values) > 1 else last_values

@@ -59,10 +59,10 @@ def trust_all_hosts(reason: str, host_name: str) -> str:
     """Return a reason whose advice is to accept the keys of all hosts, if it is to accept this
     host's."""
     lines = reason.split("\n")
-    for number, line in enumerate(lines):
-        command = line.removesuffix(f" {host_name}")
-        if is_trust_command(line) and command != line:
-            lines[number] = f"{command} --all"
+    for line_number, line in enumerate(lines):
+        general_command = line.removesuffix(f" {host_name}")
+        if is_trust_command(line) and general_command != line:
+            lines[line_number] = f"{general_command} --all"
     return "\n".join(lines)
 
 
@@ -161,20 +161,20 @@ class HostState:
             self.phase = phase
             self.since = when
 
-    def hear(self, when: float, now: float) -> None:
+    def hear(self, heard_at: float, now: float) -> None:
         """Take in that a record of `when` has come from its agent."""
         # Its agent may have recorded it long before it could be heard.
-        if self.missed or (self.heard and when - self.heard > FRESH):
+        if self.missed or (self.heard and heard_at - self.heard > FRESH):
             self.back = now
             self.silent_from = self.heard
             self.missed = False
-        if when > self.heard:
-            self.heard = when
+        if heard_at > self.heard:
+            self.heard = heard_at
         if self.phase is HostPhase.READY:
             return
         is_sought = self.hello is not None and self.phase in SOUGHT
         if self.phase is HostPhase.SILENT or is_sought:
-            self.enter(HostPhase.READY, when)
+            self.enter(HostPhase.READY, heard_at)
 
     def count_age(self, age: float, time: float) -> float:
         """Return how old the run is at this time of its clock, as far as that is known; else 0.
@@ -219,8 +219,8 @@ class HostState:
 
     def _take_connection(self, event: Connected) -> None:
         """Take in a connection that it tried, once."""
-        tried = {(connection.address, connection.port) for connection in self.connected}
-        if (event.address, event.port) not in tried:
+        tried_ports = {(connection.address, connection.port) for connection in self.connected}
+        if (event.address, event.port) not in tried_ports:
             self.connected.append(event)
 
 

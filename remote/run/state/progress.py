@@ -54,13 +54,13 @@ def not_learned(runs: Iterable[tuple[str, float, float]]) -> str:
 
     Of each run: its name, and its first and last training loss.
     """
-    risen = [run for run in runs if run[2] > RISEN * run[1]]
-    if not risen:
+    risen_runs = [run for run in runs if run[2] > RISEN * run[1]]
+    if not risen_runs:
         return ""
-    name, first_loss, last_loss = risen[0]
-    number = "1 run" if len(risen) == 1 else f"{len(risen)} runs"
-    change = f"rose from {format_loss(first_loss)} to {format_loss(last_loss)}"
-    return f"{number} {NOT_LEARNED}: the training loss of {name} {change}"
+    run_name, first_loss, last_loss = risen_runs[0]
+    runs_text = "1 run" if len(risen_runs) == 1 else f"{len(risen_runs)} runs"
+    loss_change = f"rose from {format_loss(first_loss)} to {format_loss(last_loss)}"
+    return f"{runs_text} {NOT_LEARNED}: the training loss of {run_name} {loss_change}"
 
 
 def steps_of_test(begun: Started | None) -> float:
@@ -131,9 +131,10 @@ class Progress:
             evaluations.pop()  # these epochs began anew
         if evaluations:
             evaluations[-1] = replace(evaluations[-1], confusion=())
-        counts = event.confusion
-        is_square = all(len(row) == len(counts) for row in counts)
-        if not is_square or not any(map(any, counts)):
+        confusion = event.confusion
+        # A host may send anything, and charts draw it as a square.
+        is_square = all(len(row) == len(confusion) for row in confusion)
+        if not is_square or not any(map(any, confusion)):
             event = replace(event, confusion=())
         evaluations.append(event)
 

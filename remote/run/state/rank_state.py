@@ -136,8 +136,8 @@ class RankState:
 
     def restart(self, local_rank: int, host: int, when: float) -> RankState:
         """Return the rank in the next attempt, perhaps on another host."""
-        lasting = {name: getattr(self, name) for name in self.lasting_fields}
-        return type(self)(self.rank, local_rank, host, since=when, **lasting)
+        lasting_values = {name: getattr(self, name) for name in self.lasting_fields}
+        return type(self)(self.rank, local_rank, host, since=when, **lasting_values)
 
     @property
     def doing(self) -> str:
@@ -171,6 +171,7 @@ class RankState:
 
     def enter(self, phase: RankPhase, when: float) -> bool:
         """Enter a phase, if the rank still lives. Return True if it does."""
+        # Its last records may come after that of its end, by another pipe.
         if self.phase in FATES:
             return False
         if phase is not self.phase:

@@ -40,6 +40,7 @@ class RunMetric:
         self.step = step
         if not math.isfinite(value):
             return
+        # Also True while `least` is NaN, as every comparison with NaN is False.
         if not value >= self.least:
             self.least = value
             self.least_step = step
@@ -68,20 +69,21 @@ class RunMetrics:
             if not name:
                 continue
             kept_values.append((name, value))
-            metric = self.named.get(name)
-            if metric is None:
-                metric = self.named[name] = RunMetric(event.rank)
-            if metric.rank == event.rank:
-                metric.take(value, event.step or step)
+            run_metric = self.named.get(name)
+            if run_metric is None:
+                run_metric = self.named[name] = RunMetric(event.rank)
+            # Values of several ranks would have no order, so that none was the last one.
+            if run_metric.rank == event.rank:
+                run_metric.take(value, event.step or step)
         return event if is_same else replace(event, values=tuple(kept_values))
 
     def _shown_name(self, reported_name: str) -> str:
         """Return the name under which a metric is kept; "" for one that is not."""
-        name = one_line(reported_name)[:LONGEST] or "?"
-        if name in self.named or len(self.named) < MOST:
+        shown_name = one_line(reported_name)[:LONGEST] or "?"
+        if shown_name in self.named or len(self.named) < MOST:
             if len(self._known) < MOST_NAMES:
-                self._known[reported_name] = name
-            return name
+                self._known[reported_name] = shown_name
+            return shown_name
         if len(self.beyond) < MOST_NAMES:
-            self.beyond.add(name)
+            self.beyond.add(shown_name)
         return ""

@@ -84,17 +84,17 @@ class Cause:
 
         Such as "node2, rank 1: killed by SIGKILL at step 12; rank 0 failed as a consequence".
         """
-        where = f"{self.host}, rank {self.rank}" if self.rank >= 0 else self.host
-        prefix = f"{where}: " if where and not self.names_hosts else ""
-        when = ""
+        source_text = f"{self.host}, rank {self.rank}" if self.rank >= 0 else self.host
+        source_prefix = f"{source_text}: " if source_text and not self.names_hosts else ""
+        moment_text = ""
         if self.step:
-            when = f" at step {self.step}"
+            moment_text = f" at step {self.step}"
         elif self.during:
-            when = f" while {self.during}"
-        text = f"{prefix}{self.problem}{when}"
+            moment_text = f" while {self.during}"
+        cause_text = f"{source_prefix}{self.problem}{moment_text}"
         if self.victims:
-            text += f"; {ranks_text(self.victims)} failed as a consequence"
-        return text
+            cause_text += f"; {ranks_text(self.victims)} failed as a consequence"
+        return cause_text
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ class UserKeys:
         self, host: Host, agent_list: Sequence[paramiko.PKey], hints: list[str]
     ) -> Iterator[KeyCandidate]:
         """Yield the keys in the order to try them: those of the host's key file, else of the
-        default files, and those of ssh-agent (`agents`).
+        default files, and those of ssh-agent (`agent_list`).
 
         `hints` takes what would explain a failed login. Raises: ReachError, if the host's own key
         file cannot be used.

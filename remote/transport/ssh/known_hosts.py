@@ -46,7 +46,7 @@ class KnownKey:
 
 
 def known_hosts_files(own_file: str = "") -> tuple[Path, ...]:
-    """Return the host's `own` file if it has one; else the files that ssh reads, the user's
+    """Return the host's `own_file` if it has one; else the files that ssh reads, the user's
     first."""
     if own_file:
         return (Path(own_file).expanduser(),)

@@ -97,7 +97,7 @@ class SshTransport:
 
 
 def _retry(deadline: Deadline, connect_once: Callable[[], Reached]) -> Reached:
-    """Call `attempt` again after a random pause while the far end hangs up before the login.
+    """Call `connect_once` again after a random pause while the far end hangs up before the login.
     Raises: what the last attempt raises."""
     last_drop = None
     dropped_activity = ""

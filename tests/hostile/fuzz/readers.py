@@ -244,7 +244,7 @@ def look_for_checkpoints(case: Case) -> None:
         for local in (False, True):
             try:
                 job = resume.job_of({"resume": name}, case.runs, local)
-                resume.located(job, case.runs, local, ranks=2)
+                resume.located(job, case.runs, local, rank_count=2)
             except CLEAR:
                 continue
 

@@ -16,34 +16,35 @@ from tui.report.timing import SubjectTiming
 def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | None:
     """Make a picture and a report for each group whose test was counted by class."""
     pictures: list[ReportPicture] = []
-    texts = []
+    report_texts = []
     for group in subject.select_groups():
         run = group.first_run
         if run is None or not run.evaluations:
             continue
-        test = run.evaluations[-1]
-        if any(map(any, test.confusion)):
-            pictures.append(_picture(len(pictures) + 1, group, test))
-            texts.append(_text(group, run, test))
+        last_test = run.evaluations[-1]
+        if any(map(any, last_test.confusion)):
+            pictures.append(_picture(len(pictures) + 1, group, last_test))
+            report_texts.append(_text(group, run, last_test))
     if not pictures:
         return None
     paragraphs = ["Of the last test of the first run of each cell.", *subject.describe_selected()]
-    return Section("testing", "Test", paragraphs, (), pictures, texts)
+    return Section("testing", "Test", paragraphs, (), pictures, report_texts)
 
 
 def _picture(number: int, group: RunGroup, test: EvaluationFigures) -> ReportPicture:
-    names = test.classes
-    if len(names) != len(test.confusion):
-        names = tuple(map(str, range(len(test.confusion))))
-    draw = partial(
-        draw_matrix, test.confusion, names, ("predicted class", "true class"), "{:.0f}".format
+    class_names = test.classes
+    if len(class_names) != len(test.confusion):
+        class_names = tuple(map(str, range(len(test.confusion))))
+    draw_confusion = partial(
+        draw_matrix, test.confusion, class_names, ("predicted class", "true class"), "{:.0f}".format
     )
     title = f"Confusion matrix: {group.label}"
-    return ReportPicture(f"confusion-{number}", title, names, draw)
+    return ReportPicture(f"confusion-{number}", title, class_names, draw_confusion)
 
 
 def _text(group: RunGroup, run: RunFigures, test: EvaluationFigures) -> TextBlock:
-    report = ClassificationReport.of(test.confusion, test.classes).text().rstrip().splitlines()
-    head = f"test loss {format_loss(test.loss)}, test accuracy {test.accuracy:.2%}"
-    lines = [f"{run.name}: {head}", "", *report]
-    return TextBlock(f"Classification report: {group.label}", lines)
+    report = ClassificationReport.of(test.confusion, test.classes)
+    report_lines = report.text().rstrip().splitlines()
+    result_line = f"test loss {format_loss(test.loss)}, test accuracy {test.accuracy:.2%}"
+    text_lines = [f"{run.name}: {result_line}", "", *report_lines]
+    return TextBlock(f"Classification report: {group.label}", text_lines)

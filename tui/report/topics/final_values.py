@@ -67,13 +67,13 @@ class GroupFinal:
             return UNKNOWN
         if self.against.is_same:
             return SAME
-        within = self.against.within
-        if math.isnan(within):
+        smallest_margin = self.against.within
+        if math.isnan(smallest_margin):
             return TOO_FEW
-        margin = CLOSE if final.is_share else CLOSE * abs(self.value.value)
-        if within > margin:
+        largest_margin = CLOSE if final.is_share else CLOSE * abs(self.value.value)
+        if smallest_margin > largest_margin:
             return NOT_EQUAL
-        return f"equal within {format_extent(within, is_share=final.is_share)}"
+        return f"equal within {format_extent(smallest_margin, is_share=final.is_share)}"
 
 
 def _last_test(name: str) -> Callable[[RunFigures], float]:
@@ -92,17 +92,17 @@ VERDICT_VALUES = (TRAINING_LOSS, ACCURACY)
 
 def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | None:
     """Make a table per final value; None if there is nothing to compare."""
-    tables = []
+    value_tables = []
     for final in (TRAINING_LOSS, TEST_LOSS, ACCURACY):
-        rows = compare_finals(subject, final)
-        if any(row.against for row in rows):
-            head = (HEAD[0], final.name, *HEAD[1:])
-            table_rows = [_row(final, row) for row in rows]
-            tables.append(make_table(f"Final {final.name}", head, table_rows, NOTE))
-    if not tables:
+        group_finals = compare_finals(subject, final)
+        if any(row.against for row in group_finals):
+            table_head = (HEAD[0], final.name, *HEAD[1:])
+            table_rows = [_row(final, row) for row in group_finals]
+            value_tables.append(make_table(f"Final {final.name}", table_head, table_rows, NOTE))
+    if not value_tables:
         return None
     paragraphs = [f"{sentence}." for sentence in describe_equality(subject)]
-    return Section("equality", "The same result?", paragraphs, tables)
+    return Section("equality", "The same result?", paragraphs, value_tables)
 
 
 # Did it learn? ------------------------------------------------------------------------------------
@@ -110,12 +110,12 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
 
 def loss_ends(runs: Iterable[RunFigures]) -> list[tuple[str, float, float]]:
     """Return the name, the first and the last training loss of each run that has steps."""
-    ends = []
+    named_ends = []
     for run in runs:
         _, losses = run.steps.mean_over_ranks("loss")
         if losses.size:
-            ends.append((run.name, float(losses[0]), float(losses[-1])))
-    return ends
+            named_ends.append((run.name, float(losses[0]), float(losses[-1])))
+    return named_ends
 
 
 def has_learned(group: RunGroup) -> bool:
@@ -129,28 +129,35 @@ def has_learned(group: RunGroup) -> bool:
 
 def compare_finals(subject: ReportSubject, final: FinalValue) -> list[GroupFinal]:
     """Compare the groups that have this value with their references."""
-    rows = []
+    group_finals = []
     for group in subject.groups:
-        values = [final.of(run) for run in group.runs]
-        if not np.isfinite(values).any():
+        run_values = [final.of(run) for run in group.runs]
+        if not np.isfinite(run_values).any():
             continue
-        against = None
+        equivalence = None
         reference = subject.reference_of(group)
         if reference and reference.by_repetition:
-            against = _compare_repetitions(group, reference, final)
-        value = hide_few(mean_interval(values, ValueScale.DIFFERENCE))
-        rows.append(GroupFinal(group, value, against, reference.label if reference else ""))
-    return rows
+            equivalence = _compare_repetitions(group, reference, final)
+        mean_value = hide_few(mean_interval(run_values, ValueScale.DIFFERENCE))
+        group_finals.append(
+            GroupFinal(group, mean_value, equivalence, reference.label if reference else "")
+        )
+    return group_finals
 
 
 def _compare_repetitions(group: RunGroup, reference: RunGroup, final: FinalValue) -> Equivalence:
     """Compare repetition by repetition: they share their seed."""
     repetitions = sorted({*group.by_repetition, *reference.by_repetition})
-    columns = []
+    value_columns = []
     for runs in (group.by_repetition, reference.by_repetition):
         # A repetition that one of the two lacks counts in neither.
-        columns.append([final.of(runs[at]) if at in runs else math.nan for at in repetitions])
-    result = measure_equivalence(*columns)
+        value_columns.append(
+            [
+                final.of(runs[repetition]) if repetition in runs else math.nan
+                for repetition in repetitions
+            ]
+        )
+    result = measure_equivalence(*value_columns)
     return replace(result, difference=hide_few(result.difference))
 
 
@@ -167,19 +174,21 @@ def describe_equality(subject: ReportSubject) -> list[str]:
 
 def _describe(final: FinalValue, rows: list[GroupFinal]) -> str:
     """Return how close the values of all rows are in words; "" if that is not known."""
-    compared = [row.against for row in rows if row.against]
+    equivalences = [row.against for row in rows if row.against]
     equalities = {row.equality(final) for row in rows if row.against}
-    if not compared or TOO_FEW in equalities:
+    if not equivalences or TOO_FEW in equalities:
         return ""
-    start = f"The final {final.name} is"
+    beginning = f"The final {final.name} is"
     if equalities == {SAME}:
-        return f"{start} equal within rounding in all cells compared"
+        return f"{beginning} equal within rounding in all cells compared"
     if NOT_EQUAL in equalities:
-        apart = max(abs(against.difference.value) for against in compared)
-        extent = format_extent(apart, is_share=final.is_share)
-        return f"{start} not shown to be equal: means are up to {extent} apart"
-    within = format_extent(max(against.within for against in compared), is_share=final.is_share)
-    return f"{start} that of the reference within {within} in all cells compared"
+        largest_difference = max(abs(against.difference.value) for against in equivalences)
+        extent = format_extent(largest_difference, is_share=final.is_share)
+        return f"{beginning} not shown to be equal: means are up to {extent} apart"
+    extent_text = format_extent(
+        max(against.within for against in equivalences), is_share=final.is_share
+    )
+    return f"{beginning} that of the reference within {extent_text} in all cells compared"
 
 
 def _row(final: FinalValue, row: GroupFinal) -> tuple[str, ...]:

@@ -43,15 +43,15 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
 
 def _rows(run: RunFigures) -> Iterator[tuple[str, ...]]:
     for index, host in enumerate(run.hosts):
-        row = [host.name]
-        for fact, write in HOST_FACTS.values():
-            value = host.facts.get(fact)
-            row.append(write(value) if value else UNKNOWN)
-        ranks = [rank.facts for rank in run.ranks if rank.host == index and rank.facts]
+        host_row = [host.name]
+        for fact, format_fact in HOST_FACTS.values():
+            fact_value = host.facts.get(fact)
+            host_row.append(format_fact(fact_value) if fact_value else UNKNOWN)
+        rank_facts = [rank.facts for rank in run.ranks if rank.host == index and rank.facts]
         for fact in RANK_FACTS:
-            values = dict.fromkeys(str(facts[fact]) for facts in ranks)
-            row.append(", ".join(values) or UNKNOWN)
-        yield tuple(row)
+            fact_values = dict.fromkeys(str(facts[fact]) for facts in rank_facts)
+            host_row.append(", ".join(fact_values) or UNKNOWN)
+        yield tuple(host_row)
 
 
 def _describe_versions(run: RunFigures) -> str:
@@ -67,17 +67,19 @@ def describe_virtual_hosts(subject: ReportSubject) -> list[str]:
     machines: dict[str, list[HostFigures]] = {}
     # The run with the most hosts has them all.
     for run in sorted(subject.runs, key=lambda run: len(run.hosts)):
-        boots = [host.facts.get("boot_id", "") for host in run.hosts]
-        for boot in filter(None, boots):
-            pairs = zip(run.hosts, boots, strict=True)
-            machines[boot] = [host for host, other in pairs if other == boot]
+        boot_ids = [host.facts.get("boot_id", "") for host in run.hosts]
+        for boot_id in filter(None, boot_ids):
+            pairs = zip(run.hosts, boot_ids, strict=True)
+            machines[boot_id] = [host for host, other_id in pairs if other_id == boot_id]
     sentences = []
     for hosts in machines.values():
+        # One name for several hosts is that of the machine itself.
         if len({host.facts["hostname"] for host in hosts}) > 1:
-            names = ", ".join(host.name for host in hosts)
+            host_names = ", ".join(host.name for host in hosts)
             cores = max(host.machine_cores for host in hosts)
-            machine = f"one machine with {count(cores, 'core')}" if cores else "one machine"
+            machine_text = f"one machine with {count(cores, 'core')}" if cores else "one machine"
             sentences.append(
-                f"{names} are not separate computers: they are virtual hosts on {machine}."
+                f"{host_names} are not separate computers: they are virtual hosts on "
+                f"{machine_text}."
             )
     return sentences

@@ -94,36 +94,37 @@ class GroupTraffic:
 
 def measure_traffic(group: RunGroup) -> GroupTraffic | None:
     """Return the traffic of a group; None if nothing was sent."""
-    runs = [run for run in group.runs if run.world_size > 1 and len(run.steps)]
-    if not runs:
+    sending_runs = [run for run in group.runs if run.world_size > 1 and len(run.steps)]
+    if not sending_runs:
         return None
-    early_steps = [run.steps.early() for run in runs]
-    sent = float(np.mean([steps.mean("bytes_sent") for steps in early_steps]))
-    if not sent > 0:
+    early_steps = [run.steps.early() for run in sending_runs]
+    mean_sent = float(np.mean([steps.mean("bytes_sent") for steps in early_steps]))
+    # Also True of NaN, as of a script that does not report what it sends.
+    if not mean_sent > 0:
         return None
-    blocked = float(np.mean([_blocked_seconds(run) for run in runs]))
-    payload = float(max(run.payload() for run in runs)) or math.nan
-    job = runs[0].job
-    how = _find_pattern(job)
-    carried = math.nan
-    if how and math.isfinite(payload):
-        carried = BEST[how](runs[0].world_size) * payload
+    blocked_seconds = float(np.mean([_blocked_seconds(run) for run in sending_runs]))
+    payload = float(max(run.payload() for run in sending_runs)) or math.nan
+    job = sending_runs[0].job
+    exchange_pattern = _find_pattern(job)
+    carried_bytes = math.nan
+    if exchange_pattern and math.isfinite(payload):
+        carried_bytes = BEST[exchange_pattern](sending_runs[0].world_size) * payload
     overlaps = _sends_while_computing(job)
     # While ranks compute, nobody knows when the exchange began.
-    window = blocked
+    exchange_seconds = blocked_seconds
     if overlaps:
-        window = float(np.mean([run.step_seconds() for run in runs]))
-    link = group.link_per_rank
+        exchange_seconds = float(np.mean([run.step_seconds() for run in sending_runs]))
+    link_rate = group.link_per_rank
     return GroupTraffic(
         group,
-        sent,
+        mean_sent,
         most=float(np.mean([steps.per_rank("bytes_sent").max() for steps in early_steps])),
         payload=payload,
-        blocked=blocked,
-        bus_bandwidth=carried / window if window > 0 else math.nan,
-        at_best=carried / link if link else math.nan,
+        blocked=blocked_seconds,
+        bus_bandwidth=carried_bytes / exchange_seconds if exchange_seconds > 0 else math.nan,
+        at_best=carried_bytes / link_rate if link_rate else math.nan,
         overlaps=overlaps,
-        pattern=how,
+        pattern=exchange_pattern,
     )
 
 
@@ -150,33 +151,35 @@ def _find_pattern(job: Job | None) -> str:
 
 def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | None:
     """Make the table; None if nothing was sent."""
-    traffic = list(filter(None, map(measure_traffic, subject.groups)))
-    if not traffic:
+    traffic_rows = list(filter(None, map(measure_traffic, subject.groups)))
+    if not traffic_rows:
         return None
-    paragraphs = list(_describe_amounts(traffic))
-    if not all(one.group.link for one in traffic):
+    paragraphs = list(_describe_amounts(traffic_rows))
+    if not all(group_traffic.group.link for group_traffic in traffic_rows):
         paragraphs.append(NO_LINK)
-    table = make_table("Network", HEAD, [_row(one) for one in traffic], NOTE)
+    table = make_table(
+        "Network", HEAD, [_row(group_traffic) for group_traffic in traffic_rows], NOTE
+    )
     return Section("network", "Network", paragraphs, [table])
 
 
 def _row(traffic: GroupTraffic) -> tuple[str, ...]:
-    bandwidth = UNKNOWN
-    share = UNKNOWN
-    least = "≥ " if traffic.overlaps else ""
+    bandwidth_text = UNKNOWN
+    share_text = UNKNOWN
+    least_sign = "≥ " if traffic.overlaps else ""
     if math.isfinite(traffic.bus_bandwidth):
-        bandwidth = f"{least}{traffic.bus_bandwidth * 8 / 1e9:.3g} Gbit/s"
+        bandwidth_text = f"{least_sign}{traffic.bus_bandwidth * 8 / 1e9:.3g} Gbit/s"
     if math.isfinite(traffic.link_share):
-        share = f"{least}{percent(traffic.link_share)}"
+        share_text = f"{least_sign}{percent(traffic.link_share)}"
     return (
         traffic.group.label,
         size(traffic.sent),
         size(traffic.most),
         size(traffic.payload),
         seconds(traffic.blocked),
-        bandwidth,
+        bandwidth_text,
         format_link(traffic.group.link),
-        share,
+        share_text,
         seconds(traffic.at_best),
         percent(traffic.hidden_share),
     )
@@ -184,24 +187,26 @@ def _row(traffic: GroupTraffic) -> tuple[str, ...]:
 
 def _describe_amounts(traffic: Sequence[GroupTraffic]) -> Iterator[str]:
     """Say what has to go over the busiest link, and how long that takes at least."""
-    labels: dict[str, list[str]] = {}
-    for one in traffic:
-        if one.pattern and math.isfinite(one.payload):
-            labels.setdefault(_describe_amount(one), []).append(one.group.label)
-    for amount, cells in labels.items():
+    labels_of_amount: dict[str, list[str]] = {}
+    for group_traffic in traffic:
+        if group_traffic.pattern and math.isfinite(group_traffic.payload):
+            labels_of_amount.setdefault(_describe_amount(group_traffic), []).append(
+                group_traffic.group.label
+            )
+    for amount, cells in labels_of_amount.items():
         yield f"{'; '.join(cells)}: {amount}."
 
 
 def _describe_amount(traffic: GroupTraffic) -> str:
     factor = BEST[traffic.pattern](traffic.group.ranks)
     # The root receives all before it sends: it carries the gradients twice.
-    way = WAYS[traffic.pattern]
+    way_text = WAYS[traffic.pattern]
     # The factor counts both ways, one after the other; the sentence names each.
     if traffic.pattern == IN_TURN:
         factor /= 2
-    times = "" if factor == 1 else f"{factor:.3g} x "
-    amount = way.format(f"{times}{size(traffic.payload)} per step")
+    times_text = "" if factor == 1 else f"{factor:.3g} x "
+    amount_text = way_text.format(f"{times_text}{size(traffic.payload)} per step")
     if math.isfinite(traffic.at_best):
         link = format_link(traffic.group.link_per_rank)
-        amount += f", at least {seconds(traffic.at_best)} s on a link of {link}"
-    return amount
+        amount_text += f", at least {seconds(traffic.at_best)} s on a link of {link}"
+    return amount_text

@@ -28,30 +28,36 @@ PhaseSeconds = dict[str, float]
 
 def mean_phases(group: RunGroup) -> PhaseSeconds:
     """Return the seconds of an iteration and its phases, as means over runs; 0 if not known."""
-    runs = [run.phases() for run in group.runs]
-    means = {}
-    for name in ("seconds", *PHASES):
-        known = [phases[name] for phases in runs if math.isfinite(phases[name])]
-        means[name] = sum(known) / max(1, len(runs))
-    return means
+    run_phases = [run.phases() for run in group.runs]
+    phase_means = {}
+    for phase_name in ("seconds", *PHASES):
+        known_seconds = [
+            phases[phase_name] for phases in run_phases if math.isfinite(phases[phase_name])
+        ]
+        phase_means[phase_name] = sum(known_seconds) / max(1, len(run_phases))
+    return phase_means
 
 
 def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | None:
     """Make the table and the picture; None if scripts do not report their phases."""
-    cells: list[tuple[str, PhaseSeconds]] = []
+    labelled_phases: list[tuple[str, PhaseSeconds]] = []
     for row in timing.rows:
         phases = mean_phases(row.group)
         if any(phases[name] for name in PHASES):
-            cells.append((row.group.label, phases))
-    if not cells:
+            labelled_phases.append((row.group.label, phases))
+    if not labelled_phases:
         return None
-    rows = [_row(label, phases) for label, phases in cells]
+    table_rows = [_row(label, phases) for label, phases in labelled_phases]
     iterations = describe_iterations(subject)
     note = f"Means over ranks of {iterations}. sync: the time a rank is blocked on others."
     if any(len(row.group.runs) > 1 for row in timing.rows):
         note += ARITHMETIC_MEANS
     return Section(
-        "phases", "Phases", (), [make_table("Phases", HEAD, rows, note)], [phase_picture(cells)]
+        "phases",
+        "Phases",
+        (),
+        [make_table("Phases", HEAD, table_rows, note)],
+        [phase_picture(labelled_phases)],
     )
 
 
@@ -68,26 +74,26 @@ def phase_picture(cells: Sequence[tuple[str, PhaseSeconds]]) -> ReportPicture:
 
 def _draw(cells: Sequence[tuple[str, PhaseSeconds]]) -> Figure:
     figure, axes = empty_chart("seconds per iteration", height=1.5 + 0.36 * len(cells))
-    longest = 0.0
+    longest_bar = 0.0
     for row, (_, phases) in enumerate(cells):
-        left = 0.0
+        bar_left = 0.0
         for phase, hatch in zip(PHASES, HATCHES, strict=False):
             axes.barh(
                 row,
                 phases[phase],
                 0.62,
-                left=left,
+                left=bar_left,
                 color=COLOURS[phase],
                 edgecolor=INK,
                 linewidth=0.6,
                 hatch=hatch,
                 label=phase if row == 0 else None,
             )
-            left += phases[phase]
-        longest = max(longest, left)
+            bar_left += phases[phase]
+        longest_bar = max(longest_bar, bar_left)
     name_rows(axes, [label for label, _ in cells])
     # Matplotlib ends the axis at a bar of width 0, so that a cell without sync would look cut off.
-    axes.set_xlim(0, longest * AXIS_END)
+    axes.set_xlim(0, longest_bar * AXIS_END)
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower left", ncols=3)
     return figure

@@ -38,36 +38,36 @@ def _paragraphs(subject: ReportSubject, timing: SubjectTiming) -> Iterator[str]:
     if subject.study:
         left_out = ", ".join(timing.left_out) or "none"
         yield f"{BLOCKS} Left out of comparisons as outliers: {left_out}."
-    failed = sum(len(group.failures) for group in subject.groups)
-    if failed:
-        yield f"Failed: {count(failed, 'run')}, also in the table."
+    num_failed = sum(len(group.failures) for group in subject.groups)
+    if num_failed:
+        yield f"Failed: {count(num_failed, 'run')}, also in the table."
     verdicts = Counter(run.verdict for group in subject.groups for run in group.uncounted)
     if verdicts:
-        counts = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
-        yield f"The table also has runs that do not count: {counts}."
+        verdict_counts = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
+        yield f"The table also has runs that do not count: {verdict_counts}."
 
 
 def _rows(subject: ReportSubject, timing: SubjectTiming) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = []
+    run_rows: list[tuple[str, ...]] = []
     for group in subject.groups:
         for repetition, run in group.by_repetition.items():
             is_outlier = f"{group.label} #{repetition}" in timing.left_out
-            rows.append(_row(group, repetition, run, is_outlier))
-        for uncounted in (*group.failures, *group.uncounted):
-            rows.append(
+            run_rows.append(_row(group, repetition, run, is_outlier))
+        for uncounted_run in (*group.failures, *group.uncounted):
+            run_rows.append(
                 (
                     UNKNOWN,
                     group.label,
-                    str(uncounted.repetition),
-                    uncounted.run,
+                    str(uncounted_run.repetition),
+                    uncounted_run.run,
                     UNKNOWN,
                     UNKNOWN,
-                    uncounted.verdict,
-                    uncounted.cause or UNKNOWN,
+                    uncounted_run.verdict,
+                    uncounted_run.cause or UNKNOWN,
                 )
             )
     # Names of runs begin with the time of their start.
-    return sorted(rows, key=lambda row: row[HEAD.index("run")])
+    return sorted(run_rows, key=lambda row: row[HEAD.index("run")])
 
 
 def _row(group: RunGroup, repetition: int, run: RunFigures, is_outlier: bool) -> tuple[str, ...]:

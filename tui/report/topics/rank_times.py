@@ -22,23 +22,27 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
             tables.append(make_table(group.label, HEAD, rows))
     if not tables:
         return None
-    text = f"Means over runs. Average batch duration: {describe_iterations(subject)}."
+    means_text = f"Means over runs. Average batch duration: {describe_iterations(subject)}."
     if any(row[-1] != UNKNOWN for table in tables for row in table.rows):
-        text += " Epoch duration: only of whole epochs."
-    return Section("nodes", "Nodes", [text], tables)
+        means_text += " Epoch duration: only of whole epochs."
+    return Section("nodes", "Nodes", [means_text], tables)
 
 
 def _rows(group: RunGroup) -> list[tuple[str, ...]]:
     """Return a row per rank of the group's runs that have as many ranks as the first."""
-    first = group.runs[0]
+    first_run = group.runs[0]
     # A restart may have left out ranks of some runs.
-    runs = [run for run in group.runs if run.world_size == first.world_size]
-    early_steps = [run.steps.early() for run in runs]
+    equal_runs = [run for run in group.runs if run.world_size == first_run.world_size]
+    early_steps = [run.steps.early() for run in equal_runs]
     rows: list[tuple[str, ...]] = []
-    for rank in first.ranks:
-        batch = finite_mean(steps.by_rank(rank.rank).mean("seconds") for steps in early_steps)
-        epoch = finite_mean(finite_mean(run.ranks[rank.rank].epoch_seconds) for run in runs)
-        if math.isfinite(batch):
-            name = f"{rank.rank} ({first.hosts[rank.host].name})"
-            rows.append((name, seconds(batch), fixed(epoch, 2)))
+    for rank in first_run.ranks:
+        batch_seconds = finite_mean(
+            steps.by_rank(rank.rank).mean("seconds") for steps in early_steps
+        )
+        epoch_seconds = finite_mean(
+            finite_mean(run.ranks[rank.rank].epoch_seconds) for run in equal_runs
+        )
+        if math.isfinite(batch_seconds):
+            rank_name = f"{rank.rank} ({first_run.hosts[rank.host].name})"
+            rows.append((rank_name, seconds(batch_seconds), fixed(epoch_seconds, 2)))
     return rows

@@ -17,36 +17,39 @@ PER_SAMPLE = " speed-up: of the time per sample, because the global batches diff
 
 def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section:
     """Make the table, with the loss of the test, or of the training if nothing was tested."""
-    values = [TRAINING_LOSS]
+    final_values = [TRAINING_LOSS]
+    # The loss of the training says less than that of the test, and stands for it only without one.
     if any(run.evaluations for run in subject.runs):
-        values = [TEST_LOSS, ACCURACY]
-    head = ("task", "s/iter", *(value.name for value in values), "speed-up", "runs")
-    rows = [_row(group, timing, values) for group in subject.groups]
+        final_values = [TEST_LOSS, ACCURACY]
+    table_head = ("task", "s/iter", *(value.name for value in final_values), "speed-up", "runs")
+    rows = [_row(group, timing, final_values) for group in subject.groups]
     rule = describe_rule(subject)
     note = f"s/iter: {rule}. Loss and accuracy: means over runs, at the end."
     if timing.is_per_sample and any(row.speed_up for row in timing.rows):
         note += PER_SAMPLE
     if any(row.speed_up_doubt for row in timing.rows):
         note += f" {DOUBT_NOTE}"
-    table = make_table("Results", head, rows, note)
+    table = make_table("Results", table_head, rows, note)
     return Section("results", "Results", _legend(subject), [table])
 
 
-def _row(group: RunGroup, timing: SubjectTiming, values: list[FinalValue]) -> tuple[str, ...]:
-    row = timing.find(group)
-    finals = []
-    for value in values:
+def _row(group: RunGroup, timing: SubjectTiming, final_values: list[FinalValue]) -> tuple[str, ...]:
+    group_timing = timing.find(group)
+    final_texts = []
+    for value in final_values:
         mean = finite_mean(value.of(run) for run in group.runs)
-        finals.append(value.write(mean))
-    runs = f"{len(group.runs):,}"
+        final_texts.append(value.write(mean))
+    runs_text = f"{len(group.runs):,}"
     if group.failures:
-        runs += f", {len(group.failures)} failed"
+        runs_text += f", {len(group.failures)} failed"
     return (
         group.label,
-        seconds(row.seconds.value if row else math.nan),
-        *finals,
-        format_value(row.speed_up, write_ratio, row.speed_up_doubt) if row else UNKNOWN,
-        runs,
+        seconds(group_timing.seconds.value if group_timing else math.nan),
+        *final_texts,
+        format_value(group_timing.speed_up, write_ratio, group_timing.speed_up_doubt)
+        if group_timing
+        else UNKNOWN,
+        runs_text,
     )
 
 
@@ -54,10 +57,10 @@ def _legend(subject: ReportSubject) -> list[str]:
     """Return which run is which, if groups are no cells of a study."""
     if subject.study:
         return []
-    lines = []
+    legend_lines = []
     for group in subject.groups:
         for run in group.runs:
             ranks = count(run.world_size, "rank")
             nodes = count(run.nodes, "node")
-            lines.append(f"{group.label}: {run.name}, {run.description}, {ranks} on {nodes}")
-    return lines
+            legend_lines.append(f"{group.label}: {run.name}, {run.description}, {ranks} on {nodes}")
+    return legend_lines

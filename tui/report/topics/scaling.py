@@ -108,24 +108,24 @@ def _describe_means(timing: SubjectTiming) -> list[str]:
 
 
 def _note(subject: ReportSubject, timing: SubjectTiming) -> str:
-    note = "Ratio: time of the cell / time of what it is compared with."
+    note_text = "Ratio: time of the cell / time of what it is compared with."
     if timing.doubts:
-        note += f" {DOUBT_NOTE}"
+        note_text += f" {DOUBT_NOTE}"
     comparisons = timing.comparisons
     if any(math.isfinite(comparison.p) for comparison in comparisons):
-        note += " p: how often chance alone shows at least such a difference."
+        note_text += " p: how often chance alone shows at least such a difference."
     if subject.study is None:
-        return note + ASSUMED_NOISE
+        return note_text + ASSUMED_NOISE
     if len(comparisons) > 1:
-        note += (
+        note_text += (
             f" The {len(comparisons)} comparisons are one family: of studies without any "
             "difference, 5% report one."
         )
     if timing.noise >= 0:
-        note += f" The noise from run to run is {timing.noise:.1%}."
+        note_text += f" The noise from run to run is {timing.noise:.1%}."
     if comparisons and any(len(row.group.runs) < FEWEST for row in timing.rows):
-        note += " Intervals here rest on the noise of all cells together."
-    return note
+        note_text += " Intervals here rest on the noise of all cells together."
+    return note_text
 
 
 # The pictures -------------------------------------------------------------------------------------
@@ -139,19 +139,19 @@ def scaling_pictures(
 ) -> list[ReportPicture]:
     """Return the pictures; none if no method ran at several positions of the axis."""
     # Along other axes than nodes, the baseline has no position.
-    first = None if axis.marks else baseline
-    times = _make_lines(rows, first, lambda row: row.seconds)
-    if not times:
+    start_row = None if axis.marks else baseline
+    time_lines = _make_lines(rows, start_row, lambda row: row.seconds)
+    if not time_lines:
         return []
-    along = axis.name if axis.marks else "the number of nodes"
-    chart = LineChart(times, axis, "seconds per iteration")
-    title = f"Seconds per iteration by {along}"
-    pictures = [ReportPicture("scaling", title, list(times), chart.draw)]
-    speed_ups = _make_lines(rows, first, _certain_speed_up)
+    axis_text = axis.name if axis.marks else "the number of nodes"
+    chart = LineChart(time_lines, axis, "seconds per iteration")
+    picture_title = f"Seconds per iteration by {axis_text}"
+    pictures = [ReportPicture("scaling", picture_title, list(time_lines), chart.draw)]
+    speed_ups = _make_lines(rows, start_row, _certain_speed_up)
     if speed_ups and not axis.marks:
         chart = LineChart(speed_ups, axis, "speed-up", has_ideal=True)
-        title = f"Speed-up by {along}, beside the ideal"
-        pictures.append(ReportPicture("speed-up", title, list(speed_ups), chart.draw))
+        picture_title = f"Speed-up by {axis_text}, beside the ideal"
+        pictures.append(ReportPicture("speed-up", picture_title, list(speed_ups), chart.draw))
     return pictures
 
 
@@ -176,12 +176,12 @@ def _make_lines(
         value = value_of(row)
         if value and math.isfinite(group.position):
             lines.setdefault(group.line, {})[group.position] = value
-    first = value_of(baseline) if baseline else None
-    if baseline and first and len(lines.get(baseline.group.line, ())) == 1:
-        start = baseline.group.position
+    baseline_value = value_of(baseline) if baseline else None
+    if baseline and baseline_value and len(lines.get(baseline.group.line, ())) == 1:
+        baseline_position = baseline.group.position
         for points in lines.values():
-            if start < min(points):
-                points[start] = first
+            if baseline_position < min(points):
+                points[baseline_position] = baseline_value
     return {
         line: sorted(points.items()) for line, points in lines.items() if len(positions[line]) > 1
     }
@@ -205,11 +205,12 @@ class LineChart:
         for index, points in enumerate(self.lines.values()):
             _draw_line(axes, SeriesStyle.of(index), labels[index], points)
         if self.has_ideal:
-            most = max(position for points in self.lines.values() for position, _ in points)
-            nodes = range(1, int(most) + 1)
+            most_nodes = max(position for points in self.lines.values() for position, _ in points)
+            nodes = range(1, int(most_nodes) + 1)
             axes.errorbar(nodes, nodes, color=INK, linewidth=1, linestyle=":", label="ideal")
-        values = [value.value for points in self.lines.values() for _, value in points]
-        if max(values) > LOGARITHMIC * min(values):
+        line_values = [value.value for points in self.lines.values() for _, value in points]
+        if max(line_values) > LOGARITHMIC * min(line_values):
+            # On a linear scale the fast cells would all lie on the axis.
             axes.set_yscale("log")
         else:
             axes.set_ylim(bottom=0)
@@ -228,12 +229,12 @@ def _draw_line(
     values = [value for _, value in points]
     middles = [value.value for value in values]
     # A value without an interval has no bar.
-    below = np.nan_to_num([value.value - value.low for value in values], posinf=0)
-    above = np.nan_to_num([value.high - value.value for value in values], posinf=0)
+    bars_below = np.nan_to_num([value.value - value.low for value in values], posinf=0)
+    bars_above = np.nan_to_num([value.high - value.value for value in values], posinf=0)
     axes.errorbar(
         [position for position, _ in points],
         middles,
-        [below, above],
+        [bars_below, bars_above],
         color=style.colour,
         marker=style.marker,
         linestyle=style.dashes,

@@ -54,19 +54,19 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
     if not subject.runs:
         return None
     rows = [row for row in _rows(subject) if row[1] != UNKNOWN]
-    title = "Settings of all runs" if len(subject.runs) > 1 else "Settings"
+    table_title = "Settings of all runs" if len(subject.runs) > 1 else "Settings"
     note = SEVERAL_VALUES if subject.study else ""
-    table = make_table(title, ("setting", "value"), rows, note)
+    table = make_table(table_title, ("setting", "value"), rows, note)
     return Section("settings", "Settings", (), [table, *_tables_of_differences(subject)])
 
 
 def _rows(subject: ReportSubject) -> Iterator[tuple[str, str]]:
     settings_of_runs = [read_settings(run) for run in subject.runs]
-    for name, title in NAMES.items():
-        values = dict.fromkeys(settings.get(name, UNKNOWN) for settings in settings_of_runs)
-        known = [value for value in values if value != UNKNOWN]
-        if known != [USUAL.get(name)]:
-            yield title, _join(known)
+    for name, setting_title in NAMES.items():
+        setting_values = dict.fromkeys(settings.get(name, UNKNOWN) for settings in settings_of_runs)
+        known_values = [value for value in setting_values if value != UNKNOWN]
+        if known_values != [USUAL.get(name)]:
+            yield setting_title, _join(known_values)
         yield from _derived_rows(subject, name)
 
 
@@ -78,30 +78,33 @@ def _derived_rows(subject: ReportSubject, name: str) -> Iterator[tuple[str, str]
         case "dataset":
             yield "images", _join(_describe_images(run) for run in runs)
         case "sync":
-            options = {job.sync_option for job in jobs}
-            yield "options of the method", _join(*options) if len(options) == 1 else UNKNOWN
+            method_options = {job.sync_option for job in jobs}
+            yield (
+                "options of the method",
+                _join(*method_options) if len(method_options) == 1 else UNKNOWN,
+            )
         case "batch-size":
             yield "batch of a rank", _join(_describe_rank_batch(run) for run in runs)
         case "ranks":
-            links = [format_link(group.link) for group in subject.measured if group.link]
-            yield "link of a host", _join(links)
+            link_texts = [format_link(group.link) for group in subject.measured if group.link]
+            yield "link of a host", _join(link_texts)
 
 
 def _describe_images(run: RunFigures) -> str:
     """Return how many images there were to train and to test with."""
     if run.job is None:
         return ""
-    text = f"at most {run.job.limit} for training" if run.job.limit else "all for training"
-    tested = run.evaluations[-1].samples if run.evaluations else 0
-    return f"{text}, {tested} for testing" if tested else text
+    images_text = f"at most {run.job.limit} for training" if run.job.limit else "all for training"
+    num_tested = run.evaluations[-1].samples if run.evaluations else 0
+    return f"{images_text}, {num_tested} for testing" if num_tested else images_text
 
 
 def _describe_rank_batch(run: RunFigures) -> str:
     if run.job is None:
         return ""
-    trainers = len(run.job.trainers(run.world_size))
-    least, rest = divmod(run.job.batch_size, trainers)
-    return f"{least} to {least + 1}" if rest else f"{least}"
+    num_trainers = len(run.job.trainers(run.world_size))
+    smallest_batch, remainder = divmod(run.job.batch_size, num_trainers)
+    return f"{smallest_batch} to {smallest_batch + 1}" if remainder else f"{smallest_batch}"
 
 
 def _join(values: Iterable[str]) -> str:
@@ -118,9 +121,11 @@ def _tables_of_differences(subject: ReportSubject) -> list[ReportTable]:
             labels.append(group.label)
             runs.append(group.first_run)
     values_by_name = differing(runs)
-    names = [name for name in values_by_name if name not in NOT_OF_CELLS]
-    if len(runs) < 2 or not names:
+    setting_names = [name for name in values_by_name if name not in NOT_OF_CELLS]
+    if len(runs) < 2 or not setting_names:
         return []
-    columns = [values_by_name[name] for name in names]
-    head = ("cell", *(NAMES.get(name, name) for name in names))
-    return [make_table("Settings that differ", head, list(zip(labels, *columns, strict=True)))]
+    columns = [values_by_name[name] for name in setting_names]
+    table_head = ("cell", *(NAMES.get(name, name) for name in setting_names))
+    return [
+        make_table("Settings that differ", table_head, list(zip(labels, *columns, strict=True)))
+    ]

@@ -52,15 +52,18 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
 
 def _row(row: GroupTiming, timing: SubjectTiming) -> tuple[str, ...]:
     group = row.group
-    per_sample = math.nan
+    ms_per_sample = math.nan
     if timing.is_per_sample and group.batch:
-        per_sample = 1e3 * row.seconds.value / group.batch
+        ms_per_sample = 1e3 * row.seconds.value / group.batch
     return (
         group.label,
-        *(str(size) if size else UNKNOWN for size in (group.nodes, group.ranks, group.batch)),
+        *(
+            str(group_size) if group_size else UNKNOWN
+            for group_size in (group.nodes, group.ranks, group.batch)
+        ),
         seconds(row.seconds.value),
         format_bounds(row.seconds, seconds),
-        number(per_sample),
+        number(ms_per_sample),
         str(len(group.runs)),
         percent(row.stability.variation, 1),
         _format_stability(row),
@@ -75,19 +78,20 @@ def _format_stability(row: GroupTiming) -> str:
 
 
 def _note(subject: ReportSubject, timing: SubjectTiming) -> str:
-    note = (
+    note_text = (
         f"s/iter: {describe_rule(subject)}. p50, p99 and max are of single iterations of ranks: "
         "half of them, 99% and all take at most that long. "
     )
     if subject.study is None:
-        return f"{note}The interval is that of the iterations of one run; runs may differ by more."
+        note_text += "The interval is that of the iterations of one run; runs may differ by more."
+        return note_text
     if any(row.stability.variation >= 0 for row in timing.rows):
-        note += (
+        note_text += (
             "The interval and the variation are over runs, each of which is one number. variation: "
             "their standard deviation as a share of the mean; stable? is no from 10% on. A cell "
             f"has an interval of its own from {FEWEST} runs on."
         )
-    return note
+    return note_text
 
 
 # The picture --------------------------------------------------------------------------------------
@@ -101,16 +105,23 @@ def _picture(rows: Sequence[GroupTiming]) -> ReportPicture:
 
 def _draw(rows: Sequence[GroupTiming]) -> Figure:
     figure, axes = empty_chart("seconds per iteration", height=1.1 + 0.34 * len(rows))
-    lines = list(dict.fromkeys(row.group.line for row in rows))
-    for place, row in enumerate(rows):
-        style = SeriesStyle.of(lines.index(row.group.line))
+    line_names = list(dict.fromkeys(row.group.line for row in rows))
+    for row_position, row in enumerate(rows):
+        style = SeriesStyle.of(line_names.index(row.group.line))
         value = row.seconds
-        runs = [run.step_seconds() for run in row.group.runs]
+        run_seconds = [run.step_seconds() for run in row.group.runs]
         if math.isfinite(value.low):
-            axes.plot([value.low, value.high], [place, place], color=style.colour, linewidth=3)
+            axes.plot(
+                [value.low, value.high],
+                [row_position, row_position],
+                color=style.colour,
+                linewidth=3,
+            )
         # Single runs lie below the mean, so that none is hidden by it.
-        axes.plot(runs, [place + 0.22] * len(runs), "|", color=INK, markersize=6)
-        axes.plot(value.value, place, style.marker, color=style.colour, markeredgecolor=INK)
+        axes.plot(
+            run_seconds, [row_position + 0.22] * len(run_seconds), "|", color=INK, markersize=6
+        )
+        axes.plot(value.value, row_position, style.marker, color=style.colour, markeredgecolor=INK)
     name_rows(axes, [row.group.label for row in rows])
     axes.set_xlim(0, _axis_end(rows))
     return figure
@@ -119,6 +130,6 @@ def _draw(rows: Sequence[GroupTiming]) -> Figure:
 def _axis_end(rows: Sequence[GroupTiming]) -> float:
     """Return where the axis ends: an interval of few runs may be so wide that nothing else would
     be seen."""
-    slowest = max(run.step_seconds() for row in rows for run in row.group.runs)
-    highs = [min(row.seconds.high, WIDEST * slowest) for row in rows]
-    return 1.05 * float(np.nanmax([slowest, *highs]))
+    slowest_run = max(run.step_seconds() for row in rows for run in row.group.runs)
+    interval_ends = [min(row.seconds.high, WIDEST * slowest_run) for row in rows]
+    return 1.05 * float(np.nanmax([slowest_run, *interval_ends]))

@@ -17,7 +17,12 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
     """Make the table that the study itself shows; None if the time of a step is compared."""
     if subject.result is None or subject.result.study.metric == "step_seconds":
         return None
-    name = subject.result.study.measured
-    title = f"{name[:1].upper()}{name[1:]} compared"
-    table = make_cell_table(subject.result)
-    return Section("metric", title, (), [make_table(title, table.head, table.rows, NOTE)])
+    metric_text = subject.result.study.measured
+    section_title = f"{metric_text[:1].upper()}{metric_text[1:]} compared"
+    cell_table = make_cell_table(subject.result)
+    return Section(
+        "metric",
+        section_title,
+        (),
+        [make_table(section_title, cell_table.head, cell_table.rows, NOTE)],
+    )

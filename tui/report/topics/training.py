@@ -68,23 +68,23 @@ def _picture(
 
 def _metric_tables(subject: ReportSubject) -> list[ReportTable]:
     """Return the table of what scripts report besides the loss, if they report something."""
-    names = dict.fromkeys(metric.name for run in subject.runs for metric in run.metrics)
-    names.pop("loss", None)
-    shown = list(names)[:MOST_METRICS]
-    if not shown:
+    metric_names = dict.fromkeys(metric.name for run in subject.runs for metric in run.metrics)
+    metric_names.pop("loss", None)
+    shown_names = list(metric_names)[:MOST_METRICS]
+    if not shown_names:
         return []
     rows = []
     for group in subject.groups:
-        rows.append((group.label, *(_mean_of_last(group.runs, name) for name in shown)))
+        rows.append((group.label, *(_mean_of_last(group.runs, name) for name in shown_names)))
     note = "The last value of each run; means over runs."
-    return [make_table("What the program tells", ("cell", *shown), rows, note)]
+    return [make_table("What the program tells", ("cell", *shown_names), rows, note)]
 
 
-def _mean_of_last(runs: Sequence[RunFigures], name: str) -> str:
+def _mean_of_last(runs: Sequence[RunFigures], metric_name: str) -> str:
     last_values = []
     for run in runs:
-        values = [metric.value for metric in run.metrics if metric.name == name]
-        last_values += values[-1:]
+        run_values = [metric.value for metric in run.metrics if metric.name == metric_name]
+        last_values += run_values[-1:]
     return number(fmean(last_values)) if last_values else UNKNOWN
 
 
@@ -108,57 +108,63 @@ def find_targets(subject: ReportSubject) -> list[TrainingTarget]:
 
     There are several, because one target alone misleads.
     """
-    targets = []
+    training_targets = []
     for value in _find_target_losses(subject):
-        text = f"training loss {value:.4g}"
-        targets.append(TrainingTarget(text, value, loss_by_time, True, WINDOW))
+        target_text = f"training loss {value:.4g}"
+        training_targets.append(TrainingTarget(target_text, value, loss_by_time, True, WINDOW))
     target = subject.study.target if subject.study else None
     if target:
         points_of = partial(evaluation_points, figure=target.metric, by_time=True)
         is_falling = target.metric == "loss"
-        targets.append(TrainingTarget(target.text(), target.value, points_of, is_falling))
-    return targets
+        training_targets.append(TrainingTarget(target.text(), target.value, points_of, is_falling))
+    return training_targets
 
 
 def measure_target(group: RunGroup, target: TrainingTarget) -> list[float]:
     """Return when runs of a group reached a target, of those that did."""
-    times = []
+    reach_times = []
     for run in group.runs:
         seconds, values = target.points_of(run)
-        times.append(
+        reach_times.append(
             time_to_target(seconds, values, target.value, target.is_falling, target.window)
         )
-    return list(filter(math.isfinite, times))
+    return list(filter(math.isfinite, reach_times))
 
 
 def _find_target_losses(subject: ReportSubject) -> list[float]:
     """Return losses that are further and further from the first one; none if training did not get
     anywhere."""
-    firsts = []
-    lasts = []
+    first_losses = []
+    least_losses = []
     for group in subject.measured:
-        ends = [_smoothed_ends(loss_by_step(run)[1]) for run in group.runs]
-        known_ends = [pair for pair in ends if all(map(math.isfinite, pair))]
+        loss_ends = [_smoothed_ends(loss_by_step(run)[1]) for run in group.runs]
+        known_ends = [pair for pair in loss_ends if all(map(math.isfinite, pair))]
         if known_ends:
-            firsts.append(min(first for first, _ in known_ends))
-            lasts.append(max(least for _, least in known_ends))
-    if not firsts or max(lasts) >= min(firsts):
+            first_losses.append(min(highest_loss for highest_loss, _ in known_ends))
+            least_losses.append(max(least for _, least in known_ends))
+    if not first_losses or max(least_losses) >= min(first_losses):
         return []
-    first = min(firsts)
-    last = max(lasts)
-    losses = [float(f"{first - (first - last) * share:.3g}") for share in TARGET_SHARES]
+    highest_loss = min(first_losses)
+    lowest_loss = max(least_losses)
+    target_losses = [
+        float(f"{highest_loss - (highest_loss - lowest_loss) * share:.3g}")
+        for share in TARGET_SHARES
+    ]
     # Rounded up, so that all groups reach it.
-    losses.append(math.ceil(last * 1e3) / 1e3)
-    return list(dict.fromkeys(losses))
+    target_losses.append(math.ceil(lowest_loss * 1e3) / 1e3)
+    return list(dict.fromkeys(target_losses))
 
 
 def _smoothed_ends(losses: Floats) -> tuple[float, float]:
     """Return the first and the least mean of `WINDOW` losses; NaN if there are none."""
     if len(losses) < WINDOW:
         return math.nan, math.nan
-    means = np.convolve(losses, np.ones(WINDOW) / WINDOW, "valid")
-    least = float(np.nanmin(means)) if np.isfinite(means).any() else math.nan
-    return float(means[0]), least
+    smoothed_losses = np.convolve(losses, np.ones(WINDOW) / WINDOW, "valid")
+    least_mean = math.nan
+    # Of NaN alone, numpy would warn.
+    if np.isfinite(smoothed_losses).any():
+        least_mean = float(np.nanmin(smoothed_losses))
+    return float(smoothed_losses[0]), least_mean
 
 
 def _target_tables(subject: ReportSubject) -> list[ReportTable]:
@@ -168,24 +174,24 @@ def _target_tables(subject: ReportSubject) -> list[ReportTable]:
         return []
     rows = []
     for group in subject.measured:
-        times = [_format_times(group, target) for target in targets]
-        rows.append((group.label, *times))
+        time_texts = [_format_times(group, target) for target in targets]
+        rows.append((group.label, *time_texts))
     note = (
         f"Seconds of training until the loss, as the mean of {WINDOW} steps, is at or below the "
         "target; means over runs with 95% intervals."
     )
-    head = ("cell", *(target.text for target in targets))
-    return [make_table("Time to targets", head, rows, note)]
+    table_head = ("cell", *(target.text for target in targets))
+    return [make_table("Time to targets", table_head, rows, note)]
 
 
 def _format_times(group: RunGroup, target: TrainingTarget) -> str:
-    times = measure_target(group, target)
-    if not times:
+    reach_times = measure_target(group, target)
+    if not reach_times:
         return "not reached"
-    seconds = hide_few(t_interval(times))
-    text = fixed(seconds.value, 2, " s")
-    if math.isfinite(seconds.low):
-        text += f" ({fixed(seconds.low, 2)} to {fixed(seconds.high, 2)})"
-    if len(times) < len(group.runs):
-        text += f", {len(times)} of {len(group.runs)} runs"
-    return text
+    mean_time = hide_few(t_interval(reach_times))
+    times_text = fixed(mean_time.value, 2, " s")
+    if math.isfinite(mean_time.low):
+        times_text += f" ({fixed(mean_time.low, 2)} to {fixed(mean_time.high, 2)})"
+    if len(reach_times) < len(group.runs):
+        times_text += f", {len(reach_times)} of {len(group.runs)} runs"
+    return times_text

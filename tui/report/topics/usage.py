@@ -47,8 +47,8 @@ class UsageMeasure:
 
     def points_of(self, run: RunFigures) -> Iterator[tuple[str, Points]]:
         """Yield the name and the points of each host or GPU that was measured."""
-        parts = _list_gpus(run) if self.is_of_gpus else _list_hosts(run)
-        for name, usage in parts:
+        named_usages = _list_gpus(run) if self.is_of_gpus else _list_hosts(run)
+        for name, usage in named_usages:
             if len(usage.time):
                 yield name, (usage.time, getattr(usage, self.column) / self.unit)
 
@@ -75,25 +75,25 @@ MEASURES = (
 
 def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | None:
     """Make the pictures, of the hosts of one run or of one run of each group, and the tables."""
-    runs: list[tuple[str, RunFigures]] = []
+    labelled_runs: list[tuple[str, RunFigures]] = []
     for group in subject.select_groups():
         run = group.first_run
         if run and any(len(usage.time) for _, usage in _list_hosts(run)):
-            runs.append((group.label, run))
-    if not runs:
+            labelled_runs.append((group.label, run))
+    if not labelled_runs:
         return None
     pictures = []
     for measure in MEASURES:
-        curves = list(_make_curves(runs, measure))
+        curves = list(_make_curves(labelled_runs, measure))
         # A picture of nothing but zeros says nothing.
         if any(np.nanmax(curve.middle, initial=0) > 0 for curve in curves):
             pictures.append(measure.picture(curves))
     paragraphs = []
-    if len(runs) > 1:
+    if len(labelled_runs) > 1:
         paragraphs.append("Of the first run of each cell; the pictures show means over its hosts.")
-    host_rows = [row for label, run in runs for row in _host_rows(label, run)]
+    host_rows = [row for label, run in labelled_runs for row in _host_rows(label, run)]
     tables = [make_table("Use of the hosts", HOST_HEAD, host_rows, NOTE)]
-    gpu_rows = [row for label, run in runs for row in _gpu_rows(label, run)]
+    gpu_rows = [row for label, run in labelled_runs for row in _gpu_rows(label, run)]
     if gpu_rows:
         tables.append(make_table("Use of the GPUs", GPU_HEAD, gpu_rows))
     return Section("usage", "Use of the hosts", paragraphs, tables, pictures)
@@ -103,8 +103,8 @@ def _make_curves(runs: LabelledRuns, measure: UsageMeasure) -> Iterator[MeanCurv
     """Yield a curve per host or GPU of a single run, or the mean over these for each group."""
     # Curves of all hosts of several runs could not be told apart.
     if len(runs) == 1:
-        parts = list(measure.points_of(runs[0][1]))[:MOST_GROUPS]
-        curves = [average_curve(name, [points]) for name, points in parts]
+        named_points = list(measure.points_of(runs[0][1]))[:MOST_GROUPS]
+        curves = [average_curve(name, [points]) for name, points in named_points]
     else:
         curves = []
         for label, run in runs:
@@ -143,20 +143,20 @@ def _gpu_rows(label: str, run: RunFigures) -> Iterator[tuple[str, ...]]:
     for name, usage in _list_gpus(run):
         is_training = usage.time >= 0
         # A clock of 0 was not measured.
-        clock = usage.clock[is_training & (usage.clock > 0)]
+        known_clocks = usage.clock[is_training & (usage.clock > 0)]
         yield (
             name,
             label,
             *_format_percents(usage.use[is_training]),
             size(float(usage.memory_used.max())),
             size(float(usage.memory_total.max())),
-            f"{clock.mean():.0f} MHz" if clock.size else UNKNOWN,
+            f"{known_clocks.mean():.0f} MHz" if known_clocks.size else UNKNOWN,
         )
 
 
 def _format_percents(values: Floats) -> tuple[str, str]:
     """Format the mean and the most of percentages."""
-    known = values[np.isfinite(values)]
-    if not known.size:
+    known_values = values[np.isfinite(values)]
+    if not known_values.size:
         return UNKNOWN, UNKNOWN
-    return percent(float(known.mean()) / 100), percent(float(known.max()) / 100)
+    return percent(float(known_values.mean()) / 100), percent(float(known_values.max()) / 100)

@@ -27,12 +27,12 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
     pictures = []
     for group in subject.select_groups():
         run = group.first_run
-        waiting = run.wait_times() if run else None
-        if run is None or waiting is None or not len(waiting.step):
+        wait_times = run.wait_times() if run else None
+        if run is None or wait_times is None or not len(wait_times.step):
             continue
-        tables.append(_table(group, run, waiting))
-        if waiting.seconds.any():
-            pictures.append(_picture(len(tables), group, waiting))
+        tables.append(_table(group, run, wait_times))
+        if wait_times.seconds.any():
+            pictures.append(_picture(len(tables), group, wait_times))
     if not tables:
         return None
     paragraphs = [EXPLANATION]
@@ -40,41 +40,48 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
     return Section("waits", "Who waited for whom", paragraphs, tables, pictures)
 
 
-def _table(group: RunGroup, run: RunFigures, waiting: WaitTimes) -> ReportTable:
-    seconds = waiting.for_whom()
-    last_shares = waiting.last_shares()
+def _table(group: RunGroup, run: RunFigures, wait_times: WaitTimes) -> ReportTable:
+    wait_matrix = wait_times.for_whom()
+    last_shares = wait_times.last_shares()
     rows = []
-    for index, rank in enumerate(waiting.ranks):
-        waited = float(seconds[index].sum())
-        caused = float(seconds[:, index].sum())
+    for index, rank in enumerate(wait_times.ranks):
+        waited_seconds = float(wait_matrix[index].sum())
+        caused_seconds = float(wait_matrix[:, index].sum())
         rows.append(
             (
                 _rank_name(run, rank),
                 percent(last_shares[rank]),
-                fixed(waited, 2, " s"),
-                fixed(caused, 2, " s"),
+                fixed(waited_seconds, 2, " s"),
+                fixed(caused_seconds, 2, " s"),
             )
         )
     note = (
-        f"{run.name}: seconds are totals over {count(len(waiting.step), 'step')}; the others "
-        f"waited {percent(waiting.share, 1)} of a step."
+        f"{run.name}: seconds are totals over {count(len(wait_times.step), 'step')}; the others "
+        f"waited {percent(wait_times.share, 1)} of a step."
     )
     return ReportTable(f"Who waited: {group.label}", HEAD, rows, note)
 
 
-def _picture(number: int, group: RunGroup, waiting: WaitTimes) -> ReportPicture:
-    names = [str(rank) for rank in waiting.ranks]
-    draw = partial(
+def _picture(number: int, group: RunGroup, wait_times: WaitTimes) -> ReportPicture:
+    rank_names = [str(rank) for rank in wait_times.ranks]
+    draw_waits = partial(
         draw_matrix,
-        waiting.for_whom().tolist(),
-        names,
+        wait_times.for_whom().tolist(),
+        rank_names,
         ("for rank", "rank that waited"),
         lambda value: f"{value:.2g}" if value >= LEAST_WRITTEN else "",
     )
     title = f"Seconds waited in all: {group.label}"
-    return ReportPicture(f"waits-{number}", title, names, draw)
+    return ReportPicture(f"waits-{number}", title, rank_names, draw_waits)
 
 
 def _rank_name(run: RunFigures, rank: int) -> str:
-    host = next((run.hosts[one.host].name for one in run.ranks if one.rank == rank), "left out")
-    return f"{rank} ({host})"
+    host_name = next(
+        (
+            run.hosts[rank_figures.host].name
+            for rank_figures in run.ranks
+            if rank_figures.rank == rank
+        ),
+        "left out",
+    )
+    return f"{rank} ({host_name})"

@@ -47,18 +47,20 @@ class AlertLines(Static):
             if alert.over or alert.alarm is not Alarm.STALL  # the header says that, too
         ]
         # An alert that is over before anybody saw it is listed, but rings no bell.
-        new = [alert for alert in alerts if alert.key not in self._seen and not alert.over]
+        new_alerts = [alert for alert in alerts if alert.key not in self._seen and not alert.over]
         self._seen.update(alert.key for alert in alerts)
         width = self.content_size.width or self.app.size.width - 2
-        keys = f"{key_of(self.app, 'hide-alerts')} hide, {key_of(self.app, 'alerts')} list"
-        lines = _alert_lines(sort_by_urgency(self._open), width, keys)
-        if lines != self._shown:
-            self._shown = lines
-            self.display = bool(lines)
-            self.styles.height = len(lines)  # see `RunHeader.show`
+        keys_hint = f"{key_of(self.app, 'hide-alerts')} hide, {key_of(self.app, 'alerts')} list"
+        alert_lines = _alert_lines(sort_by_urgency(self._open), width, keys_hint)
+        if alert_lines != self._shown:
+            self._shown = alert_lines
+            self.display = bool(alert_lines)
+            self.styles.height = len(alert_lines)  # see `RunHeader.show`
             self.set_class(not all(alert.over for alert in self._open), "-live")
-            self.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), layout=False)
-        return new
+            self.update(
+                Text("\n".join(alert_lines), no_wrap=True, overflow="ellipsis"), layout=False
+            )
+        return new_alerts
 
     def acknowledge(self) -> None:
         """Show the present alerts no longer."""
@@ -70,30 +72,32 @@ def _alert_lines(alerts: Sequence[Alert], width: int, keys: str) -> tuple[str, .
     more there are, and `keys`: which ones hide and list them."""
     if not alerts:
         return ()
-    room = max(width, MIN_WIDTH)
-    lines: list[str] = []
+    line_width = max(width, MIN_WIDTH)
+    shown_lines: list[str] = []
     num_hidden = len(alerts)
     for alert in alerts:
-        folded = _fold_alert(alert, room)
-        if lines and len(lines) + len(folded) > MAX_LINES:
+        folded_lines = _fold_alert(alert, line_width)
+        if shown_lines and len(shown_lines) + len(folded_lines) > MAX_LINES:
             break
-        lines += folded
+        shown_lines += folded_lines
         num_hidden -= 1
     hidden_text = f"{count(num_hidden, 'more alert')}  " if num_hidden else ""
-    hint = f"  ({hidden_text}{keys})"
-    room_beside = room - len(hint)
-    if len(lines) < MAX_LINES and len(lines[-1]) > room_beside:  # so that the end is seen, too
-        lines = _fold_alert(alerts[0], room_beside)
-    *above, last = lines[:MAX_LINES]
-    if len(lines) > MAX_LINES or len(last) > room_beside:
-        last = f"{last[: max(0, room_beside - 1)]}…"
-    return (*above, f"{last:<{room_beside}}{hint}"[:room])
+    keys_hint = f"  ({hidden_text}{keys})"
+    room_beside = line_width - len(keys_hint)
+    has_room_below = len(shown_lines) < MAX_LINES
+    # Folded anew, narrower, so that the end of the alert is seen, too.
+    if has_room_below and len(shown_lines[-1]) > room_beside:
+        shown_lines = _fold_alert(alerts[0], room_beside)
+    *lines_above, last_line = shown_lines[:MAX_LINES]
+    if len(shown_lines) > MAX_LINES or len(last_line) > room_beside:
+        last_line = f"{last_line[: max(0, room_beside - 1)]}…"
+    return (*lines_above, f"{last_line:<{room_beside}}{keys_hint}"[:line_width])
 
 
 def _fold_alert(alert: Alert, room: int) -> list[str]:
-    over = "over: " if alert.over else ""
-    text = f"{alert_sign(alert)} {over}{plain(alert.text)}"
-    return textwrap.wrap(text, room, subsequent_indent="  ")
+    over_text = "over: " if alert.over else ""
+    alert_text = f"{alert_sign(alert)} {over_text}{plain(alert.text)}"
+    return textwrap.wrap(alert_text, room, subsequent_indent="  ")
 
 
 def alert_sign(alert: Alert) -> str:
@@ -103,14 +107,14 @@ def alert_sign(alert: Alert) -> str:
 
 def list_alerts(run: RunState) -> str:
     """What a run failed of, then all alerts, the oldest first, each with its time."""
-    lines = [_full_text(alert) for alert in find_alerts(run)]
+    alert_texts = [_full_text(alert) for alert in find_alerts(run)]
     if run.cause is not None:
-        lines.insert(0, f"{palette.sign('bad')} cause: {plain(run.cause.text())}")
-    return "\n".join(lines) or "There are none."
+        alert_texts.insert(0, f"{palette.sign('bad')} cause: {plain(run.cause.text())}")
+    return "\n".join(alert_texts) or "There are none."
 
 
 def _full_text(alert: Alert) -> str:
     """An alert since when it holds, for its figures may be newer; or from when to when it held."""
     since = moment(alert.since, exact=True)
-    times = f"{since} to {clock(alert.over)}" if alert.over else f"since {since}"
-    return f"{alert_sign(alert)} {times}  {plain(alert.text)}"
+    time_text = f"{since} to {clock(alert.over)}" if alert.over else f"since {since}"
+    return f"{alert_sign(alert)} {time_text}  {plain(alert.text)}"

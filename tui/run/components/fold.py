@@ -52,12 +52,13 @@ def are_alike(values: Sequence[object]) -> bool:
     """Whether several ranks agree: on a number within `SPREAD`, on all else exactly."""
     if len(values) < 2:
         return False
-    numbers = [value for value in values if isinstance(value, float)]
-    if len(numbers) < len(values):
+    float_values = [value for value in values if isinstance(value, float)]
+    # Words, or a mix: only equal ones are alike.
+    if len(float_values) < len(values):
         return all(value == values[0] for value in values)
-    if not all(map(math.isfinite, numbers)):
+    if not all(map(math.isfinite, float_values)):
         return False
-    return max(numbers) - min(numbers) <= SPREAD * max(map(abs, numbers))
+    return max(float_values) - min(float_values) <= SPREAD * max(map(abs, float_values))
 
 
 def is_empty(cells: Sequence[TableCell]) -> bool:

@@ -25,24 +25,26 @@ def table_lines(
     """The lines in this order. Of the hosts that are `opened` the ranks follow, in order."""
     if not is_grouped(run.plan):
         return [RankTableLine((rank,)) for rank in sort_ranks(run.ranks, run, order, room)]
-    lines = []
-    for host in _hosts(run, order, room):
-        lines.append(host)
-        if host.of_host in opened:
-            lines += [RankTableLine((rank,)) for rank in sorted(host.ranks, key=order.key)]
-    return lines
+    rank_lines = []
+    for host_line in _hosts(run, order, room):
+        rank_lines.append(host_line)
+        if host_line.of_host in opened:
+            rank_lines += [
+                RankTableLine((rank,)) for rank in sorted(host_line.ranks, key=order.key)
+            ]
+    return rank_lines
 
 
 def _hosts(run: RunState, order: RankOrder, room: int) -> list[RankTableLine]:
     """The hosts, each where its first rank would be."""
-    by_host: dict[int, list[RankState]] = {}
+    ranks_of_hosts: dict[int, list[RankState]] = {}
     for rank in run.ranks:
-        by_host.setdefault(rank.host, []).append(rank)
-    lines = []
-    for host, ranks in by_host.items():
-        ranks.sort(key=lambda rank: (severity(rank, run), order.key(rank)))
-        lines.append(RankTableLine(ranks, host))
-    lines.sort(key=lambda line: min(map(order.key, line.ranks)))
-    if len(lines) > room:
-        lines.sort(key=lambda line: severity(line.ranks[0], run))
-    return lines
+        ranks_of_hosts.setdefault(rank.host, []).append(rank)
+    host_lines = []
+    for host, host_ranks in ranks_of_hosts.items():
+        host_ranks.sort(key=lambda rank: (severity(rank, run), order.key(rank)))
+        host_lines.append(RankTableLine(host_ranks, host))
+    host_lines.sort(key=lambda line: min(map(order.key, line.ranks)))
+    if len(host_lines) > room:
+        host_lines.sort(key=lambda line: severity(line.ranks[0], run))
+    return host_lines

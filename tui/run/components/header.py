@@ -60,13 +60,13 @@ class RunHeader(Static):
     def show(self, run: RunState, given_name: str = "") -> None:
         """Copy what is drawn from the run. A person has `given_name` it so."""
         width = self.content_size.width
-        room = max(width, MIN_WIDTH)
+        text_width = max(width, MIN_WIDTH)
         now = self._clock.now(run)
         # The facts look at every rank, so those of many ranks are not taken at each tick.
         if self._turn.has_come_for(run) or not self._facts:
             self._facts = list(filter(None, pace_facts(run)))
             self._advice = seen.advice(run, now)
-        head = (
+        head_lines = (
             _title_line(
                 f"{_phase_text(run)}  {_work_text(run.plan)}",
                 run.plan.run,
@@ -75,17 +75,17 @@ class RunHeader(Static):
             ),
             _progress_line(run, self._run_length(run), width, now),
             *_fitting_facts(self._facts, width),
-            *(line for wait in waiting(run, now) for line in _fold_text(wait.text(), room)),
+            *(line for wait in waiting(run, now) for line in _fold_text(wait.text(), text_width)),
         )
-        stall = _fold_text(_stall_text(run, now), room)
-        lines = (*head, *stall, *textwrap.wrap(plain(self._advice), room))
+        stall_lines = _fold_text(_stall_text(run, now), text_width)
+        lines = (*head_lines, *stall_lines, *textwrap.wrap(plain(self._advice), text_width))
         if lines != self._shown:
             self._shown = lines
             self.styles.height = len(lines)  # and not `auto`: lines of another width are no measure
-            text = Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
-            begin = len("\n".join(head)) + 1
-            text.stylize("bold", begin, begin + len("\n".join(stall)))
-            self.update(text, layout=False)
+            header_text = Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
+            stall_start = len("\n".join(head_lines)) + 1
+            header_text.stylize("bold", stall_start, stall_start + len("\n".join(stall_lines)))
+            self.update(header_text, layout=False)
 
     def _run_length(self, run: RunState) -> RunLength:
         """How long the run is, as its ranks say; before that, as far as it follows from its
@@ -97,74 +97,80 @@ class RunHeader(Static):
 
 
 def _planned_length(plan: Plan) -> RunLength:
-    known = expected(plan)
-    if known is None or plan.job is None:
+    expected_work = expected(plan)
+    if expected_work is None or plan.job is None:
         return RunLength(0, 0)
-    steps = length(plan.job, known.steps)
-    return RunLength(-(-steps // known.steps) if known.steps else 0, steps)
+    steps = length(plan.job, expected_work.steps)
+    return RunLength(-(-steps // expected_work.steps) if expected_work.steps else 0, steps)
 
 
 def _stall_text(run: RunState, now: float) -> str:
     """Say why no rank makes progress, and for how long."""
     if not run.stall or run.phase is RunPhase.ENDED:
         return ""
-    age = duration(max(0.0, now - run.stall.since))
-    return f"{palette.sign('bad')} stalled: {run.stall.text} ({age})"
+    stall_age = duration(max(0.0, now - run.stall.since))
+    return f"{palette.sign('bad')} stalled: {run.stall.text} ({stall_age})"
 
 
 def _fold_text(text: str, width: int) -> list[str]:
     """Fold a text; the age at its end stays in one piece."""
-    words, bracket, age = plain(text).rpartition(" (")
-    lines = textwrap.wrap(f"{words}{bracket}{age.replace(' ', _TIE)}", width)
+    text_before, bracket, age_text = plain(text).rpartition(" (")
+    lines = textwrap.wrap(f"{text_before}{bracket}{age_text.replace(' ', _TIE)}", width)
     return [line.replace(_TIE, " ") for line in lines]
 
 
 def _work_text(plan: Plan) -> str:
-    ranks = count(plan.world_size, "rank")
-    hosts = f" on {count(len(plan.hosts), 'host')}" if len(plan.hosts) > 1 else ""
-    return f"{plan.what}, {ranks}{hosts}" if plan.job else f"{ranks}{hosts}: {plan.what}"
+    ranks_text = count(plan.world_size, "rank")
+    hosts_text = f" on {count(len(plan.hosts), 'host')}" if len(plan.hosts) > 1 else ""
+    if plan.job:
+        return f"{plan.what}, {ranks_text}{hosts_text}"
+    # A command line may be long, and what does not fit is cut off at the end.
+    return f"{ranks_text}{hosts_text}: {plan.what}"
 
 
 def _title_line(left: str, run: str, given_name: str, width: int) -> str:
     """The run at the right edge: by the name that a person gave it, and by its own where there is
     room for both."""
-    both = justify(left, f"{given_name} ({run})" if given_name else run, width)
-    return both if not given_name or both.endswith(")") else justify(left, given_name, width)
+    both_names = justify(left, f"{given_name} ({run})" if given_name else run, width)
+    has_room = not given_name or both_names.endswith(")")
+    return both_names if has_room else justify(left, given_name, width)
 
 
 def _phase_text(run: RunState) -> str:
-    name = run.verdict.word if run.verdict else run.doing
+    phase_name = run.verdict.word if run.verdict else run.doing
     allowed = run.launcher.attempts_allowed
-    of = f" of {allowed}" if allowed else ""
-    attempt = f" (attempt {run.attempt + 1}{of})" if run.attempt else ""
-    text = phase_cell(name).text
+    allowed_text = f" of {allowed}" if allowed else ""
+    attempt_text = f" (attempt {run.attempt + 1}{allowed_text})" if run.attempt else ""
+    phase_text = phase_cell(phase_name).text
     if run.verdict is Verdict.FINISHED and run.progress.diverged:
-        text = f"{palette.sign('warn')} finished, loss {run.progress.diverged.what}"
-    return f"{text}{attempt}"
+        phase_text = f"{palette.sign('warn')} finished, loss {run.progress.diverged.what}"
+    return f"{phase_text}{attempt_text}"
 
 
 def _fitting_facts(facts: Sequence[str], width: int) -> list[str]:
     """A line of as many of the facts as there is room for; none where not even the first fits."""
-    shown = [fact for fact in facts if fact]
-    while shown and len(GAP.join(shown)) > width:
-        shown.pop()
-    return [GAP.join(shown)] if shown else []
+    fitting = [fact for fact in facts if fact]
+    while fitting and len(GAP.join(fitting)) > width:
+        fitting.pop()
+    return [GAP.join(fitting)] if fitting else []
 
 
 def pace_facts(run: RunState) -> Iterator[str]:
     """How fast a run trains and how well it has tested, the most important first; "" for what is
     not known."""
-    throughput, pace, sync, sent = _pace(run)
+    throughput, step_seconds, sync_share, bytes_sent = _pace(run)
     yield _known_fact("{} samples/s", throughput, rate)
-    yield _known_fact("{} s/iter", pace, seconds)
-    yield _known_fact("sync {}", sync, percent)
+    yield _known_fact("{} s/iter", step_seconds, seconds)
+    yield _known_fact("sync {}", sync_share, percent)
     yield GAP.join(seen.ways(run))
     yield _printed_rate(run)
     accuracies = [evaluation.accuracy for evaluation in run.progress.evaluations]
     if accuracies:
-        best, newest = max(accuracies), accuracies[-1]
-        yield f"test {percent(newest, 1)}" + (f", best {percent(best, 1)}" if best > newest else "")
-    yield _known_fact("{}/s sent", sent, size)
+        best_accuracy, newest_accuracy = max(accuracies), accuracies[-1]
+        yield f"test {percent(newest_accuracy, 1)}" + (
+            f", best {percent(best_accuracy, 1)}" if best_accuracy > newest_accuracy else ""
+        )
+    yield _known_fact("{}/s sent", bytes_sent, size)
     yield _known_fact("checkpoint {:.0f}", max((rank.saved_step for rank in run.ranks), default=0))
 
 
@@ -197,31 +203,31 @@ def _printed_rate(run: RunState) -> str:
 
 def _script_progress(epoch: int, step: int, total: int) -> str:
     """How far a user's own program has come, as far as it tells."""
-    known = [f"epoch {epoch}"] if epoch else []
+    known_parts = [f"epoch {epoch}"] if epoch else []
     if step:
-        known.append(f"step {step}/{total}" if total else f"step {step}")
-    return "  ".join(known) or "no steps seen"
+        known_parts.append(f"step {step}/{total}" if total else f"step {step}")
+    return "  ".join(known_parts) or "no steps seen"
 
 
-def _progress_line(run: RunState, whole: RunLength, width: int, now: float) -> str:
+def _progress_line(run: RunState, run_length: RunLength, width: int, now: float) -> str:
     """Draw a bar as wide as the figures leave room for."""
     step = run.step
     epoch = max((rank.epoch for rank in run.ranks), default=0)
-    total = whole.steps
+    total_steps = run_length.steps
     is_job = run.plan.job is not None
-    facts = _script_progress(epoch, step, total)
+    facts_text = _script_progress(epoch, step, total_steps)
     if is_job:
-        facts = f"epoch {epoch}/{whole.epochs or '?'}  step {step}/{total or '?'}"
+        facts_text = f"epoch {epoch}/{run_length.epochs or '?'}  step {step}/{total_steps or '?'}"
     # While no record arrives, `run.elapsed` stands still, and the clock goes on.
-    elapsed = duration(max(run.elapsed, now - run.started) if run.started else 0.0)
-    times = f"{elapsed} elapsed"
-    if run.phase is not RunPhase.ENDED and (is_job or total):
-        times += f"  ETA {between(*run.eta_between(now))}"
+    elapsed_text = duration(max(run.elapsed, now - run.started) if run.started else 0.0)
+    times_text = f"{elapsed_text} elapsed"
+    if run.phase is not RunPhase.ENDED and (is_job or total_steps):
+        times_text += f"  ETA {between(*run.eta_between(now))}"
     if not is_job and not run.elapsed:  # of log files, whose lines have no times
-        times = ""
-    room = width - len(facts) - len(times) - 4
-    if room < -2:
-        return justify(f"{step}/{total or '?'}", elapsed, width)
-    if not (is_job or total):
-        return justify(facts, times, width)
-    return progress_line(facts, step / total if total else 0.0, times, width)
+        times_text = ""
+    bar_width = width - len(facts_text) - len(times_text) - 4
+    if bar_width < -2:
+        return justify(f"{step}/{total_steps or '?'}", elapsed_text, width)
+    if not (is_job or total_steps):
+        return justify(facts_text, times_text, width)
+    return progress_line(facts_text, step / total_steps if total_steps else 0.0, times_text, width)

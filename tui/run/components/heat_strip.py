@@ -38,12 +38,15 @@ def heat_grid(ranks: int, width: int, height: int) -> HeatGrid:
     Lines hold a power of two times `CELLS_PER_BLOCK` cells, so each begins with a round number.
     If there is no room for all, several ranks share a cell.
     """
-    blocks = max(1, (width - LABEL_WIDTH) // (CELLS_PER_BLOCK + 1))
-    cells = CELLS_PER_BLOCK * 2 ** int(math.log2(blocks))
+    num_blocks = max(1, (width - LABEL_WIDTH) // (CELLS_PER_BLOCK + 1))
+    cells_per_line = CELLS_PER_BLOCK * 2 ** int(math.log2(num_blocks))
     ranks_per_cell = 1
-    while ranks > ranks_per_cell * cells * max(1, height):
+    # A power of two, so that each line still begins with a round number.
+    while ranks > ranks_per_cell * cells_per_line * max(1, height):
         ranks_per_cell *= 2
-    return HeatGrid(ranks_per_cell, cells, max(1, math.ceil(ranks / ranks_per_cell / cells)))
+    return HeatGrid(
+        ranks_per_cell, cells_per_line, max(1, math.ceil(ranks / ranks_per_cell / cells_per_line))
+    )
 
 
 def heat_cells(
@@ -57,14 +60,16 @@ def heat_cells(
 
     `ready_medians` are those of the ranks, `typical_ready` that of all, 0 where it is not known.
     """
-    ranked = [
+    ranked_cells = [
         (severity(rank, run), -_lateness(rank, value, typical_ready), rank.rank)
         for rank, value in zip(ranks, ready_medians, strict=True)
     ]
     cells = []
-    for first in range(0, len(ranks), ranks_per_cell):
-        mark, lateness, number = min(ranked[first : first + ranks_per_cell])
-        cells.append(_cell(ranks[number], mark, -lateness))
+    for first_rank in range(0, len(ranks), ranks_per_cell):
+        worst_mark, lateness, rank_number = min(
+            ranked_cells[first_rank : first_rank + ranks_per_cell]
+        )
+        cells.append(_cell(ranks[rank_number], worst_mark, -lateness))
     return cells
 
 
@@ -77,9 +82,9 @@ def _lateness(rank: RankState, ready_medians: float, typical_ready: float) -> fl
 
 def _cell(rank: RankState, mark: int, lateness: float) -> TableCell:
     if not lateness:
-        state = phase_cell(rank.doing)
-        return TableCell(state.text[0], state.style)
+        state_cell = phase_cell(rank.doing)
+        return TableCell(state_cell.text[0], state_cell.style)
     if mark == SLOW:
         return TableCell(palette.sign("slow"), "table--bad")
-    level = palette.level_sign((lateness - LOWEST) / (HIGHEST - LOWEST))
-    return TableCell(level, "table--work" if mark == SUSPECTED else "table--good")
+    level_sign = palette.level_sign((lateness - LOWEST) / (HIGHEST - LOWEST))
+    return TableCell(level_sign, "table--work" if mark == SUSPECTED else "table--good")

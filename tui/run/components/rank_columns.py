@@ -70,8 +70,8 @@ class RowContext:
 
     def mean(self, value: RankFigure) -> float:
         """The mean of a figure over the ranks that have it; NaN where none has."""
-        known = self.known(value)
-        return sum(known) / len(known) if known else math.nan
+        known_values = self.known(value)
+        return sum(known_values) / len(known_values) if known_values else math.nan
 
     def known(self, value: RankFigure) -> list[float]:
         """The figure of each rank that has it."""
@@ -96,8 +96,8 @@ def _number_cell(row_context: RowContext) -> TableCell:
         return TableCell(
             str(row_context.rank.rank), palette.rank_colour(row_context.rank.rank, row_context.dark)
         )
-    numbers = [rank.rank for rank in row_context.ranks]
-    return TableCell(f"{min(numbers)}-{max(numbers)}")
+    rank_numbers = [rank.rank for rank in row_context.ranks]
+    return TableCell(f"{min(rank_numbers)}-{max(rank_numbers)}")
 
 
 def _host_cell(row_context: RowContext) -> TableCell:
@@ -111,12 +111,12 @@ def state_cell(rank: RankState, run: RunState, now: float) -> TableCell:
     # The verdict on a slow rank outlasts the run: it is why the run took so long.
     was_slow = rank.phase in FATES and severity(rank, run) == SLOW
     if straggler and (rank.doing == RankPhase.TRAINING or was_slow):
-        ink = "table--bad" if straggler.is_slow else "table--work"
-        return TableCell(f"{palette.sign('slow')} {straggler.mark}", ink)
-    cell = phase_cell(rank.doing)
+        cell_style = "table--bad" if straggler.is_slow else "table--work"
+        return TableCell(f"{palette.sign('slow')} {straggler.mark}", cell_style)
+    state = phase_cell(rank.doing)
     if rank.phase in STARTING[1:] and not rank.stalled and run.phase is not RunPhase.ENDED:
-        return TableCell(f"{cell.text} {duration(age(rank.since, run, now))}", cell.style)
-    return cell
+        return TableCell(f"{state.text} {duration(age(rank.since, run, now))}", state.style)
+    return state
 
 
 def _loss_cell(row_context: RowContext) -> TableCell:
@@ -139,11 +139,11 @@ def step_split(shares: Sequence[float], width: int) -> str:
     """A bar of the shares of a step, each phase with a sign of its own."""
     if any(map(math.isnan, shares)) or not any(shares[1:]):  # a log may tell `data` alone
         return ""
-    ends = [round(width * min(max(0.0, total), 1.0)) for total in accumulate(shares)]
-    bar = ""
-    for name, end in zip(PHASES, (*ends[:-1], width), strict=True):
-        bar += palette.sign(name) * (end - len(bar))
-    return bar
+    phase_ends = [round(width * min(max(0.0, total), 1.0)) for total in accumulate(shares)]
+    split_bar = ""
+    for name, phase_end in zip(PHASES, (*phase_ends[:-1], width), strict=True):
+        split_bar += palette.sign(name) * (phase_end - len(split_bar))
+    return split_bar
 
 
 def _split_cell(row_context: RowContext) -> TableCell:
@@ -152,18 +152,20 @@ def _split_cell(row_context: RowContext) -> TableCell:
 
 
 def _ready_cell(row_context: RowContext) -> TableCell:
-    most = max(map(row_context.ready, row_context.ranks))
-    return TableCell(number(most if most or row_context.run.plan.job else math.nan))
+    slowest_ready = max(map(row_context.ready, row_context.ranks))
+    return TableCell(
+        number(slowest_ready if slowest_ready or row_context.run.plan.job else math.nan)
+    )
 
 
 def _trend_cell(row_context: RowContext) -> TableCell:
     scale = row_context.scale
     if not scale.typical > 0:
         return TableCell("")
-    values = row_context.rank.pace.last(scale.figure)[-TREND_STEPS:]
-    text = "".join(palette.level_sign(value / scale.typical / 2) for value in values)
-    marked = severity(row_context.rank, row_context.run) < UNMARKED
-    return TableCell(text, "table--work" if marked else "table--dim")
+    last_values = row_context.rank.pace.last(scale.figure)[-TREND_STEPS:]
+    trend_text = "".join(palette.level_sign(value / scale.typical / 2) for value in last_values)
+    is_marked = severity(row_context.rank, row_context.run) < UNMARKED
+    return TableCell(trend_text, "table--work" if is_marked else "table--dim")
 
 
 def rank_accuracy(rank: RankState) -> float:
@@ -171,6 +173,7 @@ def rank_accuracy(rank: RankState) -> float:
     program, what it printed."""
     if isinstance(rank, ScriptRank):
         return rank.accuracy
+    # Of the last steps, as that of a whole epoch hides what has changed since.
     samples = sum(rank.pace.last("samples"))
     return sum(rank.pace.last("correct")) / samples if samples else math.nan
 
@@ -182,13 +185,13 @@ def silent_seconds(rank: RankState, run: RunState, now: float) -> float:
     """
     if rank.phase in FATES or rank.phase is RankPhase.WAITING or run.phase is RunPhase.ENDED:
         return 0.0
-    seconds = now - max(rank.heard, rank.since)
-    return seconds if seconds >= MIN_SILENCE else 0.0
+    silence = now - max(rank.heard, rank.since)
+    return silence if silence >= MIN_SILENCE else 0.0
 
 
 def _heard_cell(row_context: RowContext) -> TableCell:
-    seconds = silent_seconds(row_context.rank, row_context.run, row_context.now)
-    return TableCell(f"{duration(seconds)} ago" if seconds else "", "table--work")
+    silence = silent_seconds(row_context.rank, row_context.run, row_context.now)
+    return TableCell(f"{duration(silence)} ago" if silence else "", "table--work")
 
 
 def _per_second(name: str) -> RankFigure:
@@ -241,6 +244,7 @@ def _sum_column(
     def cell(row_context: RowContext) -> TableCell:
         return TableCell(format_value(sum(row_context.known(value)) or math.nan))
 
+    # What all ranks share is the figure of one rank, also of a column that adds them up.
     return replace(_mean_column(title, width, format_value, value, border_text), cell=cell)
 
 

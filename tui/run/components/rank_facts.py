@@ -35,9 +35,9 @@ RankFact = tuple[str, str]
 
 def rank_facts(rank: RankState, run: RunState, now: float, *, is_roomy: bool) -> Iterator[RankFact]:
     """All lines of which something is known; unless `is_roomy`, those that matter."""
-    why = _describe_trouble(rank, run, now)
-    if why:
-        yield TROUBLE, why
+    trouble_text = _describe_trouble(rank, run, now)
+    if trouble_text:
+        yield TROUBLE, trouble_text
     if rank.step:
         yield "progress", _describe_progress(rank, run)
     if rank.pace:
@@ -59,9 +59,9 @@ def _describe_trouble(rank: RankState, run: RunState, now: float) -> str:
         return rank.death.problem
     if rank.stalled and run.stall:
         return run.stall.text
-    silent = silent_seconds(rank, run, now)
-    if silent:
-        return f"not heard from for {duration(silent)}"
+    silence = silent_seconds(rank, run, now)
+    if silence:
+        return f"not heard from for {duration(silence)}"
     straggler = run.stragglers.by_rank.get(rank.rank)
     return describe_stragglers([straggler], run.hosts) if straggler else ""
 
@@ -69,17 +69,18 @@ def _describe_trouble(rank: RankState, run: RunState, now: float) -> str:
 def _script_facts(rank: ScriptRank) -> Iterator[RankFact]:
     """What a user's own program tells, and how that is read."""
     if rank.metrics:
-        values = [f"{name} {number(value)}" for name, value in rank.metrics.items()]
-        more = f" and {len(values) - MAX_VALUES} more" if len(values) > MAX_VALUES else ""
-        yield "values", ", ".join(values[:MAX_VALUES]) + more
+        value_texts = [f"{name} {number(value)}" for name, value in rank.metrics.items()]
+        num_more = len(value_texts) - MAX_VALUES
+        more_text = f" and {num_more} more" if num_more > 0 else ""
+        yield "values", ", ".join(value_texts[:MAX_VALUES]) + more_text
     if rank.parsed:
-        unread = rank.parsed.unread
-        parts = (
+        num_unread = rank.parsed.unread
+        reading_parts = (
             f"as {rank.parsed.format}" if rank.parsed.format else "",
-            f"{count(unread, 'line')} with numbers not read" if unread else "",
+            f"{count(num_unread, 'line')} with numbers not read" if num_unread else "",
         )
-        if any(parts):
-            yield "read", _join(*parts)
+        if any(reading_parts):
+            yield "read", _join(*reading_parts)
 
 
 def _join(*parts: str) -> str:
@@ -93,11 +94,11 @@ def _known_fact(text: str, value: float, format_value: Callable[[float], str] = 
 
 
 def _describe_progress(rank: RankState, run: RunState) -> str:
-    steps = rank.begun.steps if rank.begun else run.progress.printed_steps
-    total = f" of {steps}" if steps else ""
+    total_steps = rank.begun.steps if rank.begun else run.progress.printed_steps
+    total_text = f" of {total_steps}" if total_steps else ""
     pace = rank.pace
     return _join(
-        f"step {rank.step}{total}",
+        f"step {rank.step}{total_text}",
         _known_fact("epoch {}", rank.epoch or math.nan),
         _known_fact("loss {}", mean_loss(rank), number),
         _known_fact("accuracy {}", rank_accuracy(rank), percent),
@@ -109,29 +110,29 @@ def _describe_progress(rank: RankState, run: RunState) -> str:
 
 def _describe_step(rank: RankState, *, is_roomy: bool) -> str:
     pace = rank.pace
-    whole = f"{seconds(pace.mean('seconds'))} s"
+    step_text = f"{seconds(pace.mean('seconds'))} s"
     shares = [pace.per_second(name) for name in PHASES]
-    bar = step_split(shares, BAR_WIDTH)
-    if not bar:
-        return whole
-    parts = [f"{name} {percent(share)}" for name, share in zip(PHASES, shares, strict=True)]
-    ready = pace.median("ready")
-    if ready > 0:
-        parts.append(f"ready after {seconds(ready)} s")
-    return f"{whole}: {', '.join(parts)}{f'  {bar}' if is_roomy else ''}"
+    split_bar = step_split(shares, BAR_WIDTH)
+    if not split_bar:
+        return step_text
+    phase_texts = [f"{name} {percent(share)}" for name, share in zip(PHASES, shares, strict=True)]
+    ready_seconds = pace.median("ready")
+    if ready_seconds > 0:
+        phase_texts.append(f"ready after {seconds(ready_seconds)} s")
+    return f"{step_text}: {', '.join(phase_texts)}{f'  {split_bar}' if is_roomy else ''}"
 
 
 def _describe_process(rank: RankState, run: RunState) -> str:
     if rank.exited:
         return _describe_end(rank, rank.exited)
-    where = " in the lab" if is_of_lab(run.plan.hosts[rank.host]) else ""
-    device = ""
+    lab_text = " in the lab" if is_of_lab(run.plan.hosts[rank.host]) else ""
+    device_text = ""
     if rank.begun:
-        threads = count(rank.begun.threads, "thread")
-        device = f"on {rank.begun.device} with {threads}, {rank.begun.backend}"
+        threads_text = count(rank.begun.threads, "thread")
+        device_text = f"on {rank.begun.device} with {threads_text}, {rank.begun.backend}"
     return _join(
-        f"pid {rank.pid}{where}" if rank.pid else "not started",
-        device,
+        f"pid {rank.pid}{lab_text}" if rank.pid else "not started",
+        device_text,
         _known_fact("CPU {} of a core", rank.cpu / 100, percent),
         _known_fact("memory {}", rank.memory or math.nan, size),
     )
@@ -139,39 +140,39 @@ def _describe_process(rank: RankState, run: RunState) -> str:
 
 def _describe_end(rank: RankState, exited: Exited) -> str:
     """How it ended, and what it did then, unless it ended by itself and well."""
-    how = f"killed by {rank.exit}" if exited.signal else rank.exit
+    end_text = f"killed by {rank.exit}" if exited.signal else rank.exit
     if not exited.code or rank.exited_from in (RankPhase.WAITING, *FATES):
-        return how
+        return end_text
     comma = "," if exited.out_of_memory else ""
-    return f"{how}{comma} while {BEFORE_STEPS.get(rank.exited_from, rank.exited_from.value)}"
+    return f"{end_text}{comma} while {BEFORE_STEPS.get(rank.exited_from, rank.exited_from.value)}"
 
 
 def _describe_gpu(gpu: GpuSample) -> str:
-    memory = f"memory {size(gpu.memory_used)} of {size(gpu.memory_total)}"
-    clock = f", {gpu.clock} of {gpu.clock_most} MHz" if gpu.clock and gpu.clock_most else ""
-    return f"{percent(gpu.use / 100)} busy, {memory}{clock}"
+    memory_text = f"memory {size(gpu.memory_used)} of {size(gpu.memory_total)}"
+    clock_text = f", {gpu.clock} of {gpu.clock_most} MHz" if gpu.clock and gpu.clock_most else ""
+    return f"{percent(gpu.use / 100)} busy, {memory_text}{clock_text}"
 
 
 def _describe_host(host: HostState, run: RunState) -> str:
-    reason = f": {host.reason}" if host.reason else ""
-    state = phase_cell(host.phase).text + reason
+    reason_text = f": {host.reason}" if host.reason else ""
+    state_text = phase_cell(host.phase).text + reason_text
     if host.phase in (HostPhase.ENDED, HostPhase.LOST):  # its figures are old
-        return state
+        return state_text
     load = loads(run.hosts, run.ranks)[host.index]
     sample = host.sample
-    whose = " by its ranks" if load.own else ""
-    memory = f"memory {size(sample.memory_used)} of {size(sample.memory_total)}"
-    traffic = f"out {size(sample.sent)}/s, in {size(sample.received)}/s"
+    ranks_text = " by its ranks" if load.own else ""
+    memory_text = f"memory {size(sample.memory_used)} of {size(sample.memory_total)}"
+    traffic_text = f"out {size(sample.sent)}/s, in {size(sample.received)}/s"
     return _join(
-        state,
-        _known_fact(f"CPU {{}} of {count(load.cores, 'core')}{whose}", load.cpu, percent),
-        memory if sample.memory_total else "",
-        traffic if sample.sent or sample.received else "",
+        state_text,
+        _known_fact(f"CPU {{}} of {count(load.cores, 'core')}{ranks_text}", load.cpu, percent),
+        memory_text if sample.memory_total else "",
+        traffic_text if sample.sent or sample.received else "",
         _known_fact("{} of disk free", sample.disk_free or math.nan, size),
     )
 
 
 def _describe_machine(hello: Hello) -> str:
-    python = f"Python {hello.python}" if hello.python else ""
-    torch = f"torch {hello.torch}" if hello.torch else ""
-    return _join(hello.hostname, hello.platform, python, torch, *hello.gpus) or UNKNOWN
+    python_text = f"Python {hello.python}" if hello.python else ""
+    torch_text = f"torch {hello.torch}" if hello.torch else ""
+    return _join(hello.hostname, hello.platform, python_text, torch_text, *hello.gpus) or UNKNOWN

@@ -40,10 +40,11 @@ class RankOrder:
 
     def key(self, rank: RankState) -> tuple[float, int]:
         """By what ranks are sorted; those without the figure come last."""
-        value = self.value(rank)
-        if math.isnan(value):
+        rank_value = self.value(rank)
+        # NaN compares with nothing, so that sorting by it would leave any order.
+        if math.isnan(rank_value):
             return math.inf, rank.rank
-        return (value if self.ascending else -value), rank.rank
+        return (rank_value if self.ascending else -rank_value), rank.rank
 
 
 RANK_ORDERS = (
@@ -64,7 +65,7 @@ def sort_ranks(
 ) -> list[RankState]:
     """The ranks in this order. Where more are there than rows have room, the marked ones come
     first."""
-    in_order = sorted(ranks, key=order.key)
-    if len(in_order) > room:
-        in_order.sort(key=lambda rank: severity(rank, run))
-    return in_order
+    sorted_ranks = sorted(ranks, key=order.key)
+    if len(sorted_ranks) > room:
+        sorted_ranks.sort(key=lambda rank: severity(rank, run))
+    return sorted_ranks

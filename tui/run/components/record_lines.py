@@ -43,35 +43,37 @@ class ReplaySlider(Container, can_focus=True):
 
     def show(self) -> None:
         """Draw where the replay is."""
-        text = self._slider_line(self.content_size.width)
-        if text != self._shown:
-            self._shown = text
-            self.query_one(Static).update(Text(text, no_wrap=True, overflow="ellipsis"))
+        slider_text = self._slider_line(self.content_size.width)
+        if slider_text != self._shown:
+            self._shown = slider_text
+            self.query_one(Static).update(Text(slider_text, no_wrap=True, overflow="ellipsis"))
 
     def _slider_line(self, width: int) -> str:
         replay = self.replay
         if replay.problem:
             return replay.problem
-        head = f"{self._state_text():<13}{duration(replay.position)} "
-        tail = f" {duration(replay.duration)}"
+        head_text = f"{self._state_text():<13}{duration(replay.position)} "
+        tail_text = f" {duration(replay.duration)}"
         if replay.reading is not None:
-            tail += f"  reading {percent(replay.reading)}"
-        room = width - len(head) - len(tail)
-        if room < MIN_BAR_WIDTH:
-            return f"{head}/{tail}"
+            tail_text += f"  reading {percent(replay.reading)}"
+        bar_width = width - len(head_text) - len(tail_text)
+        if bar_width < MIN_BAR_WIDTH:
+            return f"{head_text}/{tail_text}"
         share = replay.position / replay.duration if replay.duration else 1.0
-        done = round((room - 1) * share)
-        self._bar = (len(head), room)
-        rest = room - 1 - done
-        bar = palette.sign("full") * done + palette.sign("live") + palette.sign("rest") * rest
-        return f"{head}{bar}{tail}"
+        num_done = round((bar_width - 1) * share)
+        self._bar = (len(head_text), bar_width)
+        num_left = bar_width - 1 - num_done
+        slider_bar = (
+            palette.sign("full") * num_done + palette.sign("live") + palette.sign("rest") * num_left
+        )
+        return f"{head_text}{slider_bar}{tail_text}"
 
     def _state_text(self) -> str:
         replay = self.replay
         if replay.is_live:
             return f"{palette.sign('live')} live"
-        name = "playing" if replay.is_playing else "paused"
-        return f"{palette.sign(name)} {name} {replay.speed:g}x"
+        state_name = "playing" if replay.is_playing else "paused"
+        return f"{palette.sign(state_name)} {state_name} {replay.speed:g}x"
 
     def action_jump(self, share: float) -> None:
         """Jump by a share of the run."""

@@ -33,44 +33,54 @@ def print_dry_run(
     if json:
         for trial in study.trials():
             work = trial.work
-            what = {"job": asdict(work)} if isinstance(work, Job) else {"script": list(work.words)}
-            write(named(trial) | what | {"done": progress.is_settled(trial)})
+            work_facts = (
+                {"job": asdict(work)} if isinstance(work, Job) else {"script": list(work.words)}
+            )
+            write(named(trial) | work_facts | {"done": progress.is_settled(trial)})
         return
     question = f": {study.question}" if study.question else ""
     narrate(f"{study.title}{question}")
-    common = ", ".join(_common(study.cells))
-    if common:
-        narrate(f"all runs: {common}")
+    common_text = ", ".join(_common(study.cells))
+    if common_text:
+        narrate(f"all runs: {common_text}")
     narrate(f"hosts: {_hosts(places)}", *([study.overrides_text] if study.overrides_text else []))
     rows = []
     for number, trial in enumerate(study.trials(), start=1):
-        done = "done" if progress.is_settled(trial) else CellState.WAITING.value
+        state_text = "done" if progress.is_settled(trial) else CellState.WAITING.value
         place = trial.cell.place
-        where = f"{count(place.nodes, 'host')}, {count(place.ranks, 'rank')}"
-        rows.append((str(number), trial.key, where, done))
+        place_text = f"{count(place.nodes, 'host')}, {count(place.ranks, 'rank')}"
+        rows.append((str(number), trial.key, place_text, state_text))
     print_table(("run", "cell", "where", "state"), rows)
     narrate(estimate.estimate_text(progress))
 
 
 def _common(cells: Sequence[Cell]) -> Iterator[str]:
     """Yield the settings that all cells share, without most defaults: "batch_size 64"."""
-    first, *others = map(result_settings, cells)
+    first_settings, *other_settings = map(result_settings, cells)
     job = cells[0].job
-    usual = result_settings(
+    # A bare job, whose settings are the defaults; the learning rate's depends on the model.
+    usual_settings = result_settings(
         Cell((), Job(lr=usual_lr(job.model)) if job else Script(()), cells[0].place)
     )
-    for name, value in first.items():
-        is_worth = value != usual.get(name) or name in ALWAYS
-        if is_worth and value is not None and all(other.get(name) == value for other in others):
+    for name, value in first_settings.items():
+        is_worth = value != usual_settings.get(name) or name in ALWAYS
+        if (
+            is_worth
+            and value is not None
+            and all(other.get(name) == value for other in other_settings)
+        ):
             yield f"{name} {value}"
 
 
 def _hosts(places: HostPool) -> str:
     """Return the hosts of all runs, and where they are."""
     cluster = places.cluster
-    names = ", ".join(host.name for host in cluster.hosts)
-    where = "this machine" if is_here(cluster.hosts) else cluster.file or cluster.name
-    limits = {"link": places.link, "cpus": places.cpus}
+    host_names = ", ".join(host.name for host in cluster.hosts)
+    place_text = "this machine" if is_here(cluster.hosts) else cluster.file or cluster.name
+    lab_limits = {"link": places.link, "cpus": places.cpus}
     return ", ".join(
-        (f"{names} ({where})", *(f"{key} {value}" for key, value in limits.items() if value))
+        (
+            f"{host_names} ({place_text})",
+            *(f"{key} {value}" for key, value in lab_limits.items() if value),
+        )
     )

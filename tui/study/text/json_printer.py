@@ -21,8 +21,8 @@ class StudyJsonPrinter:
 
     def begin(self, run: StudyRun) -> None:
         """See `StudyPrinter`."""
-        event = "ending" if run.is_left else "begun"
-        write({"event": event} | named(run.trial) | {"run": run.session.plan.run})
+        event_name = "ending" if run.is_left else "begun"
+        write({"event": event_name} | named(run.trial) | {"run": run.session.plan.run})
 
     def batch(self, run: StudyRun) -> None:
         """See `StudyPrinter`."""
@@ -42,13 +42,13 @@ class StudyJsonPrinter:
         from remote.study.results import compute_results, results_to_json
         from remote.study.shortcomings import limit_lines
 
-        found = compute_results(self._runner.progress)
-        told = {
-            "answer": answer_text(found),
-            "effects": effect_lines(found),
-            "limits": limit_lines(found),
+        study_result = compute_results(self._runner.progress)
+        answer_facts = {
+            "answer": answer_text(study_result),
+            "effects": effect_lines(study_result),
+            "limits": limit_lines(study_result),
         }
-        write({"event": "results"} | results_to_json(found) | told)
+        write({"event": "results"} | results_to_json(study_result) | answer_facts)
 
 
 def named(trial: Trial) -> dict[str, Any]:

@@ -53,8 +53,8 @@ def finish(runner: StudyRunner) -> None:
 
     progress = runner.progress
     result = compute_results(progress)
-    table = make_cell_table(result, terminal_width())
-    print_table(table.head, table.rows)
+    cell_table = make_cell_table(result, terminal_width())
+    print_table(cell_table.head, cell_table.rows)
     if runner.study.overrides_text:
         narrate(runner.study.overrides_text)
     narrate(*failure_lines(progress))
@@ -62,7 +62,7 @@ def finish(runner: StudyRunner) -> None:
         narrate(*conclusion_lines(result))
     num_missing = len(progress.missing_trials())
     num_failed = progress.num_failed
-    reason = f" ({runner.stop_reason})" if runner.stop_reason else ""
+    reason_text = f" ({runner.stop_reason})" if runner.stop_reason else ""
     if runner.is_refused:
         num_missing += num_failed
         advice = "correct this, then repeat the same command"
@@ -70,7 +70,7 @@ def finish(runner: StudyRunner) -> None:
     else:
         advice = "the same command continues the study"
     if num_missing:
-        narrate(f"{count(num_missing, 'run')} left{reason}: {advice}")
+        narrate(f"{count(num_missing, 'run')} left{reason_text}: {advice}")
     if num_failed:
         narrate(f"{count(num_failed, 'run')} failed: the same command repeats them")
     narrate(f"report: rankboard report {runner.folder.name}")

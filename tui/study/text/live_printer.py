@@ -66,15 +66,15 @@ class StudyLivePrinter:
         state = run.session.state
         progress = self._runner.progress
         now = self._clock.now(state)
-        took = now - state.started if state.started else 0.0
-        left = duration(estimate.remaining_seconds(progress, took))
-        lines = (
+        run_seconds = now - state.started if state.started else 0.0
+        remaining_text = duration(estimate.remaining_seconds(progress, run_seconds))
+        status_lines = (
             describe_run(self._runner, run),
             doing(state, now),
-            f"study: {count(progress.num_settled, 'run')} ended, ETA {left}",
+            f"study: {count(progress.num_settled, 'run')} ended, ETA {remaining_text}",
         )
         table = picture(self._result, size.width, max(1, size.height - BESIDE))
-        return Group(table, "", *(_cropped(one_line(line)) for line in lines))
+        return Group(table, "", *(_cropped(one_line(line)) for line in status_lines))
 
     def ended(self, end: RunEnded) -> None:
         """See `StudyPrinter`."""
@@ -95,13 +95,19 @@ def picture(result: StudyResult, width: int, height: int) -> Table:
     """Draw as many cells as fit, with the one that runs among them."""
     from tui.study.cell_table import make_cell_table
 
-    shown = make_cell_table(result, width)
-    running = next((row for row, one in enumerate(shown.states) if one is CellState.RUNNING), 0)
-    first = max(0, min(running - height // 2, len(shown.rows) - height))
-    table = bare_table(shown.head, left=shown.head)
-    for row, state in list(zip(shown.rows, shown.states, strict=True))[first : first + height]:
-        table.add_row(*(Line(text, style=STYLES[state]) for text in row))
-    return table
+    cell_table = make_cell_table(result, width)
+    # Without a run under way the first rows are shown.
+    running_row = next(
+        (row for row, row_state in enumerate(cell_table.states) if row_state is CellState.RUNNING),
+        0,
+    )
+    first_row = max(0, min(running_row - height // 2, len(cell_table.rows) - height))
+    rich_table = bare_table(cell_table.head, left=cell_table.head)
+    for row, state in list(zip(cell_table.rows, cell_table.states, strict=True))[
+        first_row : first_row + height
+    ]:
+        rich_table.add_row(*(Line(text, style=STYLES[state]) for text in row))
+    return rich_table
 
 
 def doing(state: RunState, now: float) -> str:

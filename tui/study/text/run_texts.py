@@ -16,8 +16,13 @@ def describe_run(runner: StudyRunner, run: StudyRun) -> str:
 def run_number(runner: StudyRunner) -> str:
     """Return the number of the next run: "3 of 18". Runs that failed count, too."""
     number = runner.progress.num_settled + 1
-    total = len(runner.study.trials())
-    return f"{number} of {total}" if number <= total else f"{number}, {number - total} more"
+    num_planned = len(runner.study.trials())
+    # Repeats with --until-stable come on top of what was planned.
+    return (
+        f"{number} of {num_planned}"
+        if number <= num_planned
+        else f"{number}, {number - num_planned} more"
+    )
 
 
 def describe_end(end: RunEnded, causes: dict[str, str]) -> str:
@@ -25,16 +30,16 @@ def describe_end(end: RunEnded, causes: dict[str, str]) -> str:
 
     `causes` are those that were shown before, with the first run of each; each is shown once.
     """
-    what = "failed" if end.outcome is TrialOutcome.FAILED else "was interrupted"
-    first = causes.setdefault(end.cause, end.trial)
-    if end.cause and first != end.trial:
-        return f"{end.trial} {what} for the same reason as {first}"
-    return f"{end.trial} {what}{f': {end.cause}' if end.cause else ''}"
+    outcome_text = "failed" if end.outcome is TrialOutcome.FAILED else "was interrupted"
+    first_trial = causes.setdefault(end.cause, end.trial)
+    if end.cause and first_trial != end.trial:
+        return f"{end.trial} {outcome_text} for the same reason as {first_trial}"
+    return f"{end.trial} {outcome_text}{f': {end.cause}' if end.cause else ''}"
 
 
 def describe_done(runner: StudyRunner) -> str:
     """Return how many runs earlier calls made: "3 of 12 runs are there"; "" if none."""
     trials = runner.study.trials()
-    made = sum(runner.progress.is_settled(trial) for trial in trials)
-    are = "is" if made == 1 else "are"
-    return f"{made} of {len(trials)} runs {are} there" if made else ""
+    num_settled = sum(runner.progress.is_settled(trial) for trial in trials)
+    verb = "is" if num_settled == 1 else "are"
+    return f"{num_settled} of {len(trials)} runs {verb} there" if num_settled else ""

@@ -82,10 +82,10 @@ def test_one_launcher_at_a_time_records_a_run(tmp_path: Path) -> None:
     first = Recorder(tmp_path, plan())
     assert launcher(first.folder) == Holder(os.getpid(), socket.gethostname())
     with pytest.raises(PlanError, match=f"is still there, process {os.getpid()}: leave it"):
-        Recorder(tmp_path, plan(), again=True)
+        Recorder(tmp_path, plan(), continues=True)
     first.release()
     assert launcher(first.folder) is None
-    second = Recorder(tmp_path, plan(), again=True)
+    second = Recorder(tmp_path, plan(), continues=True)
     second.release()
 
 
@@ -101,7 +101,7 @@ def test_who_only_looks_keeps_no_launcher_from_its_run(
     monkeypatch.setattr(
         lock, "time", SimpleNamespace(sleep=lambda _: fcntl.flock(looking, fcntl.LOCK_UN))
     )
-    again = Recorder(tmp_path, plan(), again=True)
+    again = Recorder(tmp_path, plan(), continues=True)
     assert launcher(again.folder) == Holder(os.getpid(), socket.gethostname())
     again.release()
     os.close(looking)
@@ -111,7 +111,7 @@ def test_a_line_that_an_earlier_launcher_tore_tears_no_other(tmp_path: Path) -> 
     first = Recorder(tmp_path, plan())
     (first.folder / layout.EVENTS).write_bytes(b'{"event":"hel')
     first.release()
-    second = Recorder(tmp_path, plan(), again=True)
+    second = Recorder(tmp_path, plan(), continues=True)
     second.write(Record(SESSION, 0, 1, 1.0, RemarkMade(SESSION, "whole")))
     second.flush()
     second.release()

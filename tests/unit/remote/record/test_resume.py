@@ -55,41 +55,41 @@ def record(
 
 def test_what_is_left_out_is_as_in_the_run(runs: Path) -> None:
     folder = record(runs, "old")
-    assert resume.job_of({"resume": "old", "lr": None}, runs, local=True) == replace(
+    assert resume.job_of({"resume": "old", "lr": None}, runs, is_local=True) == replace(
         OLD, resume="old"
     )
-    assert resume.job_of({"resume": str(folder), "lr": 0.01}, runs, local=True) == replace(
+    assert resume.job_of({"resume": str(folder), "lr": 0.01}, runs, is_local=True) == replace(
         OLD, resume=str(folder), lr=0.01
     )
-    assert resume.job_of({"resume": "old", "steps": 500}, runs, local=True) == replace(
+    assert resume.job_of({"resume": "old", "steps": 500}, runs, is_local=True) == replace(
         OLD, resume="old", steps=500, epochs=None
     )
-    other = resume.job_of({"resume": "old", "sync": "all_reduce"}, runs, local=True)
+    other = resume.job_of({"resume": "old", "sync": "all_reduce"}, runs, is_local=True)
     assert (other.sync, other.sync_option, other.model) == ("all_reduce", (), "vgg11")
-    assert resume.job_of({"resume": "elsewhere", "lr": 0.01}, runs, local=True) == Job(
+    assert resume.job_of({"resume": "elsewhere", "lr": 0.01}, runs, is_local=True) == Job(
         resume="elsewhere", lr=0.01
     )
-    assert resume.job_of({"resume": None, "lr": 0.01}, runs, local=True) == Job(lr=0.01)
+    assert resume.job_of({"resume": None, "lr": 0.01}, runs, is_local=True) == Job(lr=0.01)
     with pytest.raises(JobError, match="--epochs and --steps"):
-        resume.job_of({"resume": "old", "steps": 500, "epochs": 1}, runs, local=True)
+        resume.job_of({"resume": "old", "steps": 500, "epochs": 1}, runs, is_local=True)
 
 
 def test_ranks_of_this_machine_are_told_where_it_is(runs: Path) -> None:
     folder = record(runs, "old")
     job = replace(OLD, resume="old")
     there = str(runs / "old" / NODE / "runs" / "old")
-    assert resume.located(job, runs, local=True).resume == there
-    assert resume.located(replace(job, resume=str(folder)), runs, local=True).resume == there
-    assert resume.located(replace(job, resume=there), runs, local=True).resume == there
-    assert resume.located(OLD, runs, local=True) == OLD
+    assert resume.located(job, runs, is_local=True).resume == there
+    assert resume.located(replace(job, resume=str(folder)), runs, is_local=True).resume == there
+    assert resume.located(replace(job, resume=there), runs, is_local=True).resume == there
+    assert resume.located(OLD, runs, is_local=True) == OLD
 
 
 def test_ranks_of_other_machines_are_told_its_name(runs: Path) -> None:
     folder = record(runs, "old", local=False)
     for given in ("old", str(folder)):
-        assert resume.located(replace(OLD, resume=given), runs, local=False).resume == "old"
+        assert resume.located(replace(OLD, resume=given), runs, is_local=False).resume == "old"
     for unknown in ("of-another-laptop", "~/checkpoints", "/scratch/run/checkpoints"):
-        assert resume.located(replace(OLD, resume=unknown), runs, local=False).resume == unknown
+        assert resume.located(replace(OLD, resume=unknown), runs, is_local=False).resume == unknown
 
 
 ERRORS = [
@@ -138,25 +138,26 @@ def test_what_cannot_be_is_told(runs: Path, name: str, more: dict[str, str], tol
     record(runs, "unsaved", replace(OLD, checkpoint_every=""), complete=False)
     record(runs, "torn", complete=False)
     with pytest.raises(PlanError) as error:
-        resume.located(replace(OLD, resume=name, **more), runs, local=True)
+        resume.located(replace(OLD, resume=name, **more), runs, is_local=True)
     assert str(error.value) == told.format(runs=runs)
 
 
 def test_images_of_ones_own_may_have_moved(runs: Path) -> None:
     record(runs, "flowers", replace(OLD, dataset="imagefolder:/data/flowers"))
     moved = replace(OLD, dataset="imagefolder:/scratch/flowers", resume="flowers")
-    assert resume.located(moved, runs, local=True).dataset == moved.dataset
+    assert resume.located(moved, runs, is_local=True).dataset == moved.dataset
     with pytest.raises(
         PlanError, match=r"^--dataset cifar10: flowers, which .* has imagefolder:/data/flowers"
     ):
-        resume.located(replace(OLD, resume="flowers"), runs, local=True)
+        resume.located(replace(OLD, resume="flowers"), runs, is_local=True)
     upload = Upload(str(Path.cwd() / "code"), "code")
     was = replace(OLD, dataset="imagefolder:/data/flowers")
     Recorder(
         runs, Plan("with-code", (Host("local", "127.0.0.1"),), was, uploads=(upload,), project="p")
     )
     assert (
-        resume.located(replace(moved, resume="with-code"), runs, local=False).resume == "with-code"
+        resume.located(replace(moved, resume="with-code"), runs, is_local=False).resume
+        == "with-code"
     )
 
 
@@ -165,10 +166,10 @@ def test_fetched_checkpoints_are_for_ranks_of_this_machine(runs: Path) -> None:
     where = folder / resume.FETCHED / "node1" / "checkpoints" / "step-000010"
     where.mkdir(parents=True)
     (where / "manifest.json").touch()
-    assert resume.located(replace(OLD, resume="old"), runs, local=True).resume == str(
+    assert resume.located(replace(OLD, resume="old"), runs, is_local=True).resume == str(
         folder / resume.FETCHED
     )
-    assert resume.located(replace(OLD, resume="old"), runs, local=False).resume == "old"
+    assert resume.located(replace(OLD, resume="old"), runs, is_local=False).resume == "old"
 
 
 def test_checkpoints_of_this_machine_are_not_on_hosts(runs: Path) -> None:
@@ -176,7 +177,7 @@ def test_checkpoints_of_this_machine_are_not_on_hosts(runs: Path) -> None:
     with pytest.raises(
         PlanError, match="--resume old: the checkpoints of old are on this machine: add --local"
     ):
-        resume.located(replace(OLD, resume="old"), runs, local=False)
+        resume.located(replace(OLD, resume="old"), runs, is_local=False)
 
 
 def test_where_its_checkpoints_are_is_known_before_the_hosts_file_is_read(runs: Path) -> None:
@@ -184,20 +185,20 @@ def test_where_its_checkpoints_are_is_known_before_the_hosts_file_is_read(runs: 
     with pytest.raises(
         PlanError, match=r"--resume old: the checkpoints of old are on this machine: add --local 1$"
     ):
-        resume.job_of({"resume": "old"}, runs, local=False)
+        resume.job_of({"resume": "old"}, runs, is_local=False)
 
 
 def test_the_last_run_is_none_where_none_is_recorded(runs: Path) -> None:
     with pytest.raises(
         PlanError, match=r"--resume last: no run on hosts that is recorded in .* saved a checkpoint"
     ):
-        resume.located(replace(OLD, resume="last"), runs, local=False)
+        resume.located(replace(OLD, resume="last"), runs, is_local=False)
 
 
 def test_a_plan_that_cannot_be_read_is_told(runs: Path) -> None:
     (record(runs, "old") / "plan.json").write_text("{")
     with pytest.raises(PlanError, match=r"--resume: .*plan\.json is not a plan"):
-        resume.job_of({"resume": "old"}, runs, local=True)
+        resume.job_of({"resume": "old"}, runs, is_local=True)
 
 
 def test_checkpoints_are_summed_up_with_the_slowest_ranks_time() -> None:
@@ -334,7 +335,7 @@ def ended(
 
 
 def located(runs: Path, **settings: Any) -> Job:
-    return resume.located(replace(OLD, **settings), runs, local=False, ranks=1)
+    return resume.located(replace(OLD, **settings), runs, is_local=False, rank_count=1)
 
 
 def test_the_last_run_is_the_newest_with_a_checkpoint(runs: Path) -> None:
@@ -346,8 +347,8 @@ def test_the_last_run_is_the_newest_with_a_checkpoint(runs: Path) -> None:
     record(runs, "6-left", local=False)  # of which the hosts know more
     (runs / "6-left" / "plan.json").rename(runs / "6-left" / "no-plan.json")
     assert located(runs, resume="last").resume == "2-saved"
-    assert resume.job_of({"resume": "last"}, runs, local=False).resume == "2-saved"
-    assert resume.job_of({"resume": "last"}, runs, local=True).resume == "5-local"
+    assert resume.job_of({"resume": "last"}, runs, is_local=False).resume == "2-saved"
+    assert resume.job_of({"resume": "last"}, runs, is_local=True).resume == "5-local"
 
 
 def test_a_run_whose_hosts_may_know_more_is_the_last_where_none_is_known_to_have_saved(

@@ -115,7 +115,7 @@ def test_a_launcher_that_died_is_told_and_one_that_returns_is_followed(tmp_path:
     assert watcher.news.startswith("its launcher is gone, and what became of the run is not")
     assert f"rankboard attach {PLAN.run} returns" in watcher.news
     assert watcher.state.is_held, "no clock runs on"
-    again = Recorder(tmp_path, PLAN, again=True)
+    again = Recorder(tmp_path, PLAN, continues=True)
     write(again, history.rank(0, stepped(0, 3)))
     look(batches)
     assert step_of(watcher) == 3
@@ -133,7 +133,7 @@ def test_a_run_that_goes_on_after_its_end_is_followed(tmp_path: Path) -> None:
     batches = watcher.batches()
     look(batches)
     assert (watcher.has_ended, watcher.news) == (True, "")
-    again = Recorder(tmp_path, PLAN, again=True)
+    again = Recorder(tmp_path, PLAN, continues=True)
     history.attempt = 1
     write(again, history.session(Attached(), Restarted((0, 1), "once more")).training(steps=3))
     look(batches)

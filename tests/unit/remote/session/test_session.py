@@ -406,7 +406,7 @@ def test_a_run_that_is_left_goes_on_and_can_be_come_back_to(tmp_path: Path) -> N
     for line in stage.lines.values():
         line.say(OutputText(line.host, "stdout", "meanwhile"))
     plan = stage.plan(Policy(keep=True))
-    second = Session(plan, stage, Recorder(tmp_path, plan, again=True), times=stage.times)
+    second = Session(plan, stage, Recorder(tmp_path, plan, continues=True), times=stage.times)
     second.catch_up(recorded(tmp_path))
     batches = second.batches()
     until(
@@ -799,7 +799,7 @@ def test_a_restart_waits_for_who_has_the_variables_that_the_ranks_need(tmp_path:
         session = Session(
             plan,
             stage,
-            Recorder(tmp_path, plan, again=True),
+            Recorder(tmp_path, plan, continues=True),
             times=stage.times,
             forwarded=forwarded,
         )

@@ -379,7 +379,7 @@ async def test_what_is_kept_with_a_run_is_that_of_rankboard_runs_and_survives(
         await home.shows(pilot, "first: c-3")
         await pilot.press("q")
     assert listed() == {"run": "c-3", "star": True, "note": "mine", "label": "first"}
-    recorder = Recorder(runs_dir, replace(plan(2), run="c-3"), again=True)  # somebody attaches
+    recorder = Recorder(runs_dir, replace(plan(2), run="c-3"), continues=True)  # somebody attaches
     recorder.close(Told(plan(2)).training(1, 1).done(0, 1).closed())
     run(runs, note=("first", "ours"))
     run(runs, name=("c-3", "second"))
