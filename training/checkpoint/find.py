@@ -146,6 +146,7 @@ def _is_complete_model(model: Path, manifest: CheckpointManifest) -> bool:
 def _file_key(path: Path) -> CheckpointKey | None:
     """Return the checkpoint to which a file belongs; None if the file is missing or damaged."""
     try:
+        # Mapped, so that only the head is read: a model may have gigabytes.
         return _read_key(torch.load(path, map_location="cpu", weights_only=True, mmap=True))
     except UNREADABLE:
         return None

@@ -44,6 +44,7 @@ class Resumed:
         """Load what has to wait until the method is prepared."""
         if self.own:
             method.load(self.own["method"])
+            # torch takes it on the CPU only, and it was loaded to the rank's device.
             torch.set_rng_state(self.own["random"].cpu())
             if "random_gpu" in self.own:
                 torch.cuda.set_rng_state(self.own["random_gpu"].cpu())
@@ -80,6 +81,7 @@ def resume(checkpoints: Checkpoints) -> Resumed:
     _check(job, parts, saved_content, checkpoint_name)
     _load(parts, saved_content, checkpoint_name)
     why_without_own = _why_without_own(job, checkpoints.place, chosen, saved_content)
+    # States of one rank mean nothing to another number of ranks, or another method.
     own_content = None
     if not why_without_own and chosen.own:
         own_content = _read_content(chosen.own.read_bytes(), parts)
@@ -135,7 +137,9 @@ def _receive_model(checkpoints: Checkpoints, chosen: ChosenCheckpoint) -> bytes:
     """Return the model's file, sent by the rank that holds it."""
     own_bytes = chosen.path.read_bytes() if chosen.path else b""
     file_size = checkpoints.broadcast(chosen.holder, len(own_bytes))
+    # Who has no file makes room of its size to receive into.
     model_bytes = torch.frombuffer(bytearray(own_bytes or file_size), dtype=torch.uint8)
+    # In pieces, as the timeout of the group counts for each of them.
     for model_piece in torch.split(model_bytes, PIECE):
         distributed.broadcast(model_piece, src=chosen.holder, group=checkpoints.group)
     return model_bytes.numpy().tobytes()

@@ -59,6 +59,7 @@ class Checkpoints:
         disk_group = distributed.new_group(backend="gloo", timeout=PATIENCE)
         assert isinstance(disk_group, ProcessGroup)
         self.group = disk_group
+        # Tells these files from those of another run that has saved the same step.
         self._token = self.broadcast(0, secrets.token_hex(8))
         if job.checkpoint_every and not place.folder:
             self._check_folder()
@@ -70,9 +71,11 @@ class Checkpoints:
         file_head = {"step": step, "token": self._token, "world_size": self.place.world_size}
         with _explain_failure(step_path, ()):
             make_private_folders(step_path)
+            # A new folder survives a power cut only once those above it are written, too.
             for parent_folder in (self.folder, self.folder.parent):
                 sync_folder(parent_folder)
         own_sizes = self._write_parts(step_path, file_head)
+        # A barrier as well: the manifest comes after the files of all ranks.
         all_sizes = self.gather(own_sizes)
         if self._keeps_model:
             size_by_file = {
@@ -81,6 +84,7 @@ class Checkpoints:
                 for name, size in rank_sizes.items()
             }
             self._write_manifest(step_path, file_head, size_by_file)
+        # Rank 0 decides for all: another host may have lost some checkpoints.
         kept_steps = folders.complete_steps(self.folder)[-self.job.checkpoint_keep :]
         self._remove_older(self.broadcast(0, kept_steps))
         return sum(own_sizes.values())
@@ -160,6 +164,7 @@ class Checkpoints:
             return
         for step_path in folders.step_folders(self.folder):
             if folders.step_of(step_path) not in kept_steps:
+                # The manifest first, as half a removal must not look complete.
                 (step_path / MANIFEST).unlink(missing_ok=True)
                 shutil.rmtree(step_path, ignore_errors=True)
 
@@ -179,6 +184,7 @@ def _explain_failure(step_path: Path, file_names: Iterable[str]) -> Iterator[Non
             with suppress(OSError):
                 (step_path / name).unlink(missing_ok=True)
         with suppress(OSError):
+            # Other ranks may have files in it: then this fails, as it should.
             step_path.rmdir()
         reason = describe_write_error(error)
         step = folders.step_of(step_path)

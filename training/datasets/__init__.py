@@ -102,6 +102,7 @@ class Images:
         # index_select is many times faster than self.pixels[indices].
         pixels = _move_to(self.pixels.index_select(0, indices), device).float()
         if self.size and pixels.shape[1:] != self.shape:
+            # Antialiased, or a much smaller image would be a sample of its pixels.
             pixels = interpolate(pixels, (self.size, self.size), mode="bilinear", antialias=True)
         return pixels.sub_(mean).div_(std), _move_to(self.labels.index_select(0, indices), device)
 

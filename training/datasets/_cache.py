@@ -69,6 +69,7 @@ def load_tensors(
     cached_tensors = _read_cached(_cache_path(name, split, source_files, key))
     if cached_tensors:
         return cached_tensors
+    # Without the lock until here: most starts find the cache complete.
     with _lock_cache(name):
         with _explain_read_failure(name):
             is_complete = all(map(is_there, source_files))
@@ -81,6 +82,7 @@ def load_tensors(
             return cached_tensors
         decoded_tensors = decode(source_files)
         _write_cached(name, cache_file, decoded_tensors)
+        # From the file, whose pages all ranks of the host share.
         return _read_cached(cache_file) or decoded_tensors
 
 

@@ -86,6 +86,7 @@ def _fetch_missing(name: str, folder: Path, published: Mapping[str, str]) -> Non
     with _download_folder(name, folder, missing_files) as inbox_folder:
         for file, md5 in archive.items():
             with tarfile.open(_fetch_archive(name, folder, inbox_folder, file, md5)) as tar_file:
+                # The filter refuses absolute paths, links that lead outside, and devices.
                 tar_file.extractall(inbox_folder, filter="data")
         for file in missing_files:
             target_path = folder / file

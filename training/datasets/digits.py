@@ -35,6 +35,7 @@ def load(image_selection: ImageSelection) -> Images:
     )
     pixels = values[: SAMPLES * SIDE * SIDE].view(SAMPLES, 1, SIDE, SIDE)[split_slice]
     labels = values[SAMPLES * SIDE * SIDE :][split_slice].long()
+    # As int, since 16 * 255 does not fit a byte.
     pixels = (pixels.int() * 255 // 16).to(torch.uint8)
     return Images(
         pixels.repeat_interleave(4, 2).repeat_interleave(4, 3),

@@ -102,6 +102,7 @@ def _split_off_tenth(root: Path, all_images: ImageListing, split: str) -> ImageL
     count = len(all_images.images)
     if count < 2:
         raise DataError(NAME, f"{root} has only one image: at least two are needed")
+    # A seed of its own: the split is the same in every run, whatever --seed.
     test_indices = {*random.Random(0).sample(range(count), max(1, count // 10))}
     is_test = split == "test"
     listing = all_images.of(index for index in range(count) if (index in test_indices) == is_test)
@@ -137,6 +138,7 @@ def _list_images(folder: Path) -> list[Path]:
         raise error
 
     image_files: list[Path] = []
+    # By default `walk` passes over folders that it cannot read.
     for inner_folder, _, names in os.walk(folder, followlinks=True, onerror=refuse):
         image_files += [
             Path(inner_folder, name) for name in names if name.lower().endswith(SUFFIXES)

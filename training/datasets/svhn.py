@@ -45,5 +45,6 @@ def _read_mat(file: Path) -> PixelsAndLabels:
     except MatReadError as error:
         raise ValueError(error) from error
     labels = torch.from_numpy(content["y"].astype("int64")).flatten()
+    # MATLAB has the images last: (H, W, C, N).
     # In the files the digit 0 has the label 10.
     return torch.from_numpy(content["X"]).permute(3, 2, 0, 1), labels % 10

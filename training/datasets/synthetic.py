@@ -24,6 +24,7 @@ def load(image_selection: ImageSelection) -> Images:
     class_patterns = torch.randn(CLASSES, 3, 8, 8, generator=torch.Generator().manual_seed(0))
     class_patterns = class_patterns.repeat_interleave(4, 2).repeat_interleave(4, 3)
     sample_count = SAMPLES[image_selection.split]
+    # Other seeds than that of the patterns, and one for each split.
     generator = torch.Generator().manual_seed(1 + list(SAMPLES).index(image_selection.split))
     labels = torch.randint(CLASSES, (sample_count,), generator=generator)
     pixels = (

@@ -27,6 +27,7 @@ class GradientWatch:
     def passed(self, *, told: bool) -> None:
         """Choose what to listen to, after a backward pass in which gradients were reported or
         not."""
+        # The program may make a new model for each trial, and drop the one before.
         self._models = [model for model in self._models if model.is_alive()]
         for model in self._models:
             if told:

@@ -72,6 +72,7 @@ class Hooks:
         """Hook what has been imported since."""
         for name in [*self._hook_by_module] if self._report.on else ():
             module = sys.modules.get(name)
+            # A module is in sys.modules before its body has run.
             if module and not getattr(module.__spec__, "_initializing", False):
                 hook_module = self._hook_by_module.pop(name, None)
                 try:

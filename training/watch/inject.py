@@ -64,6 +64,7 @@ def _compile_anew(
     ast.increment_lineno(tree, first_line - 1 - bool(class_line))
     (definition,) = _list_definitions(tree)
     _add_calls(definition, *global_names)
+    # With the features of its module's `from __future__`, or it might mean something else.
     future_flags = code.co_flags & _FUTURE
     module_code = compile(
         ast.fix_missing_locations(tree), code.co_filename, "exec", future_flags, True
@@ -71,6 +72,7 @@ def _compile_anew(
     new_code = next(inner for inner in _inner_codes(module_code) if inner.co_name == code.co_name)
     if sys.version_info < (3, 11):
         return new_code
+    # Only the innermost class was compiled, so names of outer ones are missing.
     return new_code.replace(co_qualname=code.co_qualname)
 
 

@@ -34,6 +34,7 @@ class WatchReport:
         self._identity = (status.st_dev, status.st_ino)
         self._waiting_bytes = b""
         self.on = True
+        # A data loader's process would report as if it was the rank.
         os.register_at_fork(after_in_child=self._stop_reporting)
         atexit.register(self.close)
 

@@ -226,6 +226,7 @@ class Steps:
             end = pause.end
             lap = self.lap
             lap.pauses.append((begin.when, end.when))
+            # What was loaded and waited for meanwhile belongs to the evaluation.
             del lap.loads[begin.loads : end.loads]
             del lap.waits[begin.waits : end.waits]
             lap.samples -= end.samples - begin.samples

@@ -474,7 +474,8 @@ def test_a_torch_without_a_part_that_is_not_needed_is_watched_without(
     report = WatchReport(pipe[1], 0)
     hooks = Hooks(steps, report)
     for name, on in (("torch.cuda.streams", True), ("torch.optim.optimizer", False)):
-        hooks._hook_by_module = {name: hooks._hook_by_module[name]} if on else {name: hooks._hook_steps}
+        hook = hooks._hook_by_module[name] if on else hooks._hook_steps
+        hooks._hook_by_module = {name: hook}
         other = ModuleType(name)
         other.__spec__ = ModuleSpec(name, None)
         monkeypatch.setitem(sys.modules, name, other)
