@@ -29,6 +29,7 @@ def model_difference(parameters: Iterable[Tensor], ranks: int) -> float:
     if not is_finite.all():
         return 0.0
     largest_spread = figures.amax(0) - figures.amin(0)
+    # A model of zeros has the norm 0.
     return float((largest_spread / figures[0, 1].clamp(min=1e-30)).max())
 
 

@@ -98,6 +98,7 @@ class Meter:
     def _now(self) -> Point:
         if not self._on_gpu:
             return time.perf_counter()
+        # Blocking: who waits for the event sleeps, and leaves the core to others.
         event = torch.cuda.Event(enable_timing=True, blocking=True)  # type: ignore[no-untyped-call]
         event.record()
         return event

@@ -76,6 +76,7 @@ def list_names(folder: str) -> tuple[str, ...]:
 
 @cache
 def _list_choices(folder: Path) -> list[Choice]:
+    # Lists the files; no module is imported.
     modules = pkgutil.iter_modules([str(folder)])
     module_names = [module.name for module in modules if not module.ispkg]
     return [_read_choice(folder, name) for name in sorted(module_names) if not name.startswith("_")]

@@ -151,6 +151,7 @@ def optimizer_state(optimizer: Optimizer) -> dict[str, Any]:
 def load_optimizer(optimizer: Optimizer, state: dict[str, Any]) -> None:
     """Restore an `optimizer_state`, if the state has one."""
     if "optimizer" in state:
+        # The learning rate and the other settings stay those of this job.
         param_groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": state["optimizer"], "param_groups": param_groups})
 
