@@ -24,6 +24,7 @@ def model_difference(parameters: Iterable[Tensor], ranks: int) -> float:
     distributed.all_gather(all_figures, own_figures)
     figures = torch.stack(all_figures)
     is_finite = figures.isfinite()
+    # Before the comparison, as NaN differs from itself.
     if (is_finite.any(0) != is_finite.all(0)).any():
         return math.inf
     if not is_finite.all():

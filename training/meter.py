@@ -90,6 +90,7 @@ class Meter:
 
     def _begin_step(self, now: Point) -> None:
         self._present_step = MeteredStep(now)
+        # Of all threads: backward and exchanges run in some of their own.
         self._cpu_start = time.process_time()
 
     def _note_gradient(self, _: Tensor) -> None:

@@ -150,6 +150,7 @@ def read_constant(folder: str, name: str, constant: str, default: Any = None) ->
 def _read_literals(path: Path) -> dict[str, Any]:
     """Return the literals that a module assigns to upper-case names at its top level."""
     literals: dict[str, Any] = {}
+    # Parsed, not imported: a method would import torch, which takes seconds.
     for node in ast.parse(path.read_text()).body:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if name.isupper():

@@ -46,6 +46,7 @@ def meet_ranks(place: Place) -> tuple[torch.device, str, str]:
     backend = "gloo"
     if all(gpu_names) and not why_cpu:
         device = torch.device("cuda", place.local_rank)
+        # Before NCCL is set up, which would take GPU 0 for all ranks of a host.
         torch.cuda.set_device(device)
         backend = "nccl"
     distributed.init_process_group(

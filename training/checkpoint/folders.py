@@ -39,6 +39,7 @@ def step_of(step_path: Path) -> int:
 def step_folders(folder: Path) -> list[Path]:
     """Return the folders of the checkpoints in `folder`, complete or not, in the order of their
     steps."""
+    # A folder that a person has renamed, as to step-200-good, is none of ours.
     numbered_paths = (
         path for path in folder.glob(f"{STEP}*") if path.name[len(STEP) :].isdecimal()
     )

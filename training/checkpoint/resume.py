@@ -173,6 +173,7 @@ def _check(
 ) -> None:
     """Refuse a checkpoint of another model or other data. Raises: JobError."""
     saved_job = saved_content["job"]
+    # An untracked BatchNorm has no statistics, neither to load nor to be loaded into.
     was_untracked = saved_job["batch_norm"] == "untracked"
     fits = {
         "model": job.model == saved_job["model"],

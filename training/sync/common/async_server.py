@@ -211,6 +211,7 @@ class AsyncServer(Side):
         except Exception as error:  # noqa: BLE001
             failure = error
         with self._change_condition:
+            # The first failure is the cause; connections that break after it only follow.
             self._worker_failure = self._worker_failure or failure
             self._present_workers -= 1
             self._change_condition.notify_all()

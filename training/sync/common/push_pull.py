@@ -75,6 +75,7 @@ def connect_peers(place: Place, server_rank: int, timeout: timedelta) -> list[Pe
     for worker_rank in range(place.world_size):
         if worker_rank == server_rank:
             continue
+        # All ranks make all groups, in one order, also those that they are not in.
         pair_group = new_group([server_rank, worker_rank], timeout)
         if pair_group is None:  # this rank is neither
             continue
