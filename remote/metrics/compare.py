@@ -74,6 +74,7 @@ def compare_runs(runs: Sequence[RunFigures]) -> tuple[ComparedRun, ...]:
             run, warm_tables[index], _mean_interval(iteration_seconds[index])
         )
         compared_run = replace(compared_run, goal=goal, seconds_to_goal=_seconds_to_goal(run, goal))
+        # The first run is compared with nothing; it is what the others are compared with.
         if index:
             compared_run = replace(
                 compared_run, noise=noise, is_repetition=index in alike_groups[0]
@@ -96,6 +97,7 @@ def _compare_with_first(
         batch_size = run.job.batch_size
         first_batch_size = first_run.job.batch_size
     compared_run = replace(compared_run, is_per_sample=batch_size != first_batch_size)
+    # A run that ended before its second step has no times.
     if not (times.size and first_times.size):
         return compared_run
     noise = compared_run.noise

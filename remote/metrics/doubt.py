@@ -104,6 +104,7 @@ def find_doubt(
     more = side
     fewer = other
     speed_up = ratio.inverse()
+    # More ranks that train, not more hosts: these are what divides the work.
     if more.workers < fewer.workers:
         more = other
         fewer = side
@@ -214,6 +215,7 @@ def _describe_other_threads(worst: Doubt, faster: Sequence[str], slower: str) ->
         f"Repeat the runs with threads = {fewest_threads} for each host in hosts.toml, or on this "
         "machine in a study, which does so by itself."
     )
+    # Both have equally many ranks: this is a comparison of settings, not a speed-up.
     if worst.most == 1:
         more_threads = _format_threads(worst.more)
         fewer_threads = _format_range(worst.fewer.threads)

@@ -170,6 +170,7 @@ class StepColumns:
     def resume(self, attempt: int, step: int) -> None:
         """Note that an attempt begins after this step: later ones of attempts before it did not
         happen."""
+        # All ranks of an attempt report this; the first one is as good as any.
         self._resumed.setdefault(attempt, step)
 
     def table(self, started: float) -> tuple[StepTable, float]:

@@ -159,6 +159,7 @@ def _take_metrics(
     """Take in values of a script. Return those that are kept."""
     had_room = not run.metrics.beyond
     event = run.metrics.take(event, rank.step)
+    # Said once, at the first metric for which there is no room.
     if had_room and run.metrics.beyond:
         example_name = min(run.metrics.beyond)
         others_text = f"others, such as {example_name}, are counted but not kept"

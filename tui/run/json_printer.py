@@ -101,6 +101,7 @@ def objects(record: Record, state: RunState) -> Iterator[JsonObject]:
     """Make the JSON-ready objects of an expanded record: one, or for text one per line."""
     event_fields = to_object(record.event)
     host_index = event_fields.pop("on", record.host)
+    # Times of all hosts by one clock, the launcher's, so that programs can compare them.
     clock_offset = state.hosts[record.host].offset if 0 <= record.host < len(state.hosts) else 0.0
     rank = event_fields.pop("rank", SESSION)
     head_fields = {

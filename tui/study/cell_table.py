@@ -24,6 +24,7 @@ VALUES = {
 
 def metric_header(study: Study) -> str:
     """Return what a study compares, as the head of a column."""
+    # A script's loss is that of the training, while a job is tested at its end.
     if study.is_of_script and study.metric == "loss":
         return "loss"
     return VALUES.get(study.metric, study.measured)
@@ -134,6 +135,7 @@ def verdict(study: Study, row: CellResult, *, intervals: bool = True) -> str:
         return "the same"
     ratio = row.comparison.ratio
     finding = row.comparison.finding
+    # Without bounds there was one run: the interval of two is wide, but finite.
     if not math.isfinite(ratio.high - ratio.low):
         return "one run only"
     if finding is Finding.NOT_SHOWN:

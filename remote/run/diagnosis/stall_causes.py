@@ -35,6 +35,7 @@ def begin_stall(ranks: Ranks, event: Stalled, when: float) -> Stall:
 
 def explain_stall(stall: Stall, ranks: Ranks, hosts: Hosts) -> Stall:
     """Return the stall with what the stacks say that were taken since it began."""
+    # A rank that has exited leaves its last stack, which says nothing of the stall.
     living_ranks = [rank for rank in ranks if rank.exited is None]
     places = {
         rank.rank: locate_rank(rank.stack)
@@ -78,6 +79,7 @@ def find_culprits(places: Places) -> tuple[int, ...]:
     """
     blamed_ranks = _ranks_at(places, Presence.STOPPED)
     if _ranks_at(places, Presence.INSIDE):
+        # Only if others wait: ranks of which none is in a collective may just be slow.
         blamed_ranks += _ranks_at(places, Presence.ELSEWHERE)
         blamed_ranks = blamed_ranks or _ranks_at(places, Presence.UNKNOWN)
     return tuple(sorted(blamed_ranks))

@@ -90,6 +90,7 @@ def _restarts(run: RunState) -> Iterator[Alert]:
     max_restarts = run.launcher.attempts_allowed - 1
     for number, restart in enumerate(restarts, 1):
         text = f"restart {number} of {max_restarts}" if max_restarts > 0 else "restart"
+        # Without a checkpoint the ranks begin at step 0 again.
         if restart.step:
             text += f" from step {restart.step}"
         if restart.reason:
@@ -116,6 +117,7 @@ def _checkpoints(run: RunState) -> Iterator[Alert]:
     for rank in run.ranks:
         death = rank.death
         was_saving = rank.exited_from is RankPhase.SAVING
+        # A rank that was stopped or lost meanwhile did not fail because of the checkpoint.
         if death and was_saving and death.evidence is Evidence.OWN:
             text = f"checkpoint failed: rank {rank.rank} on {death.host}: {death.problem}"
             yield Alert(Alarm.CHECKPOINT, rank.since, text, subject=rank.rank)

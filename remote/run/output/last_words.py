@@ -140,6 +140,7 @@ def _mark_raising(blocks: Sequence[Block]) -> None:
     own_frames = [block for block in blocks if block.worth is Worth.OWN]
     blocks[-1].worth = Worth.RAISING
     if own_frames:
+        # Last, since the frame that raised may be the user's own: it is then the nearest, too.
         own_frames[-1].worth = Worth.NEAREST
 
 

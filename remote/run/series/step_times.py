@@ -141,6 +141,7 @@ class StepTotals:
         self._samples += number * step.samples
         if self._at_last_early is not None:
             return
+        # After iterations without a time, the first one that has one no longer warms up.
         if self.count == 1 and not self._untimed:
             self._first = self._sums()
         elif self.count >= self._most_early:
@@ -198,6 +199,7 @@ class StepTotals:
         return self.count, self._seconds, self._data, self._compute, self._sync, self._samples
 
     def _keep(self, seconds: float) -> None:
+        # Every second value goes, so that those that stay are spread evenly over the run.
         if len(self._kept) == self.KEPT:
             self._kept = self._kept[::2]
             self._stride *= 2

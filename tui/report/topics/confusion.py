@@ -33,6 +33,7 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
 
 def _picture(number: int, group: RunGroup, test: EvaluationFigures) -> ReportPicture:
     class_names = test.classes
+    # A host sends both, and may send names for other classes.
     if len(class_names) != len(test.confusion):
         class_names = tuple(map(str, range(len(test.confusion))))
     draw_confusion = partial(
