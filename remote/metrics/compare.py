@@ -132,10 +132,10 @@ def make_side(name: str, runs: Sequence[RunFigures]) -> Side:
 def differing(run: RunFigures, other: RunFigures) -> tuple[str, ...]:
     """Return the settings that change how fast ranks are, and differ."""
     is_alone = min(run.world_size, other.world_size) == 1
-    return differing_work(_work(run), _work(other), is_alone=is_alone)
+    return differing_work(_work_of(run), _work_of(other), is_alone=is_alone)
 
 
-def _work(run: RunFigures) -> Job | Script:
+def _work_of(run: RunFigures) -> Job | Script:
     return run.job or Script(run.script)
 
 

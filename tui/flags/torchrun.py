@@ -262,7 +262,7 @@ def apply_to_hosts(line: ScriptLine, cluster: Cluster, *, local: bool) -> Cluste
     """Return the hosts, with what the other flags say of them. Print what of a line of torchrun is
     ignored. Raises: UsageError."""
     flags = line.flags
-    _check(line, cluster, local)
+    _check_flags(line, cluster, local)
     variables = [
         (variable_name, value)
         for variable_name, value in line.env
@@ -289,7 +289,7 @@ def apply_to_hosts(line: ScriptLine, cluster: Cluster, *, local: bool) -> Cluste
     return replace(cluster, hosts=tuple(hosts))
 
 
-def _check(line: ScriptLine, cluster: Cluster, local: bool) -> None:
+def _check_flags(line: ScriptLine, cluster: Cluster, local: bool) -> None:
     """Print what of a line of torchrun is ignored. Raises: UsageError, with all flags that mean
     nothing here where torchrun itself is not typed."""
     words_by_reason: dict[str, list[str]] = defaultdict(list)

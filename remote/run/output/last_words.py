@@ -151,12 +151,12 @@ def _render(blocks: Sequence[Block], chosen: Iterable[int]) -> list[str]:
         if block_number not in chosen:
             hidden_blocks.append(block)
             continue
-        lines += [*_left_out(hidden_blocks), *block.lines]
+        lines += [*_describe_gap(hidden_blocks), *block.lines]
         hidden_blocks = []
-    return lines + _left_out(hidden_blocks)
+    return lines + _describe_gap(hidden_blocks)
 
 
-def _left_out(hidden_blocks: Sequence[Block]) -> list[str]:
+def _describe_gap(hidden_blocks: Sequence[Block]) -> list[str]:
     if not hidden_blocks:
         return []
     if all(block.is_frame for block in hidden_blocks):
