@@ -128,6 +128,7 @@ def _draw_charts(
         chart_lines = plot_as_text(
             curves, PlotOptions(axis_title, clock=by_time), width, HEIGHT, colour
         )
+        # Runs without a loss have no chart.
         if chart_lines:
             charts[f"{LOSS.title} by {axis_title}"] = chart_lines
     return charts

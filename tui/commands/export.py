@@ -109,6 +109,7 @@ def _choose_target(folder: Path, output_folder: OutputFolder, to: Format, force:
     written."""
     target_name = f"{folder.name}.json" if to is Format.JSON else folder.name
     target = output_folder.path / target_name
+    # A run's own folder would be replaced by what was exported of it.
     if (target / PLAN).exists():
         raise UsageError(f"{target} is the directory of a run: give another folder with --out")
     if os.path.lexists(target):

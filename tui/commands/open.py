@@ -109,6 +109,7 @@ def _show_files(paths: Sequence[Path], follow: bool) -> int:
         try:
             app.show()
         finally:
+            # Also if the app fails: the folder below the reader is removed next.
             has_left.set()
             if follow:
                 reader_thread.join()

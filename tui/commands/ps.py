@@ -152,6 +152,7 @@ def _make_table(runs: Sequence[ListedRun]) -> tuple[Row, list[Row]]:
 def _run_row(run: ListedRun) -> Row:
     # Only where some hosts have ended and others have not: else the state says it.
     live_text = f"{run.live} of {run.hosts} live"
+    # Without a record and an answer, nobody knows when it last gave a sign of life.
     has_answered = run.record or any(part.folder.now for part in run.parts)
     return (
         run.name,

@@ -96,6 +96,7 @@ class Trusting:
                 exit_codes.append(0)
         # A host behind a jump host shows its own key only once the jump host's is accepted.
         while waiting_hosts:
+            # All at once, since each host that does not answer takes its full timeout.
             presented_keys = map_concurrently(self._meet_host, waiting_hosts)
             behind_jump_host = []
             for host, key in zip(waiting_hosts, presented_keys, strict=True):

@@ -198,6 +198,7 @@ def _make_program(rest: list[str], flags: Mapping[str, str], *, gets_rank: bool)
 
 
 def _refuse_launcher(launcher: str, words: list[str]) -> str:
+    # The flags of another launcher mean nothing here, but the script after them does.
     while words and not words[0].endswith(".py"):
         del words[0]
     return (
@@ -221,6 +222,7 @@ def apply_to_host_flags(line: ScriptLine, flags: HostFlags) -> HostFlags:
     ranks_per_host = 0
     if ranks_text and (is_standalone or is_alone or flags.local):
         ranks_per_host = _count_local_ranks(ranks_text, {**os.environ, **dict(line.env)})
+    # torchrun without hosts runs on this machine.
     if is_standalone or (is_alone and not flags.local):
         return replace(flags, local=flags.local or ranks_per_host or 1)
     if flags.local:

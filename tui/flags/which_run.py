@@ -120,6 +120,7 @@ def _hosts_of(folder: Path) -> Cluster | None:
         plan = read.load_plan(folder)
         record_age = time.time() - (folder / EVENTS).stat().st_mtime
     except (OSError, PlanError, RunFolderError):
+        # What cannot be read says nothing of hosts; the run itself is still the last one.
         return None
     # Hosts of a run that somebody else has recorded are not asked: they may be any.
     is_on_others = trust.has_ways(plan) and not is_here(plan.hosts)

@@ -36,6 +36,7 @@ class Replay(WatchedRun):
         self._playing = False
         self._speed = SPEEDS.index(1)
         self._began = self.duration = 0.0
+        # Last, as it begins to read, which asks for the position.
         super().__init__(folder, plan)
 
     def _begin(self) -> None:
