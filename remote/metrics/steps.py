@@ -196,8 +196,12 @@ class StepColumns:
         steps = self._steps
         whole_rows = [(step.rank, step.step, step.epoch, attempt) for step, attempt, _ in steps]
         figure_rows = [(when, *_measurements(step)) for step, _, when in steps]
-        self._whole.append(np.array(whole_rows, dtype=np.int64).reshape(-1, 1 + len(WHOLE_NUMBERS)))
-        self._figures.append(np.array(figure_rows, dtype=np.float64).reshape(-1, 1 + len(SERIES)))
+        # `reshape`, since an array of no rows has no columns. The first or last one is the attempt
+        # or the time, which come beside the columns of a step.
+        whole_numbers = np.array(whole_rows, dtype=np.int64)
+        self._whole.append(whole_numbers.reshape(-1, 1 + len(WHOLE_NUMBERS)))
+        figures = np.array(figure_rows, dtype=np.float64)
+        self._figures.append(figures.reshape(-1, 1 + len(SERIES)))
         self._steps = []
 
     def _find_lasting(self, whole_numbers: Ints) -> Ints:

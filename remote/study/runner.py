@@ -118,7 +118,8 @@ class StudyRunner:
         for records in run.session.batches():
             yield records
             # The session's own limits know nothing of the study, and a hung script makes no end.
-            is_late = bool(state.started) and time.time() - state.started > self.study.limit
+            run_seconds = time.time() - state.started if state.started else 0.0
+            is_late = run_seconds > self.study.limit
             if is_late and not state.stop_reason:
                 run.session.stop(LIMIT)
 

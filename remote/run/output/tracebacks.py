@@ -116,7 +116,9 @@ def _read_message(lines: Sequence[str], start_line: int) -> str:
 
 
 def _ends_message(line: str) -> bool:
-    return not line.strip() or line.strip() in (HEADER, *LINKS) or _WARNING.match(line) is not None
+    stripped_line = line.strip()
+    begins_traceback = stripped_line in (HEADER, *LINKS)
+    return not stripped_line or begins_traceback or _WARNING.match(line) is not None
 
 
 def _first_line(text: str) -> str:
