@@ -52,32 +52,34 @@ class AnswerReader:
         return objects
 
 
-def read_until_end(channel: Channel, patience: float, in_all: float = math.inf) -> Iterator[bytes]:
+def read_until_end(
+    channel: Channel, silence_limit: float, seconds_in_all: float = math.inf
+) -> Iterator[bytes]:
     """Yield all that comes, up to the end of the channel.
 
-    Time runs only while a block is asked for. Raises: TimeoutError, if nothing comes for `patience`
-    seconds, or the end does not come within `in_all` seconds.
+    Time runs only while a block is asked for. Raises: TimeoutError, if nothing comes for
+    `silence_limit` seconds, or the end does not come within `seconds_in_all` seconds.
     """
-    watch = _SilenceWatch(channel, patience, in_all)
+    silence_watch = _SilenceWatch(channel, silence_limit, seconds_in_all)
     try:
-        while block := watch.read():
+        while block := silence_watch.read():
             yield block
     finally:
-        watch.over.set()
+        silence_watch.over.set()
 
 
 class _SilenceWatch:
     """Closes a channel that has gone silent. A thread looks at the time, as `read` just waits."""
 
-    def __init__(self, channel: Channel, patience: float, in_all: float) -> None:
+    def __init__(self, channel: Channel, silence_limit: float, seconds_in_all: float) -> None:
         self._channel = channel
-        self._patience = patience
-        self._in_all = in_all
-        self._end = time.monotonic() + in_all
+        self._patience = silence_limit
+        self._in_all = seconds_in_all
+        self._end = time.monotonic() + seconds_in_all
         self._due = math.inf
         self._late = ""
         self.over = threading.Event()
-        if patience < math.inf:
+        if silence_limit < math.inf:
             threading.Thread(target=self._watch, name="patience", daemon=True).start()
 
     def read(self) -> bytes:
@@ -102,6 +104,6 @@ class _SilenceWatch:
 
     def _pause(self) -> float:
         # a read that begins later is not due before this pause is over
-        longest = min(self._patience, threading.TIMEOUT_MAX)
-        remaining = min(self._due, self._end) - time.monotonic()
-        return max(0.0, min(remaining, longest))
+        longest_pause = min(self._patience, threading.TIMEOUT_MAX)
+        remaining_seconds = min(self._due, self._end) - time.monotonic()
+        return max(0.0, min(remaining_seconds, longest_pause))

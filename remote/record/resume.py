@@ -59,7 +59,8 @@ def located(job: Job, runs_dir: Path, is_local: bool, *, rank_count: int = 0) ->
 
     `is_local`: the hosts are this machine; `rank_count`: their number. Raises: PlanError, where
     there is no such run, no checkpoint of it, or nothing left to train, as far as this machine can
-    know."""
+    know.
+    """
     resume = job.resume
     if not resume:
         return job
