@@ -108,9 +108,9 @@ def _show(compared: Sequence[ComparedRun], json: bool, markdown: bool) -> None:
     elif markdown:
         echo(to_markdown(compared, _charts(compared, 80, colour=False)), end="")
     else:
-        width = min(WIDTH, shutil.get_terminal_size().columns)
-        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        print_comparison(compared, _charts(compared, width, colour=colour))
+        chart_width = min(WIDTH, shutil.get_terminal_size().columns)
+        has_colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        print_comparison(compared, _charts(compared, chart_width, colour=has_colour))
 
 
 def _charts(compared: Sequence[ComparedRun], width: int, *, colour: bool) -> dict[str, list[str]]:
@@ -120,10 +120,12 @@ def _charts(compared: Sequence[ComparedRun], width: int, *, colour: bool) -> dic
     from tui.charts.text_plot import plot_as_text
 
     charts = {}
-    for along in ("step", "time"):
-        clock = along == "time"
-        curves = LOSS.curves([one.run for one in compared], clock=clock)
-        lines = plot_as_text(curves, PlotOptions(along, clock=clock), width, HEIGHT, colour)
-        if lines:
-            charts[f"{LOSS.title} by {along}"] = lines
+    for axis_title in ("step", "time"):
+        by_time = axis_title == "time"
+        curves = LOSS.curves([compared_run.run for compared_run in compared], clock=by_time)
+        chart_lines = plot_as_text(
+            curves, PlotOptions(axis_title, clock=by_time), width, HEIGHT, colour
+        )
+        if chart_lines:
+            charts[f"{LOSS.title} by {axis_title}"] = chart_lines
     return charts

@@ -84,6 +84,6 @@ def remember_theme(theme: Theme) -> None:
 
 def find_next_theme(name: str) -> str:
     """Return the name of our theme after this one; after any other one, the first."""
-    names = [theme.name for theme in THEMES]
-    number = names.index(name) + 1 if name in names else 0
-    return names[number % len(names)]
+    theme_names = [theme.name for theme in THEMES]
+    next_number = theme_names.index(name) + 1 if name in theme_names else 0
+    return theme_names[next_number % len(theme_names)]
