@@ -133,6 +133,8 @@ class _Reading:
             )
             return {}
         right_values = {}
+        # All mistakes are noted before any is raised: a user mends the file once, not once per
+        # mistake.
         for key, value in table.items():
             if key not in keys:
                 self.note(table_place, _unknown_key(key, keys))
@@ -172,6 +174,7 @@ def read(path: Path, ssh_config: Path) -> Cluster:
     reading.refuse()
     hosts, remarks = complete(host_tables, ssh_config, str(path))
     sync_folders = (os.path.expanduser(entry) for entry in cluster_keys.get("sync", ()))
+    # Relative paths are taken from the hosts file, since the command may be called from anywhere.
     sync_paths = tuple(os.path.abspath(path.parent / folder) for folder in sync_folders)
     keeps_running = {"keep": True, "stop": False}.get(cluster_keys.get("on_disconnect", ""))
     return Cluster(
@@ -262,6 +265,7 @@ def _not_toml(reading: _Reading, error_text: str) -> str:
     if not error_match:
         return f"this is not TOML: {error_text}"
     wrong_line = reading.content.split("\n")[int(error_match[2]) - 1]
+    # TOML reports the second [host] as a duplicate, but it is the brackets that are wrong.
     if re.match(r"\s*\[+\s*host\b", wrong_line) and (single := reading.single_brackets()):
         return f"{single}: {BRACKETS}"
     bare_match = BARE.fullmatch(wrong_line)

@@ -101,6 +101,7 @@ def _parse_line(line_place: str, line: str, example: str) -> HostLine:
     """Read one host. Raises: HostsError."""
     host_word, _, settings_text = line.replace("\t", " ").partition(" ")
     host_match = HOST.fullmatch(host_word)
+    # Asked first: such a line looks right, so that only this tells what is wrong.
     unseen_name_character = unseen_character(line)
     if unseen_name_character:
         raise HostsError(

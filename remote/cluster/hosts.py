@@ -169,6 +169,8 @@ class Host:
         """Refuse values that are out of bounds. Raises: HostsError."""
         for key in host_keys():
             value = getattr(self, key.name)
+            # Texts are checked where the file is read; numbers may also come from flags and from
+            # recorded plans.
             is_checked = key.type in ("int", "float") or key.name == "transport"
             if is_checked and not key.metadata["fits"](value):
                 problem = f"{self.name!r}: {key.name} = {value!r}: write {key.metadata['write']}"
@@ -264,6 +266,7 @@ def select(
     if node_count is not None and node_count < 1:
         hint = f"give a number from 1 to {len(selected_hosts)}"
         mistakes.append(Mistake("--num-hosts", str(node_count), hint=hint))
+    # With an unknown name, the number of hosts that are left means nothing.
     if node_count and node_count > len(selected_hosts) and not mistakes:
         count_text = (
             "is only 1 host"

@@ -67,6 +67,8 @@ def ends_job() -> bool:
     """Return True if the job ends with this command, as in `salloc COMMAND` and in a script for
     sbatch."""
     try:
+        # salloc gives a command the variables that it gives to a shell; only the parent process
+        # tells which it was.
         parent_name = Path(f"/proc/{os.getppid()}/comm").read_text().strip()
     except OSError:
         return False

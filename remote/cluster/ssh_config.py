@@ -61,6 +61,7 @@ class SshConfig:
         for key_file in settings.get("identityfile", ()):
             if Path(key_file).expanduser().is_file():
                 file_values.setdefault("identity_file", key_file)
+        # The hosts file says how to reach the host: ssh's own way would lead elsewhere.
         if given_keys.isdisjoint(("jump", "proxy_command")):
             jump_hosts = settings.get("proxyjump", "none")
             if jump_hosts.lower() == "none":
@@ -81,6 +82,7 @@ def _select_supported(path: Path, lines: list[str]) -> tuple[list[str], list[str
     is_skipped = False
     for line_number, line in enumerate(lines, start=1):
         keyword, *line_words = re.split(r"[\s=]+", line.strip().lower()) if line.strip() else [""]
+        # Either of them ends the block before it.
         if keyword in ("host", "match"):
             is_skipped = keyword == "match" and not _is_supported(line_words)
         if (is_skipped and keyword == "match") or keyword in NOT_FOLLOWED:

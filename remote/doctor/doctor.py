@@ -148,6 +148,8 @@ def _not_reached(host: Host, host_index: int, reach_failure: Failure) -> list[Ch
     not."""
     failed_check = _failed_check(reach_failure.cause)
     checks: list[CheckFinished] = []
+    # The checks are passed in order: who was refused at the login has an address that leads
+    # somewhere.
     if failed_check != "address":
         checks.append(CheckFinished(host_index, "address", OK, host.address))
         if failed_check != "login":
@@ -172,6 +174,7 @@ def reservations(plan: Plan, facts: Sequence[Hello | None]) -> list[Reserve | No
         if address:
             reserve_commands[host_index] = Reserve(address, 0)
     known_facts = [hello for hello in facts if hello]
+    # The address of the rendezvous depends on whether the hosts are one machine.
     if len(known_facts) < len(facts):
         return reserve_commands
     try:

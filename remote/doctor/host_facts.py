@@ -72,6 +72,8 @@ class CheckedHost:
     def sharing(self) -> list[CheckedHost]:
         """Return the hosts of the file that are one machine with this one, and not containers or
         hosts of a lab with interfaces of their own."""
+        # Namespaces on one machine have one boot id, but interfaces of their own, and share cores
+        # on purpose.
         own_interfaces = self.hello.interfaces
         return [
             other_host
@@ -90,6 +92,7 @@ class CheckedHost:
         Of two hosts it is the larger value. A value of 0 is not known.
         """
         known_values = [host_value for host_value in map(measure, self.reached) if host_value]
+        # The higher median: of two hosts, the weaker one is the one to be told of.
         usual_value = median_high(known_values) if known_values else 0.0
         return usual_value if 0 < measure(self) < BEHIND * usual_value else 0.0
 

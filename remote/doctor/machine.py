@@ -56,6 +56,7 @@ def check_disk(checked: CheckedHost) -> HostFinding | str:
 def check_memory(checked: CheckedHost) -> HostFinding | str:
     """Check the memory that is left for the ranks of this machine."""
     free_bytes = checked.hello.memory_free
+    # Hosts that are one machine share its memory, whatever interfaces they have.
     rank_count = sum(other_host.host.slots for other_host in checked.same_machine)
     hosts_file = checked.plan.hosts_file
     advice = f"end what else runs there, or give it fewer slots in {hosts_file}"
@@ -106,6 +107,7 @@ def check_cores(checked: CheckedHost) -> HostFinding | str:
     host = checked.host
     core_count = checked.hello.cores
     thread_count = host.slots * max(1, host.threads)
+    # With --local, more ranks than cores are usual: a trial on a laptop.
     if host.address.startswith("127.") or thread_count <= max(1.0, core_count):
         return _compare_cores(checked)
     threads_text = f" of {host.threads} threads" if host.threads else ""
@@ -145,6 +147,7 @@ def check_load(checked: CheckedHost) -> HostFinding | str:
     """Warn if another run of this user, or other processes, keep the host busy."""
     hello = checked.hello
     exclude_advice = "" if checked.plan.is_local else ", or leave the host out with --exclude"
+    # Named first: a person can end it, and it is the likely reason for the load as well.
     if hello.runs:
         run_name, rank_count = hello.runs[0]
         run_text = f"{run_name} ({count(rank_count, 'rank')})" if rank_count else run_name

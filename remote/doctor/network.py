@@ -37,6 +37,7 @@ def check_interface(checked: CheckedHost) -> HostFinding | str:
         return _no_address(checked)
     if is_loopback(address):
         return _loopback(checked, address)
+    # Bridges of containers have the same default address on every machine.
     hosts_with_address = [
         other_host for other_host in checked.elsewhere if address in _addresses(other_host)
     ]
@@ -189,6 +190,7 @@ def _name_of(
 def _advise_on_network(checked: CheckedHost, failed_answers: Sequence[Connected]) -> str:
     error_texts = " ".join(answer.error.lower() for answer in failed_answers)
     other_network = "that address is on a network which this host does not reach"
+    # A refusal comes from a machine that is there; silence may mean anything on the way.
     if "refused" in error_texts:
         likely_reason = "another machine has that address, or a firewall rejects"
     elif "timed out" in error_texts:

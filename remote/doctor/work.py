@@ -89,6 +89,7 @@ def judge_data(
         problem_text = f"{absent_text} cannot be downloaded into it: {data_problem}"
         return HostFinding(FAILED, problem_text, "put its files there, or use --data-dir")
     download_mb = registry.read_constant("datasets", job.dataset, "DOWNLOAD_MB", 0)
+    # Archives are unpacked beside themselves, so that the room may be more than the download.
     room_mb = registry.read_constant("datasets", job.dataset, "ROOM_MB", download_mb)
     if data_free < room_mb * MB:
         free_text = f"only {size(data_free)} are free there"
@@ -182,6 +183,7 @@ def check_program(checked: CheckedHost) -> HostFinding | str:
         place_advice = "see --cwd, which names another folder"
     else:
         place_advice = "put this folder there with --upload ., or name one that is there with --cwd"
+    # A whole command line in quotes is one word, which a shell would have split.
     if missing_part in (programs.FILE, programs.COMMAND) and len(program_name.split()) > 1:
         advice = f"leave out the quotes: -- {program_name}"
         return HostFinding(FAILED, f"there is no program '{program_name}'", advice)

@@ -42,6 +42,7 @@ class AnswerReader:
             raise AnswerTooLong(f"its answer is longer than {size(self.limits.answer)}")
         objects: list[dict[str, Any]] = []
         for line in self._cutter.feed(block):
+            # Counted before the line is parsed: parsed, it may take far more memory.
             self.values += most_values(line)
             if self.values > self.limits.values:
                 raise AnswerTooLong(f"its answer has more than {self.limits.values:,} values")
@@ -99,6 +100,7 @@ class _SilenceWatch:
             elif now >= self._end:
                 self._late = f"no end of its answer within {self._in_all:g} s"
             if self._late:
+                # Only this ends the blocked read of the other thread.
                 self._channel.close()
                 return
 

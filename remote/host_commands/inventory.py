@@ -174,6 +174,7 @@ def _plausible(report: Report) -> Report:
     """Return what a host reports, with 0 (not known) in place of impossible numbers."""
     corrected_fields: dict[str, Any] = {}
     for field_name, largest_value in PLAUSIBLE.items():
+        # Written so that NaN, for which each comparison is false, counts as impossible.
         if not 0 <= getattr(report, field_name, 0) <= largest_value:
             corrected_fields[field_name] = 0
     if not corrected_fields.keys().isdisjoint(MOMENTS):

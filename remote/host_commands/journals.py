@@ -67,6 +67,7 @@ def fetch_journals(
 
     try:
         record_streams = [reader.records(problems, is_wanted) for reader in readers]
+        # Lazily, since the journals of a long run may not fit into memory.
         yield from heapq.merge(*record_streams, key=written_at)
     finally:
         for reader in readers:
@@ -136,6 +137,7 @@ class JournalReader:
         for block in read_until_end(channel, self._host.timeout):
             came_at = time.monotonic()
             has_line = b"\n" in block
+            # A host that sends a byte now and then would never be silent for its timeout.
             if not has_line and came_at - line_began > line_limit:
                 return True
             self._room.acquire()
@@ -163,6 +165,7 @@ class JournalReader:
                     problem_text = problem_text or f"{self._host.name}: {_explain_line(line)}"
         except LineTooLong as error:
             problem_text = f"{self._host.name}: {error}"
+        # Who wants no more also gets no end, which is no fault of the host.
         if not problem_text and is_wanted() and not is_whole:
             problem_text = self._failure or f"{self._host.name}: its journal broke off"
         if problem_text:

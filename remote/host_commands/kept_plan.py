@@ -103,6 +103,7 @@ def ask_for_plans(
                 if is_meant:
                     mistakes_by_run[run_name][answer.host.name] = error
             else:
+                # Only the plan tells the name that a person gave the run.
                 if is_meant or host_copy.plan.label == asked_run:
                     copies_by_run[run_name].append(host_copy)
     runs = {
@@ -136,6 +137,7 @@ def _read_copy(
     host_time = host_report.get("now")
     clock_ahead = None
     if isinstance(host_time, float) and math.isfinite(host_time):
+        # The host looked at its clock just before the first bytes came.
         clock_ahead = host_time - answer.moment
     return _HostCopy(
         answer.host.name,
@@ -151,6 +153,7 @@ def _read_copy(
 def _parse(plan_text: str, run_name: str, cluster: Cluster) -> Plan:
     """Parse the plan of this run in the answer of a host. Raises: PlanError."""
     try:
+        # Parsing takes many times the memory of the text, and a host may send anything.
         if len(plan_text) > LIMITS.plan:
             raise ValueError(f"it is longer than {size(LIMITS.plan)}")
         plan = serialize.parse(plan_text)

@@ -192,6 +192,7 @@ class ListedRun:
     @property
     def _was_refused(self) -> bool:
         """True if a rank refused the job before any made a step."""
+        # A program of the user may exit with the same code after it has trained.
         if self._largest("step") or self._largest("steps"):
             return False
         for part in self.parts:
@@ -270,6 +271,8 @@ class HostCode:
 def join_parts(parts: Iterable[HostPart]) -> tuple[ListedRun, ...]:
     """Return the runs of these parts by name, and so by time. A folder that several hosts share
     counts once."""
+    # The same folder may be seen through several hosts, but only the machine that runs the agent
+    # sees that it is live.
     parts_by_run: dict[str, dict[int, HostPart]] = defaultdict(dict)
     for part in parts:
         parts_by_host = parts_by_run[part.folder.run]

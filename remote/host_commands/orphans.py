@@ -63,9 +63,11 @@ def find_leftovers(transport: Transport | None, hosts: Sequence[Host], runs_dir:
                 live_runs.add(reply.run)
             elif isinstance(reply, Orphan):
                 leftovers.setdefault(_identity(reply), Leftover(answer.host.name, reply))
+    # Elsewhere there is no /proc to find them in.
     if local_api.LINUX:
         for orphan in local_api.find_orphans(layout.workdirs(runs_dir)):
             leftovers.setdefault(_identity(orphan), Leftover("", orphan))
+    # A run that is live on one host is not over: what it has elsewhere may still belong to it.
     spared_runs = live_runs.intersection(leftover.orphan.run for leftover in leftovers.values())
     return Leftovers(
         tuple(

@@ -126,6 +126,7 @@ def _ended_and_kept(
             # that a live run is not removed surprises only who named it
             if named_runs or not run.live:
                 kept_runs.append(KeptRun(run.name, use_reason))
+        # A person who names a run means it, star or not.
         elif not named_runs and run.record and is_starred(run.record.folder):
             kept_runs.append(KeptRun(run.name, "it has a star"))
         elif doubt_reason:
@@ -254,6 +255,8 @@ def _remove_records(
         except (RemovalRefused, OSError) as error:
             error_reason = getattr(error, "strerror", None) or error
             still_there.append(f"{runs_dir / run_name}: {error_reason}")
+    # A removal first renames, which is quick and whole; what an interrupt left of others goes now
+    # as well.
     local_api.finish_removals(str(runs_dir))
     return freed_bytes
 
@@ -268,9 +271,12 @@ def _remove_record(runs_dir: Path, run_name: str) -> None:
     if record_holder:
         raise RemovalRefused(f"its launcher, {record_holder}, still records it")
     node_folder = str((run_directory / NODE).absolute())
+    # They may still write into the folder, and would then be found by nobody.
     if LINUX and local_api.find_orphans([node_folder]):
         raise RemovalRefused("processes of it are left: rankboard ps --orphans")
     with ExitStack() as held_locks:
+        # An agent takes the same lock at its start, so that none begins in a folder that is being
+        # removed.
         for run, host in local_api.list_run_folders(node_folder):
             held_locks.enter_context(local_api.hold_lock(run_folder(node_folder, run, host)))
         local_api.begin_removal(str(run_directory), str(runs_dir))

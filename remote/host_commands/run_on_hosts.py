@@ -70,6 +70,7 @@ def run_on_hosts(
         except Exception as error:  # noqa: BLE001 - our own mistake must not hide the other answers
             return HostAnswer(host, error=f"{host.name}: rankboard itself failed: {error!r}")
 
+    # A thread per host: most of the time goes into waiting for logins.
     answers_by_index = map_within(ask_host, hosts, seconds_in_all)
     for host_index, host in enumerate(hosts):
         late_answer = HostAnswer(host, error=f"{host.name}: no answer within {seconds_in_all:g} s")
@@ -94,6 +95,7 @@ def _read_answer(channel: Channel, host: Host, silence_limit: float, limits: Lim
         stderr = channel.close()
     if error_text:
         return HostAnswer(host, error=f"{host.name}: {error_text}")
+    # A host ends its answer with this line; a connection that just ends may have lost the rest.
     if WHOLE not in objects:
         error_text = last_line(stderr) or "its answer broke off"
     # what the host itself says of its error explains most

@@ -125,6 +125,7 @@ def _judge(host: Host, host_facts: dict[str, Any], wanted_packages: WantedPackag
         sentence = f"{host.name}: {venv_python} has {_list_versions(venv_versions)}"
         return HostPackages(host, PackageCondition.BUILT, sentence, venv_python, is_named)
     sentence = f"{python_text} {missing_text}"
+    # An environment that exists shows that one can be made.
     if host_facts["obstacle"] and not venv_versions:
         return HostPackages(
             host, PackageCondition.HOPELESS, f"{sentence}, and {host_facts['obstacle']}"
@@ -239,6 +240,7 @@ def _follow(progress: _InstallProgress, channel: Channel) -> InstallOutcome:
     WRONG_ANSWER."""
     host = progress.host
     line_cutter = LineCutter(LIMITS.line)
+    # Not the timeout of the host: a download may take long, while the host says how far it is.
     for new_bytes in read_until_end(channel, SILENT, LIMITS.install):
         for line in line_cutter.feed(new_bytes):
             report = load(line)

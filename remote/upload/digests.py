@@ -51,6 +51,7 @@ class DigestCache:
             return
         with suppress(OSError):
             make_private_folders(self._path.parent)
+            # Names of files may be no UTF-8: their surrogates have to survive.
             write_whole(self._path, json.dumps(self._now).encode(errors="surrogatepass"))
 
     def forget(self) -> None:

@@ -99,6 +99,7 @@ class FileTransfers:
         plan = self._plan
         if not plan.policy.fetch or not results.patterns_to_fetch(plan):
             return {}
+        # The results of ranks on this machine are where they belong already.
         if is_here(plan.hosts):
             missing_remark = results.explain_missing_here(plan)
             if missing_remark:

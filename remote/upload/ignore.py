@@ -31,6 +31,7 @@ class IgnoreRules:
         out the folder itself, as it is wanted."""
         repositories = (folder for folder in path.parents if (folder / REPOSITORY).exists())
         repository = next(repositories, None)
+        # A folder that is a repository of its own knows no rules of the one around it.
         if (path / REPOSITORY).exists() or repository is None:
             return cls()
         rules = cls()

@@ -38,12 +38,14 @@ def upload_to_host(
         host_answer = transfer.answer()
     _report_changes(transfer, host_answer)
     needed_numbers = host_answer["need"]
+    # A host could otherwise have the same file sent without end.
     if len(set(needed_numbers)) < len(needed_numbers):
         raise ValueError("it asks for a file twice")
     needed_sources = [announcement.sources[source_number] for source_number in needed_numbers]
     transfer.begin([source.entry for source in needed_sources])
     send_error = _send(transfer, needed_sources)
     try:
+        # Even after an error in sending: the host may have said why it hung up.
         damaged_paths = transfer.answer()["damaged"]
     except ConnectionError as error:
         raise send_error or error from None

@@ -61,6 +61,7 @@ def fetch_from_host(
     if entries:
         host_folder = folder_name(transfer.host.name)
         make_private_folders(folder.parent)
+        # Somebody else may have filled the directory of the run, also with a link of this name.
         make_folder(folder, exist_ok=True)
         with closing(Tree(str(folder / host_folder), str(folder / f".{host_folder}.new"))) as tree:
             _write_files(transfer, tree, entries, failed_paths)
@@ -102,6 +103,8 @@ def _check(entries: Sequence[FileEntry], limits: Limits, expected_bytes: int | N
                 f"folders, and nothing was fetched: {shorten_path(entry.path)}"
             )
     offered_bytes = sum(entry.size for entry in entries)
+    # A generous bound: it is against a host that fills the operator's disk, not against a large
+    # model.
     if expected_bytes is not None and offered_bytes > 2 * expected_bytes + limits.unexpected:
         raise ValueError(
             f"{size(offered_bytes)} of results are there though its ranks saved checkpoints of "

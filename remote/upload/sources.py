@@ -124,6 +124,8 @@ def _walk_upload(upload: Upload) -> Iterator[UploadSource]:
             rules = IgnoreRules.above(Path(upload.source))
             yield from _walk_folder(upload.source, upload.target, rules)
         else:
+            # A link that is named itself means what it leads to; links inside a folder stay
+            # links.
             yield from _read_source(os.path.realpath(upload.source), upload.target)
     except OSError as error:
         raise _unreadable(str(error.filename or upload.source), error) from error
@@ -139,6 +141,7 @@ def _walk_folder(folder: str, target: str, rules: IgnoreRules) -> Iterator[Uploa
         sorted_entries = sorted(entries, key=lambda entry: entry.name)
     for entry in sorted_entries:
         is_folder = entry.is_dir(follow_symlinks=False)
+        # A repository may be larger than the files, and no rank needs its history.
         if entry.name == REPOSITORY or rules.leave_out(entry.path, is_folder=is_folder):
             continue
         inner_target = f"{target}/{entry.name}" if target else entry.name

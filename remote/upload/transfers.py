@@ -110,6 +110,7 @@ class Transfer:
         if self.files_moved < self.files:
             files_text = f"{self.files_moved:,} of {self.files:,} files"
             self.report(f"{self.verb}: {files_text}, {size(self.moved)} of {size(self.size)}")
+        # A trickle of bytes keeps a connection from being silent, but never ends.
         if self.moved >= self.marked[0] + LEAST:
             self.marked = (self.moved, time.monotonic())
         if self.channel and (self.has_stalled or self.crawls):
