@@ -39,8 +39,8 @@ class Mistake:
         return ": ".join(filter(None, (self.problem, self.hint)))
 
     def __str__(self) -> str:
-        given = f"{self.flag} {self.value}".strip()
-        return ": ".join(filter(None, (given, self.without_flag)))
+        given_words = f"{self.flag} {self.value}".strip()
+        return ": ".join(filter(None, (given_words, self.without_flag)))
 
 
 class MistakeError(ValueError):

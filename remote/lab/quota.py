@@ -57,6 +57,7 @@ def make(folder: Path, group_name: str, core_quota: float, pid: int) -> Path:
     group = folder / f"{PREFIX}{group_name}"
     while True:
         group.mkdir()
+        # The kernel accepts no quota below LEAST, so that a small share needs a longer period.
         period_us = max(PERIOD, min(LONGEST, round(LEAST / core_quota)))
         quota_us = max(LEAST, round(period_us * core_quota))
         try:

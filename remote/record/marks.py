@@ -76,6 +76,7 @@ def note(folder: Path, failed: files.Failed = files.ignore) -> str:
 
 def name(folder: Path, failed: files.Failed = files.ignore) -> str:
     """Return the name that a person gave a run; "" if there is none. See `note`."""
+    # The file may be somebody else's, with a name of any length.
     return _read(folder / NAME, failed)[:LONGEST_LABEL]
 
 

@@ -93,7 +93,7 @@ def prune(
         known_runs = inventory.take_inventory(transport, known_hosts, runs_dir, figures=not_started)
         named = _match_names(names, known_runs)
         removable, kept_runs = pruning.find_removable(
-            known_runs, min_age, keep, named, elsewhere=elsewhere, without_step=not_started
+            known_runs, min_age, keep, named, takes_elsewhere=elsewhere, without_step=not_started
         )
         if removable:
             print_table(COLUMNS, _make_rows(removable))

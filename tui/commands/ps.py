@@ -78,7 +78,9 @@ def _list_runs(
     transport: Transport | None, hosts: Sequence[Host], runs_dir: Path, live: bool, json: bool
 ) -> Sequence[str]:
     """Print the runs; return why hosts did not answer."""
-    inventory = take_inventory(transport or Transports(), hosts, runs_dir, left=True, figures=True)
+    inventory = take_inventory(
+        transport or Transports(), hosts, runs_dir, asks_left_hosts=True, figures=True
+    )
     listed_runs = [run for run in inventory.runs if run.live or not live]
     if json:
         for run in listed_runs:
