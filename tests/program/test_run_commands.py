@@ -42,7 +42,7 @@ from training.wire.enums import EndReason
 from training.wire.events import SESSION, AgentEnded, Exited, Hello, Launched, StopHeard
 from training.wire.host_replies import CodeArchive, RunFolder, codec
 from training.wire.jsonl import dumps
-from tui.commands.prune import _make_rows, _total, prune
+from tui.commands.prune import _make_rows, _describe_total, prune
 from tui.commands.ps import ps
 from tui.home.history import History
 
@@ -601,7 +601,7 @@ def test_prune_counts_runs_and_shows_their_total() -> None:
         ("20261122-b", "977 KiB", "elsewhere", "node1"),
         ("code that no live run uses", "500 B", "-", "node1"),
     ]
-    assert _total(going) == (
+    assert _describe_total(going) == (
         "2 runs, 2 of them not recorded here (started from another folder, or by somebody else) "
         "and unused code, 2.9 MiB"
     )
