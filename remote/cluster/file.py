@@ -208,6 +208,7 @@ def _rules(reading: _Reading, toml_tables: dict[str, Any]) -> tuple[Rule, ...]:
         table_place = f"format {table_number}"
         right_values = reading.check(table_place, table, FORMAT_KEYS)
         if "line" not in right_values:
+            # Otherwise a wrong line is noted already.
             if right_values == table:
                 reading.note(table_place, f"it has no line: write {FORMAT_KEYS['line'].write}")
             continue
@@ -317,6 +318,7 @@ def _each(
             f" ({host_name})" if isinstance(host_name, str) else ""
         )
         own_keys = _check_host(reading, table_place, table)
+        # Otherwise the address may be among the keys whose mistakes are noted already.
         if table == own_keys and own_keys.keys().isdisjoint(("name", "address")):
             reading.note(table_place, f"it has no address: write {HOST_KEYS['address'].write}")
         if own_keys.keys() >= WAYS:

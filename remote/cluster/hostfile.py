@@ -86,6 +86,7 @@ def _make_tables(lines: Iterable[tuple[str, str]], example: str) -> list[dict[st
         first_mention = hosts.setdefault(mentioned_host.name, mentioned_host)
         if first_mention is mentioned_host:
             continue
+        # With a number on either line, nobody can tell whether they are to be added.
         if first_mention.count or mentioned_host.count:
             problem = (
                 f"{line_place}: {mentioned_host.name} is there already ({first_mention.place})"

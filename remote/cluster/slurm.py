@@ -83,6 +83,7 @@ def _slots(variables: Mapping[str, str], num_nodes: int) -> list[int]:
         tasks_by_node
     ) == num_nodes:
         return tasks_by_node
+    # It may name a type before the number, and sockets behind it: a100:4(S:0-1).
     gpu_match = re.search(r"(?:^|:)([1-9]\d*)(?:\(|$)", variables.get("SLURM_GPUS_PER_NODE", ""))
     return [int(gpu_match[1]) if gpu_match else 1] * num_nodes
 

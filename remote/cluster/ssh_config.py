@@ -42,6 +42,7 @@ class SshConfig:
             supported_lines, remarks = _select_supported(path, config_text.splitlines())
             return cls(tuple(remarks), SSHConfig.from_text("\n".join(supported_lines)))
         except FileNotFoundError:
+            # Most users have none, so there is nothing to remark.
             return cls((), SSHConfig())
         except (OSError, SSHException) as error:
             return cls((f"{path} is not used: {error}",), SSHConfig())

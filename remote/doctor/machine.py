@@ -140,6 +140,7 @@ def _compare_cores(checked: CheckedHost) -> HostFinding | str:
 
 def _cores_of_rank(checked: CheckedHost) -> float:
     core_share = checked.hello.cores / checked.ranks_sharing
+    # More cores than it has threads do not help a rank.
     return min(core_share, checked.host.threads or core_share)
 
 

@@ -96,6 +96,7 @@ def _loopback(checked: CheckedHost, address: str) -> HostFinding | str:
     if not checked.elsewhere:
         return f"{checked.hello.route_interface or 'lo'} {address}"
     master_host = checked.plan.hosts[0]
+    # This is the master's machine: it is its own address that is wrong.
     if checked.same_machine[0].index == 0:
         reason = f"{checked.host.address} means {address} there, itself alone"
         if address == "127.0.1.1":
@@ -123,6 +124,7 @@ def _suggest_interface(checked: CheckedHost) -> str:
         interface_choice = f'"{interface_name}" ({address})'
         own_choices.append(interface_choice)
         network = ip_interface(f"{address}/{prefix_length}").network
+        # An address in the network of others' is the one that leads to them.
         if any(ip_address(other_address) in network for other_address in taken_addresses):
             near_choices.append(interface_choice)
     choices_text = " or ".join(near_choices or own_choices)

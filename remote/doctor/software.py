@@ -25,6 +25,7 @@ def check_python(checked: CheckedHost) -> HostFinding | str:
 
 
 def _minor_version(hello: Hello) -> str:
+    # Patch releases change neither the language nor what pickle writes.
     return ".".join(hello.python.split(".")[:2])
 
 
@@ -66,6 +67,7 @@ def _advise_on_torch(checked: CheckedHost, packages: str, options: str = "") -> 
 
 def _torch_version(hello: Hello) -> str:
     """Return the version without what it was built for, as in 2.14.1+cpu."""
+    # The part behind the plus names the build, at which `_compare_backends` looks.
     return hello.torch.partition("+")[0]
 
 
