@@ -42,7 +42,7 @@ from training.wire.enums import EndReason
 from training.wire.events import SESSION, AgentEnded, Exited, Hello, Launched, StopHeard
 from training.wire.host_replies import CodeArchive, RunFolder, codec
 from training.wire.jsonl import dumps
-from tui.commands.prune import _make_rows, _describe_total, prune
+from tui.commands.prune import _describe_total, _make_rows, prune
 from tui.commands.ps import ps
 from tui.home.history import History
 
