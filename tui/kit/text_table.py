@@ -39,6 +39,7 @@ def drop_columns(turns: Mapping[str, int], table: Sequence[Row], width: float) -
     """Leave out columns, each in its turn, until the table is narrow enough. The first row is the
     head."""
     widths = dict(zip(table[0], column_widths(table), strict=True))
+    # The least important columns first, and no more of them than are in the way.
     for title in sorted(turns, key=turns.__getitem__):
         if _line_width(widths.values()) > width:
             widths.pop(title, None)
