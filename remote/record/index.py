@@ -44,8 +44,8 @@ OUTCOMES = ("lost", "failed", "stopped", "finished")
 OUTDATED_BY_STEPS: dict[str, Any] = {
     figure.field: None for figure in FIGURES if figure.is_outdated_by_steps
 }
-"""Figures that agents do not tell. Where they know of newer steps than the launcher's overview, what
-that has is of older steps."""
+"""Figures that agents do not tell. Where they know of newer steps than the launcher's overview,
+what that has is of older steps."""
 Remark = Callable[[str, OSError], object]
 """Is called with the name of a folder, and why one of its files cannot be read."""
 
@@ -212,7 +212,7 @@ def _newest_change(cached: Cached) -> float:
     return max((int(file_stamp.partition(".")[0]) for file_stamp in file_stamps), default=math.inf)
 
 
-def _read_trials(study: Path, failed: files.Failed) -> dict[str, tuple[str, str]]:
+def _read_trials(study: Path, on_failure: files.Failed) -> dict[str, tuple[str, str]]:
     """Return the runs that the journal of a study names, each with the study and its trial ("": not
     known)."""
     trials = dict[str, tuple[str, str]]()
@@ -229,7 +229,7 @@ def _read_trials(study: Path, failed: files.Failed) -> dict[str, tuple[str, str]
     except FileNotFoundError:  # a folder that is no study
         pass
     except OSError as error:
-        failed(error)
+        on_failure(error)
     return trials
 
 
