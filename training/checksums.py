@@ -41,32 +41,33 @@ def compare(
     OSError, where a file cannot be read at all.
     """
     deadline = time.monotonic() + seconds
-    remembered = _remembered()
-    differing: list[str] = []
-    unread: list[str] = []
-    computed: dict[str, Any] = {}
+    remembered_entries = _read_remembered()
+    differing_files: list[str] = []
+    unread_files: list[str] = []
+    computed_entries: dict[str, Any] = {}
     for path, md5 in published.items():
-        state = _state(path)
-        entry = remembered.get(path)
-        if isinstance(entry, list) and entry[:-1] == state:
-            computed_md5 = entry[-1]
+        file_state = _file_state(path)
+        known_entry = remembered_entries.get(path)
+        if isinstance(known_entry, list) and known_entry[:-1] == file_state:
+            computed_md5 = known_entry[-1]
         else:
             computed_md5 = _md5(path, deadline)
-            if computed_md5 and _state(path) == state and _is_settled(path):
-                computed[path] = [*state, computed_md5]
+            # Not if it changed while it was read, or may still change without another ctime.
+            if computed_md5 and _file_state(path) == file_state and _is_settled(path):
+                computed_entries[path] = [*file_state, computed_md5]
         if not computed_md5:
-            unread.append(path)
+            unread_files.append(path)
         elif computed_md5 != md5:
-            differing.append(path)
-    if computed:
-        _remember(remembered | computed)
-    return tuple(differing), tuple(unread)
+            differing_files.append(path)
+    if computed_entries:
+        _write_remembered(remembered_entries | computed_entries)
+    return tuple(differing_files), tuple(unread_files)
 
 
-def _state(path: str) -> list[int]:
+def _file_state(path: str) -> list[int]:
     """Return size and times of a file: whatever changes the file changes one of them."""
-    status = os.stat(path)
-    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+    file_status = os.stat(path)
+    return [file_status.st_size, file_status.st_mtime_ns, file_status.st_ctime_ns]
 
 
 def _is_settled(path: str) -> bool:
@@ -87,7 +88,7 @@ def _md5(path: str, deadline: float) -> str:
     return ""
 
 
-def _remembered() -> dict[str, Any]:
+def _read_remembered() -> dict[str, Any]:
     """Return size, times and sum of each remembered file, by its path."""
     try:
         with open(os.path.join(cache_folder(), REMEMBERED), "rb") as file:
@@ -96,12 +97,13 @@ def _remembered() -> dict[str, Any]:
         return {}
 
 
-def _remember(entries: dict[str, Any]) -> None:
-    newest = dict(list(entries.items())[-MOST:])
+def _write_remembered(entries: dict[str, Any]) -> None:
+    newest_entries = dict(list(entries.items())[-MOST:])
     try:
         os.makedirs(cache_folder(), exist_ok=True)
         write_whole(
-            os.path.join(cache_folder(), REMEMBERED), dumps(newest).encode(errors="surrogatepass")
+            os.path.join(cache_folder(), REMEMBERED),
+            dumps(newest_entries).encode(errors="surrogatepass"),
         )
     except OSError:  # the next comparison then reads the files again
         pass

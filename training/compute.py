@@ -66,9 +66,9 @@ class Compute:
         logits stay in float32, as the loss needs the digits. Raises: JobError, if a BatchNorm
         gets a single image.
         """
-        narrow = self._job.precision == "bf16"
+        is_narrow = self._job.precision == "bf16"
         try:
-            with torch.autocast(self._device.type, torch.bfloat16, enabled=narrow):
+            with torch.autocast(self._device.type, torch.bfloat16, enabled=is_narrow):
                 logits: Tensor = model(pixels)
         except (ValueError, RuntimeError) as error:  # a compiled model raises RuntimeError
             if "more than 1 value per channel" not in str(error):
@@ -78,7 +78,7 @@ class Compute:
                 "which gives a BatchNorm one value per channel: use at least two images per rank, "
                 "in an epoch's last batch too, or --batch-norm sync"
             ) from error
-        return logits.float() if narrow else logits
+        return logits.float() if is_narrow else logits
 
 
 def check_compiler(device: str) -> None:

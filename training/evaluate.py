@@ -70,31 +70,34 @@ def evaluate(
     began = time.perf_counter()
     classes = images.classes
     has_confusion = classes <= CONFUSION_CLASSES
-    size = STATISTICS_BATCH if batch_dependent(model) else _choose_batch_size(images, device)
-    batches = _split_into_batches(len(images), size)[place.rank :: place.world_size]
+    batch_size = STATISTICS_BATCH if batch_dependent(model) else _choose_batch_size(images, device)
+    batches = _split_into_batches(len(images), batch_size)[place.rank :: place.world_size]
     # For many classes only the number of correct images is counted.
-    cells = classes**2 if has_confusion else 1
-    counts = torch.zeros(cells, dtype=torch.int64, device=device)
-    loss = torch.zeros((), dtype=torch.float64, device=device)
+    cell_count = classes**2 if has_confusion else 1
+    class_counts = torch.zeros(cell_count, dtype=torch.int64, device=device)
+    total_loss = torch.zeros((), dtype=torch.float64, device=device)
     with evaluation_mode(model):
         for indices in batches:
             pixels, labels = images.batch(indices, device)
             logits = logits_of(model, pixels)
-            loss += cross_entropy(logits, labels, reduction="none").double().sum()
-            predicted = logits.argmax(1)
+            # In float64, as ranks add up different chunks: their order must hardly matter.
+            total_loss += cross_entropy(logits, labels, reduction="none").double().sum()
+            predicted_labels = logits.argmax(1)
             if has_confusion:
-                counts += torch.bincount(labels * classes + predicted, minlength=cells)
+                class_counts += torch.bincount(
+                    labels * classes + predicted_labels, minlength=cell_count
+                )
             else:
-                counts += (predicted == labels).sum()
+                class_counts += (predicted_labels == labels).sum()
     if place.world_size > 1:
-        distributed.all_reduce(loss, group=group)
-        distributed.all_reduce(counts, group=group)
+        distributed.all_reduce(total_loss, group=group)
+        distributed.all_reduce(class_counts, group=group)
     samples = len(images)
-    matrix = counts.view(classes, classes) if has_confusion else counts.view(1, 1)
+    matrix = class_counts.view(classes, classes) if has_confusion else class_counts.view(1, 1)
     accuracy = matrix.trace().item() / samples
     confusion = tuple(map(tuple, matrix.tolist())) if has_confusion else ()
     seconds = time.perf_counter() - began
-    return Evaluation(loss.item() / samples, accuracy, samples, seconds, confusion)
+    return Evaluation(total_loss.item() / samples, accuracy, samples, seconds, confusion)
 
 
 def _choose_batch_size(images: Images, device: torch.device) -> int:
@@ -118,10 +121,10 @@ def _split_into_batches(count: int, size: int) -> list[Tensor]:
 def evaluation_mode(model: Module) -> Iterator[None]:
     """Put the whole model into evaluation mode, and afterwards those layers back into training mode
     that were in it before."""
-    training = [module for module in model.modules() if module.training]
+    training_modules = [module for module in model.modules() if module.training]
     model.eval()
     try:
         yield
     finally:
-        for module in training:
+        for module in training_modules:
             module.training = True

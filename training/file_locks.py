@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def try_lock(file: int | IO[bytes], *, shared: bool = False) -> bool:
     """Lock an open file if that is possible now. Return False if another process holds a lock that
     excludes this one. Raises: OSError, also on a disk without locks."""
-    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    lock_kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:
-        fcntl.flock(file, kind | fcntl.LOCK_NB)
+        fcntl.flock(file, lock_kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

@@ -41,27 +41,28 @@ def serve(*, code_changed: bool) -> int:
     """Serve runs until stdin ends. `code_changed`: see `training.agent`; it is reported once."""
     processes.set_process_name("rankboard-serve")
     signal.alarm(PATIENCE)
-    package = Path(__file__).parent
-    sources = file_states(package.rglob("*.py"))
+    package_folder = Path(__file__).parent
+    # Before the import: a file that changes meanwhile counts as changed.
+    source_states = file_states(package_folder.rglob("*.py"))
     rank_starter: Preload = run_rank
     try:
         preload.import_torch()
     except Exception:  # noqa: BLE001 - the ranks of each run find out, and report it
         rank_starter = PRELOAD
-    code = {
-        **file_states(package.rglob("*")),
-        **sources,
+    code_states = {
+        **file_states(package_folder.rglob("*")),
+        **source_states,
     }  # Python may have compiled some while loading
     agent.code_changed = code_changed
     while line := read_line(0):
         follow_words = (load(line) or {}).get("run")
         if not isinstance(follow_words, list):
             continue
-        if not is_unchanged(code):
+        if not is_unchanged(code_states):
             return 0
         signal.alarm(0)  # a follower ends by itself when its launcher is away
-        follower = fork_process(partial(main, follow_words, preload=rank_starter))
-        if os.waitpid(follower, 0)[1]:
+        follower_pid = fork_process(partial(main, follow_words, preload=rank_starter))
+        if os.waitpid(follower_pid, 0)[1]:
             return 1
         signal.alarm(PATIENCE)
         agent.code_changed = False
@@ -82,12 +83,12 @@ def run_rank(argv: Sequence[str]) -> NoReturn:
 
 def file_states(files: Iterable[Path]) -> FileStates:
     """Return the state of these files, without folders. Raises: OSError, if one is gone."""
-    states = {}
+    state_by_path = {}
     for path in files:
-        status = path.lstat()
-        if not stat.S_ISDIR(status.st_mode):
-            states[path] = (status.st_ino, status.st_ctime_ns)
-    return states
+        file_status = path.lstat()
+        if not stat.S_ISDIR(file_status.st_mode):
+            state_by_path[path] = (file_status.st_ino, file_status.st_ctime_ns)
+    return state_by_path
 
 
 def is_unchanged(code: FileStates) -> bool:

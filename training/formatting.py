@@ -5,9 +5,9 @@ from __future__ import annotations
 
 def format_loss(value: float) -> str:
     """Write a loss with its significant digits: 0.0312, 2.3026, 1782.4, 3.684e+30, nan, inf."""
-    size = abs(value)
-    if size == 0 or 0.001 <= size < 100:
+    absolute_loss = abs(value)
+    if absolute_loss == 0 or 0.001 <= absolute_loss < 100:
         return f"{value:.4f}"
-    if 100 <= size < 99_999:
+    if 100 <= absolute_loss < 99_999:
         return f"{value:.5g}"
     return f"{value:.3e}"

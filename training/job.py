@@ -159,10 +159,10 @@ class Job:
             )
             hint = f"give at least {ranks}, or use fewer ranks"
             mistakes.append(Mistake(problem=problem, hint=hint, about="--batch-size"))
-        values = self.sync_options()
+        option_values = self.sync_options()
         for option in options.declared_options(self.sync):
             try:
-                option.check(values, world_size)
+                option.check(option_values, world_size)
             except options.OptionError as error:
                 mistakes.append(_mistake_in_option(self.sync, error))
         if self.batch_norm == "sync" and ranks > 1 and self.traits().stale:
@@ -178,8 +178,8 @@ class Job:
     def _model_problem(self) -> str:
         """Say why there is no such model, or why it does not take the images. Return "" if all is
         well."""
-        model, argument = registry.split_name("models", self.model)
-        if model == "torchvision":
+        module_name, argument = registry.split_name("models", self.model)
+        if module_name == "torchvision":
             problem = model_fit.explain_unknown_torchvision_model(*argument)
             if problem:
                 return problem
@@ -193,23 +193,25 @@ class Job:
     def argv(self) -> tuple[str, ...]:
         """Return the arguments of `python -m training` for this job: every setting that is given,
         with defaults."""
-        return self._words(fields(self))
+        return self._flag_words(fields(self))
 
     def command_line(self) -> str:
         """Return the command of one rank as a person would type it: the model, the data set, the
         sync method, and every setting that is not the default."""
-        changed = self.changed()
-        shown = [
+        changed_names = self.changed()
+        shown_settings = [
             setting
             for setting in fields(self)
-            if setting.metadata["folder"] or setting.name in changed
+            if setting.metadata["folder"] or setting.name in changed_names
         ]
-        return shlex.join(("python", "-m", "training", *self._words(shown)))
+        return shlex.join(("python", "-m", "training", *self._flag_words(shown_settings)))
 
     def flags(self) -> tuple[str, ...]:
         """Return the flags of the settings that are not the defaults, with their values."""
-        changed = self.changed()
-        return self._words(setting for setting in fields(self) if setting.name in changed)
+        changed_names = self.changed()
+        return self._flag_words(
+            setting for setting in fields(self) if setting.name in changed_names
+        )
 
     def changed(self) -> set[str]:
         """Return the names of the settings that are not the defaults."""
@@ -217,20 +219,20 @@ class Job:
         defaults["lr"] = usual_lr(self.model)
         return {name for name, value in vars(self).items() if value != defaults[name]}
 
-    def _words(self, settings: Iterable[Field[Any]]) -> tuple[str, ...]:
+    def _flag_words(self, settings: Iterable[Field[Any]]) -> tuple[str, ...]:
         """Return the flags of these settings, with their values."""
-        words: list[str] = []
+        flag_words: list[str] = []
         for setting in settings:
             value = getattr(self, setting.name)
             if value is None:
                 continue
             if setting.type == SEVERAL:
-                words += [word for item in value for word in (flag(setting), item)]
+                flag_words += [word for item in value for word in (flag(setting), item)]
             elif setting.type == "bool":
-                words.append(flag(setting) if value else negative_flag(setting))
+                flag_words.append(flag(setting) if value else negative_flag(setting))
             else:
-                words += [flag(setting), str(value)]
-        return tuple(words)
+                flag_words += [flag(setting), str(value)]
+        return tuple(flag_words)
 
     def differs(self, other: Job) -> bool:
         """Return True if two jobs differ in what they train, apart from how long."""
@@ -244,13 +246,13 @@ class Job:
     def of(cls, given: Mapping[str, Any]) -> Job:
         """Make the job of flags as a parser gives them: lists, and None for a flag that is not
         given. The default of the learning rate is the model's. Raises: JobError."""
-        values: dict[str, Any] = {}
+        field_values: dict[str, Any] = {}
         for name, value in given.items():
             if value is not None:
-                values[name] = tuple(value) if isinstance(value, list) else value
+                field_values[name] = tuple(value) if isinstance(value, list) else value
         with suppress(registry.UnknownName):  # the job says it, with what else is wrong
-            values.setdefault("lr", usual_lr(values.get("model", cls.model)))
-        return cls(**values)
+            field_values.setdefault("lr", usual_lr(field_values.get("model", cls.model)))
+        return cls(**field_values)
 
     @classmethod
     def parse(cls, argv: Sequence[str]) -> Job:
@@ -260,17 +262,18 @@ class Job:
             "python -m training", description="Train as one rank, under torchrun or rankboard."
         )
         for setting in fields(cls):
-            kind = TYPES[str(setting.type)]
+            field_type = TYPES[str(setting.type)]
             action: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
-            if kind is not bool:
-                action = {"metavar": setting.name.upper(), "type": _argument_type(kind)}
-            if kind is tuple:
+            if field_type is not bool:
+                action = {"metavar": setting.name.upper(), "type": _argument_type(field_type)}
+            if field_type is tuple:
                 action |= {"action": "append", "type": str}
-            help = help_text(setting).replace("%", "%%")
-            parser.add_argument(flag(setting), help=help, **action)
-        given = vars(parser.parse_args(argv))
+            # argparse formats the help with %.
+            argument_help = help_text(setting).replace("%", "%%")
+            parser.add_argument(flag(setting), help=argument_help, **action)
+        given_values = vars(parser.parse_args(argv))
         try:
-            return cls.of(given)
+            return cls.of(given_values)
         except (JobError, registry.UnknownName) as error:
             parser.error(str(error))
 
@@ -302,13 +305,13 @@ TYPES: dict[str, type[Any]] = {
 def _argument_type(kind: type[Any]) -> Callable[[str], Any]:
     """Return what reads a value of this type for argparse."""
 
-    def read(text: str) -> Any:
+    def read_value(text: str) -> Any:
         try:
             return kind(text)
         except ValueError:
             raise argparse.ArgumentTypeError(f"{text}: {WRITE_NUMBER[kind]}") from None
 
-    return read if kind in WRITE_NUMBER else kind
+    return read_value if kind in WRITE_NUMBER else kind
 
 
 def usual_lr(model: str) -> float:
@@ -334,10 +337,10 @@ def negative_flag(setting: Field[Any]) -> str:
 def field_groups() -> dict[str, tuple[Field[Any], ...]]:
     """Return the fields of `Job`, by the names of their groups."""
     groups: dict[str, tuple[Field[Any], ...]] = {}
-    name = ""
+    group_name = ""
     for setting in fields(Job):
-        name = setting.metadata["group"] or name
-        groups[name] = (*groups.get(name, ()), setting)
+        group_name = setting.metadata["group"] or group_name
+        groups[group_name] = (*groups.get(group_name, ()), setting)
     return groups
 
 
@@ -349,25 +352,25 @@ def choices_of(setting: Field[Any]) -> tuple[str, ...]:
 
 def help_text(setting: Field[Any]) -> str:
     """Return the help of a field of `Job`, with its choices."""
-    text = str(setting.metadata["help"])
-    known = choices_of(setting)
-    return f"{text}: {', '.join(known)}" if known else text
+    help_line = str(setting.metadata["help"])
+    known_choices = choices_of(setting)
+    return f"{help_line}: {', '.join(known_choices)}" if known_choices else help_line
 
 
 def find_mistakes(values: Mapping[str, Any]) -> list[Mistake]:
     """Find all mistakes in these settings of a job, by the names of their fields; None is not
     given. Without a sync method an option may be that of any."""
-    given = {name: value for name, value in values.items() if value is not None}
+    given_values = {name: value for name, value in values.items() if value is not None}
     mistakes: list[Mistake] = []
     for setting in fields(Job):
-        if setting.name in given:
-            mistakes += _mistakes_in_setting(setting, given[setting.name])
-    if given.get("epochs") and given.get("steps"):
+        if setting.name in given_values:
+            mistakes += _mistakes_in_setting(setting, given_values[setting.name])
+    if given_values.get("epochs") and given_values.get("steps"):
         problem = "--epochs and --steps exclude each other"
         mistakes.append(Mistake(problem=problem, hint="give one of them", about="--epochs"))
-    method = str(given.get("sync", ""))
-    errors = options.find_errors(method, given.get("sync_option", ()))
-    known_method = method if method in registry.list_names("sync") else ""
+    method_name = str(given_values.get("sync", ""))
+    errors = options.find_errors(method_name, given_values.get("sync_option", ()))
+    known_method = method_name if method_name in registry.list_names("sync") else ""
     return mistakes + [_mistake_in_option(known_method, error) for error in errors]
 
 
@@ -388,22 +391,22 @@ def _explain_value(setting: Field[Any], value: Any) -> tuple[str, str]:
     """Say what is wrong with the value of a setting, and what to write. Return "" twice if it is
     right."""
     folder = setting.metadata["folder"]
-    known = setting.metadata["choices"]
-    low = setting.metadata["low"]
-    high = setting.metadata["high"]
+    known_choices = setting.metadata["choices"]
+    least = setting.metadata["low"]
+    greatest = setting.metadata["high"]
     if folder:
         try:
             registry.split_name(folder, value)
         except registry.UnknownName as error:
             return error.problem, error.hint
-    if known and value not in known:
-        return "unknown", registry.suggest_names(value, known)
+    if known_choices and value not in known_choices:
+        return "unknown", registry.suggest_names(value, known_choices)
     if isinstance(value, float) and not math.isfinite(value):
         return "", "write a finite number"
-    if isinstance(value, int | float) and value > high:
-        return "", f"must be at most {high}"
-    if low is not None and value is not None and not value >= low:
-        return "", f"must be at least {low}"
+    if isinstance(value, int | float) and value > greatest:
+        return "", f"must be at most {greatest}"
+    if least is not None and value is not None and not value >= least:
+        return "", f"must be at least {least}"
     is_interval = value in ("", "epoch") or (str(value).isdecimal() and int(value))
     if setting.name == "checkpoint_every" and not is_interval:
         return "", "write a number of iterations, at least 1, or epoch"
@@ -412,5 +415,5 @@ def _explain_value(setting: Field[Any], value: Any) -> tuple[str, str]:
 
 def _mistake_in_option(method: str, error: options.OptionError) -> Mistake:
     """Describe a mistake in an option of a sync method."""
-    of = f"--sync {method} " if method else ""
-    return replace(error.mistakes[0], flag=f"{of}--sync-option")
+    method_flag = f"--sync {method} " if method else ""
+    return replace(error.mistakes[0], flag=f"{method_flag}--sync-option")

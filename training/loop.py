@@ -58,17 +58,18 @@ class Trainer:
         self.meter = Meter(device)
         self.compute = Compute(job, device)
         self.traits = traits = job.traits()
-        method = registry.load_module("sync", job.sync).Method
-        self.method: SyncMethod = method(job.sync_options(), GRADIENT_TYPES[job.precision])
+        method_class = registry.load_module("sync", job.sync).Method
+        self.method: SyncMethod = method_class(job.sync_options(), GRADIENT_TYPES[job.precision])
 
         trainers = job.trainers(place.world_size)
         self.trains = self.rank in trainers
-        index = trainers.index(self.rank) if self.trains else 0
-        self.shard = make_shard(job, train_set.labels, index, len(trainers))
+        trainer_index = trainers.index(self.rank) if self.trains else 0
+        self.shard = make_shard(job, train_set.labels, trainer_index, len(trainers))
         compares = traits.exact and not self.is_alone
         self.schedule = schedule = Schedule.of(job, self.shard.steps, compares=compares)
         self.progress = Progress(self.rank, job, schedule)
 
+        # Before the model is made, so that a run can be repeated bit by bit.
         torch.manual_seed(job.seed)
         self.batch_norm = BatchNorm(job.batch_norm, place, self.meter, trainers, traits.settles)
         self.net = net = self._make_net()
@@ -83,6 +84,7 @@ class Trainer:
             if job.resume:
                 self.resumed = resume(self.checkpoints)
         self.step = self.resumed.step
+        # Hooks run in the order of registration: the clock is read before the method packs.
         self.meter.watch(net)
         self.model = self.method.prepare(self.compute.compiled(net), optimizer, place, self.meter)
         self.resumed.finish(self.method)
@@ -90,8 +92,8 @@ class Trainer:
     def _make_net(self) -> Module:
         """Make the job's model, equal on all ranks."""
         job = self.job
-        images = self.train_set
-        net = models.build(job.model, images.shape, images.classes)
+        train_images = self.train_set
+        net = models.build(job.model, train_images.shape, train_images.classes)
         net = self.compute.lay_out(self.batch_norm.convert(net))
         if not self.is_alone:
             broadcast([*net.parameters(), *net.buffers()], self.meter)
@@ -115,7 +117,7 @@ class Trainer:
     def train(self) -> None:
         """Make all steps, with an evaluation at the end of each epoch and of the run. Raises:
         CheckpointError."""
-        began = time.perf_counter()
+        began_at = time.perf_counter()
         schedule = self.schedule
         if self.step >= schedule.steps:  # the checkpoint is of the last step
             self.evaluate()
@@ -127,29 +129,31 @@ class Trainer:
             self.evaluate()
             if schedule.saves(self.step):
                 self.save()
-        emit(Finished(self.rank, self.epoch, self.step, time.perf_counter() - began))
+        emit(Finished(self.rank, self.epoch, self.step, time.perf_counter() - began_at))
 
     def train_epoch(self) -> None:
         """Make the steps to the end of the epoch, or of the run."""
         schedule = self.schedule
-        report = self.progress.report
-        epoch, first = divmod(self.step, self.shard.steps)
+        report_step = self.progress.report
+        epoch, first_group = divmod(self.step, self.shard.steps)
         # The figures of a GPU are read one step late, so the loop does not wait for them.
-        behind = 1 if self.device.type == "cuda" else 0
-        completed: deque[CompletedStep] = deque()
+        steps_behind = 1 if self.device.type == "cuda" else 0
+        completed_steps: deque[CompletedStep] = deque()
         self.meter.start()
-        for group in self.shard.groups(epoch + 1, first):
+        for group in self.shard.groups(epoch + 1, first_group):
             figures = self.iterate(group)
             self.step += 1
-            completed.append(CompletedStep(self.step, group.samples, figures, self.meter.lap()))
-            if len(completed) > behind:
-                report(completed.popleft())
+            completed_steps.append(
+                CompletedStep(self.step, group.samples, figures, self.meter.lap())
+            )
+            if len(completed_steps) > steps_behind:
+                report_step(completed_steps.popleft())
             if schedule.meets(self.step):
                 self.meet()
             if self.step == schedule.steps:
                 break
-        for step in completed:
-            report(step)
+        for step in completed_steps:
+            report_step(step)
         self.progress.report_epoch(self.epoch, self.step)
 
     def serve_epoch(self) -> None:
@@ -157,12 +161,12 @@ class Trainer:
         samples."""
         self.enter(Phase.SERVING)
         schedule = self.schedule
-        end = schedule.epoch_end(self.step)
-        while self.step < end:
-            stop = schedule.next_stop(self.step)
-            self.method.serve(stop - self.step)
-            self.step = stop
-            if schedule.meets(stop):
+        epoch_end = schedule.epoch_end(self.step)
+        while self.step < epoch_end:
+            next_stop = schedule.next_stop(self.step)
+            self.method.serve(next_stop - self.step)
+            self.step = next_stop
+            if schedule.meets(next_stop):
                 self.meet()
 
     def iterate(self, group: StepSamples) -> Tensor:
@@ -174,8 +178,8 @@ class Trainer:
         """
         method = self.method
         device = self.device
-        figures = torch.zeros(2, dtype=torch.float64, device=device)
-        scale = self.shard.world_size / group.size
+        step_figures = torch.zeros(2, dtype=torch.float64, device=device)
+        loss_scale = self.shard.world_size / group.size
         self.optimizer.zero_grad()
         for number, indices in enumerate(group.shares, 1):
             with self.meter.loading():
@@ -183,12 +187,13 @@ class Trainer:
             with method.micro(last=number == len(group.shares)):
                 logits = self.compute.logits(self.model, pixels)
                 loss = cross_entropy(logits, labels, reduction="sum")
-                (loss * scale).backward()  # type: ignore[no-untyped-call]
-            correct = (logits.argmax(1) == labels).sum()
-            figures += torch.stack((loss.detach().double(), correct.double()))
+                (loss * loss_scale).backward()  # type: ignore[no-untyped-call]
+            correct_count = (logits.argmax(1) == labels).sum()
+            step_figures += torch.stack((loss.detach().double(), correct_count.double()))
         method.reduce()
         method.step(self.optimizer)
-        return figures.to("cpu", non_blocking=True)
+        # On a GPU this only queues the copy; the figures are read a step later.
+        return step_figures.to("cpu", non_blocking=True)
 
     def meet(self) -> None:
         """Do what all ranks do together between two steps."""
@@ -213,15 +218,15 @@ class Trainer:
         """Save a checkpoint of the model that the ranks settle on."""
         checkpoints = self.checkpoints
         assert checkpoints
-        began = time.perf_counter()
+        began_at = time.perf_counter()
         self.enter(Phase.SAVING)
         self.settle()
-        size = checkpoints.save(self.step)
-        seconds = time.perf_counter() - began
-        emit(Saved(self.rank, self.epoch, self.step, seconds, size))
+        saved_bytes = checkpoints.save(self.step)
+        seconds = time.perf_counter() - began_at
+        emit(Saved(self.rank, self.epoch, self.step, seconds, saved_bytes))
         if self.rank == 0:
-            written = f"{size / 1e6:.1f} MB in {seconds:.3f} seconds"
-            print_line(f"Checkpoint: step {self.step}, {written}, {checkpoints.folder}")
+            written_text = f"{saved_bytes / 1e6:.1f} MB in {seconds:.3f} seconds"
+            print_line(f"Checkpoint: step {self.step}, {written_text}, {checkpoints.folder}")
         self._continue()
 
     def settle(self) -> None:
@@ -237,22 +242,22 @@ class Trainer:
         self.settle()
         own_accuracy = self.own_accuracy()
         with self.batch_norm.agreed(self.net):
-            result = self._test(self.place, self.patient_group)
+            test_result = self._test(self.place, self.patient_group)
         # One rank reports the confusion matrix, as it is that of all.
-        confusion = () if self.rank else result.confusion
+        confusion = () if self.rank else test_result.confusion
         emit(
             Evaluated(
                 self.rank,
                 self.epoch,
                 self.step,
-                *(result.loss, result.accuracy, result.samples, result.seconds),
+                *(test_result.loss, test_result.accuracy, test_result.samples, test_result.seconds),
                 confusion,
                 own_accuracy,
                 self.test_set.names if confusion else (),
             )
         )
         if self.rank == 0:
-            self.progress.report_test(result.loss, result.accuracy, self.epoch)
+            self.progress.report_test(test_result.loss, test_result.accuracy, self.epoch)
         self._continue()
 
     def own_accuracy(self) -> float:
@@ -261,9 +266,9 @@ class Trainer:
         if not self.batch_norm.own(self.net):
             return -1.0
         # A rank that does not train evaluates too: the others take as long.
-        result = self._test(Place())
+        test_result = self._test(Place())
         self.wait_for_slowest()
-        return result.accuracy if self.trains else -1.0
+        return test_result.accuracy if self.trains else -1.0
 
     def _test(self, place: Place, group: ProcessGroup | None = None) -> Evaluation:
         logits = self.compute.logits
@@ -273,9 +278,9 @@ class Trainer:
         """Return when all ranks, each of which went at its own pace, have arrived."""
         if self.is_alone:
             return
-        arrived = torch.zeros(1, device=self.device)
-        distributed.all_reduce(arrived, group=self.patient_group)
-        arrived.item()  # on a GPU only this waits
+        arrival_mark = torch.zeros(1, device=self.device)
+        distributed.all_reduce(arrival_mark, group=self.patient_group)
+        arrival_mark.item()  # on a GPU only this waits
 
     @cached_property
     def patient_group(self) -> ProcessGroup | None:

@@ -47,57 +47,59 @@ class Meter:
         """Note when the model's gradients arrive. Called once, with the bare model."""
         for parameter in model.parameters():
             if parameter.requires_grad:
-                parameter.register_post_accumulate_grad_hook(self._gradient)  # type: ignore[no-untyped-call]
+                parameter.register_post_accumulate_grad_hook(self._note_gradient)  # type: ignore[no-untyped-call]
 
     def start(self) -> None:
         """Start the next step: at the beginning, and after an evaluation."""
-        self._begin(self._now())
+        self._begin_step(self._now())
 
     @contextmanager
     def loading(self) -> Iterator[None]:
         """Surround the loading of a batch to the device; the first load of a step begins with the
         step."""
-        began = self._now() if self._lap.loads else self._lap.start
+        began_at = self._now() if self._present_step.loads else self._present_step.start
         yield
-        self._lap.loads.append((began, self._now()))
+        self._present_step.loads.append((began_at, self._now()))
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Surround everything that blocks on other ranks."""
-        began = self._now()
+        began_at = self._now()
         try:
             yield
         finally:
-            self._lap.waits.append((began, self._now()))
+            self._present_step.waits.append((began_at, self._now()))
 
     def waited_since_gradient(self) -> None:
         """Count all time since the last gradient as waiting: for a method that communicates inside
         backward."""
-        lap = self._lap
+        lap = self._present_step
         lap.waits.append((lap.gradient or lap.start, self._now()))
 
     def add(self, name: str, value: int | float) -> None:
         """Add to a figure of this step, which is 0 at its start; `name` is a field of `Step`."""
-        self._lap.figures[name] = self._lap.figures.get(name, 0) + value
+        self._present_step.figures[name] = self._present_step.figures.get(name, 0) + value
 
     def lap(self) -> MeteredStep:
         """End the step and start the next one."""
-        lap = self._lap
-        lap.end = self._now()
-        lap.cpu = time.process_time() - self._cpu
-        self._begin(lap.end)
-        return lap
+        ended_step = self._present_step
+        ended_step.end = self._now()
+        ended_step.cpu = time.process_time() - self._cpu_start
+        self._begin_step(ended_step.end)
+        return ended_step
 
-    def _begin(self, now: Point) -> None:
-        self._lap = MeteredStep(now)
-        self._cpu = time.process_time()
+    def _begin_step(self, now: Point) -> None:
+        self._present_step = MeteredStep(now)
+        # Of all threads: backward and exchanges run in some of their own.
+        self._cpu_start = time.process_time()
 
-    def _gradient(self, _: Tensor) -> None:
-        self._lap.note_gradient(self._now())
+    def _note_gradient(self, _: Tensor) -> None:
+        self._present_step.note_gradient(self._now())
 
     def _now(self) -> Point:
         if not self._on_gpu:
             return time.perf_counter()
+        # Blocking: who waits for the event sleeps, and leaves the core to others.
         event = torch.cuda.Event(enable_timing=True, blocking=True)  # type: ignore[no-untyped-call]
         event.record()
         return event

@@ -39,14 +39,15 @@ class Mistake:
         return ": ".join(filter(None, (self.problem, self.hint)))
 
     def __str__(self) -> str:
-        given = f"{self.flag} {self.value}".strip()
-        return ": ".join(filter(None, (given, self.without_flag)))
+        given_words = f"{self.flag} {self.value}".strip()
+        return ": ".join(filter(None, (given_words, self.without_flag)))
 
 
 class MistakeError(ValueError):
     """Mistakes of the user, as values; the text has a line for each."""
 
     def __init__(self, *mistakes: Mistake | str) -> None:
+        # For those that only print it; a form shows the mistakes beside their fields.
         super().__init__("\n".join(map(str, mistakes)))
         self.mistakes = tuple(
             mistake if isinstance(mistake, Mistake) else Mistake(problem=mistake)

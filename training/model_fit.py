@@ -28,9 +28,10 @@ def accepted_sides(model: str) -> tuple[int, int]:
     if isinstance(sides, dict):
         name = registry.split_name("models", model)[1][0]
         matching_sides = (sides[beginning] for beginning in sides if name.startswith(beginning))
+        # The first beginning that fits counts.
         sides = next(matching_sides, (0, 0))
-    low, high = sides
-    return low, high or LARGEST_SIDE
+    smallest, largest = sides
+    return smallest, largest or LARGEST_SIDE
 
 
 def choose_side(model: str, dataset: str, requested: int) -> int:
@@ -39,25 +40,25 @@ def choose_side(model: str, dataset: str, requested: int) -> int:
     side = requested or int(registry.read_constant("datasets", dataset, "IMAGE_SIZE", 0))
     if side:
         return side
-    preferred = int(registry.read_constant("datasets", dataset, "DEFAULT_SIZE", 0))
-    low, high = accepted_sides(model)
-    return preferred if low <= preferred <= high else low
+    default_side = int(registry.read_constant("datasets", dataset, "DEFAULT_SIZE", 0))
+    smallest, largest = accepted_sides(model)
+    return default_side if smallest <= default_side <= largest else smallest
 
 
 def explain_wrong_side(model: str, side: int) -> str:
     """Say why a model cannot take images of a side. Return "" if it can, or the side is not known.
     Raises: UnknownName."""
-    low, high = accepted_sides(model)
-    if not side or low <= side <= high:
+    smallest, largest = accepted_sides(model)
+    if not side or smallest <= side <= largest:
         return ""
-    takes = f"{low}x{low}"
-    if high == LARGEST_SIDE:
-        takes += " and larger"
-    elif high > low:
-        takes += f" to {high}x{high}"
+    accepted_text = f"{smallest}x{smallest}"
+    if largest == LARGEST_SIDE:
+        accepted_text += " and larger"
+    elif largest > smallest:
+        accepted_text += f" to {largest}x{largest}"
     return (
-        f"--model {model} cannot take images of {side}x{side}: it takes {takes}; give "
-        f"--image-size {low}"
+        f"--model {model} cannot take images of {side}x{side}: it takes {accepted_text}; give "
+        f"--image-size {smallest}"
     )
 
 
@@ -65,25 +66,29 @@ def explain_wrong_side(model: str, side: int) -> str:
 def torchvision_models() -> tuple[str, ...]:
     """Return the names of the classification models of the installed torchvision; none if it is not
     installed. They are read from its source, as the import takes seconds."""
-    spec = find_spec("torchvision")
-    if spec is None:
+    package_spec = find_spec("torchvision")
+    if package_spec is None:
         return ()
-    names = []
-    for folder in spec.submodule_search_locations or ():
+    model_names = []
+    for folder in package_spec.submodule_search_locations or ():
         for path in Path(folder).glob("models/*.py"):
             for given_name, function_name in _REGISTERED.findall(path.read_text()):
-                names.append(given_name or function_name)
-    return tuple(sorted(names))
+                model_names.append(given_name or function_name)
+    return tuple(sorted(model_names))
 
 
 def explain_unknown_torchvision_model(name: str) -> str:
     """Say that there is no model of this name, with similar names. Return "" if there is one, or
     torchvision is not installed."""
-    known = torchvision_models()
-    if name in known or not known:
+    known_models = torchvision_models()
+    if name in known_models or not known_models:
         return ""
-    near = difflib.get_close_matches(name, known, 5, 0.5)
-    names_to_try = f"similar: {', '.join(near)}" if near else f"known: {', '.join(known)}"
+    similar_names = difflib.get_close_matches(name, known_models, 5, 0.5)
+    names_to_try = (
+        f"similar: {', '.join(similar_names)}"
+        if similar_names
+        else f"known: {', '.join(known_models)}"
+    )
     return (
         f"--model torchvision/{name}: torchvision has no classification model of this name "
         f"({names_to_try})"

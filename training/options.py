@@ -62,42 +62,47 @@ class Option:
 
     def read(self, text: str) -> Value:
         """Read the value that a text stands for. Raises: OptionError."""
-        value = self._value(text)
-        given = f"{self.name}={text}"
-        if value is None:
-            words = join_words(self.choices) if self.choices else KINDS[type(self.default)][1]
-            raise OptionError(given, f"must be {words}")
-        if not isinstance(value, str) and value < self.low:
-            raise OptionError(given, f"must be at least {self.low:g}")
-        if not isinstance(value, str) and value <= self.above:
-            raise OptionError(given, f"must be greater than {self.above:g}")
-        return value
+        option_value = self._convert_value(text)
+        given_option = f"{self.name}={text}"
+        if option_value is None:
+            allowed_words = (
+                join_words(self.choices) if self.choices else KINDS[type(self.default)][1]
+            )
+            raise OptionError(given_option, f"must be {allowed_words}")
+        if not isinstance(option_value, str) and option_value < self.low:
+            raise OptionError(given_option, f"must be at least {self.low:g}")
+        if not isinstance(option_value, str) and option_value <= self.above:
+            raise OptionError(given_option, f"must be greater than {self.above:g}")
+        return option_value
 
     def check(self, values: SimpleNamespace, world_size: int) -> None:
         """Check the option against the other options and the number of ranks. Raises:
         OptionError."""
         value = getattr(values, self.name)
-        given = f"{self.name}={format_value(value)}"
+        given_option = f"{self.name}={format_value(value)}"
         if self.is_rank and value >= world_size:
-            raise OptionError(given, f"ranks go from 0 to {world_size - 1}")
+            raise OptionError(given_option, f"ranks go from 0 to {world_size - 1}")
         if value == self.default:
             return
         if world_size < self.min_ranks:
-            raise OptionError(given, f"needs at least {self.min_ranks} ranks; remove it")
-        for other, allowed in self.requires.items():
-            if getattr(values, other) not in allowed:
-                needed = join_words(map(format_value, allowed))
-                raise OptionError(f"{given} only applies with {other}={needed}; remove it")
+            raise OptionError(given_option, f"needs at least {self.min_ranks} ranks; remove it")
+        for other_option, allowed in self.requires.items():
+            if getattr(values, other_option) not in allowed:
+                needed_values = join_words(map(format_value, allowed))
+                raise OptionError(
+                    f"{given_option} only applies with {other_option}={needed_values}; remove it"
+                )
 
-    def _value(self, text: str) -> Value | None:
+    def _convert_value(self, text: str) -> Value | None:
         """Convert a text to the option's type. Return None if it has no such value."""
-        kind = type(self.default)
-        if kind is bool:
+        value_type = type(self.default)
+        if value_type is bool:
             return {"yes": True, "no": False}.get(text)
-        if kind is str:
+        if value_type is str:
             return text if text in self.choices or not self.choices else None
         with suppress(ValueError):
-            number = int(text) if kind is int else float(text)
+            number = int(text) if value_type is int else float(text)
+            # Python reads `nan` and `inf` as numbers, with which no check could fail.
             return number if math.isfinite(number) else None
         return None
 
@@ -135,35 +140,35 @@ SHARED: dict[str, dict[str, Any]] = {
 @cache
 def declared_options(method: str) -> tuple[Option, ...]:
     """Return the options of a sync method. Raises: registry.UnknownName."""
-    entries = registry.read_constant("sync", method, "OPTIONS", {})
+    declared_entries = registry.read_constant("sync", method, "OPTIONS", {})
     return tuple(
         Option(name, **(SHARED[entry] if isinstance(entry, str) else entry))
-        for name, entry in entries.items()
+        for name, entry in declared_entries.items()
     )
 
 
-def parse_options(known: Iterable[Option], words: Iterable[str]) -> SimpleNamespace:
+def parse_options(known_options: Iterable[Option], words: Iterable[str]) -> SimpleNamespace:
     """Read the values that `words`, each `key=value`, give to the known options. An option that no
     word names has its default. Raises: OptionError."""
-    by_name = {option.name: option for option in known}
-    values = {name: option.default for name, option in by_name.items()}
+    option_by_name = {option.name: option for option in known_options}
+    value_by_name = {name: option.default for name, option in option_by_name.items()}
     for word in words:
         key, equals, text = word.partition("=")
-        if key not in by_name:
-            near = registry.did_you_mean(key, by_name)
-            all_known = describe_options(by_name.values()) or "none"
-            raise OptionError(word, f"unknown option {key!r}{near} (known: {all_known})")
+        if key not in option_by_name:
+            similar_hint = registry.did_you_mean(key, option_by_name)
+            all_known = describe_options(option_by_name.values()) or "none"
+            raise OptionError(word, f"unknown option {key!r}{similar_hint} (known: {all_known})")
         if not equals:
-            raise OptionError(word, f"write {key}={by_name[key].kind}")
-        values[key] = by_name[key].read(text)
-    return SimpleNamespace(**values)
+            raise OptionError(word, f"write {key}={option_by_name[key].kind}")
+        value_by_name[key] = option_by_name[key].read(text)
+    return SimpleNamespace(**value_by_name)
 
 
 def find_errors(method: str, words: Iterable[str]) -> list[OptionError]:
     """Find the words, `key=value`, that are no options of the method; for an unknown method, those
     that are no options of any."""
     methods = registry.list_names("sync")
-    errors: list[OptionError] = []
+    option_errors: list[OptionError] = []
     for word in words:
         try:
             if method in methods:
@@ -171,17 +176,19 @@ def find_errors(method: str, words: Iterable[str]) -> list[OptionError]:
             else:
                 _check_any(word, methods)
         except OptionError as error:
-            errors.append(error)
-    return errors
+            option_errors.append(error)
+    return option_errors
 
 
 def _check_any(word: str, methods: Iterable[str]) -> None:
     """Refuse an option that no method has. Raises: OptionError."""
     key = word.partition("=")[0]
-    known = {option.name for method in methods for option in declared_options(method)}
-    if key not in known:
-        near = registry.did_you_mean(key, sorted(known)) or ": rankboard --help lists all"
-        raise OptionError(word, f"no sync method has an option {key!r}{near}")
+    known_names = {option.name for method in methods for option in declared_options(method)}
+    if key not in known_names:
+        similar_hint = (
+            registry.did_you_mean(key, sorted(known_names)) or ": rankboard --help lists all"
+        )
+        raise OptionError(word, f"no sync method has an option {key!r}{similar_hint}")
 
 
 def describe_options(known: Iterable[Option]) -> str:

@@ -47,9 +47,11 @@ class PreloadDescriptors:
         parser.add_argument("--pipes", required=True)
         parser.add_argument("--listen-fd", type=int, default=-1)
         options = parser.parse_args(argv)
-        triples = (map(int, triple.split(":")) for triple in options.pipes.split(","))
+        pipe_triples = (map(int, triple.split(":")) for triple in options.pipes.split(","))
         return cls(
-            options.report_fd, {rank: (out, err) for rank, out, err in triples}, options.listen_fd
+            options.report_fd,
+            {rank: (out, err) for rank, out, err in pipe_triples},
+            options.listen_fd,
         )
 
 
@@ -58,27 +60,27 @@ def main(argv: Sequence[str]) -> int:
     there is nothing to start."""
     die_with(os.getppid())  # where agent and guard are killed together
     descriptors = PreloadDescriptors.parse(argv)
-    folder = os.environ.get(FOLDER)
-    if folder:
-        stacks.register(folder)  # for the imports; each rank registers itself again
+    run_folder = os.environ.get(FOLDER)
+    if run_folder:
+        stacks.register(run_folder)  # for the imports; each rank registers itself again
     import_torch()
-    line = sys.stdin.buffer.readline()
-    start = decode(line)
-    if not isinstance(start, StartAttempt):
-        if line:
-            sys.stderr.write(
-                f"python -m training.preload: error: not a start: a line of {len(line)} bytes\n"
-            )
+    command_line = sys.stdin.buffer.readline()
+    start_command = decode(command_line)
+    if not isinstance(start_command, StartAttempt):
+        if command_line:
+            problem = f"not a start: a line of {len(command_line)} bytes"
+            sys.stderr.write(f"python -m training.preload: error: {problem}\n")
         return 1
-    ranks = {fork_rank(placement, descriptors): placement.rank for placement in start.placements}
-    for descriptor in {
-        descriptors.listen,
-        *(end for ends in descriptors.pipes.values() for end in ends),
-    } - {-1}:
+    rank_by_pid = {
+        fork_rank(placement, descriptors): placement.rank for placement in start_command.placements
+    }
+    # A write end that stays open here would keep the agent from seeing the end of its rank.
+    pipe_ends = {end for ends in descriptors.pipes.values() for end in ends}
+    for descriptor in {descriptors.listen, *pipe_ends} - {-1}:
         os.close(descriptor)
-    while ranks:
+    while rank_by_pid:
         pid, status = os.wait()
-        report_to_agent(descriptors, f"exit {ranks.pop(pid)} {status}")
+        report_to_agent(descriptors, f"exit {rank_by_pid.pop(pid)} {status}")
     return 0
 
 
@@ -95,31 +97,34 @@ def import_torch() -> None:
 
     import training.__main__  # noqa: F401
 
+    # Frozen objects are not visited, so ranks go on sharing the memory they lie in.
     gc.freeze()
     gc.enable()
 
 
-def fork_rank(placement: Placement, fds: PreloadDescriptors) -> int:
+def fork_rank(placement: Placement, own_descriptors: PreloadDescriptors) -> int:
     """Start a rank and report it. Return its pid."""
     parent_pid = os.getpid()
     pid = os.fork()
     if pid == 0:
-        become_rank(placement, fds, parent_pid)
+        become_rank(placement, own_descriptors, parent_pid)
     with suppress(OSError):  # the rank has already done it, and may have ended
         os.setpgid(pid, pid)
-    report_to_agent(fds, f"pid {placement.rank} {pid}")
+    report_to_agent(own_descriptors, f"pid {placement.rank} {pid}")
     return pid
 
 
-def become_rank(placement: Placement, fds: PreloadDescriptors, parent_pid: int) -> NoReturn:
+def become_rank(
+    placement: Placement, own_descriptors: PreloadDescriptors, parent_pid: int
+) -> NoReturn:
     """Turn the forked process into the rank."""
     try:
         os.setpgid(0, 0)
         die_with(parent_pid)
         set_process_name(f"rank {placement.rank}")
         handle_by_default()
-        listen_fd = fds.listen if placement.rank == 0 else -1
-        redirect_output(*fds.pipes[placement.rank], [listen_fd])
+        listen_fd = own_descriptors.listen if placement.rank == 0 else -1
+        redirect_output(*own_descriptors.pipes[placement.rank], [listen_fd])
         os.environ.update(placement.env)
         if listen_fd >= 0:
             os.environ[LISTEN_FD] = str(listen_fd)
@@ -131,9 +136,9 @@ def become_rank(placement: Placement, fds: PreloadDescriptors, parent_pid: int) 
         os._exit(1)
 
 
-def report_to_agent(fds: PreloadDescriptors, line: str) -> None:
+def report_to_agent(own_descriptors: PreloadDescriptors, line: str) -> None:
     """Send a line to the agent."""
-    os.write(fds.report, f"{line}\n".encode())
+    os.write(own_descriptors.report, f"{line}\n".encode())
 
 
 if __name__ == "__main__":

@@ -74,8 +74,8 @@ class Progress:
         self._schedule = schedule
         self._log_every = job.log_every
         self._is_reference = job.log_format == "reference"
-        self._lines = LINES[job.log_format]
-        self._sums = EpochSums()
+        self._line_texts = LINES[job.log_format]
+        self._epoch_sums = EpochSums()
 
     def report(self, completed: CompletedStep) -> None:
         """Report a step. On a GPU this waits until its figures have arrived."""
@@ -97,44 +97,51 @@ class Progress:
                 **completed.lap.figures,
             )
         )
-        sums = self._sums
-        sums.loss += loss
-        sums.correct += int(correct)
-        sums.samples += samples
-        sums.seconds += seconds
-        sums.steps += 1
+        epoch_sums = self._epoch_sums
+        epoch_sums.loss += loss
+        epoch_sums.correct += int(correct)
+        epoch_sums.samples += samples
+        epoch_sums.seconds += seconds
+        epoch_sums.steps += 1
         # The reference counts batches from 0 in each epoch.
-        number = batch if self._is_reference else step
-        if number % self._log_every == 0 or (step == 1 and not self._is_reference):
-            figures = {"step": step, "steps": self._schedule.steps, "batch": batch}
-            self._print(
-                self._lines.step, epoch + 1, loss / samples, correct / samples, seconds, **figures
+        log_number = batch if self._is_reference else step
+        if log_number % self._log_every == 0 or (step == 1 and not self._is_reference):
+            line_figures = {"step": step, "steps": self._schedule.steps, "batch": batch}
+            self._print_text(
+                self._line_texts.step,
+                epoch + 1,
+                loss / samples,
+                correct / samples,
+                seconds,
+                **line_figures,
             )
 
     def report_epoch(self, epoch: int, step: int) -> None:
         """Report the totals of an epoch, whose last step was `step`."""
-        sums = self._sums
-        self._sums = EpochSums()
-        loss = sums.loss / sums.samples
-        accuracy = sums.correct / sums.samples
-        emit(Epoch(self._rank, epoch, step, loss, accuracy, sums.samples, sums.seconds))
-        pace = sums.seconds / sums.steps
-        self._print(self._lines.epoch, epoch, loss, accuracy, sums.seconds, pace=pace)
+        epoch_sums = self._epoch_sums
+        self._epoch_sums = EpochSums()
+        loss = epoch_sums.loss / epoch_sums.samples
+        accuracy = epoch_sums.correct / epoch_sums.samples
+        emit(Epoch(self._rank, epoch, step, loss, accuracy, epoch_sums.samples, epoch_sums.seconds))
+        mean_seconds = epoch_sums.seconds / epoch_sums.steps
+        self._print_text(
+            self._line_texts.epoch, epoch, loss, accuracy, epoch_sums.seconds, pace=mean_seconds
+        )
 
     def report_test(self, loss: float, accuracy: float, epoch: int) -> None:
         """Print the result of an evaluation."""
-        self._print(self._lines.test, epoch, loss, accuracy)
+        self._print_text(self._line_texts.test, epoch, loss, accuracy)
 
-    def _print(
+    def _print_text(
         self,
-        text: str,
+        line_template: str,
         epoch: int,
         loss: float,
         accuracy: float,
         seconds: float = 0.0,
         **figures: float,
     ) -> None:
-        line = text.format(
+        log_line = line_template.format(
             rank=self._rank,
             epoch=epoch,
             loss=loss,
@@ -143,10 +150,11 @@ class Progress:
             seconds=seconds,
             **figures,
         )
-        print_line(line)
+        print_line(log_line)
 
 
 def print_line(line: str) -> None:
     """Print a line to read, on stdout between the events."""
+    # In one piece, as `print` would write the newline by itself.
     sys.stdout.write(line + "\n")
     sys.stdout.flush()

@@ -71,23 +71,24 @@ def list_names(folder: str) -> tuple[str, ...]:
 
     Sub-folders, and modules whose names start with an underscore, are no choices.
     """
-    return tuple(choice.form for choice in _choices(ROOT / folder))
+    return tuple(choice.form for choice in _list_choices(ROOT / folder))
 
 
 @cache
-def _choices(folder: Path) -> list[Choice]:
+def _list_choices(folder: Path) -> list[Choice]:
+    # Lists the files; no module is imported.
     modules = pkgutil.iter_modules([str(folder)])
-    names = [module.name for module in modules if not module.ispkg]
-    return [_choice(folder, name) for name in sorted(names) if not name.startswith("_")]
+    module_names = [module.name for module in modules if not module.ispkg]
+    return [_read_choice(folder, name) for name in sorted(module_names) if not name.startswith("_")]
 
 
-def _choice(folder: Path, module: str) -> Choice:
-    declared = FORM.search((folder / f"{module}.py").read_text())
-    form = declared[1] if declared else module
-    match = ARGUMENT_FORM.fullmatch(form)
-    if match is None:
+def _read_choice(folder: Path, module: str) -> Choice:
+    form_line = FORM.search((folder / f"{module}.py").read_text())
+    form = form_line[1] if form_line else module
+    form_match = ARGUMENT_FORM.fullmatch(form)
+    if form_match is None:
         return Choice(module, form, "", re.escape(form))
-    prefix, argument = match.groups()
+    prefix, argument = form_match.groups()
     return Choice(module, form, prefix, re.escape(prefix) + ARGUMENTS[argument])
 
 
@@ -100,7 +101,7 @@ def argument_prefix(form: str) -> str:
 
 def form_of(folder: str, name: str) -> str:
     """Return the form to which a name belongs, one of the `list_names` of the folder."""
-    for choice in _choices(ROOT / folder):
+    for choice in _list_choices(ROOT / folder):
         if choice.prefix and name.startswith(choice.prefix):
             return choice.form
     return name
@@ -108,30 +109,30 @@ def form_of(folder: str, name: str) -> str:
 
 def split_name(folder: str, name: str) -> tuple[str, tuple[str, ...]]:
     """Split a name into its module and its argument, if it takes one. Raises: UnknownName."""
-    for choice in _choices(ROOT / folder):
-        match = re.fullmatch(choice.pattern, name)
-        if match:
-            return choice.module, match.groups()
+    for choice in _list_choices(ROOT / folder):
+        name_match = re.fullmatch(choice.pattern, name)
+        if name_match:
+            return choice.module, name_match.groups()
         if choice.prefix and re.match(rf"{choice.module}\b", name):
             hint = f"write {choice.form}"
             raise UnknownName(f"{WHAT[folder]} {name!r}: {hint}", hint=hint)
-    known = list_names(folder)
+    known_names = list_names(folder)
     problem = f"unknown {WHAT[folder]}"
     raise UnknownName(
-        f"{problem} {name!r}{did_you_mean(name, known)} (known: {', '.join(known)})",
+        f"{problem} {name!r}{did_you_mean(name, known_names)} (known: {', '.join(known_names)})",
         problem,
-        suggest_names(name, known),
+        suggest_names(name, known_names),
     )
 
 
 def with_path(folder: str, name: str, change: Callable[[str], str]) -> str:
     """Return the name with its PATH changed; the same name, if it takes no PATH. Raises:
     UnknownName."""
-    _, argument = split_name(folder, name)
+    _, path_argument = split_name(folder, name)
     form = form_of(folder, name)
     if not form.endswith("PATH"):
         return name
-    return form.removesuffix("PATH") + change(*argument)
+    return form.removesuffix("PATH") + change(*path_argument)
 
 
 def source_file(folder: str, name: str) -> Path:
@@ -142,13 +143,14 @@ def source_file(folder: str, name: str) -> Path:
 def read_constant(folder: str, name: str, constant: str, default: Any = None) -> Any:
     """Read the literal that the module of a name assigns to a constant, or the default. The source
     is not run. Raises: UnknownName."""
-    return _literals(source_file(folder, name)).get(constant, default)
+    return _read_literals(source_file(folder, name)).get(constant, default)
 
 
 @cache
-def _literals(path: Path) -> dict[str, Any]:
+def _read_literals(path: Path) -> dict[str, Any]:
     """Return the literals that a module assigns to upper-case names at its top level."""
     literals: dict[str, Any] = {}
+    # Parsed, not imported: a method would import torch, which takes seconds.
     for node in ast.parse(path.read_text()).body:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if name.isupper():
@@ -162,29 +164,33 @@ def load_module(folder: str, name: str) -> ModuleType:
     return importlib.import_module(f"training.{folder}.{split_name(folder, name)[0]}")
 
 
-def load_function(folder: str, name: str, of: str) -> Callable[..., Any]:
+def load_function(folder: str, name: str, function_name: str) -> Callable[..., Any]:
     """Return the function `of` of the module of a name, with the name's argument bound, if it takes
     one. Raises: UnknownName."""
-    return partial(getattr(load_module(folder, name), of), *split_name(folder, name)[1])
+    return partial(getattr(load_module(folder, name), function_name), *split_name(folder, name)[1])
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known_names: Iterable[str]) -> str:
     """Return the end of an error, ": did you mean 'x'?", if a known name is near; otherwise
     nothing."""
-    near = _nearest(name, known)
-    return f": did you mean {near!r}?" if near else ""
+    nearest_name = _find_nearest(name, known_names)
+    return f": did you mean {nearest_name!r}?" if nearest_name else ""
 
 
-def suggest_names(name: str, known: Sequence[str]) -> str:
+def suggest_names(name: str, known_names: Sequence[str]) -> str:
     """Say what to write in place of an unknown name: the nearest one, and all."""
-    near = _nearest(name, known)
-    listing = ", ".join(known)
-    return f"did you mean {near!r}? (known: {listing})" if near else f"write one of {listing}"
+    nearest_name = _find_nearest(name, known_names)
+    listing = ", ".join(known_names)
+    return (
+        f"did you mean {nearest_name!r}? (known: {listing})"
+        if nearest_name
+        else f"write one of {listing}"
+    )
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
+def _find_nearest(name: str, known_names: Iterable[str]) -> str:
     """Return the known name that is most like this one, "" if none is like it. The dashes before a
     flag, which all flags have, make none of them alike."""
-    by_bare_name = {known_name.lstrip("-"): known_name for known_name in known}
-    near = difflib.get_close_matches(name.lstrip("-"), list(by_bare_name), 1, 0.5)
-    return by_bare_name[near[0]] if near else ""
+    by_bare_name = {known_name.lstrip("-"): known_name for known_name in known_names}
+    close_names = difflib.get_close_matches(name.lstrip("-"), list(by_bare_name), 1, 0.5)
+    return by_bare_name[close_names[0]] if close_names else ""

@@ -21,8 +21,8 @@ class Schedule:
     def of(cls, job: Job, steps_per_epoch: int, *, compares: bool) -> Schedule:
         """Make the schedule of a job. `compares`: its ranks ought to hold equal models."""
         steps = job.steps or (job.epochs or 1) * steps_per_epoch
-        every = job.checkpoint_every or "0"
-        save_every = steps_per_epoch if every == "epoch" else int(every)
+        checkpoint_every = job.checkpoint_every or "0"
+        save_every = steps_per_epoch if checkpoint_every == "epoch" else int(checkpoint_every)
         return cls(steps, steps_per_epoch, job.log_every if compares else 0, save_every)
 
     def epoch(self, step: int) -> int:
@@ -57,6 +57,7 @@ class Schedule:
 
     def next_stop(self, step: int) -> int:
         """Return the first step after `step` at which the ranks meet, or the epoch ends."""
-        end = self.epoch_end(step)
-        later_steps = range(step + 1, end + 1)
-        return next(later for later in later_steps if later == end or self.meets(later))
+        epoch_end = self.epoch_end(step)
+        # One by one, as the ranks may meet for several reasons, each with an interval of its own.
+        later_steps = range(step + 1, epoch_end + 1)
+        return next(later for later in later_steps if later == epoch_end or self.meets(later))

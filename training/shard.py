@@ -80,23 +80,27 @@ class Shard:
     def remarks(self) -> Iterator[str]:
         """Yield what a reader of the numbers should know about the split, one line each."""
         world_size = self.world_size
-        shares = share_sizes(self.batch_size, world_size)
-        if len(set(shares)) > 1:
+        batch_shares = share_sizes(self.batch_size, world_size)
+        if len(set(batch_shares)) > 1:
             yield (
                 f"A global batch of {self.batch_size} is split unevenly over {world_size} "
-                f"ranks: {shares}"
+                f"ranks: {batch_shares}"
             )
-        dropped = self.dropped
-        if dropped:
-            why = self.why_dropped.format(world_size)
-            yield f"Each epoch leaves out {dropped} of {self.samples} samples: {why}"
+        dropped_samples = self.dropped
+        if dropped_samples:
+            drop_reason = self.why_dropped.format(world_size)
+            share = f"{dropped_samples} of {self.samples} samples"
+            yield f"Each epoch leaves out {share}: {drop_reason}"
 
     def groups(self, epoch: int, first: int = 0) -> Iterator[StepSamples]:
         """Yield the groups of an epoch (from 1 on), beginning with the group `first` (from 0
         on)."""
-        batches = self._batches(torch.Generator().manual_seed(self.seed + epoch))
-        for start in range(first * self.accumulate, self.batches, self.accumulate):
-            shares, sizes = zip(*batches[start : start + self.accumulate], strict=True)
+        # Seeded by the epoch: a resumed run needs no draws of the epochs before.
+        epoch_batches = self._batches(torch.Generator().manual_seed(self.seed + epoch))
+        for first_batch in range(first * self.accumulate, self.batches, self.accumulate):
+            shares, sizes = zip(
+                *epoch_batches[first_batch : first_batch + self.accumulate], strict=True
+            )
             yield StepSamples(shares, sum(sizes))
 
     def _batches(self, generator: torch.Generator) -> list[tuple[Tensor, int]]:
@@ -139,6 +143,7 @@ class LabelShard(Shard):
         sizes = self._sizes()
         # Every rank draws the orders of all parts, as they come from one sequence of numbers.
         orders = [torch.randperm(part, generator=generator) for part, _ in sizes]
+        # Stable, since all ranks have to put equal labels into the same order.
         parts = torch.split(self.labels.argsort(stable=True), [part for part, _ in sizes])
         indices = parts[self.rank][orders[self.rank]]
         own_shares = torch.split(indices, sizes[self.rank][1])[: self.batches]
@@ -152,8 +157,10 @@ class LabelShard(Shard):
 def make_shard(job: Job, labels: Tensor, rank: int, world_size: int) -> Shard:
     """Choose the part of `rank` of the samples with these labels, as the job partitions them.
     Raises: JobError."""
-    split = (len(labels), job.batch_size, job.accumulate, job.seed, rank, world_size)
-    return LabelShard(*split, labels) if job.partition == "by_label" else Shard(*split)
+    shard_fields = (len(labels), job.batch_size, job.accumulate, job.seed, rank, world_size)
+    return (
+        LabelShard(*shard_fields, labels) if job.partition == "by_label" else Shard(*shard_fields)
+    )
 
 
 def take_share(batch: Tensor, rank: int, world_size: int) -> Tensor:

@@ -14,16 +14,18 @@ def share_sizes(batch: int, world_size: int) -> list[int]:
 
 def count_batches(samples: int, batch_size: int, world_size: int) -> int:
     """Return the global batches of an epoch. A last one smaller than `world_size` is dropped."""
-    full_batches, rest = divmod(samples, batch_size)
-    return full_batches + 1 if rest >= world_size else full_batches
+    full_batches, samples_left = divmod(samples, batch_size)
+    return full_batches + 1 if samples_left >= world_size else full_batches
 
 
 def count_batches_by_label(samples: int, batch_size: int, world_size: int) -> int:
     """Return the global batches of an epoch if each rank has samples of its own. The epoch ends
     when the first rank has used up its part."""
-    parts = share_sizes(samples, world_size)
-    shares = share_sizes(batch_size, world_size)
-    return min(_divide_up(part, share) for part, share in zip(parts, shares, strict=True))
+    part_sizes = share_sizes(samples, world_size)
+    batch_shares = share_sizes(batch_size, world_size)
+    return min(
+        _divide_up(part, share) for part, share in zip(part_sizes, batch_shares, strict=True)
+    )
 
 
 def count_steps(batches: int, accumulate: int) -> int:
@@ -53,4 +55,5 @@ def hierarchy_bytes(size: int, hosts: int, *, leader: bool) -> int:
 
 
 def _divide_up(number: int, divisor: int) -> int:
+    # Python rounds down, of a negative number away from 0.
     return -(-number // divisor)

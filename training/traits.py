@@ -45,17 +45,19 @@ class Traits:
 def read_traits(method: str, options: SimpleNamespace) -> Traits:
     """Return the traits of a sync method with these values of its options. Raises:
     registry.UnknownName."""
-    declared = {name: _holds(value, options) for name, value in _declared(method).items()}
-    return Traits(**declared, server=getattr(options, "server", -1))
+    held_traits = {
+        name: _trait_holds(value, options) for name, value in _read_declared(method).items()
+    }
+    return Traits(**held_traits, server=getattr(options, "server", -1))
 
 
 @cache
-def _declared(method: str) -> dict[str, Any]:
-    declared: dict[str, Any] = registry.read_constant("sync", method, "TRAITS", {})
-    return declared
+def _read_declared(method: str) -> dict[str, Any]:
+    declared_traits: dict[str, Any] = registry.read_constant("sync", method, "TRAITS", {})
+    return declared_traits
 
 
-def _holds(trait: bool | dict[str, Any], options: SimpleNamespace) -> bool:
+def _trait_holds(trait: bool | dict[str, Any], options: SimpleNamespace) -> bool:
     """Return True if a trait, as it is declared, holds with these options."""
     if isinstance(trait, bool):
         return trait

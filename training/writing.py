@@ -17,16 +17,17 @@ PART = ".part"
 
 def write_all(descriptor: int, data: bytes) -> None:
     """Write all bytes to an open descriptor. Raises: OSError."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+    unwritten_bytes = memoryview(data)
+    while unwritten_bytes:
+        unwritten_bytes = unwritten_bytes[os.write(descriptor, unwritten_bytes) :]
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     """Replace a file, whole or not at all, for its owner only. No link is followed. Raises:
     OSError."""
-    folder, name = os.path.split(os.fspath(path))
-    part_path = os.path.join(folder, f".{name}.{os.urandom(8).hex()}{PART}")
+    parent_folder, name = os.path.split(os.fspath(path))
+    # A name of its own, as two processes may write the same file at once.
+    part_path = os.path.join(parent_folder, f".{name}.{os.urandom(8).hex()}{PART}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(part_path, flags, 0o600)
     try:
@@ -65,15 +66,16 @@ def write_synced(path: Path, fill: Callable[[IO[bytes]], object], mode: int = 0o
     try:
         with open(part_path, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             fill(file)
+            # Before the rename: after a power cut the new name might stand for an empty file.
             file.flush()
             os.fsync(file.fileno())
-            size = file.tell()
+            file_size = file.tell()
         part_path.replace(path)
     except BaseException:
         part_path.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
-    return size
+    return file_size
 
 
 def sync_folder(folder: Path) -> None:

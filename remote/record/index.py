@@ -205,7 +205,7 @@ def _newest_change(cached: Cached) -> float:
     return max((int(file_stamp.partition(".")[0]) for file_stamp in file_stamps), default=math.inf)
 
 
-def _read_trials(study: Path, failed: files.Failed) -> dict[str, tuple[str, str]]:
+def _read_trials(study: Path, on_failure: files.Failed) -> dict[str, tuple[str, str]]:
     """Return the runs that the journal of a study names, each with the study and its trial ("": not
     known)."""
     trials = dict[str, tuple[str, str]]()
@@ -222,7 +222,7 @@ def _read_trials(study: Path, failed: files.Failed) -> dict[str, tuple[str, str]
     except FileNotFoundError:  # a folder that is no study
         pass
     except OSError as error:
-        failed(error)
+        on_failure(error)
     return trials
 
 

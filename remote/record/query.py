@@ -153,6 +153,7 @@ def _comparison(
 
 def _equality(key: QueryKey, value_text: str, word: str) -> Test:
     """Return the test that a value of the key is this. Raises: QueryError, UnknownName."""
+    # `note=` asks for runs without a note.
     if not value_text:
         return lambda run: not key.get_values(run)
     if key.kind is NUMBER:

@@ -54,7 +54,7 @@ def apply(run: RunState, record: Record, host: HostState, when: float) -> None:
     rank = run.rank_of(getattr(record.event, "rank", -1), host)
     is_current = record.attempt >= run.attempt
     if isinstance(record.event, OutputText):
-        _print(run, record.event, host, rank, when)
+        _take_output(run, record.event, host, rank, when)
     elif rank is None:
         _apply_agent(run, record, host, when)
     elif is_current:
@@ -64,7 +64,7 @@ def apply(run: RunState, record: Record, host: HostState, when: float) -> None:
         host.apply(record.event, record.attempt, when)
 
 
-def _print(
+def _take_output(
     run: RunState, text: OutputText, host: HostState, rank: RankState | None, when: float
 ) -> None:
     if text.path:  # it was written to a file, not printed
@@ -103,11 +103,11 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
         case Stack() if run.stall:
             run.replace_stall(explain_stall(run.stall, run.ranks, run.hosts))
         case Entered():
-            _enter(run, rank, RankPhase(event.phase), when)
+            _enter_phase(run, rank, RankPhase(event.phase), when)
         case Started():
             if run.progress.start(event):
                 _rewind(run, event.resumed)
-            _enter(run, rank, RankPhase.TRAINING, when)
+            _enter_phase(run, rank, RankPhase.TRAINING, when)
         case Evaluated() if rank.rank == 0:
             run.progress.evaluate(event)
             run.mark(TEST, event.step, when)
@@ -124,7 +124,7 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
         case Parsed():
             _note_parsing(run, event, when)
         case Spawned() if not run.plan.job:  # a script reports no phases
-            _enter(run, rank, RankPhase.TRAINING, when)
+            _enter_phase(run, rank, RankPhase.TRAINING, when)
         case Exited():
             judge_rank(run, rank)
     if isinstance(event, StepFinished | ScriptMetrics):
@@ -136,7 +136,7 @@ def _take_step(
 ) -> None:
     is_first = not math.isfinite(step.loss) and not run.progress.diverged
     if is_first and rank.is_diverged:
-        _diverge(run, Diverged(rank.rank, step.step, step.loss, when), host, when)
+        _take_divergence(run, Diverged(rank.rank, step.step, step.loss, when), host, when)
     if run.stalls:
         _end_stall_if_over(run, when)
     _update_forecast(run, rank)
@@ -160,6 +160,7 @@ def _take_metrics(
     """Take in values of a script. Return those that are kept."""
     had_room = not run.metrics.beyond
     event = run.metrics.take(event, rank.step)
+    # Said once, at the first metric for which there is no room.
     if had_room and run.metrics.beyond:
         example_name = min(run.metrics.beyond)
         others_text = f"others, such as {example_name}, are counted but not kept"
@@ -206,7 +207,7 @@ def _rewind(run: RunState, step: int) -> None:
         run.marks.add(RESTART, step, run.progress.restarts[-1].seconds)
 
 
-def _enter(run: RunState, rank: RankState, phase: RankPhase, when: float) -> None:
+def _enter_phase(run: RunState, rank: RankState, phase: RankPhase, when: float) -> None:
     if not rank.enter(phase, when):
         return
     _end_stall_if_over(run, when)
@@ -216,7 +217,7 @@ def _enter(run: RunState, rank: RankState, phase: RankPhase, when: float) -> Non
         run.phase = RunPhase.TRAINING
 
 
-def _diverge(run: RunState, diverged: Diverged, host: HostState, when: float) -> None:
+def _take_divergence(run: RunState, diverged: Diverged, host: HostState, when: float) -> None:
     """Take in the first loss that is no finite number; every later step of all ranks may follow."""
     run.progress.diverged = diverged
     advice = "lower --lr" if run.plan.job else "lower its learning rate"
@@ -247,11 +248,11 @@ def _apply_agent(run: RunState, record: Record, host: HostState, when: float) ->
     match record.event:
         case Launched() as event if record.attempt > host.attempt:  # else it is repeated
             host.count_age(event.age, record.time)
-            _launch(run, record.attempt, event, when)
+            _take_launch(run, record.attempt, event, when)
             for rank_number in event.ranks:
                 rank = run.rank_of(rank_number, host)
                 if rank:
-                    _enter(run, rank, RankPhase.IMPORTING, when)
+                    _enter_phase(run, rank, RankPhase.IMPORTING, when)
         case Reserved(_, _, error) if error:
             run.note(host.name, error, when)
         case Reserved(address, port) if host is _first_living_host(run):
@@ -279,7 +280,7 @@ def _is_of_attempt(run: RunState, record: Record) -> bool:
     return record.attempt == run.attempt or run.phase is RunPhase.STARTING
 
 
-def _launch(run: RunState, attempt: int, launched: Launched, when: float) -> None:
+def _take_launch(run: RunState, attempt: int, launched: Launched, when: float) -> None:
     """Take in that ranks are started on a host, perhaps by a launcher without a record here."""
     take_age(run, when, launched.age)
     if attempt > run.attempt and run.are_hosts(launched.hosts):

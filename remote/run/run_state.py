@@ -146,7 +146,8 @@ class RunState:
     @property
     def stall(self) -> Stall | None:
         """Return the stall that holds the run up at this moment."""
-        return self.stalls[-1] if self.stalls and not self.stalls[-1].over else None
+        newest_stall = self.stalls[-1] if self.stalls else None
+        return newest_stall if newest_stall and not newest_stall.over else None
 
     # How far it is, and how fast
 

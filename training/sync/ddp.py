@@ -81,24 +81,24 @@ class Method(SyncMethod):
         self._map_bytes = 4 * len(self._parameters)
         self._finds_unused: bool | None = None
         options = self.options
-        self._compression = options.compression
-        if self._compression == "none" and self.gradient_dtype == torch.bfloat16:
-            self._compression = "bf16"
+        self._compression_name = options.compression
+        if self._compression_name == "none" and self.gradient_dtype == torch.bfloat16:
+            self._compression_name = "bf16"
         self._power_sgd: PowerSGD | None = None
-        if self._compression == "powersgd":
+        if self._compression_name == "powersgd":
             self._power_sgd = PowerSGD(options.rank, options.start)
-        self._wrapped = DDPSwitch(model)
-        return self._wrapped if place.world_size > 1 else model
+        self._ddp_switch = DDPSwitch(model)
+        return self._ddp_switch if place.world_size > 1 else model
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
         """Choose the model of a micro-batch: before the last one the bare model accumulates
         gradients, as under `no_sync`."""
-        wrapped = self._wrapped
+        wrapped = self._ddp_switch
         wrapped.last = last
         if last and self._finds_unused is not None and wrapped.ddp is None:
             # Only now: with a static graph DDP counts the micro-batches of its first step.
             with self._meter.waiting():
-                wrapped.ddp = self._ddp(self._finds_unused)
+                wrapped.ddp = self._make_ddp(self._finds_unused)
         return nullcontext()
 
     def reduce(self) -> None:
@@ -107,22 +107,24 @@ class Method(SyncMethod):
 
         Raises: JobError, if a parameter is unused although the first step used all.
         """
-        ranks = self._place.world_size
-        if ranks == 1:
+        world_size = self._place.world_size
+        if world_size == 1:
             return
         if self._finds_unused is None:
             parameters = [*self._parameters.values()]
             with self._meter.waiting():
-                self._finds_unused = not average_gradients(parameters, ranks)
-            size = sum(p.grad.nbytes for p in parameters if p.grad is not None) + self._map_bytes
+                self._finds_unused = not average_gradients(parameters, world_size)
+            exchanged_bytes = (
+                sum(p.grad.nbytes for p in parameters if p.grad is not None) + self._map_bytes
+            )
         else:
             self._meter.waited_since_gradient()
-            size = self._gradient_bytes()
+            exchanged_bytes = self._gradient_bytes()
             if self._finds_unused:
-                size += self._map_bytes
+                exchanged_bytes += self._map_bytes
             else:
                 self._check_used()
-        self._meter.add("bytes_sent", ring_bytes(size, ranks))
+        self._meter.add("bytes_sent", ring_bytes(exchanged_bytes, world_size))
 
     def state(self) -> dict[str, Any]:
         """Return what the first step has shown, and the state of PowerSGD."""
@@ -141,36 +143,39 @@ class Method(SyncMethod):
     def _device(self) -> torch.device:
         return next(iter(self._parameters.values())).device
 
-    def _ddp(self, finds_unused: bool) -> DistributedDataParallel:
+    def _make_ddp(self, finds_unused: bool) -> DistributedDataParallel:
         if finds_unused:  # torch warns in a step that happens to use all parameters
             warnings.filterwarnings(
                 "ignore", "find_unused_parameters=True was specified", UserWarning
             )
         options = self.options
         power_sgd = self._power_sgd
-        ddp = DistributedDataParallel(
-            AccumulatedModel(self._wrapped.model),
+        ddp_model = DistributedDataParallel(
+            AccumulatedModel(self._ddp_switch.model),
             device_ids=[self._place.local_rank] if self._device.type == "cuda" else None,
+            # PowerSGD keeps its state by bucket: with one for all, it fits a resumed run.
             bucket_cap_mb=2**20 if power_sgd else options.bucket_mb,
             gradient_as_bucket_view=options.gradient_as_bucket_view,
             static_graph=options.static_graph,
+            # A static graph finds them by itself, and torch warns if it is asked for both.
             find_unused_parameters=finds_unused and not options.static_graph,
+            # All ranks begin with rank 0's model, and `training.batch_norm` sees to the buffers.
             forward_sync_buffers=False,
             init_sync=False,
         )
         if power_sgd:
-            power_sgd.register(ddp)
-        elif self._compression != "none":
-            ddp.register_comm_hook(None, HOOKS[self._compression])
-        return ddp
+            power_sgd.register(ddp_model)
+        elif self._compression_name != "none":
+            ddp_model.register_comm_hook(None, HOOKS[self._compression_name])
+        return ddp_model
 
     def _gradient_bytes(self) -> int:
         """Return the bytes that a step of DDP exchanges, without the map of used parameters."""
         parameters = self._parameters.values()
         if self._power_sgd:
             return self._power_sgd.size(parameters)
-        width = WIDTHS.get(self._compression)
-        return sum(p.numel() * (width or p.itemsize) for p in parameters)
+        element_bytes = WIDTHS.get(self._compression_name)
+        return sum(p.numel() * (element_bytes or p.itemsize) for p in parameters)
 
     def _check_used(self) -> None:
         for name, parameter in self._parameters.items():
@@ -243,19 +248,20 @@ class MarkUsed(torch.autograd.Function):
 def average_gradients(parameters: Sequence[Parameter], ranks: int) -> bool:
     """Replace each gradient by its mean over the ranks. One that no rank had stays None. Return
     True if each rank had all gradients."""
-    used = torch.tensor(
+    used_map = torch.tensor(
         [p.grad is not None for p in parameters], dtype=torch.int32, device=parameters[0].device
     )
-    distributed.all_reduce(used)
-    counts: list[int] = used.tolist()
-    works = []
-    for parameter, count in zip(parameters, counts, strict=True):
-        if count:
+    distributed.all_reduce(used_map)
+    use_counts: list[int] = used_map.tolist()
+    pending_works = []
+    for parameter, use_count in zip(parameters, use_counts, strict=True):
+        if use_count:
+            # A collective needs all ranks: those that did not use the parameter add zeros.
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
             else:
                 parameter.grad.div_(ranks)
-            works.append(distributed.all_reduce(parameter.grad, async_op=True))
-    for work in works:
+            pending_works.append(distributed.all_reduce(parameter.grad, async_op=True))
+    for work in pending_works:
         work.wait()
-    return min(counts) == ranks
+    return min(use_counts) == ranks

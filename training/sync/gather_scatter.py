@@ -52,8 +52,10 @@ class StarExchange:
         self._leaves = range(1, ranks)
         self._group_up = new_group()
         self._group_down = new_group()
-        buffers = [bucket.buffer for bucket in buckets]
-        self._segments = [buffer.chunk(segment_count(buffer.nbytes, segment)) for buffer in buffers]
+        bucket_buffers = [bucket.buffer for bucket in buckets]
+        self._segments = [
+            buffer.chunk(segment_count(buffer.nbytes, segment)) for buffer in bucket_buffers
+        ]
         self.exchange = self._exchange_as_leaf if rank else self._exchange_as_root
 
     def _exchange_as_leaf(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
@@ -61,6 +63,7 @@ class StarExchange:
         in_flight: list[tuple[Bucket, list[Work | None]]] = []
         for bucket in launched:
             segments = self._segments[bucket.index]
+            # Receives first: the root answers each segment as soon as it has its sum.
             works = [distributed.irecv(segment, 0, self._group_down) for segment in segments]
             works += [distributed.isend(segment, 0, self._group_up) for segment in segments]
             in_flight.append((bucket, works))
@@ -71,31 +74,34 @@ class StarExchange:
     def _exchange_as_root(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
         """Add the segments of the others, one after another, and send each sum before it waits for
         the next segment."""
-        arrivals = self._arrivals()
-        sends: list[Work | None] = []
+        all_arrivals = self._start_receives()
+        pending_sends: list[Work | None] = []
         for bucket in launched:
             for segment in self._segments[bucket.index]:
-                for work, arrived in next(arrivals):
+                for work, leaf_segment in next(all_arrivals):
                     wait_for_all([work])
-                    segment += arrived
+                    segment += leaf_segment
                 for leaf in self._leaves:
-                    sends.append(distributed.isend(segment, leaf, self._group_down))
+                    pending_sends.append(distributed.isend(segment, leaf, self._group_down))
             yield bucket
-        wait_for_all(sends)
+        # Not before: to wait for a slow leaf would keep the segments of the others.
+        wait_for_all(pending_sends)
 
-    def _arrivals(self) -> Iterator[list[Arrival]]:
+    def _start_receives(self) -> Iterator[list[Arrival]]:
         """Start the receives from all others some segments ahead, and yield those of each
         segment."""
-        ahead: deque[list[Arrival]] = deque()
+        ahead_arrivals: deque[list[Arrival]] = deque()
         for segment in chain(*self._segments):
-            arrivals: list[Arrival] = []
+            segment_arrivals: list[Arrival] = []
             for leaf in self._leaves:
-                room = torch.empty_like(segment)
-                arrivals.append((distributed.irecv(room, leaf, self._group_up), room))
-            ahead.append(arrivals)
-            if len(ahead) > SEGMENTS_AHEAD:
-                yield ahead.popleft()
-        yield from ahead
+                receive_buffer = torch.empty_like(segment)
+                segment_arrivals.append(
+                    (distributed.irecv(receive_buffer, leaf, self._group_up), receive_buffer)
+                )
+            ahead_arrivals.append(segment_arrivals)
+            if len(ahead_arrivals) > SEGMENTS_AHEAD:
+                yield ahead_arrivals.popleft()
+        yield from ahead_arrivals
 
 
 class Method(BucketedMethod):
@@ -108,20 +114,24 @@ class Method(BucketedMethod):
         has_segments = on_cpu and self.options.granularity != "parameter"
         exchange = self._exchange_by_collectives
         if has_segments:
-            segment = self.options.segment_kb * 1000
-            exchange = StarExchange(place.rank, place.world_size, buckets, segment).exchange
+            segment_bytes = self.options.segment_kb * 1000
+            exchange = StarExchange(place.rank, place.world_size, buckets, segment_bytes).exchange
         self.background = BackgroundExchange(exchange, threaded=has_segments)
 
     def _exchange_by_collectives(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
         """Yield each bucket as the sum over the ranks, by `gather` and `scatter`."""
-        ranks = self.place.world_size
+        world_size = self.place.world_size
         is_root = self.place.rank == 0
         for bucket in launched:
             buffer = bucket.buffer
-            gathered = [torch.empty_like(buffer) for _ in range(ranks)] if is_root else None
-            distributed.gather(buffer, gathered)
-            sums = [torch.stack(gathered).sum(0)] * ranks if gathered else None
-            distributed.scatter(buffer, sums)
+            gathered_buffers = (
+                [torch.empty_like(buffer) for _ in range(world_size)] if is_root else None
+            )
+            distributed.gather(buffer, gathered_buffers)
+            sum_copies = (
+                [torch.stack(gathered_buffers).sum(0)] * world_size if gathered_buffers else None
+            )
+            distributed.scatter(buffer, sum_copies)
             yield bucket
 
     def payload(self, size: int) -> int:

@@ -30,13 +30,14 @@ class Method(BucketedMethod):
         ranks_by_host = self._ranks_by_host(device)
         self._host_count = len(ranks_by_host)
         for host_ranks in ranks_by_host:
-            group = new_group(host_ranks)
+            host_group = new_group(host_ranks)
             if rank in host_ranks:
-                self._host_group = group
+                self._host_group = host_group
                 self._leader = host_ranks[0]
                 self._is_alone = len(host_ranks) == 1
         self._leader_group = new_group([host_ranks[0] for host_ranks in ranks_by_host])
         self._is_leader = rank == self._leader
+        # On a GPU collectives are only queued, so no thread is needed to overlap them.
         self.background = BackgroundExchange(self._exchange, threaded=device.type == "cpu")
 
     def payload(self, size: int) -> int:
@@ -46,11 +47,11 @@ class Method(BucketedMethod):
     def _ranks_by_host(self, device: torch.device) -> list[list[int]]:
         """Return the ranks of each host."""
         own_host = torch.tensor([self.place.group_rank], device=device)
-        gathered = [torch.empty_like(own_host) for _ in range(self.place.world_size)]
+        gathered_hosts = [torch.empty_like(own_host) for _ in range(self.place.world_size)]
         with self.meter.waiting():
-            distributed.all_gather(gathered, own_host)
+            distributed.all_gather(gathered_hosts, own_host)
         ranks_by_host: dict[int, list[int]] = {}
-        for rank, host in enumerate(map(int, gathered)):
+        for rank, host in enumerate(map(int, gathered_hosts)):
             ranks_by_host.setdefault(host, []).append(rank)
         return [ranks for _, ranks in sorted(ranks_by_host.items())]
 

@@ -48,16 +48,16 @@ class Method(SyncMethod):
 
     def prepare(self, model: Module, optimizer: Optimizer, place: Place, meter: Meter) -> Module:
         """Return the model unchanged."""
-        self._ranks = ranks = place.world_size
+        self._world_size = world_size = place.world_size
         self._meter = meter
         self._steps = 0
         self._steps_alone = 0
-        self._works: list[Work | None] = []
+        self._pending_works: list[Work | None] = []
         # A group of its own: a slow host may reach an average long after the timeout of the default
         # group.
-        self._group = new_group(timeout=PATIENCE) if ranks > 1 else None
-        self._gradients = Gradients(model, self._launch, ranks, overlap=False)
-        self._payload = ring_bytes(self._gradients.size, ranks)
+        self._group = new_group(timeout=PATIENCE) if world_size > 1 else None
+        self._gradients = Gradients(model, self._launch_bucket, world_size, overlap=False)
+        self._payload_bytes = ring_bytes(self._gradients.size, world_size)
         return model
 
     def reduce(self) -> None:
@@ -65,11 +65,12 @@ class Method(SyncMethod):
         gradients = self._gradients
         if self._steps < self.options.warmup:
             gradients.flush()
-            self._wait()
+            self._wait_for_works()
             for bucket in gradients.buckets:
                 gradients.unpack(bucket)
-            self._meter.add("bytes_sent", self._payload)
+            self._meter.add("bytes_sent", self._payload_bytes)
             return
+        # No gradient travels now. What is noted is which parameters the step will change.
         for bucket in gradients.buckets:
             for position, parameter in enumerate(bucket.parameters):
                 if parameter.grad is not None:
@@ -82,13 +83,13 @@ class Method(SyncMethod):
         if self._steps > self.options.warmup:
             self._steps_alone += 1
         if self._steps_alone == self.options.every:
-            self._average()
-            self._meter.add("bytes_sent", self._payload)
+            self._average_parameters()
+            self._meter.add("bytes_sent", self._payload_bytes)
 
     def settle(self) -> None:
         """Average the parameters, unless they are equal already."""
         if self._steps_alone:
-            self._average()
+            self._average_parameters()
 
     def state(self) -> dict[str, Any]:
         """Return the number of steps. When a model is saved the ranks have settled, so nothing else
@@ -101,14 +102,15 @@ class Method(SyncMethod):
         self._steps_alone = 0
 
     @torch.no_grad()
-    def _average(self) -> None:
+    def _average_parameters(self) -> None:
         buckets = self._gradients.buckets
         for bucket in buckets:
             for parameter, view in zip(bucket.parameters, bucket.views, strict=True):
-                torch.div(parameter, self._ranks, out=view)
+                # Divided before the sum, as gradients are, so that the sum is the mean.
+                torch.div(parameter, self._world_size, out=view)
             bucket.flags.copy_(torch.tensor(bucket.used))
-            self._launch(bucket)
-        self._wait()
+            self._launch_bucket(bucket)
+        self._wait_for_works()
         for bucket in buckets:
             has_changed = bucket.flags.tolist()
             for parameter, view, changed in zip(
@@ -119,12 +121,12 @@ class Method(SyncMethod):
             bucket.reset()
         self._steps_alone = 0
 
-    def _launch(self, bucket: Bucket) -> None:
-        if self._ranks > 1:
-            work = distributed.all_reduce(bucket.buffer, async_op=True, group=self._group)
-            self._works.append(work)
+    def _launch_bucket(self, bucket: Bucket) -> None:
+        if self._world_size > 1:
+            pending_work = distributed.all_reduce(bucket.buffer, async_op=True, group=self._group)
+            self._pending_works.append(pending_work)
 
-    def _wait(self) -> None:
+    def _wait_for_works(self) -> None:
         with self._meter.waiting():
-            wait_for_all(self._works)
-        self._works.clear()
+            wait_for_all(self._pending_works)
+        self._pending_works.clear()

@@ -70,13 +70,13 @@ class Method(SyncMethod):
         options = self.options
         is_sync = options.mode == "sync"
         peers = connect_peers(place, options.server, TIMEOUT if is_sync else PATIENCE)
-        ranks = place.world_size - options.dedicated
-        side: SyncMethod
+        training_ranks = place.world_size - options.dedicated
+        own_side: SyncMethod
         if place.rank != options.server:
-            side = Worker(self, peers[0], model, meter, ranks if is_sync else 1)
+            own_side = Worker(self, peers[0], model, meter, training_ranks if is_sync else 1)
         else:
-            server = SyncServer if is_sync else AsyncServer
-            side = server(self, peers, model, optimizer, meter, ranks)
+            server_class = SyncServer if is_sync else AsyncServer
+            own_side = server_class(self, peers, model, optimizer, meter, training_ranks)
         for verb in ("micro", "reduce", "step", "settle", "serve", "state", "load"):
-            setattr(self, verb, getattr(side, verb))
+            setattr(self, verb, getattr(own_side, verb))
         return model

@@ -54,12 +54,13 @@ def main() -> None:
 def call(words: Sequence[str]) -> None:
     """Call the command that these words name. Raises: SystemExit, with the exit code."""
     before_dashes = list(takewhile("--".__ne__, words))
+    # Before anything is printed, also by the parser of the command.
     if "--ascii" in before_dashes:
         palette.use_ascii()
-    command = words[0] if words else ""
-    if command in COMMANDS:
-        _call_command(load(command), words[1:], f"rankboard {command}")
-    elif command in (COMPLETE, "--install-completion"):
+    command_name = words[0] if words else ""
+    if command_name in COMMANDS:
+        _call_command(load(command_name), words[1:], f"rankboard {command_name}")
+    elif command_name in (COMPLETE, "--install-completion"):
         make_whole_app()(list(words))
     elif "--version" in before_dashes:
         print_version()
@@ -75,25 +76,25 @@ def _call_command(app: App, words: Sequence[str], command: str) -> None:
     from tui.flags.unknown_command import refuse_command
 
     before_dashes = list(takewhile("--".__ne__, words))
-    commands = [name for name in app if not name.startswith("-")]
-    if commands and words and words[0] in commands:
+    subcommands = [name for name in app if not name.startswith("-")]
+    if subcommands and words and words[0] in subcommands:
         _call_command(app[words[0]], words[1:], f"{command} {words[0]}")
         return
     if any(flag in before_dashes for flag in HELP):
         print_help(app)
         return
-    if commands and not words:
+    if subcommands and not words:
         print_help(app)
     with refusing(MissingParameter):
-        if commands and not words:
+        if subcommands and not words:
             raise UsageError(f"see {command} --help")
-        if commands:
-            raise UsageError(refuse_command(command, words[0], commands))
-        parsed = parse(app, words, Flags(app, command))
-        mistakes = Mistakes(parsed.mistakes)
-        if "mistakes" not in parsed.extras:  # the command finds no more of them
+        if subcommands:
+            raise UsageError(refuse_command(command, words[0], subcommands))
+        parsed_command = parse(app, words, Flags(app, command))
+        mistakes = Mistakes(parsed_command.mistakes)
+        if "mistakes" not in parsed_command.extras:  # the command finds no more of them
             mistakes.refuse()
-    parsed.call({"mistakes": mistakes})
+    parsed_command.call({"mistakes": mistakes})
 
 
 def _call_root(words: Sequence[str]) -> None:
@@ -108,34 +109,34 @@ def _call_root(words: Sequence[str]) -> None:
     before_dashes = list(takewhile("--".__ne__, words))
     after_dashes = words[len(before_dashes) + 1 :]
     with refusing():
-        ours, theirs = torchrun.take_out_flags(before_dashes, flags.names)
-        given, rest = flags.split(ours)
-        if any(flag in given for flag in HELP):
+        own_words, torchrun_flags = torchrun.take_out_flags(before_dashes, flags.names)
+        given_words, remaining_words = flags.split(own_words)
+        if any(flag in given_words for flag in HELP):
             print_help(make_whole_app())
             print_sync_options()
             return
-        line = torchrun.ScriptLine()
-        if "--" in words and not rest:
-            line = torchrun.parse_script_line(after_dashes, theirs)
-        elif theirs and not set(rest).intersection(COMMANDS):
-            _refuse_flags_of_torchrun(before_dashes, next(iter(theirs)))
-        parsed = parse(app, given, flags)
-        mistakes = Mistakes(parsed.mistakes)
-        if rest:
+        script_line = torchrun.ScriptLine()
+        if "--" in words and not remaining_words:
+            script_line = torchrun.parse_script_line(after_dashes, torchrun_flags)
+        elif torchrun_flags and not set(remaining_words).intersection(COMMANDS):
+            _refuse_flags_of_torchrun(before_dashes, next(iter(torchrun_flags)))
+        parsed_command = parse(app, given_words, flags)
+        mistakes = Mistakes(parsed_command.mistakes)
+        if remaining_words:
             mistakes.refuse()  # what follows may be no command for that reason
-            _refuse_words(rest, given)
-    parsed.call({"mistakes": mistakes, "line": line})
+            _refuse_words(remaining_words, given_words)
+    parsed_command.call({"mistakes": mistakes, "line": script_line})
 
 
 def _refuse_flags_of_torchrun(words: Sequence[str], flag: str) -> None:
     """Say where flags of torchrun stand, of which `flag` is the first. Raises: UsageError."""
     from tui.flags.torchrun import find_flag
 
-    own = list(takewhile(lambda word: find_flag(word) != flag, words))
-    theirs = words[len(own) :]
-    line = shlex.join([*own, "--", *theirs])
-    problem = f"{theirs[0]} is a flag of torchrun; write it after --, before your script"
-    raise UsageError(f"{problem}: rankboard {line}")
+    own_words = list(takewhile(lambda word: find_flag(word) != flag, words))
+    torchrun_words = words[len(own_words) :]
+    command_line = shlex.join([*own_words, "--", *torchrun_words])
+    problem = f"{torchrun_words[0]} is a flag of torchrun; write it after --, before your script"
+    raise UsageError(f"{problem}: rankboard {command_line}")
 
 
 def _refuse_words(words: Sequence[str], flags: Sequence[str]) -> None:
@@ -144,9 +145,9 @@ def _refuse_words(words: Sequence[str], flags: Sequence[str]) -> None:
 
     if words[0] not in COMMANDS:
         raise UsageError(advise_command(words, flags, COMMANDS))
-    names = ", ".join(word.partition("=")[0] for word in flags if word.startswith("-"))
+    flag_names = ", ".join(word.partition("=")[0] for word in flags if word.startswith("-"))
     raise UsageError(
-        f"{names} does not apply to {words[0]}; put options after the name of the command"
+        f"{flag_names} does not apply to {words[0]}; put options after the name of the command"
     )
 
 
@@ -167,9 +168,10 @@ def make_whole_app() -> App:
     app.register_install_completion_command(
         help="complete words of this command in the shell, from the next one on", group=OPTIONS
     )
-    for place, name in enumerate(COMMANDS):
-        command = load(name)
-        command.sort_key = place
+    for sort_place, command_name in enumerate(COMMANDS):
+        command = load(command_name)
+        # cyclopts would sort them by name.
+        command.sort_key = sort_place
         app.command(command)
     return app
 
@@ -180,8 +182,8 @@ def load(name: str) -> App:
     from tui.flags.command_help import make_app
 
     module = import_module(f"tui.commands.{name}")
-    group: App | None = getattr(module, "app", None)
-    return group or make_app(f"rankboard {name}", getattr(module, name))
+    command_group: App | None = getattr(module, "app", None)
+    return command_group or make_app(f"rankboard {name}", getattr(module, name))
 
 
 def print_version() -> None:

@@ -87,8 +87,8 @@ def doctor(
       130  stopped by the user
     """
     with refusing():
-        line = parse_script_line(program) if program else ScriptLine()
-        named_hosts = apply_to_host_flags(line, host_flags)
+        script_line = parse_script_line(program) if program else ScriptLine()
+        named_hosts = apply_to_host_flags(script_line, host_flags)
         job = job_flags.settings
         with mistakes.noting():
             check_job({} if program else job)
@@ -98,46 +98,50 @@ def doctor(
             with mistakes.noting("--local"):
                 check_hosts_file(named_hosts)
         mistakes.refuse()
-        chosen = select_hosts(named_hosts, upload)
-        is_local = is_here(chosen.cluster.hosts)
-        hosts = apply_to_hosts(line, with_cwd(chosen.hosts, cwd), local=is_local)
-        script = make_script(line.words, ScriptFlags(cwd), job)
-        work = script or resume.job_of(job, runs_dir, is_local)
-        with open_transports(chosen) as transports:
+        selection = select_hosts(named_hosts, upload)
+        is_local = is_here(selection.cluster.hosts)
+        hosts = apply_to_hosts(script_line, with_cwd(selection.hosts, cwd), local=is_local)
+        checked_script = make_script(script_line.words, ScriptFlags(cwd), job)
+        checked_work = checked_script or resume.job_of(job, runs_dir, is_local)
+        with open_transports(selection) as transports:
             launcher = Launcher(transports, runs_dir.absolute())
-            code = _examine(launcher.check(launcher.plan(hosts, work)), json)
+            code = _examine(launcher.check(launcher.plan(hosts, checked_work)), json)
     raise SystemExit(code)
 
 
 def _examine(examination: Examination, json: bool) -> int:
     """Run the checks and print what they found; return the exit code."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: examination.stop(outcome.describe_signal(number)))
+    for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(
+            signal_number,
+            lambda signal_number, _: examination.stop(outcome.describe_signal(signal_number)),
+        )
     state = examination.state
-    clock = SessionClock()
+    session_clock = SessionClock()
     narrated_hosts: list[str] = []
     for _ in examination.batches():
+        # Before all hosts are reached, a check that takes long is a host that does not answer.
         is_reaching = any(host.phase in REACHING for host in state.hosts)
-        waits = waiting(state, clock.now(state)) if is_reaching else ()
+        waits = waiting(state, session_clock.now(state)) if is_reaching else ()
         waiting_hosts = [wait.subject for wait in waits]
         if waiting_hosts and waiting_hosts != narrated_hosts:
             narrate(*(wait.text() for wait in waits))
         narrated_hosts = waiting_hosts
     with suppress(OSError):  # a reader that went away
-        _print(state, json)
+        _print_checks(state, json)
     return checks.get_exit_code(state)
 
 
-def _print(state: RunState, json: bool) -> None:
-    lines: list[str] = []
+def _print_checks(state: RunState, json: bool) -> None:
+    printed_lines: list[str] = []
     if json:
-        lines += [dumps(check) for check in checks.to_objects(state)]
+        printed_lines += [dumps(check) for check in checks.to_objects(state)]
     else:
         if state.checks:
             for cells in checks.make_table(state, shutil.get_terminal_size().columns):
-                lines.append(GAP.join(text for _, text in cells).rstrip())
+                printed_lines.append(GAP.join(text for _, text in cells).rstrip())
         for check in checks.list_problems(state):
-            lines += checks.describe_problem(state, check)
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+            printed_lines += checks.describe_problem(state, check)
+    sys.stdout.write("".join(f"{line}\n" for line in printed_lines))
     sys.stdout.flush()
     narrate(checks.summarise(state))

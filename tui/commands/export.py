@@ -76,58 +76,68 @@ def export(
     """
     with refusing():
         folders = [folder_of(run, runs_dir) for run in runs]
-        write = _writer(to)
-        into = OutputFolder(out or Path("exports") / to.value, "export")
-        names = [_name(folder, into, to, force) for folder in folders]
+        write_run = _load_writer(to)
+        output_folder = OutputFolder(out or Path("exports") / to.value, "export")
+        target_names = [_choose_target(folder, output_folder, to, force) for folder in folders]
         from remote.metrics.run import read_figures  # which needs numpy, as few commands do
 
-        for folder, name in zip(folders, names, strict=True):
-            _export(read_figures(folder, narrate), write, into, name)
-            echo(into.path / name)
+        for folder, name in zip(folders, target_names, strict=True):
+            _export_run(read_figures(folder, narrate), write_run, output_folder, name)
+            echo(output_folder.path / name)
 
 
-def _writer(to: Format) -> Callable[[RunFigures, Path], None]:
+def _load_writer(to: Format) -> Callable[[RunFigures, Path], None]:
     """What writes a format. Raises: UsageError, where a package is missing."""
     try:
-        write: Callable[[RunFigures, Path], None] = import_module(f"tui.export.{to.value}").write
+        write_run: Callable[[RunFigures, Path], None] = import_module(
+            f"tui.export.{to.value}"
+        ).write
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in OPTIONAL:
+        package_name = (error.name or "").partition(".")[0]
+        # Any other missing module is a fault of ours, which a traceback shows.
+        if package_name not in OPTIONAL:
             raise
         raise UsageError(
-            f"--to {to.value} needs the package {package}, which is not installed:\n"
+            f"--to {to.value} needs the package {package_name}, which is not installed:\n"
             f"{to_install('export')}"
         ) from None
-    return write
+    return write_run
 
 
-def _name(folder: Path, into: OutputFolder, to: Format, force: bool) -> str:
+def _choose_target(folder: Path, output_folder: OutputFolder, to: Format, force: bool) -> str:
     """The name of the folder or file that a run goes to. Raises: UsageError, where that may not be
     written."""
-    name = f"{folder.name}.json" if to is Format.JSON else folder.name
-    target = into.path / name
+    target_name = f"{folder.name}.json" if to is Format.JSON else folder.name
+    target = output_folder.path / target_name
+    # A run's own folder would be replaced by what was exported of it.
     if (target / PLAN).exists():
         raise UsageError(f"{target} is the directory of a run: give another folder with --out")
     if os.path.lexists(target):
         if not force:
             raise UsageError(f"{target} exists: replace it with --force, or give another --out")
-        into.check_below(name)
-    return name
+        output_folder.check_below(target_name)
+    return target_name
 
 
-def _export(
-    run: RunFigures, write: Callable[[RunFigures, Path], None], into: OutputFolder, name: str
+def _export_run(
+    run: RunFigures,
+    write: Callable[[RunFigures, Path], None],
+    output_folder: OutputFolder,
+    name: str,
 ) -> None:
     """Write a run whole, or not at all. Raises: UsageError."""
-    target = into.path / name
+    target_path = output_folder.path / name
     try:
-        into.path.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=f".{name}.", dir=into.path) as aside:
-            part = Path(aside) / name
-            write(run, part)
-            into.check_below(name)
-            into.remove_below(name)
-            into.note(OutputFolder(Path(aside), into.command).files_of(name))
-            part.replace(target)
+        output_folder.path.mkdir(parents=True, exist_ok=True)
+        # In the same folder, so that it can be renamed: that is whole, or does not happen.
+        with TemporaryDirectory(prefix=f".{name}.", dir=output_folder.path) as temporary_folder:
+            partial_path = Path(temporary_folder) / name
+            write(run, partial_path)
+            output_folder.check_below(name)
+            output_folder.remove_below(name)
+            output_folder.note(
+                OutputFolder(Path(temporary_folder), output_folder.command).files_of(name)
+            )
+            partial_path.replace(target_path)
     except OSError as error:
-        raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
+        raise UsageError(f"cannot write {target_path}: {error.strerror or error}") from error

@@ -36,28 +36,28 @@ def formats(
       rankboard formats Megatron-LM
     """
     with refusing():
-        chosen = [_find_format(name)] if name else list(known_formats())
+        chosen_formats = [_find_format(name)] if name else list(known_formats())
     if json:
-        for log_format in chosen:
+        for log_format in chosen_formats:
             echo(encoding.dumps(_format_json(log_format)))
     elif name:
-        _show_format(chosen[0])
+        _show_format(chosen_formats[0])
     else:
-        chosen.sort(key=lambda log_format: log_format.name.lower())
-        rows = [(log_format.name, _example(log_format)) for log_format in chosen]
-        print_table(("format", "a line of it"), rows)
+        chosen_formats.sort(key=lambda log_format: log_format.name.lower())
+        table_rows = [(log_format.name, _example(log_format)) for log_format in chosen_formats]
+        print_table(("format", "a line of it"), table_rows)
 
 
 def _find_format(name: str) -> LogFormat:
     """Return the format of a name, or of one that begins so. Raises: UsageError."""
-    by_name = {log_format.name.lower(): log_format for log_format in known_formats()}
-    if name.lower() in by_name:
-        return by_name[name.lower()]
-    for known_name, log_format in by_name.items():
+    formats_by_name = {log_format.name.lower(): log_format for log_format in known_formats()}
+    if name.lower() in formats_by_name:
+        return formats_by_name[name.lower()]
+    for known_name, log_format in formats_by_name.items():
         if known_name.startswith(name.lower()):
             return log_format
-    names = [log_format.name for log_format in known_formats()]
-    hint = did_you_mean(name, names) or "; rankboard formats lists them"
+    format_names = [log_format.name for log_format in known_formats()]
+    hint = did_you_mean(name, format_names) or "; rankboard formats lists them"
     raise UsageError(f"no format is called {name!r}{hint}")
 
 
@@ -68,9 +68,10 @@ def _sample_lines(text: str) -> list[str]:
 
 def _example(log_format: LogFormat) -> str:
     """Return a line of the format, with a value if it has such."""
-    lines = _sample_lines(log_format.samples[0].text)
-    lines_with_values = [line for line in lines if looks_unread(line)]
-    return (lines_with_values or lines)[0].strip()
+    sample_lines = _sample_lines(log_format.samples[0].text)
+    # The first line of a sample may be a header.
+    lines_with_values = [line for line in sample_lines if looks_unread(line)]
+    return (lines_with_values or sample_lines)[0].strip()
 
 
 def _show_format(log_format: LogFormat) -> None:

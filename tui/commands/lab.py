@@ -72,14 +72,15 @@ def up(
       rankboard lab up --name other --link 1gbit/20ms --cpus 0.5
     """
     with refusing(OSError):
+        # The name of this flag in earlier versions.
         if hosts:
             raise LabError(f"--hosts {hosts}: the number of hosts is now --size {hosts}")
         folder = Folder(name)
         spec = parse(size, link, cpus)
         daemon.begin(name, size, link, cpus)
-        path = folder.path / logins.HOSTS
-        echo(path.read_text(), end="")
-    narrate(*spec.remarks(), f"the lab is up; to use it, run: rankboard --hosts {path}")
+        hosts_path = folder.path / logins.HOSTS
+        echo(hosts_path.read_text(), end="")
+    narrate(*spec.remarks(), f"the lab is up; to use it, run: rankboard --hosts {hosts_path}")
 
 
 def down(*, name: Name = DEFAULT) -> None:
@@ -100,9 +101,9 @@ def status(*, name: Name = DEFAULT) -> None:
 
 
 def _make_row(host: LabHost) -> Row:
-    link = "up" if host.connected else "down"
-    sshd = "up" if logins.listens(host) else "down"
-    return host.name, host.address, show(host.rate), link, sshd, str(host.pid)
+    link_state = "up" if host.connected else "down"
+    sshd_state = "up" if logins.listens(host) else "down"
+    return host.name, host.address, show(host.rate), link_state, sshd_state, str(host.pid)
 
 
 def cut(host: HostName, /, *, name: Name = DEFAULT) -> None:

@@ -66,16 +66,20 @@ def logs(
             folder = launcher.runs_dir / plan.run
             parsing.show(read_records(launcher, plan, follow=False), plan, folder, rank)
             return
-        output = _Output(RunState(plan), rank)
-        printed: dict[int, int] = {}
-        ended = set[int]()
+        rank_output = _Output(RunState(plan), rank)
+        newest_printed: dict[int, int] = {}
+        ended_hosts = set[int]()
         for record in read_records(launcher, plan, follow):
             if isinstance(record.event, AgentEnded):
-                ended.add(record.host)
-            printed[record.host] = max(printed.get(record.host, 0), record.seq)
-            output.print(record)
-        complete = output.state.verdict and ended.issuperset(printed.keys() - {SESSION})
-        problems = [] if complete else _print_rest(launcher, kept_plan, output, printed, follow)
+                ended_hosts.add(record.host)
+            newest_printed[record.host] = max(newest_printed.get(record.host, 0), record.seq)
+            rank_output.print(record)
+        is_complete = rank_output.state.verdict and ended_hosts.issuperset(
+            newest_printed.keys() - {SESSION}
+        )
+        problems: list[str] = []
+        if not is_complete:
+            problems = _print_rest(launcher, kept_plan, rank_output, newest_printed, follow)
     narrate(*problems)
     raise SystemExit(UNREACHABLE if problems else 0)
 
@@ -102,6 +106,7 @@ def _print_rest(
 
     `printed` is the newest record of each host that was printed.
     """
+    # A live launcher here already records all that the hosts have.
     if lock.launcher(launcher.runs_dir / kept_plan.plan.run):
         return []
     state = output.state
@@ -109,20 +114,20 @@ def _print_rest(
         return _follow_on_hosts(launcher, kept_plan, output)
     if kept_plan.refusal:
         return [kept_plan.refusal]
-    problems: list[journals.Problem] = []
+    host_problems: list[journals.Problem] = []
     offsets = {host.index: host.offset for host in state.hosts} | dict(kept_plan.offsets)
-    for _, batch in journals.fetch_journals(
-        launcher.transport, kept_plan.plan, printed, offsets, problems
+    for _, record_batch in journals.fetch_journals(
+        launcher.transport, kept_plan.plan, printed, offsets, host_problems
     ):
-        for record in expand(batch):
+        for record in expand(record_batch):
             output.print(record)
-    return [problem for _, problem in problems]
+    return [problem for _, problem in host_problems]
 
 
 def _follow_on_hosts(launcher: Launcher, kept_plan: KeptPlan, output: _Output) -> list[str]:
     """Attach to the run and print its output until it ends; return why hosts were lost."""
     session = launcher.attach(kept_plan)
-    for record in (one for batch in session.batches() for one in batch):
+    for record in (batch_record for batch in session.batches() for batch_record in batch):
         output.print(record)
         if isinstance(record.event, RemarkMade):
             narrate(record.event.text)
@@ -143,18 +148,18 @@ class _Output:
         apply_record(self.state, record)
         match record.event:
             case Restarted(reason=reason):
-                self._part(record.attempt, reason)
+                self._print_boundary(record.attempt, reason)
             case Launched():  # where nothing is recorded of the launcher that restarted the run
-                self._part(record.attempt, cause.text() if cause else "")
+                self._print_boundary(record.attempt, cause.text() if cause else "")
             case OutputText() as text if not text.path and record.host != SESSION:
                 if self._rank in (None, text.rank):
-                    lines = prefix_lines(text, self.state.host_name(record.host))
-                    echo(lines, end="", to_stderr=text.stream == "stderr")
+                    output_lines = prefix_lines(text, self.state.host_name(record.host))
+                    echo(output_lines, end="", to_stderr=text.stream == "stderr")
 
-    def _part(self, attempt: int, why: str) -> None:
+    def _print_boundary(self, attempt: int, why: str) -> None:
         """Say that the attempt before this one ended, if that is not said yet."""
         if attempt <= self._attempt:
             return
-        ended = f"attempt {attempt} ended" + (f": {one_line(why)}" if why else "")
-        echo(f"---- {ended}; attempt {attempt + 1} begins ----")
+        end_text = f"attempt {attempt} ended" + (f": {one_line(why)}" if why else "")
+        echo(f"---- {end_text}; attempt {attempt + 1} begins ----")
         self._attempt = attempt

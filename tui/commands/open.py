@@ -54,12 +54,12 @@ def open(
     with front.silence_terminal():
         with refusing():
             front.check_terminal()
-            files = _files(names, follow, runs_dir)
-            if files:
-                code = _show_files(files, follow)
-        if not files:
-            code = _show_run(names[0], hosts, runs_dir)
-    raise SystemExit(code)
+            log_files = _find_log_files(names, follow, runs_dir)
+            if log_files:
+                exit_code = _show_files(log_files, follow)
+        if not log_files:
+            exit_code = _show_run(names[0], hosts, runs_dir)
+    raise SystemExit(exit_code)
 
 
 def _show_run(run: str, hosts: Path | None, runs_dir: Path) -> int:
@@ -71,18 +71,19 @@ def _show_run(run: str, hosts: Path | None, runs_dir: Path) -> int:
     return front.show_opened(history.launcher(session.plan), session)
 
 
-def _files(names: Sequence[str], follow: bool, runs_dir: Path) -> list[Path]:
+def _find_log_files(names: Sequence[str], follow: bool, runs_dir: Path) -> list[Path]:
     """The log files that are named; none where it is a run. Raises: PlanError, UsageError."""
-    files = [Path(name) for name in names if Path(name).is_file()]
-    missing = [name for name in names if not Path(name).is_file()]
-    if missing and (files or follow or len(names) > 1):
+    existing_files = [Path(name) for name in names if Path(name).is_file()]
+    missing_names = [name for name in names if not Path(name).is_file()]
+    if missing_names and (existing_files or follow or len(names) > 1):
         raise UsageError(
-            f"{missing[0]} is not a file: give one run, or log files"
+            f"{missing_names[0]} is not a file: give one run, or log files"
             + (" to follow" if follow else "")
         )
-    if missing and Path(missing[0]).suffix in SUFFIXES and not find(missing[0], runs_dir):
-        raise UsageError(f"{missing[0]}: there is no such file")
-    return files
+    is_log_name = bool(missing_names) and Path(missing_names[0]).suffix in SUFFIXES
+    if is_log_name and not find(missing_names[0], runs_dir):
+        raise UsageError(f"{missing_names[0]}: there is no such file")
+    return existing_files
 
 
 def _show_files(paths: Sequence[Path], follow: bool) -> int:
@@ -92,21 +93,24 @@ def _show_files(paths: Sequence[Path], follow: bool) -> int:
 
     with tempfile.TemporaryDirectory(prefix="rankboard-") as folder:
         try:
-            files = LogFiles(paths, Path(folder))
-            files.read()
+            log_files = LogFiles(paths, Path(folder))
+            log_files.read()
         except OSError as error:
             raise UsageError(f"cannot read the log files: {error}") from error
         has_left = threading.Event()
-        reader = threading.Thread(target=files.follow, args=(has_left,), name="files", daemon=True)
+        reader_thread = threading.Thread(
+            target=log_files.follow, args=(has_left,), name="files", daemon=True
+        )
         if follow:
-            reader.start()
+            reader_thread.start()
         else:
-            files.close()
-        app = WatchApp(OpenedFiles(files, follows=follow))
+            log_files.close()
+        app = WatchApp(OpenedFiles(log_files, follows=follow))
         try:
             app.show()
         finally:
+            # Also if the app fails: the folder below the reader is removed next.
             has_left.set()
             if follow:
-                reader.join()
+                reader_thread.join()
         return app.exit_code

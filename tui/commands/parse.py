@@ -67,15 +67,15 @@ def parse(
     """
     with refusing():
         rules = (*_checked_rules(rule), *own_rules(hosts))
-        logs = [log for file in files for log in _find_logs(file, runs_dir)]
-        for number, (name, log) in enumerate(logs):
-            report = _read(name, log, rules)
+        named_logs = [log_path for file in files for log_path in _find_logs(file, runs_dir)]
+        for log_number, (log_name, log_path) in enumerate(named_logs):
+            report = _read(log_name, log_path, rules)
             if json:
-                echo(encoding.dumps(_report_json(name, report)))
+                echo(encoding.dumps(_report_json(log_name, report)))
                 continue
-            if number:
+            if log_number:
                 echo()
-            _show(name, report)
+            _show(log_name, report)
 
 
 def _checked_rules(lines: Sequence[str]) -> Iterator[Rule]:
@@ -93,25 +93,28 @@ def _find_logs(name: str, runs_dir: Path) -> list[tuple[str, Path | None]]:
     if name == STDIN:
         return [("the standard input", None)]
     path = Path(name)
-    folder = path if path.exists() else find(name, runs_dir)
-    if folder is None or not folder.is_dir():
+    run_folder = path if path.exists() else find(name, runs_dir)
+    if run_folder is None or not run_folder.is_dir():
         return [(name, path)]
-    return [(str(log), log) for log in _rank_logs(folder)]
+    return [(str(log_path), log_path) for log_path in _rank_logs(run_folder)]
 
 
 def _rank_logs(folder: Path) -> list[Path]:
     """Return the logs of the ranks of a run. Raises: UsageError."""
-    logs = sorted((folder / LOGS).glob("rank-*.log"), key=lambda log: (len(log.name), log.name))
-    if not logs and (folder / PLAN).exists():
+    # By length first, so that rank 10 comes after rank 9.
+    log_paths = sorted(
+        (folder / LOGS).glob("rank-*.log"), key=lambda log_path: (len(log_path.name), log_path.name)
+    )
+    if not log_paths and (folder / PLAN).exists():
         raise UsageError(f"{folder.name}: its ranks have printed nothing")
-    if not logs:
+    if not log_paths:
         raise UsageError(f"{folder}: this folder has no {LOGS}/rank-*.log: name the log files")
-    for log in logs:  # the folder may be somebody else's work
-        if log.is_symlink() or not log.is_file():
+    for log_path in log_paths:  # the folder may be somebody else's work
+        if log_path.is_symlink() or not log_path.is_file():
             raise UsageError(
-                f"{log}: is a link, or no file: name the log files that are to be read"
+                f"{log_path}: is a link, or no file: name the log files that are to be read"
             )
-    return logs
+    return log_paths
 
 
 def _read(name: str, log: Path | None, rules: tuple[Rule, ...]) -> ParseReport:
@@ -137,23 +140,25 @@ def _read_texts(log: Path | None) -> Iterator[str]:
 
 
 def _show(name: str, report: ParseReport) -> None:
-    lines = count(report.lines, "line")
+    lines_text = count(report.lines, "line")
     if report.format:
-        echo(f"{name}: read as {report.format}, {lines}")
+        echo(f"{name}: read as {report.format}, {lines_text}")
         _show_readings(report)
         _show_series(report)
     else:
-        echo(f"{name}: rankboard reads nothing from {lines}")
+        echo(f"{name}: rankboard reads nothing from {lines_text}")
     _show_unread(report)
 
 
 def _show_readings(report: ParseReport) -> None:
     steps = count(report.kinds[ReadingKind.STEP], "step")
     evaluations = count(report.kinds[ReadingKind.EVALUATION], "evaluation")
-    others = count(report.kinds[ReadingKind.OTHER], "reading")
-    echo(f"  {steps}, {evaluations}, {others} of other values")
+    other_readings = count(report.kinds[ReadingKind.OTHER], "reading")
+    echo(f"  {steps}, {evaluations}, {other_readings} of other values")
     if len(report.formats) > 1:
-        formats = [f"{name} ({readings:,})" for name, readings in report.formats.items()]
+        formats = [
+            f"{format_name} ({readings:,})" for format_name, readings in report.formats.items()
+        ]
         echo(f"  formats: {', '.join(formats)}")
     if report.ranks:
         echo(f"  ranks by the prefixes: {len(report.ranks)}")
@@ -165,18 +170,20 @@ def _show_readings(report: ParseReport) -> None:
 
 def _show_series(report: ParseReport) -> None:
     echo()
-    rows = []
-    for name, series in report.series.items():
-        numbers = (series.first, series.last, series.least, series.most)
-        rows.append((name, f"{series.count:,}", *(f"{number:.5g}" for number in numbers)))
-    print_table(("series", "values", "first", "last", "least", "most"), rows)
+    series_rows = []
+    for series_name, series in report.series.items():
+        bounds = (series.first, series.last, series.least, series.most)
+        series_rows.append(
+            (series_name, f"{series.count:,}", *(f"{bound:.5g}" for bound in bounds))
+        )
+    print_table(("series", "values", "first", "last", "least", "most"), series_rows)
 
 
 def _show_unread(report: ParseReport) -> None:
-    lines = report.unread.total()
-    if not lines:
+    num_unread = report.unread.total()
+    if not num_unread:
         return
-    echo(f"\n{count(lines, 'line')} with numbers not read, by kind:")
+    echo(f"\n{count(num_unread, 'line')} with numbers not read, by kind:")
     for shape, lines_of_kind in report.unread.most_common(MAX_KINDS):
         echo(f"  {lines_of_kind:>7,}  {one_line(report.examples[shape])[:160]}")
     if len(report.unread) > MAX_KINDS:
@@ -193,7 +200,10 @@ def _report_json(name: str, report: ParseReport) -> dict[str, Any]:
         {"lines": lines, "example": report.examples[shape]}
         for shape, lines in report.unread.most_common(MAX_KINDS)
     ]
-    series = {each: finite_values(vars(values)) for each, values in report.series.items()}
+    series_objects = {
+        series_name: finite_values(vars(series_values))
+        for series_name, series_values in report.series.items()
+    }
     return {
         "file": name,
         "format": report.format,
@@ -204,7 +214,7 @@ def _report_json(name: str, report: ParseReport) -> dict[str, Any]:
         "ranks": sorted(report.ranks),
         "first": _line_json(report.first),
         "last": _line_json(report.last),
-        "series": series,
+        "series": series_objects,
         "unread": report.unread.total(),
         "unread_kinds": unread_kinds,
     }
@@ -213,5 +223,5 @@ def _report_json(name: str, report: ParseReport) -> dict[str, Any]:
 def _line_json(line_reading: tuple[str, Reading] | None) -> dict[str, Any] | None:
     if line_reading is None:
         return None
-    line, reading = line_reading
-    return {"line": line.strip(), **reading_json(reading)}
+    log_line, reading = line_reading
+    return {"line": log_line.strip(), **reading_json(reading)}

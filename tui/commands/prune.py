@@ -93,7 +93,7 @@ def prune(
         known_runs = inventory.take_inventory(transport, known_hosts, runs_dir, figures=not_started)
         named = _match_names(names, known_runs)
         removable, kept_runs = pruning.find_removable(
-            known_runs, min_age, keep, named, elsewhere=elsewhere, without_step=not_started
+            known_runs, min_age, keep, named, takes_elsewhere=elsewhere, without_step=not_started
         )
         if removable:
             print_table(COLUMNS, _make_rows(removable))
@@ -102,8 +102,8 @@ def prune(
         removed_names = named.intersection(part.run for part in removable)
         narrate(*_warn_of_unreachable(known_runs, removed_names))
         if removable and dry_run:
-            narrate(f"would remove {_total(removable)}; nothing was removed")
-        elif removable and confirm(f"remove {_total(removable)}? [y/N]", yes):
+            narrate(f"would remove {_describe_total(removable)}; nothing was removed")
+        elif removable and confirm(f"remove {_describe_total(removable)}? [y/N]", yes):
             freed, problems = pruning.remove_files(transport, known_hosts, runs_dir, removable)
             narrate(*problems)
             narrate(f"removed {size(freed)}")
@@ -114,31 +114,32 @@ def prune(
 
 def _parse_age(text: str) -> float:
     """Return the seconds of an age such as 12h. Raises: UsageError."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw]?)", text.strip())
-    if match:
-        number = float(match[1])
-        unit = match[2]
-        if unit or number == 0:  # only 0 needs no unit
-            return number * UNITS[unit]
+    age_match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw]?)", text.strip())
+    if age_match:
+        age_number = float(age_match[1])
+        unit_name = age_match[2]
+        if unit_name or age_number == 0:  # only 0 needs no unit
+            return age_number * UNITS[unit_name]
     raise UsageError(f"--older-than {text}: write a number and s, m, h, d or w, such as 12h or 7d")
 
 
 def _match_names(names: Sequence[str], known_runs: RunInventory) -> set[str]:
     """Find the runs that are meant. Raises: UsageError; PlanError, if one may mean several."""
-    labels = {run.name: run.label for run in known_runs.runs}
-    matching = {name: meant(name, labels) for name in names}
-    for name, run in matching.items():
-        if not run:
+    labels = {run_name.name: run_name.label for run_name in known_runs.runs}
+    matching_runs = {given_name: meant(given_name, labels) for given_name in names}
+    for given_name, run_name in matching_runs.items():
+        if not run_name:
             raise UsageError(
-                f"no run called {name!r} here or on the hosts: give its name, or the beginning of "
-                "it, from rankboard ps"
+                f"no run called {given_name!r} here or on the hosts: give its name, or the "
+                "beginning of it, from rankboard ps"
             )
-    return set(matching.values())
+    return set(matching_runs.values())
 
 
 def _make_rows(removable: Sequence[Removable]) -> list[Row]:
     """Make one row per run, and a last one for all code."""
     parts_by_run: dict[str, list[Removable]] = defaultdict(list)
+    # Code of no run comes last.
     for part in sorted(removable, key=lambda part: not part.run):
         parts_by_run[part.run].append(part)
     return [_make_row(name, parts) for name, parts in parts_by_run.items()]
@@ -146,69 +147,73 @@ def _make_rows(removable: Sequence[Removable]) -> list[Row]:
 
 def _make_row(name: str, parts: Sequence[Removable]) -> Row:
     """Make the row of a run, or of code if `name` is empty."""
-    recorded = "here" if parts[0].is_recorded_here else "elsewhere"
-    places = dict.fromkeys(part.host or "here" for part in parts)
+    recorded_text = "here" if parts[0].is_recorded_here else "elsewhere"
+    place_names = dict.fromkeys(part.host or "here" for part in parts)
     return (
         name or "code that no live run uses",
         parts[0].state if name else UNKNOWN,
         age(min(part.idle for part in parts)),
         size(sum(part.size for part in parts)),
-        recorded if name else UNKNOWN,
-        ", ".join(places),
+        recorded_text if name else UNKNOWN,
+        ", ".join(place_names),
     )
 
 
 def _explain_kept(kept_runs: Sequence[KeptRun], hosts_flag: str) -> list[str]:
     """Say why runs are kept, and how to remove them all the same; each reason once."""
     by_reason: dict[str, list[KeptRun]] = defaultdict(list)
-    for kept in kept_runs:
-        by_reason[kept.why].append(kept)
-    lines = []
-    for reason, runs in by_reason.items():
-        subject = f"{runs[0].run} is" if len(runs) == 1 else f"{count(len(runs), 'run')} are"
-        line = f"{subject} kept: {reason}"
-        if runs[0].is_elsewhere:
-            line += f"; to remove such runs, too: rankboard prune{hosts_flag} --elsewhere"
-        elif runs[0].by_name:
-            names = " ".join(kept.run for kept in runs)
-            line += f"; to remove the record anyway: rankboard prune{hosts_flag} {names}"
-        lines.append(line)
-    return lines
+    for kept_run in kept_runs:
+        by_reason[kept_run.why].append(kept_run)
+    explanations = []
+    for reason, reason_runs in by_reason.items():
+        subject_text = f"{reason_runs[0].run} is"
+        if len(reason_runs) > 1:
+            subject_text = f"{count(len(reason_runs), 'run')} are"
+        explanation = f"{subject_text} kept: {reason}"
+        if reason_runs[0].is_elsewhere:
+            explanation += f"; to remove such runs, too: rankboard prune{hosts_flag} --elsewhere"
+        elif reason_runs[0].by_name:
+            run_names = " ".join(kept_run.run for kept_run in reason_runs)
+            explanation += f"; to remove the record anyway: rankboard prune{hosts_flag} {run_names}"
+        explanations.append(explanation)
+    return explanations
 
 
 def _warn_of_unreachable(known_runs: RunInventory, names: set[str]) -> list[str]:
     """Say which files of these runs stay on hosts that cannot be reached."""
-    lines = []
+    warnings = []
     for run in known_runs.runs:
-        hosts = pruning.unreachable_hosts(run, known_runs) if run.name in names else []
-        if hosts:
-            lines.append(
-                f"{run.name}: cannot reach {', '.join(hosts)}: files of the run stay there, and a "
-                "live run continues"
+        unreachable_hosts = pruning.unreachable_hosts(run, known_runs) if run.name in names else []
+        if unreachable_hosts:
+            warnings.append(
+                f"{run.name}: cannot reach {', '.join(unreachable_hosts)}: files of the run stay "
+                "there, and a live run continues"
             )
-    return lines
+    return warnings
 
 
-def _total(removable: Sequence[Removable]) -> str:
+def _describe_total(removable: Sequence[Removable]) -> str:
     """Say how many runs these are, whether code is among them, and their size."""
-    runs = {part.run for part in removable if part.run}
-    others = {part.run for part in removable if part.run and not part.is_recorded_here}
-    subjects = []
-    if others:
-        subjects.append(f"{count(len(runs), 'run')}, {len(others)} of them {ELSEWHERE}")
-    elif runs:
-        subjects.append(count(len(runs), "run"))
+    run_names = {part.run for part in removable if part.run}
+    foreign_runs = {part.run for part in removable if part.run and not part.is_recorded_here}
+    subject_texts = []
+    if foreign_runs:
+        subject_texts.append(
+            f"{count(len(run_names), 'run')}, {len(foreign_runs)} of them {ELSEWHERE}"
+        )
+    elif run_names:
+        subject_texts.append(count(len(run_names), "run"))
     if any(not part.run for part in removable):
-        subjects.append("unused code")
-    return f"{' and '.join(subjects)}, {size(sum(part.size for part in removable))}"
+        subject_texts.append("unused code")
+    return f"{' and '.join(subject_texts)}, {size(sum(part.size for part in removable))}"
 
 
 def _explain_nothing(older_than: str, keep: int, without_step: bool) -> str:
     """Say which runs there are none of to remove."""
-    ended = "has ended"
+    ended_text = "has ended"
     if older_than:
-        ended = f"ended at least {older_than} ago"
+        ended_text = f"ended at least {older_than} ago"
     if without_step:
-        ended += ", before its first step"
-    exception = f", except for the {keep} newest" if keep else ""
-    return f"nothing to remove that {ended}{exception}"
+        ended_text += ", before its first step"
+    exception_text = f", except for the {keep} newest" if keep else ""
+    return f"nothing to remove that {ended_text}{exception_text}"

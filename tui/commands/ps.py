@@ -78,17 +78,19 @@ def _list_runs(
     transport: Transport | None, hosts: Sequence[Host], runs_dir: Path, live: bool, json: bool
 ) -> Sequence[str]:
     """Print the runs; return why hosts did not answer."""
-    inventory = take_inventory(transport or Transports(), hosts, runs_dir, left=True, figures=True)
-    runs = [run for run in inventory.runs if run.live or not live]
+    inventory = take_inventory(
+        transport or Transports(), hosts, runs_dir, asks_left_hosts=True, figures=True
+    )
+    listed_runs = [run for run in inventory.runs if run.live or not live]
     if json:
-        for run in runs:
+        for run in listed_runs:
             echo(dumps(_run_object(run)))
-    elif runs:
-        columns, rows = _table(runs)
-        print_table(columns, rows, DISPENSABLE)
+    elif listed_runs:
+        table_columns, table_rows = _make_table(listed_runs)
+        print_table(table_columns, table_rows, DISPENSABLE)
     else:
         narrate("no live runs" if live else "no runs")
-    narrate(*_other_formats(runs), *inventory.gone)
+    narrate(*_other_formats(listed_runs), *inventory.gone)
     return inventory.problems
 
 
@@ -98,11 +100,11 @@ def _other_formats(runs: Sequence[ListedRun]) -> list[str]:
     for run in runs:
         if run.format != FORMAT:
             by_format[run.format].append(run.name)
-    lines = []
-    for number, names in sorted(by_format.items()):
-        which = names[0] if len(names) == 1 else count(len(names), "run")
-        lines.append(str(OtherFormat(which, number)))
-    return lines
+    format_lines = []
+    for format_number, run_names in sorted(by_format.items()):
+        runs_text = run_names[0] if len(run_names) == 1 else count(len(run_names), "run")
+        format_lines.append(str(OtherFormat(runs_text, format_number)))
+    return format_lines
 
 
 def _end_orphans(
@@ -116,47 +118,52 @@ def _end_orphans(
         for leftover in processes:
             echo(dumps({"host": leftover.host or None, **asdict(leftover.orphan)}))
     elif processes:
-        rows = [_orphan_row(leftover) for leftover in processes]
-        print_table(ORPHAN_COLUMNS, rows, DISPENSABLE)
+        table_rows = [_orphan_row(leftover) for leftover in processes]
+        print_table(ORPHAN_COLUMNS, table_rows, DISPENSABLE)
     else:
         narrate("no processes of ended runs")
     for run in leftovers.spared:
         narrate(f"{run} is live on another host: its processes are kept")
-    if not processes or not confirm(f"kill {_processes(len(processes))}? [y/N]", yes):
+    if not processes or not confirm(f"kill {_count_processes(len(processes))}? [y/N]", yes):
         return leftovers.problems
-    alive, problems = end_leftovers(transport, hosts, runs_dir, processes)
-    for leftover in alive:
-        where = leftover.host or "this machine"
-        narrate(f"not killed: pid {leftover.orphan.pid} on {where}")
-    narrate(f"killed {_processes(len(processes) - len(alive))}")
+    living_leftovers, problems = end_leftovers(transport, hosts, runs_dir, processes)
+    for leftover in living_leftovers:
+        host_name = leftover.host or "this machine"
+        narrate(f"not killed: pid {leftover.orphan.pid} on {host_name}")
+    narrate(f"killed {_count_processes(len(processes) - len(living_leftovers))}")
     return (*leftovers.problems, *problems)
 
 
-def _processes(number: int) -> str:
+def _count_processes(number: int) -> str:
     return count(number, "process", "processes")
 
 
-def _table(runs: Sequence[ListedRun]) -> tuple[Row, list[Row]]:
+def _make_table(runs: Sequence[ListedRun]) -> tuple[Row, list[Row]]:
     """Make the table of runs; their names have a column where one has a name."""
-    rows = [_run_row(run) for run in runs]
+    run_rows = [_run_row(run) for run in runs]
     if not any(run.label for run in runs):
-        return RUN_COLUMNS, rows
-    named = [(first, run.label, *rest) for run, (first, *rest) in zip(runs, rows, strict=True)]
-    first, *rest = RUN_COLUMNS
-    return (first, "name", *rest), named
+        return RUN_COLUMNS, run_rows
+    named_rows = [
+        (first_cell, run.label, *other_cells)
+        for run, (first_cell, *other_cells) in zip(runs, run_rows, strict=True)
+    ]
+    first_cell, *other_cells = RUN_COLUMNS
+    return (first_cell, "name", *other_cells), named_rows
 
 
 def _run_row(run: ListedRun) -> Row:
-    live = f"{run.live} of {run.hosts} live"
-    answered = run.record or any(part.folder.now for part in run.parts)
+    # Only where some hosts have ended and others have not: else the state says it.
+    live_text = f"{run.live} of {run.hosts} live"
+    # Without a record and an answer, nobody knows when it last gave a sign of life.
+    has_answered = run.record or any(part.folder.now for part in run.parts)
     return (
         run.name,
         run.state,
-        live if 0 < run.live < run.hosts else or_unknown(run.hosts),
+        live_text if 0 < run.live < run.hosts else or_unknown(run.hosts),
         or_unknown(run.ranks),
         f"{run.step}/{run.steps}" if run.steps else or_unknown(run.step),
         moment(run.began),
-        age(run.idle) if answered else UNKNOWN,
+        age(run.idle) if has_answered else UNKNOWN,
         size(run.size) if run.size else UNKNOWN,
     )
 
@@ -175,10 +182,10 @@ def _orphan_row(leftover: Leftover) -> Row:
 
 def _run_object(run: ListedRun) -> dict[str, Any]:
     """Return what `--json` prints of a run."""
-    parts = []
+    part_objects = []
     for part in run.parts:
-        inventory = {"name": part.host or None, "idle": part.idle, "reason": part.reason}
-        parts.append({**inventory, **asdict(part.folder)})
+        part_facts = {"name": part.host or None, "idle": part.idle, "reason": part.reason}
+        part_objects.append({**part_facts, **asdict(part.folder)})
     return {
         "run": run.name,
         "name": run.label,
@@ -192,5 +199,5 @@ def _run_object(run: ListedRun) -> dict[str, Any]:
         "idle": run.idle,
         "size": run.size,
         "reasons": run.reasons,
-        "parts": parts,
+        "parts": part_objects,
     }

@@ -73,22 +73,23 @@ def report(
     """
     with refusing(StudyError):
         _check_installed()
-        rate = spec.rate(link) / 8 if link else 0.0
+        link_rate = spec.rate(link) / 8 if link else 0.0
         studies, folders = _find_subjects(names, runs_dir.absolute())
         own_names = _find_own_names(names, studies, runs_dir.absolute())
-        target = OutputFolder(out or Path(f"report-{'-and-'.join(own_names[:2])}"), "report")
-        _check_target(target, submission)
-        subjects = _read(studies, folders, runs_dir.absolute(), rate)
-        _write(target, subjects, studies, submission)
+        output_folder = OutputFolder(out or Path(f"report-{'-and-'.join(own_names[:2])}"), "report")
+        _check_target(output_folder, submission)
+        subjects = _read(studies, folders, runs_dir.absolute(), link_rate)
+        _write(output_folder, subjects, studies, submission)
 
 
 def _check_installed() -> None:
     """Check that the packages of the extra are installed. Raises: UsageError."""
     from importlib.util import find_spec
 
-    missing = [name for name in OPTIONAL if find_spec(name) is None]
-    if missing:
-        problem = f"a report needs {' and '.join(missing)}, which is not installed:"
+    # Looked for, not imported: importing matplotlib takes longer than all checks.
+    missing_packages = [name for name in OPTIONAL if find_spec(name) is None]
+    if missing_packages:
+        problem = f"a report needs {' and '.join(missing_packages)}, which is not installed:"
         raise UsageError(f"{problem}\n{to_install('report')}")
 
 
@@ -98,18 +99,19 @@ def _find_subjects(
     """Return the studies and the folders of the runs that are named. Raises: UsageError, PlanError,
     StudyError."""
     studies: dict[StudyFolder, Study] = {}
-    folders: list[Path] = []
+    run_folders: list[Path] = []
     for name in names:
-        folder = _study_folder(name, runs_dir)
-        if folder:
-            studies[folder] = start.open_study(folder)
+        study_folder = _study_folder(name, runs_dir)
+        if study_folder:
+            studies[study_folder] = start.open_study(study_folder)
         else:
-            folders.append(_run_folder(name, runs_dir))
-    if len(set(folders)) < len(folders):
+            run_folders.append(_run_folder(name, runs_dir))
+    # A run would be compared with itself, and be found equal.
+    if len(set(run_folders)) < len(run_folders):
         raise UsageError("a run is named twice: name each once")
-    if len(folders) > MOST:
-        raise UsageError(f"a report compares at most {MOST} runs: {len(folders)} given")
-    return studies, folders
+    if len(run_folders) > MOST:
+        raise UsageError(f"a report compares at most {MOST} runs: {len(run_folders)} given")
+    return studies, run_folders
 
 
 def _find_own_names(
@@ -118,23 +120,27 @@ def _find_own_names(
     """Return the names of what is reported. A study may have only its quick variant; say so."""
     own_names = []
     for name in names:
-        folder = _study_folder(name, runs_dir)
-        own_name = folder.name if folder else Path(name).name
+        study_folder = _study_folder(name, runs_dir)
+        own_name = study_folder.name if study_folder else Path(name).name
         own_names.append(own_name.removesuffix(SUFFIX))
-        if folder and studies[folder].is_quick and not Path(name).name.startswith(folder.name):
-            narrate(f"only the quick variant of {name} was started: this reports {folder.name}")
+        is_quick = study_folder is not None and studies[study_folder].is_quick
+        # Whoever has named the quick variant itself knows what it is.
+        if study_folder and is_quick and not Path(name).name.startswith(study_folder.name):
+            narrate(
+                f"only the quick variant of {name} was started: this reports {study_folder.name}"
+            )
     return own_names
 
 
 def _study_folder(name: str, runs_dir: Path) -> StudyFolder | None:
     """Return the folder of a study that was started; of its quick variant if only that was."""
-    plain = name.rstrip("/").removesuffix(SUFFIX)
-    if "/" in plain:
+    plain_name = name.rstrip("/").removesuffix(SUFFIX)
+    if "/" in plain_name:
         return None
-    for candidate in (plain, f"{plain}{start.QUICK}"):
-        folder = StudyFolder.of(runs_dir, candidate)
-        if folder.exists:
-            return folder
+    for candidate_name in (plain_name, f"{plain_name}{start.QUICK}"):
+        study_folder = StudyFolder.of(runs_dir, candidate_name)
+        if study_folder.exists:
+            return study_folder
     return None
 
 
@@ -174,14 +180,14 @@ def _write(
     folder = target.path
     try:
         origin = f"Written {datetime.now():%Y-%m-%d %H:%M} by rankboard"
-        files = write_report(subjects, target, origin)
+        report_files = write_report(subjects, target, origin)
         echo(folder / HTML)
         if submission:
-            path = folder / _archive(target)
-            target.note([path.name])
+            archive_path = folder / _archive(target)
+            target.note([archive_path.name])
             study_texts = {study_folder.name: study_folder.text() for study_folder in studies}
-            write_archive(path, files, subjects, study_texts)
-            echo(path)
+            write_archive(archive_path, report_files, subjects, study_texts)
+            echo(archive_path)
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {error.strerror or error}") from error
 
@@ -196,6 +202,7 @@ def _archive(target: OutputFolder) -> str:
 def _check_target(target: OutputFolder, submission: bool) -> None:
     """Check that the folder has no other files than a report. Raises: UsageError."""
     folder = target.path
+    # The record of a run is never mixed with other files, not even with a report on it.
     if (folder / PLAN).exists() or folder.suffix == SUFFIX:
         raise UsageError(f"{folder} is the directory of a run or a study: give another --out")
     is_file = folder.exists() and not folder.is_dir()

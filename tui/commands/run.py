@@ -70,19 +70,20 @@ def run(
 
 def _check_needs_lines(flags: RunFlags) -> None:
     """Refuse flags that need --run. Raises: UsageError."""
-    given = {
+    given_flags = {
+        # With --dry-run, JSON is the plan, which needs no lines.
         "--json": flags.json and not flags.dry_run,
         "--detach": flags.detach,
         "--verbose": flags.verbose,
     }
-    for flag, is_given in given.items():
+    for flag, is_given in given_flags.items():
         if is_given and not flags.as_lines:
             raise UsageError(f"{flag} needs --run")
 
 
 def _check_form(flags: RunFlags) -> None:
     """Refuse --form if no form can be shown. Raises: UsageError."""
-    given = {"--run": flags.as_lines, "--dry-run": flags.dry_run}
-    for flag, is_given in given.items():
+    given_flags = {"--run": flags.as_lines, "--dry-run": flags.dry_run}
+    for flag, is_given in given_flags.items():
         if flags.form and is_given:
             raise UsageError(f"--form opens the dashboard, which {flag} does without: drop one")

@@ -83,57 +83,58 @@ def runs(
         if star or unstar or note or name:
             if words:
                 raise UsageError("give filters, or --star, --unstar, --note and --name, not both")
-            _mark(runs_dir, star, unstar, note, name)
+            _record_marks(runs_dir, star, unstar, note, name)
         else:
-            _list(runs_dir, words, sort, reverse, all_runs, json)
+            _list_entries(runs_dir, words, sort, reverse, all_runs, json)
 
 
-def _list(
+def _list_entries(
     runs_dir: Path, words: Sequence[str], sort: str, reverse: bool, all_runs: bool, json: bool
 ) -> None:
     """Print the runs that pass these filters. Raises: QueryError."""
     keep_loaded_modules()  # to search them takes time if runs are many
-    passes = query.parse(words)
-    errors: list[tuple[str, OSError]] = []
-    everyone = index.entries(runs_dir, lambda *one: errors.append(one))
-    matching = query.sort_runs(filter(passes, everyone), sort, reverse)
+    passes_filters = query.parse(words)
+    read_errors: list[tuple[str, OSError]] = []
+    all_entries = index.entries(runs_dir, lambda *read_error: read_errors.append(read_error))
+    matching_entries = query.sort_runs(filter(passes_filters, all_entries), sort, reverse)
     if json:
-        for run in matching:
+        for run in matching_entries:
             echo(dumps(to_object(run)))
-    elif matching:
-        listed = matching if all_runs else query.without_unstarted(matching)
-        shared = show(listed, everyone)
-        if shared:
-            narrate(f"all {len(listed)} runs: {', '.join(shared)}")
-        narrate(*_hidden(len(matching) - len(listed)))
-    elif everyone:
-        narrate(f"none of {count(len(everyone), 'run')} fits")
+    elif matching_entries:
+        listed_entries = matching_entries if all_runs else query.without_unstarted(matching_entries)
+        shared_texts = show(listed_entries, all_entries)
+        if shared_texts:
+            narrate(f"all {len(listed_entries)} runs: {', '.join(shared_texts)}")
+        narrate(*_describe_hidden(len(matching_entries) - len(listed_entries)))
+    elif all_entries:
+        narrate(f"none of {count(len(all_entries), 'run')} fits")
     else:
         narrate(f"no runs in {runs_dir}")
-    narrate(*_unreadable(matching or everyone, errors))
+    narrate(*_describe_unreadable(matching_entries or all_entries, read_errors))
 
 
-def _hidden(number: int) -> list[str]:
+def _describe_hidden(number: int) -> list[str]:
     """Say how many runs are not listed, and what to do about them."""
     if not number:
         return []
-    are = "is" if number == 1 else "are"
-    what = f"{count(number, 'run')} that made no step {are} not listed"
-    return [f"{what}: --all lists them, rankboard prune --not-started removes them"]
+    verb = "is" if number == 1 else "are"
+    hidden_text = f"{count(number, 'run')} that made no step {verb} not listed"
+    return [f"{hidden_text}: --all lists them, rankboard prune --not-started removes them"]
 
 
-def _unreadable(runs: Sequence[Entry], errors: Sequence[tuple[str, OSError]]) -> list[str]:
+def _describe_unreadable(runs: Sequence[Entry], errors: Sequence[tuple[str, OSError]]) -> list[str]:
     """Return a line for each reason why a plan of these runs, or another file, cannot be read."""
-    first = {(PLAN, run.problem): run.name for run in reversed(runs) if run.problem}
+    first_run = {(PLAN, run.problem): run.name for run in reversed(runs) if run.problem}
     for name, error in errors:
-        what = PurePath(error.filename).name if error.filename else "record"
-        first.setdefault((what, error.strerror or str(error)), name)
+        file_name = PurePath(error.filename).name if error.filename else "record"
+        first_run.setdefault((file_name, error.strerror or str(error)), name)
     return [
-        f"{name}: its {what} cannot be read: {problem}" for (what, problem), name in first.items()
+        f"{name}: its {file_name} cannot be read: {problem_text}"
+        for (file_name, problem_text), name in first_run.items()
     ]
 
 
-def _mark(
+def _record_marks(
     runs_dir: Path,
     star: Sequence[str],
     unstar: Sequence[str],
@@ -142,31 +143,33 @@ def _mark(
 ) -> None:
     """Record stars, a note and a name. All runs are looked up first. Raises: OSError, PlanError,
     UsageError."""
-    names = dict.fromkeys([*star, *unstar, *(pair[0] for pair in (note, name) if pair)])
-    folders = {run: _find_folder(run, runs_dir) for run in names}
-    for run in star:
-        marks.star(folders[run], True)
-        narrate(f"starred {folders[run].name}")
-    for run in unstar:
-        marks.star(folders[run], False)
-        narrate(f"{folders[run].name} has no star now")
+    # All are looked up first, so that a mistake in one changes none.
+    run_names = dict.fromkeys([*star, *unstar, *(pair[0] for pair in (note, name) if pair)])
+    folders = {run_name: _find_folder(run_name, runs_dir) for run_name in run_names}
+    for run_name in star:
+        marks.star(folders[run_name], True)
+        narrate(f"starred {folders[run_name].name}")
+    for run_name in unstar:
+        marks.star(folders[run_name], False)
+        narrate(f"{folders[run_name].name} has no star now")
     if note:
-        run, text = note
-        marks.write_note(folders[run], text)
-        message = "noted on" if text.strip() else "removed the note of"
-        narrate(f"{message} {folders[run].name}")
+        run_name, mark_text = note
+        marks.write_note(folders[run_name], mark_text)
+        message_text = "noted on" if mark_text.strip() else "removed the note of"
+        narrate(f"{message_text} {folders[run_name].name}")
     if name:
-        run, text = name
-        marks.write_name(folders[run], text)
-        message = f"is named {text.strip()!r} now" if text.strip() else "has no name now"
-        narrate(f"{folders[run].name} {message}")
+        run_name, mark_text = name
+        marks.write_name(folders[run_name], mark_text)
+        given_name = mark_text.strip()
+        message_text = f"is named {given_name!r} now" if given_name else "has no name now"
+        narrate(f"{folders[run_name].name} {message_text}")
 
 
 def _find_folder(name: str, runs_dir: Path) -> Path:
     """Return the folder of a run. Raises: PlanError, UsageError."""
-    folder = find(name, runs_dir)
-    if not folder:
+    run_folder = find(name, runs_dir)
+    if not run_folder:
         raise UsageError(f"no run called {name!r} in {runs_dir}: rankboard runs lists all")
-    if not is_folder(folder):
-        raise UsageError(f"{folder} is a link: what it leads to is not changed")
-    return folder
+    if not is_folder(run_folder):
+        raise UsageError(f"{run_folder} is a link: what it leads to is not changed")
+    return run_folder

@@ -64,15 +64,17 @@ def _serve(folder: Path, port: int) -> None:
         raise UsageError(
             f"serve needs the package textual-serve, which is not installed:\n{to_install('serve')}"
         ) from None
-    with socket.socket() as listening:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # Bound here, so that a port that is taken is said before the server begins.
+    with socket.socket() as listening_socket:
+        # A server that has just ended leaves its port in TIME_WAIT for a minute.
+        listening_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listening.bind((ADDRESS, port))
+            listening_socket.bind((ADDRESS, port))
         except OSError as error:
             raise UsageError(
                 f"--port {port}: {os.strerror(error.errno or 0)}; give another one, or none"
             ) from None
         guard = Guard()
-        address = f"http://{ADDRESS}:{listening.getsockname()[1]}/{guard.token}/"
+        page_address = f"http://{ADDRESS}:{listening_socket.getsockname()[1]}/{guard.token}/"
         narrate(f"serving {folder.name} on this machine, read-only, until Ctrl+C:")
-        asyncio.run(Server(folder, guard).serve(listening, lambda: echo(address)))
+        asyncio.run(Server(folder, guard).serve(listening_socket, lambda: echo(page_address)))

@@ -67,10 +67,16 @@ def setup(
     """
     file = hosts or HOSTS
     with refusing():
-        cluster = select(load(file), only=split_names(only), exclude=split_names(exclude))
+        selected_hosts = select(load(file), only=split_names(only), exclude=split_names(exclude))
         wanted_packages = WantedPackages.of(torch, index_url)
-        code = set_up(Transports(cluster.hosts), cluster.hosts, wanted_packages, yes=yes, file=file)
-    raise SystemExit(code)
+        exit_code = set_up(
+            Transports(selected_hosts.hosts),
+            selected_hosts.hosts,
+            wanted_packages,
+            yes=yes,
+            file=file,
+        )
+    raise SystemExit(exit_code)
 
 
 def set_up(
@@ -83,34 +89,48 @@ def set_up(
 ) -> int:
     """See what there is, ask unless --yes was given, install, and say what to write into the hosts
     file. Return the exit code."""
-    inspected = inspect_hosts(transport, hosts, wanted_packages)
-    narrate(*(packages.text for packages in inspected))
+    inspected_hosts = inspect_hosts(transport, hosts, wanted_packages)
+    narrate(*(packages.text for packages in inspected_hosts))
     by_condition: dict[PackageCondition, list[HostPackages]] = defaultdict(list)
-    for packages in inspected:
+    for packages in inspected_hosts:
         by_condition[packages.condition].append(packages)
-    lacking = by_condition[PackageCondition.LACKING]
+    lacking_hosts = by_condition[PackageCondition.LACKING]
     has_failed = PackageCondition.HOPELESS in by_condition
-    pythons = {it.host.name: it.venv for it in by_condition[PackageCondition.BUILT]}
-    if lacking:
-        if not _confirmed(lacking, wanted_packages, yes):
+    python_paths = {
+        packages_at_host.host.name: packages_at_host.venv
+        for packages_at_host in by_condition[PackageCondition.BUILT]
+    }
+    if lacking_hosts:
+        if not _confirm_install(lacking_hosts, wanted_packages, yes):
             narrate("nothing was changed")
             return USAGE
-        to_install = [packages.host for packages in lacking]
+        to_install = [packages.host for packages in lacking_hosts]
         with _show_progress(to_install) as listener:
-            installed = install_packages(transport, to_install, wanted_packages, listener)
-        narrate(*(outcome.text for outcome in installed))
-        pythons |= {outcome.host.name: outcome.venv for outcome in installed}
-        has_failed |= not all(outcome.venv for outcome in installed)
+            install_outcomes = install_packages(transport, to_install, wanted_packages, listener)
+        narrate(*(install_outcome.text for install_outcome in install_outcomes))
+        python_paths |= {
+            install_outcome.host.name: install_outcome.venv for install_outcome in install_outcomes
+        }
+        has_failed |= not all(install_outcome.venv for install_outcome in install_outcomes)
     elif not has_failed:
-        have = "has" if len(inspected) == 1 else "have"
+        verb = "has" if len(inspected_hosts) == 1 else "have"
         packages_text = " and ".join(wanted_packages.packages)
-        narrate(f"nothing to install: {count(len(inspected), 'host')} {have} {packages_text}")
-    named = {packages.host.name for packages in inspected if packages.is_named}
-    _advise({name: it for name, it in pythons.items() if it and name not in named}, file)
+        narrate(f"nothing to install: {count(len(inspected_hosts), 'host')} {verb} {packages_text}")
+    named_hosts = {packages.host.name for packages in inspected_hosts if packages.is_named}
+    _advise_on_file(
+        {
+            name: packages_at_host
+            for name, packages_at_host in python_paths.items()
+            if packages_at_host and name not in named_hosts
+        },
+        file,
+    )
     return UNREACHABLE if has_failed else 0
 
 
-def _confirmed(lacking: Sequence[HostPackages], wanted_packages: WantedPackages, yes: bool) -> bool:
+def _confirm_install(
+    lacking: Sequence[HostPackages], wanted_packages: WantedPackages, yes: bool
+) -> bool:
     """Say what would be done, and ask whether to do it."""
     narrate(
         f"pip will install {' '.join(wanted_packages.requirements)} and their dependencies "
@@ -121,17 +141,19 @@ def _confirmed(lacking: Sequence[HostPackages], wanted_packages: WantedPackages,
     return confirm("continue? [y/N]", yes)
 
 
-def _advise(pythons: Mapping[str, str], file: Path) -> None:
+def _advise_on_file(pythons: Mapping[str, str], file: Path) -> None:
     """Say what to write into the hosts file, by the names of the hosts."""
     if not pythons:
         return
-    distinct = set(pythons.values())
-    if len(distinct) == 1:
-        names = ", ".join(pythons)
+    distinct_paths = set(pythons.values())
+    # One line in [defaults] is less to write than one for each host.
+    if len(distinct_paths) == 1:
+        host_names = ", ".join(pythons)
         narrate(
-            f"write this line into {file}, below the [[host]] of {names}, or once below [defaults]:"
+            f"write this line into {file}, below the [[host]] of {host_names}, or once below "
+            "[defaults]:"
         )
-        echo(f'python = "{one_line(distinct.pop())}"')
+        echo(f'python = "{one_line(distinct_paths.pop())}"')
         return
     narrate(f"write into {file}:")
     for name, python in pythons.items():
@@ -142,6 +164,7 @@ def _advise(pythons: Mapping[str, str], file: Path) -> None:
 def _show_progress(hosts: Sequence[Host]) -> Iterator[ProgressListener]:
     """Show how far each host is: a line per host that changes on a terminal, else a line per
     change."""
+    # In a log, a line for each percent would bury all others.
     if not sys.stderr.isatty():
         yield PhasePrinter().hear
         return
@@ -149,8 +172,8 @@ def _show_progress(hosts: Sequence[Host]) -> Iterator[ProgressListener]:
     from rich.live import Live
     from rich.text import Text
 
-    states = {host.name: "" for host in hosts}
-    width = max(map(len, states))
+    host_states = {host.name: "" for host in hosts}
+    name_width = max(map(len, host_states))
     with Live(
         console=Console(stderr=True, markup=False, highlight=False),
         auto_refresh=False,
@@ -158,9 +181,11 @@ def _show_progress(hosts: Sequence[Host]) -> Iterator[ProgressListener]:
     ) as live:
 
         def hear(host: Host, doing: str, progress: str) -> None:
-            states[host.name] = f"{doing} {progress}"
-            lines = (f"{name:<{width}}  {state}" for name, state in states.items())
-            live.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), refresh=True)
+            host_states[host.name] = f"{doing} {progress}"
+            state_lines = (f"{name:<{name_width}}  {state}" for name, state in host_states.items())
+            live.update(
+                Text("\n".join(state_lines), no_wrap=True, overflow="ellipsis"), refresh=True
+            )
 
         yield hear
 

@@ -52,16 +52,16 @@ def stop(
       rankboard stop --now 20261120-0930
     """
     with open_run(run, hosts, runs_dir, ends=True) as (launcher, kept_plan):
-        end = _stop_through_launcher(launcher, kept_plan.plan, now)
-        if end is None:
+        stopped_run = _stop_through_launcher(launcher, kept_plan.plan, now)
+        if stopped_run is None:
             session = launcher.attach(kept_plan)
             if session.has_ended:
                 _close(session)
                 raise SystemExit
-            end = _stop(launcher, session, now)
-        ends = [end, *(_stop_by(launcher, plan, now) for plan in kept_plan.others)]
-        code = _judge(ends, is_foreign=kept_plan.foreign)
-    raise SystemExit(code)
+            stopped_run = _stop(launcher, session, now)
+        stopped_runs = [stopped_run, *(_stop_by(launcher, plan, now) for plan in kept_plan.others)]
+        exit_code = _judge(stopped_runs, is_foreign=kept_plan.foreign)
+    raise SystemExit(exit_code)
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ class _StoppedRun:
 
 def _stop(launcher: Launcher, session: Session, now: bool, *, is_kept: bool = True) -> _StoppedRun:
     session.stop(now=now)
-    code = front.watch(launcher, session, LineOptions(quiet=True, is_kept=is_kept))
-    return _StoppedRun(session.state, code)
+    exit_code = front.watch(launcher, session, LineOptions(quiet=True, is_kept=is_kept))
+    return _StoppedRun(session.state, exit_code)
 
 
 def _stop_by(launcher: Launcher, plan: Plan, now: bool) -> _StoppedRun:
@@ -94,16 +94,21 @@ def _judge(ends: Sequence[_StoppedRun], *, is_foreign: bool) -> int:
 
     Of a run that is not recorded here, each host that has not confirmed its end may have some.
     """
-    confirmed = {host.name for end in ends for host in end.state.hosts if host.ended}
-    unconfirmed: dict[str, None] = {}
-    for end in ends:
-        is_silent = is_foreign and end.state.verdict is Verdict.STOPPED
-        hosts = end.state.hosts if is_silent else end.state.unconfirmed
-        unconfirmed |= dict.fromkeys(host.name for host in hosts if host.name not in confirmed)
-    narrate(*outcome.advise_stop(ends[0].state.plan.run, list(unconfirmed)))
-    if unconfirmed:
+    # A host may be in several plans of the run; it has to confirm its end once.
+    confirmed_names = {
+        host.name for stopped_run in ends for host in stopped_run.state.hosts if host.ended
+    }
+    unconfirmed_names: dict[str, None] = {}
+    for stopped_run in ends:
+        is_silent = is_foreign and stopped_run.state.verdict is Verdict.STOPPED
+        hosts = stopped_run.state.hosts if is_silent else stopped_run.state.unconfirmed
+        unconfirmed_names |= dict.fromkeys(
+            host.name for host in hosts if host.name not in confirmed_names
+        )
+    narrate(*outcome.advise_stop(ends[0].state.plan.run, list(unconfirmed_names)))
+    if unconfirmed_names:
         return UNREACHABLE
-    return max(0 if end.code == STOPPED else end.code for end in ends)
+    return max(0 if stopped_run.code == STOPPED else stopped_run.code for stopped_run in ends)
 
 
 def _close(session: Session) -> None:
@@ -111,8 +116,8 @@ def _close(session: Session) -> None:
     for _ in session.batches():  # no records come, but the session ends
         continue
     verdict = session.state.verdict
-    text = verdict.word if verdict else "its verdict is not known"
-    narrate(f"{session.plan.run} had already ended: {text}")
+    verdict_text = verdict.word if verdict else "its verdict is not known"
+    narrate(f"{session.plan.run} had already ended: {verdict_text}")
 
 
 def _stop_through_launcher(launcher: Launcher, plan: Plan, now: bool) -> _StoppedRun | None:
@@ -122,19 +127,20 @@ def _stop_through_launcher(launcher: Launcher, plan: Plan, now: bool) -> _Stoppe
     SystemExit, if the process does not respond.
     """
     folder = launcher.runs_dir / plan.run
-    holder = lock.notify(folder, signal.SIGQUIT if now else lock.STOP)
-    if holder is None:
+    launcher_process = lock.notify(folder, signal.SIGQUIT if now else lock.STOP)
+    if launcher_process is None:
         return None
-    narrate(f"asked the launcher of {plan.run}, {holder}, to stop it")
+    narrate(f"asked the launcher of {plan.run}, {launcher_process}, to stop it")
     if not _is_released(folder):
         narrate(
-            f"the launcher does not respond: end it with kill -9 {holder.pid}, then repeat "
-            f"rankboard stop {plan.run}"
+            f"the launcher does not respond: end it with kill -9 {launcher_process.pid}, then "
+            f"repeat rankboard stop {plan.run}"
         )
         raise SystemExit(UNREACHABLE)
     state = RunState(plan)
     for record in launcher.recorded(plan):
         apply_record(state, record)
+    # The launcher went without an end, as after kill -9: the hosts have to be told.
     if not state.verdict:
         return None
     front.print_end(state)
@@ -143,9 +149,9 @@ def _stop_through_launcher(launcher: Launcher, plan: Plan, now: bool) -> _Stoppe
 
 def _is_released(folder: Path) -> bool:
     """Wait until no process records the run; return False if one still does at the deadline."""
-    deadline = time.monotonic() + STOP_TIMEOUT
+    stop_deadline = time.monotonic() + STOP_TIMEOUT
     while lock.launcher(folder):
-        if time.monotonic() > deadline:
+        if time.monotonic() > stop_deadline:
             return False
         time.sleep(POLL_SECONDS)
     return True

@@ -101,7 +101,7 @@ def study(
         with mistakes.noting():
             _check_flags(as_lines, dry_run, json)
         mistakes.refuse()
-        folder, call = start.find_study(
+        folder, study_call = start.find_study(
             name,
             runs_dir.absolute(),
             job_flags.settings,
@@ -109,15 +109,16 @@ def study(
             quick=quick,
             new=new,
         )
-        start.parse_call(folder.name, call)  # a mistake in the study comes before one in the hosts
-        with _select_pool(call.places) as pool:
-            call = replace(call, num_hosts=len(pool.cluster.hosts))
-            opened = _OpenedStudy(folder, call, pool, runs_dir.absolute(), new)
+        # A mistake in the study comes before one in the hosts.
+        start.parse_call(folder.name, study_call)
+        with _select_pool(study_call.places) as pool:
+            study_call = replace(study_call, num_hosts=len(pool.cluster.hosts))
+            opened_study = _OpenedStudy(folder, study_call, pool, runs_dir.absolute(), new)
             if dry_run:
-                opened.print_runs(json)
+                opened_study.print_runs(json)
                 return
-            code = opened.make_runs((until_stable or 0.0) / 100, as_lines, json)
-    raise SystemExit(code)
+            exit_code = opened_study.make_runs((until_stable or 0.0) / 100, as_lines, json)
+    raise SystemExit(exit_code)
 
 
 class _OpenedStudy:
@@ -157,9 +158,11 @@ class _OpenedStudy:
         enough runs; 0 for the number that the study says.
         """
         launcher = Launcher(Transports(), self._runs_dir, Policy(fetch=False))
-        with start.hold_study(self._folder, self._call, new=self._is_new) as earlier:
-            if earlier:
-                narrate(f"earlier results are kept as {earlier}: rankboard report {earlier}")
+        with start.hold_study(self._folder, self._call, new=self._is_new) as earlier_name:
+            if earlier_name:
+                narrate(
+                    f"earlier results are kept as {earlier_name}: rankboard report {earlier_name}"
+                )
             runner = StudyRunner(self._study, self._folder, self._pool, launcher, precision)
             if as_lines:
                 show_study.show_lines(runner, json)
@@ -169,11 +172,11 @@ class _OpenedStudy:
 
 
 def _list_bundled() -> None:
-    rows = []
+    study_rows = []
     for name, text in read_bundled_studies().items():
         bundled = parse_study(name, text)
-        rows.append((bundled.name, str(len(bundled.trials())), bundled.question))
-    print_table(("study", "runs", "question"), rows)
+        study_rows.append((bundled.name, str(len(bundled.trials())), bundled.question))
+    print_table(("study", "runs", "question"), study_rows)
 
 
 def _check_flags(as_lines: bool, dry_run: bool, json: bool) -> None:
@@ -190,29 +193,31 @@ def _to_settings(flags: HostFlags) -> dict[str, Any]:
     settings = asdict(flags)
     settings["nodes"] = settings.pop("num_hosts")
     if flags.hosts:
+        # Absolute, since the same command may continue the study from another folder.
         settings["hosts"] = str(flags.hosts.absolute())
     return {key: value for key, value in settings.items() if value not in (None, "", False)}
 
 
 def _select_pool(settings: Mapping[str, Any]) -> HostPool:
     """Select the hosts of flags as a study records them; --local N means N hosts of one rank."""
-    values = dict(settings)
-    link = values.pop("link", "")
-    cpus = values.pop("cpus", "")
-    if "hosts" in values:
-        values["hosts"] = Path(values["hosts"])
-    flags = HostFlags(num_hosts=values.pop("nodes", None), **values)
+    flag_values = dict(settings)
+    link = flag_values.pop("link", "")
+    cpus = flag_values.pop("cpus", "")
+    if "hosts" in flag_values:
+        flag_values["hosts"] = Path(flag_values["hosts"])
+    flags = HostFlags(num_hosts=flag_values.pop("nodes", None), **flag_values)
     if flags.local:
+        # Each rank is a host of its own here, as a study compares numbers of hosts.
         flags = replace(flags, slots=flags.slots or 1)
     return HostPool(select_hosts(flags).hosts, link, cpus)
 
 
 def _choose_code(runner: StudyRunner) -> int:
     """Return the exit code of a study whose runner has ended."""
-    progress = runner.progress
+    study_progress = runner.progress
     if runner.is_refused:
         return FAILED
-    if not all(progress.is_settled(trial) for trial in runner.study.trials()):
+    if not all(study_progress.is_settled(trial) for trial in runner.study.trials()):
         return STOPPED
-    has_failed = any(cell.failed for cell in progress.cells.values())
+    has_failed = any(cell.failed for cell in study_progress.cells.values())
     return FAILED if has_failed else 0

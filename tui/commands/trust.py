@@ -48,21 +48,23 @@ def trust(
     """
     file = hosts or HOSTS
     with refusing():
-        chosen = _choose(load(file), names, every)
-        codes = Trusting(load_host_keys(chosen), replace, yes).trust_hosts(chosen)
-    raise SystemExit(max(codes))
+        chosen_hosts = _choose_hosts(load(file), names, every)
+        exit_codes = Trusting(load_host_keys(chosen_hosts), replace, yes).trust_hosts(chosen_hosts)
+    raise SystemExit(max(exit_codes))
 
 
-def _choose(cluster: Cluster, names: Sequence[str], every: bool) -> tuple[Host, ...]:
+def _choose_hosts(cluster: Cluster, names: Sequence[str], every: bool) -> tuple[Host, ...]:
     """Choose the hosts by their names, or all. Raises: UsageError."""
     if every == bool(names):
-        known = ", ".join(host.name for host in cluster.hosts)
-        raise UsageError(f"trust: name the hosts, or give --all. The hosts are {known}")
+        host_names = ", ".join(host.name for host in cluster.hosts)
+        raise UsageError(f"trust: name the hosts, or give --all. The hosts are {host_names}")
     try:
         return select(cluster, only=names).hosts
     except HostsError as error:
-        lines = [str(dataclasses.replace(mistake, flag="trust")) for mistake in error.mistakes]
-        raise UsageError("\n".join(lines)) from None
+        mistake_lines = [
+            str(dataclasses.replace(mistake, flag="trust")) for mistake in error.mistakes
+        ]
+        raise UsageError("\n".join(mistake_lines)) from None
 
 
 class Trusting:
@@ -84,61 +86,64 @@ class Trusting:
 
         A host whose jump host is accepted first is reached again.
         """
-        codes = []
-        waiting = []
+        exit_codes = []
+        waiting_hosts = []
         for host in hosts:
             if host.transport in self._keys:
-                waiting.append(host)
+                waiting_hosts.append(host)
             else:
                 narrate(f"{host.name}: transport {host.transport} has no host keys")
-                codes.append(0)
-        while waiting:
-            answers = map_concurrently(self._meet, waiting)
+                exit_codes.append(0)
+        # A host behind a jump host shows its own key only once the jump host's is accepted.
+        while waiting_hosts:
+            # All at once, since each host that does not answer takes its full timeout.
+            presented_keys = map_concurrently(self._meet_host, waiting_hosts)
             behind_jump_host = []
-            for host, key in zip(waiting, answers, strict=True):
+            for host, key in zip(waiting_hosts, presented_keys, strict=True):
                 if isinstance(key, Unreachable):
                     narrate(str(key))
-                    codes.append(UNREACHABLE)
-                elif not self._accept(host, key):
-                    codes.append(USAGE)
+                    exit_codes.append(UNREACHABLE)
+                elif not self._accept_key(host, key):
+                    exit_codes.append(USAGE)
                 elif key.host is host:
-                    codes.append(0)
+                    exit_codes.append(0)
                 else:
                     behind_jump_host.append(host)
-            waiting = behind_jump_host
-        return codes
+            waiting_hosts = behind_jump_host
+        return exit_codes
 
-    def _meet(self, host: Host) -> PresentedKey | Unreachable:
+    def _meet_host(self, host: Host) -> PresentedKey | Unreachable:
         try:
             return self._keys[host.transport].meet(host)
         except Unreachable as error:
             return error
 
-    def _accept(self, host: Host, key: PresentedKey) -> bool:
+    def _accept_key(self, host: Host, key: PresentedKey) -> bool:
         """Record a key that the user accepts; return True if it is known now."""
-        owner = f"{host.name} ({key.name})"
+        key_owner = f"{host.name} ({key.name})"
         if key.host is not host:
-            owner = f"the jump host of {owner}"
-        status = key.standing()
-        if status is KeyStatus.KNOWN:
-            narrate(f"{owner}: {key.what} is known: {key.place()}")
+            key_owner = f"the jump host of {key_owner}"
+        key_status = key.standing()
+        if key_status is KeyStatus.KNOWN:
+            narrate(f"{key_owner}: {key.what} is known: {key.place()}")
             return True
-        if status is KeyStatus.REVOKED:
-            narrate(f"{owner}: {key.revoked()}: do not trust this host")
+        # Not even --replace and --yes accept a key that somebody has declared stolen.
+        if key_status is KeyStatus.REVOKED:
+            narrate(f"{key_owner}: {key.revoked()}: do not trust this host")
             return False
-        if status is KeyStatus.CHANGED:
-            self._warn_of_change(owner, key)
+        if key_status is KeyStatus.CHANGED:
+            self._warn_of_change(key_owner, key)
             if not self._replace:
                 narrate("if you know why, accept the new key with --replace")
                 return False
-        if not self._ask_user(owner, key):
+        if not self._ask_user(key_owner, key):
             return False
         try:
-            file = self._keys[host.transport].accept(key)
+            known_hosts_file = self._keys[host.transport].accept(key)
         except NotRecorded as problem:
-            narrate(f"{owner}: {problem}")
+            narrate(f"{key_owner}: {problem}")
             return False
-        narrate(f"{owner}: {key.what} is recorded in {file}")
+        narrate(f"{key_owner}: {key.what} is recorded in {known_hosts_file}")
         return True
 
     def _warn_of_change(self, owner: str, key: PresentedKey) -> None:

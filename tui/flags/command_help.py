@@ -53,15 +53,18 @@ def make_app(
 
 
 def _write_usage(command: str, app: App) -> str:
-    words = []
+    usage_words = []
     for argument in app.assemble_argument_collection():
-        name = argument.names[0]
-        if not argument.parse or name.startswith(("-", "*")):
+        argument_name = argument.names[0]
+        if not argument.parse or argument_name.startswith(("-", "*")):
             continue
-        word = name if argument.required or name.startswith("[") else f"[{name}]"
-        takes_several = argument.token_count()[1] and not name.endswith("...")
-        words.append(f"{word}..." if takes_several else word)
-    return " ".join((f"Usage: {command} [OPTIONS]", *words))
+        argument_word = f"[{argument_name}]"
+        # Some names have brackets of their own, where a parameter may be left out only at times.
+        if argument.required or argument_name.startswith("["):
+            argument_word = argument_name
+        takes_several = argument.token_count()[1] and not argument_name.endswith("...")
+        usage_words.append(f"{argument_word}..." if takes_several else argument_word)
+    return " ".join((f"Usage: {command} [OPTIONS]", *usage_words))
 
 
 def _join_lines(text: str) -> str:
@@ -96,9 +99,9 @@ def print_sync_options() -> None:
 
     console = Console(file=sys.stdout)
     for method in registry.list_names("sync"):
-        table = Table.grid(padding=(0, 1))
+        option_table = Table.grid(padding=(0, 1))
         for option in options.declared_options(method):
-            table.add_row(options.describe_options([option]), option.help)
-        if table.rows:
-            title = f"--sync-option, with --sync {method}"
-            console.print(Panel(table, title=title, title_align="left"))
+            option_table.add_row(options.describe_options([option]), option.help)
+        if option_table.rows:
+            box_title = f"--sync-option, with --sync {method}"
+            console.print(Panel(option_table, title=box_title, title_align="left"))

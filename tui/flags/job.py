@@ -25,30 +25,30 @@ class GivenJob:
 
 def _declare_flags() -> list[tuple[str, Any, Any]]:
     """Return a field of `JobFlags` for each field of `Job`."""
-    declared: list[tuple[str, Any, Any]] = []
-    for place, (name, settings) in enumerate(field_groups().items()):
-        group = Group(f"Job: {name}", sort_key=FIRST_JOB_GROUP + place)
+    declared_fields: list[tuple[str, Any, Any]] = []
+    for group_place, (group_name, settings) in enumerate(field_groups().items()):
+        group = Group(f"Job: {group_name}", sort_key=FIRST_JOB_GROUP + group_place)
         for setting in settings:
-            kind: Any = TYPES[str(setting.type)]
+            value_type: Any = TYPES[str(setting.type)]
             if setting.type == SEVERAL:
-                kind = tuple[str, ...]
-            annotation: Any = Annotated[kind | None, _declare_flag(setting, group)]
-            if kind is int:
+                value_type = tuple[str, ...]
+            annotation: Any = Annotated[value_type | None, _declare_flag(setting, group)]
+            if value_type is int:
                 annotation = Annotated[annotation, WHOLE_NUMBER]
-            declared.append((setting.name, annotation, field(default=None)))
-    return declared
+            declared_fields.append((setting.name, annotation, field(default=None)))
+    return declared_fields
 
 
 def _declare_flag(setting: Field[Any], group: Group) -> Parameter:
-    help = help_text(setting)
-    default = "on" if setting.default is True else setting.default
-    if default or setting.type == "float":
-        help = f"{help} (default: {default})"
+    flag_help = help_text(setting)
+    default_text = "on" if setting.default is True else setting.default
+    if default_text or setting.type == "float":
+        flag_help = f"{flag_help} (default: {default_text})"
     is_switch = setting.type == "bool"
     return Parameter(
         name=flag(setting),
         negative=negative_flag(setting) if is_switch else "",
-        help=help,
+        help=flag_help,
         metavar=_metavar(setting),
         group=group,
     )

@@ -36,11 +36,12 @@ class Mistakes:
 
     def refuse(self) -> None:
         """End with all mistakes, a line each, if there are any. Raises: UsageError."""
-        lines: list[str] = []
+        mistake_lines: list[str] = []
         for mistake in self._mistakes:
-            lines += str(mistake).splitlines()
-        if lines:
-            raise UsageError("\n".join(dict.fromkeys(lines)))
+            mistake_lines += str(mistake).splitlines()
+        if mistake_lines:
+            # Each once: several checks may find the same mistake.
+            raise UsageError("\n".join(dict.fromkeys(mistake_lines)))
 
 
 def check_job(settings: Mapping[str, Any], method: str = Job.sync) -> None:
@@ -49,9 +50,9 @@ def check_job(settings: Mapping[str, Any], method: str = Job.sync) -> None:
     `method` is the sync method if they name none: "" if it may be any, as in a study. That of a run
     to resume is not known yet.
     """
-    given = dict(settings)
-    if method and not given.get("resume"):
-        given.setdefault("sync", method)
-    mistakes = find_mistakes(given)
+    given_settings = dict(settings)
+    if method and not given_settings.get("resume"):
+        given_settings.setdefault("sync", method)
+    mistakes = find_mistakes(given_settings)
     if mistakes:
         raise JobError(*mistakes)

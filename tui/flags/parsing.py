@@ -44,8 +44,8 @@ class ParsedCommand:
 
     def call(self, extras: dict[str, Any]) -> None:
         """Call the command with those of `extras` that it takes."""
-        given = {name: extras[name] for name in self.extras}
-        self.function(*self.bound.args, **self.bound.kwargs, **given)
+        given_extras = {name: extras[name] for name in self.extras}
+        self.function(*self.bound.args, **self.bound.kwargs, **given_extras)
 
 
 class MissingParameter(Exception):
@@ -75,8 +75,8 @@ class Flags:
 
     def find(self, word: str) -> Argument | None:
         """Return the argument that a word such as `--steps=3` or `-v` names."""
-        name = word.partition("=")[0]
-        argument = self._arguments.get(name)
+        flag_name = word.partition("=")[0]
+        argument = self._arguments.get(flag_name)
         is_short = len(word) > 1 and word[1] != "-"
         if argument is None and is_short:
             return self._arguments.get(word[:2])  # several letters, or a letter with its value
@@ -84,15 +84,16 @@ class Flags:
 
     def split(self, words: Sequence[str]) -> tuple[list[str], list[str]]:
         """Split words at the first one that is no flag and no value of a flag."""
-        at = 0
-        while at < len(words) and _is_flag(words[at]):
-            argument = self.find(words[at])
+        word_index = 0
+        while word_index < len(words) and _is_flag(words[word_index]):
+            argument = self.find(words[word_index])
             takes_value = argument is None or _takes_value(argument)
-            is_whole = "=" in words[at]
-            at += 1
-            if takes_value and not is_whole and at < len(words) and not _is_flag(words[at]):
-                at += 1
-        return list(words[:at]), list(words[at:])
+            is_whole = "=" in words[word_index]
+            word_index += 1
+            has_word = word_index < len(words) and not _is_flag(words[word_index])
+            if takes_value and not is_whole and has_word:
+                word_index += 1
+        return list(words[:word_index]), list(words[word_index:])
 
 
 def parse(app: App, words: Sequence[str], flags: Flags) -> ParsedCommand:
@@ -105,10 +106,10 @@ def parse(app: App, words: Sequence[str], flags: Flags) -> ParsedCommand:
                 remaining, exit_on_error=False, print_error=False
             )
         except UnusedCliTokensError as error:
-            for word in error.unused_tokens or ():
+            for unused_word in error.unused_tokens or ():
                 problem = "one argument too many"
-                mistakes.append(Mistake(word, problem=problem, hint=flags.see_help))
-                remaining.remove(word)
+                mistakes.append(Mistake(unused_word, problem=problem, hint=flags.see_help))
+                remaining.remove(unused_word)
         except CycloptsError as error:
             remaining = _take_out(error, remaining, flags, mistakes)
         else:
@@ -117,22 +118,22 @@ def parse(app: App, words: Sequence[str], flags: Flags) -> ParsedCommand:
 
 def _take_out_unknown(words: Sequence[str], flags: Flags, mistakes: list[Mistake]) -> list[str]:
     """Return the words without flags that do not exist; note these."""
-    known: list[str] = []
-    rest = [_rename(word) for word in words]
-    while rest:
-        word = rest.pop(0)
+    known_words: list[str] = []
+    remaining_words = [_rename(word) for word in words]
+    while remaining_words:
+        word = remaining_words.pop(0)
         if word == "--":
-            return [*known, word, *rest]
+            return [*known_words, word, *remaining_words]
         if not _is_flag(word) or flags.find(word):
-            known.append(word)
+            known_words.append(word)
             continue
-        name = word.partition("=")[0]
-        near = did_you_mean(name, flags.names) if name.startswith("--") else ""
-        hint = near or f": {flags.see_help}"
-        mistakes.append(Mistake(name, problem=f"there is no such option{hint}"))
-        if "=" not in word and rest and not _is_flag(rest[0]):
-            rest.pop(0)  # it may be the value of the flag
-    return known
+        flag_name = word.partition("=")[0]
+        nearest_text = did_you_mean(flag_name, flags.names) if flag_name.startswith("--") else ""
+        hint = nearest_text or f": {flags.see_help}"
+        mistakes.append(Mistake(flag_name, problem=f"there is no such option{hint}"))
+        if "=" not in word and remaining_words and not _is_flag(remaining_words[0]):
+            remaining_words.pop(0)  # it may be the value of the flag
+    return known_words
 
 
 def _rename(word: str) -> str:
@@ -149,25 +150,28 @@ def _take_out(
     Raises: MissingParameter.
     """
     argument: Argument | None = getattr(error, "argument", None)
-    places = _find_places(words, argument, flags) if argument else []
-    if argument is None or not places:
+    word_places = _find_places(words, argument, flags) if argument else []
+    if argument is None or not word_places:
         if not mistakes:  # it may be missing for their sake
             mistakes.append(_describe_missing(error, argument, flags))
         raise MissingParameter(mistakes)
-    at = places[-1]
+    word_index = word_places[-1]
     if isinstance(error, MissingArgumentError):
-        name = argument.names[0]
-        mistakes.append(Mistake(name, problem="its value is missing", hint=advise(argument)))
+        flag_name = argument.names[0]
+        mistakes.append(Mistake(flag_name, problem="its value is missing", hint=advise(argument)))
     else:
         value = argument.tokens[-1].value if argument.tokens else ""
-        having_value = [place for place in places if value and value in words[place : place + 2]]
-        at = (having_value or places[:1])[-1]
+        having_value = [
+            place for place in word_places if value and value in words[place : place + 2]
+        ]
+        word_index = (having_value or word_places[:1])[-1]
         mistakes.append(_describe_value(argument, value))
-    end = at + 1
-    has_value = "=" not in words[at] and end < len(words) and not _is_flag(words[end])
-    if has_value and _takes_value(argument):
-        end += 1
-    return [*words[:at], *words[end:]]
+    end_index = word_index + 1
+    is_whole = "=" in words[word_index]
+    has_word = end_index < len(words) and not _is_flag(words[end_index])
+    if has_word and not is_whole and _takes_value(argument):
+        end_index += 1
+    return [*words[:word_index], *words[end_index:]]
 
 
 def _find_places(words: Sequence[str], argument: Argument, flags: Flags) -> list[int]:
@@ -176,8 +180,8 @@ def _find_places(words: Sequence[str], argument: Argument, flags: Flags) -> list
     for place, word in enumerate(words):
         if word == "--":
             break
-        named = flags.find(word) if _is_flag(word) else None
-        if named is not None and named.names == argument.names:
+        named_argument = flags.find(word) if _is_flag(word) else None
+        if named_argument is not None and named_argument.names == argument.names:
             places.append(place)
     return places
 
@@ -185,9 +189,9 @@ def _find_places(words: Sequence[str], argument: Argument, flags: Flags) -> list
 def _describe_missing(error: CycloptsError, argument: Argument | None, flags: Flags) -> Mistake:
     if argument is None:
         return Mistake(problem=str(error).rstrip("."), hint=flags.see_help)
-    name = argument.names[0]
-    hint = advise(argument) if _is_flag(name) else flags.see_help
-    return Mistake(problem=f"{name} is missing", hint=hint)
+    parameter_name = argument.names[0]
+    hint = advise(argument) if _is_flag(parameter_name) else flags.see_help
+    return Mistake(problem=f"{parameter_name} is missing", hint=hint)
 
 
 def _describe_value(argument: Argument, value: str) -> Mistake:
@@ -202,13 +206,13 @@ def advise(argument: Argument, text: str = "") -> str:
     """Say what to write for a flag, in place of this text."""
     choices = argument.get_choices(force=True)
     if choices:
-        near = did_you_mean(text, choices) if text else ""
-        return f"write {join_words(choices)}{near}"
+        nearest_text = did_you_mean(text, choices) if text else ""
+        return f"write {join_words(choices)}{nearest_text}"
     metavar = argument.parameter.metavar or "VALUE"
-    kind = _find_type(argument.hint)
-    if kind not in WRITE_NUMBER:
+    value_type = _find_type(argument.hint)
+    if value_type not in WRITE_NUMBER:
         return f"write {argument.names[0]} {metavar}"
-    hint = WRITE_NUMBER[kind]
+    hint = WRITE_NUMBER[value_type]
     if metavar in EXAMPLES:
         hint = f"write a number of {metavar.lower()}, such as {EXAMPLES[metavar]}"
     validators: Any = argument.parameter.validator

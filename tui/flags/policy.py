@@ -87,17 +87,17 @@ def make_policy(flags: PolicyFlags, keep: bool) -> Policy:
     """Make the policy of these flags. `keep` is the default of --on-disconnect. Raises: PlanError,
     with all mistakes."""
     mistakes = []
-    hint = "add --max-restarts 1, or another number"
+    restarts_hint = "add --max-restarts 1, or another number"
     if flags.on_stall is OnStall.RESTART and not flags.max_restarts:
-        problem = "--on-stall restart needs a limit"
-        mistakes.append(Mistake(problem=problem, hint=hint, about="--on-stall"))
+        problem_text = "--on-stall restart needs a limit"
+        mistakes.append(Mistake(problem=problem_text, hint=restarts_hint, about="--on-stall"))
     if flags.min_nodes and not flags.max_restarts:
-        problem = f"--min-hosts {flags.min_nodes} applies to restarts"
-        mistakes.append(Mistake(problem=problem, hint=hint, about="--min-hosts"))
+        problem_text = f"--min-hosts {flags.min_nodes} applies to restarts"
+        mistakes.append(Mistake(problem=problem_text, hint=restarts_hint, about="--min-hosts"))
     if mistakes:
         raise PlanError(*mistakes)
-    settings = asdict(flags)
-    on_disconnect = settings.pop("on_disconnect")
+    policy_settings = asdict(flags)
+    on_disconnect = policy_settings.pop("on_disconnect")
     if on_disconnect:
         keep = on_disconnect == "keep"
-    return Policy(keep=keep, **settings)
+    return Policy(keep=keep, **policy_settings)

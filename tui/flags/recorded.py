@@ -47,6 +47,8 @@ def open_run(
         if max_restarts is not None:
             policy = replace(kept_plan.plan.policy, max_restarts=max_restarts)
             kept_plan = replace(kept_plan, plan=replace(kept_plan.plan, policy=policy))
+        # Ranks on this machine may end with the command; those on others are not to end with a
+        # connection.
         policy = Policy(keep=not is_here(kept_plan.plan.hosts))
         yield Launcher(transports, runs_dir.absolute(), policy, narrate), kept_plan
 
@@ -77,9 +79,9 @@ def recorded_here(run: str, runs_dir: Path) -> tuple[Path, Plan]:
 
 def read_records(launcher: Launcher, plan: Plan, follow: bool) -> Iterator[Record]:
     """Read the records of a run here; with `follow`, also those that a live launcher adds."""
-    folder = launcher.runs_dir / plan.run
-    if follow and lock.launcher(folder):
-        return follow_records(folder, len(plan.hosts), launcher.remark, expander(plan))
+    run_folder = launcher.runs_dir / plan.run
+    if follow and lock.launcher(run_folder):
+        return follow_records(run_folder, len(plan.hosts), launcher.remark, expander(plan))
     return launcher.recorded(plan)
 
 
@@ -87,9 +89,9 @@ def find_here(folder: Path, hosts: Path | None) -> KeptPlan:
     """Load a run that is recorded here. Raises: HostsError, PlanError, RunFolderError."""
     plan = _plan_of(folder)
     kept_plan = KeptPlan(plan, {}, foreign=not trust.has_ways(plan))
-    node = folder / NODE
-    if is_folder(node):
-        return replace(kept_plan, plan=trust.on_this_machine(plan, node.absolute()))
+    node_folder = folder / NODE
+    if is_folder(node_folder):
+        return replace(kept_plan, plan=trust.on_this_machine(plan, node_folder.absolute()))
     if hosts:
         return replace(kept_plan, plan=trust.with_ways(plan, load(hosts)))
     if not kept_plan.foreign:
@@ -103,6 +105,7 @@ def find_here(folder: Path, hosts: Path | None) -> KeptPlan:
 def _plan_of(folder: Path) -> Plan:
     """The plan of a run that is recorded here. Raises: PlanError, RunFolderError."""
     plan = read.load_plan(folder)
+    # Hosts know the run by the name in its plan: commands would mean another one there.
     if plan.run != folder.name:
         raise RunFolderError(
             f"{folder} has the plan of another run, {plan.run}: rename the folder to {plan.run}"

@@ -68,29 +68,33 @@ def make_script(
             f"script ({words[0]}): leave them out, or write them after its name"
         )
     for pattern in flags.results:
+        # A pattern is matched on the hosts: one that leaves the folder could fetch any file of the
+        # user.
         leaves_folder = pattern.startswith(("/", "~")) or ".." in pattern.split("/")
         if leaves_folder:
-            hint = "write a pattern below the folder that your script works in, such as 'out/*.pt'"
-            raise PlanError(Mistake("--fetch", pattern, hint=hint))
+            pattern_hint = (
+                "write a pattern below the folder that your script works in, such as 'out/*.pt'"
+            )
+            raise PlanError(Mistake("--fetch", pattern, hint=pattern_hint))
     for pattern in flags.follow:
         if not (pattern.strip() and pattern.isprintable()):
-            hint = "give the path of a file, or a pattern such as '**/metrics.csv'"
-            raise PlanError(Mistake("--follow", hint=hint))
+            pattern_hint = "give the path of a file, or a pattern such as '**/metrics.csv'"
+            raise PlanError(Mistake("--follow", hint=pattern_hint))
     return Script(tuple(words), flags.watch, flags.follow, flags.results)
 
 
 def _refuse_script_flags(flags: ScriptFlags) -> None:
     """Refuse the flags of a script, as there is none. Raises: PlanError."""
-    given = {
+    given_flags = {
         "--cwd": flags.cwd,
         "--no-watch": not flags.watch,
         "--follow": flags.follow,
         "--fetch": flags.results,
     }
-    for name, value in given.items():
+    for flag_name, value in given_flags.items():
         if value:
             raise PlanError(
-                f"{name} is for your own script, which comes last, after --, as in "
+                f"{flag_name} is for your own script, which comes last, after --, as in "
                 "rankboard --run -- train.py --lr 0.1"
             )
 
@@ -103,8 +107,8 @@ def with_cwd(cluster: Cluster, path: str) -> Cluster:
     if not path:
         return cluster
     if cluster.sync:
-        what = "with --upload, the ranks work in the uploaded folder"
-        raise PlanError(Mistake("--cwd", path, what, "leave one out"))
-    folder = path if path.startswith("~") else str(Path(path).absolute())
-    hosts = tuple(replace(host, cwd=folder) for host in cluster.hosts)
+        upload_problem = "with --upload, the ranks work in the uploaded folder"
+        raise PlanError(Mistake("--cwd", path, upload_problem, "leave one out"))
+    work_folder = path if path.startswith("~") else str(Path(path).absolute())
+    hosts = tuple(replace(host, cwd=work_folder) for host in cluster.hosts)
     return replace(cluster, hosts=hosts)

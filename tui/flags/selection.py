@@ -119,14 +119,16 @@ def select_usual() -> Selection:
 
     Without any, or if there are mistakes in them, select this machine.
     """
-    remark = NO_FILE
+    remark_text = NO_FILE
     if has_usual():
         try:
             cluster = load_usual()
             return Selection(cluster, cluster, None)
         except HostsError as error:
-            remark = str(error)
-    this_machine = Cluster("this machine", (_local_host("local", RANKS),), (remark,))
+            remark_text = str(error)
+    # The form is shown with a remark, so that a mistake in a file can be corrected while it is
+    # open.
+    this_machine = Cluster("this machine", (_local_host("local", RANKS),), (remark_text,))
     return Selection(this_machine, this_machine, None)
 
 
@@ -160,31 +162,33 @@ def check_host_flags(flags: HostFlags, upload: Sequence[Path] = ()) -> None:
 def _find_mistakes(flags: HostFlags, upload: Sequence[Path]) -> Iterator[str]:
     local = flags.local
     slots = flags.slots
-    counts = (
+    number_flags = (
         ("--local", local, "ranks", " to use the hosts file"),
         ("--slots", slots, "ranks of each host", ""),
         ("--num-hosts", flags.num_hosts, "hosts", ""),
     )
-    for flag, number, what, effect in counts:
-        if number is not None and number < 1:
-            hint = f"give the number of {what}, 1 or more, or leave it out{effect}"
-            yield f"{flag} {number}: {hint}"
+    for flag, flag_number, counted_noun, omission_effect in number_flags:
+        if flag_number is not None and flag_number < 1:
+            hint = f"give the number of {counted_noun}, 1 or more, or leave it out{omission_effect}"
+            yield f"{flag} {flag_number}: {hint}"
     sources = {
         f"--hosts {flags.hosts}": flags.hosts,
         f"--host {flags.host}": flags.host,
         "--slurm": flags.slurm,
         f"--local {local}": local,
     }
-    given = [word for word, value in sources.items() if value]
-    if len(given) > 1:
-        yield f"{' and '.join(given)} cannot be combined: give one of them"
+    given_sources = [word for word, value in sources.items() if value]
+    if len(given_sources) > 1:
+        yield f"{' and '.join(given_sources)} cannot be combined: give one of them"
     if upload and local:
         yield (
             f"--upload {upload[0]} is for other machines: with --local {local} the ranks work in "
             "this folder"
         )
-    in_slurm = flags.slurm or (is_slurm() and not flags.hosts and not flags.host)
-    if slots and not local and not in_slurm:
+    # Within a job, its nodes are used unless other hosts are named.
+    is_slurm_job = flags.slurm or (is_slurm() and not flags.hosts and not flags.host)
+    # A hosts file has its own slots, which a flag would contradict.
+    if slots and not local and not is_slurm_job:
         yield f"--slots {slots} needs --local N; in a hosts file, write slots = {slots}"
     if all(count is None or count > 0 for count in (local, slots)):
         try:
@@ -218,6 +222,7 @@ def _load_hosts(flags: HostFlags) -> Cluster:
 def _with_flags(cluster: Cluster, slots: int | None, upload: Sequence[Path]) -> Cluster:
     """Return the hosts with the flags --slots and --upload."""
     hosts = tuple(with_slots(host, slots or host.slots) for host in cluster.hosts)
+    # Absolute, since the plan may be used from another folder later.
     uploads = (os.path.abspath(path.expanduser()) for path in upload)
     return replace(cluster, hosts=hosts, sync=(*cluster.sync, *uploads))
 
@@ -226,9 +231,9 @@ def _make_local_cluster(ranks: int, slots: int | None) -> Cluster:
     """Make this machine one host, or several of `slots` ranks each."""
     if not slots:
         return Cluster("this machine", (_local_host("local", ranks),))
-    count = ranks // slots
-    hosts = tuple(_local_host(f"local{index}", slots) for index in range(1, count + 1))
-    remarks = (shared(count, os.cpu_count() or 1),) if count > 1 else ()
+    num_hosts = ranks // slots
+    hosts = tuple(_local_host(f"local{index}", slots) for index in range(1, num_hosts + 1))
+    remarks = (shared(num_hosts, os.cpu_count() or 1),) if num_hosts > 1 else ()
     return Cluster("this machine", hosts, remarks)
 
 
@@ -241,10 +246,10 @@ def _make_spec(flags: HostFlags) -> LabSpec | None:
     local = flags.local
     slots = flags.slots
     if local and slots and local % slots:
-        divisors = [str(number) for number in range(1, local + 1) if local % number == 0]
+        divisor_texts = [str(divisor) for divisor in range(1, local + 1) if local % divisor == 0]
         raise LabError(
             f"--slots {slots} does not divide the {local} ranks of --local: give one of "
-            f"{', '.join(divisors)}"
+            f"{', '.join(divisor_texts)}"
         )
     if not flags.link:
         if flags.cpus:

@@ -86,43 +86,43 @@ class ScriptLine:
 
 def find_flag(word: str) -> str:
     """Return the flag of torchrun that a word names; "" if it names none."""
-    flag = word.partition("=")[0]
-    flag = SHORT.get(flag, flag.replace("_", "-"))
-    return flag if flag in (*SWITCHES, *VALUES) else ""
+    flag_name = word.partition("=")[0]
+    flag_name = SHORT.get(flag_name, flag_name.replace("_", "-"))
+    return flag_name if flag_name in (*SWITCHES, *VALUES) else ""
 
 
 def _pop_flag(words: list[str]) -> tuple[str, str]:
     """Take a flag of torchrun, and its value, from the beginning of these words. Raises:
     UsageError."""
     word = words.pop(0)
-    name = find_flag(word)
-    typed, equals, value = word.partition("=")
-    if not name:
+    flag_name = find_flag(word)
+    typed_flag, equals, value = word.partition("=")
+    if not flag_name:
         raise UsageError(
-            f"{typed} is not a flag of torchrun: write your script after --, and its arguments "
-            "after its name"
+            f"{typed_flag} is not a flag of torchrun: write your script after --, and its "
+            "arguments after its name"
         )
-    if name in VALUES and not equals:
+    if flag_name in VALUES and not equals:
         if not words:
             raise UsageError(f"{word} needs a value")
         value = words.pop(0)
-    return name, value
+    return flag_name, value
 
 
 def take_out_flags(words: Sequence[str], own: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """Return the words without the flags of torchrun that are not `own` flags of rankboard; and
     these. Raises: UsageError."""
-    others: list[str] = []
+    other_words: list[str] = []
     flags: dict[str, str] = {}
-    rest = list(words)
-    while rest:
-        word = rest[0]
+    remaining_words = list(words)
+    while remaining_words:
+        word = remaining_words[0]
         is_own = not word.startswith("-") or word.partition("=")[0] in own
         if is_own or not find_flag(word):
-            others.append(rest.pop(0))
+            other_words.append(remaining_words.pop(0))
         else:
-            flags |= [_pop_flag(rest)]
-    return others, flags
+            flags |= [_pop_flag(remaining_words)]
+    return other_words, flags
 
 
 def parse_script_line(words: Sequence[str], before: Mapping[str, str] = NO_FLAGS) -> ScriptLine:
@@ -130,30 +130,31 @@ def parse_script_line(words: Sequence[str], before: Mapping[str, str] = NO_FLAGS
 
     `before` are its flags that stand before `--`. Raises: UsageError.
     """
-    variables, rest = _split_variables(words)
-    inner_variables, inner = _unwrap_starters(rest)
-    launcher, arguments = _find_program(inner)
+    variables, remaining_words = _split_variables(words)
+    inner_variables, inner_words = _unwrap_starters(remaining_words)
+    launcher, arguments = _find_program(inner_words)
     if launcher in OTHERS:
         raise UsageError(_refuse_launcher(launcher, arguments))
     is_torchrun = launcher in TORCHRUN
     if is_torchrun:
+        # Those of `env` itself are the program's words, unless torchrun follows.
         variables += inner_variables
-        rest = arguments
+        remaining_words = arguments
     env = dict(word.split("=", 1) for word in variables)
     flags: dict[str, str] = {}
     if is_torchrun:
-        given = {**os.environ, **env}
-        flags = {flag: given[name] for name, flag in PET.items() if given.get(name)}
+        environment = {**os.environ, **env}
+        flags = {flag: environment[name] for name, flag in PET.items() if environment.get(name)}
     flags |= before
-    while rest and rest[0].startswith("-"):
-        if rest[0] == "--":
-            del rest[0]
+    while remaining_words and remaining_words[0].startswith("-"):
+        if remaining_words[0] == "--":
+            del remaining_words[0]
             break
-        flags |= [_pop_flag(rest)]
-    if not rest or not rest[0]:
+        flags |= [_pop_flag(remaining_words)]
+    if not remaining_words or not remaining_words[0]:
         raise UsageError("write your own script after --, as in rankboard --run -- train.py")
-    program = _make_program(rest, flags, gets_rank=launcher == LAUNCH)
-    return ScriptLine(program, flags, tuple(env.items()), is_torchrun)
+    program_words = _make_program(remaining_words, flags, gets_rank=launcher == LAUNCH)
+    return ScriptLine(program_words, flags, tuple(env.items()), is_torchrun)
 
 
 def _split_variables(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -165,37 +166,39 @@ def _split_variables(words: Sequence[str]) -> tuple[list[str], list[str]]:
 def _unwrap_starters(words: list[str]) -> tuple[list[str], list[str]]:
     """Return what these words start in the end: `env A=b torchrun x.py` has variables, then
     torchrun."""
-    first = [os.path.basename(word) for word in words[:2]]
+    first_names = [os.path.basename(word) for word in words[:2]]
     for starter in STARTERS:
-        if first[: len(starter)] == starter:
-            variables, rest = _split_variables(words[len(starter) :])
-            inner_variables, inner = _unwrap_starters(rest)
-            return variables + inner_variables, inner
+        if first_names[: len(starter)] == starter:
+            variables, remaining_words = _split_variables(words[len(starter) :])
+            inner_variables, inner_words = _unwrap_starters(remaining_words)
+            return variables + inner_variables, inner_words
     return [], words
 
 
 def _find_program(words: list[str]) -> tuple[str, list[str]]:
     """Return the program, or the module of Python, that the words start, and its arguments."""
-    line = python_line(words)
-    if line:
-        return os.path.basename(line.name), list(line.rest)
-    first, *rest = words or [""]
-    return os.path.basename(first), rest
+    python_command = python_line(words)
+    if python_command:
+        return os.path.basename(python_command.name), list(python_command.rest)
+    first_word, *other_words = words or [""]
+    return os.path.basename(first_word), other_words
 
 
 def _make_program(rest: list[str], flags: Mapping[str, str], *, gets_rank: bool) -> tuple[str, ...]:
     """Return the words of the program. `gets_rank`: it gets its local rank as an argument."""
-    program = list(rest)
+    program_words = list(rest)
+    # torch.distributed.launch passes the local rank as an argument, torchrun does not.
     if gets_rank and "--use-env" not in flags:
-        program.insert(1, f"--local-rank={LOCAL_RANK}")
+        program_words.insert(1, f"--local-rank={LOCAL_RANK}")
     if "--no-python" in flags and rest[0].endswith((".py", *PYTHONS)):
-        program.insert(0, NO_PYTHON)
+        program_words.insert(0, NO_PYTHON)
     if "--module" in flags:
-        program.insert(0, "-m")
-    return tuple(program)
+        program_words.insert(0, "-m")
+    return tuple(program_words)
 
 
 def _refuse_launcher(launcher: str, words: list[str]) -> str:
+    # The flags of another launcher mean nothing here, but the script after them does.
     while words and not words[0].endswith(".py"):
         del words[0]
     return (
@@ -208,17 +211,18 @@ def apply_to_host_flags(line: ScriptLine, flags: HostFlags) -> HostFlags:
     """Return the flags that select hosts, with what those of torchrun add. Raises: UsageError."""
     if not (line.flags or line.is_torchrun):
         return flags
-    nodes = line.flags.get("--nnodes", "")
-    if nodes and not all(_is_number(bound, 1) for bound in nodes.split(":", 1)):
-        raise UsageError(f"--nnodes {nodes}: write a number from 1, or MIN:MAX")
-    num_hosts = int(nodes.rpartition(":")[2] or 0)
+    nodes_text = line.flags.get("--nnodes", "")
+    if nodes_text and not all(_is_number(node_bound, 1) for node_bound in nodes_text.split(":", 1)):
+        raise UsageError(f"--nnodes {nodes_text}: write a number from 1, or MIN:MAX")
+    num_hosts = int(nodes_text.rpartition(":")[2] or 0)
     is_standalone = "--standalone" in line.flags
     names_hosts = flags.hosts or flags.host or flags.slurm or has_usual()
     is_alone = num_hosts <= 1 and not names_hosts
-    ranks = line.flags.get("--nproc-per-node", "")
+    ranks_text = line.flags.get("--nproc-per-node", "")
     ranks_per_host = 0
-    if ranks and (is_standalone or is_alone or flags.local):
-        ranks_per_host = _count_local_ranks(ranks, {**os.environ, **dict(line.env)})
+    if ranks_text and (is_standalone or is_alone or flags.local):
+        ranks_per_host = _count_local_ranks(ranks_text, {**os.environ, **dict(line.env)})
+    # torchrun without hosts runs on this machine.
     if is_standalone or (is_alone and not flags.local):
         return replace(flags, local=flags.local or ranks_per_host or 1)
     if flags.local:
@@ -246,12 +250,13 @@ def _split_local_ranks(
 
 def apply_to_policy_flags(line: ScriptLine, flags: PolicyFlags) -> PolicyFlags:
     """Return the flags of the policy, with what those of torchrun add. Raises: UsageError."""
-    restarts = line.flags.get("--max-restarts")
-    if restarts:
-        flags = replace(flags, max_restarts=_parse_number("--max-restarts", restarts))
-    least, _, most = line.flags.get("--nnodes", "").partition(":")
-    if most and least != most and not flags.min_nodes:
-        flags = replace(flags, min_nodes=int(least))
+    restarts_text = line.flags.get("--max-restarts")
+    if restarts_text:
+        flags = replace(flags, max_restarts=_parse_number("--max-restarts", restarts_text))
+    least_nodes, _, most_nodes = line.flags.get("--nnodes", "").partition(":")
+    # MIN:MAX of torchrun says how many nodes a restart needs: --min-hosts here.
+    if most_nodes and least_nodes != most_nodes and not flags.min_nodes:
+        flags = replace(flags, min_nodes=int(least_nodes))
     return flags
 
 
@@ -259,68 +264,75 @@ def apply_to_hosts(line: ScriptLine, cluster: Cluster, *, local: bool) -> Cluste
     """Return the hosts, with what the other flags say of them. Print what of a line of torchrun is
     ignored. Raises: UsageError."""
     flags = line.flags
-    _check(line, cluster, local)
-    env = [(name, value) for name, value in line.env if name not in PLACE and name not in PET]
-    for flag, name in (("--role", "ROLE_NAME"), ("--rdzv-id", "TORCHELASTIC_RUN_ID")):
+    _check_flags(line, cluster, local)
+    variables = [
+        (variable_name, value)
+        for variable_name, value in line.env
+        if variable_name not in PLACE and variable_name not in PET
+    ]
+    for flag, variable_name in (("--role", "ROLE_NAME"), ("--rdzv-id", "TORCHELASTIC_RUN_ID")):
         if flag in flags:
-            env.append((name, flags[flag]))
-    hosts = [replace(host, env=(*host.env, *env)) for host in cluster.hosts]
-    ranks = "" if local else flags.get("--nproc-per-node", "")
-    if ranks in ("auto", "gpu", "cpu", "xpu"):
+            variables.append((variable_name, flags[flag]))
+    hosts = [replace(host, env=(*host.env, *variables)) for host in cluster.hosts]
+    ranks_text = "" if local else flags.get("--nproc-per-node", "")
+    if ranks_text in ("auto", "gpu", "cpu", "xpu"):
         raise UsageError(
-            f"--nproc-per-node {ranks}: rankboard places the ranks before it contacts a host: "
+            f"--nproc-per-node {ranks_text}: rankboard places the ranks before it contacts a host: "
             "leave the flag out, and write slots = 8, or another number of ranks, for each host in "
             f"{cluster.file or HOSTS}"
         )
-    if ranks:
-        slots = _parse_number("--nproc-per-node", ranks, 1)
+    if ranks_text:
+        slots = _parse_number("--nproc-per-node", ranks_text, 1)
         hosts = [with_slots(host, slots) for host in hosts]
-    port = flags.get("--master-port") or flags.get("--rdzv-endpoint", "").partition(":")[2]
-    if hosts and port:
-        hosts[0] = replace(hosts[0], master_port=_parse_number("--master-port", port))
+    port_text = flags.get("--master-port") or flags.get("--rdzv-endpoint", "").partition(":")[2]
+    if hosts and port_text:
+        # The ranks meet on the first host.
+        hosts[0] = replace(hosts[0], master_port=_parse_number("--master-port", port_text))
     return replace(cluster, hosts=tuple(hosts))
 
 
-def _check(line: ScriptLine, cluster: Cluster, local: bool) -> None:
+def _check_flags(line: ScriptLine, cluster: Cluster, local: bool) -> None:
     """Print what of a line of torchrun is ignored. Raises: UsageError, with all flags that mean
     nothing here where torchrun itself is not typed."""
-    by_reason: dict[str, list[str]] = defaultdict(list)
+    words_by_reason: dict[str, list[str]] = defaultdict(list)
     for flag, value in line.flags.items():
-        word = f"{flag} {value}".strip()
+        flag_text = f"{flag} {value}".strip()
         if flag in REFUSED:
-            raise UsageError(f"{word}: {UNSUPPORTED}: leave it out")
+            raise UsageError(f"{flag_text}: {UNSUPPORTED}: leave it out")
         reason = _why_useless(flag, value, line.flags, cluster, local)
         if reason:
-            by_reason[reason].append(word)
-    for name, value in line.env:
-        if name in PLACE:
-            by_reason["it follows from a rank's place"].append(f"{name}={value}")
-    if not by_reason:
+            words_by_reason[reason].append(flag_text)
+    for variable_name, value in line.env:
+        if variable_name in PLACE:
+            words_by_reason["it follows from a rank's place"].append(f"{variable_name}={value}")
+    if not words_by_reason:
         return
-    between = ": " if line.is_torchrun else ": leave it out: "
-    notes = [f"{', '.join(words)}{between}{reason}" for reason, words in by_reason.items()]
+    separator = ": " if line.is_torchrun else ": leave it out: "
+    reason_notes = [
+        f"{', '.join(words)}{separator}{reason}" for reason, words in words_by_reason.items()
+    ]
     if not line.is_torchrun:
-        raise UsageError("\n".join(notes))
-    narrate(f"ignored: {'; '.join(notes)}")
+        raise UsageError("\n".join(reason_notes))
+    narrate(f"ignored: {'; '.join(reason_notes)}")
 
 
 def _why_useless(
     flag: str, value: str, flags: Mapping[str, str], cluster: Cluster, local: bool
 ) -> str:
     """Say why a flag of this value has no use here; "" where it has one, or is so anyway."""
-    first = cluster.hosts[0]
-    names = {first.name, first.address, *(["localhost", ""] if local else [])}
-    is_one = flags.get("--nnodes", "1") in ("1", "1:1")
+    first_host = cluster.hosts[0]
+    first_names = {first_host.name, first_host.address, *(["localhost", ""] if local else [])}
+    is_one_node = flags.get("--nnodes", "1") in ("1", "1:1")
     is_useless = {
-        "--node-rank": value != "0" or not is_one,
+        "--node-rank": value != "0" or not is_one_node,
         "--rdzv-backend": value not in ("c10d", "static"),
-        "--master-addr": value not in names,
-        "--rdzv-endpoint": value.partition(":")[0] not in names,
+        "--master-addr": value not in first_names,
+        "--rdzv-endpoint": value.partition(":")[0] not in first_names,
     }
     if is_useless.get(flag):
         return (
             f"rankboard starts all nodes from here, and the ranks meet on the first host of "
-            f"{cluster.file or HOSTS}, {first.name}"
+            f"{cluster.file or HOSTS}, {first_host.name}"
         )
     if flag in LEAVE_OUT:
         return LEAVE_OUT[flag]
@@ -345,10 +357,14 @@ def _count_local_ranks(ranks: str, env: Mapping[str, str]) -> int:
     )
 
     if ranks in ("gpu", "auto"):
-        visible = env.get("CUDA_VISIBLE_DEVICES")
-        gpus = len(list_gpus()) if visible is None else _count_visible_gpus(visible)
-        if gpus:
-            return gpus
+        visible_devices = env.get("CUDA_VISIBLE_DEVICES")
+        # Set to nothing, the variable hides all GPUs: only its absence shows them.
+        if visible_devices is None:
+            num_gpus = len(list_gpus())
+        else:
+            num_gpus = _count_visible_gpus(visible_devices)
+        if num_gpus:
+            return num_gpus
     if ranks in ("cpu", "auto"):
         return max(1, int(usable_cores()))
     if ranks == "gpu":

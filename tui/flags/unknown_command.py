@@ -16,38 +16,43 @@ PROGRAMS = ("python", "python3", "torchrun", "mpirun")
 
 def advise_command(words: Sequence[str], flags: Sequence[str], commands: Iterable[str]) -> str:
     """Say what to write instead of `words`, which stand behind `flags` and name no command."""
-    word = words[0]
-    problem = f"rankboard has no command {word!r}. "
+    first_word = words[0]
+    problem_text = f"rankboard has no command {first_word!r}. "
     some_flags = "… " if flags else ""
     if any(map(_is_program, words[:2])):
-        program = words[1:] if word in STARTS else words
+        program_words = words[1:] if first_word in STARTS else words
         return (
             "To run your own script, put -- before it: rankboard --run "
-            f"{some_flags}-- {shlex.join(program)}"
+            f"{some_flags}-- {shlex.join(program_words)}"
         )
-    if word in STARTS:
-        rest = shlex.join(words[1:])
-        return f"{problem}To start a run, write: rankboard --run {some_flags}{rest}".rstrip()
-    if word in LISTS:
+    if first_word in STARTS:
+        run_words = shlex.join(words[1:])
         return (
-            f"{problem}To list runs, write: rankboard ps, or rankboard runs for those recorded here"
+            f"{problem_text}To start a run, write: rankboard --run {some_flags}{run_words}".rstrip()
         )
-    if word.endswith(".toml"):
-        return f"{problem}To use a hosts file, write: rankboard --hosts {shlex.quote(word)}"
+    if first_word in LISTS:
+        return (
+            f"{problem_text}To list runs, write: rankboard ps, or rankboard runs for those "
+            "recorded here"
+        )
+    if first_word.endswith(".toml"):
+        return (
+            f"{problem_text}To use a hosts file, write: rankboard --hosts {shlex.quote(first_word)}"
+        )
     if len(flags) > 1 and flags[-2] == "--sync-option" and "=" not in flags[-1]:
         return (
-            f"{word!r} is not a command. Write an option and its value as one word: --sync-option "
-            f"{flags[-1]}={word}"
+            f"{first_word!r} is not a command. Write an option and its value as one word: "
+            f"--sync-option {flags[-1]}={first_word}"
         )
-    if not word.isidentifier() and not did_you_mean(word, commands):
-        return f"{word!r} is not a command: a flag takes one value; see rankboard --help"
-    return refuse_command("rankboard", word, commands)
+    if not first_word.isidentifier() and not did_you_mean(first_word, commands):
+        return f"{first_word!r} is not a command: a flag takes one value; see rankboard --help"
+    return refuse_command("rankboard", first_word, commands)
 
 
 def refuse_command(command: str, word: str, known: Iterable[str]) -> str:
     """Say that `command` has no command `word`, and which of the known ones may be meant."""
-    near = did_you_mean(word, [name for name in known if name not in REMOVES])
-    hint = f"{near} " if near else ". "
+    nearest_text = did_you_mean(word, [name for name in known if name not in REMOVES])
+    hint = f"{nearest_text} " if nearest_text else ". "
     return f"{command} has no command {word!r}{hint}{command} --help lists all commands"
 
 

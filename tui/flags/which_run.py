@@ -59,31 +59,38 @@ def find_run(
     if cluster:
         on_hosts = ask_for_plans(transport, cluster, run, ASKED if local_folder else math.inf)
         _narrate_problems(on_hosts, is_known=local_folder is not None)
-    recorded = labels(runs_dir)
+    recorded_labels = labels(runs_dir)
     if run == LAST:
-        name = _newest(local_folder, on_hosts)
-        _narrate_unbelieved(name, on_hosts)
-        if name and ends and _is_doubtful(name, on_hosts, runs_dir):
-            _ask_which([name, *_others(name, on_hosts, runs_dir)], hosts, on_hosts, runs_dir)
+        found_name = _find_newest(local_folder, on_hosts)
+        _narrate_unbelieved(found_name, on_hosts)
+        if found_name and ends and _is_doubtful(found_name, on_hosts, runs_dir):
+            _ask_which(
+                [found_name, *_other_candidates(found_name, on_hosts, runs_dir)],
+                hosts,
+                on_hosts,
+                runs_dir,
+            )
         else:
-            _narrate_last(name, local_folder, on_hosts, runs_dir)
+            _narrate_last(found_name, local_folder, on_hosts, runs_dir)
     else:
-        labels_on_hosts = {name: found.plan.label for name, found in on_hosts.runs.items()}
-        unread = dict.fromkeys(on_hosts.mistakes, "")
+        labels_on_hosts = {
+            found_name: found.plan.label for found_name, found in on_hosts.runs.items()
+        }
+        unread_names = dict.fromkeys(on_hosts.mistakes, "")
         # A name that was given here later counts here.
-        known_labels = labels_on_hosts | unread | recorded
-        name = meant(run, dict(sorted(known_labels.items())))
-    if name in recorded:
-        return runs_dir / name
-    if name in on_hosts.runs:
-        narrate(f"{name} is not recorded here: using the plan of its hosts")
-        narrate(*on_hosts.runs[name].remarks)
-        return on_hosts.runs[name].kept
+        known_labels = labels_on_hosts | unread_names | recorded_labels
+        found_name = meant(run, dict(sorted(known_labels.items())))
+    if found_name in recorded_labels:
+        return runs_dir / found_name
+    if found_name in on_hosts.runs:
+        narrate(f"{found_name} is not recorded here: using the plan of its hosts")
+        narrate(*on_hosts.runs[found_name].remarks)
+        return on_hosts.runs[found_name].kept
     if on_hosts.mistakes:
-        raise on_hosts.mistakes.get(name) or next(iter(on_hosts.mistakes.values()))
-    asked = f" of {cluster.file or cluster.name}" if cluster else ""
+        raise on_hosts.mistakes.get(found_name) or next(iter(on_hosts.mistakes.values()))
+    asked_text = f" of {cluster.file or cluster.name}" if cluster else ""
     raise PlanError(
-        f"No run called {run!r} here or on the hosts{asked}; rankboard ps lists all runs"
+        f"No run called {run!r} here or on the hosts{asked_text}; rankboard ps lists all runs"
     )
 
 
@@ -111,35 +118,37 @@ def _hosts_of(folder: Path) -> Cluster | None:
     """Return the hosts of a run that this user has recorded, where they may have a newer one."""
     try:
         plan = read.load_plan(folder)
-        age = time.time() - (folder / EVENTS).stat().st_mtime
+        record_age = time.time() - (folder / EVENTS).stat().st_mtime
     except (OSError, PlanError, RunFolderError):
+        # What cannot be read says nothing of hosts; the run itself is still the last one.
         return None
+    # Hosts of a run that somebody else has recorded are not asked: they may be any.
     is_on_others = trust.has_ways(plan) and not is_here(plan.hosts)
-    if not is_on_others or is_folder(folder / NODE) or age > LATELY or lock.launcher(folder):
+    if not is_on_others or is_folder(folder / NODE) or record_age > LATELY or lock.launcher(folder):
         return None
     return Cluster(plan.run, plan.hosts, file=plan.hosts_file)
 
 
-def _newest(local_folder: Path | None, on_hosts: PlansOnHosts) -> str:
+def _find_newest(local_folder: Path | None, on_hosts: PlansOnHosts) -> str:
     """Return the newest run that has begun; "" where there is none. A run that a single host
     invents for others is not believed."""
-    shared = {name: run for name, run in on_hosts.runs.items() if run.is_shared}
-    begun = [name for name, run in shared.items() if run.has_begun]
-    if local_folder and (has_begun(local_folder) or not begun):
-        begun.append(local_folder.name)
-    return max(begun or shared, default="")
+    shared_runs = {name: run for name, run in on_hosts.runs.items() if run.is_shared}
+    begun_names = [name for name, run in shared_runs.items() if run.has_begun]
+    if local_folder and (has_begun(local_folder) or not begun_names):
+        begun_names.append(local_folder.name)
+    return max(begun_names or shared_runs, default="")
 
 
 def _is_doubtful(name: str, on_hosts: PlansOnHosts, runs_dir: Path) -> bool:
     """Return whether the user may not mean the last run: another one is live, or it was not started
     from here. A run that is known to have ended loses nothing."""
-    if _live(on_hosts, runs_dir) - {name}:
+    if _live_runs(on_hosts, runs_dir) - {name}:
         return True
     folder = runs_dir / name
     return not read.verdict(folder) and not trust.is_started_here(folder)
 
 
-def _live(on_hosts: PlansOnHosts, runs_dir: Path) -> set[str]:
+def _live_runs(on_hosts: PlansOnHosts, runs_dir: Path) -> set[str]:
     """Return the runs that are live: on hosts that have answered, or with a launcher that records
     them here."""
     live_on_hosts = {name for name, run in on_hosts.runs.items() if run.live and run.is_shared}
@@ -147,32 +156,34 @@ def _live(on_hosts: PlansOnHosts, runs_dir: Path) -> set[str]:
     return live_on_hosts | {folder.name for folder in folders if lock.launcher(folder)}
 
 
-def _others(name: str, on_hosts: PlansOnHosts, runs_dir: Path) -> list[str]:
+def _other_candidates(name: str, on_hosts: PlansOnHosts, runs_dir: Path) -> list[str]:
     """Return the runs that may be meant instead, the newest first: the live ones, and the newest
     one that was started from here."""
-    others = _live(on_hosts, runs_dir)
+    other_names = _live_runs(on_hosts, runs_dir)
     newest_first = reversed(recorded_folders(runs_dir))
     newest_own = next(filter(trust.is_started_here, newest_first), None)
     if newest_own:
-        others.add(newest_own.name)
-    return sorted(others - {name}, reverse=True)
+        other_names.add(newest_own.name)
+    return sorted(other_names - {name}, reverse=True)
 
 
 def _ask_which(
     candidates: Sequence[str], hosts: Path | None, on_hosts: PlansOnHosts, runs_dir: Path
 ) -> None:
     """Ask the user whether the first of these runs is to be stopped. Raises: UsageError."""
-    file = f" --hosts {shlex.quote(str(hosts))}" if hosts else ""
+    hosts_option = f" --hosts {shlex.quote(str(hosts))}" if hosts else ""
     if len(candidates) == 1:
         narrate(f"{LAST} is a run that was not started here:")
-        instead = "write this command"
+        instead_text = "write this command"
     else:
         narrate(f"{LAST} may mean one of {len(candidates)} runs:")
-        instead = "write one of these commands"
+        instead_text = "write one of these commands"
     for name in candidates[:LISTED]:
-        narrate(f"  rankboard stop {name}{file}  ({_describe(name, on_hosts, runs_dir)})")
-    if not confirm(f"stop {candidates[0]}? [y/N]", yes=False, instead=instead):
-        raise UsageError(f"nothing was stopped; {instead}")
+        narrate(
+            f"  rankboard stop {name}{hosts_option}  ({_describe_run(name, on_hosts, runs_dir)})"
+        )
+    if not confirm(f"stop {candidates[0]}? [y/N]", yes=False, instead=instead_text):
+        raise UsageError(f"nothing was stopped; {instead_text}")
 
 
 # Words --------------------------------------------------------------------------------------------
@@ -184,8 +195,8 @@ def _narrate_problems(on_hosts: PlansOnHosts, *, is_known: bool) -> None:
         narrate(*on_hosts.problems)
         return
     num_hidden = len(on_hosts.problems) - 1
-    others = f" (and {num_hidden} more)" if num_hidden else ""
-    narrate(f"{on_hosts.problems[0]}{others}; runs that only such hosts know do not count")
+    others_text = f" (and {num_hidden} more)" if num_hidden else ""
+    narrate(f"{on_hosts.problems[0]}{others_text}; runs that only such hosts know do not count")
 
 
 def _narrate_unbelieved(name: str, on_hosts: PlansOnHosts) -> None:
@@ -205,29 +216,33 @@ def _narrate_last(
     if not name:
         return
     is_newer = local_folder is not None and local_folder.name != name
-    newest = (
+    newest_text = (
         f"; the newest run that is recorded here is {local_folder.name}"
         if local_folder and is_newer
         else ""
     )
-    narrate(f"{LAST} is {name}, {_describe(name, on_hosts, runs_dir)}{newest}")
+    narrate(f"{LAST} is {name}, {_describe_run(name, on_hosts, runs_dir)}{newest_text}")
 
 
-def _describe(name: str, on_hosts: PlansOnHosts, runs_dir: Path) -> str:
+def _describe_run(name: str, on_hosts: PlansOnHosts, runs_dir: Path) -> str:
     """Say what is known of a run: its name, where it was started, and whether it is live."""
-    run = on_hosts.runs.get(name)
+    run_on_hosts = on_hosts.runs.get(name)
     folder = runs_dir / name
-    label = marks.name(folder) or (run.plan.label if run else "")
-    words = [f"named {one_line(label)}"] if label else []
-    words.append("started here" if trust.is_started_here(folder) else "not started here")
-    holder = lock.launcher(folder)
+    given_label = marks.name(folder) or (run_on_hosts.plan.label if run_on_hosts else "")
+    descriptions = [f"named {one_line(given_label)}"] if given_label else []
+    descriptions.append("started here" if trust.is_started_here(folder) else "not started here")
+    launcher_process = lock.launcher(folder)
     verdict = read.verdict(folder) if is_folder(folder) else None
-    if run:
-        words.append(f"live on {listed(run.live)}" if run.live else f"ended on {listed(run.hosts)}")
-    elif holder:
-        words.append(f"live: its launcher is {holder}")
+    if run_on_hosts:
+        descriptions.append(
+            f"live on {listed(run_on_hosts.live)}"
+            if run_on_hosts.live
+            else f"ended on {listed(run_on_hosts.hosts)}"
+        )
+    elif launcher_process:
+        descriptions.append(f"live: its launcher is {launcher_process}")
     if verdict:
-        words.append(f"recorded here as {verdict}")
-    elif not run and not holder:
-        words.append("its end is not recorded here")
-    return ", ".join(words)
+        descriptions.append(f"recorded here as {verdict}")
+    elif not run_on_hosts and not launcher_process:
+        descriptions.append("its end is not recorded here")
+    return ", ".join(descriptions)

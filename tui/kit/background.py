@@ -66,6 +66,7 @@ class RepeatedTask(Generic[ResultT]):
 
     def begin(self, work: Callable[[], ResultT]) -> None:
         """Do this, or do it next."""
+        # Only the newest is kept: what was asked for before it is out of date.
         if self.is_busy:
             self._next_work = work
             return
@@ -89,4 +90,5 @@ class RepeatedTask(Generic[ResultT]):
         self._next_work = None
         if next_work:
             self.begin(next_work)
+        # After the next one has begun, since `report` may raise, or ask for the work again.
         report(outcome)

@@ -15,20 +15,22 @@ from tui.kit.key_names import format_key
 
 def bindings(place: KeyPlace) -> list[BindingType]:
     """Return the keys of a place; on a screen, also those of its panels, for `elsewhere`."""
-    found: list[BindingType] = []
-    taken: set[str] = set()
+    place_bindings: list[BindingType] = []
+    taken_keys: set[str] = set()
     for action in ACTIONS[place]:
-        found.append(_make_binding(action, action.default_keys, action.call, action.is_shown))
-        taken.update(action.default_keys)
+        place_bindings.append(
+            _make_binding(action, action.default_keys, action.call, action.is_shown)
+        )
+        taken_keys.update(action.default_keys)
     # A key of the screen itself counts first; of one that two panels have, the first panel.
     for panel in panels_of(place):
         for action in ACTIONS[panel]:
-            free_keys = [key for key in action.default_keys if key not in taken]
+            free_keys = [key for key in action.default_keys if key not in taken_keys]
             if free_keys:
-                taken.update(free_keys)
+                taken_keys.update(free_keys)
                 call = f"elsewhere('{action.name}')"
-                found.append(_make_binding(action, free_keys, call, is_shown=False))
-    return found
+                place_bindings.append(_make_binding(action, free_keys, call, is_shown=False))
+    return place_bindings
 
 
 def _make_binding(action: Action, keys: Iterable[str], call: str, is_shown: bool) -> Binding:
@@ -59,21 +61,23 @@ def find_panel_action(name: str) -> tuple[KeyPlace, Action]:
 
 def focus_places(screen: Screen[Any]) -> list[KeyPlace]:
     """Return the places of the focus, from the inside out."""
-    places = []
+    key_places = []
     innermost = screen.focused or screen
     for node in innermost.ancestors_with_self:
-        place = getattr(node, "place", None)
-        if isinstance(place, KeyPlace):
-            places.append(place)
-    return [*places, KeyPlace.EVERYWHERE]
+        node_place = getattr(node, "place", None)
+        # Other widgets may have a `place` of their own, which is no name of ours.
+        if isinstance(node_place, KeyPlace):
+            key_places.append(node_place)
+    return [*key_places, KeyPlace.EVERYWHERE]
 
 
 def named_keys(app: App[Any], name: str) -> Sequence[str]:
     """Return the keys of the action of that name, by Textual's names: those that the user has
     chosen, or the default ones."""
-    chosen: Mapping[str, str] = getattr(app, "keymap", {})
-    if name in chosen:
-        return chosen[name].split(",")
+    # Only our own apps have a keymap.
+    chosen_keys: Mapping[str, str] = getattr(app, "keymap", {})
+    if name in chosen_keys:
+        return chosen_keys[name].split(",")
     return ACTIONS_BY_NAME[name].default_keys
 
 

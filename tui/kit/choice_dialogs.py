@@ -57,8 +57,9 @@ class BoxDialog(ModalScreen[ResultT | None], Generic[ResultT]):
 
     def action_move(self, action: str) -> None:
         """Move in the list by an action of `OptionList`, such as `cursor_down`."""
-        move = getattr(self.query_one(OptionList), f"action_{action}")
-        move()
+        # The methods of `OptionList` are its own actions, so its bounds and wrapping stay.
+        move_cursor = getattr(self.query_one(OptionList), f"action_{action}")
+        move_cursor()
 
     def action_back(self) -> None:
         self.dismiss(None)
@@ -84,10 +85,10 @@ class ChoiceDialog(BoxDialog[str]):
         yield OptionList(*map(Content, self._choices))
 
     def on_mount(self) -> None:
-        options = self.query_one(OptionList)
-        options.focus()
+        option_list = self.query_one(OptionList)
+        option_list.focus()
         if self._current in self._choices:
-            options.highlighted = self._choices.index(self._current)
+            option_list.highlighted = self._choices.index(self._current)
 
     def on_key(self, event: Key) -> None:
         """Go to the choice that begins with what is typed. A letter that begins none is a key."""
@@ -98,12 +99,13 @@ class ChoiceDialog(BoxDialog[str]):
         if event.time - self._typed_at < PAUSE:
             beginnings.insert(0, self._typed + letter)
         for beginning in beginnings:
-            number = self._find_choice(beginning)
-            if number is not None:
+            choice_number = self._find_choice(beginning)
+            if choice_number is not None:
                 self._typed = beginning
                 self._typed_at = event.time
-                self.query_one(OptionList).highlighted = number
+                self.query_one(OptionList).highlighted = choice_number
                 event.stop()
+                # The list has keys of its own, such as j and k, which are letters, too.
                 event.prevent_default()
                 return
 
@@ -112,14 +114,14 @@ class ChoiceDialog(BoxDialog[str]):
 
         A single letter goes on from the present choice, so that it can be typed again.
         """
-        first = self.query_one(OptionList).highlighted or 0
+        first_number = self.query_one(OptionList).highlighted or 0
         if len(beginning) == 1:
-            first += 1
-        total = len(self._choices)
-        for step in range(total):
-            number = (first + step) % total
-            if self._choices[number].lower().startswith(beginning):
-                return number
+            first_number += 1
+        num_choices = len(self._choices)
+        for step in range(num_choices):
+            choice_number = (first_number + step) % num_choices
+            if self._choices[choice_number].lower().startswith(beginning):
+                return choice_number
         return None
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:

@@ -38,12 +38,12 @@ def show_desktop_note(app: App[Any], text: str) -> None:
 
 def note_sequence(text: str, environment: Mapping[str, str]) -> str:
     """Make the sequence of a note for the terminal of this environment; "" where none is safe."""
-    kind = environment.get("TERM", "")
-    said = one_line(text)[:LONGEST]
-    if kind.startswith(OSC_777) or environment.get("VTE_VERSION"):
-        sequence = f"\x1b]777;notify;rankboard;{said}\a"
-    elif kind.startswith(OSC_9):
-        sequence = f"\x1b]9;rankboard: {said}\a"
+    terminal_name = environment.get("TERM", "")
+    note_text = one_line(text)[:LONGEST]
+    if terminal_name.startswith(OSC_777) or environment.get("VTE_VERSION"):
+        sequence = f"\x1b]777;notify;rankboard;{note_text}\a"
+    elif terminal_name.startswith(OSC_9):
+        sequence = f"\x1b]9;rankboard: {note_text}\a"
     else:
         return ""
     if "TMUX" in environment:  # which hands on only what is wrapped, if it may

@@ -80,6 +80,7 @@ class Dialog(ModalScreen[Leave]):
     """When the question was first on the screen, by the clock of events."""
 
     def on_mount(self) -> None:
+        # Keys that were typed before this do not answer a question that nobody has read.
         self.call_after_refresh(self._see)
 
     def _see(self) -> None:
@@ -102,8 +103,8 @@ class Dialog(ModalScreen[Leave]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Allow only the answers that the question offers."""
-        offered = [answer.value for answer, _ in self.answers]
-        return action != "answer" or parameters[0] in offered
+        offered_answers = [answer.value for answer, _ in self.answers]
+        return action != "answer" or parameters[0] in offered_answers
 
     def action_back(self) -> None:
         """Close the dialog, and stay."""
@@ -115,8 +116,8 @@ class Dialog(ModalScreen[Leave]):
 
     def _label(self, answer: Leave, text: str) -> str:
         """Return an answer with its key, if it has one."""
-        name = ANSWER_ACTIONS.get(answer)
-        return f"{text} ({key_of(self.app, name)})" if name else text
+        action_name = ANSWER_ACTIONS.get(answer)
+        return f"{text} ({key_of(self.app, action_name)})" if action_name else text
 
 
 class QuitDialog(Dialog):
@@ -139,29 +140,33 @@ class QuitDialog(Dialog):
         `this`: the run that is shown is live. `name`: that of the only run.
         """
         super().__init__()
-        total = others + this
-        if total == 1:
-            subject, it, everything = "The run is", "it", ""
-            outcome = "continues" if keep else "stops"
+        num_live = others + this
+        if num_live == 1:
+            runs_text, pronoun, all_text = "The run is", "it", ""
+            outcome_text = "continues" if keep else "stops"
         else:
-            subject, it, everything = f"{total} runs are", "they", " all"
-            outcome = "continue" if keep else "stop"
-        lines = [f"{subject} still live. If this terminal is lost, {it} {outcome}."]
+            runs_text, pronoun, all_text = f"{num_live} runs are", "they", " all"
+            outcome_text = "continue" if keep else "stop"
+        question_lines = [
+            f"{runs_text} still live. If this terminal is lost, {pronoun} {outcome_text}."
+        ]
         if ends:
-            lines.append(f"It cannot be left: {ends}.")
+            question_lines.append(f"It cannot be left: {ends}.")
         else:
-            restarts = "Until you reattach, a failed run is not restarted. " if waits else ""
-            them = "it" if total == 1 else "them"
-            lines.append(f"Detach leaves {them} running. {restarts}To reattach:")
-            lines.append(f"  rankboard attach {name}")
-        lines.append("To stop, select Stop with the arrow keys and press enter.")
-        self.question = "\n".join(lines)
+            restarts_text = "Until you reattach, a failed run is not restarted. " if waits else ""
+            object_pronoun = "it" if num_live == 1 else "them"
+            question_lines.append(
+                f"Detach leaves {object_pronoun} running. {restarts_text}To reattach:"
+            )
+            question_lines.append(f"  rankboard attach {name}")
+        question_lines.append("To stop, select Stop with the arrow keys and press enter.")
+        self.question = "\n".join(question_lines)
         answers = [(Leave.STAY, "Watch")]
         if not ends:
-            answers.append((Leave.DETACH, f"Detach{everything}"))
+            answers.append((Leave.DETACH, f"Detach{all_text}"))
         if this:
-            answers.append((Leave.STOP, "Stop" if total == 1 else "Stop this"))
-        answers.append((Leave.STOP_AND_QUIT, f"Stop{everything} and quit"))
+            answers.append((Leave.STOP, "Stop" if num_live == 1 else "Stop this"))
+        answers.append((Leave.STOP_AND_QUIT, f"Stop{all_text} and quit"))
         self.answers = tuple(answers)
 
 
@@ -238,6 +243,7 @@ class TextDialog(ModalScreen[None]):
             )
             box.border_title = self._title
             box.border_subtitle = key_of(self.app, "back")
+            # Never markup: the text may be a host's.
             yield Static(self._text.rstrip(), markup=False)
 
     def action_back(self) -> None:

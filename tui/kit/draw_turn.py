@@ -24,9 +24,10 @@ class DrawTurn:
     def has_come_for(self, run: RunState, place: int = 0) -> bool:
         """The same for what looks at each rank of a run. It comes at once where the run is another
         one, or in another phase."""
-        stage = run, run.phase
-        is_other = stage != self._stage
-        self._stage = stage
+        run_stage = run, run.phase
+        # Asked first: `or` would skip counting the tick.
+        is_other = run_stage != self._stage
+        self._stage = run_stage
         return self.has_come(ticks(len(run.ranks)), place) or is_other
 
 

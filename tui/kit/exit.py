@@ -48,9 +48,11 @@ MISTAKES = (
 def to_install(extra: str) -> str:
     """Say how to install the packages of an extra: rankboard is installed from a checkout."""
     checkout = Path(__file__).parents[2]
-    where = checkout if (checkout / "constraints.txt").exists() else "the checkout of rankboard"
-    python = shlex.quote(sys.executable)
-    return f"in {where}, run {python} -m pip install -c constraints.txt '.[{extra}]'"
+    # Installed as a package, there is no checkout to name.
+    is_checkout = (checkout / "constraints.txt").exists()
+    folder_text = checkout if is_checkout else "the checkout of rankboard"
+    python_text = shlex.quote(sys.executable)
+    return f"in {folder_text}, run {python_text} -m pip install -c constraints.txt '.[{extra}]'"
 
 
 @contextmanager

@@ -40,17 +40,18 @@ def parse_key(text: str) -> str:
 
     Raises: ValueError, if there is no such key.
     """
-    *modifiers, last = [text] if len(text) == 1 else text.split("+")
-    name = _name_character(last) if len(last) == 1 else last.lower()
-    name = _SPELLINGS.get(name, name)
-    if name not in _KNOWN or not set(modifiers) <= set(_MODIFIERS):
+    # A plus sign is a key, too.
+    *modifiers, last_word = [text] if len(text) == 1 else text.split("+")
+    key_name = _name_character(last_word) if len(last_word) == 1 else last_word.lower()
+    key_name = _SPELLINGS.get(key_name, key_name)
+    if key_name not in _KNOWN or not set(modifiers) <= set(_MODIFIERS):
         hint = 'write keys such as "S", "ctrl+x", "f5" or "pgup"'
         raise ValueError(f"there is no key {text!r}; {hint}")
-    return "+".join((*modifiers, name))
+    return "+".join((*modifiers, key_name))
 
 
 def format_key(name: str) -> str:
     """Return how the key of that name is written for people."""
-    *modifiers, last = name.split("+")
-    text = _CHARACTERS.get(last) or _SHORT.get(last, last)
-    return "+".join((*modifiers, text))
+    *modifiers, last_word = name.split("+")
+    key_text = _CHARACTERS.get(last_word) or _SHORT.get(last_word, last_word)
+    return "+".join((*modifiers, key_text))

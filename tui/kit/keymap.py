@@ -43,32 +43,36 @@ def path() -> Path:
 def read(file: Path) -> Keymap:
     """Read the user's keys; there are none if there is no such file."""
     try:
-        data = tomllib.loads(file.read_text(encoding="utf-8"))
+        key_tables = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return Keymap()
     except (OSError, ValueError) as error:  # no file to read, no UTF-8, or no TOML
         return Keymap(remarks=(f"{file}: {error}; all keys keep their defaults",))
-    keys, problems = _parse(data)
+    keys, problems = _parse(key_tables)
     problems |= _remove_doubles(keys)
-    remarks = tuple(f"{file}: {name}: {problem}" for name, problem in problems.items())
-    return Keymap({name: ",".join(names) for name, names in keys.items()}, remarks)
+    remarks = tuple(
+        f"{file}: {action_name}: {problem}" for action_name, problem in problems.items()
+    )
+    return Keymap(
+        {action_name: ",".join(key_names) for action_name, key_names in keys.items()}, remarks
+    )
 
 
 def _parse(data: Mapping[str, Any]) -> tuple[dict[str, KeyNames], Problems]:
     """Return the keys of actions, and what is wrong."""
     keys: dict[str, KeyNames] = {}
     problems: Problems = {}
-    for table, content in data.items():
-        if table != "keys":
-            problems[table] = "unknown: write keys below [keys]"
+    for table_name, content in data.items():
+        if table_name != "keys":
+            problems[table_name] = "unknown: write keys below [keys]"
         elif not isinstance(content, dict):
-            problems[table] = WRITE_TABLE
+            problems[table_name] = WRITE_TABLE
         else:
-            for name, value in content.items():
+            for action_name, keys_value in content.items():
                 try:
-                    keys[name] = _parse_keys(name, value)
+                    keys[action_name] = _parse_keys(action_name, keys_value)
                 except ValueError as error:
-                    problems[name] = str(error)
+                    problems[action_name] = str(error)
     return keys, problems
 
 
@@ -77,15 +81,18 @@ def _parse_keys(name: str, value: object) -> KeyNames:
     if name not in ACTIONS_BY_NAME:
         hint = did_you_mean(name, ACTIONS_BY_NAME) or "; docs/keys.md lists all names"
         raise ValueError(f"there is no such action{hint}")
+    # Ctrl+C and tab have to work whatever the file says.
     if ACTIONS_BY_NAME[name].is_fixed:
         raise ValueError("its keys cannot be changed")
-    texts = value
+    key_texts = value
     if isinstance(value, str):
-        texts = [value] if value == "," else value.split(",")
-    if not isinstance(texts, list) or not all(texts):
+        # The comma separates keys, and is one.
+        key_texts = [value] if value == "," else value.split(",")
+    if not isinstance(key_texts, list) or not all(key_texts):
         raise ValueError(WRITE_KEYS)
-    keys = [parse_key(str(text).strip() or " ") for text in texts]
-    return tuple(dict.fromkeys(keys))
+    # A blank is the space bar.
+    parsed_keys = [parse_key(str(text).strip() or " ") for text in key_texts]
+    return tuple(dict.fromkeys(parsed_keys))
 
 
 # Keys of two actions ------------------------------------------------------------------------------
@@ -96,10 +103,10 @@ def _remove_doubles(chosen: dict[str, KeyNames]) -> Problems:
     problems: Problems = {}
     # An action that gets its default keys back may share one of them with a third action.
     while doubles := [double for double in _find_doubles(chosen) if double[0] in chosen]:
-        for name, key, other in doubles:
-            chosen.pop(name, None)
-            problem = f"{format_key(key)!r} is also the key of {other!r}"
-            problems.setdefault(name, f"{problem}; {name!r} keeps its default")
+        for action_name, key, other_name in doubles:
+            chosen.pop(action_name, None)
+            problem = f"{format_key(key)!r} is also the key of {other_name!r}"
+            problems.setdefault(action_name, f"{problem}; {action_name!r} keeps its default")
     return problems
 
 
@@ -107,10 +114,10 @@ def _find_doubles(chosen: Mapping[str, KeyNames]) -> Iterator[tuple[str, str, st
     """Yield actions with a key that another one has in the same place: name, key, and the other's
     name."""
     for place in ACTIONS:
-        owners: dict[str, str] = {}
+        owner_of_key: dict[str, str] = {}
         for action in _list_active(place):
             for key in chosen.get(action.name, action.default_keys):
-                owner = owners.setdefault(key, action.name)
+                owner = owner_of_key.setdefault(key, action.name)
                 if owner != action.name:
                     yield action.name, key, owner
                     yield owner, key, action.name
@@ -118,5 +125,5 @@ def _find_doubles(chosen: Mapping[str, KeyNames]) -> Iterator[tuple[str, str, st
 
 def _list_active(place: KeyPlace) -> list[Action]:
     """Return the actions that work in a place."""
-    places = {place, KeyPlace.EVERYWHERE, WITHIN.get(place, place)}
-    return [action for each in places for action in ACTIONS[each]]
+    active_places = {place, KeyPlace.EVERYWHERE, WITHIN.get(place, place)}
+    return [action for active_place in active_places for action in ACTIONS[active_place]]

@@ -37,6 +37,7 @@ class LiveTable:
         """Print a text, which is never markup, or a table above this one."""
         if isinstance(content, str):
             content = Text(content, style)
+        # Texts wrap as the terminal wraps them, so that they can be copied whole.
         self._live.console.print(content, soft_wrap=isinstance(content, Text))
 
     def tell(self, lines: Iterable[str]) -> None:
@@ -53,6 +54,7 @@ class LiveTable:
 def live_table(console: Console | None = None) -> Iterator[LiveTable]:
     """Keep a table at the bottom of the terminal."""
     console = console or Console(highlight=False, emoji=False, markup=False)
+    # Drawn by us alone: a thread of rich's own would draw while records change the run.
     with Live(console=console, auto_refresh=False, transient=True) as live:
         yield LiveTable(live)
 
@@ -63,11 +65,11 @@ def bare_table(
     """Make a table without rules. All columns but those of `left` stand at the right edge, and the
     names of those of `wrapping` may take several lines."""
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
-    for name in names:
+    for column_name in names:
         table.add_column(
-            name,
-            justify="left" if name in left else "right",
-            no_wrap=name not in wrapping,
+            column_name,
+            justify="left" if column_name in left else "right",
+            no_wrap=column_name not in wrapping,
             overflow="ellipsis",
         )
     return table

@@ -10,9 +10,9 @@ from remote.sanitise import shown
 
 def echo(text: object = "", *, end: str = "\n", to_stderr: bool = False) -> None:
     """Print a text at once to stdout, which is for data, or to stderr."""
-    file = sys.stderr if to_stderr else sys.stdout
-    file.write(f"{text}{end}")
-    file.flush()
+    stream = sys.stderr if to_stderr else sys.stdout
+    stream.write(f"{text}{end}")
+    stream.flush()
 
 
 def narrate(*texts: str, file: TextIO | None = None) -> None:

@@ -119,8 +119,10 @@ class OpenRuns:
     @property
     def live_sessions(self) -> list[RunSession]:
         """The runs that have not ended."""
-        alive = [session for session, listener in self._listeners.items() if listener.is_alive()]
-        return [session for session in alive if not isinstance(session, Replay)]
+        alive_sessions = [
+            session for session, listener in self._listeners.items() if listener.is_alive()
+        ]
+        return [session for session in alive_sessions if not isinstance(session, Replay)]
 
     @property
     def live(self) -> bool:
@@ -135,8 +137,8 @@ class OpenRuns:
     @property
     def folder(self) -> Path:
         """The folder of the run that was shown last, or the current one where there is none."""
-        shown = self.folder_of(self.session.plan.run) if self.session else None
-        return shown or Path.cwd()
+        shown_folder = self.folder_of(self.session.plan.run) if self.session else None
+        return shown_folder or Path.cwd()
 
     def folder_of(self, run: str) -> Path | None:
         """The folder of a run; None where it is not recorded here."""
@@ -162,6 +164,7 @@ class OpenRuns:
         """Listen to a run that has begun, or play one."""
         self._listeners[session] = SessionListener(session)
         self._listeners[session].start()
+        # A replay shows the past: it says nothing of what runs now.
         if not isinstance(session, Replay):
             self.states.append(session.state)
         return session
@@ -191,6 +194,7 @@ class OpenRuns:
     def end_checks(self) -> None:
         """End checks that are under way; returns at once."""
         if self._checks and self._checks.is_alive():
+            # Checks and a run would reach the same hosts at once.
             self._checks.session.stop("other work begins")
 
     @property
@@ -220,23 +224,28 @@ class OpenRuns:
         A run that is kept is left once its ranks run, unless it should `stop`; it is stopped, and
         waited for as long again, where they do not run in time. `abandon`: leave all as it is.
         """
-        live = [] if abandon else self.live_sessions
-        kept = [] if stop else [session for session in live if session.keep]
-        waited: list[SessionListener[Any]] = [self._listeners[session] for session in live]
+        live_sessions = [] if abandon else self.live_sessions
+        kept_sessions = [] if stop else [session for session in live_sessions if session.keep]
+        waited_listeners: list[SessionListener[Any]] = [
+            self._listeners[session] for session in live_sessions
+        ]
         if self._checks and self._checks.is_alive():
             self._checks.session.stop()
-            waited.append(self._checks)
-        for session in live:
-            if session in kept:
+            waited_listeners.append(self._checks)
+        # All are told at once, since each takes seconds to end.
+        for session in live_sessions:
+            if session in kept_sessions:
                 session.detach()
             else:
                 session.stop(GONE)
-        _join(waited, within)
+        _join(waited_listeners, within)
         # A run whose ranks do not start would hold the terminal forever, and is not worth leaving.
-        late = [session for session in kept if self._listeners[session].is_alive()]
-        for session in late:
+        late_sessions = [
+            session for session in kept_sessions if self._listeners[session].is_alive()
+        ]
+        for session in late_sessions:
             session.stop(GONE)
-        _join([self._listeners[session] for session in late], within)
+        _join([self._listeners[session] for session in late_sessions], within)
 
     def exit_code(self, return_code: int) -> int:
         """The verdict of the newest run; 130 where the user left it before its end. A replay says
@@ -244,11 +253,11 @@ class OpenRuns:
 
         `return_code` is the app's own, for a run that ended well and for no run at all.
         """
-        runs = [session for session in self.sessions if not isinstance(session, Replay)]
-        if not runs:
+        real_sessions = [session for session in self.sessions if not isinstance(session, Replay)]
+        if not real_sessions:
             return return_code
-        newest = runs[-1]
-        if newest.detached:
-            return Verdict.LOST.value if newest.cut_off else return_code
-        verdict = newest.state.verdict
+        newest_session = real_sessions[-1]
+        if newest_session.detached:
+            return Verdict.LOST.value if newest_session.cut_off else return_code
+        verdict = newest_session.state.verdict
         return (verdict.value if verdict else STOPPED) or return_code

@@ -39,9 +39,10 @@ class Output:
 
 def discard(stream: TextIO) -> None:
     """Send what is left in the buffer of a stream that nobody reads to /dev/null."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+    null_descriptor = os.open(os.devnull, os.O_WRONLY)
+    # Python flushes stdout at exit, which would fail and print a traceback.
+    os.dup2(null_descriptor, stream.fileno())
+    os.close(null_descriptor)
 
 
 def json_line(item: dict[str, Any]) -> str:
@@ -49,7 +50,8 @@ def json_line(item: dict[str, Any]) -> str:
 
     Characters that a terminal would act on are escaped.
     """
-    line = dumps(to_strict_json(item))
-    if not line.isascii() or "\x7f" in line:
-        line = UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", line)
-    return line + "\n"
+    json_text = dumps(to_strict_json(item))
+    # Most lines have nothing to escape, and need no search for it.
+    if not json_text.isascii() or "\x7f" in json_text:
+        json_text = UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", json_text)
+    return json_text + "\n"

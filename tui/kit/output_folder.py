@@ -26,11 +26,11 @@ class ForeignFilesError(UsageError):
 
     def __init__(self, folder: Path, names: list[str], command: str) -> None:
         self.names = names
-        listed = ", ".join(names[:NAMED])
+        names_text = ", ".join(names[:NAMED])
         if len(names) > NAMED:
-            listed += f" and {len(names) - NAMED} more"
+            names_text += f" and {len(names) - NAMED} more"
         super().__init__(
-            f"{folder} has {listed}, which rankboard {command} did not write: nothing was "
+            f"{folder} has {names_text}, which rankboard {command} did not write: nothing was "
             "changed. Move that elsewhere, or give another folder with --out"
         )
 
@@ -51,9 +51,9 @@ class OutputFolder:
         """Check that writing these files replaces none but the command's own. Raises:
         ForeignFilesError."""
         foreign_names = set(names) - self.written()
-        in_the_way = [name for name in foreign_names if os.path.lexists(self.path / name)]
-        if in_the_way:
-            raise ForeignFilesError(self.path, sorted(in_the_way), self.command)
+        names_in_way = [name for name in foreign_names if os.path.lexists(self.path / name)]
+        if names_in_way:
+            raise ForeignFilesError(self.path, sorted(names_in_way), self.command)
 
     def check_below(self, name: str) -> None:
         """Check that a file or folder, with all that is in it, is the command's own. Raises:
@@ -69,16 +69,19 @@ class OutputFolder:
     def files_of(self, name: str) -> list[str]:
         """Return the names of this file, or of all files in this folder; links are not
         followed."""
-        path = self.path / name
-        if path.is_symlink() or not path.is_dir():
+        named_path = self.path / name
+        if named_path.is_symlink() or not named_path.is_dir():
             return [name]
-        entries = [entry for entry in path.rglob("*") if entry.is_symlink() or not entry.is_dir()]
+        entries = [
+            entry for entry in named_path.rglob("*") if entry.is_symlink() or not entry.is_dir()
+        ]
         return [str(entry.relative_to(self.path)) for entry in entries]
 
     def note(self, names: Iterable[str]) -> None:
         """Add files to the list. Do so before they are written, so that none is left unlisted.
         Raises: OSError."""
         lists = self._lists()
+        # Only what is still there: a file that the user has removed is not the command's any more.
         lists[self.command] = sorted(self.written().union(names))
         self.path.mkdir(parents=True, exist_ok=True)
         write_whole(self.path / LIST, f"{json.dumps(lists, indent=1)}\n".encode())
@@ -95,21 +98,21 @@ class OutputFolder:
     def remove_below(self, name: str) -> None:
         """Remove the files of the list that this file or folder is or has. Raises: OSError."""
         self.remove(self.files_of(name))
-        path = self.path / name
-        if path.is_dir() and not path.is_symlink():
-            path.rmdir()  # nothing was listed of an empty folder
+        named_path = self.path / name
+        if named_path.is_dir() and not named_path.is_symlink():
+            named_path.rmdir()  # nothing was listed of an empty folder
 
     def _lists(self) -> dict[str, list[str]]:
         """Return the names of all commands, as the list has them: anybody may have written it."""
         with suppress(OSError, ValueError, RecursionError):
-            data = (self.path / LIST).read_bytes()
-            return msgspec.json.decode(data, type=dict[str, list[str]])
+            list_json = (self.path / LIST).read_bytes()
+            return msgspec.json.decode(list_json, type=dict[str, list[str]])
         return {}
 
     def _is_own_file(self, name: str) -> bool:
         """Return True for a file in the folder to which no link and no ".." leads elsewhere."""
-        path = self.path / name
-        if os.path.isabs(name) or not path.is_file():
+        own_path = self.path / name
+        if os.path.isabs(name) or not own_path.is_file():
             return False
         # A name with ".." or behind a link resolves to another place than it says.
-        return path.resolve() == self.path.resolve() / PurePosixPath(name)
+        return own_path.resolve() == self.path.resolve() / PurePosixPath(name)

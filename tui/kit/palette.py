@@ -92,13 +92,13 @@ def speaks_utf8(environ: Mapping[str, str], encoding: str) -> bool:
     Python writes UTF-8 in the locale C, too, and sets LC_CTYPE itself then (PEP 538, 540): so the
     variables count, but for such a value. If none is set, Python's choice counts.
     """
-    kind = environ.get("LC_CTYPE", "")
-    if kind in SET_BY_PYTHON:
-        kind = ""
-    name = environ.get("LC_ALL") or kind or environ.get("LANG") or ""
-    if not name or "utf" in name.lower():
+    character_type = environ.get("LC_CTYPE", "")
+    if character_type in SET_BY_PYTHON:
+        character_type = ""
+    locale_name = environ.get("LC_ALL") or character_type or environ.get("LANG") or ""
+    if not locale_name or "utf" in locale_name.lower():
         return "utf" in encoding.lower()
-    return name not in ("C", "POSIX") and "utf" in locale.nl_langinfo(locale.CODESET).lower()
+    return locale_name not in ("C", "POSIX") and "utf" in locale.nl_langinfo(locale.CODESET).lower()
 
 
 def sign(name: str) -> str:
@@ -111,8 +111,8 @@ def level_sign(share: float) -> str:
     less, and none for NaN."""
     if math.isnan(share):
         return " "
-    levels = LEVELS[0 if has_utf8() else 1]
-    return levels[int(max(0.0, min(share, 0.999)) * len(levels))]
+    level_signs = LEVELS[0 if has_utf8() else 1]
+    return level_signs[int(max(0.0, min(share, 0.999)) * len(level_signs))]
 
 
 # On the way to the terminal
@@ -180,4 +180,5 @@ def _stand_in(character: str) -> str:
         return "."
     from rich.cells import cell_len  # only needed here, and pipes are to do without rich
 
+    # As wide as before, so that columns stay in line.
     return "?" * cell_len(character)

@@ -67,13 +67,14 @@ class Panel(Container):
 
     def caption(self, note: Content | str = "") -> None:
         """Write the title, and a note after it."""
-        head = f"{self.number} {self.title}" if self.number else self.title
-        caption = Content.assemble(f" {head}", "  " if note else "", note, " ")
+        title_text = f"{self.number} {self.title}" if self.number else self.title
+        caption_content = Content.assemble(f" {title_text}", "  " if note else "", note, " ")
         # `is_same` compares colours too: the theme may have changed
         if self._border_title is None:
-            self.border_title = caption
-        elif not caption.is_same(self._border_title):
-            self._border_title = caption  # `border_title` draws the whole panel again
+            self.border_title = caption_content
+        elif not caption_content.is_same(self._border_title):
+            self._border_title = caption_content  # `border_title` draws the whole panel again
+            # The border alone, which lies above the content.
             self.refresh(Region(0, -1, self.size.width, 1))
 
 

@@ -60,19 +60,23 @@ class RankTable(ChoiceTable):
         """Show these lines, of which these are the rows."""
         self._lines = lines
         self.fill(rows, columns)
-        keys = [line.key for line in lines]
-        before = self.cursor
-        here = keys.index(self._chosen) if self._chosen in keys else self.validate_cursor(before)
-        if here != before:
+        line_keys = [line.key for line in lines]
+        old_cursor = self.cursor
+        new_cursor = self.validate_cursor(old_cursor)
+        if self._chosen in line_keys:
+            new_cursor = line_keys.index(self._chosen)
+        if new_cursor != old_cursor:
             # Not by assignment: `watch_cursor` would take the new row for the user's choice.
-            self.set_reactive(RankTable.cursor, here)
+            self.set_reactive(RankTable.cursor, new_cursor)
             self.show_cursor()
 
     @property
     def chosen_rank(self) -> RankState | None:
         """The rank that the user has gone to; of a host, the one that needs most to be seen."""
-        line = next((line for line in self._lines if line.key == self._chosen), None)
-        return line.ranks[0] if line else None
+        chosen_line = next(
+            (chosen_line for chosen_line in self._lines if chosen_line.key == self._chosen), None
+        )
+        return chosen_line.ranks[0] if chosen_line else None
 
     def watch_cursor(self) -> None:
         super().watch_cursor()
@@ -90,6 +94,7 @@ class RankTable(ChoiceTable):
 
     def on_click(self, event: events.Click) -> None:
         super().on_click(event)
+        # A double click, but not on the head.
         if event.y and event.chain > 1:
             self.action_open()
 

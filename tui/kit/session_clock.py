@@ -21,6 +21,7 @@ class SessionClock:
         """Return the time in seconds by the session's clock, as `RunState`'s own times are."""
         if run.phase is RunPhase.ENDED:
             return run.ended
+        # A replay that is paused, or a record that nobody writes.
         if run.is_held:
             return run.now
         if run.now != self._newest:

@@ -23,8 +23,8 @@ def print_table(
 ) -> None:
     """Print a table that is as narrow as the terminal, see `drop_columns`."""
     width = terminal_width()
-    table = drop_columns(drop_turns or {}, [tuple(head), *map(clean_row, rows)], width)
-    lines = align_lines(table)
+    shown_table = drop_columns(drop_turns or {}, [tuple(head), *map(clean_row, rows)], width)
+    lines = align_lines(shown_table)
     if len(head) > 2:  # the second of two columns is text, which the terminal wraps
         lines = [line if len(line) <= width else f"{line[: int(width) - 1]}…" for line in lines]
     echo("\n".join(lines))
@@ -39,11 +39,12 @@ def drop_columns(turns: Mapping[str, int], table: Sequence[Row], width: float) -
     """Leave out columns, each in its turn, until the table is narrow enough. The first row is the
     head."""
     widths = dict(zip(table[0], column_widths(table), strict=True))
+    # The least important columns first, and no more of them than are in the way.
     for title in sorted(turns, key=turns.__getitem__):
         if _line_width(widths.values()) > width:
             widths.pop(title, None)
-    shown = [title in widths for title in table[0]]
-    return [tuple(compress(row, shown)) for row in table]
+    is_shown = [title in widths for title in table[0]]
+    return [tuple(compress(row, is_shown)) for row in table]
 
 
 def align_lines(table: Sequence[Sequence[str]]) -> list[str]:
@@ -54,9 +55,9 @@ def align_lines(table: Sequence[Sequence[str]]) -> list[str]:
 def rule_lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Format the lines of a table with rules, for one with empty cells."""
     table = [head, *rows]
-    top, *lines = (" | ".join(row).rstrip() for row in pad_cells(table))
-    rule = "-+-".join("-" * width for width in column_widths(table))
-    return [top, rule, *lines]
+    head_line, *body_lines = (" | ".join(row).rstrip() for row in pad_cells(table))
+    rule_line = "-+-".join("-" * width for width in column_widths(table))
+    return [head_line, rule_line, *body_lines]
 
 
 def pad_cells(table: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -67,18 +68,18 @@ def pad_cells(table: Sequence[Sequence[str]]) -> list[list[str]]:
 
 def justify(left: str, right: str, width: int) -> str:
     """Put `right` at the right edge; if both do not fit, leave it out, and cut `left`."""
-    room = width - len(right) - 2
-    return f"{left:<{room}}  {right}" if len(left) <= room else left[: max(width, 0)]
+    room_left = width - len(right) - 2
+    return f"{left:<{room_left}}  {right}" if len(left) <= room_left else left[: max(width, 0)]
 
 
 def progress_line(facts: str, share: float, times: str, width: int) -> str:
     """Draw a bar as wide as the texts beside it leave room for; none if that is little."""
-    room = width - len(facts) - len(times) - 2 * len(GAP)
-    if room < LEAST_BAR:
+    bar_width = width - len(facts) - len(times) - 2 * len(GAP)
+    if bar_width < LEAST_BAR:
         return justify(facts, times, width)
-    done = round(room * min(share, 1.0))
-    bar = palette.sign("full") * done + palette.sign("rest") * (room - done)
-    return f"{facts}{GAP}{bar}{GAP}{times}"
+    num_done = round(bar_width * min(share, 1.0))
+    bar_text = palette.sign("full") * num_done + palette.sign("rest") * (bar_width - num_done)
+    return f"{facts}{GAP}{bar_text}{GAP}{times}"
 
 
 def column_widths(table: Sequence[Sequence[str]]) -> list[int]:

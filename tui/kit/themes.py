@@ -74,6 +74,7 @@ def use_themes(app: App[Any]) -> None:
         app.register_theme(theme)
     if "TEXTUAL_THEME" not in os.environ:  # who sets it wants that theme
         last_theme = recall(STATE_NAME)
+        # A theme may be remembered that this version does not have.
         app.theme = last_theme if last_theme in app.available_themes else DARK.name
 
 
@@ -84,6 +85,6 @@ def remember_theme(theme: Theme) -> None:
 
 def find_next_theme(name: str) -> str:
     """Return the name of our theme after this one; after any other one, the first."""
-    names = [theme.name for theme in THEMES]
-    number = names.index(name) + 1 if name in names else 0
-    return names[number % len(names)]
+    theme_names = [theme.name for theme in THEMES]
+    next_number = theme_names.index(name) + 1 if name in theme_names else 0
+    return theme_names[next_number % len(theme_names)]

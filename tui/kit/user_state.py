@@ -37,16 +37,17 @@ def remember(name: str, value: Any, file: Path | None = None) -> None:
     values = _read_values(file)
     values.pop(name, None)  # it becomes the newest one
     values[name] = value
-    newest = dict(list(values.items())[-MOST_VALUES:])
+    newest_values = dict(list(values.items())[-MOST_VALUES:])
     with suppress(OSError):
         make_private_folders(file.parent)
         # Whole, as another dashboard may read or write the file meanwhile.
-        write_whole(file, json.dumps(newest, indent=1).encode())
+        write_whole(file, json.dumps(newest_values, indent=1).encode())
 
 
 def _read_values(file: Path) -> dict[str, Any]:
     try:
         with file.open("rb") as stream:
+            # Cut off there, so that a file of any size takes no more memory; it is no JSON then.
             values = json.loads(stream.read(LARGEST_FILE))
     except (OSError, ValueError):
         return {}

@@ -220,6 +220,7 @@ class HostState:
     def _take_connection(self, event: Connected) -> None:
         """Take in a connection that it tried, once."""
         tried_ports = {(connection.address, connection.port) for connection in self.connected}
+        # A host that is heard again may report it a second time.
         if (event.address, event.port) not in tried_ports:
             self.connected.append(event)
 

@@ -247,6 +247,7 @@ class RankState:
     def _take_evaluation(self, evaluated: Evaluated) -> None:
         self.test_loss = evaluated.loss
         self.test_accuracy = evaluated.accuracy
+        # It is negative where all ranks share one model.
         if evaluated.own_accuracy >= 0:
             self.own_accuracy = evaluated.own_accuracy
 

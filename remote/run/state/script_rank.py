@@ -73,10 +73,12 @@ class ScriptRank(RankState):
     @property
     def is_diverged(self) -> bool:
         """See `RankState.is_diverged`. Its loss is infinite, or was a number and stays NaN."""
+        # A log may lack a number, but does not make up an infinite one.
         if math.isinf(self.loss):
             return True
         are_nan = [math.isnan(loss) for loss in self.losses]
         has_lasted = len(are_nan) > LOSSES_FOR_DIVERGED and all(are_nan[-LOSSES_FOR_DIVERGED:])
+        # Losses that never were numbers are those of a script that does not report any.
         return has_lasted and not all(are_nan)
 
     def apply(self, event: Event, when: float) -> None:
@@ -113,6 +115,7 @@ class ScriptRank(RankState):
 
     def take_step(self, step: StepFinished) -> None:
         """Take in one step, or the last of several."""
+        # A log may have every hundredth step only, whose time then stands for all hundred.
         steps_made = step.step - self.step if 0 < self.step < step.step else 1
         self.step = step.step
         self.seconds = step.seconds

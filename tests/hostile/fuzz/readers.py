@@ -149,7 +149,7 @@ def find_run(case: Case) -> None:
 
 def look_around(case: Case) -> None:
     """`rankboard ps` and `prune`, without hosts."""
-    found = inventory.take_inventory(None, (), case.runs, left=True)
+    found = inventory.take_inventory(None, (), case.runs, asks_left_hosts=True)
     pruning.find_removable(found, 0.0, 0, set())
     one = inventory.take_inventory(None, (), case.runs, {case.run})
     pruning.find_removable(one, 0.0, 0, {case.run})

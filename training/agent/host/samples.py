@@ -72,6 +72,7 @@ class ProcSampler:
         sampled_at, usage_before = self._last_usage.pop(pid, (0.0, {}))
         if pid not in usage_by_pid:
             return None
+        # The clock by which the kernel dates the start of a process: it counts on while suspended.
         now = time.clock_gettime(time.CLOCK_BOOTTIME)
         self._last_usage[pid] = (now, usage_by_pid)
         cpu_ticks = resident_pages = 0

@@ -75,11 +75,12 @@ class AsyncServer(Side):
         ranks: int,
     ) -> None:
         super().__init__(method, model, meter, 1)
-        self._held = self.parameters
+        self._held_parameters = self.parameters
         self._held_gradients = self.gradients
         if not self.options.dedicated:
+            # Copied together, so that the copied optimiser holds the copied parameters.
             parameters, optimizer = copy.deepcopy((list(model.parameters()), optimizer))
-            self._held = flatten_parameters(parameters)
+            self._held_parameters = flatten_parameters(parameters)
             self._held_gradients = self.bucket_gradients(
                 ParameterList(parameters), lambda bucket: None, 1
             )
@@ -88,19 +89,19 @@ class AsyncServer(Side):
         for group in optimizer.param_groups:
             group["lr"] /= ranks
         self._optimizer = optimizer
-        self._seats = [WorkerSeat(peer, self) for peer in peers]
+        self._worker_seats = [WorkerSeat(peer, self) for peer in peers]
         self._model_version = 0
         self._steps_due = 0  # of each worker, before `serve` returns
-        self._changed = threading.Condition()  # guards the held parameters and all below
+        self._change_condition = threading.Condition()  # guards the held parameters and all below
         self._threads: list[threading.Thread] = []
-        self._version = 0
+        self._held_version = 0
         self._present_workers = 0
         self._sent_bytes = 0
-        self._failure: Exception | None = None
+        self._worker_failure: Exception | None = None
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
         """Serve the workers from the first forward on."""
-        self._open()
+        self._start_serving()
         return super().micro(last)
 
     def reduce(self) -> None:
@@ -110,52 +111,58 @@ class AsyncServer(Side):
     def step(self, optimizer: Optimizer) -> None:
         """Push its own gradient, and pull the parameters. The staleness is the number of updates
         that the others made between its last pull and this push."""
-        buckets = self.gradients.buckets
+        own_buckets = self.gradients.buckets
+        # Only the wait for the lock is waiting; the update under it is work.
         with self.meter.waiting():
-            self._changed.acquire()
+            self._change_condition.acquire()
         try:
             self._raise_failure()
-            staleness = self._apply([bucket.buffer for bucket in buckets], self._model_version)
-            self._pull()
+            staleness = self._apply_gradients(
+                [bucket.buffer for bucket in own_buckets], self._model_version
+            )
+            self._pull_parameters()
             self.meter.add("staleness", staleness)
             self.meter.add("bytes_sent", self._sent_bytes)
             self._sent_bytes = 0
         finally:
-            self._changed.release()
-        for bucket in buckets:
+            self._change_condition.release()
+        for bucket in own_buckets:
             bucket.reset()
 
     def serve(self, steps: int) -> None:
         """Wait until each worker has made that many more steps."""
-        self._open()
+        self._start_serving()
         self._steps_due += steps
         self.meter.start()
-        self._wait_until(lambda: all(seat.steps >= self._steps_due for seat in self._seats))
+        self._wait_until(lambda: all(seat.steps >= self._steps_due for seat in self._worker_seats))
 
     def settle(self) -> None:
         """Give all ranks the parameters that are held once all workers have parted."""
-        self._open()
+        self._start_serving()
         self._wait_until(lambda: not self._present_workers)
         for thread in self._threads:
             thread.join()
         self._threads = []
-        self._pull()
+        # Only now are the parameters final: no worker is left that could push.
+        self._pull_parameters()
         with self.meter.waiting():
-            for seat in self._seats:
-                seat.prepare_answer(self._held, self._version, 0)
+            for seat in self._worker_seats:
+                seat.prepare_answer(self._held_parameters, self._held_version, 0)
                 seat.send()
 
     def state(self) -> dict[str, Any]:
         """Return the version, and the optimiser's state, unless rank 0 saves that anyway."""
-        is_saved = self.options.dedicated and not self.options.server
-        return {"version": self._version} | ({} if is_saved else optimizer_state(self._optimizer))
+        is_saved_anyway = self.options.dedicated and not self.options.server
+        return {"version": self._held_version} | (
+            {} if is_saved_anyway else optimizer_state(self._optimizer)
+        )
 
     def load(self, state: dict[str, Any]) -> None:
         """Restore a state."""
-        self._version = state["version"]
+        self._held_version = state["version"]
         load_optimizer(self._optimizer, state)
 
-    def _apply(self, gradients: Sequence[Tensor], version: int) -> int:
+    def _apply_gradients(self, gradients: Sequence[Tensor], version: int) -> int:
         """Make a step with one rank's gradients, computed from parameters of `version`. Return
         their staleness."""
         buckets = self._held_gradients.buckets
@@ -163,62 +170,64 @@ class AsyncServer(Side):
         for bucket in buckets:
             self._held_gradients.unpack(bucket)
         self._optimizer.step()
-        self._version += 1
-        return self._version - 1 - version
+        self._held_version += 1
+        return self._held_version - 1 - version
 
-    def _pull(self) -> None:
+    def _pull_parameters(self) -> None:
         if not self.options.dedicated:
-            copy_all(self._held, self.parameters)
-        self._model_version = self._version
+            copy_all(self._held_parameters, self.parameters)
+        self._model_version = self._held_version
 
     def _wait_until(self, is_done: Callable[[], bool]) -> None:
-        with self.meter.waiting(), self._changed:
-            self._changed.wait_for(lambda: self._failure or is_done())
+        with self.meter.waiting(), self._change_condition:
+            self._change_condition.wait_for(lambda: self._worker_failure or is_done())
             self._raise_failure()
 
     def _raise_failure(self) -> None:
-        if self._failure:
-            raise self._failure
+        if self._worker_failure:
+            raise self._worker_failure
 
     # Threads --------------------------------------------------------------------------------------
 
-    def _open(self) -> None:
+    def _start_serving(self) -> None:
         """Start the threads, unless they run already."""
         if self._threads:
             return
         if not self.options.dedicated:
-            copy_all(self.parameters, self._held)
-        self._model_version = self._version
-        self._present_workers = len(self._seats)
-        for seat in self._seats:
-            thread = threading.Thread(target=self._attend, args=(seat,), daemon=True)
+            copy_all(self.parameters, self._held_parameters)
+        self._model_version = self._held_version
+        self._present_workers = len(self._worker_seats)
+        for seat in self._worker_seats:
+            thread = threading.Thread(target=self._serve_worker, args=(seat,), daemon=True)
             self._threads.append(thread)
             thread.start()
 
-    def _attend(self, seat: WorkerSeat) -> None:
+    def _serve_worker(self, seat: WorkerSeat) -> None:
         """Serve a worker until it parts. The main thread raises its failure."""
         failure = None
         try:
-            while self._exchange(seat):
+            while self._answer_push(seat):
                 pass
         except Exception as error:  # noqa: BLE001
             failure = error
-        with self._changed:
-            self._failure = self._failure or failure
+        with self._change_condition:
+            # The first failure is the cause; connections that break after it only follow.
+            self._worker_failure = self._worker_failure or failure
             self._present_workers -= 1
-            self._changed.notify_all()
+            self._change_condition.notify_all()
 
-    def _exchange(self, seat: WorkerSeat) -> bool:
+    def _answer_push(self, seat: WorkerSeat) -> bool:
         if not seat.receive():
             return False
-        with self._changed:
-            if self._failure:
+        with self._change_condition:
+            if self._worker_failure:
                 return False
-            staleness = self._apply(seat.inbox, int(seat.question[1]))
-            seat.prepare_answer(self._held, self._version, staleness)
+            staleness = self._apply_gradients(seat.inbox, int(seat.question[1]))
+            seat.prepare_answer(self._held_parameters, self._held_version, staleness)
             self._sent_bytes += total_bytes(seat.answer)
+        # Without the lock, so that a slow connection holds up no other worker.
         seat.send()
-        with self._changed:
+        with self._change_condition:
             seat.steps += 1
-            self._changed.notify_all()
+            self._change_condition.notify_all()
         return True

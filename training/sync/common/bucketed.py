@@ -47,17 +47,17 @@ class BucketedMethod(SyncMethod):
         if place.world_size == 1:
             return model
         options = self.options
-        sizes = {"parameter": 0.0, "bucket": options.bucket_mb, "flat": math.inf}
+        bucket_sizes = {"parameter": 0.0, "bucket": options.bucket_mb, "flat": math.inf}
         self._gradients = gradients = Gradients(
             model,
             self.launch,
             place.world_size,
-            bucket_mb=sizes[options.granularity],
+            bucket_mb=bucket_sizes[options.granularity],
             gradient_dtype=self.gradient_dtype,
             overlap=options.granularity != "parameter",
         )
         self.connect(gradients.buckets)
-        self._payload = self.payload(gradients.size)
+        self._payload_bytes = self.payload(gradients.size)
         return model
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
@@ -70,14 +70,15 @@ class BucketedMethod(SyncMethod):
         if gradients is None:
             return
         gradients.flush()
-        exchanged = self.exchanged()
+        exchanged_buckets = self.exchanged()
         while True:
+            # Only the wait for a bucket counts, not the unpacking, which other methods do too.
             with self.meter.waiting():
-                bucket = next(exchanged, None)
+                bucket = next(exchanged_buckets, None)
             if bucket is None:
                 break
             gradients.unpack(bucket)
-        self.meter.add("bytes_sent", self._payload)
+        self.meter.add("bytes_sent", self._payload_bytes)
 
     def payload(self, size: int) -> int:
         """Return the bytes that this rank sends per step, for gradients of `size` bytes: those of
@@ -107,42 +108,42 @@ class BackgroundExchange:
         self._exchange = exchange
         self._threaded = threaded
         self._thread: Thread | None = None
-        self._launched: SimpleQueue[Bucket | None] = SimpleQueue()
-        self._done: SimpleQueue[Bucket | BaseException | None] = SimpleQueue()
+        self._launched_buckets: SimpleQueue[Bucket | None] = SimpleQueue()
+        self._exchanged_buckets: SimpleQueue[Bucket | BaseException | None] = SimpleQueue()
 
     def launch(self, bucket: Bucket) -> None:
         """Hand a bucket to the exchange."""
-        self._launched.put(bucket)
+        self._launched_buckets.put(bucket)
         if self._threaded and self._thread is None:
-            self._thread = Thread(target=self._run, name="exchange", daemon=True)
+            self._thread = Thread(target=self._run_exchange, name="exchange", daemon=True)
             self._thread.start()
 
     def exchanged(self) -> Iterator[Bucket]:
         """Yield the buckets of this step as they are done. Raises what the exchange raises."""
-        self._launched.put(None)  # no more buckets come in this step
+        self._launched_buckets.put(None)  # no more buckets come in this step
         if self._thread is None:
-            yield from self._exchange(iter(self._launched.get, None))
+            yield from self._exchange(iter(self._launched_buckets.get, None))
             return
-        while isinstance(outcome := self._done.get(), Bucket):
+        while isinstance(outcome := self._exchanged_buckets.get(), Bucket):
             yield outcome
         self._thread.join()
         self._thread = None
         if outcome is not None:
             raise outcome
 
-    def _run(self) -> None:
+    def _run_exchange(self) -> None:
         try:
-            for bucket in self._exchange(iter(self._launched.get, None)):
-                self._done.put(bucket)
-            self._done.put(None)
+            for bucket in self._exchange(iter(self._launched_buckets.get, None)):
+                self._exchanged_buckets.put(bucket)
+            self._exchanged_buckets.put(None)
         except BaseException as error:  # noqa: BLE001 - the main thread raises it
-            self._done.put(error)
+            self._exchanged_buckets.put(error)
 
 
-def segment_count(nbytes: int, size: float) -> int:
+def segment_count(nbytes: int, segment_bytes: float) -> int:
     """Return the number of segments of about `size` bytes for `nbytes`: at most 1000, as each has a
     cost of its own."""
-    return min(max(1, round(nbytes / size)), 1000)
+    return min(max(1, round(nbytes / segment_bytes)), 1000)
 
 
 def wait_for_all(works: Iterable[Work | None]) -> None:

@@ -58,18 +58,20 @@ class Gradients:
         gradient_dtype: torch.dtype = torch.float32,
         overlap: bool = True,
     ) -> None:
-        self._launch = launch
+        self._launch_exchange = launch
         self._ranks = ranks
-        self._overlap = overlap
+        self._overlaps_backward = overlap
         self._last = False
         self._launched = 0
         self.buckets = tuple(
             _make_bucket(index, parameters, gradient_dtype)
-            for index, parameters in enumerate(_split(model, bucket_mb * 1e6, gradient_dtype))
+            for index, parameters in enumerate(
+                _split_parameters(model, bucket_mb * 1e6, gradient_dtype)
+            )
         )
         for bucket in self.buckets:
             for position, parameter in enumerate(bucket.parameters):
-                parameter.register_post_accumulate_grad_hook(self._hook(bucket, position))  # type: ignore[no-untyped-call]
+                parameter.register_post_accumulate_grad_hook(self._make_hook(bucket, position))  # type: ignore[no-untyped-call]
 
     @property
     def size(self) -> int:
@@ -80,7 +82,7 @@ class Gradients:
     def micro(self, last: bool) -> Iterator[None]:
         """Surround each forward and backward; in the last one of a step, gradients are packed as
         they arrive."""
-        self._last = last and self._overlap
+        self._last = last and self._overlaps_backward
         try:
             yield
         finally:
@@ -90,18 +92,21 @@ class Gradients:
         """Finish packing after the last backward of a step: pack what no hook has packed (zeros
         where there is no gradient), and launch the remaining buckets."""
         for bucket in self.buckets[self._launched :]:
-            for position, used in enumerate(bucket.used):
-                if not used:
-                    self._pack(bucket, position)
+            for position, is_packed in enumerate(bucket.used):
+                if not is_packed:
+                    self._pack_gradient(bucket, position)
             self._launch_bucket(bucket)
         self._launched = 0
 
     def unpack(self, bucket: Bucket) -> None:
         """Take the gradients from an exchanged bucket: `grad` becomes the mean, or None if no rank
         used the parameter."""
-        used = bucket.used if all(bucket.used) else (bucket.flags > 0).tolist()
-        for parameter, view, anywhere in zip(bucket.parameters, bucket.views, used, strict=True):
-            if not anywhere:
+        # If this rank used all, no sum of flags is 0; to read flags on a GPU would wait for it.
+        used_anywhere = bucket.used if all(bucket.used) else (bucket.flags > 0).tolist()
+        for parameter, view, is_used in zip(
+            bucket.parameters, bucket.views, used_anywhere, strict=True
+        ):
+            if not is_used:
                 parameter.grad = None
             elif view.dtype == parameter.dtype:
                 parameter.grad = view
@@ -111,21 +116,22 @@ class Gradients:
                 parameter.grad = torch.empty_like(parameter).copy_(view)
         bucket.reset()
 
-    def _hook(self, bucket: Bucket, position: int) -> Callable[[Tensor], None]:
-        def arrived(_: Tensor) -> None:
+    def _make_hook(self, bucket: Bucket, position: int) -> Callable[[Tensor], None]:
+        def pack_arrived(_: Tensor) -> None:
             if self._last:
-                self._pack(bucket, position)
+                self._pack_gradient(bucket, position)
                 self._launch_full()
 
-        return arrived
+        return pack_arrived
 
-    def _pack(self, bucket: Bucket, position: int) -> None:
+    def _pack_gradient(self, bucket: Bucket, position: int) -> None:
         parameter = bucket.parameters[position]
         view = bucket.views[position]
         if parameter.grad is None:
             view.zero_()
             return
         torch.div(parameter.grad, self._ranks, out=view)
+        # The exchange then changes the gradient itself, and nothing is copied back.
         if view.dtype == parameter.dtype:
             parameter.grad = view
         bucket.used[position] = True
@@ -144,7 +150,7 @@ class Gradients:
             bucket.flags.copy_(torch.tensor(bucket.used))
         else:
             bucket.flags.fill_(1)
-        self._launch(bucket)
+        self._launch_exchange(bucket)
 
 
 def _travel_type(parameter: Parameter, gradient_dtype: torch.dtype) -> torch.dtype:
@@ -153,7 +159,7 @@ def _travel_type(parameter: Parameter, gradient_dtype: torch.dtype) -> torch.dty
     return gradient_dtype if is_narrow else parameter.dtype
 
 
-def _split(
+def _split_parameters(
     model: Module, bucket_size: float, gradient_dtype: torch.dtype
 ) -> Iterator[list[Parameter]]:
     """Split the parameters, in about the order of backward, into buckets of one type. A bucket is
@@ -161,26 +167,27 @@ def _split(
     the first layers are small, as usual."""
     bucket: list[Parameter] = []
     bucket_kind = None
-    total = 0
+    bucket_bytes = 0
+    # Backward makes the gradients of the last layers first.
     for parameter in reversed([*model.parameters()]):
         if not parameter.requires_grad:
             continue
-        dtype = _travel_type(parameter, gradient_dtype)
-        kind = (dtype, parameter.device)
-        if bucket and (total >= bucket_size or kind != bucket_kind):
+        travel_type = _travel_type(parameter, gradient_dtype)
+        parameter_kind = (travel_type, parameter.device)
+        if bucket and (bucket_bytes >= bucket_size or parameter_kind != bucket_kind):
             yield bucket
             bucket = []
-            total = 0
-        bucket_kind = kind
+            bucket_bytes = 0
+        bucket_kind = parameter_kind
         bucket.append(parameter)
-        total += parameter.numel() * dtype.itemsize
+        bucket_bytes += parameter.numel() * travel_type.itemsize
     if bucket:
         yield bucket
 
 
 def _make_bucket(index: int, parameters: list[Parameter], gradient_dtype: torch.dtype) -> Bucket:
-    dtype = _travel_type(parameters[0], gradient_dtype)
-    buffer, views, flags = flat_views(parameters, dtype, spare=len(parameters))
+    travel_type = _travel_type(parameters[0], gradient_dtype)
+    buffer, views, flags = flat_views(parameters, travel_type, spare=len(parameters))
     bucket = Bucket(index, buffer, tuple(parameters), views, flags)
     bucket.reset()
     return bucket
@@ -193,9 +200,9 @@ def flat_views(
     like each of them, and its spare elements."""
     sizes = [parameter.numel() for parameter in parameters]
     buffer = torch.zeros(sum(sizes) + spare, dtype=dtype, device=parameters[0].device)
-    *parts, rest = torch.split(buffer, [*sizes, spare])
-    views = tuple(map(view_like, parts, parameters))
-    return buffer, views, rest
+    *flat_parts, spare_part = torch.split(buffer, [*sizes, spare])
+    views = tuple(map(view_like, flat_parts, parameters))
+    return buffer, views, spare_part
 
 
 def view_like(flat: Tensor, parameter: Tensor) -> Tensor:

@@ -39,6 +39,7 @@ class PowerSGD:
             min_compression_rate=LEAST_COMPRESSION,
             orthogonalization_epsilon=1e-30,
         )
+        # DDP does not make the first step of a run.
         self._state.iter = 1
 
     def register(self, ddp: DistributedDataParallel) -> None:
@@ -49,8 +50,11 @@ class PowerSGD:
 
     def size(self, parameters: Iterable[Parameter]) -> int:
         """Return the bytes that the last step exchanged for the gradients of these parameters."""
-        exact = self._state.iter <= self._state.start_powerSGD_iter
-        return sum((p.numel() if exact else self._elements(p)) * p.itemsize for p in parameters)
+        is_exact = self._state.iter <= self._state.start_powerSGD_iter
+        return sum(
+            (p.numel() if is_exact else self._exchanged_elements(p)) * p.itemsize
+            for p in parameters
+        )
 
     def state(self) -> dict[str, Any]:
         """Return the state for `torch.save`. Random numbers need no state: they are drawn once,
@@ -69,14 +73,14 @@ class PowerSGD:
                 {bucket: tensor.to(device) for bucket, tensor in state[name].items()},
             )
 
-    def _elements(self, parameter: Parameter) -> int:
+    def _exchanged_elements(self, parameter: Parameter) -> int:
         """Return the number of elements exchanged for a gradient: of two matrices, or its own if
         that is cheaper."""
         size = parameter.numel()
         rows = parameter.shape[0] if parameter.dim() else 1
         columns = size // rows if size else 0
-        compressed = (rows + columns) * self._state.matrix_approximation_rank
-        return int(compressed if compressed * LEAST_COMPRESSION < size else size)
+        compressed_size = (rows + columns) * self._state.matrix_approximation_rank
+        return int(compressed_size if compressed_size * LEAST_COMPRESSION < size else size)
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,8 @@ def power_sgd_hook(state: PowerSGDState, bucket: GradBucket) -> Future[Tensor]:
     on_gpu = bucket.buffer().is_cuda
     # On a machine with GPUs torch's hook synchronises the device of the bucket, and fails for CPUs.
     with patch.object(torch.cuda, "is_available", lambda: on_gpu):
-        done: Future[Tensor] = powerSGD_hook(state, cast(GradBucket, NonEmptyBucket(bucket)))
-        done.wait()
-    return done
+        exchange_future: Future[Tensor] = powerSGD_hook(
+            state, cast(GradBucket, NonEmptyBucket(bucket))
+        )
+        exchange_future.wait()
+    return exchange_future

@@ -46,11 +46,15 @@ class Peer:
     def send(self, tensors: Iterable[Tensor]) -> list[Work]:
         """Start to send. The tensors must not change until the caller has waited for each work,
         once."""
-        return [_work(distributed.isend(tensor, self._rank, self._group)) for tensor in tensors]
+        return [
+            _require_work(distributed.isend(tensor, self._rank, self._group)) for tensor in tensors
+        ]
 
     def receive(self, tensors: Iterable[Tensor]) -> list[Work]:
         """Start to receive what the peer sends, in its order."""
-        return [_work(distributed.irecv(tensor, self._rank, self._group)) for tensor in tensors]
+        return [
+            _require_work(distributed.irecv(tensor, self._rank, self._group)) for tensor in tensors
+        ]
 
     def wait(self, works: Iterable[Work]) -> None:
         """Wait for all. Raises: PeerError."""
@@ -61,22 +65,25 @@ class Peer:
             raise PeerError(f"{self._role} (rank {self._rank}): {error}") from error
 
 
-def connect_peers(place: Place, server: int, timeout: timedelta) -> list[Peer]:
+def connect_peers(place: Place, server_rank: int, timeout: timedelta) -> list[Peer]:
     """Connect the server and its workers. On the server, return the connections to the workers in
     the order of their ranks; on a worker, the one to the server. Called by all ranks.
 
     `timeout`: how long a peer may be silent.
     """
     peers = []
-    for worker in range(place.world_size):
-        if worker == server:
+    for worker_rank in range(place.world_size):
+        if worker_rank == server_rank:
             continue
-        group = new_group([server, worker], timeout)
-        if group is None:  # this rank is neither
+        # All ranks make all groups, in one order, also those that they are not in.
+        pair_group = new_group([server_rank, worker_rank], timeout)
+        if pair_group is None:  # this rank is neither
             continue
-        is_server = place.rank == server
+        is_server = place.rank == server_rank
         peers.append(
-            Peer(worker, "worker", group) if is_server else Peer(server, "parameter server", group)
+            Peer(worker_rank, "worker", pair_group)
+            if is_server
+            else Peer(server_rank, "parameter server", pair_group)
         )
     return peers
 
@@ -131,9 +138,9 @@ def total_bytes(tensors: Iterable[Tensor]) -> int:
     return sum(tensor.nbytes for tensor in tensors)
 
 
-def copy_all(source: Iterable[Tensor], to: Iterable[Tensor]) -> None:
+def copy_all(source: Iterable[Tensor], counterparts: Iterable[Tensor]) -> None:
     """Copy each tensor into its counterpart."""
-    for tensor, counterpart in zip(source, to, strict=True):
+    for tensor, counterpart in zip(source, counterparts, strict=True):
         counterpart.copy_(tensor)
 
 
@@ -145,8 +152,9 @@ def optimizer_state(optimizer: Optimizer) -> dict[str, Any]:
 def load_optimizer(optimizer: Optimizer, state: dict[str, Any]) -> None:
     """Restore an `optimizer_state`, if the state has one."""
     if "optimizer" in state:
-        groups = optimizer.state_dict()["param_groups"]
-        optimizer.load_state_dict({"state": state["optimizer"], "param_groups": groups})
+        # The learning rate and the other settings stay those of this job.
+        param_groups = optimizer.state_dict()["param_groups"]
+        optimizer.load_state_dict({"state": state["optimizer"], "param_groups": param_groups})
 
 
 def flatten_parameters(parameters: Iterable[Parameter]) -> list[Tensor]:
@@ -155,19 +163,19 @@ def flatten_parameters(parameters: Iterable[Parameter]) -> list[Tensor]:
 
     They keep their shapes and, where these have no gaps, their strides (such as channels_last).
     """
-    alike: dict[tuple[torch.dtype, torch.device], list[Parameter]] = {}
+    parameters_by_kind: dict[tuple[torch.dtype, torch.device], list[Parameter]] = {}
     for parameter in parameters:
         if parameter.requires_grad:
-            alike.setdefault((parameter.dtype, parameter.device), []).append(parameter)
+            parameters_by_kind.setdefault((parameter.dtype, parameter.device), []).append(parameter)
     buffers: list[Tensor] = []
-    for (dtype, _), group in alike.items():
-        buffer, views, _ = flat_views(group, dtype)
-        for parameter, view in zip(group, views, strict=True):
+    for (dtype, _), same_kind in parameters_by_kind.items():
+        buffer, views, _ = flat_views(same_kind, dtype)
+        for parameter, view in zip(same_kind, views, strict=True):
             parameter.data = view.copy_(parameter.detach())
         buffers.append(buffer)
     return buffers
 
 
-def _work(work: Work | None) -> Work:
+def _require_work(work: Work | None) -> Work:
     assert work is not None  # None only outside the group
     return work

@@ -41,7 +41,9 @@ class SyncServer(Side):
         self._optimizer = optimizer
         self._answer = self.header()
         buffers = [bucket.buffer for bucket in self.gradients.buckets]
-        self._inboxes = [(peer, [self.header(), *map(torch.empty_like, buffers)]) for peer in peers]
+        self._worker_inboxes = [
+            (peer, [self.header(), *map(torch.empty_like, buffers)]) for peer in peers
+        ]
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
         """Start to receive from the workers before the last backward."""
@@ -58,11 +60,14 @@ class SyncServer(Side):
         """Make the step and send the parameters to the workers."""
         optimizer.step()
         self._answer[0] += 1
-        answer = [self._answer, *self.parameters]
-        sent = [(peer, peer.send(answer)) for peer, _ in self._inboxes]
-        for peer, works in sent:
+        answer_tensors = [self._answer, *self.parameters]
+        # All sends start before the first wait, so that no worker waits for a slower one.
+        pending_sends = [(peer, peer.send(answer_tensors)) for peer, _ in self._worker_inboxes]
+        for peer, works in pending_sends:
             self.wait(peer, works)
-        self.meter.add("bytes_sent", len(sent) * (HEADER_BYTES + total_bytes(self.parameters)))
+        self.meter.add(
+            "bytes_sent", len(pending_sends) * (HEADER_BYTES + total_bytes(self.parameters))
+        )
 
     def serve(self, steps: int) -> None:
         """Make that many rounds without a gradient of its own."""
@@ -70,14 +75,15 @@ class SyncServer(Side):
             self.meter.start()
             self._start_receiving()
             for bucket in self.gradients.buckets:
+                # It holds the mean of the round before.
                 bucket.buffer.zero_()
             self._add_gradients()
             self.step(self._optimizer)
 
     def state(self) -> dict[str, Any]:
         """Return the version, and the optimiser's state, unless rank 0 saves that anyway."""
-        state = optimizer_state(self._optimizer) if self.options.server else {}
-        return {"version": int(self._answer[0])} | state
+        saved_optimizer = optimizer_state(self._optimizer) if self.options.server else {}
+        return {"version": int(self._answer[0])} | saved_optimizer
 
     def load(self, state: dict[str, Any]) -> None:
         """Restore a state."""
@@ -85,11 +91,13 @@ class SyncServer(Side):
         load_optimizer(self._optimizer, state)
 
     def _start_receiving(self) -> None:
-        self._arriving = [(peer, inbox, peer.receive(inbox)) for peer, inbox in self._inboxes]
+        self._pending_pushes = [
+            (peer, inbox, peer.receive(inbox)) for peer, inbox in self._worker_inboxes
+        ]
 
     def _add_gradients(self) -> None:
         for number, bucket in enumerate(self.gradients.buckets, 1):
-            for peer, inbox, works in self._arriving:
+            for peer, inbox, works in self._pending_pushes:
                 # The header comes before the first bucket.
                 self.wait(peer, works[:2] if number == 1 else [works[number]])
                 bucket.buffer.add_(inbox[number])

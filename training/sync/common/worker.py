@@ -21,13 +21,13 @@ class Worker(Side):
     def __init__(
         self, method: SyncMethod, server: Peer, model: Module, meter: Meter, divisor: int
     ) -> None:
-        super().__init__(method, model, meter, divisor, self._push)
+        super().__init__(method, model, meter, divisor, self._push_bucket)
         self._is_async = self.options.mode == "async"
         self._server = server
-        self._question = self.header()
-        self._answer = self.header()
-        self._steps = 0
-        self._works: list[Work] = []
+        self._sent_header = self.header()
+        self._received_header = self.header()
+        self._step_count = 0
+        self._pending_works: list[Work] = []
 
     def reduce(self) -> None:
         """Push the remaining gradients."""
@@ -39,43 +39,44 @@ class Worker(Side):
 
     def step(self, optimizer: Optimizer) -> None:
         """Pull the parameters, and with them the staleness that the server found."""
-        self._pull()
+        self._pull_parameters()
         if self._is_async:
             # On a GPU reading it waits for the step's end.
-            self.meter.add("staleness", int(self._answer[1]))
+            self.meter.add("staleness", int(self._received_header[1]))
 
     def settle(self) -> None:
         """Pull the parameters that the server holds once all ranks have arrived."""
         if self._is_async:
-            self._ask(PARTED)
-            self._pull()
+            self._send_header(PARTED)
+            self._pull_parameters()
 
     def state(self) -> dict[str, Any]:
         """Return the number of steps, and the version of the parameters."""
-        return {"steps": self._steps, "version": int(self._answer[0])}
+        return {"steps": self._step_count, "version": int(self._received_header[0])}
 
     def load(self, state: dict[str, Any]) -> None:
         """Restore a state."""
-        self._steps = state["steps"]
-        self._answer[0] = state["version"]
+        self._step_count = state["steps"]
+        self._received_header[0] = state["version"]
 
-    def _push(self, bucket: Bucket) -> None:
+    def _push_bucket(self, bucket: Bucket) -> None:
+        # The header goes first: it says to which step and version the buckets belong.
         if bucket.index == 0:
-            self._steps += 1
-            self._ask(self._steps)
-        self._works += self._server.send([bucket.buffer])
+            self._step_count += 1
+            self._send_header(self._step_count)
+        self._pending_works += self._server.send([bucket.buffer])
 
-    def _ask(self, step: int) -> None:
+    def _send_header(self, step: int) -> None:
         # On a GPU the version stays there: to read it would wait for the step's end.
-        step_tensor = torch.tensor(step, device=self._answer.device)
-        self._question.copy_(torch.stack((step_tensor, self._answer[0])))
-        self._works += self._server.send([self._question])
+        step_tensor = torch.tensor(step, device=self._received_header.device)
+        self._sent_header.copy_(torch.stack((step_tensor, self._received_header[0])))
+        self._pending_works += self._server.send([self._sent_header])
 
-    def _pull(self) -> None:
-        self._works += self._server.receive([self._answer, *self.parameters])
+    def _pull_parameters(self) -> None:
+        self._pending_works += self._server.receive([self._received_header, *self.parameters])
         self._wait_for_works()
 
     def _wait_for_works(self) -> None:
-        works = self._works
-        self._works = []
-        self.wait(self._server, works)
+        pending_works = self._pending_works
+        self._pending_works = []
+        self.wait(self._server, pending_works)

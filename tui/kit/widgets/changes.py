@@ -35,35 +35,40 @@ class TerminalCells:
     def update(self, y: int, x: int, strip: Strip) -> Iterator[tuple[int, Sequence[Segment]]]:
         """Yield the parts of a strip that the terminal does not show yet, each with its x."""
         characters, styles = self._rows.setdefault(y, ([], []))
-        end = x + strip.cell_length
-        if end > len(characters):
-            unknown = [None] * (end - len(characters))
-            characters += unknown
-            styles += unknown
+        end_column = x + strip.cell_length
+        if end_column > len(characters):
+            unknown_cells = [None] * (end_column - len(characters))
+            characters += unknown_cells
+            styles += unknown_cells
         text = strip.text
+        # Half of a wide character cannot be written, so the whole strip is.
         if not _has_one_cell_per_character(text):
-            characters[x:end] = [None] * (end - x)
+            characters[x:end_column] = [None] * (end_column - x)
             yield x, list(strip)
             return
         new_styles = self._cell_styles(strip)
-        changed = []
-        cells = zip(characters[x:end], text, styles[x:end], new_styles, strict=False)
-        for index, (old_character, character, old_style, style) in enumerate(cells):
+        changed_indices = []
+        cell_pairs = zip(
+            characters[x:end_column], text, styles[x:end_column], new_styles, strict=False
+        )
+        for index, (old_character, character, old_style, style) in enumerate(cell_pairs):
             if old_character != character or old_style is not style:
-                changed.append(index)
-        characters[x:end] = text
-        styles[x:end] = new_styles
-        for start, stop in _merge_near(changed):
+                changed_indices.append(index)
+        characters[x:end_column] = text
+        styles[x:end_column] = new_styles
+        for start, stop in _merge_near(changed_indices):
             yield x + start, list(_to_segments(text, new_styles, start, stop))
 
     def _cell_styles(self, strip: Strip) -> list[Style | None]:
         """Return the style of each cell: one object for equal ones, which `is` then compares."""
         if len(self._styles) > MAX_CACHED_STYLES:
+            # Styles come without end, as colours fade; equal ones only cost a cell that is drawn
+            # again.
             self._styles.clear()
-        styles: list[Style | None] = []
+        cell_styles: list[Style | None] = []
         for text, style, _ in strip:
-            styles += [self._styles.setdefault(style, style)] * len(text)
-        return styles
+            cell_styles += [self._styles.setdefault(style, style)] * len(text)
+        return cell_styles
 
 
 class ChangedCells(CompositorUpdate):
@@ -79,22 +84,22 @@ class ChangedCells(CompositorUpdate):
     def render_segments(self, console: Console) -> str:
         """Return the escape sequences and texts for the terminal."""
         colours = console._color_system or ColorSystem.TRUECOLOR
-        parts = []
+        output_parts = []
         for y, x, strip in _updated_strips(self._update):
-            for start, segments in self._terminal_cells.update(y, x, strip):
-                parts.append(f"\x1b[{y + 1};{start + 1}H")
+            for start_column, segments in self._terminal_cells.update(y, x, strip):
+                output_parts.append(f"\x1b[{y + 1};{start_column + 1}H")
                 for text, style, _ in segments:
-                    parts.append(Strip.render_style(style, text, colours) if style else text)
-        return "".join(parts)
+                    output_parts.append(Strip.render_style(style, text, colours) if style else text)
+        return "".join(output_parts)
 
 
 def _updated_strips(update: ChopsUpdate) -> Iterator[tuple[int, int, Strip]]:
     """Yield the strips of an update, each with its y and x."""
     for y, left, right in update.spans:
         chops = update.chops[y].items()
-        for end, (x, strip) in zip(update.chop_ends[y], chops, strict=False):
-            if strip is not None and x <= right and end > left:
-                yield y, x, strip if end <= right else strip.crop(0, right - x)
+        for chop_end, (x, strip) in zip(update.chop_ends[y], chops, strict=False):
+            if strip is not None and x <= right and chop_end > left:
+                yield y, x, strip if chop_end <= right else strip.crop(0, right - x)
 
 
 def _has_one_cell_per_character(text: str) -> bool:
@@ -105,16 +110,16 @@ def _has_one_cell_per_character(text: str) -> bool:
 
 def _merge_near(changed: Iterable[int]) -> Iterator[tuple[int, int]]:
     """Yield the first and the end of each run of changed cells, over small gaps."""
-    start = last = -1
+    first_index = last_index = -1
     for index in changed:
-        if start < 0:
-            start = index
-        elif index - last > MAX_UNCHANGED_CELLS:
-            yield start, last + 1
-            start = index
-        last = index
-    if start >= 0:
-        yield start, last + 1
+        if first_index < 0:
+            first_index = index
+        elif index - last_index > MAX_UNCHANGED_CELLS:
+            yield first_index, last_index + 1
+            first_index = index
+        last_index = index
+    if first_index >= 0:
+        yield first_index, last_index + 1
 
 
 def _to_segments(
@@ -123,8 +128,8 @@ def _to_segments(
     """Yield the cells from `start` to `stop`, each run of one style as a segment."""
     while start < stop:
         style = styles[start]
-        end = start + 1
-        while end < stop and styles[end] is style:
-            end += 1
-        yield Segment(text[start:end], style)
-        start = end
+        segment_end = start + 1
+        while segment_end < stop and styles[segment_end] is style:
+            segment_end += 1
+        yield Segment(text[start:segment_end], style)
+        start = segment_end

@@ -46,12 +46,12 @@ class ChoiceTable(CellTable):
 
     def show_cursor(self) -> None:
         """Scroll to the cursor as far as needed. The head takes the first line."""
-        room = max(1, self.size.height - 1)
-        top = self.scroll_offset.y
-        if self.cursor < top:
+        visible_rows = max(1, self.size.height - 1)
+        top_row = self.scroll_offset.y
+        if self.cursor < top_row:
             self.scroll_to(y=self.cursor, animate=False, force=True)
-        elif self.cursor >= top + room:
-            self.scroll_to(y=self.cursor - room + 1, animate=False, force=True)
+        elif self.cursor >= top_row + visible_rows:
+            self.scroll_to(y=self.cursor - visible_rows + 1, animate=False, force=True)
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
@@ -60,12 +60,12 @@ class ChoiceTable(CellTable):
         is_at_cursor = y > 0 and y + self.scroll_offset.y == self.cursor + 1
         if not is_at_cursor or not self._rows:
             return strip
-        background = self.get_component_rich_style("choices--cursor").bgcolor
+        cursor_background = self.get_component_rich_style("choices--cursor").bgcolor
         # Not all of 16 colours can be read on the cursor's background.
         has_few_colours = self.app.console.color_system == "standard"
-        colour = self.rich_style.color if has_few_colours else None
-        style = Style(color=colour, bgcolor=background, bold=True)
-        return Strip(Segment.apply_style(strip, post_style=style), strip.cell_length)
+        text_colour = self.rich_style.color if has_few_colours else None
+        cursor_style = Style(color=text_colour, bgcolor=cursor_background, bold=True)
+        return Strip(Segment.apply_style(strip, post_style=cursor_style), strip.cell_length)
 
     def place_cursor(self, row: int) -> None:
         """Put the cursor on a row, because the user asks for it."""
@@ -82,10 +82,11 @@ class ChoiceTable(CellTable):
         self.place_cursor(row if row >= 0 else len(self._rows) - 1)
 
     def on_click(self, event: events.Click) -> None:
-        offset = event.get_content_offset(self)  # without a border
-        if offset is None or offset.y == 0:
+        content_offset = event.get_content_offset(self)  # without a border
+        # The head is no row.
+        if content_offset is None or content_offset.y == 0:
             return
-        row = offset.y + self.scroll_offset.y - 1
-        if row < len(self._rows):
-            self.place_cursor(row)
+        clicked_row = content_offset.y + self.scroll_offset.y - 1
+        if clicked_row < len(self._rows):
+            self.place_cursor(clicked_row)
             self.post_message(self.Chosen())

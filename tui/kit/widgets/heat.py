@@ -35,8 +35,8 @@ class HeatStrip(LineWidget):
 
     def fill(self, cells: Sequence[TableCell], cells_per_line: int, numbers_per_cell: int) -> None:
         """Show these cells. Each stands for so many numbers, from 0 on."""
-        before = (self._cells, self._cells_per_line, self._numbers_per_cell)
-        if before == (cells, cells_per_line, numbers_per_cell):
+        old_contents = (self._cells, self._cells_per_line, self._numbers_per_cell)
+        if old_contents == (cells, cells_per_line, numbers_per_cell):
             return
         self._cells = cells
         self._cells_per_line = cells_per_line
@@ -51,20 +51,20 @@ class HeatStrip(LineWidget):
     def render_line(self, y: int) -> Strip:
         """Draw line `y`."""
         if y not in self._strips:
-            line = Strip(self._segments(y))
-            self._strips[y] = line.crop_extend(0, self.size.width, self.rich_style)
+            drawn_line = Strip(self._segments(y))
+            self._strips[y] = drawn_line.crop_extend(0, self.size.width, self.rich_style)
         return self._strips[y]
 
     def _segments(self, y: int) -> list[Segment]:
-        first = y * self._cells_per_line
-        cells = self._cells[first : first + self._cells_per_line]
-        if not cells:
+        first_index = y * self._cells_per_line
+        line_cells = self._cells[first_index : first_index + self._cells_per_line]
+        if not line_cells:
             return []
-        label = f"{first * self._numbers_per_cell:>{LABEL_WIDTH - 1}} "
-        segments = [Segment(label, self.get_component_rich_style("table--dim"))]
-        for index, cell in enumerate(cells, 1):
-            gap = " " if index % CELLS_PER_BLOCK == 0 else ""
-            segments.append(Segment(cell.text + gap, self._cell_style(cell.style)))
+        number_label = f"{first_index * self._numbers_per_cell:>{LABEL_WIDTH - 1}} "
+        segments = [Segment(number_label, self.get_component_rich_style("table--dim"))]
+        for index, cell in enumerate(line_cells, 1):
+            gap_text = " " if index % CELLS_PER_BLOCK == 0 else ""
+            segments.append(Segment(cell.text + gap_text, self._cell_style(cell.style)))
         return segments
 
     def _cell_style(self, name: str) -> Style:

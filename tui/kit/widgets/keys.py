@@ -51,28 +51,31 @@ class KeyFooter(Footer):
     def _update_keys(self) -> None:
         if not self.is_attached or not self.query(KeyLine):
             return  # the screen is being removed
-        keys: dict[str, ShownKey] = {}
+        shown_keys: dict[str, ShownKey] = {}
         for _, binding, enabled, _ in self.screen.active_bindings.values():
-            name = binding.description
-            if binding.show and name not in keys:
+            key_name = binding.description
+            # The innermost place comes first, and has the say over a name that several have.
+            if binding.show and key_name not in shown_keys:
                 key_text = self.app.get_key_display(binding)
-                keys[name] = ShownKey(binding.key, key_text, name, enabled)
-        if "Back" in keys and "Quit" in keys and "+" in keys["Quit"].key:
-            del keys["Quit"]  # `Back` is the shorter way out
-        first = [keys.pop(name) for name in FIRST_NAMES if name in keys]
-        fitting = _fitting_keys([*first, *keys.values()], self.size.width)
-        self.query_one(KeyLine).show(fitting)
+                shown_keys[key_name] = ShownKey(binding.key, key_text, key_name, enabled)
+        if "Back" in shown_keys and "Quit" in shown_keys and "+" in shown_keys["Quit"].key:
+            del shown_keys["Quit"]  # `Back` is the shorter way out
+        first_keys = [
+            shown_keys.pop(key_name) for key_name in FIRST_NAMES if key_name in shown_keys
+        ]
+        fitting_keys = _fitting_keys([*first_keys, *shown_keys.values()], self.size.width)
+        self.query_one(KeyLine).show(fitting_keys)
 
 
-def _fitting_keys(keys: Iterable[ShownKey], room: int) -> tuple[ShownKey, ...]:
+def _fitting_keys(keys: Iterable[ShownKey], room_left: int) -> tuple[ShownKey, ...]:
     """Return as many of the keys as there is room for. None is cut off."""
-    fitting = []
+    fitting_keys = []
     for key in keys:
-        room -= len(key.key_text) + len(key.name) + 3
-        if room < 0:
+        room_left -= len(key.key_text) + len(key.name) + 3
+        if room_left < 0:
             break
-        fitting.append(key)
-    return tuple(fitting)
+        fitting_keys.append(key)
+    return tuple(fitting_keys)
 
 
 class KeyLine(Static):
@@ -92,13 +95,13 @@ class KeyLine(Static):
             self.update(Content("").join(map(_draw_key, keys)))
 
     def on_mouse_down(self, event: MouseDown) -> None:
-        key = event.style.meta.get("key")
-        if key:
-            self.app.simulate_key(key)
+        pressed_key = event.style.meta.get("key")
+        if pressed_key:
+            self.app.simulate_key(pressed_key)
 
 
 def _draw_key(key: ShownKey) -> Content:
-    content = Content.assemble((f" {key.key_text} ", KEY_STYLE), (f"{key.name} ", NAME_STYLE))
+    key_content = Content.assemble((f" {key.key_text} ", KEY_STYLE), (f"{key.name} ", NAME_STYLE))
     if not key.enabled:
-        return content.stylize("dim")
-    return content.stylize(Style.from_meta({"key": key.key}))
+        return key_content.stylize("dim")
+    return key_content.stylize(Style.from_meta({"key": key.key}))

@@ -29,17 +29,18 @@ class LineWidget(Widget):
         Textual's own method asks for the styles of a border each time, and keeps each line once
         more. Without a border, a line is just what `render_line` returns.
         """
+        # Asked once: the styles change seldom, see `notify_style_update`.
         if self._has_border is None:
             self._has_border = self.styles.gutter != Spacing()
         if self._has_border:
             return super().render_lines(crop)
-        width = self.size.width
+        line_width = self.size.width
         background = self.background_colors[1]
-        filters = self.get_line_filters()
+        line_filters = self.get_line_filters()
         strips = []
         for y in crop.line_range:
-            strip = self.render_line(y).adjust_cell_length(width, self.rich_style)
-            for line_filter in filters:
+            strip = self.render_line(y).adjust_cell_length(line_width, self.rich_style)
+            for line_filter in line_filters:
                 strip = strip.apply_filter(line_filter, background)
             strips.append(strip.crop(*crop.column_span))
         return strips

@@ -42,5 +42,5 @@ PHASE_STYLES = {
 
 def phase_cell(name: str) -> TableCell:
     """Return a phase as a cell with a sign and a word."""
-    sign, style = PHASE_STYLES[name]
-    return TableCell(f"{palette.sign(sign)} {name}", style)
+    sign_name, cell_style = PHASE_STYLES[name]
+    return TableCell(f"{palette.sign(sign_name)} {name}", cell_style)

@@ -62,14 +62,14 @@ CELL_STYLES = {
 
 def cell_style_css(widget: str) -> str:
     """Return the CSS of `CELL_STYLES` for a widget."""
-    rules = []
-    for name, style in CELL_STYLES.items():
-        *attributes, colour = style.split()
-        css = f"color: {colour};"
+    css_rules = []
+    for class_name, style_text in CELL_STYLES.items():
+        *attributes, colour = style_text.split()
+        declarations = f"color: {colour};"
         if attributes:
-            css += f" text-style: {' '.join(attributes)};"
-        rules.append(f"{widget} > .{name} {{ {css} }}")
-    return "\n".join(rules)
+            declarations += f" text-style: {' '.join(attributes)};"
+        css_rules.append(f"{widget} > .{class_name} {{ {declarations} }}")
+    return "\n".join(css_rules)
 
 
 class CellTable(ScrollView, LineWidget, can_focus=True):
@@ -103,9 +103,9 @@ class CellTable(ScrollView, LineWidget, can_focus=True):
     @property
     def near(self) -> range:
         """The rows that are in view or less than a page away."""
-        top = self.scroll_offset.y
-        page = max(1, self.size.height)
-        return range(max(0, top - page), top + 2 * page)
+        top_row = self.scroll_offset.y
+        page_rows = max(1, self.size.height)
+        return range(max(0, top_row - page_rows), top_row + 2 * page_rows)
 
     def fill(self, rows: Sequence[TableRow], columns: Sequence[TableColumn] | None = None) -> None:
         """Show these rows, each with one cell per column, and these columns if any are given."""
@@ -120,12 +120,14 @@ class CellTable(ScrollView, LineWidget, can_focus=True):
             self._refresh_changed_rows(previous_rows)
 
     def _refresh_changed_rows(self, previous_rows: Sequence[TableRow]) -> None:
-        top = self.scroll_offset.y
+        top_row = self.scroll_offset.y
         regions = []
-        for number, (old, new) in enumerate(zip(previous_rows, self._rows, strict=True), 1):
-            if old != new:
-                self._strips.pop(number, None)
-                regions.append(Region(0, number - top, self.size.width, 1))
+        for line_number, (old_row, new_row) in enumerate(
+            zip(previous_rows, self._rows, strict=True), 1
+        ):
+            if old_row != new_row:
+                self._strips.pop(line_number, None)
+                regions.append(Region(0, line_number - top_row, self.size.width, 1))
         if regions:
             self.refresh(*regions)
 
@@ -137,14 +139,15 @@ class CellTable(ScrollView, LineWidget, can_focus=True):
 
     def watch_scroll_x(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_x(old_value, new_value)
+        # A scroll is animated in fractions, while only whole columns move.
         if round(old_value) != round(new_value):
             self._layout = None
             self._strips.clear()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        top = self.scroll_offset.y
-        if UNSEEN in self._rows[top : top + self.size.height]:
+        top_row = self.scroll_offset.y
+        if UNSEEN in self._rows[top_row : top_row + self.size.height]:
             self.post_message(self.Uncovered())
 
     def _lay_out(self) -> None:
@@ -158,14 +161,14 @@ class CellTable(ScrollView, LineWidget, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """Draw line `y` of what is in view. Line 0 is the head, however far one has scrolled."""
-        number = y + self.scroll_offset.y if y else 0
+        line_number = y + self.scroll_offset.y if y else 0
         width = self.size.width
-        if number > len(self._rows):
+        if line_number > len(self._rows):
             return Strip.blank(width, self.rich_style)
-        if number not in self._strips:
-            line = self._draw_row(self._rows[number - 1]) if number else self._draw_head()
-            self._strips[number] = line.crop_extend(0, width, self.rich_style)
-        return self._strips[number]
+        if line_number not in self._strips:
+            line = self._draw_row(self._rows[line_number - 1]) if line_number else self._draw_head()
+            self._strips[line_number] = line.crop_extend(0, width, self.rich_style)
+        return self._strips[line_number]
 
     def _current_layout(self) -> TableLayout:
         if self._layout is None:
@@ -176,38 +179,39 @@ class CellTable(ScrollView, LineWidget, can_focus=True):
         """Draw the titles, and signs where columns are left out."""
         layout = self._current_layout()
         titles = tuple(TableCell(column.title, "table--head") for column in self._columns)
-        line = self._draw_row(titles)
+        head_line = self._draw_row(titles)
         if layout.has_columns_before:
-            line = self._put_sign(line, "less", layout.widths[0] - 1)
+            head_line = self._put_sign(head_line, "less", layout.widths[0] - 1)
         if layout.has_columns_behind:
-            line = self._put_sign(line, "more", self.room - 1)
-        return line
+            head_line = self._put_sign(head_line, "more", self.room - 1)
+        return head_line
 
     def _put_sign(self, line: Strip, name: str, column: int) -> Strip:
-        whole = line.crop_extend(0, self.size.width, self.rich_style)
-        sign = Strip([Segment(palette.sign(name), self._cell_style("table--head"))])
-        return Strip.join([whole.crop(0, column), sign, whole.crop(column + 1)])
+        whole_line = line.crop_extend(0, self.size.width, self.rich_style)
+        sign_strip = Strip([Segment(palette.sign(name), self._cell_style("table--head"))])
+        return Strip.join([whole_line.crop(0, column), sign_strip, whole_line.crop(column + 1)])
 
     def _draw_row(self, cells: TableRow) -> Strip:
+        # A row that has just come into view: its cells come with the next drawing.
         if cells == UNSEEN:
             return Strip([])
         layout = self._current_layout()
         segments = []
-        for number, width in zip(layout.columns, layout.widths, strict=True):
-            cell = cells[number]
-            text = _fit_text(cell.text, width, self._columns[number])
-            segments.append(Segment(text, self._cell_style(cell.style)))
+        for column_index, width in zip(layout.columns, layout.widths, strict=True):
+            cell = cells[column_index]
+            fitted_text = _fit_text(cell.text, width, self._columns[column_index])
+            segments.append(Segment(fitted_text, self._cell_style(cell.style)))
         return Strip(segments)
 
     def _cell_style(self, name: str) -> Style:
-        style = self._cached_styles.get(name)
-        if style is None:
+        rich_style = self._cached_styles.get(name)
+        if rich_style is None:
             if name.startswith("table--"):
-                style = self.get_component_rich_style(name)
+                rich_style = self.get_component_rich_style(name)
             else:
-                style = self.rich_style + Style(color=name or None)
-            self._cached_styles[name] = style
-        return style
+                rich_style = self.rich_style + Style(color=name or None)
+            self._cached_styles[name] = rich_style
+        return rich_style
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
@@ -224,9 +228,9 @@ def fit_column(column: ColumnT, cells: Sequence[TableCell], max_width: int = 0) 
 
     It keeps its own width at least, and has `max_width` (0: the column's `most`) at the most.
     """
-    longest = max((cell_len(cell.text) for cell in cells), default=0) + 1
-    limit = max_width or column.most or longest
-    return replace(column, width=max(column.width, min(longest, limit)), most=0)
+    longest_text = max((cell_len(cell.text) for cell in cells), default=0) + 1
+    width_limit = max_width or column.most or longest_text
+    return replace(column, width=max(column.width, min(longest_text, width_limit)), most=0)
 
 
 @dataclass(frozen=True)
@@ -245,18 +249,19 @@ def choose_columns(columns: Sequence[TableColumn], room: int, skipped: int = 0) 
     """Choose the columns that fit as a whole: the first one, and those after the `skipped` ones."""
     if not columns:
         return TableLayout([], [], skipped > 0, False)
-    last = len(columns) - 1
-    chosen = [0]
-    used = columns[0].width
-    for number in range(1 + skipped, len(columns)):
-        used += columns[number].width
-        sign_width = 0 if number == last else 1  # the sign that there are more takes a cell
-        if used > room - sign_width:
+    last_column = len(columns) - 1
+    chosen_columns = [0]
+    used_width = columns[0].width
+    for column_index in range(1 + skipped, len(columns)):
+        used_width += columns[column_index].width
+        # The sign that there are more columns takes a cell.
+        sign_width = 0 if column_index == last_column else 1
+        if used_width > room - sign_width:
             break
-        chosen.append(number)
-    has_more = max(chosen[-1], skipped) < last
-    widths = _share_out([columns[number] for number in chosen], room - has_more)
-    return TableLayout(chosen, widths, skipped > 0, has_more)
+        chosen_columns.append(column_index)
+    has_more = max(chosen_columns[-1], skipped) < last_column
+    widths = _share_out([columns[column_index] for column_index in chosen_columns], room - has_more)
+    return TableLayout(chosen_columns, widths, skipped > 0, has_more)
 
 
 def max_skipped(columns: Sequence[TableColumn], room: int) -> int:
@@ -264,33 +269,34 @@ def max_skipped(columns: Sequence[TableColumn], room: int) -> int:
     if not columns:
         return 0
     room -= columns[0].width
-    for number in range(len(columns) - 1, 0, -1):
-        room -= columns[number].width
+    for column_index in range(len(columns) - 1, 0, -1):
+        room -= columns[column_index].width
         if room < 0:
-            return min(number, len(columns) - 2)
+            return min(column_index, len(columns) - 2)
     return 0
 
 
 def _share_out(columns: Sequence[TableColumn], room: int) -> list[int]:
     """Return widths that share out the room: first to columns that may grow, then to all alike."""
-    spare = max(0, room - sum(column.width for column in columns))
+    spare_width = max(0, room - sum(column.width for column in columns))
     widths = []
     for column in columns:
-        growth = min(spare, max(0, column.most - column.width))
-        spare -= growth
+        growth = min(spare_width, max(0, column.most - column.width))
+        spare_width -= growth
         widths.append(column.width + growth)
-    extra = min(2, spare // len(columns))
-    return [width + extra for width in widths]
+    # No more: on a wide screen, columns would stand too far apart to be read as a row.
+    extra_width = min(2, spare_width // len(columns))
+    return [width + extra_width for width in widths]
 
 
 def _fit_text(text: str, width: int, column: TableColumn) -> str:
     """Return the text in `width` cells, of which the last one is a space."""
-    room = max(0, width - 1)
-    if cell_len(text) > room:
+    text_width = max(0, width - 1)
+    if cell_len(text) > text_width:
         if column.tail:
-            text = text[len(text) - room :]
+            text = text[len(text) - text_width :]
         else:
-            text = set_cell_size(text, max(0, room - 1)) + "…"[:room]
-    blank = " " * (room - cell_len(text))
-    padded = blank + text if column.right else text + blank
-    return padded + " " * (width - room)
+            text = set_cell_size(text, max(0, text_width - 1)) + "…"[:text_width]
+    padding = " " * (text_width - cell_len(text))
+    padded_text = padding + text if column.right else text + padding
+    return padded_text + " " * (width - text_width)
