@@ -34,7 +34,7 @@ from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.commands import Done
 from tests.kit.commands import run as run
 from tests.kit.dashboard import asked
-from tests.kit.histories import START, plan
+from tests.kit.histories import START, plan, stepped
 from tests.kit.histories import History as Told
 from tests.kit.looks import screen_text
 from tests.kit.recorded import record, recorded
@@ -192,6 +192,8 @@ async def test_a_run_whose_launcher_leaves_it_says_so_and_is_not_replayed_by_its
 ) -> None:
     of = replace(plan(2), run="d-4")
     into, state, told = Recorder(runs_dir, of), RunState(of), Told(of).training(20, 40)
+    # However slow this machine is, a replay of ten minutes at a quarter of the speed still plays.
+    told.say(0, stepped(0, 21), after=600.0)
     record(into, told, state)
     home = Home(runs_dir)
     async with home.app.run_test(size=(100, 30), notifications=True) as pilot:
