@@ -10,13 +10,14 @@ from remote.format import duration
 from remote.plan.plan import OnNan
 from remote.run.diagnosis.agent_end import STOPPING_ENDS, describe_end, explain_end
 from remote.run.diagnosis.cause import explain_agent_end
+from remote.run.diagnosis.detector import Report
 from remote.run.diagnosis.stall_causes import explain_stall
 from remote.run.run_state import RunState, judge_rank, restart, take_age
 from remote.run.series.marks import CHECKPOINT, EPOCH, RESTART, TEST
 from remote.run.state.host_state import LAST_WORDS, HostState
-from remote.run.state.phases import FATES, HostPhase, RankPhase, RunPhase
+from remote.run.state.phases import HostPhase, RankPhase, RunPhase
 from remote.run.state.progress import WATCHED, Diverged
-from remote.run.state.rank_state import RankState
+from remote.run.state.rank_state import RankState, find_leader
 from remote.run.state.script_metrics import MOST
 from remote.run.state.types import Cause, Evidence
 from training.wire.enums import EndReason
@@ -105,7 +106,7 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
             _enter_phase(run, rank, RankPhase(event.phase), when)
         case Started():
             if run.progress.start(event):
-                _go_back(run, event.resumed)
+                _rewind(run, event.resumed)
             _enter_phase(run, rank, RankPhase.TRAINING, when)
         case Evaluated() if rank.rank == 0:
             run.progress.evaluate(event)
@@ -126,6 +127,8 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
             _enter_phase(run, rank, RankPhase.TRAINING, when)
         case Exited():
             judge_rank(run, rank)
+    if isinstance(event, StepFinished | ScriptMetrics):
+        _tell_detectors(run, event, rank, when)
 
 
 def _take_step(
@@ -136,21 +139,19 @@ def _take_step(
         _take_divergence(run, Diverged(rank.rank, step.step, step.loss, when), host, when)
     if run.stalls:
         _end_stall_if_over(run, when)
-    # `_renew_forecast` says whether this is the leader: one check per step, not one per rank.
-    if _renew_forecast(run, rank) and run.waits_for_slowest and run.stragglers.is_due(rank.step):
-        for text in run.stragglers.check_ranks(run.ranks, run.hosts, rank.step, when):
-            run.note("", text, when)
+    _update_forecast(run, rank)
 
 
-def _renew_forecast(run: RunState, rank: RankState) -> bool:
-    """Renew the forecast if this is the first rank that trains. Return True if it is."""
-    for leader in run.ranks:
-        if leader.pace and leader.phase not in FATES:
-            if leader is not rank:
-                return False
-            run.forecast.update(rank, run.ranks, run.progress, run.plan)
-            return True
-    return False
+def _tell_detectors(run: RunState, report: Report, rank: RankState, when: float) -> None:
+    for detector in run.detectors:
+        for remark in detector.take_report(report, rank, when):
+            run.note("", remark, when)
+
+
+def _update_forecast(run: RunState, rank: RankState) -> None:
+    """Take in a step or a new phase of a rank, if it is the leader."""
+    if rank is find_leader(run.ranks):
+        run.forecast.update(rank, run.ranks, run.progress, run.plan)
 
 
 def _take_metrics(
@@ -176,8 +177,7 @@ def _begin_script(run: RunState, step: StepFinished, when: float) -> None:
     if progress.first_step_attempt < run.attempt:
         progress.first_step_attempt = run.attempt
         last_step = max(0, step.step - 1)
-        progress.go_back(last_step)
-        _go_back(run, last_step)
+        _rewind(run, last_step)
 
 
 def _note_parsing(run: RunState, event: Parsed, when: float) -> None:
@@ -198,8 +198,9 @@ def _note_parsing(run: RunState, event: Parsed, when: float) -> None:
                 run.note("", f"{verb} {new_name}", when)
 
 
-def _go_back(run: RunState, step: int) -> None:
+def _rewind(run: RunState, step: int) -> None:
     """Take in that the ranks go on after this step, which some may have passed before."""
+    run.progress.rewind(step)
     run.curves.rewind(step)
     run.marks.rewind(step)
     if run.progress.restarts:
@@ -211,7 +212,7 @@ def _enter_phase(run: RunState, rank: RankState, phase: RankPhase, when: float) 
         return
     _end_stall_if_over(run, when)
     if rank.pace:
-        _renew_forecast(run, rank)
+        _update_forecast(run, rank)
     if phase is RankPhase.TRAINING and run.phase is RunPhase.STARTING:
         run.phase = RunPhase.TRAINING
 

@@ -14,7 +14,7 @@ from remote.run.state.types import Evidence
 
 
 class Alarm(StrEnum):
-    """What an alert is about, the most important first."""
+    """The kind of an `Alert`, the most important first."""
 
     STALL = "stall"
     DIVERGED = "diverged"
@@ -27,7 +27,7 @@ class Alarm(StrEnum):
 
 
 LEAST_SLOW_SHARE = 0.1
-"""The share of the training for which a rank has to be slow to be named after its end."""
+"""The share of the training for which a rank has to be slow to be named at the end of the run."""
 WEIGHTS = {alarm: weight for weight, alarm in enumerate(Alarm)}
 
 

@@ -25,7 +25,8 @@ _FIGURES_OF: dict[type[object], tuple[str, Callable[[object], tuple[float, ...]]
 }
 """By event, its source and what reads the figures of one."""
 _host_figures: Callable[[HostSample], tuple[float, ...]] = attrgetter(*HOST_SAMPLE.figures[1:])
-"""The figures of a sample; the first one, `used`, is not in it, but follows from those of ranks."""
+"""All figures but the first one, `used`, which is not in a sample: it is a share of the cores that
+follows from the samples of ranks. So a new figure stands behind it, in any order."""
 
 
 class Curves:

@@ -172,8 +172,8 @@ class LauncherState:
             case Attached():
                 self._attach(when)
 
-    def begin(self, attempt: int, hosts: tuple[int, ...], when: float, *, started: bool) -> None:
-        """Begin an attempt on these hosts. `started`: their ranks have been told to start."""
+    def restart(self, attempt: int, hosts: tuple[int, ...], when: float, *, started: bool) -> None:
+        """Begin another attempt on these hosts. `started`: their ranks have been told to start."""
         self.attempt = attempt
         self.hosts = hosts
         self.attempt_at = when

@@ -17,7 +17,7 @@ from training.wire.events import HostSample, RankSample
 
 
 class Sampler(Protocol):
-    """Measures the time since the previous call."""
+    """Measures what is used from one call to the next. The agent calls once a tick."""
 
     def host(self) -> HostSample:
         """Measure the whole host."""
