@@ -32,7 +32,10 @@ def size(count: float) -> str:
 
 
 def short_size(count: float) -> str:
-    """Format a number of bytes for a narrow column: `size` as "900B", "64K", "3.2G"."""
+    """Format a number of bytes for a narrow column: `size` as "900B", "64K", "3.2G".
+
+    0 is written as "-": figures that a host does not report are 0.
+    """
     if not count or not math.isfinite(count):
         return UNKNOWN
     value, unit = _scaled(count)

@@ -52,6 +52,7 @@ def compare(
             computed_md5 = known_entry[-1]
         else:
             computed_md5 = _md5(path, deadline)
+            # Not if it changed while it was read, or may still change without another ctime.
             if computed_md5 and _file_state(path) == file_state and _is_settled(path):
                 computed_entries[path] = [*file_state, computed_md5]
         if not computed_md5:

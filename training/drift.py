@@ -24,11 +24,13 @@ def model_difference(parameters: Iterable[Tensor], ranks: int) -> float:
     distributed.all_gather(all_figures, own_figures)
     figures = torch.stack(all_figures)
     is_finite = figures.isfinite()
+    # Before the comparison, as NaN differs from itself.
     if (is_finite.any(0) != is_finite.all(0)).any():
         return math.inf
     if not is_finite.all():
         return 0.0
     largest_spread = figures.amax(0) - figures.amin(0)
+    # A model of zeros has the norm 0.
     return float((largest_spread / figures[0, 1].clamp(min=1e-30)).max())
 
 

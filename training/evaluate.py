@@ -80,6 +80,7 @@ def evaluate(
         for indices in batches:
             pixels, labels = images.batch(indices, device)
             logits = logits_of(model, pixels)
+            # In float64, as ranks add up different chunks: their order must hardly matter.
             total_loss += cross_entropy(logits, labels, reduction="none").double().sum()
             predicted_labels = logits.argmax(1)
             if has_confusion:

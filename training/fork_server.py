@@ -42,6 +42,7 @@ def serve(*, code_changed: bool) -> int:
     processes.set_process_name("rankboard-serve")
     signal.alarm(PATIENCE)
     package_folder = Path(__file__).parent
+    # Before the import: a file that changes meanwhile counts as changed.
     source_states = file_states(package_folder.rglob("*.py"))
     rank_starter: Preload = run_rank
     try:

@@ -268,6 +268,7 @@ class Job:
                 action = {"metavar": setting.name.upper(), "type": _argument_type(field_type)}
             if field_type is tuple:
                 action |= {"action": "append", "type": str}
+            # argparse formats the help with %.
             argument_help = help_text(setting).replace("%", "%%")
             parser.add_argument(flag(setting), help=argument_help, **action)
         given_values = vars(parser.parse_args(argv))

@@ -69,6 +69,7 @@ class Trainer:
         self.schedule = schedule = Schedule.of(job, self.shard.steps, compares=compares)
         self.progress = Progress(self.rank, job, schedule)
 
+        # Before the model is made, so that a run can be repeated bit by bit.
         torch.manual_seed(job.seed)
         self.batch_norm = BatchNorm(job.batch_norm, place, self.meter, trainers, traits.settles)
         self.net = net = self._make_net()
@@ -83,6 +84,7 @@ class Trainer:
             if job.resume:
                 self.resumed = resume(self.checkpoints)
         self.step = self.resumed.step
+        # Hooks run in the order of registration: the clock is read before the method packs.
         self.meter.watch(net)
         self.model = self.method.prepare(self.compute.compiled(net), optimizer, place, self.meter)
         self.resumed.finish(self.method)
@@ -190,6 +192,7 @@ class Trainer:
             step_figures += torch.stack((loss.detach().double(), correct_count.double()))
         method.reduce()
         method.step(self.optimizer)
+        # On a GPU this only queues the copy; the figures are read a step later.
         return step_figures.to("cpu", non_blocking=True)
 
     def meet(self) -> None:

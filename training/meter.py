@@ -90,6 +90,7 @@ class Meter:
 
     def _begin_step(self, now: Point) -> None:
         self._present_step = MeteredStep(now)
+        # Of all threads: backward and exchanges run in some of their own.
         self._cpu_start = time.process_time()
 
     def _note_gradient(self, _: Tensor) -> None:
@@ -98,6 +99,7 @@ class Meter:
     def _now(self) -> Point:
         if not self._on_gpu:
             return time.perf_counter()
+        # Blocking: who waits for the event sleeps, and leaves the core to others.
         event = torch.cuda.Event(enable_timing=True, blocking=True)  # type: ignore[no-untyped-call]
         event.record()
         return event

@@ -47,6 +47,7 @@ class MistakeError(ValueError):
     """Mistakes of the user, as values; the text has a line for each."""
 
     def __init__(self, *mistakes: Mistake | str) -> None:
+        # For those that only print it; a form shows the mistakes beside their fields.
         super().__init__("\n".join(map(str, mistakes)))
         self.mistakes = tuple(
             mistake if isinstance(mistake, Mistake) else Mistake(problem=mistake)

@@ -28,6 +28,7 @@ def accepted_sides(model: str) -> tuple[int, int]:
     if isinstance(sides, dict):
         name = registry.split_name("models", model)[1][0]
         matching_sides = (sides[beginning] for beginning in sides if name.startswith(beginning))
+        # The first beginning that fits counts.
         sides = next(matching_sides, (0, 0))
     smallest, largest = sides
     return smallest, largest or LARGEST_SIDE

@@ -102,6 +102,7 @@ class Option:
             return text if text in self.choices or not self.choices else None
         with suppress(ValueError):
             number = int(text) if value_type is int else float(text)
+            # Python reads `nan` and `inf` as numbers, with which no check could fail.
             return number if math.isfinite(number) else None
         return None
 

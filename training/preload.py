@@ -97,6 +97,7 @@ def import_torch() -> None:
 
     import training.__main__  # noqa: F401
 
+    # Frozen objects are not visited, so ranks go on sharing the memory they lie in.
     gc.freeze()
     gc.enable()
 

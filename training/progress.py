@@ -155,5 +155,6 @@ class Progress:
 
 def print_line(line: str) -> None:
     """Print a line to read, on stdout between the events."""
+    # In one piece, as `print` would write the newline by itself.
     sys.stdout.write(line + "\n")
     sys.stdout.flush()

@@ -76,6 +76,7 @@ def list_names(folder: str) -> tuple[str, ...]:
 
 @cache
 def _list_choices(folder: Path) -> list[Choice]:
+    # Lists the files; no module is imported.
     modules = pkgutil.iter_modules([str(folder)])
     module_names = [module.name for module in modules if not module.ispkg]
     return [_read_choice(folder, name) for name in sorted(module_names) if not name.startswith("_")]
@@ -149,6 +150,7 @@ def read_constant(folder: str, name: str, constant: str, default: Any = None) ->
 def _read_literals(path: Path) -> dict[str, Any]:
     """Return the literals that a module assigns to upper-case names at its top level."""
     literals: dict[str, Any] = {}
+    # Parsed, not imported: a method would import torch, which takes seconds.
     for node in ast.parse(path.read_text()).body:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if name.isupper():

@@ -46,6 +46,7 @@ def meet_ranks(place: Place) -> tuple[torch.device, str, str]:
     backend = "gloo"
     if all(gpu_names) and not why_cpu:
         device = torch.device("cuda", place.local_rank)
+        # Before NCCL is set up, which would take GPU 0 for all ranks of a host.
         torch.cuda.set_device(device)
         backend = "nccl"
     distributed.init_process_group(
@@ -66,6 +67,7 @@ def find_gpu(place: Place) -> tuple[str, str]:
     properties = torch.cuda.get_device_properties(place.local_rank)
     architectures = [name.removeprefix("sm_") for name in torch.cuda.get_arch_list()]
     built_for = [int(number) for number in architectures if number.isdecimal()]
+    # Code for an older GPU runs on a newer one, but not the other way round.
     if built_for and properties.major * 10 + properties.minor < min(built_for):
         return "", f"torch {torch.__version__} was not built for its GPU, a {properties.name}"
     if torch.version.cuda:
@@ -112,7 +114,9 @@ def new_group(
 
     Without a timeout torch takes 30 minutes, not that of the default group.
     """
+    # Called on all ranks, or those inside would wait for the others for ever.
     group = distributed.new_group(ranks, timeout=timeout)
+    # On a rank outside torch returns a number instead of a group.
     return group if isinstance(group, ProcessGroup) else None
 
 
@@ -128,6 +132,7 @@ def _open_store(place: Place) -> distributed.Store:  # type: ignore[name-defined
         place.world_size,
         is_master=place.rank == 0,
         timeout=PEER_TIMEOUT,
+        # The wait for the keys of all ranks does that, after this rank has reported.
         wait_for_workers=False,
         master_listen_fd=place.listen_fd if place.listen_fd >= 0 else None,
     )

@@ -58,5 +58,6 @@ class Schedule:
     def next_stop(self, step: int) -> int:
         """Return the first step after `step` at which the ranks meet, or the epoch ends."""
         epoch_end = self.epoch_end(step)
+        # One by one, as the ranks may meet for several reasons, each with an interval of its own.
         later_steps = range(step + 1, epoch_end + 1)
         return next(later for later in later_steps if later == epoch_end or self.meets(later))

@@ -95,6 +95,7 @@ class Shard:
     def groups(self, epoch: int, first: int = 0) -> Iterator[StepSamples]:
         """Yield the groups of an epoch (from 1 on), beginning with the group `first` (from 0
         on)."""
+        # Seeded by the epoch: a resumed run needs no draws of the epochs before.
         epoch_batches = self._batches(torch.Generator().manual_seed(self.seed + epoch))
         for first_batch in range(first * self.accumulate, self.batches, self.accumulate):
             shares, sizes = zip(
@@ -142,6 +143,7 @@ class LabelShard(Shard):
         sizes = self._sizes()
         # Every rank draws the orders of all parts, as they come from one sequence of numbers.
         orders = [torch.randperm(part, generator=generator) for part, _ in sizes]
+        # Stable, since all ranks have to put equal labels into the same order.
         parts = torch.split(self.labels.argsort(stable=True), [part for part, _ in sizes])
         indices = parts[self.rank][orders[self.rank]]
         own_shares = torch.split(indices, sizes[self.rank][1])[: self.batches]

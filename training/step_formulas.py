@@ -55,4 +55,5 @@ def hierarchy_bytes(size: int, hosts: int, *, leader: bool) -> int:
 
 
 def _divide_up(number: int, divisor: int) -> int:
+    # Python rounds down, of a negative number away from 0.
     return -(-number // divisor)

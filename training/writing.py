@@ -26,6 +26,7 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     """Replace a file, whole or not at all, for its owner only. No link is followed. Raises:
     OSError."""
     parent_folder, name = os.path.split(os.fspath(path))
+    # A name of its own, as two processes may write the same file at once.
     part_path = os.path.join(parent_folder, f".{name}.{os.urandom(8).hex()}{PART}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(part_path, flags, 0o600)
@@ -65,6 +66,7 @@ def write_synced(path: Path, fill: Callable[[IO[bytes]], object], mode: int = 0o
     try:
         with open(part_path, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             fill(file)
+            # Before the rename: after a power cut the new name might stand for an empty file.
             file.flush()
             os.fsync(file.fileno())
             file_size = file.tell()

@@ -41,8 +41,8 @@ def main() -> None:
     (finder,) = (one for one in sys.meta_path if type(one).__name__ == "ImportWatcher")
     type(finder).find_spec.__globals__["watch"]()  # loads it, before torch is imported
     hooks: Any = sys.modules["_rankboard_watch.hooks"]
-    stopwatch, safe = Stopwatch(), hooks.Hooks._safe
-    hooks.Hooks._safe = lambda self, hook: stopwatch.timed(safe(self, hook))
+    stopwatch, safe = Stopwatch(), hooks.Hooks._make_safe
+    hooks.Hooks._make_safe = lambda self, hook: stopwatch.timed(safe(self, hook))
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     report: Any = finder.look.__self__._report  # type: ignore[attr-defined]

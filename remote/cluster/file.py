@@ -103,9 +103,9 @@ class _Reading:
     mistakes: list[str] = field(default_factory=list)
     content: str = ""
 
-    def note(self, where: str, mistake: str) -> None:
+    def note(self, table_place: str, mistake_text: str) -> None:
         """Note a mistake."""
-        self.mistakes.append(": ".join(filter(None, (str(self.path), where, mistake))))
+        self.mistakes.append(": ".join(filter(None, (str(self.path), table_place, mistake_text))))
 
     def refuse(self) -> None:
         """Raises: HostsError, with all mistakes, if there are any."""
@@ -114,40 +114,48 @@ class _Reading:
 
     def single_brackets(self) -> str:
         """Return the place of the first [host], which should be [[host]]; "" if there is none."""
-        match = SINGLE.search(self.content)
-        return f"line {self.content.count(chr(10), 0, match.end()) + 1}" if match else ""
+        bracket_match = SINGLE.search(self.content)
+        return (
+            f"line {self.content.count(chr(10), 0, bracket_match.end()) + 1}"
+            if bracket_match
+            else ""
+        )
 
-    def check(self, where: str, table: object, keys: Mapping[str, TableKey]) -> dict[str, Any]:
+    def check(
+        self, table_place: str, table: object, keys: Mapping[str, TableKey]
+    ) -> dict[str, Any]:
         """Return the keys and values of a table without those that are wrong."""
         if not isinstance(table, dict):
             self.note(
-                where,
+                table_place,
                 "this is not a table: write its keys below a line of its own, [cluster], "
                 "[defaults] or [[host]]",
             )
             return {}
-        right = {}
+        right_values = {}
+        # All mistakes are noted before any is raised: a user mends the file once, not once per
+        # mistake.
         for key, value in table.items():
             if key not in keys:
-                self.note(where, _unknown_key(key, keys))
+                self.note(table_place, _unknown_key(key, keys))
             elif not keys[key].fits(value):
-                shown = json.dumps(value, default=str, ensure_ascii=False)
-                self.note(where, f"{key} = {shown} is wrong: write {keys[key].write}")
+                shown_value = json.dumps(value, default=str, ensure_ascii=False)
+                self.note(table_place, f"{key} = {shown_value} is wrong: write {keys[key].write}")
             else:
-                right[key] = value
-        return right
+                right_values[key] = value
+        return right_values
 
 
 def _unknown_key(key: str, keys: Mapping[str, TableKey]) -> str:
     """Say what to write instead of a key that a table does not have."""
-    meant = SYNONYMS.get(key)
-    if meant in keys:
-        return f"unknown key '{key}': write '{meant}'"
-    for place, own_keys in PLACES:
+    meant_key = SYNONYMS.get(key)
+    if meant_key in keys:
+        return f"unknown key '{key}': write '{meant_key}'"
+    for place_name, own_keys in PLACES:
         if key in own_keys:
-            return f"{key} belongs into {place}"
-    near = did_you_mean(key, keys) or f"; the keys are {', '.join(keys)}"
-    return f"unknown key '{key}'{near}"
+            return f"{key} belongs into {place_name}"
+    suggestion = did_you_mean(key, keys) or f"; the keys are {', '.join(keys)}"
+    return f"unknown key '{key}'{suggestion}"
 
 
 def read(path: Path, ssh_config: Path) -> Cluster:
@@ -157,16 +165,27 @@ def read(path: Path, ssh_config: Path) -> Cluster:
     if hostfile.is_hostfile(reading.content):
         hosts, remarks = complete(hostfile.read(path, reading.content), ssh_config, str(path))
         return Cluster(path.stem, hosts, remarks, file=str(path))
-    data = _parse(reading, TABLES, "the tables are [cluster], [defaults], [[host]] and [[format]]")
-    cluster = reading.check("[cluster]", data.get("cluster", {}), CLUSTER_KEYS)
-    tables = list(_hosts(reading, data))
-    rules = _rules(reading, data)
+    toml_tables = _parse(
+        reading, TABLES, "the tables are [cluster], [defaults], [[host]] and [[format]]"
+    )
+    cluster_keys = reading.check("[cluster]", toml_tables.get("cluster", {}), CLUSTER_KEYS)
+    host_tables = list(_hosts(reading, toml_tables))
+    rules = _rules(reading, toml_tables)
     reading.refuse()
-    hosts, remarks = complete(tables, ssh_config, str(path))
-    folders = (os.path.expanduser(entry) for entry in cluster.get("sync", ()))
-    sync = tuple(os.path.abspath(path.parent / folder) for folder in folders)
-    keep = {"keep": True, "stop": False}.get(cluster.get("on_disconnect", ""))
-    return Cluster(cluster.get("name", path.stem), hosts, remarks, sync, keep, rules, str(path))
+    hosts, remarks = complete(host_tables, ssh_config, str(path))
+    sync_folders = (os.path.expanduser(entry) for entry in cluster_keys.get("sync", ()))
+    # Relative paths are taken from the hosts file, since the command may be called from anywhere.
+    sync_paths = tuple(os.path.abspath(path.parent / folder) for folder in sync_folders)
+    keeps_running = {"keep": True, "stop": False}.get(cluster_keys.get("on_disconnect", ""))
+    return Cluster(
+        cluster_keys.get("name", path.stem),
+        hosts,
+        remarks,
+        sync_paths,
+        keeps_running,
+        rules,
+        str(path),
+    )
 
 
 def read_rules(path: Path) -> tuple[Rule, ...]:
@@ -178,28 +197,31 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
     return rules
 
 
-def _rules(reading: _Reading, data: dict[str, Any]) -> tuple[Rule, ...]:
+def _rules(reading: _Reading, toml_tables: dict[str, Any]) -> tuple[Rule, ...]:
     """Read the rules of the [[format]] tables."""
-    tables = data.get("format", [])
-    if not isinstance(tables, list):
+    rule_tables = toml_tables.get("format", [])
+    if not isinstance(rule_tables, list):
         reading.note("[format]", "write [[format]] with two brackets, once per kind of line")
         return ()
     rules: list[Rule] = []
-    for number, table in enumerate(tables, start=1):
-        where = f"format {number}"
-        right = reading.check(where, table, FORMAT_KEYS)
-        if "line" not in right:
-            if right == table:
-                reading.note(where, f"it has no line: write {FORMAT_KEYS['line'].write}")
+    for table_number, table in enumerate(rule_tables, start=1):
+        table_place = f"format {table_number}"
+        right_values = reading.check(table_place, table, FORMAT_KEYS)
+        if "line" not in right_values:
+            # Otherwise a wrong line is noted already.
+            if right_values == table:
+                reading.note(table_place, f"it has no line: write {FORMAT_KEYS['line'].write}")
             continue
-        line = right["line"]
-        kind = ReadingKind(right["kind"]) if "kind" in right else None
-        rule = Rule(line, right.get("name", OWN_FORMAT), kind)
+        line_pattern = right_values["line"]
+        line_kind = ReadingKind(right_values["kind"]) if "kind" in right_values else None
+        rule = Rule(line_pattern, right_values.get("name", OWN_FORMAT), line_kind)
         rules.append(rule)
         try:
             rule.check()
         except ValueError as error:
-            reading.note(where, f"line = {json.dumps(line, ensure_ascii=False)}: {error}")
+            reading.note(
+                table_place, f"line = {json.dumps(line_pattern, ensure_ascii=False)}: {error}"
+            )
     return tuple(rules)
 
 
@@ -213,143 +235,164 @@ def _load(path: Path) -> _Reading:
     try:
         return _Reading(path, content=path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        problem = "no such file: name yours with --hosts FILE (README.md has an example)"
+        problem_text = "no such file: name yours with --hosts FILE (README.md has an example)"
     except UnicodeDecodeError as error:
-        problem = (
+        problem_text = (
             f"not a text in UTF-8 ({error.reason} at byte {error.start}): is this a hosts file? "
             "README.md has an example"
         )
     except OSError as error:
-        problem = f"cannot be read: {error.strerror}"
-    raise HostsError(f"{path}: {problem}")
+        problem_text = f"cannot be read: {error.strerror}"
+    raise HostsError(f"{path}: {problem_text}")
 
 
-def _parse(reading: _Reading, tables: Sequence[str], known: str) -> dict[str, Any]:
+def _parse(reading: _Reading, table_names: Sequence[str], known_tables: str) -> dict[str, Any]:
     """Return the tables of a file; note those that it cannot have. Raises: HostsError, if it is not
     TOML."""
     try:
-        data = tomllib.loads(reading.content)
+        toml_tables = tomllib.loads(reading.content)
     except tomllib.TOMLDecodeError as error:
         raise HostsError(f"{reading.path}: {_not_toml(reading, str(error))}") from None
-    for key in data:
-        if key not in tables:
-            near = did_you_mean(key, tables) if len(tables) > 1 else ""
-            reading.note("", f"unknown table '{key}'{near or f'; {known}'}")
-    return data
+    for key in toml_tables:
+        if key not in table_names:
+            suggestion = did_you_mean(key, table_names) if len(table_names) > 1 else ""
+            reading.note("", f"unknown table '{key}'{suggestion or f'; {known_tables}'}")
+    return toml_tables
 
 
-def _not_toml(reading: _Reading, error: str) -> str:
+def _not_toml(reading: _Reading, error_text: str) -> str:
     """Say where a mistake of TOML is, and what to write instead."""
-    found = re.fullmatch(r"(.*) \(at line (\d+), (.*)\)", error)
-    if not found:
-        return f"this is not TOML: {error}"
-    line = reading.content.split("\n")[int(found[2]) - 1]
-    if re.match(r"\s*\[+\s*host\b", line) and (single := reading.single_brackets()):
+    error_match = re.fullmatch(r"(.*) \(at line (\d+), (.*)\)", error_text)
+    if not error_match:
+        return f"this is not TOML: {error_text}"
+    wrong_line = reading.content.split("\n")[int(error_match[2]) - 1]
+    # TOML reports the second [host] as a duplicate, but it is the brackets that are wrong.
+    if re.match(r"\s*\[+\s*host\b", wrong_line) and (single := reading.single_brackets()):
         return f"{single}: {BRACKETS}"
-    bare = BARE.fullmatch(line)
-    if bare:
+    bare_match = BARE.fullmatch(wrong_line)
+    if bare_match:
         return (
-            f"line {found[2]}: put the text in quotes: {bare[1]} = "
-            f"{json.dumps(bare[2], ensure_ascii=False)}"
+            f"line {error_match[2]}: put the text in quotes: {bare_match[1]} = "
+            f"{json.dumps(bare_match[2], ensure_ascii=False)}"
         )
-    return f"line {found[2]}, {found[3]}: {found[1]}: this is not TOML"
+    return f"line {error_match[2]}, {error_match[3]}: {error_match[1]}: this is not TOML"
 
 
-def _hosts(reading: _Reading, data: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _hosts(reading: _Reading, toml_tables: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the [[host]] tables, completed by [defaults]."""
-    defaults = _check_host(reading, "[defaults]", data.get("defaults", {}))
+    default_keys = _check_host(reading, "[defaults]", toml_tables.get("defaults", {}))
     for key in ("name", "address"):
-        if defaults.pop(key, None) is not None:
+        if default_keys.pop(key, None) is not None:
             reading.note("[defaults]", f"{key} belongs to one host: write it in its [[host]]")
-    tables = data.get("host", [])
-    if not isinstance(tables, list):
+    host_tables = toml_tables.get("host", [])
+    if not isinstance(host_tables, list):
         reading.note(reading.single_brackets(), BRACKETS)
-    elif not tables and not reading.mistakes:
+    # A mistake above may be the reason why there is none.
+    elif not host_tables and not reading.mistakes:
         reading.note(
             "",
             'no host yet: write [[host]] and below it address = "…", once per host, in rank order',
         )
-    elif len(tables) > HOSTS:
-        reading.note("", f"it has {len(tables)} hosts: write {HOSTS} at most")
+    elif len(host_tables) > HOSTS:
+        reading.note("", f"it has {len(host_tables)} hosts: write {HOSTS} at most")
     else:
-        yield from _each(reading, defaults, tables)
+        yield from _each(reading, default_keys, host_tables)
 
 
-def _check_host(reading: _Reading, where: str, table: object) -> dict[str, Any]:
+def _check_host(reading: _Reading, table_place: str, table: object) -> dict[str, Any]:
     """Return the keys of a host that are right."""
-    right = reading.check(where, table, HOST_KEYS)
-    for mistake in (*_find_wrong_variables(right), *find_unseen(right)):
-        reading.note(where, mistake)
-    return right
+    right_values = reading.check(table_place, table, HOST_KEYS)
+    for mistake in (*_find_wrong_variables(right_values), *find_unseen(right_values)):
+        reading.note(table_place, mistake)
+    return right_values
 
 
 def _each(
-    reading: _Reading, defaults: dict[str, Any], tables: list[object]
+    reading: _Reading, default_keys: dict[str, Any], host_tables: list[object]
 ) -> Iterator[dict[str, Any]]:
-    taken: dict[str, int] = {}
-    for number, table in enumerate(tables, start=1):
-        given = table if isinstance(table, dict) else {}
-        name = given.get("name") or given.get("address")
-        where = f"host {number}" + (f" ({name})" if isinstance(name, str) else "")
-        own_keys = _check_host(reading, where, table)
+    number_by_name: dict[str, int] = {}
+    for table_number, table in enumerate(host_tables, start=1):
+        given_keys = table if isinstance(table, dict) else {}
+        host_name = given_keys.get("name") or given_keys.get("address")
+        table_place = f"host {table_number}" + (
+            f" ({host_name})" if isinstance(host_name, str) else ""
+        )
+        own_keys = _check_host(reading, table_place, table)
+        # Otherwise the address may be among the keys whose mistakes are noted already.
         if table == own_keys and own_keys.keys().isdisjoint(("name", "address")):
-            reading.note(where, f"it has no address: write {HOST_KEYS['address'].write}")
+            reading.note(table_place, f"it has no address: write {HOST_KEYS['address'].write}")
         if own_keys.keys() >= WAYS:
-            reading.note(where, "jump and proxy_command exclude each other: keep one")
-        if isinstance(name, str) and taken.setdefault(name, number) != number:
+            reading.note(table_place, "jump and proxy_command exclude each other: keep one")
+        if (
+            isinstance(host_name, str)
+            and number_by_name.setdefault(host_name, table_number) != table_number
+        ):
             reading.note(
-                where, f"host {taken[name]} has this name already: give each host a name of its own"
+                table_place,
+                f"host {number_by_name[host_name]} has this name already: give each host a name "
+                "of its own",
             )
         # A host that is reached in a way of its own does not also take that of [defaults].
-        replaced = () if own_keys.keys().isdisjoint(WAYS) else WAYS
-        inherited = {key: value for key, value in defaults.items() if key not in replaced}
-        yield inherited | own_keys | _environment(defaults, own_keys)
+        replaced_keys = () if own_keys.keys().isdisjoint(WAYS) else WAYS
+        inherited_keys = {
+            key: value for key, value in default_keys.items() if key not in replaced_keys
+        }
+        yield inherited_keys | own_keys | _environment(default_keys, own_keys)
 
 
-def _find_wrong_variables(table: dict[str, Any]) -> Iterator[str]:
+def _find_wrong_variables(host_table: dict[str, Any]) -> Iterator[str]:
     """Yield the mistakes in the variables of a table."""
-    env = table.get("env", {})
-    env_from = table.get("env_from", [])
-    for key, names in (("env", env), ("env_from", env_from)):
-        for name in names:
-            if name in OWN:
-                yield f"{key}: {name} follows from a key of its own: set {OWN[name]} instead"
-            elif name in PLACE or name.startswith("RANKBOARD_"):
-                yield f"{key}: {name} follows from the rank's place: take it out"
-    for name in sorted(env.keys() & set(env_from)):
-        yield f"{name} is in env and in env_from: keep one"
+    given_variables = host_table.get("env", {})
+    forwarded_names = host_table.get("env_from", [])
+    for key, variable_names in (("env", given_variables), ("env_from", forwarded_names)):
+        for variable_name in variable_names:
+            if variable_name in OWN:
+                yield (
+                    f"{key}: {variable_name} follows from a key of its own: set "
+                    f"{OWN[variable_name]} instead"
+                )
+            elif variable_name in PLACE or variable_name.startswith("RANKBOARD_"):
+                yield f"{key}: {variable_name} follows from the rank's place: take it out"
+    for variable_name in sorted(given_variables.keys() & set(forwarded_names)):
+        yield f"{variable_name} is in env and in env_from: keep one"
 
 
-def _environment(defaults: dict[str, Any], own_keys: dict[str, Any]) -> dict[str, Any]:
+def _environment(default_keys: dict[str, Any], own_keys: dict[str, Any]) -> dict[str, Any]:
     """Return the variables of a host. Its own `env` and `env_from` override those of [defaults]."""
-    env = defaults.get("env", {}) | own_keys.get("env", {})
+    given_variables = default_keys.get("env", {}) | own_keys.get("env", {})
     own_names = own_keys.get("env_from", [])
-    for name in own_names:
-        env.pop(name, None)
-    names = dict.fromkeys([*defaults.get("env_from", []), *own_names])
-    for name in own_keys.get("env", {}):
-        names.pop(name, None)
-    return {"env": tuple(env.items()), "env_from": tuple(names)}
+    for variable_name in own_names:
+        given_variables.pop(variable_name, None)
+    forwarded_names = dict.fromkeys([*default_keys.get("env_from", []), *own_names])
+    for variable_name in own_keys.get("env", {}):
+        forwarded_names.pop(variable_name, None)
+    return {"env": tuple(given_variables.items()), "env_from": tuple(forwarded_names)}
 
 
 def complete(
-    tables: list[dict[str, Any]], ssh_config: Path, hosts_file: str = HOSTS_FILE
+    host_tables: list[dict[str, Any]], ssh_config: Path, hosts_file: str = HOSTS_FILE
 ) -> tuple[tuple[Host, ...], tuple[str, ...]]:
     """Make the hosts of these tables; name and address stand for each other, and ssh's
     configuration for the rest."""
-    tables = [
-        {"name": table.get("address"), "address": table.get("name"), "hosts_file": hosts_file}
-        | table
-        for table in tables
+    host_tables = [
+        {
+            "name": host_table.get("address"),
+            "address": host_table.get("name"),
+            "hosts_file": hosts_file,
+        }
+        | host_table
+        for host_table in host_tables
     ]
     if not ssh_config.expanduser().is_file():
-        return tuple(Host(**table) for table in tables), ()
+        return tuple(Host(**host_table) for host_table in host_tables), ()
     from remote.cluster.ssh_config import SshConfig
 
-    config = SshConfig.read(ssh_config)
-    hosts = tuple(_fill(Host(**table), frozenset(table), config) for table in tables)
-    return hosts, config.remarks
+    ssh_settings = SshConfig.read(ssh_config)
+    hosts = tuple(
+        _fill(Host(**host_table), frozenset(host_table), ssh_settings) for host_table in host_tables
+    )
+    return hosts, ssh_settings.remarks
 
 
-def _fill(host: Host, given: frozenset[str], config: SshConfig) -> Host:
-    return config.fill(host, given) if host.transport == SSH else host
+def _fill(host: Host, given_keys: frozenset[str], ssh_settings: SshConfig) -> Host:
+    return ssh_settings.fill(host, given_keys) if host.transport == SSH else host

@@ -44,75 +44,83 @@ class HostLine:
 
 def is_hostfile(text: str) -> bool:
     """Return True for a hostfile, and False for TOML. The first line of a hostfile names a host."""
-    lines = _strip_comments(text)
-    first = lines[0][1] if lines else ""
-    if re.match(r"\[|[\w.\"'-]+\s*=", first):  # a table or a setting in TOML
+    content_lines = _strip_comments(text)
+    first_line = content_lines[0][1] if content_lines else ""
+    if re.match(r"\[|[\w.\"'-]+\s*=", first_line):  # a table or a setting in TOML
         return False
-    return re.match(rf"{NAME}(?::\d+)?(?:\s+[\w-]+\s*=.*|\s+\w+)?$", first) is not None
+    return re.match(rf"{NAME}(?::\d+)?(?:\s+[\w-]+\s*=.*|\s+\w+)?$", first_line) is not None
 
 
 def _strip_comments(text: str) -> list[tuple[int, str]]:
     """Return the lines that say something, with their numbers."""
-    lines = enumerate((line.partition("#")[0].strip() for line in text.splitlines()), 1)
-    return [(number, line) for number, line in lines if line]
+    numbered_lines = enumerate((line.partition("#")[0].strip() for line in text.splitlines()), 1)
+    return [(line_number, line) for line_number, line in numbered_lines if line]
 
 
 def read(path: Path, text: str) -> list[dict[str, object]]:
     """Read the hosts of a hostfile. Raises: HostsError, with all mistakes and their lines."""
-    lines = [(f"{path}, line {number}", line) for number, line in _strip_comments(text)]
-    return _make_tables(lines, "a slots=4")
+    placed_lines = [
+        (f"{path}, line {line_number}", line) for line_number, line in _strip_comments(text)
+    ]
+    return _make_tables(placed_lines, "a slots=4")
 
 
-def listed(words: str, flag: str = "-H") -> list[dict[str, object]]:
+def listed(hosts_text: str, flag_name: str = "-H") -> list[dict[str, object]]:
     """Read the hosts of `a:4,b:4`. Raises: HostsError."""
-    parts = [part.strip() for part in words.split(",")]
-    return _make_tables(((f"{flag} {words}", part) for part in parts), "a:4,b:4")
+    host_words = [host_word.strip() for host_word in hosts_text.split(",")]
+    return _make_tables(
+        ((f"{flag_name} {hosts_text}", host_word) for host_word in host_words), "a:4,b:4"
+    )
 
 
 def _make_tables(lines: Iterable[tuple[str, str]], example: str) -> list[dict[str, object]]:
     """Read lines, each with its place. Raises: HostsError, with all mistakes."""
     hosts: dict[str, HostLine] = {}
     mistakes = []
-    for place, line in lines:
+    for line_place, line in lines:
         try:
-            host = _parse_line(place, line, example)
+            mentioned_host = _parse_line(line_place, line, example)
         except HostsError as error:
             mistakes.append(str(error))
             continue
-        first = hosts.setdefault(host.name, host)
-        if first is host:
+        first_mention = hosts.setdefault(mentioned_host.name, mentioned_host)
+        if first_mention is mentioned_host:
             continue
-        if first.count or host.count:
-            problem = f"{place}: {host.name} is there already ({first.place})"
+        # With a number on either line, nobody can tell whether they are to be added.
+        if first_mention.count or mentioned_host.count:
+            problem = (
+                f"{line_place}: {mentioned_host.name} is there already ({first_mention.place})"
+            )
             mistakes.append(f"{problem}: name it once, with all its slots")
-        first.lines += 1  # a node file of PBS names a host once for each of its ranks
+        first_mention.lines += 1  # a node file of PBS names a host once for each of its ranks
     if mistakes:
         raise HostsError(*mistakes)
-    return [host.to_table() for host in hosts.values()]
+    return [mentioned_host.to_table() for mentioned_host in hosts.values()]
 
 
-def _parse_line(place: str, line: str, example: str) -> HostLine:
+def _parse_line(line_place: str, line: str, example: str) -> HostLine:
     """Read one host. Raises: HostsError."""
-    word, _, settings = line.replace("\t", " ").partition(" ")
-    match = HOST.fullmatch(word)
-    character = unseen_character(line)
-    if character:
+    host_word, _, settings_text = line.replace("\t", " ").partition(" ")
+    host_match = HOST.fullmatch(host_word)
+    # Asked first: such a line looks right, so that only this tells what is wrong.
+    unseen_name_character = unseen_character(line)
+    if unseen_name_character:
         raise HostsError(
-            f"{place}: {line!r} is not a host: {unseen(character)}, such as "
+            f"{line_place}: {line!r} is not a host: {unseen(unseen_name_character)}, such as "
             f"{example}, or [[host]] tables (README.md has an example)"
         )
-    if not match or SETTING.sub("", settings).strip():
-        raise HostsError(f"{place}: {line!r} is not a host: write {example}")
-    count = match["count"]
-    for key, value in SETTING.findall(settings):
-        if key == "slots" and count is None:
-            count = value
-        elif key not in OTHERS:
-            raise HostsError(f"{place}: {key} means nothing here: write {example}")
-    if count is not None and not (count.isdecimal() and 1 <= int(count) <= SLOTS):
+    if not host_match or SETTING.sub("", settings_text).strip():
+        raise HostsError(f"{line_place}: {line!r} is not a host: write {example}")
+    rank_count = host_match["count"]
+    for setting_name, setting_value in SETTING.findall(settings_text):
+        if setting_name == "slots" and rank_count is None:
+            rank_count = setting_value
+        elif setting_name not in OTHERS:
+            raise HostsError(f"{line_place}: {setting_name} means nothing here: write {example}")
+    if rank_count is not None and not (rank_count.isdecimal() and 1 <= int(rank_count) <= SLOTS):
         raise HostsError(
-            f"{place}: {count!r} is not a number of ranks: write one from 1 to {SLOTS}, as in "
-            f"{example}"
+            f"{line_place}: {rank_count!r} is not a number of ranks: write one from 1 to {SLOTS}, "
+            f"as in {example}"
         )
-    name = match["bracketed"] or match["name"]
-    return HostLine(name, match["user"] or "", int(count or 0), place)
+    host_name = host_match["bracketed"] or host_match["name"]
+    return HostLine(host_name, host_match["user"] or "", int(rank_count or 0), line_place)

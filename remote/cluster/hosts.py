@@ -58,9 +58,9 @@ def is_text(value: object) -> bool:
     return isinstance(value, str) and value != ""
 
 
-def _is_whole(low: int, high: int) -> Fits:
+def _is_whole(lowest: int, highest: int) -> Fits:
     # True is an int in Python, but not in TOML.
-    return lambda value: type(value) is int and low <= value <= high
+    return lambda value: type(value) is int and lowest <= value <= highest
 
 
 def _is_variable(value: object) -> bool:
@@ -169,6 +169,8 @@ class Host:
         """Refuse values that are out of bounds. Raises: HostsError."""
         for key in host_keys():
             value = getattr(self, key.name)
+            # Texts are checked where the file is read; numbers may also come from flags and from
+            # recorded plans.
             is_checked = key.type in ("int", "float") or key.name == "transport"
             if is_checked and not key.metadata["fits"](value):
                 problem = f"{self.name!r}: {key.name} = {value!r}: write {key.metadata['write']}"
@@ -190,9 +192,9 @@ def unseen(character: str) -> str:
 def find_unseen(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with names that would look like others."""
     for key in SHOWN:
-        character = unseen_character(values.get(key, ""))
-        if character:
-            yield f"{key} = {values[key]!r}: {unseen(character)}"
+        unseen_name_character = unseen_character(values.get(key, ""))
+        if unseen_name_character:
+            yield f"{key} = {values[key]!r}: {unseen(unseen_name_character)}"
 
 
 @dataclass(frozen=True)
@@ -215,11 +217,13 @@ class Cluster:
     """Why a run on them ends with its launcher, and what to do instead; "" if it need not."""
 
 
-def with_slots(host: Host, slots: int) -> Host:
+def with_slots(host: Host, slot_count: int) -> Host:
     """Return the host with so many ranks. On a node of a Slurm job they share the cores of the
     job."""
-    threads = max(1, host.threads * host.slots // slots) if host.slurm_job and host.threads else 0
-    return replace(host, slots=slots, threads=threads or host.threads)
+    shared_threads = (
+        max(1, host.threads * host.slots // slot_count) if host.slurm_job and host.threads else 0
+    )
+    return replace(host, slots=slot_count, threads=shared_threads or host.threads)
 
 
 class HostsError(MistakeError):
@@ -234,37 +238,44 @@ def hosts_option(file: str) -> str:
 
 def select(
     cluster: Cluster,
-    nodes: int | None = None,
+    node_count: int | None = None,
     only: Collection[str] = (),
     exclude: Collection[str] = (),
 ) -> Cluster:
     """Choose the hosts named in `only` (all, if it is empty) and not in `exclude`; of these the
-    first `nodes` (None: all).
+    first `node_count` (None: all).
 
     The order stays the file's. Raises: HostsError, for names that no host has and for more nodes
     than there are.
     """
-    known = [host.name for host in cluster.hosts]
+    known_names = [host.name for host in cluster.hosts]
     mistakes = []
-    for flag, given in (("--only", only), ("--exclude", exclude)):
-        for name in given:
-            if name not in known:
-                meant = did_you_mean(name, known) or "."
-                problem = f"no host has this name{meant} The hosts are {', '.join(known)}"
-                mistakes.append(Mistake(flag, name, problem))
-    hosts = tuple(
+    for flag_name, given_names in (("--only", only), ("--exclude", exclude)):
+        for host_name in given_names:
+            if host_name not in known_names:
+                suggestion = did_you_mean(host_name, known_names) or "."
+                problem_text = (
+                    f"no host has this name{suggestion} The hosts are {', '.join(known_names)}"
+                )
+                mistakes.append(Mistake(flag_name, host_name, problem_text))
+    selected_hosts = tuple(
         host
         for host in cluster.hosts
         if (not only or host.name in only) and host.name not in exclude
     )
-    if nodes is not None and nodes < 1:
-        hint = f"give a number from 1 to {len(hosts)}"
-        mistakes.append(Mistake("--num-hosts", str(nodes), hint=hint))
-    if nodes and nodes > len(hosts) and not mistakes:
-        count = "is only 1 host" if len(hosts) == 1 else f"are only {len(hosts)} hosts"
-        names = ", ".join(host.name for host in hosts)
-        problem = f"there {count} to choose from"
-        mistakes.append(Mistake("--num-hosts", str(nodes), problem, names))
+    if node_count is not None and node_count < 1:
+        hint = f"give a number from 1 to {len(selected_hosts)}"
+        mistakes.append(Mistake("--num-hosts", str(node_count), hint=hint))
+    # With an unknown name, the number of hosts that are left means nothing.
+    if node_count and node_count > len(selected_hosts) and not mistakes:
+        count_text = (
+            "is only 1 host"
+            if len(selected_hosts) == 1
+            else f"are only {len(selected_hosts)} hosts"
+        )
+        selected_names = ", ".join(host.name for host in selected_hosts)
+        problem_text = f"there {count_text} to choose from"
+        mistakes.append(Mistake("--num-hosts", str(node_count), problem_text, selected_names))
     if mistakes:
         raise HostsError(*mistakes)
-    return replace(cluster, hosts=hosts[:nodes])
+    return replace(cluster, hosts=selected_hosts[:node_count])

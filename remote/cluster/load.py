@@ -36,6 +36,7 @@ def has_usual() -> bool:
 def load_usual() -> Cluster:
     """Load the hosts if none are named: of the Slurm or PBS job that this shell is in, else of
     hosts.toml in this folder. Raises: HostsError."""
+    # A job's own nodes come first: hosts.toml may be that of another cluster.
     return load_slurm() if is_slurm() else load(Path(_pbs() or HOSTS_FILE))
 
 

@@ -12,11 +12,11 @@ RULES_FILE = "rankboard.toml"
 """Where rules stand that are not of one cluster, in the folder of the command."""
 
 
-def own_rules(hosts: Path | None) -> tuple[Rule, ...]:
+def own_rules(hosts_file: Path | None) -> tuple[Rule, ...]:
     """Load the rules that are tried before all formats. A hosts file that is not named counts if it
     is there. Raises: HostsError with all mistakes."""
-    if hosts is not None or Path(HOSTS_FILE).exists():
-        return rules_for(load(hosts or Path(HOSTS_FILE)))
+    if hosts_file is not None or Path(HOSTS_FILE).exists():
+        return rules_for(load(hosts_file or Path(HOSTS_FILE)))
     return folder_rules(Path())
 
 
@@ -27,9 +27,9 @@ def rules_for(cluster: Cluster) -> tuple[Rule, ...]:
 
 def folder_rules(folder: Path) -> tuple[Rule, ...]:
     """Load the rules of the rankboard.toml of a folder, if it has one. Raises: HostsError."""
-    path = folder / RULES_FILE
-    if not path.exists():
+    rules_path = folder / RULES_FILE
+    if not rules_path.exists():
         return ()
     from remote.cluster.file import read_rules
 
-    return read_rules(path)
+    return read_rules(rules_path)

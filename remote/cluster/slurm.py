@@ -34,81 +34,95 @@ def allocation(variables: Mapping[str, str] = os.environ) -> Cluster:
         raise HostsError(
             f"--slurm: this shell is in no Slurm job (no SLURM_JOB_ID is set): {ADVICE}"
         )
-    names = _scontrol("hostnames", node_list).split()
+    node_names = _scontrol("hostnames", node_list).split()
     addresses = _find_addresses(node_list)
-    slots = _slots(variables, len(names))
-    cores = _counts(variables, "SLURM_JOB_CPUS_PER_NODE")
-    cores = cores if len(cores) == len(names) else [0] * len(names)
+    ranks_by_node = _slots(variables, len(node_names))
+    cores_by_node = _counts(variables, "SLURM_JOB_CPUS_PER_NODE")
+    if len(cores_by_node) != len(node_names):  # as another version of Slurm may write them
+        cores_by_node = [0] * len(node_names)
     hosts = tuple(
         Host(
-            name,
-            addresses.get(name, name),
+            node_name,
+            addresses.get(node_name, node_name),
             python=sys.executable,
-            slots=ranks,
-            threads=num_cores and max(1, num_cores // ranks),
+            slots=rank_count,
+            threads=num_cores and max(1, num_cores // rank_count),
             timeout=TIMEOUT,
             slurm_job=int(job_id),
             transport=TRANSPORT,
         )
-        for name, ranks, num_cores in zip(names, slots, cores, strict=True)
+        for node_name, rank_count, num_cores in zip(
+            node_names, ranks_by_node, cores_by_node, strict=True
+        )
     )
-    remark = f"the hosts are those of Slurm job {job_id}: {node_list}"
-    name = f"Slurm job {job_id}"
+    job_remark = f"the hosts are those of Slurm job {job_id}: {node_list}"
+    cluster_name = f"Slurm job {job_id}"
     if ends_job():
-        remark += "; the job ends with this command, and the run with it"
-        return Cluster(name, hosts, (remark,), keep=False, ends=JOB_ENDS)
-    return Cluster(name, hosts, (remark,))
+        job_remark += "; the job ends with this command, and the run with it"
+        return Cluster(cluster_name, hosts, (job_remark,), keep=False, ends=JOB_ENDS)
+    return Cluster(cluster_name, hosts, (job_remark,))
 
 
 def ends_job() -> bool:
     """Return True if the job ends with this command, as in `salloc COMMAND` and in a script for
     sbatch."""
     try:
-        parent = Path(f"/proc/{os.getppid()}/comm").read_text().strip()
+        # salloc gives a command the variables that it gives to a shell; only the parent process
+        # tells which it was.
+        parent_name = Path(f"/proc/{os.getppid()}/comm").read_text().strip()
     except OSError:
         return False
-    return parent in ("salloc", "slurm_script")
+    return parent_name in ("salloc", "slurm_script")
 
 
 def _slots(variables: Mapping[str, str], num_nodes: int) -> list[int]:
     """Return the ranks of each node. Without tasks that were asked for, SLURM_TASKS_PER_NODE may
     count cores."""
-    tasks = _counts(variables, "SLURM_TASKS_PER_NODE")
-    if {"SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"} & variables.keys() and len(tasks) == num_nodes:
-        return tasks
-    gpus = re.search(r"(?:^|:)([1-9]\d*)(?:\(|$)", variables.get("SLURM_GPUS_PER_NODE", ""))
-    return [int(gpus[1]) if gpus else 1] * num_nodes
+    tasks_by_node = _counts(variables, "SLURM_TASKS_PER_NODE")
+    if {"SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"} & variables.keys() and len(
+        tasks_by_node
+    ) == num_nodes:
+        return tasks_by_node
+    # It may name a type before the number, and sockets behind it: a100:4(S:0-1).
+    gpu_match = re.search(r"(?:^|:)([1-9]\d*)(?:\(|$)", variables.get("SLURM_GPUS_PER_NODE", ""))
+    return [int(gpu_match[1]) if gpu_match else 1] * num_nodes
 
 
-def _counts(variables: Mapping[str, str], name: str) -> list[int]:
+def _counts(variables: Mapping[str, str], variable_name: str) -> list[int]:
     """Read a number for each node, which Slurm writes as 2(x3),1."""
-    counts = re.findall(r"(\d+)(?:\(x(\d+)\))?", variables.get(name, ""))
-    return [int(count) for count, times in counts for _ in range(int(times or 1))]
+    count_groups = re.findall(r"(\d+)(?:\(x(\d+)\))?", variables.get(variable_name, ""))
+    return [
+        int(node_count)
+        for node_count, repeat_count in count_groups
+        for _ in range(int(repeat_count or 1))
+    ]
 
 
 def _find_addresses(node_list: str) -> dict[str, str]:
     """Return the addresses of nodes; none if Slurm does not say: then the names are addresses."""
     try:
-        text = _scontrol("node", node_list, "--oneliner")
+        node_lines = _scontrol("node", node_list, "--oneliner")
     except HostsError:
         return {}
-    return dict(re.findall(r"^NodeName=(\S+) .*?\bNodeAddr=(\S+)", text, re.MULTILINE))
+    return dict(re.findall(r"^NodeName=(\S+) .*?\bNodeAddr=(\S+)", node_lines, re.MULTILINE))
 
 
-def _scontrol(*words: str) -> str:
+def _scontrol(*show_arguments: str) -> str:
     """Return what `scontrol show` prints. Raises: HostsError."""
-    argv = ["scontrol", "show", *words]
+    argv = ["scontrol", "show", *show_arguments]
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=TIMEOUT)
+        finished_process = subprocess.run(
+            argv, capture_output=True, text=True, check=True, timeout=TIMEOUT
+        )
     except FileNotFoundError:
-        reason = "there is no scontrol on this machine"
+        failure_reason = "there is no scontrol on this machine"
     except subprocess.TimeoutExpired:
-        reason = f"scontrol says nothing for {TIMEOUT:g} s"
+        failure_reason = f"scontrol says nothing for {TIMEOUT:g} s"
     except subprocess.CalledProcessError as error:
-        reason = f"{' '.join(argv)} failed: {error.stderr.strip()}"
+        failure_reason = f"{' '.join(argv)} failed: {error.stderr.strip()}"
     else:
-        return done.stdout
+        return finished_process.stdout
     raise HostsError(
-        f"the nodes of Slurm job {os.environ.get('SLURM_JOB_ID')} are unknown: {reason}; name the "
-        "hosts with --hosts FILE, or use --local N to run on this machine"
+        f"the nodes of Slurm job {os.environ.get('SLURM_JOB_ID')} are unknown: {failure_reason}; "
+        "name the hosts with --hosts FILE, or use --local N to run on this machine"
     )

@@ -38,10 +38,11 @@ class SshConfig:
     def read(cls, path: Path) -> SshConfig:
         """Read the settings of the file; none, with a remark, if it cannot be read."""
         try:
-            text = path.expanduser().read_text(errors="replace")
-            lines, remarks = _select_supported(path, text.splitlines())
-            return cls(tuple(remarks), SSHConfig.from_text("\n".join(lines)))
+            config_text = path.expanduser().read_text(errors="replace")
+            supported_lines, remarks = _select_supported(path, config_text.splitlines())
+            return cls(tuple(remarks), SSHConfig.from_text("\n".join(supported_lines)))
         except FileNotFoundError:
+            # Most users have none, so there is nothing to remark.
             return cls((), SSHConfig())
         except (OSError, SSHException) as error:
             return cls((f"{path} is not used: {error}",), SSHConfig())
@@ -50,51 +51,57 @@ class SshConfig:
         """Return the value of an option (in lower case) for an address; "" if there is none."""
         return str(self._parsed.lookup(address).get(option, ""))
 
-    def fill(self, host: Host, given: Set[str]) -> Host:
+    def fill(self, host: Host, given_keys: Set[str]) -> Host:
         """Return the host, with the file's values for its address in all fields but those in
-        `given`."""
+        `given_keys`."""
         settings = self._parsed.lookup(host.address)
-        values: dict[str, Any] = {"user": settings.get("user")}
+        file_values: dict[str, Any] = {"user": settings.get("user")}
         if settings.get("port", "").isdigit():
-            values["port"] = int(settings["port"])
-        for file in settings.get("identityfile", ()):
-            if Path(file).expanduser().is_file():
-                values.setdefault("identity_file", file)
-        if given.isdisjoint(("jump", "proxy_command")):
-            jump = settings.get("proxyjump", "none")
-            if jump.lower() == "none":
-                values["proxy_command"] = settings.get("proxycommand")
+            file_values["port"] = int(settings["port"])
+        # ssh itself passes over key files that do not exist; paramiko would not.
+        for key_file in settings.get("identityfile", ()):
+            if Path(key_file).expanduser().is_file():
+                file_values.setdefault("identity_file", key_file)
+        # The hosts file says how to reach the host: ssh's own way would lead elsewhere.
+        if given_keys.isdisjoint(("jump", "proxy_command")):
+            jump_hosts = settings.get("proxyjump", "none")
+            if jump_hosts.lower() == "none":
+                file_values["proxy_command"] = settings.get("proxycommand")
             else:
-                values["jump"] = jump.replace("ssh://", "").replace(" ", "")
-        missing = {key: value for key, value in values.items() if value and key not in given}
-        return replace(host, address=settings["hostname"], **missing)
+                file_values["jump"] = jump_hosts.replace("ssh://", "").replace(" ", "")
+        missing_values = {
+            key: value for key, value in file_values.items() if value and key not in given_keys
+        }
+        return replace(host, address=settings["hostname"], **missing_values)
 
 
 def _select_supported(path: Path, lines: list[str]) -> tuple[list[str], list[str]]:
     """Return the supported lines, and a remark on each other line. A `Match` that is not supported
     removes its whole block."""
-    supported: list[str] = []
+    supported_lines: list[str] = []
     remarks: list[str] = []
     is_skipped = False
-    for number, line in enumerate(lines, start=1):
-        key, *words = re.split(r"[\s=]+", line.strip().lower()) if line.strip() else [""]
-        if key in ("host", "match"):
-            is_skipped = key == "match" and not _is_supported(words)
-        if (is_skipped and key == "match") or key in NOT_FOLLOWED:
+    for line_number, line in enumerate(lines, start=1):
+        keyword, *line_words = re.split(r"[\s=]+", line.strip().lower()) if line.strip() else [""]
+        # Either of them ends the block before it.
+        if keyword in ("host", "match"):
+            is_skipped = keyword == "match" and not _is_supported(line_words)
+        if (is_skipped and keyword == "match") or keyword in NOT_FOLLOWED:
             remarks.append(
-                f"{path}, line {number}: {line.strip()!r} is not followed; say in hosts.toml what "
-                "depends on it"
+                f"{path}, line {line_number}: {line.strip()!r} is not followed; say in hosts.toml "
+                "what depends on it"
             )
         elif not is_skipped:
-            supported.append(line)
-    return supported, remarks
+            supported_lines.append(line)
+    return supported_lines, remarks
 
 
-def _is_supported(words: list[str]) -> bool:
-    alone = {"all", "canonical", "final"}
-    while words:
-        criterion = words[0].lstrip("!")
+def _is_supported(match_words: list[str]) -> bool:
+    without_argument = {"all", "canonical", "final"}
+    # `!` negates a criterion, which does not change how it is read.
+    while match_words:
+        criterion = match_words[0].lstrip("!")
         if criterion not in FOLLOWED:
             return False
-        words = words[1 if criterion in alone else 2 :]
+        match_words = match_words[1 if criterion in without_argument else 2 :]
     return True

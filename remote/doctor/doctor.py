@@ -97,53 +97,68 @@ OF_CAUSES = {
 def check_facts(
     plan: Plan,
     facts: Sequence[Hello | None],
-    offsets: Sequence[float],
+    clock_offsets: Sequence[float],
     failures: Sequence[Failure | None] = (),
 ) -> list[CheckFinished]:
     """Make the checks of the first round, host by host, in order.
 
-    `facts` are None for a host that was not reached, and then `failures` has why; `offsets` are how
-    many seconds each host's clock is ahead of ours (any number for those not reached). Without
-    `failures`, all were reached.
+    `facts` are None for a host that was not reached, and then `failures` has why; `clock_offsets`
+    are how many seconds each host's clock is ahead of ours (any number for those not reached).
+    Without `failures`, all were reached.
     """
-    reached = reached_hosts(plan, facts, offsets)
-    needed = work.checks_for(plan)
-    names = [name for name in OF_FACTS if name not in OF_SOME_PLANS or name in needed]
-    untrusted = [one for one in failures if one and one.cause is FailureCause.HOST_KEY_UNKNOWN]
+    reached_by_index = reached_hosts(plan, facts, clock_offsets)
+    needed_checks = work.checks_for(plan)
+    check_names = [
+        check_name
+        for check_name in OF_FACTS
+        if check_name not in OF_SOME_PLANS or check_name in needed_checks
+    ]
+    untrusted_failures = [
+        failure
+        for failure in failures
+        if failure and failure.cause is FailureCause.HOST_KEY_UNKNOWN
+    ]
     checks: list[CheckFinished] = []
-    for index, host in enumerate(plan.hosts):
-        if index in reached:
-            own = reached[index]
-            checks += [_checked(index, name, OF_FACTS[name](own)) for name in names]
+    for host_index, host in enumerate(plan.hosts):
+        if host_index in reached_by_index:
+            checked_host = reached_by_index[host_index]
+            checks += [
+                _checked(host_index, check_name, OF_FACTS[check_name](checked_host))
+                for check_name in check_names
+            ]
             continue
-        failure = (failures[index] if failures else None) or UNREACHED
-        if failure in untrusted and len(untrusted) > 1:  # one command for all of them
-            command = f"rankboard trust{plan.hosts_option} --all"
-            failure = replace(failure, advice=command)
-        checks += _not_reached(host, index, failure)
+        reach_failure = (failures[host_index] if failures else None) or UNREACHED
+        if (
+            reach_failure in untrusted_failures and len(untrusted_failures) > 1
+        ):  # one command for all of them
+            trust_command = f"rankboard trust{plan.hosts_option} --all"
+            reach_failure = replace(reach_failure, advice=trust_command)
+        checks += _not_reached(host, host_index, reach_failure)
     return checks
 
 
-def _checked(host: int, check: str, finding: HostFinding | str) -> CheckFinished:
+def _checked(host_index: int, check_name: str, finding: HostFinding | str) -> CheckFinished:
     if isinstance(finding, str):
-        return CheckFinished(host, check, OK, finding)
-    return CheckFinished(host, check, finding.outcome, finding.text, finding.advice)
+        return CheckFinished(host_index, check_name, OK, finding)
+    return CheckFinished(host_index, check_name, finding.outcome, finding.text, finding.advice)
 
 
-def _not_reached(host: Host, index: int, failure: Failure) -> list[CheckFinished]:
+def _not_reached(host: Host, host_index: int, reach_failure: Failure) -> list[CheckFinished]:
     """Say what is known of a host that has not said Hello: what its transport passed, and what
     not."""
-    failed = _failed_check(failure.cause)
+    failed_check = _failed_check(reach_failure.cause)
     checks: list[CheckFinished] = []
-    if failed != "address":
-        checks.append(CheckFinished(index, "address", OK, host.address))
-        if failed != "login":
-            checks.append(CheckFinished(index, "login", OK, "ok"))
-    advice = " ".join(failure.advice.split())
-    command = load_transport(host.transport).by_hand(host)
-    if not advice and command:
-        advice = f"try it by hand: {command}"
-    return [*checks, CheckFinished(index, failed, FAILED, failure.what, advice)]
+    # The checks are passed in order: who was refused at the login has an address that leads
+    # somewhere.
+    if failed_check != "address":
+        checks.append(CheckFinished(host_index, "address", OK, host.address))
+        if failed_check != "login":
+            checks.append(CheckFinished(host_index, "login", OK, "ok"))
+    advice = " ".join(reach_failure.advice.split())
+    manual_command = load_transport(host.transport).by_hand(host)
+    if not advice and manual_command:
+        advice = f"try it by hand: {manual_command}"
+    return [*checks, CheckFinished(host_index, failed_check, FAILED, reach_failure.what, advice)]
 
 
 def _failed_check(cause: FailureCause) -> str:
@@ -153,35 +168,44 @@ def _failed_check(cause: FailureCause) -> str:
 def reservations(plan: Plan, facts: Sequence[Hello | None]) -> list[Reserve | None]:
     """Say where each host is to listen: the master at the rendezvous, the others at any port; None
     if that cannot be known."""
-    requests: list[Reserve | None] = [None] * len(facts)
-    for index, own in reached_hosts(plan, facts).items():
-        address = network.own_address(own)
+    reserve_commands: list[Reserve | None] = [None] * len(facts)
+    for host_index, checked_host in reached_hosts(plan, facts).items():
+        address = network.own_address(checked_host)
         if address:
-            requests[index] = Reserve(address, 0)
-    hellos = [hello for hello in facts if hello]
-    if len(hellos) < len(facts):
-        return requests
+            reserve_commands[host_index] = Reserve(address, 0)
+    known_facts = [hello for hello in facts if hello]
+    # The address of the rendezvous depends on whether the hosts are one machine.
+    if len(known_facts) < len(facts):
+        return reserve_commands
     try:
-        address = master_address(plan, hellos)
+        address = master_address(plan, known_facts)
     except PlanError:  # the first round has found it and says why
-        requests[0] = None
+        reserve_commands[0] = None
     else:
-        requests[0] = Reserve(address, plan.hosts[0].master_port)
-    return requests
+        reserve_commands[0] = Reserve(address, plan.hosts[0].master_port)
+    return reserve_commands
 
 
 def connects(reserved: Sequence[Reserved | None]) -> list[Connect | None]:
     """Say whom each host is to try: the master and the next host that listens; None if there is
     nobody but itself."""
-    listening = [(one.address, one.port) if one and not one.error else None for one in reserved]
-    requests: list[Connect | None] = []
-    for index, own in enumerate(listening):
-        others = (*listening[index + 1 :], *listening[:index])
-        next_one = [other for other in others if other][:1]
-        targets = [one for one in (listening[0], *next_one) if one and one != own]
-        distinct = tuple(dict.fromkeys(targets))
-        requests.append(Connect(distinct, SECONDS) if own and distinct else None)
-    return requests
+    listening_addresses = [
+        (one.address, one.port) if one and not one.error else None for one in reserved
+    ]
+    connect_commands: list[Connect | None] = []
+    for host_index, own_target in enumerate(listening_addresses):
+        # With the next one each host is tried from somewhere, at a cost that grows with the hosts
+        # and not with their pairs.
+        other_targets = (*listening_addresses[host_index + 1 :], *listening_addresses[:host_index])
+        next_target = [other_target for other_target in other_targets if other_target][:1]
+        targets = [
+            one for one in (listening_addresses[0], *next_target) if one and one != own_target
+        ]
+        distinct_targets = tuple(dict.fromkeys(targets))
+        connect_commands.append(
+            Connect(distinct_targets, SECONDS) if own_target and distinct_targets else None
+        )
+    return connect_commands
 
 
 def answers_to(connect: Connect | None, connected: Sequence[Connected]) -> list[Connected]:
@@ -192,8 +216,8 @@ def answers_to(connect: Connect | None, connected: Sequence[Connected]) -> list[
 
 def has_tried(connect: Connect, connected: Sequence[Connected]) -> bool:
     """Return True if all connections that this command asks for have been tried."""
-    tried = {(answer.address, answer.port) for answer in connected}
-    return tried >= set(connect.targets)
+    tried_targets = {(answer.address, answer.port) for answer in connected}
+    return tried_targets >= set(connect.targets)
 
 
 def check_connections(
@@ -204,22 +228,24 @@ def check_connections(
 ) -> list[CheckFinished]:
     """Make the checks of the second round: of each host that was to listen whether it does, and
     whether it reached whom it was to try."""
-    requests = connects(reserved)
+    connect_commands = connects(reserved)
     checks: list[CheckFinished] = []
-    for index, own in reached_hosts(plan, facts).items():
-        port = reserved[index]
-        if port:
-            checks.append(_checked(index, "port", network.check_port(own, port)))
-        if requests[index]:
-            finding = network.check_connect(own, reserved, connected[index])
-            checks.append(_checked(index, "connect", finding))
+    for host_index, checked_host in reached_hosts(plan, facts).items():
+        reserved_port = reserved[host_index]
+        if reserved_port:
+            checks.append(
+                _checked(host_index, "port", network.check_port(checked_host, reserved_port))
+            )
+        if connect_commands[host_index]:
+            finding = network.check_connect(checked_host, reserved, connected[host_index])
+            checks.append(_checked(host_index, "connect", finding))
     return checks
 
 
-def lost(host: int, reason: str) -> CheckFinished:
+def lost(host_index: int, reason: str) -> CheckFinished:
     """Return the check that a host failed which was lost in the second round."""
     advice = "see whether it is still up, then check once more"
-    return CheckFinished(host, "connect", FAILED, reason, advice)
+    return CheckFinished(host_index, "connect", FAILED, reason, advice)
 
 
 # In words -----------------------------------------------------------------------------------------
@@ -227,20 +253,22 @@ def lost(host: int, reason: str) -> CheckFinished:
 
 def grouped(checks: Sequence[CheckFinished]) -> list[CheckFinished]:
     """Return the checks; those that have found the same of several hosts say of which."""
-    hosts: dict[tuple[object, ...], list[int]] = {}
+    hosts_by_finding: dict[tuple[object, ...], list[int]] = {}
     for check in checks:
-        hosts.setdefault(_what_is_read(check), []).append(check.host)
-    marked: list[CheckFinished] = []
+        hosts_by_finding.setdefault(_what_is_read(check), []).append(check.host)
+    marked_checks: list[CheckFinished] = []
     for check in checks:
-        same = hosts[_what_is_read(check)]
-        marked.append(replace(check, same=tuple(same)) if len(same) > 1 else check)
-    return marked
+        same_hosts = hosts_by_finding[_what_is_read(check)]
+        marked_checks.append(
+            replace(check, same=tuple(same_hosts)) if len(same_hosts) > 1 else check
+        )
+    return marked_checks
 
 
 def _what_is_read(check: CheckFinished) -> tuple[object, ...]:
     # What is well is not told, but shown host by host.
-    host = check.host if check.outcome == OK else None
-    return check.check, check.outcome, check.text, check.advice, host
+    shown_host = check.host if check.outcome == OK else None
+    return check.check, check.outcome, check.text, check.advice, shown_host
 
 
 def is_told(checked: CheckFinished) -> bool:
@@ -253,21 +281,23 @@ def is_unfit(cause: FailureCause) -> bool:
     return _failed_check(cause) in UNFIT
 
 
-def refusal(names: Sequence[str], checked: CheckFinished) -> str:
-    """Return a failed check as the reason why a run is not started. `names` are all hosts'."""
-    problem = whose(names, checked) + checked.text
-    return f"{problem}; {checked.advice}" if checked.advice else problem
+def refusal(host_names: Sequence[str], checked: CheckFinished) -> str:
+    """Return a failed check as the reason why a run is not started. `host_names` are all hosts'."""
+    problem_text = whose(host_names, checked) + checked.text
+    return f"{problem_text}; {checked.advice}" if checked.advice else problem_text
 
 
-def warning(names: Sequence[str], checked: CheckFinished, command: str) -> str:
+def warning(host_names: Sequence[str], checked: CheckFinished, command: str) -> str:
     """Return a check that warns as a short line for the log of a run, which goes on all the same.
-    `names` are all hosts'; `command` tells the rest."""
-    return f"{whose(names, checked, NAMED)}{checked.check}: {checked.text} (see {command})"
+    `host_names` are all hosts'; `command` tells the rest."""
+    return f"{whose(host_names, checked, NAMED)}{checked.check}: {checked.text} (see {command})"
 
 
-def whose(names: Sequence[str], checked: CheckFinished, most: int = sys.maxsize) -> str:
-    """Return how a line on a check begins: with its hosts, `most` of them. `names` are all
-    hosts'."""
-    numbers = checked.same or (checked.host,)
-    hosts = [names[number] for number in numbers if 0 <= number < len(names)]
-    return f"{listed(hosts, most)}: " if hosts else ""
+def whose(host_names: Sequence[str], checked: CheckFinished, most_names: int = sys.maxsize) -> str:
+    """Return how a line on a check begins: with its hosts, `most_names` of them. `host_names` are
+    all hosts'."""
+    host_indices = checked.same or (checked.host,)
+    named_hosts = [
+        host_names[host_index] for host_index in host_indices if 0 <= host_index < len(host_names)
+    ]
+    return f"{listed(named_hosts, most_names)}: " if named_hosts else ""

@@ -60,34 +60,41 @@ class CheckedHost:
     def same_machine(self) -> list[CheckedHost]:
         """Return the hosts that are one machine with this one, itself among them."""
         boot_id = self.hello.boot_id
-        return [other for other in self.reached if other.hello.boot_id == boot_id]
+        return [other_host for other_host in self.reached if other_host.hello.boot_id == boot_id]
 
     @cached_property
     def elsewhere(self) -> list[CheckedHost]:
         """Return the hosts that are other machines."""
         boot_id = self.hello.boot_id
-        return [other for other in self.reached if other.hello.boot_id != boot_id]
+        return [other_host for other_host in self.reached if other_host.hello.boot_id != boot_id]
 
     @cached_property
     def sharing(self) -> list[CheckedHost]:
         """Return the hosts of the file that are one machine with this one, and not containers or
         hosts of a lab with interfaces of their own."""
-        own = self.hello.interfaces
-        return [other for other in self.same_machine if other.hello.interfaces == own]
+        # Namespaces on one machine have one boot id, but interfaces of their own, and share cores
+        # on purpose.
+        own_interfaces = self.hello.interfaces
+        return [
+            other_host
+            for other_host in self.same_machine
+            if other_host.hello.interfaces == own_interfaces
+        ]
 
     @cached_property
     def ranks_sharing(self) -> int:
         """Return how many ranks share what this host reports that it has."""
-        return sum(other.host.slots for other in self.sharing)
+        return sum(other_host.host.slots for other_host in self.sharing)
 
     def median_if_behind(self, measure: Callable[[CheckedHost], float]) -> float:
         """Return the median of a measure over the hosts, if this host is far behind it; else 0.
 
         Of two hosts it is the larger value. A value of 0 is not known.
         """
-        known = [value for value in map(measure, self.reached) if value]
-        usual = median_high(known) if known else 0.0
-        return usual if 0 < measure(self) < BEHIND * usual else 0.0
+        known_values = [host_value for host_value in map(measure, self.reached) if host_value]
+        # The higher median: of two hosts, the weaker one is the one to be told of.
+        usual_value = median_high(known_values) if known_values else 0.0
+        return usual_value if 0 < measure(self) < BEHIND * usual_value else 0.0
 
     @property
     def median_host(self) -> str:
@@ -102,28 +109,36 @@ class CheckedHost:
     @property
     def has_gpu_per_rank(self) -> bool:
         """Return True if each rank of the run has a GPU of its own."""
-        return all(len(other.hello.gpus) >= other.host.slots for other in self.reached)
+        return all(
+            len(other_host.hello.gpus) >= other_host.host.slots for other_host in self.reached
+        )
 
-    def usual(self, key: Callable[[Hello], T]) -> T:
+    def usual(self, read_fact: Callable[[Hello], T]) -> T:
         """Return what most hosts have; in a tie, what the first of them has."""
-        values = Counter(key(other.hello) for other in self.reached)
-        return values.most_common(1)[0][0]
+        value_counts = Counter(read_fact(other_host.hello) for other_host in self.reached)
+        return value_counts.most_common(1)[0][0]
 
     def names(self, matches: Callable[[Hello], bool]) -> str:
         """Name the hosts whose facts match, some of them by name."""
-        names = [other.host.name for other in self.reached if matches(other.hello)]
-        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        return ", ".join(names[:NAMED]) + more
+        matching_names = [
+            other_host.host.name for other_host in self.reached if matches(other_host.hello)
+        ]
+        hidden_text = (
+            f" and {len(matching_names) - NAMED} more" if len(matching_names) > NAMED else ""
+        )
+        return ", ".join(matching_names[:NAMED]) + hidden_text
 
 
 def reached_hosts(
-    plan: Plan, hellos: Sequence[Hello | None], offsets: Sequence[float] = ()
+    plan: Plan, hellos: Sequence[Hello | None], clock_offsets: Sequence[float] = ()
 ) -> dict[int, CheckedHost]:
     """Return the hosts that have said Hello, by index. `hellos` are None for the others; without
-    `offsets`, clocks are not compared."""
-    reached: list[CheckedHost] = []
+    `clock_offsets`, clocks are not compared."""
+    checked_hosts: list[CheckedHost] = []
     for index, hello in enumerate(hellos):
         if hello:
-            offset = offsets[index] if offsets else 0.0
-            reached.append(CheckedHost(plan, index, plan.hosts[index], hello, offset, reached))
-    return {own.index: own for own in reached}
+            clock_offset = clock_offsets[index] if clock_offsets else 0.0
+            checked_hosts.append(
+                CheckedHost(plan, index, plan.hosts[index], hello, clock_offset, checked_hosts)
+            )
+    return {checked_host.index: checked_host for checked_host in checked_hosts}

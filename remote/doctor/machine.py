@@ -28,10 +28,10 @@ def check_address(checked: CheckedHost) -> HostFinding | str:
     Those of a lab, and containers, have interfaces of their own."""
     if len(checked.sharing) == 1 or checked.plan.is_local:
         return checked.host.address
-    cores = count(checked.hello.cores, "core")
+    core_text = count(checked.hello.cores, "core")
     return HostFinding(
         WARNING,
-        f"the same machine ({cores}): such hosts do not make training faster",
+        f"the same machine ({core_text}): such hosts do not make training faster",
         f"in {checked.host.hosts_file} set the address of each to a machine of its own, or keep "
         f"{checked.sharing[0].host.name} alone, with slots = {checked.ranks_sharing}",
     )
@@ -39,41 +39,42 @@ def check_address(checked: CheckedHost) -> HostFinding | str:
 
 def check_disk(checked: CheckedHost) -> HostFinding | str:
     """Check the room in the work folder, for the journals and checkpoints of runs."""
-    free = checked.hello.disk_free
+    free_bytes = checked.hello.disk_free
     host = checked.host
     advice = advise_room(host.workdir, host.hosts_file)
-    if not free:
+    if not free_bytes:
         return "not known"
-    room_left = f"only {size(free)} left in {host.workdir}"
-    if free < DISK_NEEDED:
+    room_left = f"only {size(free_bytes)} left in {host.workdir}"
+    if free_bytes < DISK_NEEDED:
         return HostFinding(FAILED, room_left, advice)
-    if free < DISK_WANTED:
-        problem = f"{room_left}; journals take up to {size(DISK_WANTED)} per run"
-        return HostFinding(WARNING, problem, advice)
-    return size(free)
+    if free_bytes < DISK_WANTED:
+        problem_text = f"{room_left}; journals take up to {size(DISK_WANTED)} per run"
+        return HostFinding(WARNING, problem_text, advice)
+    return size(free_bytes)
 
 
 def check_memory(checked: CheckedHost) -> HostFinding | str:
     """Check the memory that is left for the ranks of this machine."""
-    free = checked.hello.memory_free
-    ranks = sum(other.host.slots for other in checked.same_machine)
+    free_bytes = checked.hello.memory_free
+    # Hosts that are one machine share its memory, whatever interfaces they have.
+    rank_count = sum(other_host.host.slots for other_host in checked.same_machine)
     hosts_file = checked.plan.hosts_file
     advice = f"end what else runs there, or give it fewer slots in {hosts_file}"
-    problem = f"only {size(free)} free for {count(ranks, 'rank')}"
-    if not free:
+    problem_text = f"only {size(free_bytes)} free for {count(rank_count, 'rank')}"
+    if not free_bytes:
         return "not known"
-    if free < MEMORY_NEEDED * ranks:
-        return HostFinding(FAILED, problem, advice)
-    if free < MEMORY_WANTED * ranks:
-        needed = f"one with torch takes {size(MEMORY_WANTED)} and more"
-        return HostFinding(WARNING, f"{problem}; {needed}", advice)
+    if free_bytes < MEMORY_NEEDED * rank_count:
+        return HostFinding(FAILED, problem_text, advice)
+    if free_bytes < MEMORY_WANTED * rank_count:
+        needed_text = f"one with torch takes {size(MEMORY_WANTED)} and more"
+        return HostFinding(WARNING, f"{problem_text}; {needed_text}", advice)
 
-    usual = checked.median_if_behind(_memory_of_rank)
-    if not usual:
-        return size(free)
+    usual_memory = checked.median_if_behind(_memory_of_rank)
+    if not usual_memory:
+        return size(free_bytes)
     return HostFinding(
         WARNING,
-        f"{size(_memory_of_rank(checked))} of memory per rank, but {size(usual)} on "
+        f"{size(_memory_of_rank(checked))} of memory per rank, but {size(usual_memory)} on "
         f"{checked.median_host}: a batch that fits there may not fit here",
         f"choose a batch size that fits it, or give it fewer slots in {hosts_file}",
     )
@@ -91,10 +92,10 @@ def check_clock(checked: CheckedHost) -> HostFinding | str:
         return "not known"
     if abs(offset) <= CLOCK:
         return f"{round(offset, 1) + 0.0:+.1f} s"  # adding 0.0 makes 0.0 of -0.0
-    where = "ahead of" if offset > 0 else "behind"
+    direction = "ahead of" if offset > 0 else "behind"
     return HostFinding(
         WARNING,
-        f"its clock is {duration(abs(offset))} {where} this machine's",
+        f"its clock is {duration(abs(offset))} {direction} this machine's",
         "keep the clocks of both in step: sudo timedatectl set-ntp true; times of this run are "
         "corrected by it",
     )
@@ -104,16 +105,18 @@ def check_cores(checked: CheckedHost) -> HostFinding | str:
     """Check the cores for the threads that the hosts file asks for. That hosts which are one
     machine share its cores is meant so."""
     host = checked.host
-    cores = checked.hello.cores
-    threads = host.slots * max(1, host.threads)
-    if host.address.startswith("127.") or threads <= max(1.0, cores):
+    core_count = checked.hello.cores
+    thread_count = host.slots * max(1, host.threads)
+    # With --local, more ranks than cores are usual: a trial on a laptop.
+    if host.address.startswith("127.") or thread_count <= max(1.0, core_count):
         return _compare_cores(checked)
-    each = f" of {host.threads} threads" if host.threads else ""
-    fewer = "threads or slots" if host.threads else "slots"
+    threads_text = f" of {host.threads} threads" if host.threads else ""
+    fewer_what = "threads or slots" if host.threads else "slots"
     return HostFinding(
         WARNING,
-        f"{count(host.slots, 'rank')}{each} on {count(cores, 'core')}: they wait for each other",
-        f"give it fewer {fewer} in {host.hosts_file}",
+        f"{count(host.slots, 'rank')}{threads_text} on {count(core_count, 'core')}: they wait for "
+        "each other",
+        f"give it fewer {fewer_what} in {host.hosts_file}",
     )
 
 
@@ -121,71 +124,76 @@ def _compare_cores(checked: CheckedHost) -> HostFinding | str:
     """Compare the cores that a rank has with those of the other hosts: the ranks with the fewest
     hold up all others, unless they compute on GPUs."""
     host = checked.host
-    usual = checked.median_if_behind(_cores_of_rank)
-    if not usual or checked.has_gpu_per_rank or not checked.waits_for_slowest:
+    usual_cores = checked.median_if_behind(_cores_of_rank)
+    if not usual_cores or checked.has_gpu_per_rank or not checked.waits_for_slowest:
         return f"{checked.hello.cores:g}"
     advice = f"leave it out with --exclude {host.name}"
     if host.slots > 1:
         advice = f"give it fewer slots in {host.hosts_file}, or {advice}"
     return HostFinding(
         WARNING,
-        f"{_cores_of_rank(checked):.3g} cores per rank, but {usual:.3g} on {checked.median_host}: "
-        "every step waits for it",
+        f"{_cores_of_rank(checked):.3g} cores per rank, but {usual_cores:.3g} on "
+        f"{checked.median_host}: every step waits for it",
         advice,
     )
 
 
 def _cores_of_rank(checked: CheckedHost) -> float:
-    cores = checked.hello.cores / checked.ranks_sharing
-    return min(cores, checked.host.threads or cores)
+    core_share = checked.hello.cores / checked.ranks_sharing
+    # More cores than it has threads do not help a rank.
+    return min(core_share, checked.host.threads or core_share)
 
 
 def check_load(checked: CheckedHost) -> HostFinding | str:
     """Warn if another run of this user, or other processes, keep the host busy."""
     hello = checked.hello
-    or_without = "" if checked.plan.is_local else ", or leave the host out with --exclude"
+    exclude_advice = "" if checked.plan.is_local else ", or leave the host out with --exclude"
+    # Named first: a person can end it, and it is the likely reason for the load as well.
     if hello.runs:
-        run, ranks = hello.runs[0]
-        name = f"{run} ({count(ranks, 'rank')})" if ranks else run
-        more = f" and {len(hello.runs) - 1} more" if len(hello.runs) > 1 else ""
+        run_name, rank_count = hello.runs[0]
+        run_text = f"{run_name} ({count(rank_count, 'rank')})" if rank_count else run_name
+        hidden_text = f" and {len(hello.runs) - 1} more" if len(hello.runs) > 1 else ""
         return HostFinding(
             WARNING,
-            f"another run of yours trains there: {name}{more}",
+            f"another run of yours trains there: {run_text}{hidden_text}",
             "they slow each other down: wait for its end, end it with rankboard stop "
-            f"{run}{or_without}",
+            f"{run_name}{exclude_advice}",
         )
     # The hosts of one machine have one load: what the first of them has reported. The agents of
     # its other hosts, which are starting just now, are a part of it.
-    machine = checked.same_machine
-    first = machine[0].hello
-    others = first.load - (len(machine) - 1)
-    if others <= max(1.0, BUSY * first.cores):
-        return f"{first.load:.1f}"
-    processes = count(round(others), "other process", "other processes")
+    machine_hosts = checked.same_machine
+    first_hello = machine_hosts[0].hello
+    other_load = first_hello.load - (len(machine_hosts) - 1)
+    if other_load <= max(1.0, BUSY * first_hello.cores):
+        return f"{first_hello.load:.1f}"
+    processes = count(round(other_load), "other process", "other processes")
     return HostFinding(
         WARNING,
-        f"about {processes} on {count(first.cores, 'core')} slow every rank down",
-        f"see top there and wait for their end{or_without}",
+        f"about {processes} on {count(first_hello.cores, 'core')} slow every rank down",
+        f"see top there and wait for their end{exclude_advice}",
     )
 
 
 def check_gpus(checked: CheckedHost) -> HostFinding | str:
     """Check the GPUs, which are used only if every rank of the run has one of its own."""
-    gpus = checked.hello.gpus
-    slots = checked.host.slots
-    has_any = any(other.hello.gpus for other in checked.reached)
-    if not has_any or len(gpus) >= slots:
+    gpu_names = checked.hello.gpus
+    slot_count = checked.host.slots
+    has_any_gpu = any(other_host.hello.gpus for other_host in checked.reached)
+    if not has_any_gpu or len(gpu_names) >= slot_count:
         return HostFinding(
-            OK, f"{len(gpus)} x {gpus[0].removeprefix('NVIDIA ')}" if gpus else "none"
+            OK,
+            f"{len(gpu_names)} x {gpu_names[0].removeprefix('NVIDIA ')}" if gpu_names else "none",
         )
-    if gpus:
-        lack = f"{len(gpus)} GPUs for {slots} ranks"
+    if gpu_names:
+        missing_text = f"{len(gpu_names)} GPUs for {slot_count} ranks"
     else:
-        having = checked.names(lambda hello: bool(hello.gpus))
-        lack = f"no GPU (or no driver that shows one), but there are some on {having}"
+        hosts_with_gpus = checked.names(lambda hello: bool(hello.gpus))
+        missing_text = (
+            f"no GPU (or no driver that shows one), but there are some on {hosts_with_gpus}"
+        )
     return HostFinding(
         WARNING,
-        lack,
+        missing_text,
         f"then all ranks train on CPUs: set slots in {checked.plan.hosts_file} to the GPUs of each "
         "host, or --exclude those that have none",
     )

@@ -32,36 +32,39 @@ def check_interface(checked: CheckedHost) -> HostFinding | str:
     """Check which interface leads from the host to the master, and whether others could use its
     address."""
     address = own_address(checked)
-    name = checked.host.interface or checked.hello.route_interface
+    interface_name = checked.host.interface or checked.hello.route_interface
     if not address:
         return _no_address(checked)
     if is_loopback(address):
         return _loopback(checked, address)
-    twins = [other for other in checked.elsewhere if address in _addresses(other)]
-    if not twins:
-        return _compare_speed(checked, f"{name} {address}")
-    names = ", ".join(other.host.name for other in twins[:3])
-    is_bridge = _BRIDGE.match(name)
-    problem = (
+    # Bridges of containers have the same default address on every machine.
+    hosts_with_address = [
+        other_host for other_host in checked.elsewhere if address in _addresses(other_host)
+    ]
+    if not hosts_with_address:
+        return _compare_speed(checked, f"{interface_name} {address}")
+    twin_names = ", ".join(other_host.host.name for other_host in hosts_with_address[:3])
+    is_bridge = _BRIDGE.match(interface_name)
+    problem_text = (
         "a bridge of its containers or virtual machines" if is_bridge else "no address of its own"
     )
     return HostFinding(
         FAILED,
-        f"{name} ({address}) is {problem}: {names} has the same address, so nobody else can reach "
-        "it there",
+        f"{interface_name} ({address}) is {problem_text}: {twin_names} has the same address, so "
+        "nobody else can reach it there",
         _suggest_interface(checked),
     )
 
 
-def _compare_speed(checked: CheckedHost, interface: str) -> HostFinding | str:
+def _compare_speed(checked: CheckedHost, interface_text: str) -> HostFinding | str:
     """Compare the speed of the interface with those of the other hosts: all wait for the slowest
     link."""
-    usual = checked.median_if_behind(_speed_of)
-    if not usual or not checked.waits_for_slowest:
-        return interface
+    usual_speed = checked.median_if_behind(_speed_of)
+    if not usual_speed or not checked.waits_for_slowest:
+        return interface_text
     return HostFinding(
         WARNING,
-        f"{interface} runs at {_speed_of(checked):g} Mbit/s, but {usual:g} Mbit/s on "
+        f"{interface_text} runs at {_speed_of(checked):g} Mbit/s, but {usual_speed:g} Mbit/s on "
         f"{checked.median_host}: every step waits for it",
         "look at its cable and its port of the switch, or leave it out with --exclude "
         f"{checked.host.name}",
@@ -69,21 +72,22 @@ def _compare_speed(checked: CheckedHost, interface: str) -> HostFinding | str:
 
 
 def _speed_of(checked: CheckedHost) -> float:
-    name = checked.host.interface or checked.hello.route_interface
-    return dict(checked.hello.link_speeds).get(name, 0)
+    interface_name = checked.host.interface or checked.hello.route_interface
+    return dict(checked.hello.link_speeds).get(interface_name, 0)
 
 
 def _no_address(checked: CheckedHost) -> HostFinding | str:
     interface = checked.host.interface
-    master = checked.plan.hosts[0]
+    master_host = checked.plan.hosts[0]
     if interface:
         problem = f"it has no interface {interface!r} with an IPv4 address"
         return HostFinding(FAILED, problem, _suggest_interface(checked))
     return HostFinding(
         FAILED,
-        f"it cannot reach {master.address}: the name does not resolve there, or there is no route",
-        f"set the address of {master.name} in {master.hosts_file} to one that all hosts reach, as "
-        "ip route get ADDRESS on each shows, or set interface on all hosts",
+        f"it cannot reach {master_host.address}: the name does not resolve there, or there is no "
+        "route",
+        f"set the address of {master_host.name} in {master_host.hosts_file} to one that all hosts "
+        "reach, as ip route get ADDRESS on each shows, or set interface on all hosts",
     )
 
 
@@ -91,41 +95,43 @@ def _loopback(checked: CheckedHost, address: str) -> HostFinding | str:
     """Refuse an address that leads to the own machine only, unless all hosts are one machine."""
     if not checked.elsewhere:
         return f"{checked.hello.route_interface or 'lo'} {address}"
-    master = checked.plan.hosts[0]
+    master_host = checked.plan.hosts[0]
+    # This is the master's machine: it is its own address that is wrong.
     if checked.same_machine[0].index == 0:
         reason = f"{checked.host.address} means {address} there, itself alone"
         if address == "127.0.1.1":
             reason += ", as Debian's /etc/hosts has it"
-        problem = f"the other hosts cannot reach it: {reason}"
-        return HostFinding(FAILED, problem, _suggest_interface(checked))
+        problem_text = f"the other hosts cannot reach it: {reason}"
+        return HostFinding(FAILED, problem_text, _suggest_interface(checked))
     return HostFinding(
         FAILED,
-        f"{master.address}, the address of {master.name}, means {address} there, which is this "
-        "host itself",
-        f"set the address of {master.name} in {master.hosts_file} to one that means the same on "
-        "all hosts, as its IP address",
+        f"{master_host.address}, the address of {master_host.name}, means {address} there, which "
+        "is this host itself",
+        f"set the address of {master_host.name} in {master_host.hosts_file} to one that means the "
+        "same on all hosts, as its IP address",
     )
 
 
 def _suggest_interface(checked: CheckedHost) -> str:
     """Say which interfaces there are instead: those in a network with others' addresses, else all
     that are this host's alone."""
-    taken: set[str] = set().union(*map(_addresses, checked.elsewhere))
-    alone = []
-    near = []
-    for name, address, prefix in checked.hello.interfaces:
-        if is_loopback(address) or address in taken:
+    taken_addresses: set[str] = set().union(*map(_addresses, checked.elsewhere))
+    own_choices = []
+    near_choices = []
+    for interface_name, address, prefix_length in checked.hello.interfaces:
+        if is_loopback(address) or address in taken_addresses:
             continue
-        choice = f'"{name}" ({address})'
-        alone.append(choice)
-        network = ip_interface(f"{address}/{prefix}").network
-        if any(ip_address(other) in network for other in taken):
-            near.append(choice)
-    choices = " or ".join(near or alone)
-    if not choices:
+        interface_choice = f'"{interface_name}" ({address})'
+        own_choices.append(interface_choice)
+        network = ip_interface(f"{address}/{prefix_length}").network
+        # An address in the network of others' is the one that leads to them.
+        if any(ip_address(other_address) in network for other_address in taken_addresses):
+            near_choices.append(interface_choice)
+    choices_text = " or ".join(near_choices or own_choices)
+    if not choices_text:
         return "give it an IPv4 address on the network that joins the hosts"
     host = checked.host
-    return f"in {host.hosts_file} set interface for {host.name} to {choices}"
+    return f"in {host.hosts_file} set interface for {host.name} to {choices_text}"
 
 
 def _addresses(checked: CheckedHost) -> set[str]:
@@ -148,44 +154,52 @@ def check_port(checked: CheckedHost, reserved: Reserved) -> HostFinding | str:
 
 
 def check_connect(
-    checked: CheckedHost, listening: Sequence[Reserved | None], tried: Sequence[Connected]
+    checked: CheckedHost,
+    reserved_ports: Sequence[Reserved | None],
+    tried_connections: Sequence[Connected],
 ) -> HostFinding | str:
     """Check whether the host reached the master and its neighbour."""
-    if not tried:
+    if not tried_connections:
         return HostFinding(
             FAILED,
             "it did not say whether it reaches the others",
             "see whether its agent is held up, and try again",
         )
-    failed = [answer for answer in tried if answer.error]
-    if not failed:
-        slowest = max(answer.seconds for answer in tried)
-        return f"{1000 * slowest:.1f} ms"
-    missed: list[str] = []
-    for answer in failed:
-        name = _name_of(checked.plan, answer, listening)
-        missed.append(f"{name} at {answer.address}:{answer.port} ({answer.error})")
-    problem = f"cannot reach {' and '.join(missed)} from {own_address(checked)}"
-    return HostFinding(FAILED, problem, _advise_on_network(checked, failed))
+    failed_answers = [answer for answer in tried_connections if answer.error]
+    if not failed_answers:
+        slowest_seconds = max(answer.seconds for answer in tried_connections)
+        return f"{1000 * slowest_seconds:.1f} ms"
+    missed_texts: list[str] = []
+    for answer in failed_answers:
+        target_name = _name_of(checked.plan, answer, reserved_ports)
+        missed_texts.append(f"{target_name} at {answer.address}:{answer.port} ({answer.error})")
+    problem_text = f"cannot reach {' and '.join(missed_texts)} from {own_address(checked)}"
+    return HostFinding(FAILED, problem_text, _advise_on_network(checked, failed_answers))
 
 
-def _name_of(plan: Plan, tried: Connected, listening: Sequence[Reserved | None]) -> str:
-    for host, reserved in zip(plan.hosts, listening, strict=True):
-        if reserved and (reserved.address, reserved.port) == (tried.address, tried.port):
+def _name_of(
+    plan: Plan, tried_connection: Connected, reserved_ports: Sequence[Reserved | None]
+) -> str:
+    for host, reserved_port in zip(plan.hosts, reserved_ports, strict=True):
+        if reserved_port and (reserved_port.address, reserved_port.port) == (
+            tried_connection.address,
+            tried_connection.port,
+        ):
             return host.name
     return "another host"
 
 
-def _advise_on_network(checked: CheckedHost, failed: Sequence[Connected]) -> str:
-    errors = " ".join(answer.error.lower() for answer in failed)
-    elsewhere = "that address is on a network which this host does not reach"
-    if "refused" in errors:
-        reason = "another machine has that address, or a firewall rejects"
-    elif "timed out" in errors:
-        reason = f"a firewall drops it, or {elsewhere}"
+def _advise_on_network(checked: CheckedHost, failed_answers: Sequence[Connected]) -> str:
+    error_texts = " ".join(answer.error.lower() for answer in failed_answers)
+    other_network = "that address is on a network which this host does not reach"
+    # A refusal comes from a machine that is there; silence may mean anything on the way.
+    if "refused" in error_texts:
+        likely_reason = "another machine has that address, or a firewall rejects"
+    elif "timed out" in error_texts:
+        likely_reason = f"a firewall drops it, or {other_network}"
     else:
-        reason = elsewhere
+        likely_reason = other_network
     return (
-        f"{reason}; let the hosts reach each other by TCP on all ports, or set interface in "
+        f"{likely_reason}; let the hosts reach each other by TCP on all ports, or set interface in "
         f"{checked.plan.hosts_file} to their common network"
     )

@@ -11,20 +11,21 @@ from training.wire.events import Hello
 def check_python(checked: CheckedHost) -> HostFinding | str:
     """Compare the version of Python, of which the first two numbers count."""
     hello = checked.hello
-    usual = checked.usual(_minor_version)
-    if _minor_version(hello) == usual:
+    usual_version = checked.usual(_minor_version)
+    if _minor_version(hello) == usual_version:
         return hello.python
-    names = checked.names(lambda other: _minor_version(other) == usual)
-    python = f"/usr/bin/python{usual}"
+    host_names = checked.names(lambda other_hello: _minor_version(other_hello) == usual_version)
+    usual_python = f"/usr/bin/python{usual_version}"
     return HostFinding(
         WARNING,
-        f"{hello.python}, but {usual} on {names}",
-        f"set python in {checked.plan.hosts_file} to a Python {usual} there, as python = "
-        f'"{python}"',
+        f"{hello.python}, but {usual_version} on {host_names}",
+        f"set python in {checked.plan.hosts_file} to a Python {usual_version} there, as python = "
+        f'"{usual_python}"',
     )
 
 
 def _minor_version(hello: Hello) -> str:
+    # Patch releases change neither the language nor what pickle writes.
     return ".".join(hello.python.split(".")[:2])
 
 
@@ -32,37 +33,41 @@ def check_torch(checked: CheckedHost) -> HostFinding | str:
     """Compare the version of torch and what it was built for. A script may do without, if all hosts
     do."""
     hello = checked.hello
-    usual = checked.usual(_torch_version)
-    if not hello.torch and (checked.plan.job or usual):
-        problem = f"{hello.executable} (Python {hello.python}) has no torch"
-        return HostFinding(FAILED, problem, _advise_on_torch(checked, "torch torchvision"))
-    if _torch_version(hello) != usual:
-        names = checked.names(lambda other: _torch_version(other) == usual)
-        problem = f"torch {hello.torch or 'none'}, but {usual or 'none'} on {names}"
-        advice = _advise_on_torch(checked, f"torch=={usual}", f" --torch {usual}")
-        return HostFinding(FAILED, problem, advice)
+    usual_version = checked.usual(_torch_version)
+    if not hello.torch and (checked.plan.job or usual_version):
+        problem_text = f"{hello.executable} (Python {hello.python}) has no torch"
+        return HostFinding(FAILED, problem_text, _advise_on_torch(checked, "torch torchvision"))
+    if _torch_version(hello) != usual_version:
+        host_names = checked.names(lambda other_hello: _torch_version(other_hello) == usual_version)
+        problem_text = (
+            f"torch {hello.torch or 'none'}, but {usual_version or 'none'} on {host_names}"
+        )
+        advice = _advise_on_torch(checked, f"torch=={usual_version}", f" --torch {usual_version}")
+        return HostFinding(FAILED, problem_text, advice)
     return _compare_backends(checked)
 
 
 def _install(checked: CheckedHost, packages: str, options: str = "") -> str:
     """Say how to install packages on a host. `rankboard setup` comes first: the Python of a system
     such as Debian refuses what pip would put beside its own packages."""
-    by_hand = f"{checked.hello.executable} -m pip install {packages}"
+    pip_command = f"{checked.hello.executable} -m pip install {packages}"
     if checked.plan.is_local:
-        return f"install it with {by_hand}"
-    setup = f"rankboard setup{checked.plan.hosts_option}{options}"
+        return f"install it with {pip_command}"
+    setup_command = f"rankboard setup{checked.plan.hosts_option}{options}"
     return (
-        f"{setup} installs it on all hosts; by hand, in an environment of your own there: {by_hand}"
+        f"{setup_command} installs it on all hosts; by hand, in an environment of your own there: "
+        f"{pip_command}"
     )
 
 
 def _advise_on_torch(checked: CheckedHost, packages: str, options: str = "") -> str:
-    install = _install(checked, packages, options)
-    return f"{install}; or set python in {checked.plan.hosts_file} to one that has it"
+    install_advice = _install(checked, packages, options)
+    return f"{install_advice}; or set python in {checked.plan.hosts_file} to one that has it"
 
 
 def _torch_version(hello: Hello) -> str:
     """Return the version without what it was built for, as in 2.14.1+cpu."""
+    # The part behind the plus names the build, at which `_compare_backends` looks.
     return hello.torch.partition("+")[0]
 
 
@@ -70,34 +75,36 @@ def _compare_backends(checked: CheckedHost) -> HostFinding | str:
     """Compare what torch was built for. Builds for different GPUs cannot talk to each other on
     them; if no host has one, all do on CPUs."""
     hello = checked.hello
-    usual = checked.usual(lambda other: other.backends)
+    usual_backends = checked.usual(lambda other: other.backends)
     has_gpus = any(other.hello.gpus for other in checked.reached)
-    if hello.backends == usual or not has_gpus:
+    if hello.backends == usual_backends or not has_gpus:
         return hello.torch or "none"
-    ours = ", ".join(hello.backends) or "CPUs only"
-    theirs = ", ".join(usual) or "CPUs only"
-    names = checked.names(lambda other: other.backends == usual)
-    problem = f"torch {hello.torch} is built for {ours}, but for {theirs} on {names}"
+    own_text = ", ".join(hello.backends) or "CPUs only"
+    usual_text = ", ".join(usual_backends) or "CPUs only"
+    host_names = checked.names(lambda other: other.backends == usual_backends)
+    problem_text = (
+        f"torch {hello.torch} is built for {own_text}, but for {usual_text} on {host_names}"
+    )
     advice = "install the same build of torch everywhere"
-    if hello.backends and usual:
-        return HostFinding(FAILED, problem, advice)
-    return HostFinding(WARNING, problem, f"{advice}; as it is, all ranks train on CPUs")
+    if hello.backends and usual_backends:
+        return HostFinding(FAILED, problem_text, advice)
+    return HostFinding(WARNING, problem_text, f"{advice}; as it is, all ranks train on CPUs")
 
 
 def check_torchvision(checked: CheckedHost) -> HostFinding | str:
     """Check for torchvision, which provides the model of the job."""
     if checked.hello.torchvision:
         return checked.hello.torchvision
-    install = _install(checked, "torchvision")
-    return HostFinding(FAILED, "no torchvision, which provides the model", install)
+    install_advice = _install(checked, "torchvision")
+    return HostFinding(FAILED, "no torchvision, which provides the model", install_advice)
 
 
 def check_code(checked: CheckedHost) -> HostFinding | str:
     """Check that the files of rankboard there are this machine's. A host that has said Hello has
     compared them with their digest at this start, in a folder that no other user may write: see
     `remote.transport.bootstrap`."""
-    files = f"{build_archive().count} files"
+    files_text = f"{build_archive().count} files"
     if not checked.hello.code_changed:
-        return files
-    problem = f"{files}, sent again: those in its workdir had been changed"
-    return HostFinding(WARNING, problem, "see who or what changes files there")
+        return files_text
+    problem_text = f"{files_text}, sent again: those in its workdir had been changed"
+    return HostFinding(WARNING, problem_text, "see who or what changes files there")

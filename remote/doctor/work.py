@@ -32,14 +32,14 @@ def checks_for(plan: Plan) -> set[str]:
     job = plan.job
     if not job:
         return {"program"}
-    names = {"job"}
+    check_names = {"job"}
     if job.model.startswith("torchvision/"):
-        names.add("torchvision")
+        check_names.add("torchvision")
     if path_of(job) or _declared_files(job) is not None:
-        names.add("data")
+        check_names.add("data")
     if job.precision == "bf16":
-        names.add("precision")
-    return names
+        check_names.add("precision")
+    return check_names
 
 
 def _declared_files(job: Job) -> object:
@@ -68,12 +68,12 @@ def judge_data(
     data_unreachable: Sequence[tuple[str, str]] = (),
 ) -> HostFinding:
     """Say what it means for a job that this was found of its data, see `Hello`."""
-    path = path_of(job)
-    if path:
-        name = job.dataset.removesuffix(path)
+    data_path = path_of(job)
+    if data_path:
+        dataset_prefix = job.dataset.removesuffix(data_path)
         advice = (
-            f"write {name}PATH with a path that can be read there; --upload sends a folder of "
-            "this machine to the hosts"
+            f"write {dataset_prefix}PATH with a path that can be read there; --upload sends a "
+            "folder of this machine to the hosts"
         )
         if data_problem:
             return HostFinding(FAILED, data_problem, advice)
@@ -84,39 +84,45 @@ def judge_data(
         if data_problem:
             return HostFinding(FAILED, data_problem, "let this user read it, or use --data-dir")
         return HostFinding(OK, "there, unchecked" if data_unread else "there")
-    absent = f"{job.dataset} is not in {data_folder}, and"
+    absent_text = f"{job.dataset} is not in {data_folder}, and"
     if data_problem:
-        problem = f"{absent} cannot be downloaded into it: {data_problem}"
-        return HostFinding(FAILED, problem, "put its files there, or use --data-dir")
-    download = registry.read_constant("datasets", job.dataset, "DOWNLOAD_MB", 0)
-    room = registry.read_constant("datasets", job.dataset, "ROOM_MB", download)
-    if data_free < room * MB:
-        free = f"only {size(data_free)} are free there"
-        problem = f"{absent} its {size(room * MB)} do not fit: {free}"
-        return HostFinding(FAILED, problem, "make room there, or use --data-dir")
+        problem_text = f"{absent_text} cannot be downloaded into it: {data_problem}"
+        return HostFinding(FAILED, problem_text, "put its files there, or use --data-dir")
+    download_mb = registry.read_constant("datasets", job.dataset, "DOWNLOAD_MB", 0)
+    # Archives are unpacked beside themselves, so that the room may be more than the download.
+    room_mb = registry.read_constant("datasets", job.dataset, "ROOM_MB", download_mb)
+    if data_free < room_mb * MB:
+        free_text = f"only {size(data_free)} are free there"
+        problem_text = f"{absent_text} its {size(room_mb * MB)} do not fit: {free_text}"
+        return HostFinding(FAILED, problem_text, "make room there, or use --data-dir")
     if data_unreachable:
-        return _unreachable(absent, data_unreachable)
-    return HostFinding(OK, f"fetch {size(download * MB)}", is_download=True)
+        return _unreachable(absent_text, data_unreachable)
+    return HostFinding(OK, f"fetch {size(download_mb * MB)}", is_download=True)
 
 
-def _damaged(files: Sequence[str]) -> HostFinding:
-    others = f" and {count(len(files) - 1, 'more file')}" if files[1:] else ""
-    verb, them = ("do", "them") if others else ("does", "it")
-    problem = f"{files[0]}{others} {verb} not have the published checksum"
-    return HostFinding(FAILED, problem, f"replace {them}, or accept {them} with --no-verify-data")
+def _damaged(damaged_files: Sequence[str]) -> HostFinding:
+    others_text = f" and {count(len(damaged_files) - 1, 'more file')}" if damaged_files[1:] else ""
+    verb, pronoun = ("do", "them") if others_text else ("does", "it")
+    problem_text = f"{damaged_files[0]}{others_text} {verb} not have the published checksum"
+    return HostFinding(
+        FAILED, problem_text, f"replace {pronoun}, or accept {pronoun} with --no-verify-data"
+    )
 
 
-def _unreachable(absent: str, servers: Sequence[tuple[str, str]]) -> HostFinding:
+def _unreachable(absent_text: str, servers: Sequence[tuple[str, str]]) -> HostFinding:
     """Say that the data set cannot be downloaded. A server that did not answer in a few seconds may
     only be slow, so that is no reason not to start."""
-    reasons = [f"{server}: {reason or 'it does not answer'}" for server, reason in servers]
-    problem = f"{absent} cannot be downloaded there ({'; '.join(reasons)})"
+    server_reasons = [
+        f"{server_name}: {refusal_reason or 'it does not answer'}"
+        for server_name, refusal_reason in servers
+    ]
+    problem_text = f"{absent_text} cannot be downloaded there ({'; '.join(server_reasons)})"
     advice = (
         "copy its files there, or name a folder that has them with --data-dir; --upload sends a "
         "folder of this machine to the hosts"
     )
-    is_certain = all(reason for _, reason in servers)
-    return HostFinding(FAILED if is_certain else WARNING, problem, advice)
+    is_certain = all(refusal_reason for _, refusal_reason in servers)
+    return HostFinding(FAILED if is_certain else WARNING, problem_text, advice)
 
 
 def check_job(checked: CheckedHost) -> HostFinding | str:
@@ -124,22 +130,22 @@ def check_job(checked: CheckedHost) -> HostFinding | str:
     job = _job(checked)
     hello = checked.hello
     if not job.resume or hello.resume != job.resume:
-        side = job.image_side
-        return f"{side}x{side}" if side else "ok"
+        image_side = job.image_side
+        return f"{image_side}x{image_side}" if image_side else "ok"
     if hello.resume_step:
         return f"step {hello.resume_step}"
-    if any(other.hello.resume_step for other in checked.reached):
+    if any(other_host.hello.resume_step for other_host in checked.reached):
         return "none here"
-    known: set[str] = set()
-    for other in checked.reached:
-        known.update(other.hello.resume_known)
-    there = "no run there has saved one"
-    if known:
-        newest = sorted(known, reverse=True)[:3]
-        there = f"the newest there that have some are {listed(newest)}"
+    known_runs: set[str] = set()
+    for other_host in checked.reached:
+        known_runs.update(other_host.hello.resume_known)
+    known_text = "no run there has saved one"
+    if known_runs:
+        newest_runs = sorted(known_runs, reverse=True)[:3]
+        known_text = f"the newest there that have some are {listed(newest_runs)}"
     return HostFinding(
         FAILED,
-        f"--resume {job.resume}: no complete checkpoint of it is there; {there}",
+        f"--resume {job.resume}: no complete checkpoint of it is there; {known_text}",
         "give the hosts that it ran on, a run that was started with --checkpoint-every, or a path "
         "on the hosts",
     )
@@ -150,11 +156,11 @@ def check_precision(checked: CheckedHost) -> HostFinding | str:
     GPU."""
     from training.agent.local_api import lacks_bf16  # with all the host commands
 
-    flags = checked.hello.flags
+    cpu_flags = checked.hello.flags
     if checked.has_gpu_per_rank:
         return "bf16 on GPUs"
-    if not lacks_bf16(flags):
-        return "bf16" if flags else "not known"
+    if not lacks_bf16(cpu_flags):
+        return "bf16" if cpu_flags else "not known"
     return HostFinding(WARNING, f"the CPU has no bf16 instructions: {SLOW} there", INSTEAD)
 
 
@@ -170,37 +176,41 @@ def check_program(checked: CheckedHost) -> HostFinding | str:
     plan = checked.plan
     hello = checked.hello
     assert isinstance(plan.work, Script), "only scripts are checked"
-    _, name = kind_of_program(plan.work)
-    cwd = plan.cwd(checked.index)
-    lack = hello.program_lacks
+    _, program_name = kind_of_program(plan.work)
+    working_folder = plan.cwd(checked.index)
+    missing_part = hello.program_lacks
     if plan.is_local:
-        elsewhere = "see --cwd, which names another folder"
+        place_advice = "see --cwd, which names another folder"
     else:
-        elsewhere = "put this folder there with --upload ., or name one that is there with --cwd"
-    if lack in (programs.FILE, programs.COMMAND) and len(name.split()) > 1:
-        advice = f"leave out the quotes: -- {name}"
-        return HostFinding(FAILED, f"there is no program '{name}'", advice)
+        place_advice = "put this folder there with --upload ., or name one that is there with --cwd"
+    # A whole command line in quotes is one word, which a shell would have split.
+    if missing_part in (programs.FILE, programs.COMMAND) and len(program_name.split()) > 1:
+        advice = f"leave out the quotes: -- {program_name}"
+        return HostFinding(FAILED, f"there is no program '{program_name}'", advice)
     findings = {
-        programs.FOLDER: (f"there is no folder {cwd}", elsewhere),
+        programs.FOLDER: (f"there is no folder {working_folder}", place_advice),
         programs.NO_FILE: (
-            f"{name} is a folder",
-            f"name the program in it, such as -- {name.rstrip('/')}/train.py",
+            f"{program_name} is a folder",
+            f"name the program in it, such as -- {program_name.rstrip('/')}/train.py",
         ),
-        programs.FILE: (f"there is no {name} in {cwd}", elsewhere),
+        programs.FILE: (f"there is no {program_name} in {working_folder}", place_advice),
         programs.MODULE: (
-            f"its Python finds no module {name}, nor is it in {cwd}",
-            f"install it there ({hello.executable} -m pip install …), or {elsewhere}",
+            f"its Python finds no module {program_name}, nor is it in {working_folder}",
+            f"install it there ({hello.executable} -m pip install …), or {place_advice}",
         ),
         programs.COMMAND: (
-            f"there is no command {name}",
-            f"write -- ./{name} for a file of that name, or give its whole path",
+            f"there is no command {program_name}",
+            f"write -- ./{program_name} for a file of that name, or give its whole path",
         ),
         programs.EXECUTE: (
-            f"{name} is not executable",
-            f"chmod +x {name} there, or write -- bash {name}",
+            f"{program_name} is not executable",
+            f"chmod +x {program_name} there, or write -- bash {program_name}",
         ),
-        programs.READ: (f"{hello.user} may not read {name} in {cwd}", f"chmod +r {name} there"),
+        programs.READ: (
+            f"{hello.user} may not read {program_name} in {working_folder}",
+            f"chmod +r {program_name} there",
+        ),
     }
-    if lack in findings:
-        return HostFinding(FAILED, *findings[lack])
-    return "uploaded" if plan.project else name or "ok"
+    if missing_part in findings:
+        return HostFinding(FAILED, *findings[missing_part])
+    return "uploaded" if plan.project else program_name or "ok"

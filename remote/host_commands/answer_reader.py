@@ -42,6 +42,7 @@ class AnswerReader:
             raise AnswerTooLong(f"its answer is longer than {size(self.limits.answer)}")
         objects: list[dict[str, Any]] = []
         for line in self._cutter.feed(block):
+            # Counted before the line is parsed: parsed, it may take far more memory.
             self.values += most_values(line)
             if self.values > self.limits.values:
                 raise AnswerTooLong(f"its answer has more than {self.limits.values:,} values")
@@ -52,32 +53,34 @@ class AnswerReader:
         return objects
 
 
-def read_until_end(channel: Channel, patience: float, in_all: float = math.inf) -> Iterator[bytes]:
+def read_until_end(
+    channel: Channel, silence_limit: float, seconds_in_all: float = math.inf
+) -> Iterator[bytes]:
     """Yield all that comes, up to the end of the channel.
 
-    Time runs only while a block is asked for. Raises: TimeoutError, if nothing comes for `patience`
-    seconds, or the end does not come within `in_all` seconds.
+    Time runs only while a block is asked for. Raises: TimeoutError, if nothing comes for
+    `silence_limit` seconds, or the end does not come within `seconds_in_all` seconds.
     """
-    watch = _SilenceWatch(channel, patience, in_all)
+    silence_watch = _SilenceWatch(channel, silence_limit, seconds_in_all)
     try:
-        while block := watch.read():
+        while block := silence_watch.read():
             yield block
     finally:
-        watch.over.set()
+        silence_watch.over.set()
 
 
 class _SilenceWatch:
     """Closes a channel that has gone silent. A thread looks at the time, as `read` just waits."""
 
-    def __init__(self, channel: Channel, patience: float, in_all: float) -> None:
+    def __init__(self, channel: Channel, silence_limit: float, seconds_in_all: float) -> None:
         self._channel = channel
-        self._patience = patience
-        self._in_all = in_all
-        self._end = time.monotonic() + in_all
+        self._patience = silence_limit
+        self._in_all = seconds_in_all
+        self._end = time.monotonic() + seconds_in_all
         self._due = math.inf
         self._late = ""
         self.over = threading.Event()
-        if patience < math.inf:
+        if silence_limit < math.inf:
             threading.Thread(target=self._watch, name="patience", daemon=True).start()
 
     def read(self) -> bytes:
@@ -97,11 +100,12 @@ class _SilenceWatch:
             elif now >= self._end:
                 self._late = f"no end of its answer within {self._in_all:g} s"
             if self._late:
+                # Only this ends the blocked read of the other thread.
                 self._channel.close()
                 return
 
     def _pause(self) -> float:
         # a read that begins later is not due before this pause is over
-        longest = min(self._patience, threading.TIMEOUT_MAX)
-        remaining = min(self._due, self._end) - time.monotonic()
-        return max(0.0, min(remaining, longest))
+        longest_pause = min(self._patience, threading.TIMEOUT_MAX)
+        remaining_seconds = min(self._due, self._end) - time.monotonic()
+        return max(0.0, min(remaining_seconds, longest_pause))

@@ -72,13 +72,17 @@ class RunInventory:
         """Take in the answer of a host; return its parts of runs. `only_runs`: it is asked of these
         runs alone, as it is not in the hosts file."""
         host = answer.host
-        folders = [_plausible(reply) for reply in answer.replies if isinstance(reply, RunFolder)]
-        clock_ahead = _clock_ahead(answer, folders)
-        parts = [HostPart(host.name, host.workdir, folder, clock_ahead) for folder in folders]
+        run_folders = [
+            _plausible(reply) for reply in answer.replies if isinstance(reply, RunFolder)
+        ]
+        clock_ahead = _clock_ahead(answer, run_folders)
+        host_parts = [
+            HostPart(host.name, host.workdir, folder, clock_ahead) for folder in run_folders
+        ]
         if only_runs is not None:
             if answer.error:
                 self.gone.append(answer.error)
-            return [part for part in parts if part.folder.run in only_runs]
+            return [part for part in host_parts if part.folder.run in only_runs]
         for reply in answer.replies:
             if isinstance(reply, CodeArchive):
                 self.code.append(HostCode(host.name, _plausible(reply)))
@@ -86,57 +90,63 @@ class RunInventory:
             self.problems.append(answer.error)
         else:
             self.answered.add(host.name)
-        return parts
+        return host_parts
 
 
 def take_inventory(
     transport: Transport | None,
     hosts: Sequence[Host],
     runs_dir: Path,
-    names: Collection[str] | None = None,
+    run_names: Collection[str] | None = None,
     *,
-    left: bool = False,
+    asks_left_hosts: bool = False,
     figures: bool = False,
     only_live: bool = False,
 ) -> RunInventory:
     """Ask all hosts at once, each for as long as its timeout, and look into the runs directory.
 
-    `names`: look there at these runs only, as looking at all takes long. `left`: ask also the hosts
-    of recorded runs whose end is not known, of these runs alone. `figures`: see `find_records`.
-    `only_live`: hosts report live runs, and of ended ones those with these `names`, without sizes;
-    that costs them little.
+    `run_names`: look there at these runs only, as looking at all takes long. `asks_left_hosts`: ask
+    also the hosts of recorded runs whose end is not known, of these runs alone. `figures`: see
+    `find_records`. `only_live`: hosts report live runs, and of ended ones those with these
+    `run_names`, without sizes; that costs them little.
     """
-    records = {record.run: record for record in find_records(runs_dir, names, figures=figures)}
-    left_runs = _runs_by_left_host(records.values(), hosts) if left else {}
-    verb = "live" if only_live else "runs"
-    words = sorted(names or ()) if only_live else []
+    record_by_run = {
+        record.run: record for record in find_records(runs_dir, run_names, figures=figures)
+    }
+    left_runs = _runs_by_left_host(record_by_run.values(), hosts) if asks_left_hosts else {}
+    command_verb = "live" if only_live else "runs"
+    command_words = sorted(run_names or ()) if only_live else []
     inventory = RunInventory()
-    parts = list(find_local_parts(runs_dir, names))
+    host_parts = list(find_local_parts(runs_dir, run_names))
     if transport:
-        for answer in run_on_hosts(transport, (*hosts, *left_runs), verb, lambda _: words):
-            parts += inventory.take(answer, left_runs.get(answer.host))
-    runs = [replace(run, record=records.pop(run.name, None)) for run in join_parts(parts)]
-    runs += [ListedRun(name, (), record) for name, record in records.items()]
+        for answer in run_on_hosts(
+            transport, (*hosts, *left_runs), command_verb, lambda _: command_words
+        ):
+            host_parts += inventory.take(answer, left_runs.get(answer.host))
+    runs = [
+        replace(run, record=record_by_run.pop(run.name, None)) for run in join_parts(host_parts)
+    ]
+    runs += [ListedRun(run_name, (), record) for run_name, record in record_by_run.items()]
     inventory.runs = sorted(runs, key=attrgetter("name"))
     return inventory
 
 
 def _runs_by_left_host(
-    records: Iterable[LocalRecord], asked: Sequence[Host]
+    records: Iterable[LocalRecord], asked_hosts: Sequence[Host]
 ) -> dict[Host, set[str]]:
     """Return the hosts of runs whose end is not known and that were recorded lately, without those
     that are asked anyway: each with these runs."""
-    known = {_identity(host) for host in asked}
+    known_identities = {_identity(host) for host in asked_hosts}
     first_host: dict[object, Host] = {}
-    runs: dict[Host, set[str]] = defaultdict(set)
+    runs_by_host: dict[Host, set[str]] = defaultdict(set)
     for record in records:
         if record.verdict or record.idle >= LATELY:
             continue
         for host in record.ways:
             identity = _identity(host)
-            if identity not in known:
-                runs[first_host.setdefault(identity, host)].add(record.run)
-    return runs
+            if identity not in known_identities:
+                runs_by_host[first_host.setdefault(identity, host)].add(record.run)
+    return runs_by_host
 
 
 _identity = attrgetter(
@@ -162,27 +172,30 @@ def _clock_ahead(answer: HostAnswer, folders: Sequence[RunFolder]) -> float:
 
 def _plausible(report: Report) -> Report:
     """Return what a host reports, with 0 (not known) in place of impossible numbers."""
-    wrong: dict[str, Any] = {}
-    for name, most in PLAUSIBLE.items():
-        if not 0 <= getattr(report, name, 0) <= most:
-            wrong[name] = 0
-    if not wrong.keys().isdisjoint(MOMENTS):
-        wrong |= dict.fromkeys(MOMENTS, 0)  # the others are by the same clock
+    corrected_fields: dict[str, Any] = {}
+    for field_name, largest_value in PLAUSIBLE.items():
+        # Written so that NaN, for which each comparison is false, counts as impossible.
+        if not 0 <= getattr(report, field_name, 0) <= largest_value:
+            corrected_fields[field_name] = 0
+    if not corrected_fields.keys().isdisjoint(MOMENTS):
+        corrected_fields |= dict.fromkeys(MOMENTS, 0)  # the others are by the same clock
     if isinstance(report, RunFolder) and not is_label(report.label):
-        wrong["label"] = ""
-    return replace(report, **wrong) if wrong else report
+        corrected_fields["label"] = ""
+    return replace(report, **corrected_fields) if corrected_fields else report
 
 
 # The runs directory -------------------------------------------------------------------------------
 
 
-def find_local_parts(runs_dir: Path, names: Collection[str] | None = None) -> Iterator[HostPart]:
+def find_local_parts(
+    runs_dir: Path, run_names: Collection[str] | None = None
+) -> Iterator[HostPart]:
     """Yield the parts of runs of this machine, which lie beside the records of the runs."""
-    for folder in _run_folders(runs_dir, names):
-        node = folder / NODE
-        if not is_folder(node) or folder.is_symlink() or not (folder / PLAN).is_file():
+    for folder in _run_folders(runs_dir, run_names):
+        node_folder = folder / NODE
+        if not is_folder(node_folder) or folder.is_symlink() or not (folder / PLAN).is_file():
             continue
-        workdir = str(node.absolute())
+        workdir = str(node_folder.absolute())
         for run, host in local_api.list_run_folders(workdir):
             with suppress(OSError):  # it is just being removed
                 examined = local_api.examine(workdir, run, host)
@@ -190,21 +203,21 @@ def find_local_parts(runs_dir: Path, names: Collection[str] | None = None) -> It
 
 
 def find_records(
-    runs_dir: Path, names: Collection[str] | None = None, *, figures: bool
+    runs_dir: Path, run_names: Collection[str] | None = None, *, figures: bool
 ) -> Iterator[LocalRecord]:
     """Yield the runs recorded here. What has no plan in it is no run, and neither is a link.
     `figures`: with their steps and their start, which takes longer."""
-    for folder in _run_folders(runs_dir, names):
+    for folder in _run_folders(runs_dir, run_names):
         is_run = (folder / PLAN).is_file() and not folder.is_symlink()
         if is_run and not folder.name.startswith("."):
             yield _read_record(folder, figures=figures)
 
 
-def _run_folders(runs_dir: Path, names: Collection[str] | None) -> list[Path]:
-    if names is None:
+def _run_folders(runs_dir: Path, run_names: Collection[str] | None) -> list[Path]:
+    if run_names is None:
         return sorted(runs_dir.glob("*"))
-    folders = [runs_dir / name for name in sorted(names)]
-    return [folder for folder in folders if folder.is_dir()]
+    named_folders = [runs_dir / run_name for run_name in sorted(run_names)]
+    return [folder for folder in named_folders if folder.is_dir()]
 
 
 def _read_record(folder: Path, *, figures: bool) -> LocalRecord:
@@ -219,7 +232,7 @@ def _read_record(folder: Path, *, figures: bool) -> LocalRecord:
     hosts = plan.hosts if plan else ()
     is_local = (folder / NODE).is_dir()
     is_reachable = plan and not is_local and has_ways(plan) and not is_here(hosts)
-    listed = read_entry(folder) if figures else Entry(folder.name)
+    list_entry = read_entry(folder) if figures else Entry(folder.name)
     return LocalRecord(
         run=folder.name,
         folder=folder,
@@ -232,14 +245,14 @@ def _read_record(folder: Path, *, figures: bool) -> LocalRecord:
         format=plan_format,
         ways=hosts if is_reachable else (),
         label=marks.name(folder),
-        step=listed.step,
-        steps=listed.steps,
-        began=listed.started or 0.0,
-        made_no_step=listed.made_no_step,
+        step=list_entry.step,
+        steps=list_entry.steps,
+        began=list_entry.started or 0.0,
+        made_no_step=list_entry.made_no_step,
     )
 
 
 def _seconds_since_written(folder: Path) -> float:
-    files = (folder / name for name in (PLAN, EVENTS, SUMMARY))
-    newest = max(file.stat().st_mtime for file in files if file.exists())
-    return max(0.0, time.time() - newest)
+    written_files = (folder / file_name for file_name in (PLAN, EVENTS, SUMMARY))
+    newest_change = max(file.stat().st_mtime for file in written_files if file.exists())
+    return max(0.0, time.time() - newest_change)

@@ -38,36 +38,37 @@ def always() -> bool:
 def fetch_journals(
     transport: Transport,
     plan: Plan,
-    after: Mapping[int, int],
-    offsets: Mapping[int, float],
+    known_seqs: Mapping[int, int],
+    clock_offsets: Mapping[int, float],
     problems: list[Problem],
     is_wanted: Callable[[], bool] = always,
     limits: Limits = LIMITS,
 ) -> Generator[tuple[bytes, Record]]:
     """Yield the lines of all hosts' journals with their records, not expanded, in order of time.
 
-    `after` is the last record number that is known of each host; those of one host stay in their
-    order. `offsets`: how many seconds the hosts' clocks are ahead. Why records of a host are
-    missing joins the `problems`. `is_wanted` is asked all the while; once it is False, only what
-    has come already is given.
+    `known_seqs` is the last record number that is known of each host; those of one host stay in
+    their order. `clock_offsets`: how many seconds the hosts' clocks are ahead. Why records of a
+    host are missing joins the `problems`. `is_wanted` is asked all the while; once it is False,
+    only what has come already is given.
     """
     if not is_wanted():
         return
     readers = [
-        JournalReader(transport, plan, index, after.get(index, 0), limits)
+        JournalReader(transport, plan, index, known_seqs.get(index, 0), limits)
         for index in range(len(plan.hosts))
     ]
 
-    def moment(item: tuple[bytes, Record]) -> float:
+    def written_at(journal_item: tuple[bytes, Record]) -> float:
         """Return when a record was written, by this machine's clock."""
-        record = item[1]
+        record = journal_item[1]
         if isinstance(record.event, RecordsDropped):
             return 0.0  # its time is that of this reading, and it is to hold up nothing
-        return record.time - offsets.get(record.host, 0.0)
+        return record.time - clock_offsets.get(record.host, 0.0)
 
     try:
-        streams = [reader.records(problems, is_wanted) for reader in readers]
-        yield from heapq.merge(*streams, key=moment)
+        record_streams = [reader.records(problems, is_wanted) for reader in readers]
+        # Lazily, since the journals of a long run may not fit into memory.
+        yield from heapq.merge(*record_streams, key=written_at)
     finally:
         for reader in readers:
             reader.finish()
@@ -77,13 +78,15 @@ class JournalReader:
     """Reads one host's journal in a thread of its own."""
 
     def __init__(
-        self, transport: Transport, plan: Plan, index: int, after: int, limits: Limits
+        self, transport: Transport, plan: Plan, host_index: int, known_seq: int, limits: Limits
     ) -> None:
         self._transport = transport
-        self._index = index
-        self._host: Host = plan.hosts[index]
+        self._index = host_index
+        self._host: Host = plan.hosts[host_index]
         self._limits = limits
-        self._command = HostCommand(("journal", plan.folder(index), str(index), str(after)))
+        self._command = HostCommand(
+            ("journal", plan.folder(host_index), str(host_index), str(known_seq))
+        )
         self._blocks: SimpleQueue[bytes] = SimpleQueue()
         self._room = threading.Semaphore(MOST_BLOCKS)
         self._is_over = False
@@ -105,34 +108,37 @@ class JournalReader:
         finally:
             self._blocks.put(b"")
 
-    def _fail(self, reason: str) -> None:
-        self._failure = f"{self._host.name}: {reason}"
+    def _fail(self, failure_reason: str) -> None:
+        self._failure = f"{self._host.name}: {failure_reason}"
 
     def _copy(self, channel: Channel) -> str:
         """Copy the journal to the queue. Return why it may have ended early."""
-        reason = ""
-        patience = self._host.timeout
-        slow = f"if it is only slow, raise timeout in {self._host.hosts_file}"
+        end_reason = ""
+        silence_limit = self._host.timeout
+        slow_advice = f"if it is only slow, raise timeout in {self._host.hosts_file}"
         try:
             if self._copy_blocks(channel):
-                longest = patience * self._limits.patience
-                reason = f"one line of its journal took more than {longest:g} s; {slow}"
+                line_limit = silence_limit * self._limits.patience
+                end_reason = (
+                    f"one line of its journal took more than {line_limit:g} s; {slow_advice}"
+                )
         except TimeoutError:
-            reason = f"its journal stood still for {patience:g} s; {slow}"
+            end_reason = f"its journal stood still for {silence_limit:g} s; {slow_advice}"
         except OSError as error:
-            reason = f"the connection broke: {error}"
+            end_reason = f"the connection broke: {error}"
         finally:
             stderr = channel.close()
-        return reason or stderr
+        return end_reason or stderr
 
     def _copy_blocks(self, channel: Channel) -> bool:
         """Copy blocks until the end. Return True if a line took too long to come."""
-        longest = self._host.timeout * self._limits.patience
+        line_limit = self._host.timeout * self._limits.patience
         line_began = time.monotonic()
         for block in read_until_end(channel, self._host.timeout):
             came_at = time.monotonic()
             has_line = b"\n" in block
-            if not has_line and came_at - line_began > longest:
+            # A host that sends a byte now and then would never be silent for its timeout.
+            if not has_line and came_at - line_began > line_limit:
                 return True
             self._room.acquire()
             if self._is_over:
@@ -146,7 +152,7 @@ class JournalReader:
         self, problems: list[Problem], is_wanted: Callable[[], bool]
     ) -> Iterator[tuple[bytes, Record]]:
         """Yield the lines that come, with their records, as long as they are wanted."""
-        problem = ""
+        problem_text = ""
         is_whole = False
         try:
             for line in self._lines(is_wanted):
@@ -156,16 +162,17 @@ class JournalReader:
                 elif load(line) == WHOLE:
                     is_whole = True
                 else:
-                    problem = problem or f"{self._host.name}: {_explain_line(line)}"
+                    problem_text = problem_text or f"{self._host.name}: {_explain_line(line)}"
         except LineTooLong as error:
-            problem = f"{self._host.name}: {error}"
-        if not problem and is_wanted() and not is_whole:
-            problem = self._failure or f"{self._host.name}: its journal broke off"
-        if problem:
-            problems.append((self._index, problem))
+            problem_text = f"{self._host.name}: {error}"
+        # Who wants no more also gets no end, which is no fault of the host.
+        if not problem_text and is_wanted() and not is_whole:
+            problem_text = self._failure or f"{self._host.name}: its journal broke off"
+        if problem_text:
+            problems.append((self._index, problem_text))
 
     def _lines(self, is_wanted: Callable[[], bool]) -> Iterator[bytes]:
-        cutter = LineCutter(self._limits.line)
+        line_cutter = LineCutter(self._limits.line)
         while is_wanted():
             try:
                 block = self._blocks.get(timeout=LOOK)
@@ -174,12 +181,13 @@ class JournalReader:
             if not block:
                 return
             self._room.release()
-            yield from cutter.feed(block)
+            yield from line_cutter.feed(block)
 
     def finish(self) -> None:
         """Take nothing more. The channel is closed in the background, as a wedged one takes
         seconds."""
         self._is_over = True
+        # The reading thread may be waiting for room; it then sees that all is over.
         self._room.release(MOST_BLOCKS)
         if self._channel:
             threading.Thread(target=self._channel.close, name="closing", daemon=True).start()
@@ -188,8 +196,8 @@ class JournalReader:
 def _explain_line(line: bytes) -> str:
     """Say what a line means that is no record of its host: an error that the host reports, or
     nothing that belongs into a journal."""
-    reported = (load(line) or {}).get("error")
-    if reported:
-        return str(reported)
-    text = one_line(line.decode(errors="replace"))
-    return f"no record of its own in its journal: {text[:SHOWN]}"
+    reported_error = (load(line) or {}).get("error")
+    if reported_error:
+        return str(reported_error)
+    line_text = one_line(line.decode(errors="replace"))
+    return f"no record of its own in its journal: {line_text[:SHOWN]}"

@@ -83,76 +83,88 @@ class _HostCopy:
 
 
 def ask_for_plans(
-    transport: Transport, cluster: Cluster, run: str, within: float = math.inf
+    transport: Transport, cluster: Cluster, asked_run: str, seconds_in_all: float = math.inf
 ) -> PlansOnHosts:
-    """Ask the hosts of the hosts file for the runs that `run` may mean: a name, the name that a
-    person gave, the beginning of a name, or `last`. `within`: seconds after which no host is waited
-    for."""
-    answers = run_on_hosts(transport, cluster.hosts, "plan", lambda _: (run,), within=within)
-    answered = frozenset(answer.host.name for answer in answers if not answer.error)
-    copies: dict[str, list[_HostCopy]] = defaultdict(list)
-    mistakes: dict[str, dict[str, PlanError]] = defaultdict(dict)
+    """Ask the hosts of the hosts file for the runs that `asked_run` may mean: a name, the name that
+    a person gave, the beginning of a name, or `last`. `seconds_in_all`: seconds after which no host
+    is waited for."""
+    answers = run_on_hosts(
+        transport, cluster.hosts, "plan", lambda _: (asked_run,), seconds_in_all=seconds_in_all
+    )
+    answered_hosts = frozenset(answer.host.name for answer in answers if not answer.error)
+    copies_by_run: dict[str, list[_HostCopy]] = defaultdict(list)
+    mistakes_by_run: dict[str, dict[str, PlanError]] = defaultdict(dict)
     for answer in answers:
-        for name, report in _reports_by_run(answer).items():
-            is_meant = run == LAST or name.startswith(run)
+        for run_name, host_report in _reports_by_run(answer).items():
+            is_meant = asked_run == LAST or run_name.startswith(asked_run)
             try:
-                copy = _read_copy(answer, report, name, cluster)
+                host_copy = _read_copy(answer, host_report, run_name, cluster)
             except PlanError as error:
                 if is_meant:
-                    mistakes[name][answer.host.name] = error
+                    mistakes_by_run[run_name][answer.host.name] = error
             else:
-                if is_meant or copy.plan.label == run:
-                    copies[name].append(copy)
-    runs = {name: _join(copies[name], mistakes.get(name, {}), answered) for name in sorted(copies)}
-    first_mistakes = {
-        name: next(iter(errors.values())) for name, errors in mistakes.items() if name not in copies
+                # Only the plan tells the name that a person gave the run.
+                if is_meant or host_copy.plan.label == asked_run:
+                    copies_by_run[run_name].append(host_copy)
+    runs = {
+        run_name: _join(copies_by_run[run_name], mistakes_by_run.get(run_name, {}), answered_hosts)
+        for run_name in sorted(copies_by_run)
     }
-    problems = [answer.error for answer in answers if answer.error]
-    return PlansOnHosts(runs, first_mistakes, tuple(problems))
+    first_mistakes = {
+        run_name: next(iter(errors.values()))
+        for run_name, errors in mistakes_by_run.items()
+        if run_name not in copies_by_run
+    }
+    host_errors = [answer.error for answer in answers if answer.error]
+    return PlansOnHosts(runs, first_mistakes, tuple(host_errors))
 
 
 def _reports_by_run(answer: HostAnswer) -> dict[str, Mapping[str, Any]]:
     """Return what a host reports, once of each run."""
-    reports: dict[str, Mapping[str, Any]] = {}
-    for report in answer.objects:
-        name = report.get("run")
-        if isinstance(name, str) and isinstance(report.get("plan"), str):
-            reports.setdefault(name, report)
-    return reports
+    report_by_run: dict[str, Mapping[str, Any]] = {}
+    for host_report in answer.objects:
+        run_name = host_report.get("run")
+        if isinstance(run_name, str) and isinstance(host_report.get("plan"), str):
+            report_by_run.setdefault(run_name, host_report)
+    return report_by_run
 
 
 def _read_copy(
-    answer: HostAnswer, report: Mapping[str, Any], run: str, cluster: Cluster
+    answer: HostAnswer, host_report: Mapping[str, Any], run_name: str, cluster: Cluster
 ) -> _HostCopy:
     """Read what a host reports of this run. Raises: PlanError."""
-    plan = _parse(report["plan"], run, cluster)
-    now = report.get("now")
-    ahead = None
-    if isinstance(now, float) and math.isfinite(now):
-        ahead = now - answer.moment
+    plan = _parse(host_report["plan"], run_name, cluster)
+    host_time = host_report.get("now")
+    clock_ahead = None
+    if isinstance(host_time, float) and math.isfinite(host_time):
+        # The host looked at its clock just before the first bytes came.
+        clock_ahead = host_time - answer.moment
     return _HostCopy(
         answer.host.name,
         # some hosts may have been away when the launcher detached
         replace(plan, policy=replace(plan.policy, keep=True)),
         plan.policy.keep,
-        report.get("live") is True,
-        report.get("begun") is True,
-        ahead,
+        host_report.get("live") is True,
+        host_report.get("begun") is True,
+        clock_ahead,
     )
 
 
-def _parse(text: str, run: str, cluster: Cluster) -> Plan:
+def _parse(plan_text: str, run_name: str, cluster: Cluster) -> Plan:
     """Parse the plan of this run in the answer of a host. Raises: PlanError."""
     try:
-        if len(text) > LIMITS.plan:
+        # Parsing takes many times the memory of the text, and a host may send anything.
+        if len(plan_text) > LIMITS.plan:
             raise ValueError(f"it is longer than {size(LIMITS.plan)}")
-        plan = serialize.parse(text)
+        plan = serialize.parse(plan_text)
     except serialize.OtherFormat:
         raise
     except ValueError as error:
-        raise PlanError(f"{run}: the plan that its hosts keep cannot be read: {error}") from error
-    if plan.run != run:
-        raise PlanError(f"{run}: what its hosts keep is the plan of another run, {plan.run}")
+        raise PlanError(
+            f"{run_name}: the plan that its hosts keep cannot be read: {error}"
+        ) from error
+    if plan.run != run_name:
+        raise PlanError(f"{run_name}: what its hosts keep is the plan of another run, {plan.run}")
     return trust.with_ways(trust.harmless(plan), cluster)
 
 
@@ -160,35 +172,37 @@ def _parse(text: str, run: str, cluster: Cluster) -> Plan:
 
 
 def _join(
-    copies: Sequence[_HostCopy], mistakes: Mapping[str, PlanError], answered: frozenset[str]
+    copies: Sequence[_HostCopy],
+    mistakes_by_host: Mapping[str, PlanError],
+    answered_hosts: frozenset[str],
 ) -> RunOnHosts:
     """Make one run of what its hosts report. A host that differs is named, and changes nothing for
     the others."""
     plan = _most_kept(copies)
-    alike = [copy for copy in copies if copy.plan == plan]
-    others = [copy for copy in copies if copy.plan != plan]
-    hosts = [host.name for host in plan.hosts]
-    reporting = {copy.host for copy in copies} | set(mistakes)
-    asked = answered.intersection(hosts)
-    offsets = {}
-    for copy in copies:
-        if copy.ahead is not None and copy.host in hosts:
-            offsets[hosts.index(copy.host)] = copy.ahead
-    remarks = [f"{host}: {error}" for host, error in mistakes.items()]
-    for copy in others:
-        remarks.append(f"{copy.host} keeps another plan of {plan.run}, which is not used")
-    keep = any(copy.keep for copy in alike)
+    same_copies = [host_copy for host_copy in copies if host_copy.plan == plan]
+    other_copies = [host_copy for host_copy in copies if host_copy.plan != plan]
+    plan_hosts = [host.name for host in plan.hosts]
+    reporting_hosts = {host_copy.host for host_copy in copies} | set(mistakes_by_host)
+    asked_hosts = answered_hosts.intersection(plan_hosts)
+    clock_offsets = {}
+    for host_copy in copies:
+        if host_copy.ahead is not None and host_copy.host in plan_hosts:
+            clock_offsets[plan_hosts.index(host_copy.host)] = host_copy.ahead
+    remarks = [f"{host}: {plan_error}" for host, plan_error in mistakes_by_host.items()]
+    for host_copy in other_copies:
+        remarks.append(f"{host_copy.host} keeps another plan of {plan.run}, which is not used")
+    keeps_running = any(host_copy.keep for host_copy in same_copies)
     return RunOnHosts(
         KeptPlan(
-            replace(plan, policy=replace(plan.policy, keep=keep)),
-            offsets,
+            replace(plan, policy=replace(plan.policy, keep=keeps_running)),
+            clock_offsets,
             foreign=True,
-            others=_plans_of_other_places(plan, others),
+            others=_plans_of_other_places(plan, other_copies),
         ),
-        hosts=tuple(copy.host for copy in copies),
-        live=tuple(copy.host for copy in copies if copy.is_live),
-        has_begun=any(copy.has_begun for copy in copies),
-        is_shared=2 * len(asked & reporting) > len(asked),
+        hosts=tuple(host_copy.host for host_copy in copies),
+        live=tuple(host_copy.host for host_copy in copies if host_copy.is_live),
+        has_begun=any(host_copy.has_begun for host_copy in copies),
+        is_shared=2 * len(asked_hosts & reporting_hosts) > len(asked_hosts),
         remarks=tuple(remarks),
     )
 
@@ -196,29 +210,33 @@ def _join(
 def _most_kept(copies: Sequence[_HostCopy]) -> Plan:
     """Return the plan that most of its own hosts keep; of several, the one that leaves out the
     fewest hosts which know the run, then the one of the first host."""
-    reporting = {copy.host for copy in copies}
+    reporting_hosts = {host_copy.host for host_copy in copies}
 
-    def votes(plan: Plan) -> tuple[int, int, int]:
-        keepers = [copy.host for copy in copies if copy.plan == plan]
-        members = {host.name for host in plan.hosts}
-        return len(members.intersection(keepers)), len(keepers), len(members & reporting)
+    def count_votes(plan: Plan) -> tuple[int, int, int]:
+        keeping_hosts = [host_copy.host for host_copy in copies if host_copy.plan == plan]
+        plan_members = {host.name for host in plan.hosts}
+        return (
+            len(plan_members.intersection(keeping_hosts)),
+            len(keeping_hosts),
+            len(plan_members & reporting_hosts),
+        )
 
     # `max` takes the first of equal ones
-    return max((copy.plan for copy in copies), key=votes)
+    return max((host_copy.plan for host_copy in copies), key=count_votes)
 
 
-def _plans_of_other_places(plan: Plan, others: Sequence[_HostCopy]) -> tuple[Plan, ...]:
+def _plans_of_other_places(plan: Plan, other_copies: Sequence[_HostCopy]) -> tuple[Plan, ...]:
     """Return the plans by which a host has another index in the run than by `plan`: there it
     would not be found."""
-    plans: list[Plan] = []
-    for copy in others:
-        is_elsewhere = _place(copy.host, copy.plan) != _place(copy.host, plan)
-        if is_elsewhere and copy.plan not in plans:
-            plans.append(copy.plan)
-    return tuple(plans)
+    other_plans: list[Plan] = []
+    for host_copy in other_copies:
+        is_elsewhere = _place(host_copy.host, host_copy.plan) != _place(host_copy.host, plan)
+        if is_elsewhere and host_copy.plan not in other_plans:
+            other_plans.append(host_copy.plan)
+    return tuple(other_plans)
 
 
-def _place(host: str, plan: Plan) -> int:
+def _place(host_name: str, plan: Plan) -> int:
     """Return the index of a host in a run, -1 if it has none."""
-    names = [member.name for member in plan.hosts]
-    return names.index(host) if host in names else -1
+    member_names = [member.name for member in plan.hosts]
+    return member_names.index(host_name) if host_name in member_names else -1

@@ -127,8 +127,8 @@ class ListedRun:
     @property
     def ranks(self) -> int:
         """The number of ranks, as far as is known."""
-        reported = sum(len(part.folder.ranks) for part in self.parts)
-        return max(reported, self._recorded.ranks, self._largest("world_size"))
+        reported_ranks = sum(len(part.folder.ranks) for part in self.parts)
+        return max(reported_ranks, self._recorded.ranks, self._largest("world_size"))
 
     @property
     def label(self) -> str:
@@ -162,9 +162,9 @@ class ListedRun:
     def phase(self) -> str:
         """What most of its live hosts do; if none is live, what became of it. Programs read this
         word; `state` is the one for persons."""
-        phases = [part.folder.phase for part in self.parts if part.folder.live]
-        if phases:
-            return max(phases, key=phases.count)
+        live_phases = [part.folder.phase for part in self.parts if part.folder.live]
+        if live_phases:
+            return max(live_phases, key=live_phases.count)
         outcomes = self._outcomes()
         was_refused = self._recorded.verdict == Verdict.REFUSED.word or self._was_refused
         if outcomes == {NOT_STARTED} or was_refused:
@@ -173,8 +173,8 @@ class ListedRun:
             self._recorded.verdict
         ):  # of a rank that a person stopped, a host knows the exit code alone
             return self._recorded.verdict
-        otherwise = "lost" if outcomes else "unknown"
-        return next((phase for phase in ORDER if phase in outcomes), otherwise)
+        default_phase = "lost" if outcomes else "unknown"
+        return next((phase for phase in ORDER if phase in outcomes), default_phase)
 
     @property
     def _recorded(self) -> LocalRecord:
@@ -184,19 +184,20 @@ class ListedRun:
     def _outcomes(self) -> set[str]:
         """Return what became of the newest attempt on its hosts. A host that was left out of that
         attempt counts no more."""
-        newest = self._largest("attempt")
-        parts = [part for part in self.parts if part.folder.attempt == newest]
-        stopped_at = min((part.stopped_at for part in parts), default=math.inf)
-        return {part.outcome(stopped_at) for part in parts}
+        newest_attempt = self._largest("attempt")
+        newest_parts = [part for part in self.parts if part.folder.attempt == newest_attempt]
+        stopped_at = min((part.stopped_at for part in newest_parts), default=math.inf)
+        return {part.outcome(stopped_at) for part in newest_parts}
 
     @property
     def _was_refused(self) -> bool:
         """True if a rank refused the job before any made a step."""
+        # A program of the user may exit with the same code after it has trained.
         if self._largest("step") or self._largest("steps"):
             return False
         for part in self.parts:
-            for ended in part.folder.exits:
-                if ended.code == REFUSED and not ended.stopped:
+            for rank_exit in part.folder.exits:
+                if rank_exit.code == REFUSED and not rank_exit.stopped:
                     return True
         return False
 
@@ -209,8 +210,10 @@ class ListedRun:
     def format(self) -> int:
         """The format in which it is recorded. If it is another than FORMAT, nothing else is
         known."""
-        formats = [*(part.folder.format for part in self.parts), self._recorded.format]
-        return next((number for number in formats if number != FORMAT), FORMAT)
+        known_formats = [*(part.folder.format for part in self.parts), self._recorded.format]
+        return next(
+            (format_number for format_number in known_formats if format_number != FORMAT), FORMAT
+        )
 
     @property
     def step(self) -> int:
@@ -225,8 +228,8 @@ class ListedRun:
     @property
     def began(self) -> float:
         """The time of its first record; 0 if there is none."""
-        starts = [part.folder.began for part in self.parts if part.folder.began]
-        return min(starts, default=self._recorded.began)
+        start_times = [part.folder.began for part in self.parts if part.folder.began]
+        return min(start_times, default=self._recorded.began)
 
     @property
     def idle(self) -> float:
@@ -243,13 +246,13 @@ class ListedRun:
         if not self.record:
             return sum(part.folder.size for part in self.parts)
         # with --local, the record contains the parts
-        elsewhere = sum(part.folder.size for part in self.parts if part.host)
-        return elsewhere + self.record.size
+        remote_size = sum(part.folder.size for part in self.parts if part.host)
+        return remote_size + self.record.size
 
-    def _largest(self, field: str) -> int:
+    def _largest(self, field_name: str) -> int:
         """Return the largest number that a host reports in this field of `RunFolder`, at least
         0."""
-        return max((getattr(part.folder, field) for part in self.parts), default=0)
+        return max((getattr(part.folder, field_name) for part in self.parts), default=0)
 
 
 @dataclass(frozen=True)
@@ -268,13 +271,15 @@ class HostCode:
 def join_parts(parts: Iterable[HostPart]) -> tuple[ListedRun, ...]:
     """Return the runs of these parts by name, and so by time. A folder that several hosts share
     counts once."""
-    by_run: dict[str, dict[int, HostPart]] = defaultdict(dict)
+    # The same folder may be seen through several hosts, but only the machine that runs the agent
+    # sees that it is live.
+    parts_by_run: dict[str, dict[int, HostPart]] = defaultdict(dict)
     for part in parts:
-        hosts = by_run[part.folder.run]
-        known = hosts.setdefault(part.folder.host, part)
-        if (part.folder.live, part.folder.here) > (known.folder.live, known.folder.here):
-            hosts[part.folder.host] = part
+        parts_by_host = parts_by_run[part.folder.run]
+        known_part = parts_by_host.setdefault(part.folder.host, part)
+        if (part.folder.live, part.folder.here) > (known_part.folder.live, known_part.folder.here):
+            parts_by_host[part.folder.host] = part
     return tuple(
-        ListedRun(name, tuple(part for _, part in sorted(hosts.items())))
-        for name, hosts in sorted(by_run.items())
+        ListedRun(run_name, tuple(part for _, part in sorted(parts_by_host.items())))
+        for run_name, parts_by_host in sorted(parts_by_run.items())
     )

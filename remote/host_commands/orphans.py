@@ -63,13 +63,17 @@ def find_leftovers(transport: Transport | None, hosts: Sequence[Host], runs_dir:
                 live_runs.add(reply.run)
             elif isinstance(reply, Orphan):
                 leftovers.setdefault(_identity(reply), Leftover(answer.host.name, reply))
+    # Elsewhere there is no /proc to find them in.
     if local_api.LINUX:
         for orphan in local_api.find_orphans(layout.workdirs(runs_dir)):
             leftovers.setdefault(_identity(orphan), Leftover("", orphan))
-    spared = live_runs.intersection(leftover.orphan.run for leftover in leftovers.values())
+    # A run that is live on one host is not over: what it has elsewhere may still belong to it.
+    spared_runs = live_runs.intersection(leftover.orphan.run for leftover in leftovers.values())
     return Leftovers(
-        tuple(leftover for leftover in leftovers.values() if leftover.orphan.run not in spared),
-        tuple(sorted(spared)),
+        tuple(
+            leftover for leftover in leftovers.values() if leftover.orphan.run not in spared_runs
+        ),
+        tuple(sorted(spared_runs)),
         tuple(answer.error for answer in answers if answer.error),
     )
 
@@ -86,36 +90,40 @@ def end_leftovers(
 ) -> tuple[list[Leftover], list[str]]:
     """End these processes, on all hosts at once. Return those that are still there, and why hosts
     could not answer."""
-    by_host: dict[str, list[Leftover]] = defaultdict(list)
+    leftovers_by_host: dict[str, list[Leftover]] = defaultdict(list)
     for leftover in leftovers:
-        by_host[leftover.host].append(leftover)
-    ended = _end_here(runs_dir, by_host.get("", []))
-    problems = []
+        leftovers_by_host[leftover.host].append(leftover)
+    ended_keys = _end_here(runs_dir, leftovers_by_host.get("", []))
+    host_errors = []
 
-    def words(host: Host) -> list[str]:
-        orphans = [leftover.orphan for leftover in by_host[host.name]]
+    def process_words(host: Host) -> list[str]:
+        orphans = [leftover.orphan for leftover in leftovers_by_host[host.name]]
         return [f"{orphan.pid}:{orphan.start}" for orphan in orphans]
 
     if transport:
-        asked = [host for host in hosts if host.name in by_host]
-        answers = run_on_hosts(transport, asked, "end", words, extra_seconds=ENDING)
+        asked_hosts = [host for host in hosts if host.name in leftovers_by_host]
+        answers = run_on_hosts(transport, asked_hosts, "end", process_words, extra_seconds=ENDING)
         for answer in answers:
-            ended |= _ended_keys(answer.host.name, answer.replies)
-        problems = [answer.error for answer in answers if answer.error]
-    in_order = [leftover for group in by_host.values() for leftover in group]
-    return [leftover for leftover in in_order if leftover.key not in ended], problems
+            ended_keys |= _ended_keys(answer.host.name, answer.replies)
+        host_errors = [answer.error for answer in answers if answer.error]
+    ordered_leftovers = [
+        leftover for host_leftovers in leftovers_by_host.values() for leftover in host_leftovers
+    ]
+    return [
+        leftover for leftover in ordered_leftovers if leftover.key not in ended_keys
+    ], host_errors
 
 
 def _end_here(runs_dir: Path, leftovers: Sequence[Leftover]) -> set[ProcessKey]:
     if not leftovers:
         return set()
-    processes = [(leftover.orphan.pid, leftover.orphan.start) for leftover in leftovers]
-    return _ended_keys("", local_api.end_processes(layout.workdirs(runs_dir), processes))
+    process_ids = [(leftover.orphan.pid, leftover.orphan.start) for leftover in leftovers]
+    return _ended_keys("", local_api.end_processes(layout.workdirs(runs_dir), process_ids))
 
 
-def _ended_keys(host: str, replies: Iterable[object]) -> set[ProcessKey]:
-    keys = set()
+def _ended_keys(host_name: str, replies: Iterable[object]) -> set[ProcessKey]:
+    ended_keys = set()
     for reply in replies:
         if isinstance(reply, Signalled) and reply.gone:
-            keys.add((host, reply.pid, reply.start))
-    return keys
+            ended_keys.add((host_name, reply.pid, reply.start))
+    return ended_keys

@@ -69,37 +69,37 @@ ELSEWHERE = "not recorded here (started from another folder, or by somebody else
 
 def find_removable(
     inventory: RunInventory,
-    older: float,
-    keep: int,
-    named: Collection[str] = (),
+    least_age: float,
+    newest_kept: int,
+    named_runs: Collection[str] = (),
     *,
-    elsewhere: bool = False,
+    takes_elsewhere: bool = False,
     without_step: bool = False,
 ) -> tuple[list[Removable], list[KeptRun]]:
     """Return what may be removed, and which runs are kept and why.
 
-    Without `named`: unused code, and the runs that ended at least `older` seconds ago, except for
-    the `keep` newest; those that are not recorded here only with `elsewhere`. `without_step`: only
-    runs that made no step, and no code. With `named`: these runs alone, even if some of their hosts
-    do not answer whether they still run.
+    Without `named_runs`: unused code, and the runs that ended at least `least_age` seconds ago,
+    except for the `newest_kept` newest; those that are not recorded here only with
+    `takes_elsewhere`. `without_step`: only runs that made no step, and no code. With `named_runs`:
+    these runs alone, even if some of their hosts do not answer whether they still run.
     """
     if without_step:
         inventory = replace(
             inventory, runs=tuple(run for run in inventory.runs if run.made_no_step)
         )
-    ended, kept_runs = _ended_and_kept(inventory, named)
-    if named:
-        return _parts_of_runs(ended), kept_runs
-    if not elsewhere:
-        for run in ended:
-            if not run.record and run.idle >= older:
+    ended_runs, kept_runs = _ended_and_kept(inventory, named_runs)
+    if named_runs:
+        return _parts_of_runs(ended_runs), kept_runs
+    if not takes_elsewhere:
+        for run in ended_runs:
+            if not run.record and run.idle >= least_age:
                 kept_runs.append(KeptRun(run.name, ELSEWHERE, is_elsewhere=True))
-        ended = [run for run in ended if run.record]
-    newest_first = sorted(ended, key=lambda run: (run.idle, run.name))
-    old = [run for run in newest_first[keep:] if run.idle >= older]
-    removable = _parts_of_runs(sorted(old, key=lambda run: run.name))
+        ended_runs = [run for run in ended_runs if run.record]
+    newest_first = sorted(ended_runs, key=lambda run: (run.idle, run.name))
+    old_runs = [run for run in newest_first[newest_kept:] if run.idle >= least_age]
+    removable = _parts_of_runs(sorted(old_runs, key=lambda run: run.name))
     if not without_step:
-        removable += _unused_code(inventory, older)
+        removable += _unused_code(inventory, least_age)
     return removable, kept_runs
 
 
@@ -112,51 +112,52 @@ def unreachable_hosts(run: ListedRun, inventory: RunInventory) -> tuple[str, ...
 
 
 def _ended_and_kept(
-    inventory: RunInventory, named: Collection[str]
+    inventory: RunInventory, named_runs: Collection[str]
 ) -> tuple[list[ListedRun], list[KeptRun]]:
     """Return the runs that have ended and may go, and those that are kept."""
-    ended: list[ListedRun] = []
+    ended_runs: list[ListedRun] = []
     kept_runs = []
     for run in inventory.runs:
-        if named and run.name not in named:
+        if named_runs and run.name not in named_runs:
             continue
-        use = _use(run)
-        doubt = "" if named else _doubt(run, inventory)
-        if use:
+        use_reason = _use(run)
+        doubt_reason = "" if named_runs else _doubt(run, inventory)
+        if use_reason:
             # that a live run is not removed surprises only who named it
-            if named or not run.live:
-                kept_runs.append(KeptRun(run.name, use))
-        elif not named and run.record and is_starred(run.record.folder):
+            if named_runs or not run.live:
+                kept_runs.append(KeptRun(run.name, use_reason))
+        # A person who names a run means it, star or not.
+        elif not named_runs and run.record and is_starred(run.record.folder):
             kept_runs.append(KeptRun(run.name, "it has a star"))
-        elif doubt:
-            kept_runs.append(KeptRun(run.name, doubt, by_name=True))
+        elif doubt_reason:
+            kept_runs.append(KeptRun(run.name, doubt_reason, by_name=True))
         else:
-            ended.append(run)
-    return ended, kept_runs
+            ended_runs.append(run)
+    return ended_runs, kept_runs
 
 
 def _use(run: ListedRun) -> str:
     """Say why a run is in use for certain; "" if it is not."""
     if run.live:
         return "it is live"
-    holder = launcher(run.record.folder) if run.record else None
-    return f"its launcher, {holder}, still records it" if holder else ""
+    record_holder = launcher(run.record.folder) if run.record else None
+    return f"its launcher, {record_holder}, still records it" if record_holder else ""
 
 
 def _doubt(run: ListedRun, inventory: RunInventory) -> str:
     """Say why a run that is not known to be live may be live all the same; "" if it cannot be."""
     if run.format != FORMAT:
         return "another version of rankboard recorded it"
-    away = "hosts that cannot be asked may still be training"
+    away_reason = "hosts that cannot be asked may still be training"
     if run.parts and run.hosts > len(run.parts) and inventory.problems:
-        return away
+        return away_reason
     record = run.record
     if not record or record.verdict not in ("", "lost"):
         return ""
     if record.verdict and is_settled(record.folder):
         return ""
     if unreachable_hosts(run, inventory):
-        return away
+        return away_reason
     is_fresh = record.idle < STILL and not run.parts and not record.verdict
     return "it may be starting or ending" if is_fresh else ""
 
@@ -182,13 +183,13 @@ def _parts_of_run(run: ListedRun) -> Iterator[Removable]:
             )
 
 
-def _unused_code(inventory: RunInventory, older: float) -> list[Removable]:
+def _unused_code(inventory: RunInventory, least_age: float) -> list[Removable]:
     removable = []
-    for code in inventory.code:
-        archive = code.archive
-        if not archive.used and archive.idle >= older:
+    for host_code in inventory.code:
+        archive = host_code.archive
+        if not archive.used and archive.idle >= least_age:
             removable.append(
-                Removable("", "code", code.host, code.name, archive.size, archive.idle)
+                Removable("", "code", host_code.host, host_code.name, archive.size, archive.idle)
             )
     return removable
 
@@ -204,69 +205,78 @@ def remove_files(
 ) -> tuple[int, list[str]]:
     """Remove these, on all hosts at once. Return how many bytes are free again, and what is still
     there and why."""
-    by_host: dict[str, dict[str, Removable]] = defaultdict(dict)
-    for item in removable:
-        by_host[item.host][item.name] = item
-    records = by_host.pop("", {})
-    freed = 0
+    removable_by_host: dict[str, dict[str, Removable]] = defaultdict(dict)
+    for removable_item in removable:
+        removable_by_host[removable_item.host][removable_item.name] = removable_item
+    local_records = removable_by_host.pop("", {})
+    freed_bytes = 0
     still_there: list[str] = []
     if transport:
-        asked = [host for host in hosts if host.name in by_host]
+        asked_hosts = [host for host in hosts if host.name in removable_by_host]
         answers = run_on_hosts(
-            transport, asked, "remove", lambda host: by_host[host.name], extra_seconds=REMOVING
+            transport,
+            asked_hosts,
+            "remove",
+            lambda host: removable_by_host[host.name],
+            extra_seconds=REMOVING,
         )
         for answer in answers:
-            freed += _freed_bytes(answer, by_host[answer.host.name], still_there)
-    freed += _remove_records(runs_dir, records, still_there)
-    return freed, still_there
+            freed_bytes += _freed_bytes(answer, removable_by_host[answer.host.name], still_there)
+    freed_bytes += _remove_records(runs_dir, local_records, still_there)
+    return freed_bytes, still_there
 
 
 def _freed_bytes(
     answer: HostAnswer, removable: Mapping[str, Removable], still_there: list[str]
 ) -> int:
     """Return how many bytes a host has freed; add what it has not removed, and why."""
-    freed = 0
+    freed_bytes = 0
     for reply in answer.replies:
         if not isinstance(reply, Removed):
             continue
         if reply.kept:
             still_there.append(f"{answer.host.name}: {reply.name}: {reply.kept}")
         elif reply.name in removable:
-            freed += removable[reply.name].size
+            freed_bytes += removable[reply.name].size
     if answer.error:
         still_there.append(answer.error)
-    return freed
+    return freed_bytes
 
 
 def _remove_records(
     runs_dir: Path, records: Mapping[str, Removable], still_there: list[str]
 ) -> int:
     """Remove directories of runs on this machine, as `_freed_bytes` reports those of hosts."""
-    freed = 0
-    for name, record in records.items():
+    freed_bytes = 0
+    for run_name, record in records.items():
         try:
-            _remove_record(runs_dir, name)
-            freed += record.size
+            _remove_record(runs_dir, run_name)
+            freed_bytes += record.size
         except (RemovalRefused, OSError) as error:
-            reason = getattr(error, "strerror", None) or error
-            still_there.append(f"{runs_dir / name}: {reason}")
+            error_reason = getattr(error, "strerror", None) or error
+            still_there.append(f"{runs_dir / run_name}: {error_reason}")
+    # A removal first renames, which is quick and whole; what an interrupt left of others goes now
+    # as well.
     local_api.finish_removals(str(runs_dir))
-    return freed
+    return freed_bytes
 
 
-def _remove_record(runs_dir: Path, name: str) -> None:
+def _remove_record(runs_dir: Path, run_name: str) -> None:
     """Remove the directory of a run, while nobody can start an agent in it. Raises:
     RemovalRefused, OSError."""
-    folder = runs_dir / name
-    if folder.is_symlink() or not (folder / PLAN).is_file():
+    run_directory = runs_dir / run_name
+    if run_directory.is_symlink() or not (run_directory / PLAN).is_file():
         raise RemovalRefused("it is not a directory of a run, or a link")
-    holder = launcher(folder)
-    if holder:
-        raise RemovalRefused(f"its launcher, {holder}, still records it")
-    node = str((folder / NODE).absolute())
-    if LINUX and local_api.find_orphans([node]):
+    record_holder = launcher(run_directory)
+    if record_holder:
+        raise RemovalRefused(f"its launcher, {record_holder}, still records it")
+    node_folder = str((run_directory / NODE).absolute())
+    # They may still write into the folder, and would then be found by nobody.
+    if LINUX and local_api.find_orphans([node_folder]):
         raise RemovalRefused("processes of it are left: rankboard ps --orphans")
-    with ExitStack() as locks:
-        for run, host in local_api.list_run_folders(node):
-            locks.enter_context(local_api.hold_lock(run_folder(node, run, host)))
-        local_api.begin_removal(str(folder), str(runs_dir))
+    with ExitStack() as held_locks:
+        # An agent takes the same lock at its start, so that none begins in a folder that is being
+        # removed.
+        for run, host in local_api.list_run_folders(node_folder):
+            held_locks.enter_context(local_api.hold_lock(run_folder(node_folder, run, host)))
+        local_api.begin_removal(str(run_directory), str(runs_dir))

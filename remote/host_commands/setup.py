@@ -56,8 +56,8 @@ class WantedPackages:
         requirements = []
         for package in PACKAGES:
             # few indexes have versions with a local part, such as 2.14.1+cpu
-            version = metadata.version(package).partition("+")[0]
-            requirements.append(f"{package}=={version}")
+            public_version = metadata.version(package).partition("+")[0]
+            requirements.append(f"{package}=={public_version}")
         return cls(PACKAGES, tuple(requirements), index)
 
 
@@ -98,48 +98,53 @@ def inspect_hosts(
 
 def _read_packages(answer: HostAnswer, wanted_packages: WantedPackages) -> HostPackages:
     host = answer.host
-    problem = answer.error or f"{host.name}: it gave no answer"
+    problem_text = answer.error or f"{host.name}: it gave no answer"
     if not answer.error and answer.objects:
         try:
             return _judge(host, answer.objects[0], wanted_packages)
         except WRONG_ANSWER as error:
-            problem = f"{host.name}: {UNKNOWN_ANSWER}: {error!r}"
-    return HostPackages(host, PackageCondition.HOPELESS, problem)
+            problem_text = f"{host.name}: {UNKNOWN_ANSWER}: {error!r}"
+    return HostPackages(host, PackageCondition.HOPELESS, problem_text)
 
 
-def _judge(host: Host, facts: dict[str, Any], wanted_packages: WantedPackages) -> HostPackages:
+def _judge(host: Host, host_facts: dict[str, Any], wanted_packages: WantedPackages) -> HostPackages:
     """Say what the facts of a host mean. Raises: WRONG_ANSWER."""
-    venv = str(facts["venv"])
-    versions = facts["versions"]
-    installed = facts["installed"]
-    is_named = PurePosixPath(facts["executable"]).parent == PurePosixPath(venv).parent
-    python = f"{host.name}: {host.python} (Python {facts['python']}) has"
-    missing = _describe_missing(versions, wanted_packages)
-    if not missing:
-        text = f"{python} {_list_versions(versions)}"
-        return HostPackages(host, PackageCondition.READY, text, venv, is_named)
-    missing_in_venv = _describe_missing(installed, wanted_packages) if installed else missing
+    venv_python = str(host_facts["venv"])
+    python_versions = host_facts["versions"]
+    venv_versions = host_facts["installed"]
+    is_named = PurePosixPath(host_facts["executable"]).parent == PurePosixPath(venv_python).parent
+    python_text = f"{host.name}: {host.python} (Python {host_facts['python']}) has"
+    missing_text = _describe_missing(python_versions, wanted_packages)
+    if not missing_text:
+        sentence = f"{python_text} {_list_versions(python_versions)}"
+        return HostPackages(host, PackageCondition.READY, sentence, venv_python, is_named)
+    missing_in_venv = (
+        _describe_missing(venv_versions, wanted_packages) if venv_versions else missing_text
+    )
     if not missing_in_venv:
-        text = f"{host.name}: {venv} has {_list_versions(installed)}"
-        return HostPackages(host, PackageCondition.BUILT, text, venv, is_named)
-    text = f"{python} {missing}"
-    if facts["obstacle"] and not installed:
-        return HostPackages(host, PackageCondition.HOPELESS, f"{text}, and {facts['obstacle']}")
-    if installed and not is_named:
-        text += f"; {venv} has {missing_in_venv}"
-    return HostPackages(host, PackageCondition.LACKING, text, venv, is_named)
+        sentence = f"{host.name}: {venv_python} has {_list_versions(venv_versions)}"
+        return HostPackages(host, PackageCondition.BUILT, sentence, venv_python, is_named)
+    sentence = f"{python_text} {missing_text}"
+    # An environment that exists shows that one can be made.
+    if host_facts["obstacle"] and not venv_versions:
+        return HostPackages(
+            host, PackageCondition.HOPELESS, f"{sentence}, and {host_facts['obstacle']}"
+        )
+    if venv_versions and not is_named:
+        sentence += f"; {venv_python} has {missing_in_venv}"
+    return HostPackages(host, PackageCondition.LACKING, sentence, venv_python, is_named)
 
 
 def _describe_missing(versions: dict[str, str], wanted_packages: WantedPackages) -> str:
     """Say which packages are missing or have another version: "no torch and no torchvision",
     "torch 2.13.0 instead of 2.14.1"."""
-    parts = []
+    missing_parts = []
     for package, version in lacking(versions, wanted_packages.requirements).items():
         if versions[package]:
-            parts.append(f"{package} {versions[package]} instead of {version}")
+            missing_parts.append(f"{package} {versions[package]} instead of {version}")
         else:
-            parts.append(f"no {package}")
-    return " and ".join(parts)
+            missing_parts.append(f"no {package}")
+    return " and ".join(missing_parts)
 
 
 def _list_versions(versions: Mapping[str, str]) -> str:
@@ -165,36 +170,37 @@ def install_packages(
 ) -> list[InstallOutcome]:
     """Install the environments of several hosts at once; return the outcomes, in the order of the
     hosts. An interrupt ends the installations. Several threads call `listener`."""
-    order = dumps(asdict(wanted_packages)).encode() + b"\n"
-    channels: list[Channel] = []
+    install_request = dumps(asdict(wanted_packages)).encode() + b"\n"
+    open_channels: list[Channel] = []
 
-    def install(host: Host) -> InstallOutcome:
+    def install_on_host(host: Host) -> InstallOutcome:
         progress = _InstallProgress(host, listener)
         try:
             channel = transport.open(host, HostCommand(("install", host.workdir)), progress)
         except Unreachable as error:
             return InstallOutcome(host, str(error))
-        channels.append(channel)
+        open_channels.append(channel)
         try:
-            channel.write(order)
+            channel.write(install_request)
             return _follow(progress, channel)
         except TimeoutError as error:
             advice = "see that it is up and its disks answer, then call it again to go on"
-            problem = f"{error} while {progress.doing}; {advice}"
+            problem_text = f"{error} while {progress.doing}; {advice}"
         except LineTooLong as error:
-            problem = str(error)
+            problem_text = str(error)
         except WRONG_ANSWER as error:
-            problem = f"{UNKNOWN_ANSWER}: {error!r}"
+            problem_text = f"{UNKNOWN_ANSWER}: {error!r}"
         except OSError as error:
-            problem = f"the connection broke: {error}"
+            problem_text = f"the connection broke: {error}"
         finally:
             channel.close()
-        return InstallOutcome(host, f"{host.name}: {problem}")
+        return InstallOutcome(host, f"{host.name}: {problem_text}")
 
     try:
-        return map_concurrently(install, hosts)
+        return map_concurrently(install_on_host, hosts)
     except BaseException:
-        for channel in list(channels):
+        # A copy, since the other threads still add to it.
+        for channel in list(open_channels):
             channel.close()
         raise
 
@@ -209,11 +215,11 @@ class _InstallProgress:
     share: str = ""
     since: float = 0.0
 
-    def phase(self, name: str) -> None:
-        self.doing = name
+    def phase(self, phase_name: str) -> None:
+        self.doing = phase_name
         self.share = ""
         self.since = time.monotonic()
-        self.listener(self.host, name, "")
+        self.listener(self.host, phase_name, "")
 
     def said(self, text: str) -> None:
         pass
@@ -225,25 +231,26 @@ class _InstallProgress:
             return
         if report.get("of"):
             self.share = f"{report['bytes'] / report['of']:.0%} "
-        elapsed = duration(time.monotonic() - self.since)
-        self.listener(self.host, self.doing, f"{self.share}({elapsed})")
+        elapsed_text = duration(time.monotonic() - self.since)
+        self.listener(self.host, self.doing, f"{self.share}({elapsed_text})")
 
 
 def _follow(progress: _InstallProgress, channel: Channel) -> InstallOutcome:
     """Follow a host to its end. Raises: TimeoutError, if it falls silent; LineTooLong; OSError;
     WRONG_ANSWER."""
     host = progress.host
-    cutter = LineCutter(LIMITS.line)
-    for data in read_until_end(channel, SILENT, LIMITS.install):
-        for line in cutter.feed(data):
+    line_cutter = LineCutter(LIMITS.line)
+    # Not the timeout of the host: a download may take long, while the host says how far it is.
+    for new_bytes in read_until_end(channel, SILENT, LIMITS.install):
+        for line in line_cutter.feed(new_bytes):
             report = load(line)
             if not report:
                 continue
             if "error" in report:
                 return InstallOutcome(host, f"{host.name}: {one_line(str(report['error']))}")
             if "installed" in report:
-                text = f"{host.name}: {_list_versions(report['installed'])}"
-                return InstallOutcome(host, text, str(report["venv"]))
+                versions_text = f"{host.name}: {_list_versions(report['installed'])}"
+                return InstallOutcome(host, versions_text, str(report["venv"]))
             progress.take(report)
-    reason = one_line(channel.close()) or "no reason given"
-    return InstallOutcome(host, f"{host.name}: it broke off: {reason}; call it again to go on")
+    end_reason = one_line(channel.close()) or "no reason given"
+    return InstallOutcome(host, f"{host.name}: it broke off: {end_reason}; call it again to go on")

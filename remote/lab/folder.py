@@ -115,6 +115,7 @@ class Folder:
         """Write the state of the lab for other processes."""
         new_state = self._state.with_suffix(".new")
         new_state.write_text(dumps(Standing(os.getpid(), lab.spec, lab.state)))
+        # By a rename, so that no reader meets half a state.
         new_state.replace(self._state)
 
     @contextmanager
@@ -169,6 +170,8 @@ class Folder:
                 if not self.is_up:  # the number may be another process's by now
                     return
                 signal.pidfd_send_signal(daemon_descriptor, signal.SIGTERM)
+                # A descriptor of a process is readable once it has ended, and stands for no later
+                # one.
                 if not select.select([daemon_descriptor], [], [], ENDING)[0]:
                     signal.pidfd_send_signal(daemon_descriptor, signal.SIGKILL)
                     select.select([daemon_descriptor], [], [], ENDING)

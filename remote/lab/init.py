@@ -34,6 +34,7 @@ def main(arguments: list[str]) -> None:
     for host_name in host_names:
         _hold(host_name)
     os.write(1, f"{READY}\n".encode())
+    # The other end belongs to the process that holds the lab, and closes however that ends.
     while os.read(0, 4096):
         continue
 

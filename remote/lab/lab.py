@@ -106,6 +106,7 @@ class Lab:
             hub_links += wires.cable(host.name, host.pid)
             rate_limits += wires.limit(host.name, host.rate)
         namespaces.run(space.hub(), "ip", hub_links)
+        # All in one batch: a process for each host would take seconds.
         namespaces.run(space.hub(), "tc", rate_limits)
         for host in self.state.hosts:
             host_prefix = space.host(host.pid)

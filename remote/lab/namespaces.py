@@ -112,6 +112,7 @@ def _unshare(has_user_space: bool, init_arguments: Sequence[str]) -> subprocess.
         stderr=subprocess.STDOUT,
         env=variables,
         bufsize=0,
+        # Ctrl+C must not reach the lab before the run in it has ended.
         start_new_session=True,
     )
 

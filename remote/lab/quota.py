@@ -27,6 +27,7 @@ def base(root: Path = ROOT, own_groups: Path = Path("/proc/self/cgroup")) -> Pat
     with suppress(OSError):
         for line in own_groups.read_text().splitlines():
             _, controllers, group_path = line.split(":", 2)
+            # Version 1 has a line for each controller, version 2 one line that names none.
             if "cpu" in controllers.split(","):
                 return root / "cpu" / group_path.lstrip("/")
             if not controllers and (root / "cgroup.controllers").exists():
@@ -57,6 +58,7 @@ def make(folder: Path, group_name: str, core_quota: float, pid: int) -> Path:
     group = folder / f"{PREFIX}{group_name}"
     while True:
         group.mkdir()
+        # The kernel accepts no quota below LEAST, so that a small share needs a longer period.
         period_us = max(PERIOD, min(LONGEST, round(LEAST / core_quota)))
         quota_us = max(LEAST, round(period_us * core_quota))
         try:

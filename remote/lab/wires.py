@@ -59,6 +59,7 @@ def limit(interface: str, bits: int, delay: float = 0.0) -> list[str]:
     token_bucket = f"tbf rate {bits}bit burst {burst_bytes}b limit {queue_bytes}b"
     if not delay:
         return [f"qdisc replace dev {interface} root {token_bucket}"]
+    # 1000 is what netem holds by itself.
     delayed_packets = max(1000, int(bits * delay / 8 / SMALL_PACKET))
     return [
         f"qdisc replace dev {interface} root handle 1: netem delay {round(delay * 1e6)}us limit "

@@ -74,6 +74,7 @@ def compare_runs(runs: Sequence[RunFigures]) -> tuple[ComparedRun, ...]:
             run, warm_tables[index], _mean_interval(iteration_seconds[index])
         )
         compared_run = replace(compared_run, goal=goal, seconds_to_goal=_seconds_to_goal(run, goal))
+        # The first run is compared with nothing; it is what the others are compared with.
         if index:
             compared_run = replace(
                 compared_run, noise=noise, is_repetition=index in alike_groups[0]
@@ -96,6 +97,7 @@ def _compare_with_first(
         batch_size = run.job.batch_size
         first_batch_size = first_run.job.batch_size
     compared_run = replace(compared_run, is_per_sample=batch_size != first_batch_size)
+    # A run that ended before its second step has no times.
     if not (times.size and first_times.size):
         return compared_run
     noise = compared_run.noise
@@ -130,10 +132,10 @@ def make_side(name: str, runs: Sequence[RunFigures]) -> Side:
 def differing(run: RunFigures, other: RunFigures) -> tuple[str, ...]:
     """Return the settings that change how fast ranks are, and differ."""
     is_alone = min(run.world_size, other.world_size) == 1
-    return differing_work(_work(run), _work(other), is_alone=is_alone)
+    return differing_work(_work_of(run), _work_of(other), is_alone=is_alone)
 
 
-def _work(run: RunFigures) -> Job | Script:
+def _work_of(run: RunFigures) -> Job | Script:
     return run.job or Script(run.script)
 
 

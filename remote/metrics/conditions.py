@@ -50,6 +50,7 @@ def _find_threads(state: RunState) -> tuple[int, ...]:
 
     host_facts = [host.hello for host in state.hosts]
     has_gpu = any(fact and fact.accelerator for fact in host_facts)
+    # A GPU computes: how many threads feed it matters little.
     if any(rank.on_gpu for rank in state.ranks) or (has_gpu and not state.plan.job):
         return ()
     threads_of_host = threads_of_hosts(state.plan, host_facts)

@@ -104,6 +104,7 @@ def find_doubt(
     more = side
     fewer = other
     speed_up = ratio.inverse()
+    # More ranks that train, not more hosts: these are what divides the work.
     if more.workers < fewer.workers:
         more = other
         fewer = side
@@ -200,7 +201,7 @@ def _describe_too_fast(worst: Doubt, faster: Sequence[str]) -> str:
     """Say that more was measured than so many nodes can bring."""
     unit, _, _ = _count_units(worst)
     impossible = f"more than {worst.most:.3g} is not possible by adding {unit}s"
-    reasons = "; ".join((*_reasons(worst), *_chance(worst)))
+    reasons = "; ".join((*_list_reasons(worst), *_describe_chance(worst)))
     closing = "Do not use this figure."
     if worst.differing:
         closing = f"This is not what more {unit}s bring."
@@ -214,6 +215,7 @@ def _describe_other_threads(worst: Doubt, faster: Sequence[str], slower: str) ->
         f"Repeat the runs with threads = {fewest_threads} for each host in hosts.toml, or on this "
         "machine in a study, which does so by itself."
     )
+    # Both have equally many ranks: this is a comparison of settings, not a speed-up.
     if worst.most == 1:
         more_threads = _format_threads(worst.more)
         fewer_threads = _format_range(worst.fewer.threads)
@@ -245,7 +247,7 @@ def _count_units(doubt: Doubt) -> tuple[str, int, int]:
     return "training rank", more.workers, fewer.workers
 
 
-def _reasons(doubt: Doubt) -> tuple[str, ...]:
+def _list_reasons(doubt: Doubt) -> tuple[str, ...]:
     """Return what may have made the figure what it is."""
     more = doubt.more
     fewer = doubt.fewer
@@ -264,7 +266,7 @@ def _reasons(doubt: Doubt) -> tuple[str, ...]:
     return tuple(reasons)
 
 
-def _chance(doubt: Doubt) -> Iterator[str]:
+def _describe_chance(doubt: Doubt) -> Iterator[str]:
     """Say if so much may have been measured by chance."""
     if not math.isfinite(doubt.low):
         yield "so few runs do not show whether it is chance"

@@ -193,6 +193,7 @@ def read_figures(folder: Path, remark: Callable[[str], object] = _ignore) -> Run
     collector = RunCollector()
     for record in read_records(folder, len(plan.hosts), remark, expander(plan)):
         apply_record(state, record)
+        # After the state, which has fitted the record and knows the rank's attempt.
         collector.take(record, state)
     for message in unused_rules(state):
         remark(message)

@@ -31,7 +31,7 @@ def settings(run: RunFigures) -> dict[str, str]:
     What is not given or not known is `UNKNOWN`.
     """
     setting_values = _job_settings(run)
-    setting_values["hosts"] = _join(host.name for host in run.hosts)
+    setting_values["hosts"] = _join_words(host.name for host in run.hosts)
     setting_values["nodes"] = str(run.nodes)
     setting_values["ranks"] = str(run.world_size)
     for setting_name, fact_name in HOST_FACTS.items():
@@ -68,7 +68,7 @@ def _job_settings(run: RunFigures) -> dict[str, str]:
     job_fields = asdict(run.job)
     # Options are compared one by one: see _method_options.
     del job_fields["sync_option"]
-    return {name.replace("_", "-"): _write(value) for name, value in job_fields.items()}
+    return {name.replace("_", "-"): _format_value(value) for name, value in job_fields.items()}
 
 
 def _method_options(run: RunFigures, runs: Sequence[RunFigures]) -> dict[str, str]:
@@ -79,7 +79,7 @@ def _method_options(run: RunFigures, runs: Sequence[RunFigures]) -> dict[str, st
     option_names = dict.fromkeys(word.partition("=")[0] for word in option_words)
     method_options = vars(run.job.sync_options())
     return {
-        name: _write(method_options[name]) if name in method_options else UNKNOWN
+        name: _format_value(method_options[name]) if name in method_options else UNKNOWN
         for name in option_names
     }
 
@@ -87,12 +87,14 @@ def _method_options(run: RunFigures, runs: Sequence[RunFigures]) -> dict[str, st
 def _join_facts(all_facts: Iterable[dict[str, Any]], name: str) -> str:
     """Return the values of a fact, each once, in the order of the hosts or ranks."""
     fact_values = [facts.get(name) for facts in all_facts]
-    return _join(dict.fromkeys(_write(value) for value in fact_values if value is not None))
+    return _join_words(
+        dict.fromkeys(_format_value(value) for value in fact_values if value is not None)
+    )
 
 
-def _join(words: Iterable[str]) -> str:
+def _join_words(words: Iterable[str]) -> str:
     return ", ".join(words) or UNKNOWN
 
 
-def _write(value: object) -> str:
+def _format_value(value: object) -> str:
     return UNKNOWN if value in (None, "") else options.format_value(value)

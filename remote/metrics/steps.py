@@ -170,6 +170,7 @@ class StepColumns:
     def resume(self, attempt: int, step: int) -> None:
         """Note that an attempt begins after this step: later ones of attempts before it did not
         happen."""
+        # All ranks of an attempt report this; the first one is as good as any.
         self._resumed.setdefault(attempt, step)
 
     def table(self, started: float) -> tuple[StepTable, float]:
@@ -195,8 +196,12 @@ class StepColumns:
         steps = self._steps
         whole_rows = [(step.rank, step.step, step.epoch, attempt) for step, attempt, _ in steps]
         figure_rows = [(when, *_measurements(step)) for step, _, when in steps]
-        self._whole.append(np.array(whole_rows, dtype=np.int64).reshape(-1, 1 + len(WHOLE_NUMBERS)))
-        self._figures.append(np.array(figure_rows, dtype=np.float64).reshape(-1, 1 + len(SERIES)))
+        # `reshape`, since an array of no rows has no columns. The first or last one is the attempt
+        # or the time, which come beside the columns of a step.
+        whole_numbers = np.array(whole_rows, dtype=np.int64)
+        self._whole.append(whole_numbers.reshape(-1, 1 + len(WHOLE_NUMBERS)))
+        figures = np.array(figure_rows, dtype=np.float64)
+        self._figures.append(figures.reshape(-1, 1 + len(SERIES)))
         self._steps = []
 
     def _find_lasting(self, whole_numbers: Ints) -> Ints:

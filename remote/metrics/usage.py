@@ -65,5 +65,6 @@ def host_row(sample: HostSample, when: float) -> SampleRow:
 
 def as_columns(kind: type[Usage], rows: list[SampleRow], zero: float) -> Usage:
     """Return the usage in rows, with times since the Unix time `zero`."""
+    # `reshape`, since an array of no rows has no columns.
     time, *figure_columns = np.array(rows, dtype=np.float64).reshape(-1, len(fields(kind))).T
     return kind(time - zero, *figure_columns)

@@ -24,6 +24,7 @@ def dry_run(plan: Plan) -> str:
         *notes(plan),
     ]
     text_lines.append(f"every rank: {plan.work.command_line()}")
+    # Their values are secrets, which no screen shows.
     variable_stand_ins = {name: stand_in(name) for host in plan.hosts for name in host.env_from}
     host_placements = place(
         plan, [None] * len(plan.hosts), master_address, master_port, variable_stand_ins

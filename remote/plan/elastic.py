@@ -28,6 +28,7 @@ def fixed(plan: Plan, slot: Slot, hello: Hello | None, attempt: int) -> Variable
 
     Rank 0 hosts the store itself, unlike with torchrun: an agent never imports torch.
     """
+    # The host knows its workdir with `~` expanded.
     run_folder = hello.folder if hello else plan.folder(slot.host)
     watch_variables: Variables = (
         {WATCH: 1} if isinstance(plan.work, Script) and plan.work.watch else {}

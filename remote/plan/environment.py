@@ -35,6 +35,8 @@ def forwarded(plan: Plan, environ: Mapping[str, str]) -> dict[str, str]:
             f"export {missing_names[0]}=…, or take it out of env_from in {plan.hosts_file}"
         )
     for variable_name in asking_hosts:
+        # Python reads bytes that are no UTF-8 as lone surrogates, which JSON to the host would
+        # not carry.
         if not _is_text(environ[variable_name]):
             raise PlanError(
                 f"{asking_hosts[variable_name]}: the value of {variable_name} in your "

@@ -80,6 +80,7 @@ def steps_per_epoch(job: Job, ranks: int) -> int:
     """Return the steps of an epoch on as many training ranks; 0 if they are not known."""
     image_count = _training(job)[0]
     sample_count = min(image_count, job.limit) if job.limit else image_count
+    # Some ranks would have no samples.
     if not sample_count or sample_count < ranks:
         return 0
     if job.partition == "by_label":
@@ -157,6 +158,7 @@ def traffic(job: Job, slots_by_host: list[int], parameter_count: int) -> Traffic
             answer_bytes = (
                 PARAMETER * parameter_count
             )  # the server sends parameters, in their own type
+            # Ranks on the server's own host do not load its link.
             host_of_server = bisect(list(accumulate(slots_by_host)), options.server)
             remote_ranks = world_size - slots_by_host[host_of_server]
             bytes_most = step_formulas.star_bytes(answer_bytes, world_size, root=True)

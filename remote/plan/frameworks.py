@@ -83,6 +83,7 @@ def remarks(plan: Plan, facts: Sequence[Hello | None]) -> list[str]:
         given_variables = dict(framework.env)
         host_names: list[str] = []
         for host, hello in zip(plan.hosts, facts, strict=True):
+            # What the user has set for the host counts, so there is nothing to tell.
             sets_itself = bool(given_variables.keys() & dict(host.env).keys())
             if hello and framework.is_told(hello) and not sets_itself:
                 host_names.append(host.name)

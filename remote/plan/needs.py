@@ -25,6 +25,7 @@ def needs_of_host(plan: Plan, host_index: int) -> dict[str, Any]:
         needed = _with_proxies(needs_of_job(work), host)
         # The answer itself must come within the timeout.
         needed["seconds"] = min(SECONDS, host.timeout / 4)
+        # Without checks nobody reads the answers, and these take seconds.
         if not plan.policy.doctor:
             needed |= {"sums": {}, "sources": ()}
         return needed

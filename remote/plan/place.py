@@ -65,6 +65,8 @@ def place(
                 *chosen_variables,
                 *_texts(place_variables),
             )
+            # These count only if the host's own environment has none, as with torchrun; for a job
+            # they always do.
             default_texts = _texts(
                 elastic.DEFAULTS
                 | frameworks.defaults(hello)
@@ -144,6 +146,8 @@ def master_address(plan: Plan, facts: Sequence[Hello]) -> str:
     host = plan.hosts[0]
     hello = facts[0]
     address = address_of(host, hello)
+    # Debian's /etc/hosts leads a host's own name to 127.0.1.1, which means another machine on
+    # each.
     if is_loopback(address) and len({fact.boot_id for fact in facts}) > 1:
         known_interfaces = []
         for name, own_address in interface_addresses(hello).items():

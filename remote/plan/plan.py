@@ -65,6 +65,8 @@ class Script:
         if first_word == NO_PYTHON:
             return tuple(other_words)
         if first_word in PYTHONS:
+            # Unbuffered, as torchrun does: lines come as they are printed, and the last ones of a
+            # rank that dies are not lost.
             return python, "-u", *other_words
         if first_word == "-m" or first_word.endswith(".py"):
             return python, "-u", first_word, *other_words
@@ -188,6 +190,8 @@ class Plan:
     def is_local(self) -> bool:
         """Return True if the hosts are this machine, as with `--local`: their files then lie in the
         directory of the run."""
+        # A recorded plan does not say how it was launched; this place of the workdir has no other
+        # reason.
         return all(host.workdir.endswith(f"/{self.run}/{NODE}") for host in self.hosts)
 
     @property
@@ -257,6 +261,8 @@ def new_run(work: Job | Script, now: datetime) -> str:
     work_name = (
         f"{work.sync}-{work.model.replace('/', '-')}" if isinstance(work, Job) else work.stem
     )
+    # Sorted by name, runs are in order of time; the letters tell apart what starts in the same
+    # second.
     return f"{now:%Y%m%d-%H%M%S}-{work_name}-{secrets.token_hex(2)}"
 
 

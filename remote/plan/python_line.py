@@ -56,6 +56,8 @@ def python_line(words: Sequence[str]) -> PythonLine | None:
             options.append(option_word)
             del remaining_words[: option_word == _LONG]
             continue
+        # Letters may stand together, as in `-uW error`; the first one that takes a value ends
+        # them.
         for value_start, option_letter in enumerate(option_word[1:], 2):
             if option_letter not in f"{_VALUE}mc":
                 options.append(f"-{option_letter}")
@@ -69,6 +71,7 @@ def python_line(words: Sequence[str]) -> PythonLine | None:
                 return make_line(FILE, "")
             options.append(f"-{option_letter}{option_value}")
             break
+    # `--` ends the options and is no program.
     del remaining_words[: remaining_words[:1] == ["--"]]
     name = remaining_words.pop(0) if remaining_words else ""
     return make_line(FILE, "" if name == "-" else name)

@@ -44,10 +44,12 @@ def dump(plan: Plan) -> str:
     }
     plan_data = {"format": FORMAT, **asdict(plan), "launcher": launcher}
     plan_data["work"] = {work_kind: plan_data["work"]}
+    # It names a file of the machine that launched the run: no reader may take it for its own.
     for host in plan_data["hosts"]:
         del host["hosts_file"]
     # These say how this plan was read, not what it is.
     del plan_data["rules_left_out"]
+    # Plans without a name stay byte for byte what they were before there were names.
     if not plan.label:
         del plan_data["label"]
     return json.dumps(plan_data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -59,6 +61,7 @@ def parse(text: str | bytes) -> Plan:
     ValueError."""
     try:
         data = json.loads(text)
+        # First of all: in another format, any other key may mean something else.
         if "run" in data and (format_number := format_of(data)) != FORMAT:
             run_name = str(data.get("run"))
             raise OtherFormat(run_name if is_plain(run_name) else "the run", format_number)

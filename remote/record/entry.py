@@ -100,28 +100,28 @@ class Entry(NamedTuple):
 OF_OVERVIEW = tuple(name for name in Overview.__struct_fields__ if name in Entry._fields)
 
 
-def read_entry(folder: Path, failed: files.Failed = files.ignore) -> Entry:
-    """Read a recorded run; only its name if it has no plan that this version reads. `failed` is
+def read_entry(folder: Path, on_failure: files.Failed = files.ignore) -> Entry:
+    """Read a recorded run; only its name if it has no plan that this version reads. `on_failure` is
     called with the error of each file that cannot be read, also of one that is missing."""
     own_marks: dict[str, Any] = {
         "star": marks.is_starred(folder),
-        "note": marks.note(folder, failed),
-        "label": marks.name(folder, failed),
+        "note": marks.note(folder, on_failure),
+        "label": marks.name(folder, on_failure),
     }
-    plan, problem = _read_plan(folder, failed)
+    plan, problem = _read_plan(folder, on_failure)
     if problem:
         return Entry(folder.name, problem, **own_marks)
-    overview = read_overview(folder, failed)
+    overview = read_overview(folder, on_failure)
     outcome_fields = {field_name: getattr(overview, field_name) for field_name in OF_OVERVIEW}
     return Entry(folder.name, **_describe_plan(plan), **outcome_fields, **own_marks)
 
 
-def _read_plan(folder: Path, failed: files.Failed) -> tuple[dict[str, Any], str]:
+def _read_plan(folder: Path, on_failure: files.Failed) -> tuple[dict[str, Any], str]:
     """Return the plan of a run, and why it cannot be read."""
     try:
         plan_data = load(files.read(folder / PLAN, LIMITS.plan)) or {}
     except OSError as error:
-        failed(error)
+        on_failure(error)
         return {}, error.strerror or "it cannot be read"
     if not isinstance(plan_data.get("hosts"), list) or not isinstance(plan_data.get("work"), dict):
         return {}, "it is not a plan"

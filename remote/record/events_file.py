@@ -168,6 +168,7 @@ class EventsReader:
         while line := events_file.readline(LIMITS.line + 1):
             line_length = len(line)
             line_part = line
+            # In blocks, so that such a line is never in memory as a whole.
             while line_length > LIMITS.line and line_part and not line_part.endswith(b"\n"):
                 line_part = events_file.readline(BLOCK)
                 line_length += len(line_part)
@@ -204,6 +205,7 @@ class EventsReader:
 
     def seek_line(self, offset: int) -> None:
         """Continue at the first line that begins at the byte `offset` or later."""
+        # One byte earlier: if that is a newline, a line begins at the offset itself.
         self.seek(max(0, offset - 1))
         if offset > 0:
             with self._explained():

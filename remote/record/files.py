@@ -55,6 +55,8 @@ def opened(path: Path) -> BinaryIO:
 def read(path: Path, limit: int) -> bytes:
     """Return the whole file. Raises: OSError, also if it is larger than `limit` bytes."""
     with opened(path) as file:
+        # One byte more than allowed tells a file of the limit's size from a larger one, even
+        # while it grows.
         data = file.read(limit + 1)
     if len(data) > limit:
         raise OSError(errno.EFBIG, f"it is larger than {size(limit)}", str(path))

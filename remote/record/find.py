@@ -29,6 +29,7 @@ def find(asked_run: str, runs_dir: Path) -> Path | None:
         folders.reverse()
         begun_runs = filter(has_begun, folders)  # looked at one by one, as that takes a while
         return next(begun_runs, folders[0] if folders else None)
+    # A whole name comes before all else: it may also be the beginning of another one.
     if run_name in [folder.name for folder in folders]:
         return runs_dir / run_name
     full_name = meant(run_name, labels(runs_dir))

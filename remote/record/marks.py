@@ -68,20 +68,21 @@ def is_starred(folder: Path) -> bool:
     return (folder / STAR).is_file()
 
 
-def note(folder: Path, failed: files.Failed = files.ignore) -> str:
-    """Return the note of a run; "" if there is none. `failed` is called with the error if it
+def note(folder: Path, on_failure: files.Failed = files.ignore) -> str:
+    """Return the note of a run; "" if there is none. `on_failure` is called with the error if it
     cannot be read."""
-    return _read(folder / NOTE, failed)
+    return _read(folder / NOTE, on_failure)
 
 
-def name(folder: Path, failed: files.Failed = files.ignore) -> str:
+def name(folder: Path, on_failure: files.Failed = files.ignore) -> str:
     """Return the name that a person gave a run; "" if there is none. See `note`."""
-    return _read(folder / NAME, failed)[:LONGEST_LABEL]
+    # The file may be somebody else's, with a name of any length.
+    return _read(folder / NAME, on_failure)[:LONGEST_LABEL]
 
 
-def _read(path: Path, failed: files.Failed) -> str:
+def _read(path: Path, on_failure: files.Failed) -> str:
     try:
         return files.read(path, LIMITS.small_file).decode(errors="replace").strip()
     except OSError as error:
-        failed(error)
+        on_failure(error)
         return ""

@@ -103,18 +103,18 @@ def encode_overview(overview: Overview) -> bytes:
     return msgspec.json.encode(overview) + b"\n"
 
 
-def read_overview(folder: Path, failed: files.Failed = files.ignore) -> Overview:
-    """Read the overview of a recorded run. `failed` is called with the error of each file that
+def read_overview(folder: Path, on_failure: files.Failed = files.ignore) -> Overview:
+    """Read the overview of a recorded run. `on_failure` is called with the error of each file that
     cannot be read, also of one that is missing."""
     try:
         overview = _decode(files.read(folder / OVERVIEW, LIMITS.small_file))
         if overview.verdict in ("", *ENDS):
             return overview
     except OSError as error:
-        failed(error)
+        on_failure(error)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
-    return _from_events(folder, failed)
+    return _from_events(folder, on_failure)
 
 
 _decode = msgspec.json.Decoder(Overview).decode
@@ -150,7 +150,7 @@ def _find_printed_losses(records: Sequence[Record], expand: Expand) -> list[floa
     return printed_losses
 
 
-def _from_events(folder: Path, failed: files.Failed) -> Overview:
+def _from_events(folder: Path, on_failure: files.Failed) -> Overview:
     """Return the overview of a run of an older version."""
     from remote.plan.serialize import OtherFormat
     from remote.record.tape import preview_tape
@@ -159,7 +159,7 @@ def _from_events(folder: Path, failed: files.Failed) -> Overview:
         tape = preview_tape(folder, load_plan(folder))
     except (OtherFormat, RunFolderError) as error:
         if isinstance(error.__cause__, OSError):
-            failed(error.__cause__)
+            on_failure(error.__cause__)
         return Overview()
     tape.close()
     return make_overview(tape.state)

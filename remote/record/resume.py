@@ -59,7 +59,8 @@ def located(job: Job, runs_dir: Path, is_local: bool, *, rank_count: int = 0) ->
 
     `is_local`: the hosts are this machine; `rank_count`: their number. Raises: PlanError, where
     there is no such run, no checkpoint of it, or nothing left to train, as far as this machine can
-    know."""
+    know.
+    """
     resume = job.resume
     if not resume:
         return job
@@ -69,6 +70,7 @@ def located(job: Job, runs_dir: Path, is_local: bool, *, rank_count: int = 0) ->
         _check_same(job, recorded_job, plan.run)
         _check_place(plan, recorded_run, resume, is_local)
         checkpoint_place = _find_place(plan, recorded_job, recorded_run, resume, is_local)
+        # With other ranks or settings, the same number of steps means something else.
         if rank_count == plan.world_size and not job.differs(recorded_job):
             _check_left(job, recorded_job, recorded_run)
         return replace(job, resume=checkpoint_place)

@@ -87,6 +87,7 @@ class Tape:
             if not self._next:
                 self._reader.check_end()
                 return False
+            # One line holds records of one moment, so that the first tells for all.
             if self._time_of(self._next[0]) > end_time:
                 return False
             for record in self._next:

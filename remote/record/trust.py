@@ -113,6 +113,8 @@ def signature(data: bytes) -> str:
         key = _key()
     except (OSError, RuntimeError):  # a user without a home
         return ""
+    # The prefix keeps a signature from meaning anything for other data that may be signed one
+    # day.
     return hmac.new(key, b"rankboard plan.json\n" + data, hashlib.sha256).hexdigest()
 
 

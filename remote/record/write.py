@@ -59,6 +59,7 @@ class Recorder:
         held_lock = lock.take(self.folder / layout.LOCK)
         if not (self.folder / layout.PLAN).exists():  # else it keeps its contents and its owner
             if continues:
+                # Continued without a plan: another machine began this run.
                 write_whole(self.folder / layout.ELSEWHERE, b"")
             _write_plan(self.folder, plan)
         return held_lock

@@ -10,13 +10,14 @@ from remote.format import duration
 from remote.plan.plan import OnNan
 from remote.run.diagnosis.agent_end import STOPPING_ENDS, describe_end, explain_end
 from remote.run.diagnosis.cause import explain_agent_end
+from remote.run.diagnosis.detector import Report
 from remote.run.diagnosis.stall_causes import explain_stall
 from remote.run.run_state import RunState, judge_rank, restart, take_age
 from remote.run.series.marks import CHECKPOINT, EPOCH, RESTART, TEST
 from remote.run.state.host_state import LAST_WORDS, HostState
-from remote.run.state.phases import FATES, HostPhase, RankPhase, RunPhase
+from remote.run.state.phases import HostPhase, RankPhase, RunPhase
 from remote.run.state.progress import WATCHED, Diverged
-from remote.run.state.rank_state import RankState
+from remote.run.state.rank_state import RankState, find_leader
 from remote.run.state.script_metrics import MOST
 from remote.run.state.types import Cause, Evidence
 from training.wire.enums import EndReason
@@ -53,7 +54,7 @@ def apply(run: RunState, record: Record, host: HostState, when: float) -> None:
     rank = run.rank_of(getattr(record.event, "rank", -1), host)
     is_current = record.attempt >= run.attempt
     if isinstance(record.event, OutputText):
-        _print(run, record.event, host, rank, when)
+        _take_output(run, record.event, host, rank, when)
     elif rank is None:
         _apply_agent(run, record, host, when)
     elif is_current:
@@ -63,7 +64,7 @@ def apply(run: RunState, record: Record, host: HostState, when: float) -> None:
         host.apply(record.event, record.attempt, when)
 
 
-def _print(
+def _take_output(
     run: RunState, text: OutputText, host: HostState, rank: RankState | None, when: float
 ) -> None:
     if text.path:  # it was written to a file, not printed
@@ -102,11 +103,11 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
         case Stack() if run.stall:
             run.replace_stall(explain_stall(run.stall, run.ranks, run.hosts))
         case Entered():
-            _enter(run, rank, RankPhase(event.phase), when)
+            _enter_phase(run, rank, RankPhase(event.phase), when)
         case Started():
             if run.progress.start(event):
-                _go_back(run, event.resumed)
-            _enter(run, rank, RankPhase.TRAINING, when)
+                _rewind(run, event.resumed)
+            _enter_phase(run, rank, RankPhase.TRAINING, when)
         case Evaluated() if rank.rank == 0:
             run.progress.evaluate(event)
             run.mark(TEST, event.step, when)
@@ -123,9 +124,11 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
         case Parsed():
             _note_parsing(run, event, when)
         case Spawned() if not run.plan.job:  # a script reports no phases
-            _enter(run, rank, RankPhase.TRAINING, when)
+            _enter_phase(run, rank, RankPhase.TRAINING, when)
         case Exited():
             judge_rank(run, rank)
+    if isinstance(event, StepFinished | ScriptMetrics):
+        _tell_detectors(run, event, rank, when)
 
 
 def _take_step(
@@ -133,24 +136,22 @@ def _take_step(
 ) -> None:
     is_first = not math.isfinite(step.loss) and not run.progress.diverged
     if is_first and rank.is_diverged:
-        _diverge(run, Diverged(rank.rank, step.step, step.loss, when), host, when)
+        _take_divergence(run, Diverged(rank.rank, step.step, step.loss, when), host, when)
     if run.stalls:
         _end_stall_if_over(run, when)
-    # `_renew_forecast` says whether this is the leader: one check per step, not one per rank.
-    if _renew_forecast(run, rank) and run.waits_for_slowest and run.stragglers.is_due(rank.step):
-        for text in run.stragglers.check_ranks(run.ranks, run.hosts, rank.step, when):
-            run.note("", text, when)
+    _update_forecast(run, rank)
 
 
-def _renew_forecast(run: RunState, rank: RankState) -> bool:
-    """Renew the forecast if this is the first rank that trains. Return True if it is."""
-    for leader in run.ranks:
-        if leader.pace and leader.phase not in FATES:
-            if leader is not rank:
-                return False
-            run.forecast.update(rank, run.ranks, run.progress, run.plan)
-            return True
-    return False
+def _tell_detectors(run: RunState, report: Report, rank: RankState, when: float) -> None:
+    for detector in run.detectors:
+        for remark in detector.take_report(report, rank, when):
+            run.note("", remark, when)
+
+
+def _update_forecast(run: RunState, rank: RankState) -> None:
+    """Take in a step or a new phase of a rank, if it is the leader."""
+    if rank is find_leader(run.ranks):
+        run.forecast.update(rank, run.ranks, run.progress, run.plan)
 
 
 def _take_metrics(
@@ -159,6 +160,7 @@ def _take_metrics(
     """Take in values of a script. Return those that are kept."""
     had_room = not run.metrics.beyond
     event = run.metrics.take(event, rank.step)
+    # Said once, at the first metric for which there is no room.
     if had_room and run.metrics.beyond:
         example_name = min(run.metrics.beyond)
         others_text = f"others, such as {example_name}, are counted but not kept"
@@ -175,8 +177,7 @@ def _begin_script(run: RunState, step: StepFinished, when: float) -> None:
     if progress.first_step_attempt < run.attempt:
         progress.first_step_attempt = run.attempt
         last_step = max(0, step.step - 1)
-        progress.go_back(last_step)
-        _go_back(run, last_step)
+        _rewind(run, last_step)
 
 
 def _note_parsing(run: RunState, event: Parsed, when: float) -> None:
@@ -197,25 +198,26 @@ def _note_parsing(run: RunState, event: Parsed, when: float) -> None:
                 run.note("", f"{verb} {new_name}", when)
 
 
-def _go_back(run: RunState, step: int) -> None:
+def _rewind(run: RunState, step: int) -> None:
     """Take in that the ranks go on after this step, which some may have passed before."""
+    run.progress.rewind(step)
     run.curves.rewind(step)
     run.marks.rewind(step)
     if run.progress.restarts:
         run.marks.add(RESTART, step, run.progress.restarts[-1].seconds)
 
 
-def _enter(run: RunState, rank: RankState, phase: RankPhase, when: float) -> None:
+def _enter_phase(run: RunState, rank: RankState, phase: RankPhase, when: float) -> None:
     if not rank.enter(phase, when):
         return
     _end_stall_if_over(run, when)
     if rank.pace:
-        _renew_forecast(run, rank)
+        _update_forecast(run, rank)
     if phase is RankPhase.TRAINING and run.phase is RunPhase.STARTING:
         run.phase = RunPhase.TRAINING
 
 
-def _diverge(run: RunState, diverged: Diverged, host: HostState, when: float) -> None:
+def _take_divergence(run: RunState, diverged: Diverged, host: HostState, when: float) -> None:
     """Take in the first loss that is no finite number; every later step of all ranks may follow."""
     run.progress.diverged = diverged
     advice = "lower --lr" if run.plan.job else "lower its learning rate"
@@ -246,11 +248,11 @@ def _apply_agent(run: RunState, record: Record, host: HostState, when: float) ->
     match record.event:
         case Launched() as event if record.attempt > host.attempt:  # else it is repeated
             host.count_age(event.age, record.time)
-            _launch(run, record.attempt, event, when)
+            _take_launch(run, record.attempt, event, when)
             for rank_number in event.ranks:
                 rank = run.rank_of(rank_number, host)
                 if rank:
-                    _enter(run, rank, RankPhase.IMPORTING, when)
+                    _enter_phase(run, rank, RankPhase.IMPORTING, when)
         case Reserved(_, _, error) if error:
             run.note(host.name, error, when)
         case Reserved(address, port) if host is _first_living_host(run):
@@ -278,7 +280,7 @@ def _is_of_attempt(run: RunState, record: Record) -> bool:
     return record.attempt == run.attempt or run.phase is RunPhase.STARTING
 
 
-def _launch(run: RunState, attempt: int, launched: Launched, when: float) -> None:
+def _take_launch(run: RunState, attempt: int, launched: Launched, when: float) -> None:
     """Take in that ranks are started on a host, perhaps by a launcher without a record here."""
     take_age(run, when, launched.age)
     if attempt > run.attempt and run.are_hosts(launched.hosts):

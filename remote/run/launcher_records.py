@@ -58,21 +58,21 @@ def apply(run: RunState, record: Record, when: float) -> None:
             if run.stall:
                 run.replace_stall(replace(run.stall, explained=True))
         case CheckFinished():
-            _check(run, event, when)
+            _take_check(run, event, when)
         case Detached():
             run.note("", _describe_detaching(run), when)
         case Attached():
-            _attach(run, when)
+            _take_attach(run, when)
         case Starting():
-            _start(run)
+            _take_start(run)
         case Restarted(hosts, reason) if run.are_hosts(hosts):
             restart(run, record.attempt, hosts, reason, when, started=False)
         case Stalled() if run.are_ranks(event.ranks):
             _begin_stall(run, event, when)
         case StartRefused(host_index, reason):
-            _refuse(run, run.host_name(host_index), reason, when)
+            _refuse_start(run, run.host_name(host_index), reason, when)
         case Stopping():
-            _stop(run, event, when)
+            _take_stop(run, event, when)
         case AttemptFailing():
             _judge_unheard(run)
         case SessionClosed():
@@ -122,10 +122,10 @@ def _apply_on_host(run: RunState, event: Event, host: HostState, when: float) ->
         case StartRefused(_, reason):
             host.reason = reason
         case HostLost():
-            _lose(run, event, host, when)
+            _lose_host(run, event, host, when)
 
 
-def _lose(run: RunState, event: HostLost, host: HostState, when: float) -> None:
+def _lose_host(run: RunState, event: HostLost, host: HostState, when: float) -> None:
     host.enter(HostPhase.LOST, when)
     host.reason = event.reason
     host.lost = True
@@ -152,7 +152,7 @@ def _judge_unheard(run: RunState) -> None:
             run.judge.judge_host(host, host.reason, host.since, evidence=Evidence.UNHEARD)
 
 
-def _refuse(run: RunState, host_name: str, reason: str, when: float) -> None:
+def _refuse_start(run: RunState, host_name: str, reason: str, when: float) -> None:
     run.note(host_name, reason, when)
     refusal = Cause(
         host_name,
@@ -166,7 +166,7 @@ def _refuse(run: RunState, host_name: str, reason: str, when: float) -> None:
     run.judge.refuse(refusal)
 
 
-def _check(run: RunState, check: CheckFinished, when: float) -> None:
+def _take_check(run: RunState, check: CheckFinished, when: float) -> None:
     earlier_check = run.checks.get((check.host, check.check))
     run.checks[check.host, check.check] = check
     was_warning = earlier_check is not None and earlier_check.outcome == WARNING  # before a restart
@@ -185,7 +185,7 @@ def _describe_detaching(run: RunState) -> str:
     return detach_text
 
 
-def _attach(run: RunState, when: float) -> None:
+def _take_attach(run: RunState, when: float) -> None:
     """Take in another launcher, which has to find out for itself which hosts there are."""
     # Whatever closed it before: this launcher finds its end anew.
     run.ended = 0.0
@@ -195,7 +195,7 @@ def _attach(run: RunState, when: float) -> None:
             host.since = when  # it is this launcher that now waits for the host
 
 
-def _start(run: RunState) -> None:
+def _take_start(run: RunState) -> None:
     """Take in that the hosts of the attempt have been told to start its ranks."""
     for index in run.launcher.hosts:
         run.hosts[index].launched = True
@@ -224,7 +224,7 @@ def _is_announced(run: RunState, stall_text: str) -> bool:
     return run.announced_stalls.get(stall_text, -math.inf) >= run.stall.since
 
 
-def _stop(run: RunState, event: Stopping, when: float) -> None:
+def _take_stop(run: RunState, event: Stopping, when: float) -> None:
     if event.reason != run.stop_reason and not _is_announced(run, event.reason):
         run.note("", event.reason, when)
     if run.phase is not RunPhase.ENDED:

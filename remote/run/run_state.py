@@ -8,6 +8,7 @@ from functools import cached_property
 from remote.events import CheckFinished, RemarkMade
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
+from remote.run.diagnosis.detector import Detector
 from remote.run.diagnosis.forecast import Forecast
 from remote.run.diagnosis.straggler import StragglerDetector
 from remote.run.diagnosis.verdict import Judge
@@ -66,8 +67,12 @@ class RunState:
         self.progress = Progress()
         """How far its training has come."""
         self.judge = Judge(plan, limits, self.hosts, self.ranks)
-        self.stragglers = StragglerDetector()
+        self.stragglers = StragglerDetector(
+            self.hosts, self.ranks, waits_for_slowest=self.waits_for_slowest
+        )
         """Knows which ranks hold it up."""
+        self.detectors: tuple[Detector, ...] = (self.stragglers,)
+        """All that have to remember steps: they are told of each step and each restart."""
         self.forecast = Forecast()
         """Knows when it ends."""
         self.log = RunLog(limits, is_job=plan.job is not None)
@@ -141,7 +146,8 @@ class RunState:
     @property
     def stall(self) -> Stall | None:
         """Return the stall that holds the run up at this moment."""
-        return self.stalls[-1] if self.stalls and not self.stalls[-1].over else None
+        newest_stall = self.stalls[-1] if self.stalls else None
+        return newest_stall if newest_stall and not newest_stall.over else None
 
     # How far it is, and how fast
 
@@ -282,16 +288,17 @@ def restart(
 ) -> None:
     """Begin another attempt on these hosts; curves and timings go on.
 
+    Curves and marks of steps that are made again stay until a rank reports after which step the
+    ranks go on: that is the rewind, see `remote.run.host_records`.
     `reason` is "" if it is not known. `started`: the ranks have been told to start.
     """
     reason_text = f": {reason}" if reason else ""
     run.note("", f"restarted, attempt {attempt + 1}{reason_text}", when)
     run.phase = RunPhase.STARTING
     run.verdict = None
-    run.launcher.begin(attempt, hosts, when, started=started)
+    run.launcher.restart(attempt, hosts, when, started=started)
     run.progress.restarts.append(Restart(when - run.started, reason=reason))
     run.progress.begun = None
-    run.stragglers.restart(when)
     run.forecast = Forecast()
     plan_of_attempt = replace(run.plan, hosts=tuple(run.plan.hosts[index] for index in hosts))
     ranks_before = run.all_ranks
@@ -301,11 +308,13 @@ def restart(
     ]
     run.all_ranks = [*run.ranks, *ranks_before[len(run.ranks) :]]
     for host in run.hosts:
-        host.begin_attempt()
+        host.restart()
         host.left_out |= host.index not in hosts and host.ended is None
     if run.stall:
         run.replace_stall(replace(run.stall, over=when))
-    run.judge.begin_attempt(run.ranks)
+    run.judge.restart(run.ranks)
+    for detector in run.detectors:
+        detector.restart(run.ranks, when)
 
 
 def began_here(first: Record) -> bool:

@@ -51,7 +51,7 @@ class Intake:
 
     def take_journal(self, record: Record, line: bytes, inputs: DecisionInput) -> bool:
         """Take in a record of a host's journal, read without its agent. Return True if it fits."""
-        if self._refuse(record, inputs, returned=True):
+        if self._refuse(record, inputs, has_returned=True):
             return False
         self._look_at_clock(record, inputs.now)
         self._ledger.take(record, line)
@@ -70,7 +70,7 @@ class Intake:
         # come twice.
         if record.seq <= inputs.run.hosts[record.host].seq:
             return ""
-        loss_reason = self._refuse(record, inputs, returned=inputs.launcher.returned)
+        loss_reason = self._refuse(record, inputs, has_returned=inputs.launcher.returned)
         if loss_reason:
             return loss_reason
         try:
@@ -95,13 +95,13 @@ class Intake:
     def _say_clock(self, host_index: int, now: float) -> None:
         self._ledger.say(ClockMeasured(host_index, self._clocks[host_index].offset), now)
 
-    def _refuse(self, record: Record, inputs: DecisionInput, *, returned: bool) -> str:
-        """Say why a record of a host cannot be taken in; "" if it can. `returned`: this launcher is
-        not the first one."""
+    def _refuse(self, record: Record, inputs: DecisionInput, *, has_returned: bool) -> str:
+        """Say why a record of a host cannot be taken in; "" if it can. `has_returned`: this
+        launcher is not the first one."""
         newest_seq = inputs.run.hosts[record.host].seq
         if record.seq > newest_seq + self._limits.gap:
             return f"it sent record {record.seq} after record {newest_seq}"
-        if self._is_unasked(record, inputs, returned):
+        if self._is_unasked(record, inputs, has_returned):
             return f"it sent a record of attempt {record.attempt + 1}, which was never started"
         return ""
 

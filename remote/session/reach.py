@@ -52,11 +52,11 @@ def end_left_out(inputs: DecisionInput) -> Actions:
 
 
 def lose(
-    inputs: DecisionInput, host: HostState, loss_reason: str, *, unfit: bool = False
+    inputs: DecisionInput, host: HostState, loss_reason: str, *, is_unfit: bool = False
 ) -> Action:
-    """Give a host up. `loss_reason` is without its name. `unfit`: its login succeeded."""
+    """Give a host up. `loss_reason` is without its name. `is_unfit`: its login succeeded."""
     named_reason = f"{host.name}: {loss_reason}"
-    return Say(HostLost(host.index, named_reason, reached=host.hello is not None, unfit=unfit))
+    return Say(HostLost(host.index, named_reason, reached=host.hello is not None, unfit=is_unfit))
 
 
 def is_unheard(inputs: DecisionInput) -> bool:
@@ -89,7 +89,7 @@ def _wait_for_any(inputs: DecisionInput) -> Actions:
 def _reach(inputs: DecisionInput, host: HostState, link: HostLink) -> Actions:
     if link.failure:
         is_unfit = host.hello is None and doctor.is_unfit(link.failure.cause)
-        yield lose(inputs, host, link.failure.text, unfit=is_unfit)
+        yield lose(inputs, host, link.failure.text, is_unfit=is_unfit)
     elif not host.hello:
         yield from _await_hello(inputs, host, link)
     elif _is_quiet_too_long(inputs, link):

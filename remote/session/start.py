@@ -49,17 +49,19 @@ def keep_plan(inputs: DecisionInput) -> Actions:
     ready_links = [link for host, link in inputs.live if host.hello and can_send(link, Keep)]
     if ready_links:
         run_state = inputs.run
-        plan_text = public_plan(run_state.plan, keep=inputs.launcher.keep)
+        plan_text = public_plan(run_state.plan, keeps_running=inputs.launcher.keep)
         keep_command = Keep(PLAN, plan_text, max(0.0, inputs.now - run_state.started))
         for link in ready_links:
             yield from send_once(link, keep_command)
 
 
-def public_plan(plan: Plan, *, keep: bool) -> str:
+def public_plan(plan: Plan, *, keeps_running: bool) -> str:
     """Return the plan as text, without the ways to its hosts, which may hold a password and are of
     no use to another launcher."""
     public_hosts = tuple(replace(host, proxy_command="") for host in plan.hosts)
-    return serialize.dump(replace(plan, hosts=public_hosts, policy=replace(plan.policy, keep=keep)))
+    return serialize.dump(
+        replace(plan, hosts=public_hosts, policy=replace(plan.policy, keep=keeps_running))
+    )
 
 
 def check_hosts(inputs: DecisionInput) -> Actions:

@@ -56,7 +56,7 @@ def _leave(inputs: DecisionInput) -> Actions:
         if launcher.leaving:
             yield Say(DetachRequested(False))
         return
-    plan_text = public_plan(inputs.run.plan, keep=True)
+    plan_text = public_plan(inputs.run.plan, keeps_running=True)
     for host, link in inputs.live:
         if link.is_open:
             yield Send(host.index, Keep(PLAN, plan_text), Keep)

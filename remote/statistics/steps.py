@@ -43,7 +43,8 @@ def compare_steps(
     p = math.nan
     method = IntervalMethod.NONE
     if fewest_steps:
-        middle_ratio = math.log(known_runs[0].mean() / known_runs[1].mean())
+        ratio_of_means = known_runs[0].mean() / known_runs[1].mean()
+        middle_ratio = math.log(ratio_of_means)
     if fewest_steps > 1:
         method = IntervalMethod.BLOCKS
         run_variance = 2 * between**2

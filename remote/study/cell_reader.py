@@ -63,7 +63,7 @@ class CellReader:
 
     def read_cells(self, keys: StudyKeys, axes: Sequence[StudyAxis]) -> Iterator[Cell]:
         """Yield the product of the axes, then the cells of the [[cell]] tables."""
-        work = self._work(keys, axes)
+        work = self._make_cells(keys, axes)
         keys_of_cells: set[str] = set()
         settings_of_cells = [*_combine(axes), *self._read_tables(keys.cell, axes)]
         # Also those of cells with mistakes, so that [compare] is not blamed for naming one of
@@ -82,7 +82,7 @@ class CellReader:
         if isinstance(work, JobCells):
             work.note_errors()
 
-    def _work(self, keys: StudyKeys, axes: Sequence[StudyAxis]) -> JobCells | ScriptCells:
+    def _make_cells(self, keys: StudyKeys, axes: Sequence[StudyAxis]) -> JobCells | ScriptCells:
         """Return what makes a cell of its settings, and note options that do not fit it."""
         varied_keys: set[str] = set()
         for axis in axes:

@@ -81,15 +81,15 @@ def answer_text(result: StudyResult) -> str:
         return f"no answer: {len(doubtful)} of {comparisons} cannot be used"
     usable = [row for row in compared if not row.doubt]
     if not any(is_bounded(_ratio_of(row)) for row in usable):
-        best = _superlative(study, study.reference)
+        best = _describe_best(study, study.reference)
         if _advantage(study, mean.value) > 0:
             best = _praise(study, best_label, mean, compared)
-        return f"as measured, {best}{_against_baseline(result)}; {CHANCE}"
+        return f"as measured, {best}{_compare_with_baseline(result)}; {CHANCE}"
     if len(usable) == 1:
         text = comparison_text(study, usable[0])
     else:
         text = _best_shown(study, best_label, mean, usable)
-    return text + _certainty(usable) + _against_baseline(result)
+    return text + _describe_certainty(usable) + _compare_with_baseline(result)
 
 
 def _ratio_of(row: CellResult) -> Interval:
@@ -156,7 +156,7 @@ def _best_shown(study: Study, label: str, mean: Interval, rows: Sequence[CellRes
     )
 
 
-def _superlative(study: Study, label: str) -> str:
+def _describe_best(study: Study, label: str) -> str:
     if study.compares_times:
         return f"{label} is fastest"
     extreme = "highest" if study.is_higher_better else "lowest"
@@ -165,7 +165,7 @@ def _superlative(study: Study, label: str) -> str:
 
 def _praise(study: Study, label: str, mean: Interval, rows: Sequence[CellResult]) -> str:
     """Return by how much a label is best. Some of `rows` are its cells."""
-    praise_text = _superlative(study, label)
+    praise_text = _describe_best(study, label)
     own_rows = [row for row in rows if row.cell.label(study.compare) == label]
     averaged_text = f", averaged over {count(len(own_rows), 'cell')}" if len(own_rows) > 1 else ""
     if study.compares_times:
@@ -197,7 +197,7 @@ def _largest_possible(study: Study, rows: Sequence[CellResult]) -> str:
     return f" (differences of up to {difference_text} cannot be excluded)"
 
 
-def _certainty(rows: Sequence[CellResult]) -> str:
+def _describe_certainty(rows: Sequence[CellResult]) -> str:
     """Return how sure the comparisons are, all together."""
     run_counts = [_ratio_of(row).runs for row in rows if is_bounded(_ratio_of(row))]
     together_text = " of all together" if len(run_counts) > 1 else ""
@@ -211,7 +211,7 @@ def _certainty(rows: Sequence[CellResult]) -> str:
     return f"; 95% sure{together_text}, from {runs_text} of each cell"
 
 
-def _against_baseline(result: StudyResult) -> str:
+def _compare_with_baseline(result: StudyResult) -> str:
     """Return how many times as fast as the baseline the fastest cell is.
 
     Return "" without a baseline, if the comparison with the reference says it, or if a speed-up is
@@ -252,10 +252,12 @@ def effect_lines(result: StudyResult) -> list[str]:
     if not study.compare or study.compares_times:
         return []
     other_axes = [axis for axis in study.axes if axis.name != study.compare]
-    return [f"{study.measured} by {axis.name}: {_means(result, axis)}" for axis in other_axes]
+    return [
+        f"{study.measured} by {axis.name}: {_describe_means(result, axis)}" for axis in other_axes
+    ]
 
 
-def _means(result: StudyResult, axis: StudyAxis) -> str:
+def _describe_means(result: StudyResult, axis: StudyAxis) -> str:
     """Return the mean value of the cells at each label of an axis."""
     mean_texts = []
     for label in axis.labels:

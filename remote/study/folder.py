@@ -147,16 +147,16 @@ class StudyFolder:
     def held(self) -> Iterator[None]:
         """Keep other processes from running the study meanwhile. Raises: StudyError."""
         with self._writing():
-            self._make()
+            self._make_folder()
             # The lock is the kernel's: it goes with the process, however that ends.
             lock = files.open_regular(self.path / LOCK, os.O_RDWR | os.O_CREAT)
         try:
-            self._take(lock)
+            self._take_lock(lock)
             yield
         finally:
             os.close(lock)
 
-    def _make(self) -> None:
+    def _make_folder(self) -> None:
         # Both, since a study may be the first thing that is ever recorded here.
         files.make_runs_dir(self.path.parent)
         files.make_folder(self.path, exist_ok=True)
@@ -172,7 +172,7 @@ class StudyFolder:
                 "written, the same command continues the study"
             ) from error
 
-    def _take(self, lock: int) -> None:
+    def _take_lock(self, lock: int) -> None:
         """Take the lock and write who has it. Raises: StudyError, if another process has it."""
         if not try_lock(lock):
             holder_pid = os.pread(lock, LIMITS.small_file, 0).decode(errors="replace").strip()
@@ -194,7 +194,7 @@ class StudyFolder:
         }
         place_json = f"{dumps(place)}\n".encode()
         with self._writing():
-            self._make()
+            self._make_folder()
             write_whole(self.path / PLACE, place_json)
             write_whole(self.path / SIGNATURE, trust.signature(place_json).encode())
             # The text comes last: with it the study exists.

@@ -59,8 +59,8 @@ class HostPool:
     """The rate of a lab on this machine, if the place names none; "" without such a lab."""
     cpus: str = ""
     """The cores of each host of such a lab."""
-    _open: ExitStack = field(default_factory=ExitStack)
-    _reached: dict[tuple[str, str], tuple[tuple[Host, ...], WarmTransport]] = field(
+    _open_resources: ExitStack = field(default_factory=ExitStack)
+    _reached_transports: dict[tuple[str, str], tuple[tuple[Host, ...], WarmTransport]] = field(
         default_factory=dict
     )
 
@@ -75,14 +75,18 @@ class HostPool:
         available = len(self.cluster.hosts)
         needed = max(cell.place.nodes for cell in study.cells)
         if needed > available:
-            advice = f"start it with --local {needed}" if is_local else f"add hosts to {self._file}"
+            advice = (
+                f"start it with --local {needed}"
+                if is_local
+                else f"add hosts to {self._hosts_file}"
+            )
             verb = "is" if available == 1 else "are"
             mistakes.append(
                 f"{study.name} needs {count(needed, 'host')}, and there {verb} {available}: "
                 f"{advice}, or change nodes"
             )
         # Mistakes in links and cores are found now, not after hours of other runs.
-        lab_wires = {self._wires(cell.place) for cell in study.cells} - {("", "")}
+        lab_wires = {self._lab_settings(cell.place) for cell in study.cells} - {("", "")}
         for link, cpus in sorted(lab_wires):
             try:
                 parse(available, link, cpus)
@@ -114,24 +118,27 @@ class HostPool:
 
         `most_nodes` are the hosts of the largest run with which runs here are compared.
         """
-        wires = self._wires(place)
-        is_new = wires not in self._reached
-        hosts, transport = self._open_hosts(*wires) if is_new else self._reached.pop(wires)
-        self._reached[wires] = hosts, transport  # the last one is the one used last
+        wires = self._lab_settings(place)
+        is_new = wires not in self._reached_transports
+        hosts, transport = (
+            self._open_hosts(*wires) if is_new else self._reached_transports.pop(wires)
+        )
+        self._reached_transports[wires] = hosts, transport  # the last one is the one used last
         # Cooled labs keep their hosts: only the warm interpreters end.
-        for _, warm_transport in list(self._reached.values())[:-WARM]:
+        for _, warm_transport in list(self._reached_transports.values())[:-WARM]:
             warm_transport.cool()
         chosen_hosts = tuple(
             replace(
                 host,
                 slots=place.processes,
-                threads=_threads(host, place.processes) or self._share(place, most_nodes),
+                threads=_threads(host, place.processes)
+                or self._share_of_threads(place, most_nodes),
             )
             for host in hosts[: place.nodes]
         )
         return replace(self.cluster, hosts=chosen_hosts), transport
 
-    def _share(self, place: CellPlace, most_nodes: int) -> int:
+    def _share_of_threads(self, place: CellPlace, most_nodes: int) -> int:
         """Return the threads of a rank if all hosts are this machine; 0 if they are not.
 
         Each host has the same share of the cores in all runs, so that more hosts have more cores,
@@ -154,7 +161,7 @@ class HostPool:
         If their numbers differ, this is a warning that says what to write.
         """
         node_counts = sorted({cell.place.nodes for cell in study.cells})
-        has_quotas = any(self._wires(cell.place)[1] for cell in study.cells)
+        has_quotas = any(self._lab_settings(cell.place)[1] for cell in study.cells)
         if len(node_counts) < 2 or has_quotas:
             return []
         hosts = self.cluster.hosts[: node_counts[-1]]
@@ -164,7 +171,7 @@ class HostPool:
             return [
                 "warning: runs on some of the hosts have other numbers of threads per rank than "
                 f"runs on others ({', '.join(host_texts)}): write the same threads = N for each "
-                f"host in {self._file}"
+                f"host in {self._hosts_file}"
             ]
         if thread_counts == {0} and self._is_this_machine:
             return [self._describe_shares(study, len(hosts))]
@@ -173,7 +180,9 @@ class HostPool:
     def _describe_shares(self, study: Study, num_hosts: int) -> str:
         """Return what share of this machine each host has in all runs."""
         cores = usable_cores()
-        thread_counts = sorted({self._share(cell.place, num_hosts) for cell in study.cells})
+        thread_counts = sorted(
+            {self._share_of_threads(cell.place, num_hosts) for cell in study.cells}
+        )
         threads_text = " or ".join(map(str, thread_counts))
         return (
             f"all {num_hosts} hosts are this machine ({count(cores, 'core')}): a rank has "
@@ -183,22 +192,24 @@ class HostPool:
 
     def _open_hosts(self, link: str, cpus: str) -> tuple[tuple[Host, ...], WarmTransport]:
         if not link:
-            return self.cluster.hosts, self._warm(Transports(self.cluster.hosts))
+            return self.cluster.hosts, self._keep_warm(Transports(self.cluster.hosts))
         # All hosts of the pool are in the lab, so that later cells with more nodes find it warm.
-        lab = self._open.enter_context(Lab.start(parse(len(self.cluster.hosts), link, cpus)))
-        return lab.hosts, self._warm(Transports(lab.hosts, lab.enter))
+        lab = self._open_resources.enter_context(
+            Lab.start(parse(len(self.cluster.hosts), link, cpus))
+        )
+        return lab.hosts, self._keep_warm(Transports(lab.hosts, lab.enter))
 
-    def _warm(self, transport: Transport) -> WarmTransport:
-        return self._open.enter_context(closing(WarmTransport(transport)))
+    def _keep_warm(self, transport: Transport) -> WarmTransport:
+        return self._open_resources.enter_context(closing(WarmTransport(transport)))
 
-    def _wires(self, place: CellPlace) -> tuple[str, str]:
+    def _lab_settings(self, place: CellPlace) -> tuple[str, str]:
         """Return link and cores of the lab of a place; ("", "") without a lab."""
         link = place.link or self.link
         cpus = place.cpus or self.cpus
         return (link or FASTEST if cpus else link), cpus
 
     @property
-    def _file(self) -> str:
+    def _hosts_file(self) -> str:
         return self.cluster.file or self.cluster.name
 
     def __enter__(self) -> HostPool:
@@ -210,7 +221,7 @@ class HostPool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._open.close()
+        self._open_resources.close()
 
 
 def _is_loopback(host: Host) -> bool:

@@ -241,10 +241,12 @@ def _find_doubt(
     for setting in LAB_SETTINGS:
         if getattr(place, setting) != getattr(other_place, setting):
             differing_settings += (setting,)
-    return find_doubt(_side(row), _side(other), ratio, differing_settings, is_speed_up=is_speed_up)
+    return find_doubt(
+        _make_side(row), _make_side(other), ratio, differing_settings, is_speed_up=is_speed_up
+    )
 
 
-def _side(row: CellProgress) -> Side:
+def _make_side(row: CellProgress) -> Side:
     cell = row.cell
     ranks = cell.place.ranks
     return Side(

@@ -118,20 +118,21 @@ class StudyRunner:
         for records in run.session.batches():
             yield records
             # The session's own limits know nothing of the study, and a hung script makes no end.
-            is_late = bool(state.started) and time.time() - state.started > self.study.limit
+            run_seconds = time.time() - state.started if state.started else 0.0
+            is_late = run_seconds > self.study.limit
             if is_late and not state.stop_reason:
                 run.session.stop(LIMIT)
 
     def _iter_runs(self) -> Iterator[StudyRun]:
         """Yield the runs that earlier calls left, then those that are missing."""
         # First, since their hosts may still be busy, which would slow the next run down.
-        yield from self._left()
+        yield from self._iter_left_runs()
         # Asked after each run: its end may make another one necessary, or stop the study.
         while not self.is_stopped:
             trial = next_trial(self.progress) or self._next_repeat()
             if trial is None:
                 return
-            session = self._begin(trial)
+            session = self._begin_run(trial)
             if session:
                 yield StudyRun(trial, session)
 
@@ -145,25 +146,25 @@ class StudyRunner:
                 cell.is_unstable = key in unstable_keys
         return repeat_trial(self.progress, unstable_keys)
 
-    def _begin(self, trial: Trial) -> Session | None:
+    def _begin_run(self, trial: Trial) -> Session | None:
         """Return the session of a new run, or None if it cannot begin, which fails the trial."""
         try:
             cluster, transport = self.places.reach(trial.cell.place, self.study.most_nodes)
             launcher = replace(self.launcher, transport=transport)
             plan = launcher.plan(cluster, trial.work)
             # Noted before it begins: if this process dies now, the next call ends the run.
-            self._note(RunBegun(trial.key, plan.run))
+            self._note_entry(RunBegun(trial.key, plan.run))
             return launcher.begin(plan)
         except (PlanError, LabError) as error:
             failure = str(error)
             run_name = self.progress.open.get(trial.key, "none")
-            self._note(
+            self._note_entry(
                 RunEnded(trial.key, run_name, TrialOutcome.FAILED, cause=failure, reason=failure)
             )
             self._stop_if_all_fail(failure)
             return None
 
-    def _left(self) -> Iterator[StudyRun]:
+    def _iter_left_runs(self) -> Iterator[StudyRun]:
         """Yield the runs that an earlier call left, to be ended. One that had finished counts."""
         # A copy, because noting an end changes it.
         for trial_key, run_name in list(self.progress.open.items()):
@@ -172,9 +173,9 @@ class StudyRunner:
                 return
             session = None
             with suppress(RunFolderError, PlanError, LabError):
-                session = self._attach(trial, run_name)
+                session = self._attach_run(trial, run_name)
             if session is None:
-                self._note(
+                self._note_entry(
                     RunEnded(trial_key, run_name, TrialOutcome.INTERRUPTED, cause="it never began")
                 )
                 continue
@@ -182,7 +183,7 @@ class StudyRunner:
                 session.stop(LEFT, now=True)
             yield StudyRun(trial, session, is_left=True)
 
-    def _attach(self, trial: Trial, run_name: str) -> Session:
+    def _attach_run(self, trial: Trial, run_name: str) -> Session:
         """Return the session of a run that an earlier call began."""
         plan = load_plan(self.launcher.runs_dir / run_name)
         _, transport = self.places.reach(trial.cell.place, self.study.most_nodes)
@@ -206,7 +207,7 @@ class StudyRunner:
         elif run_end.outcome is TrialOutcome.FAILED:
             # Being left may have made it fail: this call makes it again.
             run_end = replace(run_end, outcome=TrialOutcome.INTERRUPTED)
-        self._note(run_end)
+        self._note_entry(run_end)
 
     def _judge(self, trial: Trial, state: RunState) -> RunEnded:
         """Return what a run was for its trial, with its value, or why it failed."""
@@ -233,7 +234,7 @@ class StudyRunner:
         reason = measurement.general_cause(state) if cause else ""
         return replace(run_end, cause=cause, reason=reason)
 
-    def _note(self, entry: JournalEntry) -> None:
+    def _note_entry(self, entry: JournalEntry) -> None:
         # The disk before the screen: what is shown as done has to be there after a crash.
         self.folder.write(entry)
         with self.lock:

@@ -131,6 +131,7 @@ class Trial:
         Each repetition has a seed of its own, the same for all cells that do not vary it.
         """
         work = self.cell.work
+        # A script has no setting for its seed: the repetition stands in its arguments.
         if isinstance(work, Script):
             repetition_text = str(self.repetition)
             script_words = tuple(word.replace(REPETITION, repetition_text) for word in work.words)

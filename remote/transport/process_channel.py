@@ -35,13 +35,13 @@ def start_process(
 
 
 def wait_ready(
-    descriptors: Iterable[int], seconds: float | None = 0.0, events: int = select.POLLIN
+    descriptors: Iterable[int], seconds: float | None = 0.0, poll_events: int = select.POLLIN
 ) -> set[int]:
     """Return which of these pipes have bytes, or have ended, within so many seconds; None: wait
     until one has."""
     poll = select.poll()  # `select.select` takes no descriptor above 1023
     for descriptor in descriptors:
-        poll.register(descriptor, events)
+        poll.register(descriptor, poll_events)
     return set(dict(poll.poll(None if seconds is None else seconds * 1000)))
 
 

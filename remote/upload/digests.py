@@ -23,26 +23,27 @@ class DigestCache:
     are read."""
 
     def __init__(self, project: str) -> None:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        self._path = cache / "rankboard" / "uploads" / f"{project}.json"
+        cache_folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        self._path = cache_folder / "rankboard" / "uploads" / f"{project}.json"
         self._before = self._load()
         self._now: dict[str, list[int | str]] = {}
 
-    def find(self, path: str, stamp: Stamp, moved: Callable[[], object]) -> tuple[int, str]:
+    def find(self, path: str, stamp: Stamp, on_progress: Callable[[], object]) -> tuple[int, str]:
         """Return the size and the digest of a file that has this stamp. Raises: OSError."""
-        row = self._before.get(path)
-        if type(row) is list and row[:-1] == [*stamp] and type(row[-1]) is str:
-            self._now[path] = row
-            return stamp[0], row[-1]
+        cached_row = self._before.get(path)
+        if type(cached_row) is list and cached_row[:-1] == [*stamp] and type(cached_row[-1]) is str:
+            self._now[path] = cached_row
+            return stamp[0], cached_row[-1]
         with open_file(path) as file:
-            before = stamp_of(os.fstat(file))
-            digest = compute_digest(file, moved)
-            state = os.fstat(file)
-        changed_at = max(state.st_mtime_ns, state.st_ctime_ns)
+            stamp_before = stamp_of(os.fstat(file))
+            digest = compute_digest(file, on_progress)
+            status_after = os.fstat(file)
+        changed_at = max(status_after.st_mtime_ns, status_after.st_ctime_ns)
         has_settled = changed_at < time.time_ns() - SETTLED
-        if before == stamp_of(state) and has_settled:
-            self._now[path] = [*before, digest]
-        return state.st_size, digest
+        # Kept only if nobody wrote to the file while it was read.
+        if stamp_before == stamp_of(status_after) and has_settled:
+            self._now[path] = [*stamp_before, digest]
+        return status_after.st_size, digest
 
     def save(self) -> None:
         """Keep the digests that were asked for."""
@@ -50,6 +51,7 @@ class DigestCache:
             return
         with suppress(OSError):
             make_private_folders(self._path.parent)
+            # Names of files may be no UTF-8: their surrogates have to survive.
             write_whole(self._path, json.dumps(self._now).encode(errors="surrogatepass"))
 
     def forget(self) -> None:
@@ -59,7 +61,7 @@ class DigestCache:
 
     def _load(self) -> dict[str, list[int | str]]:
         try:
-            rows = json.loads(self._path.read_bytes())
+            cached_rows = json.loads(self._path.read_bytes())
         except (OSError, ValueError):
             return {}
-        return rows if isinstance(rows, dict) else {}
+        return cached_rows if isinstance(cached_rows, dict) else {}

@@ -61,6 +61,7 @@ class FileTransfers:
         """End the transfers. Files that have moved stay, each of them whole."""
         self._stopped.set()
         for transfer in self._open:
+            # Each in a thread: a channel that hangs takes a second to close.
             threading.Thread(target=transfer.close, name="leaving", daemon=True).start()
 
     def upload(self) -> dict[int, str]:
@@ -73,95 +74,105 @@ class FileTransfers:
             announcement = outgoing.Announcement(self._find_sources(digests))
         except (PlanError, TransferStopped) as error:
             return {SESSION: str(error)}
-        upload = partial(outgoing.upload_to_host, self._plan, self._transport, announcement)
-        problems = self._perform("uploading", range(len(self._plan.hosts)), upload)
+        upload_files = partial(outgoing.upload_to_host, self._plan, self._transport, announcement)
+        problems = self._perform("uploading", range(len(self._plan.hosts)), upload_files)
         if problems:
+            # A host may have found that a file is not what its digest says.
             digests.forget()
         else:
             digests.save()
         return problems
 
     def fetch(
-        self, folder: Path, hosts: Collection[int], expected: Mapping[int, int] | None = None
+        self,
+        folder: Path,
+        host_indices: Collection[int],
+        expected_bytes: Mapping[int, int] | None = None,
     ) -> dict[int, str]:
         """Bring the results from these hosts, which are not lost, into `folder`, the run's
         directory: `hosts/<name>/…`.
 
-        `expected`: about how many bytes, by host, as far as is known; see `expected_sizes`. A run
-        that saves nothing costs nothing. What went wrong is for a warning: it says where the
+        `expected_bytes`: about how many bytes, by host, as far as is known; see `expected_sizes`. A
+        run that saves nothing costs nothing. What went wrong is for a warning: it says where the
         results stay.
         """
         plan = self._plan
         if not plan.policy.fetch or not results.patterns_to_fetch(plan):
             return {}
+        # The results of ranks on this machine are where they belong already.
         if is_here(plan.hosts):
-            missing = results.explain_missing_here(plan)
-            if missing:
-                self._tell(SESSION, missing)
+            missing_remark = results.explain_missing_here(plan)
+            if missing_remark:
+                self._tell(SESSION, missing_remark)
             return {}
-        fetch = partial(
-            results.fetch_from_host, plan, self._transport, folder / FETCHED, expected or {}
+        fetch_results = partial(
+            results.fetch_from_host, plan, self._transport, folder / FETCHED, expected_bytes or {}
         )
-        problems = self._perform("fetching", sorted(hosts), fetch)
-        for index, host in enumerate(plan.hosts):
-            if index not in hosts:
-                problems[index] = f"{host.name}: it is lost"
+        problems = self._perform("fetching", sorted(host_indices), fetch_results)
+        for host_index, host in enumerate(plan.hosts):
+            if host_index not in host_indices:
+                problems[host_index] = f"{host.name}: it is lost"
         return {
-            index: f"{problems[index]}; {self._where_it_stays(index)}" for index in sorted(problems)
+            host_index: f"{problems[host_index]}; {self._where_it_stays(host_index)}"
+            for host_index in sorted(problems)
         }
 
-    def _where_it_stays(self, index: int) -> str:
-        folder = results.results_folder(self._plan, index)
+    def _where_it_stays(self, host_index: int) -> str:
+        results_folder = results.results_folder(self._plan, host_index)
         if self._plan.job:
-            folder += f"/{CHECKPOINTS}"
-        return f"what was saved there stays in {folder}"
+            results_folder += f"/{CHECKPOINTS}"
+        return f"what was saved there stays in {results_folder}"
 
     def _perform(
-        self, verb: str, hosts: Collection[int], work: Callable[[Transfer], None]
+        self, verb: str, host_indices: Collection[int], host_work: Callable[[Transfer], None]
     ) -> dict[int, str]:
         """Do the work for each host, all at once, and report progress. Return what went wrong, by
         the index of the host."""
         self._open = [
-            Transfer(index, self._plan.hosts[index], verb, self._tell, limits=self._limits)
-            for index in hosts
+            Transfer(
+                host_index, self._plan.hosts[host_index], verb, self._tell, limits=self._limits
+            )
+            for host_index in host_indices
         ]
-        pending = {transfer.index: transfer for transfer in self._open}
+        pending_transfers = {transfer.index: transfer for transfer in self._open}
         problems: dict[int, str] = {}
         next_report = time.monotonic() + REPORTED
         give_up_at = math.inf
-        for completed in iter_completed(partial(self._run_one, work), self._open, LOOK):
-            if completed:
-                index, problem = completed[1]
-                del pending[index]
+        for completed_work in iter_completed(partial(self._run_one, host_work), self._open, LOOK):
+            if completed_work:
+                host_index, problem = completed_work[1]
+                del pending_transfers[host_index]
                 if problem:
-                    problems[index] = problem
+                    problems[host_index] = problem
             now = time.monotonic()
             if now >= next_report:
                 next_report = now + REPORTED
-                for transfer in pending.values():
+                for transfer in pending_transfers.values():
                     transfer.look()
             if self._stopped.is_set():
                 give_up_at = min(give_up_at, now + CLOSING)
             if now >= give_up_at:
                 break
-        for index, transfer in pending.items():
-            problems[index] = f"{transfer.host.name}: {STOPPED}"
+        for host_index, transfer in pending_transfers.items():
+            problems[host_index] = f"{transfer.host.name}: {STOPPED}"
         return problems
 
-    def _run_one(self, work: Callable[[Transfer], None], transfer: Transfer) -> tuple[int, str]:
+    def _run_one(
+        self, host_work: Callable[[Transfer], None], transfer: Transfer
+    ) -> tuple[int, str]:
         """Do one host's work. Return its index, and what went wrong."""
-        problem = ""
+        problem_text = ""
         try:
-            work(transfer)
+            host_work(transfer)
         except Unreachable as error:
             transfer.close()
             return transfer.index, str(error)
         except (OSError, DamagedTransfer, LookupError, TypeError, ValueError) as error:
-            problem = self._explain(error, transfer)
+            problem_text = self._explain(error, transfer)
         except Exception as error:  # noqa: BLE001 - our own mistake must not stop the others
-            problem = f"rankboard itself failed: {error!r}"
+            problem_text = f"rankboard itself failed: {error!r}"
         transfer.close()
-        return transfer.index, f"{transfer.host.name}: {problem}" if problem else ""
+        return transfer.index, f"{transfer.host.name}: {problem_text}" if problem_text else ""
 
     def _explain(self, error: Exception, transfer: Transfer) -> str:
         """Say what an error means, without the name of the host."""
@@ -170,8 +181,11 @@ class FileTransfers:
         if transfer.has_stalled:
             return f"nothing moved for {STALLED:.0f} s while {transfer.verb}"
         if transfer.channel and transfer.crawls:
-            seconds = f"{transfer.limits.busy:.0f} s"
-            return f"less than {size(LEAST)} of its files moved in {seconds} while {transfer.verb}"
+            patience_text = f"{transfer.limits.busy:.0f} s"
+            return (
+                f"less than {size(LEAST)} of its files moved in {patience_text} while "
+                f"{transfer.verb}"
+            )
         stderr = transfer.close()
         if isinstance(error, ConnectionError) and stderr:
             return printable(last_line(stderr))
@@ -186,7 +200,7 @@ class FileTransfers:
         """Return the files to upload, with their digests. Raises: PlanError, TransferStopped."""
         next_report = time.monotonic() + REPORTED
 
-        def moved() -> None:
+        def on_progress() -> None:
             nonlocal next_report
             if self._stopped.is_set():
                 raise TransferStopped("the upload was stopped before its end")
@@ -194,8 +208,11 @@ class FileTransfers:
                 self._tell(SESSION, "reading what is to be uploaded")
                 next_report += REPORTED
 
-        files = sources.find_sources(self._plan.uploads, moved)
-        remark = sources.remark_if_large(files)
-        if remark:
-            self._tell(SESSION, remark)
-        return [sources.with_digest(file, digests, moved) for file in files]
+        found_sources = sources.find_sources(self._plan.uploads, on_progress)
+        size_remark = sources.remark_if_large(found_sources)
+        if size_remark:
+            self._tell(SESSION, size_remark)
+        return [
+            sources.with_digest(found_source, digests, on_progress)
+            for found_source in found_sources
+        ]

@@ -31,11 +31,12 @@ class IgnoreRules:
         out the folder itself, as it is wanted."""
         repositories = (folder for folder in path.parents if (folder / REPOSITORY).exists())
         repository = next(repositories, None)
+        # A folder that is a repository of its own knows no rules of the one around it.
         if (path / REPOSITORY).exists() or repository is None:
             return cls()
         rules = cls()
-        inner = path.relative_to(repository)
-        for outer_folder, folder in pairwise([*reversed(inner.parents), inner]):
+        inner_path = path.relative_to(repository)
+        for outer_folder, folder in pairwise([*reversed(inner_path.parents), inner_path]):
             rules = rules.inside(str(repository / outer_folder))
             if rules.leave_out(str(repository / folder), is_folder=True):
                 return cls()
@@ -45,27 +46,27 @@ class IgnoreRules:
         """Return the rules that hold inside this folder. Raises: OSError, if its .gitignore cannot
         be read."""
         try:
-            text = Path(folder, FILE).read_text(encoding="utf-8", errors="surrogateescape")
+            ignore_text = Path(folder, FILE).read_text(encoding="utf-8", errors="surrogateescape")
         except (FileNotFoundError, IsADirectoryError):
             return self
-        return IgnoreRules((*self.levels, (folder, _parse_rules(text))))
+        return IgnoreRules((*self.levels, (folder, _parse_rules(ignore_text))))
 
     def leave_out(self, path: str, *, is_folder: bool) -> bool:
         """Return True if a file or folder is left out: the innermost .gitignore that speaks of it
         decides, and in it the last rule."""
         for folder, rules in reversed(self.levels):
-            inner = path[len(folder.rstrip("/")) + 1 :]
+            inner_path = path[len(folder.rstrip("/")) + 1 :]
             if is_folder:
-                inner += "/"
+                inner_path += "/"
             for pattern, is_left_out in reversed(rules):
-                if pattern.search(inner):
+                if pattern.search(inner_path):
                     return is_left_out
         return False
 
 
 def _parse_rules(text: str) -> tuple[IgnoreRule, ...]:
-    lines = text.removeprefix("\ufeff").split("\n")
-    rules = (_parse_rule(line.removesuffix("\r")) for line in lines)
+    rule_lines = text.removeprefix("\ufeff").split("\n")
+    rules = (_parse_rule(rule_line.removesuffix("\r")) for rule_line in rule_lines)
     return tuple(filter(None, rules))
 
 

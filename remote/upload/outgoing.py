@@ -28,30 +28,34 @@ def upload_to_host(
 ) -> None:
     """Make one host have these files. Raises: OSError, PlanError, ValueError."""
     folder = plan.cwd(transfer.index)
-    above = folder.removesuffix(f"/{plan.project}")
-    transfer.open(transport, "receive", above, plan.project, announcement.mark)
-    answer = transfer.answer()
-    if "unknown" in answer:
+    parent_folder = folder.removesuffix(f"/{plan.project}")
+    transfer.open(transport, "receive", parent_folder, plan.project, announcement.mark)
+    host_answer = transfer.answer()
+    # Most hosts remember the digest of the last list, so that the list itself, which may be long,
+    # need not be sent.
+    if "unknown" in host_answer:
         transfer.send(announcement.line, is_file=False)
-        answer = transfer.answer()
-    _report_changes(transfer, answer)
-    numbers = answer["need"]
-    if len(set(numbers)) < len(numbers):
+        host_answer = transfer.answer()
+    _report_changes(transfer, host_answer)
+    needed_numbers = host_answer["need"]
+    # A host could otherwise have the same file sent without end.
+    if len(set(needed_numbers)) < len(needed_numbers):
         raise ValueError("it asks for a file twice")
-    needed = [announcement.sources[number] for number in numbers]
-    transfer.begin([source.entry for source in needed])
-    send_error = _send(transfer, needed)
+    needed_sources = [announcement.sources[source_number] for source_number in needed_numbers]
+    transfer.begin([source.entry for source in needed_sources])
+    send_error = _send(transfer, needed_sources)
     try:
-        damaged = transfer.answer()["damaged"]
+        # Even after an error in sending: the host may have said why it hung up.
+        damaged_paths = transfer.answer()["damaged"]
     except ConnectionError as error:
         raise send_error or error from None
-    if damaged:
-        raise ValueError(f"{list_paths(damaged)} changed while being uploaded: start again")
-    if not needed:
+    if damaged_paths:
+        raise ValueError(f"{list_paths(damaged_paths)} changed while being uploaded: start again")
+    if not needed_sources:
         transfer.report(f"all files are in {folder}")
         return
-    files = f"{len(needed):,} of {len(announcement.sources):,} files"
-    transfer.report(f"{files} ({size(transfer.size)}) uploaded to {folder}")
+    files_text = f"{len(needed_sources):,} of {len(announcement.sources):,} files"
+    transfer.report(f"{files_text} ({size(transfer.size)}) uploaded to {folder}")
 
 
 def _report_changes(transfer: Transfer, answer: dict[str, Any]) -> None:
@@ -62,11 +66,11 @@ def _report_changes(transfer: Transfer, answer: dict[str, Any]) -> None:
             f"{shorten_path(path)} was deleted here but is kept there: it has changed there since "
             "its upload",
         )
-    replaced = list(answer["replaced"])
-    if replaced:
+    replaced_paths = list(answer["replaced"])
+    if replaced_paths:
         transfer.report(
-            f"{list_paths(replaced)}: changed there since the last upload; the version of this "
-            "folder replaces it"
+            f"{list_paths(replaced_paths)}: changed there since the last upload; the version of "
+            "this folder replaces it"
         )
 
 

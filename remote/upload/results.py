@@ -47,51 +47,54 @@ def fetch_from_host(
     plan: Plan,
     transport: Transport,
     folder: Path,
-    expected: Mapping[int, int],
+    expected_bytes: Mapping[int, int],
     transfer: Transfer,
 ) -> None:
     """Bring the results of one host into a folder of its own in `folder`. Raises: OSError,
     ValueError."""
     patterns = patterns_to_fetch(plan)
     transfer.open(transport, "send", results_folder(plan, transfer.index), *patterns)
-    answer = transfer.answer()
-    entries = entries_of(answer["entries"])
-    failed = [str(path) for path, _ in answer["unread"]]
-    _check(entries, transfer.limits, expected.get(transfer.index))
+    listing = transfer.answer()
+    entries = entries_of(listing["entries"])
+    failed_paths = [str(path) for path, _ in listing["unread"]]
+    _check(entries, transfer.limits, expected_bytes.get(transfer.index))
     if entries:
         host_folder = folder_name(transfer.host.name)
         make_private_folders(folder.parent)
+        # Somebody else may have filled the directory of the run, also with a link of this name.
         make_folder(folder, exist_ok=True)
         with closing(Tree(str(folder / host_folder), str(folder / f".{host_folder}.new"))) as tree:
-            _write_files(transfer, tree, entries, failed)
+            _write_files(transfer, tree, entries, failed_paths)
         transfer.report(f"{count(len(entries), 'file')} ({size(transfer.size)}) fetched")
     elif isinstance(plan.work, Script):
         transfer.report(f"no file there matches --fetch {' '.join(patterns)}")
-    if failed:
-        raise ValueError(f"{list_paths(failed)} could not be read there, or changed meanwhile")
+    if failed_paths:
+        raise ValueError(
+            f"{list_paths(failed_paths)} could not be read there, or changed meanwhile"
+        )
 
 
 def explain_missing_here(plan: Plan) -> str:
     """Say that no file of this machine matches, if the ranks ran here; "" if one does."""
     patterns = patterns_to_fetch(plan)
-    matching = Search(folders=True).find(patterns, plan.cwd(0))
-    if any(map(os.path.lexists, matching)):
+    matching_paths = Search(folders=True).find(patterns, plan.cwd(0))
+    if any(map(os.path.lexists, matching_paths)):
         return ""
     return f"no file here matches --fetch {' '.join(patterns)}"
 
 
-def folder_name(host: str) -> str:
+def folder_name(host_name: str) -> str:
     """Return the name of a host as that of a folder. No two hosts have the same."""
 
-    def escape(match: re.Match[str]) -> str:
-        return "".join(f"%{byte:02X}" for byte in match[0].encode())
+    def escape(unsafe_match: re.Match[str]) -> str:
+        return "".join(f"%{byte:02X}" for byte in unsafe_match[0].encode())
 
-    name = re.sub(r"[^A-Za-z0-9_.@:-]", escape, host)
+    escaped_name = re.sub(r"[^A-Za-z0-9_.@:-]", escape, host_name)
     # a folder must not be hidden, nor be `.` or `..`
-    return re.sub(r"^\.", "%2E", name)
+    return re.sub(r"^\.", "%2E", escaped_name)
 
 
-def _check(entries: Sequence[FileEntry], limits: Limits, expected: int | None) -> None:
+def _check(entries: Sequence[FileEntry], limits: Limits, expected_bytes: int | None) -> None:
     """Raises: ValueError, if a host offers files that its run cannot have made."""
     for entry in entries:
         if len(os.fsencode(entry.path)) > limits.path or entry.path.count("/") > limits.depth:
@@ -99,56 +102,61 @@ def _check(entries: Sequence[FileEntry], limits: Limits, expected: int | None) -
                 f"the path of a file there has more than {limits.path} bytes or {limits.depth} "
                 f"folders, and nothing was fetched: {shorten_path(entry.path)}"
             )
-    offered = sum(entry.size for entry in entries)
-    if expected is not None and offered > 2 * expected + limits.unexpected:
+    offered_bytes = sum(entry.size for entry in entries)
+    # A generous bound: it is against a host that fills the operator's disk, not against a large
+    # model.
+    if expected_bytes is not None and offered_bytes > 2 * expected_bytes + limits.unexpected:
         raise ValueError(
-            f"{size(offered)} of results are there though its ranks saved checkpoints of about "
-            f"{size(expected)}, and nothing was fetched"
+            f"{size(offered_bytes)} of results are there though its ranks saved checkpoints of "
+            f"about {size(expected_bytes)}, and nothing was fetched"
         )
 
 
 def _write_files(
-    transfer: Transfer, tree: Tree, entries: Sequence[FileEntry], failed: list[str]
+    transfer: Transfer, tree: Tree, entries: Sequence[FileEntry], failed_paths: list[str]
 ) -> None:
     """Ask for what `tree` lacks and write it. What does not arrive as announced joins those that
-    `failed`; then what would make their checkpoint complete is not written."""
-    numbers = [number for number, entry in enumerate(entries) if not tree.holds(entry)]
-    missing = [entries[number] for number in numbers]
-    transfer.begin(missing)
-    disk = _DiskRoom(tree, transfer.limits)
-    if transfer.size > disk.room():
-        raise ValueError(f"to fetch takes {size(transfer.size)}, and {disk.describe()}")
-    transfer.send_message(need=numbers)
-    for entry in missing:
-        blocks = _while_there_is_room(transfer, disk, transfer.incoming.take(entry.size))
+    `failed_paths`; then what would make their checkpoint complete is not written."""
+    missing_numbers = [
+        entry_number for entry_number, entry in enumerate(entries) if not tree.holds(entry)
+    ]
+    missing_entries = [entries[entry_number] for entry_number in missing_numbers]
+    transfer.begin(missing_entries)
+    disk_room = _DiskRoom(tree, transfer.limits)
+    if transfer.size > disk_room.room():
+        raise ValueError(f"to fetch takes {size(transfer.size)}, and {disk_room.describe()}")
+    transfer.send_message(need=missing_numbers)
+    for entry in missing_entries:
+        blocks = _while_there_is_room(transfer, disk_room, transfer.incoming.take(entry.size))
         try:
-            if _completes_failed(entry, failed):
+            if _completes_failed(entry, failed_paths):
+                # It is on its way already: what follows it can be read only after it.
                 for _ in blocks:
                     continue
             else:
                 tree.put(entry, blocks)
         except DamagedTransfer:
-            failed.append(entry.path)
+            failed_paths.append(entry.path)
         transfer.files_moved += 1
 
 
-def _completes_failed(entry: FileEntry, failed: Sequence[str]) -> bool:
+def _completes_failed(entry: FileEntry, failed_paths: Sequence[str]) -> bool:
     """Return True for the manifest of a checkpoint of which a file failed."""
-    folder, _, name = entry.path.rpartition("/")
-    return name == MANIFEST and any(path.startswith(f"{folder}/") for path in failed)
+    folder, _, file_name = entry.path.rpartition("/")
+    return file_name == MANIFEST and any(path.startswith(f"{folder}/") for path in failed_paths)
 
 
 def _while_there_is_room(
-    transfer: Transfer, disk: _DiskRoom, blocks: Iterator[bytes]
+    transfer: Transfer, disk_room: _DiskRoom, blocks: Iterator[bytes]
 ) -> Iterator[bytes]:
     """Yield the bytes of a file as they come. Raises: ValueError, once the disk is nearly full, as
     others write to it too."""
-    look_at = 0
+    next_look = 0
     for block in blocks:
-        if transfer.moved >= look_at:
-            look_at = transfer.moved + LOOK
-            if disk.room() < 0:
-                raise ValueError(disk.describe())
+        if transfer.moved >= next_look:
+            next_look = transfer.moved + LOOK
+            if disk_room.room() < 0:
+                raise ValueError(disk_room.describe())
         transfer.moved += len(block)
         yield block
 
@@ -173,10 +181,10 @@ class _DiskRoom:
 def expected_sizes(job: Job, ranks: Sequence[RankState]) -> dict[int, int]:
     """Return about how many bytes of checkpoints each host has, by what its ranks report. Empty if
     no rank has saved."""
-    largest = max((rank.saved_bytes for rank in ranks), default=0)
-    if not largest:
+    largest_checkpoint = max((rank.saved_bytes for rank in ranks), default=0)
+    if not largest_checkpoint:
         return {}
     # One more than is kept is being written, and a rank that was heard of late may have saved.
-    most_of_rank = largest * (job.checkpoint_keep + 1)
+    most_of_rank = largest_checkpoint * (job.checkpoint_keep + 1)
     ranks_of_hosts = Counter(rank.host for rank in ranks)
-    return {host: number * most_of_rank for host, number in ranks_of_hosts.items()}
+    return {host: rank_count * most_of_rank for host, rank_count in ranks_of_hosts.items()}

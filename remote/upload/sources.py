@@ -46,20 +46,20 @@ def resolve_uploads(paths: Sequence[str], start_folder: Path) -> tuple[Upload, .
     A path below `start_folder`, where rankboard was started, is kept from there, so that relative
     paths mean the same on the hosts. Of another only the name is kept.
     """
-    by_target: dict[str, str] = {}
+    path_by_target: dict[str, str] = {}
     for path in paths:
         if not os.path.exists(path):
             raise PlanError(
                 f"upload {printable(path)}: there is no such file or folder; see --upload, and "
                 "sync in the hosts file"
             )
-        other = by_target.setdefault(_target(Path(path), start_folder), path)
-        if other != path:
+        other_path = path_by_target.setdefault(_target(Path(path), start_folder), path)
+        if other_path != path:
             raise PlanError(
-                f"uploads {printable(other)} and {printable(path)} have the same name: rename "
+                f"uploads {printable(other_path)} and {printable(path)} have the same name: rename "
                 "one, or start rankboard in a folder above both"
             )
-    return tuple(Upload(path, target) for target, path in by_target.items())
+    return tuple(Upload(path, target) for target, path in path_by_target.items())
 
 
 def _target(path: Path, start_folder: Path) -> str:
@@ -73,44 +73,48 @@ def _target(path: Path, start_folder: Path) -> str:
 def project_name(start_folder: Path) -> str:
     """Return the name of the hosts' folder for what is uploaded from `start_folder`: that folder's,
     and a digest against another user's, machine's or folder's of that name."""
-    name = re.sub(r"[^A-Za-z0-9_-]+", "-", start_folder.name).strip("-")[:40]
-    owner = f"{getpass.getuser()}@{socket.gethostname()}:{start_folder}"
-    digest = hashlib.sha256(owner.encode(errors="surrogateescape")).hexdigest()
-    return f"{name or 'files'}-{digest[:8]}"
+    plain_name = re.sub(r"[^A-Za-z0-9_-]+", "-", start_folder.name).strip("-")[:40]
+    owner_text = f"{getpass.getuser()}@{socket.gethostname()}:{start_folder}"
+    owner_digest = hashlib.sha256(owner_text.encode(errors="surrogateescape")).hexdigest()
+    return f"{plain_name or 'files'}-{owner_digest[:8]}"
 
 
 def find_sources(
-    uploads: Sequence[Upload], moved: Callable[[], object] = lambda: None
+    uploads: Sequence[Upload], on_progress: Callable[[], object] = lambda: None
 ) -> list[UploadSource]:
-    """Return all that goes, without digests, in the order of the paths on the hosts. `moved` is
-    called at each. Raises: PlanError, with the mistakes."""
-    sources: dict[str, UploadSource] = {}
+    """Return all that goes, without digests, in the order of the paths on the hosts. `on_progress`
+    is called at each. Raises: PlanError, with the mistakes."""
+    source_by_target: dict[str, UploadSource] = {}
     mistakes = []
     for upload in uploads:
         for source in _walk_upload(upload):
-            moved()
+            on_progress()
             target = source.entry.path
-            other = sources.setdefault(target, source)
-            if other.path != source.path:
+            other_source = source_by_target.setdefault(target, source)
+            if other_source.path != source.path:
                 mistakes.append(
-                    f"{printable(source.path)} and {printable(other.path)} would both be {target}"
+                    f"{printable(source.path)} and {printable(other_source.path)} would both be "
+                    f"{target}"
                 )
-            link = source.entry.link
-            if link and not stays_inside(os.path.relpath(source.path, upload.source), link):
+            link_target = source.entry.link
+            if link_target and not stays_inside(
+                os.path.relpath(source.path, upload.source), link_target
+            ):
                 mistakes.append(
-                    f"{printable(source.path)} is a link out of the folder, to {printable(link)}"
+                    f"{printable(source.path)} is a link out of the folder, to "
+                    f"{printable(link_target)}"
                 )
     if mistakes:
         raise PlanError(_describe_mistakes(mistakes))
-    return [sources[target] for target in sorted(sources)]
+    return [source_by_target[target] for target in sorted(source_by_target)]
 
 
 def _describe_mistakes(mistakes: Sequence[str]) -> str:
-    lines = [f"upload: {mistake}" for mistake in mistakes[:NAMED]]
+    message_lines = [f"upload: {mistake}" for mistake in mistakes[:NAMED]]
     if len(mistakes) > NAMED:
-        lines.append(f"and {len(mistakes) - NAMED} more")
-    lines.append("Name them in a .gitignore, or put there what they lead to")
-    return "\n".join(lines)
+        message_lines.append(f"and {len(mistakes) - NAMED} more")
+    message_lines.append("Name them in a .gitignore, or put there what they lead to")
+    return "\n".join(message_lines)
 
 
 def _walk_upload(upload: Upload) -> Iterator[UploadSource]:
@@ -120,6 +124,8 @@ def _walk_upload(upload: Upload) -> Iterator[UploadSource]:
             rules = IgnoreRules.above(Path(upload.source))
             yield from _walk_folder(upload.source, upload.target, rules)
         else:
+            # A link that is named itself means what it leads to; links inside a folder stay
+            # links.
             yield from _read_source(os.path.realpath(upload.source), upload.target)
     except OSError as error:
         raise _unreadable(str(error.filename or upload.source), error) from error
@@ -135,6 +141,7 @@ def _walk_folder(folder: str, target: str, rules: IgnoreRules) -> Iterator[Uploa
         sorted_entries = sorted(entries, key=lambda entry: entry.name)
     for entry in sorted_entries:
         is_folder = entry.is_dir(follow_symlinks=False)
+        # A repository may be larger than the files, and no rank needs its history.
         if entry.name == REPOSITORY or rules.leave_out(entry.path, is_folder=is_folder):
             continue
         inner_target = f"{target}/{entry.name}" if target else entry.name
@@ -146,40 +153,43 @@ def _walk_folder(folder: str, target: str, rules: IgnoreRules) -> Iterator[Uploa
 
 def _read_source(path: str, target: str) -> Iterator[UploadSource]:
     """Yield the file or link at this path; nothing if it is neither, as others cannot travel."""
-    state = os.lstat(path)
-    if stat.S_ISLNK(state.st_mode):
+    file_status = os.lstat(path)
+    if stat.S_ISLNK(file_status.st_mode):
         entry = FileEntry(target, link=os.readlink(path))
-    elif stat.S_ISREG(state.st_mode):
-        is_program = bool(state.st_mode & stat.S_IXUSR)
-        entry = FileEntry(target, state.st_size, executable=is_program)
+    elif stat.S_ISREG(file_status.st_mode):
+        is_program = bool(file_status.st_mode & stat.S_IXUSR)
+        entry = FileEntry(target, file_status.st_size, executable=is_program)
     else:
         return
-    yield UploadSource(path, entry, stamp_of(state))
+    yield UploadSource(path, entry, stamp_of(file_status))
 
 
 def with_digest(
-    source: UploadSource, digests: DigestCache, moved: Callable[[], object]
+    source: UploadSource, digests: DigestCache, on_progress: Callable[[], object]
 ) -> UploadSource:
     """Return the source with the digest of what it contains now. Raises: PlanError."""
     if source.entry.link:
         return source
     try:
-        size, digest = digests.find(source.path, source.stamp, moved)
+        file_size, digest = digests.find(source.path, source.stamp, on_progress)
     except OSError as error:
         raise _unreadable(source.path, error) from error
-    return replace(source, entry=replace(source.entry, size=size, digest=digest))
+    return replace(source, entry=replace(source.entry, size=file_size, digest=digest))
 
 
 def remark_if_large(sources: Sequence[UploadSource]) -> str:
     """Say that an upload is large, and name its largest files; "" if it is not."""
-    total = sum(source.entry.size for source in sources)
-    if total <= LARGE and len(sources) <= MANY:
+    total_bytes = sum(source.entry.size for source in sources)
+    if total_bytes <= LARGE and len(sources) <= MANY:
         return ""
     entries = sorted((source.entry for source in sources), key=lambda entry: -entry.size)
-    largest = ", ".join(f"{printable(it.path)} ({size(it.size)})" for it in entries[:NAMED])
+    largest_names = ", ".join(
+        f"{printable(large_entry.path)} ({size(large_entry.size)})"
+        for large_entry in entries[:NAMED]
+    )
     return (
-        f"the upload is large: {len(sources):,} files, {size(total)}, to every host. The largest "
-        f"are {largest}. Name what the ranks do not need in a .gitignore"
+        f"the upload is large: {len(sources):,} files, {size(total_bytes)}, to every host. The "
+        f"largest are {largest_names}. Name what the ranks do not need in a .gitignore"
     )
 
 
@@ -198,6 +208,6 @@ def shorten_path(path: str) -> str:
 
 def list_paths(paths: Sequence[str]) -> str:
     """Return some of the paths, and how many more there are."""
-    text = ", ".join(shorten_path(path) for path in paths[:NAMED])
-    hidden = len(paths) - NAMED
-    return f"{text} and {hidden:,} more" if hidden > 0 else text
+    shown_paths = ", ".join(shorten_path(path) for path in paths[:NAMED])
+    hidden_count = len(paths) - NAMED
+    return f"{shown_paths} and {hidden_count:,} more" if hidden_count > 0 else shown_paths

@@ -58,9 +58,9 @@ class Transfer:
 
     def _read(self) -> bytes:
         assert self.channel
-        data = self.channel.read()
+        new_bytes = self.channel.read()
         self.last = time.monotonic()
-        return data
+        return new_bytes
 
     def send_message(self, **fields: Any) -> None:
         """Send an object. Raises: OSError."""
@@ -77,17 +77,21 @@ class Transfer:
     def answer(self) -> dict[str, Any]:
         """Return the next answer of the host. Report what it waits for. Raises: OSError, also if
         the host reports an error."""
-        reported: set[str] = set()
+        reported_reasons: set[str] = set()
         for _ in range(self.limits.busy_lines):
-            answer = self.incoming.line()
-            if "error" in answer:
-                raise OSError(str(answer["error"])[: self.limits.shown])
-            if "busy" not in answer:
-                return answer
-            reason = str(answer["busy"])[: self.limits.shown]
-            if reason and reason not in reported and len(reported) < self.limits.errors:
-                self.report(f"waits: {printable(reason)}")
-                reported.add(reason)
+            host_answer = self.incoming.line()
+            if "error" in host_answer:
+                raise OSError(str(host_answer["error"])[: self.limits.shown])
+            if "busy" not in host_answer:
+                return host_answer
+            busy_reason = str(host_answer["busy"])[: self.limits.shown]
+            if (
+                busy_reason
+                and busy_reason not in reported_reasons
+                and len(reported_reasons) < self.limits.errors
+            ):
+                self.report(f"waits: {printable(busy_reason)}")
+                reported_reasons.add(busy_reason)
         raise OSError(
             f"it said {self.limits.busy_lines:,} times that it is busy, and gave no answer"
         )
@@ -104,8 +108,9 @@ class Transfer:
     def look(self) -> None:
         """Report the progress; give up if nothing moves."""
         if self.files_moved < self.files:
-            files = f"{self.files_moved:,} of {self.files:,} files"
-            self.report(f"{self.verb}: {files}, {size(self.moved)} of {size(self.size)}")
+            files_text = f"{self.files_moved:,} of {self.files:,} files"
+            self.report(f"{self.verb}: {files_text}, {size(self.moved)} of {size(self.size)}")
+        # A trickle of bytes keeps a connection from being silent, but never ends.
         if self.moved >= self.marked[0] + LEAST:
             self.marked = (self.moved, time.monotonic())
         if self.channel and (self.has_stalled or self.crawls):

@@ -18,6 +18,7 @@ from remote.plan.plan import Plan, Policy, Script, check, new_run
 from remote.run.apply import apply_record
 from remote.run.run_state import RunState
 from remote.run.state.phases import REPORTED_START
+from tests.kit.looks import screen_text
 from tests.kit.wait import looks
 from training.job import Job
 from training.wire import events
@@ -252,7 +253,7 @@ async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
     A session's own thread changes its state at any time, so what is drawn may be older than a
     condition that reads the state.
     """
-    for _ in looks("what the app is to show"):
+    for _ in looks("what the app is to show", shown=lambda: screen_text(pilot.app)):
         holds = condition()
         app = pilot.app
         if isinstance(app, Dashboard):

@@ -25,9 +25,12 @@ def wait(condition: Callable[[], object], what: str, seconds: float = GUARD) -> 
         time.sleep(max(PAUSE, (time.thread_time() - before) / LOOKING))
 
 
-def looks(what: str, seconds: float = GUARD) -> Iterator[None]:
-    """The turns of a loop that waits for `what`; fail where the guard runs out."""
+def looks(
+    what: str, seconds: float = GUARD, shown: Callable[[], str] = lambda: ""
+) -> Iterator[None]:
+    """The turns of a loop that waits for `what`; fail where the guard runs out, and say what is
+    `shown` then."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         yield
-    raise AssertionError(f"not within {seconds:g} s: {what}")
+    raise AssertionError(f"not within {seconds:g} s: {what}\n{shown()}".rstrip())

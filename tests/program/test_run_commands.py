@@ -42,7 +42,7 @@ from training.wire.enums import EndReason
 from training.wire.events import SESSION, AgentEnded, Exited, Hello, Launched, StopHeard
 from training.wire.host_replies import CodeArchive, RunFolder, codec
 from training.wire.jsonl import dumps
-from tui.commands.prune import _make_rows, _total, prune
+from tui.commands.prune import _describe_total, _make_rows, prune
 from tui.commands.ps import ps
 from tui.home.history import History
 
@@ -480,7 +480,7 @@ def test_a_host_that_a_restart_left_out_does_not_say_how_the_run_ended() -> None
     parts = (told("node1", attempt=1), told("node2", 1, phase="lost", attempt=0))
     assert found_runs.ListedRun("a", parts).state == "finished"
     going, _ = pruning.find_removable(
-        inventory.RunInventory(found_runs.join_parts(parts)), 0, 0, elsewhere=True
+        inventory.RunInventory(found_runs.join_parts(parts)), 0, 0, takes_elsewhere=True
     )
     assert {one.state for one in going} == {"finished"}
     assert {one.host for one in going} == {"node1", "node2"}, "its folder goes as well"
@@ -594,14 +594,14 @@ def test_prune_counts_runs_and_shows_their_total() -> None:
     known = inventory.RunInventory(
         found_runs.join_parts(parts), (code,), frozenset({"node1", "node2"})
     )
-    going, _ = pruning.find_removable(known, 0, 0, elsewhere=True)
+    going, _ = pruning.find_removable(known, 0, 0, takes_elsewhere=True)
     rows = _make_rows(going)
     assert [(row[0], *row[3:]) for row in rows] == [
         ("20261122-a", "1.9 MiB", "elsewhere", "node1, node2"),
         ("20261122-b", "977 KiB", "elsewhere", "node1"),
         ("code that no live run uses", "500 B", "-", "node1"),
     ]
-    assert _total(going) == (
+    assert _describe_total(going) == (
         "2 runs, 2 of them not recorded here (started from another folder, or by somebody else) "
         "and unused code, 2.9 MiB"
     )

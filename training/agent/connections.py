@@ -58,6 +58,7 @@ class FollowerConnections:
     def _receive(self, connection: FollowerConnection) -> None:
         try:
             block = connection.socket.recv(CHUNK)
+        # A follower that is killed with unread wake-ups resets the connection instead of ending it.
         except ConnectionError:
             block = b""
         if not block:

@@ -189,6 +189,7 @@ def _obey_command(
         case StartAttempt():
             return _start_attempt(state, times, now, command)
         case Stop(grace, again, by_person):
+            # A stop may take back the leave to start again, but never gives it.
             state.again = state.again and again
             return [Write(StopHeard(by_person)), *_stop_ranks(state, now, grace)]
         case Close():
@@ -208,6 +209,7 @@ def _start_attempt(
     if state.end or state.alive:
         reason = "the agent is ending" if state.end else "ranks of the one before still run"
         return [_write_complaint(f"attempt {command.attempt} is not started: {reason}")]
+    # All ranks have exited, but what they started may still be in its grace: it goes first.
     kill_actions = _kill_ranks(state, times, now) if state.kill_at < math.inf else []
     state.attempt = command.attempt
     state.again = command.again
@@ -232,6 +234,7 @@ def _note_exit(state: AgentState, now: float, exited: Exited) -> None:
 
 
 def _stop_ranks(state: AgentState, now: float, grace: float) -> list[Action]:
+    # A second stop never prolongs the grace of the first one.
     state.kill_at = min(state.kill_at, now + grace)
     state.give_up_at = math.inf  # it counts from the kill
     return [TerminateRanks()]
@@ -246,6 +249,7 @@ def _kill_ranks(state: AgentState, times: AgentTimes, now: float) -> list[Action
 def _end_agent(state: AgentState, times: AgentTimes, now: float, end: AgentEnded) -> list[Action]:
     if state.end:
         return []
+    # The first reason counts: what comes later follows from it.
     state.end = end
     return _stop_ranks(state, now, times.grace)
 

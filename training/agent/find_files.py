@@ -74,6 +74,7 @@ class Search:
                         matching_entries.append(entry)
         except OSError:  # it is gone, no folder, or not to be read
             return []
+        # A disk lists entries in any order, and two looks have to agree.
         return sorted(matching_entries, key=lambda entry: entry.name)
 
 

@@ -28,6 +28,7 @@ from training.wire.events import AgentEnded
 from training.writing import write_all
 
 _MOMENT = 0.01
+"""Seconds between two tries to take the lock, or to reach an agent that is starting."""
 
 
 def follow(agent_socket: socket.socket | None, options: AgentOptions, times: AgentTimes) -> int:
@@ -37,6 +38,7 @@ def follow(agent_socket: socket.socket | None, options: AgentOptions, times: Age
     Raises: OSError, if the folder cannot be written.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher handles Ctrl-C
+    # A thread: commands have to pass while stdout is full, and the journal while stdin is quiet.
     threading.Thread(target=_pass_commands, args=(agent_socket, times.input), daemon=True).start()
     # A follower that is killed loses nothing: the next one reads on where its launcher stopped.
     reader = JournalReader(".", options.host, options.after)
@@ -78,6 +80,8 @@ def reach_agent(options: AgentOptions, times: AgentTimes, preload: Preload) -> s
                 raise FileNotFoundError(None, "the journal of the run is gone from this host")
             _start_agent(options, lock_descriptor, times, preload)
         else:
+            # Another follower starts the agent just now: it has the lock, its socket is not there
+            # yet.
             time.sleep(_MOMENT)
     raise TimeoutError(None, "its agent does not answer")
 
@@ -106,6 +110,7 @@ def _start_agent(
 ) -> None:
     """Start guard and agent. The socket listens before they run, so nobody has to wait for them."""
     write_reserve(".")
+    # An agent that was killed leaves its socket, and `bind` refuses a path that exists.
     if os.path.exists(SOCKET):
         os.unlink(SOCKET)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

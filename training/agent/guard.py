@@ -38,6 +38,7 @@ def guard(
     guard_pid = os.getpid()
     agent_pid = os.fork()
     if agent_pid == 0:
+        # A flock ends with the last descriptor of its file, so only the guard may have one.
         os.close(lock_descriptor)
         _run_agent(options, listener, times, preload, guard_pid)
     listener.close()
@@ -48,6 +49,7 @@ def guard(
     surviving_pids = processes.end_descendants(times.last)
     if wait_status:
         _write_last_record(options.host, os.waitstatus_to_exitcode(wait_status), surviving_pids)
+    # No clean-up of Python: buffers and exit handlers are those of the follower.
     os._exit(0)
 
 

@@ -90,6 +90,7 @@ class Journal:
         self._attempt = 0
         self._lasting_events: list[Event] = []  # of the host, and of this attempt
         if self._sizes:
+            # The last one: segments are in the order of their numbers.
             self._resume_segment(*self._sizes.popitem())
 
     def _resume_segment(self, first_number: int, size: int) -> None:

@@ -211,6 +211,7 @@ class AgentServer:
 
     def _listen_to_signals(self) -> None:
         self._signal_reader, wakeup_descriptor = os.pipe()
+        # `set_wakeup_fd` takes only a descriptor that does not block.
         os.set_blocking(wakeup_descriptor, False)
         signal.set_wakeup_fd(wakeup_descriptor, warn_on_full_buffer=False)
         for signal_number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
@@ -221,6 +222,7 @@ class AgentServer:
     def _on_signals(self) -> None:
         signal_numbers = os.read(self._signal_reader, CHUNK)
         if signal.SIGTERM in signal_numbers:
+            # The kernel also sends SIGTERM when the guard dies: then that is the reason to report.
             self._look_for_guard()
             self._take_input(decide.Terminated())
         with suppress(ChildProcessError):
@@ -290,6 +292,7 @@ class AgentServer:
             self._ranks.listen()
         self._dialler.expire(now)
         if now >= self._tick_at:
+            # Ticks that were missed, as while the machine slept, are not made up for.
             self._tick_at = max(self._tick_at + self._times.tick, now)
             self._take_samples()
         self._take_input(decide.TimePassed())
@@ -312,6 +315,7 @@ class AgentServer:
     def _write_pending(self) -> None:
         if self._journal.full:
             self._take_input(decide.JournalFull())
+            # The reserve is for what explains the end of the run, not for output.
             self._pending_events = [
                 event for event in self._pending_events if not isinstance(event, OutputText)
             ]

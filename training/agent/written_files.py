@@ -43,6 +43,7 @@ def find_written(
         target=_search_folders, args=search_arguments, name="written", daemon=True
     )
     thread.start()
+    # Twice: the search looks at the clock between entries, and a slow disk keeps it from that.
     thread.join(2 * seconds)
     is_cut = thread.is_alive() or found_files.is_cut
     changed_paths = found_files.paths.copy()  # the thread may still add some

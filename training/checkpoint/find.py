@@ -69,25 +69,27 @@ def take_inventory(places: Iterable[Path], rank: int) -> CheckpointInventory:
     """Return what a rank finds in these folders."""
     models: dict[CheckpointKey, ModelCopy] = {}
     own_files: dict[CheckpointKey, Path] = {}
-    damaged: list[Path] = []
-    for where in (where for folder in places for where in folders.step_folders(folder)):
-        manifest = read_manifest(where / MANIFEST)
+    damaged_models: list[Path] = []
+    for step_folder in (
+        step_folder for folder in places for step_folder in folders.step_folders(folder)
+    ):
+        manifest = read_manifest(step_folder / MANIFEST)
         if manifest:
-            key = manifest.key
-            copy = ModelCopy(manifest.rank, where / MODEL)
-            if _is_whole(copy.path, manifest):
-                models[key] = min(copy, models.get(key, copy))
+            checkpoint_key = manifest.key
+            model_copy = ModelCopy(manifest.rank, step_folder / MODEL)
+            if _is_complete_model(model_copy.path, manifest):
+                models[checkpoint_key] = min(model_copy, models.get(checkpoint_key, model_copy))
             else:
-                damaged.append(copy.path)
-        own_file = where / folders.rank_file(rank)
+                damaged_models.append(model_copy.path)
+        own_file = step_folder / folders.rank_file(rank)
         own_key = _file_key(own_file)
         if own_key:
             own_files[own_key] = own_file
-    return CheckpointInventory(models, own_files, damaged)
+    return CheckpointInventory(models, own_files, damaged_models)
 
 
 def choose_checkpoint(
-    models: Sequence[set[CheckpointKey]], own: Sequence[set[CheckpointKey]]
+    models: Sequence[set[CheckpointKey]], own_keys: Sequence[set[CheckpointKey]]
 ) -> CheckpointKey | None:
     """Return the checkpoint to resume from; None if there is none. `models` and `own` are what each
     rank finds.
@@ -96,17 +98,21 @@ def choose_checkpoint(
     ranks as these, the newest counts of which every rank finds its own file.
     """
     candidates = sorted(set().union(*models), reverse=True)
-    alike = itertools.takewhile(lambda key: key.world_size == len(own), candidates)
-    whole = (key for key in alike if all(key in of_rank for of_rank in own))
-    return next(whole, next(iter(candidates), None))
+    same_size = itertools.takewhile(lambda key: key.world_size == len(own_keys), candidates)
+    complete_keys = (key for key in same_size if all(key in rank_keys for rank_keys in own_keys))
+    return next(complete_keys, next(iter(candidates), None))
 
 
 def read_manifest(path: Path) -> CheckpointManifest | None:
     """Return a manifest; None if there is none, or it is damaged."""
     try:
         with path.open("rb") as file:
-            head = load(file.read(LONGEST_MANIFEST)) or {}
-        return CheckpointManifest(_key(head), int(head.get("rank", 0)), int(head["files"][MODEL]))
+            manifest_data = load(file.read(LONGEST_MANIFEST)) or {}
+        return CheckpointManifest(
+            _read_key(manifest_data),
+            int(manifest_data.get("rank", 0)),
+            int(manifest_data["files"][MODEL]),
+        )
     except (OSError, ValueError, LookupError, TypeError, OverflowError):
         return None
 
@@ -130,7 +136,7 @@ def explain_none(resume: str, place: Place, damaged: Iterable[Path]) -> str:
     return f"--resume {resume}: {problem}: {advice}"
 
 
-def _is_whole(model: Path, manifest: CheckpointManifest) -> bool:
+def _is_complete_model(model: Path, manifest: CheckpointManifest) -> bool:
     """Return True if a model is the one that was saved with the manifest."""
     if not model.is_file() or model.stat().st_size != manifest.model_size:
         return False
@@ -140,10 +146,13 @@ def _is_whole(model: Path, manifest: CheckpointManifest) -> bool:
 def _file_key(path: Path) -> CheckpointKey | None:
     """Return the checkpoint to which a file belongs; None if the file is missing or damaged."""
     try:
-        return _key(torch.load(path, map_location="cpu", weights_only=True, mmap=True))
+        # Mapped, so that only the head is read: a model may have gigabytes.
+        return _read_key(torch.load(path, map_location="cpu", weights_only=True, mmap=True))
     except UNREADABLE:
         return None
 
 
-def _key(head: Any) -> CheckpointKey:
-    return CheckpointKey(int(head["step"]), str(head["token"]), int(head["world_size"]))
+def _read_key(file_head: Any) -> CheckpointKey:
+    return CheckpointKey(
+        int(file_head["step"]), str(file_head["token"]), int(file_head["world_size"])
+    )

@@ -31,30 +31,39 @@ def step_folder(folder: Path, step: int) -> Path:
     return folder / f"{STEP}{step:06}"
 
 
-def step_of(where: Path) -> int:
+def step_of(step_path: Path) -> int:
     """Return the step of a checkpoint's folder."""
-    return int(where.name[len(STEP) :])
+    return int(step_path.name[len(STEP) :])
 
 
 def step_folders(folder: Path) -> list[Path]:
     """Return the folders of the checkpoints in `folder`, complete or not, in the order of their
     steps."""
-    numbered = (path for path in folder.glob(f"{STEP}*") if path.name[len(STEP) :].isdecimal())
-    return sorted(numbered, key=step_of)
+    # A folder that a person has renamed, as to step-200-good, is none of ours.
+    numbered_paths = (
+        path for path in folder.glob(f"{STEP}*") if path.name[len(STEP) :].isdecimal()
+    )
+    return sorted(numbered_paths, key=step_of)
 
 
 def complete_steps(folder: Path) -> list[int]:
     """Return the steps whose checkpoints in `folder` are complete, in order."""
-    return [step_of(where) for where in step_folders(folder) if (where / MANIFEST).is_file()]
+    return [
+        step_of(step_path) for step_path in step_folders(folder) if (step_path / MANIFEST).is_file()
+    ]
 
 
 def resume_folders(resume: str, place: Place) -> Iterator[Path]:
     """Yield the folders of checkpoints that `--resume` may mean on this host. A host may have had
     several places in a run, each with a folder of its own."""
-    root = resume_root(resume, place)
-    if not os.path.isdir(root):  # also where this user may not look
+    resume_path = resume_root(resume, place)
+    if not os.path.isdir(resume_path):  # also where this user may not look
         return
-    for folder in (*sorted(root.glob(f"*/{CHECKPOINTS}")), root / CHECKPOINTS, root):
+    for folder in (
+        *sorted(resume_path.glob(f"*/{CHECKPOINTS}")),
+        resume_path / CHECKPOINTS,
+        resume_path,
+    ):
         if os.path.isdir(folder):
             yield folder
 

@@ -62,12 +62,12 @@ class CheckpointParts:
     def own(self) -> dict[str, Any]:
         """Return what each rank saves by itself: its part of the model, and the optimiser where it
         follows gradients that only this rank has."""
-        state = {"method": self.method.state(), "random": torch.get_rng_state()}
+        own_state = {"method": self.method.state(), "random": torch.get_rng_state()}
         if self.device.type == "cuda":
-            state["random_gpu"] = torch.cuda.get_rng_state(self.device)
+            own_state["random_gpu"] = torch.cuda.get_rng_state(self.device)
         if self.traits.own_optimizer:
-            state["optimizer"] = self.optimizer.state_dict()["state"]
-        model = self.batch_norm.own(self.net)
-        if model:
-            state["model"] = model
-        return state
+            own_state["optimizer"] = self.optimizer.state_dict()["state"]
+        own_model = self.batch_norm.own(self.net)
+        if own_model:
+            own_state["model"] = own_model
+        return own_state

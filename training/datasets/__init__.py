@@ -1,8 +1,8 @@
 """The interface of a data set: images in memory as uint8, indexed directly and normalised on the
 device.
 
-Each module in this folder is one data set, with a function `load(wanted: ImageSelection) ->
-Images`. If its name takes an argument, that comes first.
+Each module in this folder is one data set, with a function
+`load(image_selection: ImageSelection) -> Images`. If its name takes an argument, that comes first.
 """
 
 from __future__ import annotations
@@ -102,6 +102,7 @@ class Images:
         # index_select is many times faster than self.pixels[indices].
         pixels = _move_to(self.pixels.index_select(0, indices), device).float()
         if self.size and pixels.shape[1:] != self.shape:
+            # Antialiased, or a much smaller image would be a sample of its pixels.
             pixels = interpolate(pixels, (self.size, self.size), mode="bilinear", antialias=True)
         return pixels.sub_(mean).div_(std), _move_to(self.labels.index_select(0, indices), device)
 
@@ -120,14 +121,18 @@ def _scale_to_bytes(figures: tuple[float, ...], device: torch.device) -> Tensor:
 
 def load(job: Job, split: str) -> Images:
     """Return a split of the job's data set. Raises: DataError."""
-    read = registry.load_function("datasets", job.dataset, "load")
-    folder = Path(os.path.expanduser(job.data_dir))
-    wanted = ImageSelection(split, folder, job.verify_data, job.image_side, job.limit, job.seed)
-    images: Images = replace(read(wanted), size=job.image_size)
+    load_split = registry.load_function("datasets", job.dataset, "load")
+    data_folder = Path(os.path.expanduser(job.data_dir))
+    image_selection = ImageSelection(
+        split, data_folder, job.verify_data, job.image_side, job.limit, job.seed
+    )
+    images: Images = replace(load_split(image_selection), size=job.image_size)
     if len(images) < job.limit:
         remark = f"--limit {job.limit}: all {len(images)} {split} images are used"
         return replace(images, remarks=(*images.remarks, remark))
     if not 0 < job.limit < len(images):
         return images
-    chosen = wanted.chosen(len(images))
-    return replace(images, pixels=images.pixels[chosen], labels=images.labels[chosen])
+    chosen_indices = image_selection.chosen(len(images))
+    return replace(
+        images, pixels=images.pixels[chosen_indices], labels=images.labels[chosen_indices]
+    )

@@ -53,8 +53,8 @@ def cache_path() -> Path:
 def load_tensors(
     name: str,
     split: str,
-    find: Callable[[], Sequence[Path]],
-    fetch: Callable[[], None],
+    find_sources: Callable[[], Sequence[Path]],
+    fetch_missing: Callable[[], None],
     decode: Callable[[Sequence[Path]], PixelsAndLabels],
     key: str = "",
 ) -> PixelsAndLabels:
@@ -65,23 +65,25 @@ def load_tensors(
     names, sizes and times. Raises: DataError.
     """
     with _explain_read_failure(name):
-        sources = find()
-    cached = _read(_cache_path(name, split, sources, key))
-    if cached:
-        return cached
+        source_files = find_sources()
+    cached_tensors = _read_cached(_cache_path(name, split, source_files, key))
+    if cached_tensors:
+        return cached_tensors
+    # Without the lock until here: most starts find the cache complete.
     with _lock_cache(name):
         with _explain_read_failure(name):
-            is_complete = all(map(is_there, sources))
+            is_complete = all(map(is_there, source_files))
         if not is_complete:
-            fetch()
-        sources = find()  # another process may have fetched them
-        path = _cache_path(name, split, sources, key)
-        cached = _read(path)
-        if cached:
-            return cached
-        decoded = decode(sources)
-        _write(name, path, decoded)
-        return _read(path) or decoded
+            fetch_missing()
+        source_files = find_sources()  # another process may have fetched them
+        cache_file = _cache_path(name, split, source_files, key)
+        cached_tensors = _read_cached(cache_file)
+        if cached_tensors:
+            return cached_tensors
+        decoded_tensors = decode(source_files)
+        _write_cached(name, cache_file, decoded_tensors)
+        # From the file, whose pages all ranks of the host share.
+        return _read_cached(cache_file) or decoded_tensors
 
 
 def is_there(path: Path) -> bool:
@@ -95,20 +97,20 @@ def is_there(path: Path) -> bool:
 
 def list_some(sources: Sequence[object]) -> str:
     """Return the first of the sources, and how many more there are."""
-    others = f" and {len(sources) - MOST_NAMED} more" if len(sources) > MOST_NAMED else ""
-    return ", ".join(map(str, sources[:MOST_NAMED])) + others
+    others_text = f" and {len(sources) - MOST_NAMED} more" if len(sources) > MOST_NAMED else ""
+    return ", ".join(map(str, sources[:MOST_NAMED])) + others_text
 
 
 def _cache_path(name: str, split: str, sources: Sequence[Path], key: str) -> Path | None:
     try:
-        made_of = [(s.name, s.stat().st_size, s.stat().st_mtime_ns) for s in sources]
+        source_facts = [(s.name, s.stat().st_size, s.stat().st_mtime_ns) for s in sources]
     except OSError:
         return None
-    digest = hashlib.sha256(repr((FORMAT, key, made_of)).encode()).hexdigest()[:16]
-    return cache_path() / f"{name}-{split}-{digest}.pt"
+    key_digest = hashlib.sha256(repr((FORMAT, key, source_facts)).encode()).hexdigest()[:16]
+    return cache_path() / f"{name}-{split}-{key_digest}.pt"
 
 
-def _read(path: Path | None) -> PixelsAndLabels | None:
+def _read_cached(path: Path | None) -> PixelsAndLabels | None:
     if path is None or not path.exists():
         return None
     try:
@@ -118,7 +120,7 @@ def _read(path: Path | None) -> PixelsAndLabels | None:
         return None
 
 
-def _write(name: str, path: Path | None, decoded: PixelsAndLabels) -> None:
+def _write_cached(name: str, path: Path | None, decoded: PixelsAndLabels) -> None:
     if path is None:
         raise DataError(name, "its files were removed while they were read")
     content = {"pixels": decoded[0].contiguous(), "labels": decoded[1].contiguous()}
@@ -132,9 +134,9 @@ def _lock_cache(name: str) -> Iterator[None]:
     """Let one process at a time use the cache of a data set."""
     with _explain_write_failure(name):
         cache_path().mkdir(parents=True, exist_ok=True)
-        lock = open(cache_path() / f"{name}.lock", "ab")  # noqa: SIM115
-    with lock:  # what fails from here on is no failure to write the cache
-        wait_for_lock(lock)
+        lock_file = open(cache_path() / f"{name}.lock", "ab")  # noqa: SIM115
+    with lock_file:  # what fails from here on is no failure to write the cache
+        wait_for_lock(lock_file)
         yield
 
 
@@ -146,8 +148,8 @@ def _explain_write_failure(name: str) -> Iterator[None]:
     except (OSError, RuntimeError) as error:
         reason = describe_write_error(error)
         advice = "make room there, or set RANKBOARD_CACHE to another folder"
-        text = f"the cache {cache_path()} cannot be written ({reason}): {advice}"
-        raise DataError(name, text) from error
+        problem = f"the cache {cache_path()} cannot be written ({reason}): {advice}"
+        raise DataError(name, problem) from error
 
 
 @contextmanager

@@ -19,22 +19,22 @@ LABELS_HEADER = 8
 """Bytes before the values: a magic number, then the size of each dimension."""
 
 
-def load_idx(name: str, folder: str, wanted: ImageSelection) -> PixelsAndLabels:
+def load_idx(name: str, folder: str, image_selection: ImageSelection) -> PixelsAndLabels:
     """Return pixels (N, 1, 32, 32) and labels. Download the files if they are missing. `folder` is
     that of the files, where torchvision keeps them, too. Raises: DataError."""
-    stem = f"{folder}/{STEMS[wanted.split]}"
-    files = (f"{stem}-images-idx3-ubyte.gz", f"{stem}-labels-idx1-ubyte.gz")
-    return load_published(name, wanted, files, _read, _join)
+    file_stem = f"{folder}/{STEMS[image_selection.split]}"
+    file_names = (f"{file_stem}-images-idx3-ubyte.gz", f"{file_stem}-labels-idx1-ubyte.gz")
+    return load_published(name, image_selection, file_names, _read_idx, _join_parts)
 
 
-def _read(file: Path) -> Tensor:
-    content = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
-    values = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+def _read_idx(file: Path) -> Tensor:
+    file_bytes = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    values = torch.frombuffer(bytearray(file_bytes), dtype=torch.uint8)
     if "labels" in file.name:
         return values[LABELS_HEADER:].long()
     return pad(values[IMAGES_HEADER:].view(-1, 1, 28, 28), (2, 2, 2, 2))
 
 
-def _join(parts: list[Tensor]) -> PixelsAndLabels:
+def _join_parts(parts: list[Tensor]) -> PixelsAndLabels:
     pixels, labels = parts
     return pixels, labels

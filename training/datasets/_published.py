@@ -32,8 +32,8 @@ Part = TypeVar("Part")
 
 def load_published(
     name: str,
-    wanted: ImageSelection,
-    files: Sequence[str],
+    image_selection: ImageSelection,
+    file_names: Sequence[str],
     read: Callable[[Path], Part],
     join: Callable[[list[Part]], PixelsAndLabels],
 ) -> PixelsAndLabels:
@@ -42,73 +42,78 @@ def load_published(
     `files` are the keys in `FILES` of the split's files; `read` reads one, `join` puts them
     together. Raises: DataError.
     """
-    folder = wanted.data_dir
+    data_folder = image_selection.data_dir
     published: dict[str, str] = registry.read_constant("datasets", name, "FILES")
 
     def decode(sources: Sequence[Path]) -> PixelsAndLabels:
-        if wanted.verify:
-            sums = {folder / file: md5 for file, md5 in published.items()}
+        if image_selection.verify:
+            sums = {data_folder / file: md5 for file, md5 in published.items()}
             # There is no published sum of a file that the user has unpacked.
             verify_checksums(name, {path: sums[path] for path in sources if path in sums})
-        parts = []
+        file_parts = []
         for path in sources:
             try:
-                parts.append(read(path))
+                file_parts.append(read(path))
             except UNREADABLE as error:
                 text = f"cannot read {path} ({error}): replace or remove it"
                 raise DataError(name, text) from error
-        return join(parts)
+        return join(file_parts)
 
     # Data that were not checked have files of their own in the cache.
-    split = wanted.split if wanted.verify else f"{wanted.split}-unverified"
-    find = partial(_find, folder, files)
-    fetch = partial(_fetch, name, folder, published)
-    return load_tensors(name, split, find, fetch, decode)
+    cache_split = (
+        image_selection.split if image_selection.verify else f"{image_selection.split}-unverified"
+    )
+    find_sources = partial(_find_sources, data_folder, file_names)
+    fetch_missing = partial(_fetch_missing, name, data_folder, published)
+    return load_tensors(name, cache_split, find_sources, fetch_missing, decode)
 
 
-def _find(folder: Path, files: Sequence[str]) -> list[Path]:
+def _find_sources(folder: Path, files: Sequence[str]) -> list[Path]:
     return [_find_file(folder / file) for file in files]
 
 
 def _find_file(path: Path) -> Path:
     """Return the path of a published file, or of what it holds, if only that is there."""
-    plain = path.with_suffix("")
-    is_unpacked = path.suffix == ".gz" and is_there(plain) and not is_there(path)
-    return plain if is_unpacked else path
+    unpacked_path = path.with_suffix("")
+    is_unpacked = path.suffix == ".gz" and is_there(unpacked_path) and not is_there(path)
+    return unpacked_path if is_unpacked else path
 
 
-def _fetch(name: str, folder: Path, published: Mapping[str, str]) -> None:
+def _fetch_missing(name: str, folder: Path, published: Mapping[str, str]) -> None:
     """Download the files that are missing. Raises: DataError."""
-    missing = [file for file in published if not _find_file(folder / file).exists()]
+    missing_files = [file for file in published if not _find_file(folder / file).exists()]
     archive: dict[str, str] = registry.read_constant("datasets", name, "ARCHIVE", {})
-    with _download_folder(name, folder, missing) as inbox:
+    with _download_folder(name, folder, missing_files) as inbox_folder:
         for file, md5 in archive.items():
-            with tarfile.open(_fetch_archive(name, folder, inbox, file, md5)) as tar:
-                tar.extractall(inbox, filter="data")
-        for file in missing:
-            target = folder / file
-            arrived = inbox / file
+            with tarfile.open(_fetch_archive(name, folder, inbox_folder, file, md5)) as tar_file:
+                # The filter refuses absolute paths, links that lead outside, and devices.
+                tar_file.extractall(inbox_folder, filter="data")
+        for file in missing_files:
+            target_path = folder / file
+            arrived_path = inbox_folder / file
             if not archive:
-                arrived = download_file(name, inbox, target, published[file])
-            target.parent.mkdir(parents=True, exist_ok=True)
-            arrived.rename(target)
+                arrived_path = download_file(name, inbox_folder, target_path, published[file])
+            target_path.parent.mkdir(parents=True, exist_ok=True)
+            arrived_path.rename(target_path)
 
 
-def _fetch_archive(name: str, folder: Path, inbox: Path, file: str, md5: str) -> Path:
-    target = folder / file
-    if not target.exists():
-        return download_file(name, inbox, target, md5)
-    verify_checksums(name, {target: md5})
-    return target
+def _fetch_archive(name: str, folder: Path, inbox_folder: Path, file: str, md5: str) -> Path:
+    target_path = folder / file
+    if not target_path.exists():
+        return download_file(name, inbox_folder, target_path, md5)
+    verify_checksums(name, {target_path: md5})
+    return target_path
 
 
 def verify_checksums(name: str, published: Mapping[Path, str]) -> None:
     """Compare the files with their published MD5 sums. Raises: DataError, which names the first
     that differs."""
-    differing, _ = compare({os.path.abspath(path): md5 for path, md5 in published.items()})
-    if differing:
+    differing_files, _ = compare({os.path.abspath(path): md5 for path, md5 in published.items()})
+    if differing_files:
         advice = "replace it, or accept it with --no-verify-data"
-        raise DataError(name, f"{differing[0]} does not have the published checksum: {advice}")
+        raise DataError(
+            name, f"{differing_files[0]} does not have the published checksum: {advice}"
+        )
 
 
 @contextmanager
@@ -118,35 +123,37 @@ def _download_folder(name: str, folder: Path, missing: Sequence[str]) -> Iterato
     new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=folder, prefix=".incoming-") as inbox:
-            yield Path(inbox)
+        with TemporaryDirectory(dir=folder, prefix=".incoming-") as inbox_folder:
+            yield Path(inbox_folder)
     except OSError as error:
-        where = f"{', '.join(missing)} missing in {folder}, which cannot be written"
+        problem = f"{', '.join(missing)} missing in {folder}, which cannot be written"
         advice = "put the files there, make room, or use --data-dir"
-        raise DataError(name, f"{where} ({error.strerror}): {advice}") from error
+        raise DataError(name, f"{problem} ({error.strerror}): {advice}") from error
     finally:
         for path in new_folders:
             with suppress(OSError):  # it is not empty
                 path.rmdir()
 
 
-def download_file(name: str, inbox: Path, target: Path, md5: str) -> Path:
+def download_file(name: str, inbox_folder: Path, target_path: Path, md5: str) -> Path:
     """Download the file that belongs at `target` from the first source that has it, and check its
     MD5 sum. Return its path in `inbox`. Raises: DataError."""
-    arrived = inbox / target.name
+    arrived_path = inbox_folder / target_path.name
     failures: dict[str, None] = {}
     for source in registry.read_constant("datasets", name, "SOURCES"):
-        url = f"{source}{target.name}"
-        print(f"downloading {url} for {target.parent}", file=sys.stderr, flush=True)  # noqa: T201
+        url = f"{source}{target_path.name}"
+        print(f"downloading {url} for {target_path.parent}", file=sys.stderr, flush=True)  # noqa: T201
         try:
-            with urlopen(url, timeout=TIMEOUT) as answer, arrived.open("wb") as file:
-                shutil.copyfileobj(answer, file)
+            with urlopen(url, timeout=TIMEOUT) as http_answer, arrived_path.open("wb") as file:
+                shutil.copyfileobj(http_answer, file)
         except OSError as error:
             failures[str(error)] = None
             continue
-        if compare({os.path.abspath(arrived): md5}) == ((), ()):
-            return arrived
+        if compare({os.path.abspath(arrived_path): md5}) == ((), ()):
+            return arrived_path
         failures[f"{url} does not have the published checksum"] = None
     reasons = "; ".join(failures)
-    where = f"no {target.name} in {target.parent}, and it cannot be downloaded ({reasons})"
-    raise DataError(name, f"{where}: put {target.name} there, or use --data-dir")
+    problem = (
+        f"no {target_path.name} in {target_path.parent}, and it cannot be downloaded ({reasons})"
+    )
+    raise DataError(name, f"{problem}: put {target_path.name} there, or use --data-dir")

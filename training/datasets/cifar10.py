@@ -34,20 +34,22 @@ STD = (63.0 / 255, 62.1 / 255, 66.7 / 255)
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
-def load(wanted: ImageSelection) -> Images:
+def load(image_selection: ImageSelection) -> Images:
     """Return 50,000 or 10,000 images of 3x32x32. Downloads the files if they are missing. Raises:
     DataError."""
-    files = [file for file in FILES if BATCHES[wanted.split] in file]
-    pixels, labels = load_published("cifar10", wanted, files, _read, _join)
+    file_names = [file for file in FILES if BATCHES[image_selection.split] in file]
+    pixels, labels = load_published(
+        "cifar10", image_selection, file_names, _read_batch, _join_batches
+    )
     return Images(pixels, labels, len(CLASSES), MEAN, STD, CLASSES)
 
 
-def _read(file: Path) -> PixelsAndLabels:
+def _read_batch(file: Path) -> PixelsAndLabels:
     # The published files are pickles of Python 2. Their checksums have been compared.
     batch = pickle.loads(file.read_bytes(), encoding="latin1")
     return torch.from_numpy(batch["data"]).view(-1, 3, 32, 32), torch.tensor(batch["labels"])
 
 
-def _join(batches: list[PixelsAndLabels]) -> PixelsAndLabels:
+def _join_batches(batches: list[PixelsAndLabels]) -> PixelsAndLabels:
     pixels, labels = zip(*batches, strict=True)
     return torch.cat(pixels), torch.cat(labels)

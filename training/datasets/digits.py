@@ -27,12 +27,15 @@ SIDE = 8
 FILE = Path(__file__).with_name("digits.gz")
 
 
-def load(wanted: ImageSelection) -> Images:
+def load(image_selection: ImageSelection) -> Images:
     """Return 1,437 or 360 images of 1x32x32. Reads the shipped file only."""
     values = torch.frombuffer(bytearray(gzip.decompress(FILE.read_bytes())), dtype=torch.uint8)
-    part = slice(TRAINING[0]) if wanted.split == "train" else slice(TRAINING[0], SAMPLES)
-    pixels = values[: SAMPLES * SIDE * SIDE].view(SAMPLES, 1, SIDE, SIDE)[part]
-    labels = values[SAMPLES * SIDE * SIDE :][part].long()
+    split_slice = (
+        slice(TRAINING[0]) if image_selection.split == "train" else slice(TRAINING[0], SAMPLES)
+    )
+    pixels = values[: SAMPLES * SIDE * SIDE].view(SAMPLES, 1, SIDE, SIDE)[split_slice]
+    labels = values[SAMPLES * SIDE * SIDE :][split_slice].long()
+    # As int, since 16 * 255 does not fit a byte.
     pixels = (pixels.int() * 255 // 16).to(torch.uint8)
     return Images(
         pixels.repeat_interleave(4, 2).repeat_interleave(4, 3),

@@ -28,8 +28,8 @@ CLASSES = (
 )
 
 
-def load(wanted: ImageSelection) -> Images:
+def load(image_selection: ImageSelection) -> Images:
     """Return 60,000 or 10,000 images of 1x32x32. Downloads the files if they are missing. Raises:
     DataError."""
-    pixels, labels = _idx.load_idx("fashion_mnist", "FashionMNIST/raw", wanted)
+    pixels, labels = _idx.load_idx("fashion_mnist", "FashionMNIST/raw", image_selection)
     return Images(pixels, labels, len(CLASSES), mean=(0.286,), std=(0.353,), names=CLASSES)

@@ -19,8 +19,8 @@ SOURCES = (
 DOWNLOAD_MB = 12
 
 
-def load(wanted: ImageSelection) -> Images:
+def load(image_selection: ImageSelection) -> Images:
     """Return 60,000 or 10,000 images of 1x32x32. Downloads the files if they are missing. Raises:
     DataError."""
-    pixels, labels = _idx.load_idx("mnist", "MNIST/raw", wanted)
+    pixels, labels = _idx.load_idx("mnist", "MNIST/raw", image_selection)
     return Images(pixels, labels, 10, mean=(0.1307,), std=(0.3081,))

@@ -24,15 +24,17 @@ SOURCES = ("http://ufldl.stanford.edu/housenumbers/",)
 DOWNLOAD_MB = 247
 
 
-def load(wanted: ImageSelection) -> Images:
+def load(image_selection: ImageSelection) -> Images:
     """Return 73,257 or 26,032 images of 3x32x32. Downloads the files if they are missing. Raises:
     DataError."""
-    files = [f"svhn/{wanted.split}_32x32.mat"]
-    pixels, labels = load_published("svhn", wanted, files, _read, lambda parts: parts[0])
+    file_names = [f"svhn/{image_selection.split}_32x32.mat"]
+    pixels, labels = load_published(
+        "svhn", image_selection, file_names, _read_mat, lambda parts: parts[0]
+    )
     return Images(pixels, labels, 10, mean=(0.4377, 0.4438, 0.4728), std=(0.1980, 0.2010, 0.1970))
 
 
-def _read(file: Path) -> PixelsAndLabels:
+def _read_mat(file: Path) -> PixelsAndLabels:
     try:
         from scipy.io import loadmat
         from scipy.io.matlab import MatReadError
@@ -43,5 +45,6 @@ def _read(file: Path) -> PixelsAndLabels:
     except MatReadError as error:
         raise ValueError(error) from error
     labels = torch.from_numpy(content["y"].astype("int64")).flatten()
+    # MATLAB has the images last: (H, W, C, N).
     # In the files the digit 0 has the label 10.
     return torch.from_numpy(content["X"]).permute(3, 2, 0, 1), labels % 10

@@ -19,17 +19,18 @@ CONTRAST = 40.0
 NOISE = 50.0
 
 
-def load(wanted: ImageSelection) -> Images:
+def load(image_selection: ImageSelection) -> Images:
     """Return 4,096 or 1,024 images of 3x32x32. Reads no file."""
-    patterns = torch.randn(CLASSES, 3, 8, 8, generator=torch.Generator().manual_seed(0))
-    patterns = patterns.repeat_interleave(4, 2).repeat_interleave(4, 3)
-    samples = SAMPLES[wanted.split]
-    generator = torch.Generator().manual_seed(1 + list(SAMPLES).index(wanted.split))
-    labels = torch.randint(CLASSES, (samples,), generator=generator)
+    class_patterns = torch.randn(CLASSES, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    class_patterns = class_patterns.repeat_interleave(4, 2).repeat_interleave(4, 3)
+    sample_count = SAMPLES[image_selection.split]
+    # Other seeds than that of the patterns, and one for each split.
+    generator = torch.Generator().manual_seed(1 + list(SAMPLES).index(image_selection.split))
+    labels = torch.randint(CLASSES, (sample_count,), generator=generator)
     pixels = (
-        torch.randn(samples, 3, 32, 32, generator=generator)
+        torch.randn(sample_count, 3, 32, 32, generator=generator)
         .mul_(NOISE)
-        .add_(patterns[labels], alpha=CONTRAST)
+        .add_(class_patterns[labels], alpha=CONTRAST)
         .add_(127.5)
     )
     return Images(

@@ -24,6 +24,7 @@ class Method(BucketedMethod):
     def launch(self, bucket: Bucket) -> None:
         """Start the all-reduce of a bucket, or make it at once."""
         if self.options.granularity == "parameter":
+            # At once, as in the exercises: the next parameter waits for this one.
             with self.meter.waiting():
                 distributed.all_reduce(bucket.buffer)
             self._works.append((bucket, None))

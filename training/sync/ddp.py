@@ -153,10 +153,13 @@ class Method(SyncMethod):
         ddp_model = DistributedDataParallel(
             AccumulatedModel(self._ddp_switch.model),
             device_ids=[self._place.local_rank] if self._device.type == "cuda" else None,
+            # PowerSGD keeps its state by bucket: with one for all, it fits a resumed run.
             bucket_cap_mb=2**20 if power_sgd else options.bucket_mb,
             gradient_as_bucket_view=options.gradient_as_bucket_view,
             static_graph=options.static_graph,
+            # A static graph finds them by itself, and torch warns if it is asked for both.
             find_unused_parameters=finds_unused and not options.static_graph,
+            # All ranks begin with rank 0's model, and `training.batch_norm` sees to the buffers.
             forward_sync_buffers=False,
             init_sync=False,
         )
@@ -253,6 +256,7 @@ def average_gradients(parameters: Sequence[Parameter], ranks: int) -> bool:
     pending_works = []
     for parameter, use_count in zip(parameters, use_counts, strict=True):
         if use_count:
+            # A collective needs all ranks: those that did not use the parameter add zeros.
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
             else:

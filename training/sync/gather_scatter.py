@@ -63,6 +63,7 @@ class StarExchange:
         in_flight: list[tuple[Bucket, list[Work | None]]] = []
         for bucket in launched:
             segments = self._segments[bucket.index]
+            # Receives first: the root answers each segment as soon as it has its sum.
             works = [distributed.irecv(segment, 0, self._group_down) for segment in segments]
             works += [distributed.isend(segment, 0, self._group_up) for segment in segments]
             in_flight.append((bucket, works))
@@ -83,6 +84,7 @@ class StarExchange:
                 for leaf in self._leaves:
                     pending_sends.append(distributed.isend(segment, leaf, self._group_down))
             yield bucket
+        # Not before: to wait for a slow leaf would keep the segments of the others.
         wait_for_all(pending_sends)
 
     def _start_receives(self) -> Iterator[list[Arrival]]:

@@ -37,6 +37,7 @@ class Method(BucketedMethod):
                 self._is_alone = len(host_ranks) == 1
         self._leader_group = new_group([host_ranks[0] for host_ranks in ranks_by_host])
         self._is_leader = rank == self._leader
+        # On a GPU collectives are only queued, so no thread is needed to overlap them.
         self.background = BackgroundExchange(self._exchange, threaded=device.type == "cpu")
 
     def payload(self, size: int) -> int:

@@ -70,6 +70,7 @@ class Method(SyncMethod):
                 gradients.unpack(bucket)
             self._meter.add("bytes_sent", self._payload_bytes)
             return
+        # No gradient travels now. What is noted is which parameters the step will change.
         for bucket in gradients.buckets:
             for position, parameter in enumerate(bucket.parameters):
                 if parameter.grad is not None:
@@ -105,6 +106,7 @@ class Method(SyncMethod):
         buckets = self._gradients.buckets
         for bucket in buckets:
             for parameter, view in zip(bucket.parameters, bucket.views, strict=True):
+                # Divided before the sum, as gradients are, so that the sum is the mean.
                 torch.div(parameter, self._world_size, out=view)
             bucket.flags.copy_(torch.tensor(bucket.used))
             self._launch_bucket(bucket)

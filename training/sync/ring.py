@@ -68,6 +68,7 @@ class RingExchange:
         for step in range(self._step_count):
             received_segments += chunks[(self._rank - step - 1) % ranks]
         receive_count = len(received_segments)
+        # The first half of the steps adds; the second half copies sums that are final.
         added_count = receive_count // 2
         receive_buffers = [
             *view_scratch_like(self._scratch, received_segments[:added_count]),
@@ -154,4 +155,5 @@ class Method(BucketedMethod):
         place = self.place
         segment_bytes = self.options.segment_kb * 1000
         ring = RingExchange(place.rank, place.world_size, scratch, segment_bytes)
+        # On a GPU sends and receives are queued on a stream, so no thread is needed.
         self.background = BackgroundExchange(ring.exchange, threaded=device.type == "cpu")

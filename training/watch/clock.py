@@ -29,6 +29,7 @@ class Clock:
         if not self.on_gpu or self.is_capturing():
             return time.perf_counter()
         event = sys.modules["torch"].cuda.Event(enable_timing=True)
+        # On the present stream: it is passed when all work queued until now is done.
         event.record()
         return event
 

@@ -46,16 +46,16 @@ class Hooks:
     def __init__(self, steps: Steps, report: WatchReport) -> None:
         self._steps = steps
         self._report = report
-        self._gradients = GradientWatch(self._safe(steps.gradient))
+        self._gradients = GradientWatch(self._make_safe(steps.gradient))
         self._spans = Spans(steps.clock, self._is_training)
         self._thread = get_ident()
-        self._passes = 0
-        self._backwards = self._backwards_at_step = 0
-        self._unscaled: Any = None
+        self._open_passes = 0
+        self._backward_count = self._backwards_at_step = 0
+        self._unscaled_loss: Any = None
         self._leader: weakref.ref[Any] | None = None
         self._steps_of_others = 0
         self._communicates = False
-        self._wanted: dict[str, Callable[[ModuleType], None]] = {
+        self._hook_by_module: dict[str, Callable[[ModuleType], None]] = {
             "torch.autograd": self._hook_functions,
             "torch.optim.optimizer": self._hook_steps,
             "torch.utils.data.dataloader": self._hook_functions,
@@ -70,13 +70,14 @@ class Hooks:
 
     def look(self) -> None:
         """Hook what has been imported since."""
-        for name in [*self._wanted] if self._report.on else ():
+        for name in [*self._hook_by_module] if self._report.on else ():
             module = sys.modules.get(name)
+            # A module is in sys.modules before its body has run.
             if module and not getattr(module.__spec__, "_initializing", False):
-                hook = self._wanted.pop(name, None)
+                hook_module = self._hook_by_module.pop(name, None)
                 try:
-                    if hook:
-                        hook(module)
+                    if hook_module:
+                        hook_module(module)
                 except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
                     self._report.failed(
                         error, f"cannot watch {name}", ends=name in REQUIRED_MODULES
@@ -84,9 +85,9 @@ class Hooks:
 
     def end(self) -> None:
         """Report the last steps, as the program ends."""
-        self._safe(self._steps.report)()
+        self._make_safe(self._steps.report)()
 
-    def _safe(self, hook: Callable[..., None]) -> Callable[..., None]:
+    def _make_safe(self, hook: Callable[..., None]) -> Callable[..., None]:
         """Return the hook in a form that raises nothing, and ends the watch if it fails. It does
         nothing in code that is compiled instead of executed."""
 
@@ -101,35 +102,37 @@ class Hooks:
 
     def _is_training(self) -> bool:
         """Return True if this is the thread that trains, or one that does its backward pass."""
-        return self._passes > 0 or get_ident() == self._thread
+        return self._open_passes > 0 or get_ident() == self._thread
 
     def _hook_functions(self, module: ModuleType) -> None:
         """Hook the functions of a module that `FUNCTIONS` names."""
         for path, before, after in FUNCTIONS[module.__name__]:
             function = attrgetter(path)(module)
-            hooks = (self._safe(getattr(self, hook)) if hook else None for hook in (before, after))
-            inject(function, *hooks)
+            safe_hooks = (
+                self._make_safe(getattr(self, hook)) if hook else None for hook in (before, after)
+            )
+            inject(function, *safe_hooks)
 
     # Backward passes and losses
 
     def _backward(self, variables: Locals) -> None:
         steps = self._steps
         steps.flush()
-        self._passes += 1
-        if self._passes > 1:  # within another one, as by a checkpoint
+        self._open_passes += 1
+        if self._open_passes > 1:  # within another one, as by a checkpoint
             return
-        self._backwards += 1
+        self._backward_count += 1
         steps.begin()
         steps.resume()
         steps.backward()
-        loss = self._unscaled
-        self._unscaled = None
+        loss = self._unscaled_loss
+        self._unscaled_loss = None
         if variables.get("grad_tensors") is None:
             self._take_loss(variables["tensors"] if loss is None else loss)
 
     def _backward_ended(self, _: Locals) -> None:
-        self._passes -= 1
-        if not self._passes:
+        self._open_passes -= 1
+        if not self._open_passes:
             self._gradients.passed(told=self._steps.backward_ended())
 
     def _take_loss(self, loss: Any) -> None:
@@ -141,20 +144,20 @@ class Hooks:
         if type(loss) is not torch.Tensor or loss.numel() != 1:
             return
         if loss.is_cpu:
-            number = loss.item()
-            if isinstance(number, float):
-                steps.lost(number)
+            loss_number = loss.item()
+            if isinstance(loss_number, float):
+                steps.lost(loss_number)
         elif loss.is_cuda and not loss.is_complex():
             steps.clock.use_gpu()
             if not steps.clock.is_capturing():
-                number = torch.empty((), dtype=loss.dtype, device="cpu", pin_memory=True)
-                number.copy_(loss.detach().reshape(()), non_blocking=True)
-                steps.lost(number)
+                loss_number = torch.empty((), dtype=loss.dtype, device="cpu", pin_memory=True)
+                loss_number.copy_(loss.detach().reshape(()), non_blocking=True)
+                steps.lost(loss_number)
 
     # Steps
 
     def _hook_steps(self, module: ModuleType) -> None:
-        vars(module)["register_optimizer_step_post_hook"](self._safe(self._stepped))
+        vars(module)["register_optimizer_step_post_hook"](self._make_safe(self._stepped))
 
     def _stepped(self, optimizer: Any, *_: Any) -> None:
         """Count a step of the run when the leading optimiser makes one. In a GAN each optimiser
@@ -168,10 +171,10 @@ class Hooks:
                 return
             self._leader = weakref.ref(optimizer)
         self._steps_of_others = 0
-        backwards = self._backwards
-        if backwards == self._backwards_at_step != 0:
+        backward_count = self._backward_count
+        if backward_count == self._backwards_at_step != 0:
             return
-        self._backwards_at_step = backwards
+        self._backwards_at_step = backward_count
         self._thread = get_ident()
         self._steps.end()
 
@@ -188,9 +191,9 @@ class Hooks:
         self._spans.begin()
 
     def _loaded(self, variables: Locals) -> None:
-        begin = self._spans.end()
-        if begin is not None:
-            self._steps.loaded(begin, samples_of(variables.get("data")))
+        load_begin = self._spans.end()
+        if load_begin is not None:
+            self._steps.loaded(load_begin, samples_of(variables.get("data")))
         if "data" not in variables:
             self._steps.loads_ended()
 
@@ -198,8 +201,8 @@ class Hooks:
         """Take as an evaluation the time from `eval()` of a module until its `train()`, or until
         the load of the next batch that is trained on."""
         cls = vars(module)["Module"]
-        inject(cls.eval, self._safe(lambda variables: self._steps.pause(variables["self"])))
-        inject(cls.train, self._safe(self._train), condition=self._steps.pauses)
+        inject(cls.eval, self._make_safe(lambda variables: self._steps.pause(variables["self"])))
+        inject(cls.train, self._make_safe(self._train), condition=self._steps.pauses)
 
     def _train(self, variables: Locals) -> None:
         if variables["mode"]:
@@ -208,15 +211,15 @@ class Hooks:
     # Waits for other ranks
 
     def _hook_collectives(self, module: ModuleType) -> None:
-        begin = self._safe(self._wait)
-        end = self._safe(self._waited)
-        members = vars(module)
+        begin_wait = self._make_safe(self._wait)
+        end_wait = self._make_safe(self._waited)
+        module_members = vars(module)
         for name in COLLECTIVES:
-            if name in members:
-                inject(members[name], begin, end)
-        work = members.get("Work")
-        if work:
-            work.wait = WaitingMethod(work.wait, begin, end)
+            if name in module_members:
+                inject(module_members[name], begin_wait, end_wait)
+        work_class = module_members.get("Work")
+        if work_class:
+            work_class.wait = WaitingMethod(work_class.wait, begin_wait, end_wait)
 
     def _wait(self, _: Locals | None = None) -> None:
         if self._steps.clock.is_beside():
@@ -226,9 +229,9 @@ class Hooks:
             self._spans.begin()
 
     def _waited(self, _: Locals | None = None) -> None:
-        begin = self._spans.end()
-        if begin is not None:
-            self._steps.waited(begin)
+        wait_begin = self._spans.end()
+        if wait_begin is not None:
+            self._steps.waited(wait_begin)
 
     def _wait_for_stream(self, variables: Locals) -> None:
         """Count a wait of the computation's stream for another one on which ranks communicate, as
@@ -242,22 +245,26 @@ class Hooks:
         self._gradients.watch(variables["self"])
 
     def _hook_scaling(self, module: ModuleType) -> None:
-        for cls in [*vars(module).values()]:
-            is_scaler = isinstance(cls, type) and cls.__module__ == module.__name__
-            if is_scaler and "scale" in vars(cls):
-                inject(cls.scale, self._safe(self._scale))
+        for module_class in [*vars(module).values()]:
+            is_scaler = (
+                isinstance(module_class, type) and module_class.__module__ == module.__name__
+            )
+            if is_scaler and "scale" in vars(module_class):
+                inject(module_class.scale, self._make_safe(self._scale))
 
     def _scale(self, variables: Locals) -> None:
         """Note the loss of the next backward pass, before a GradScaler scales it, without its
         graph."""
-        loss = variables["outputs"]
-        is_number = type(loss) is sys.modules["torch"].Tensor and loss.numel() == 1
-        self._unscaled = loss.detach() if is_number else None
+        unscaled_loss = variables["outputs"]
+        is_number = (
+            type(unscaled_loss) is sys.modules["torch"].Tensor and unscaled_loss.numel() == 1
+        )
+        self._unscaled_loss = unscaled_loss.detach() if is_number else None
 
     def _forget_scaled(self, _: Locals) -> None:
         """Forget what was scaled: `torch.autograd.grad` was called on it, as for a gradient
         penalty, so it is no loss of a step."""
-        self._unscaled = None
+        self._unscaled_loss = None
 
 
 def is_compiling() -> bool:

@@ -40,70 +40,78 @@ def inject(
     function = inspect.unwrap(function)
     if not isinstance(function, types.FunctionType) or "<locals>" in function.__qualname__:
         raise CannotInject(f"{function!r} is not a function of a module or a class")
-    names = []
-    for thing in (before, after, condition):
-        names.append("" if thing is None else f"_rankboard_{id(thing)}")
-        if thing is not None:
-            function.__globals__[names[-1]] = thing
-    code = _compiled(function.__code__, function.__qualname__, names)
+    global_names = []
+    for injected in (before, after, condition):
+        global_names.append("" if injected is None else f"_rankboard_{id(injected)}")
+        if injected is not None:
+            function.__globals__[global_names[-1]] = injected
+    code = _compile_anew(function.__code__, function.__qualname__, global_names)
     if code.co_freevars != function.__code__.co_freevars:
         raise CannotInject(f"{function.__qualname__} is a closure")
     function.__code__ = code
 
 
-def _compiled(code: types.CodeType, qualname: str, names: Sequence[str]) -> types.CodeType:
+def _compile_anew(
+    code: types.CodeType, qualname: str, global_names: Sequence[str]
+) -> types.CodeType:
     """Compile a function anew, with calls of what has these global names: `before`, `after`,
     `condition`."""
-    lines, first = inspect.getsourcelines(code)
+    lines, first_line = inspect.getsourcelines(code)
     *outer, _ = qualname.split(".")
     # Within a class, lines keep their columns, and super() works.
-    opening = f"class {outer[-1]}:\n" if outer else ""
-    tree = ast.parse(opening + "".join(lines))
-    ast.increment_lineno(tree, first - 1 - bool(opening))
-    (definition,) = _definitions(tree)
-    _change(definition, *names)
-    flags = code.co_flags & _FUTURE
-    module_code = compile(ast.fix_missing_locations(tree), code.co_filename, "exec", flags, True)
-    new_code = next(inner for inner in _codes(module_code) if inner.co_name == code.co_name)
+    class_line = f"class {outer[-1]}:\n" if outer else ""
+    tree = ast.parse(class_line + "".join(lines))
+    ast.increment_lineno(tree, first_line - 1 - bool(class_line))
+    (definition,) = _list_definitions(tree)
+    _add_calls(definition, *global_names)
+    # With the features of its module's `from __future__`, or it might mean something else.
+    future_flags = code.co_flags & _FUTURE
+    module_code = compile(
+        ast.fix_missing_locations(tree), code.co_filename, "exec", future_flags, True
+    )
+    new_code = next(inner for inner in _inner_codes(module_code) if inner.co_name == code.co_name)
     if sys.version_info < (3, 11):
         return new_code
+    # Only the innermost class was compiled, so names of outer ones are missing.
     return new_code.replace(co_qualname=code.co_qualname)
 
 
-def _definitions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
+def _list_definitions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
     for node in tree.body:
         for inner in node.body if isinstance(node, ast.ClassDef) else (node,):
             if isinstance(inner, ast.FunctionDef):
                 yield inner
 
 
-def _change(definition: ast.FunctionDef, before: str, after: str, condition: str) -> None:
+def _add_calls(definition: ast.FunctionDef, before: str, after: str, condition: str) -> None:
     body = definition.body
-    start = 1 if ast.get_docstring(definition, clean=False) is not None else 0
-    rest = body[start:]
-    if not rest:
+    body_start = 1 if ast.get_docstring(definition, clean=False) is not None else 0
+    later_statements = body[body_start:]
+    if not later_statements:
         raise CannotInject(f"{definition.name} does nothing")
-    place = rest[0]
+    first_statement = later_statements[0]
     if after:
-        attempt = ast.Try(rest, [], [], [_call(after, place, condition)])
-        rest = [ast.copy_location(attempt, place)]
+        try_statement = ast.Try(
+            later_statements, [], [], [_make_call(after, first_statement, condition)]
+        )
+        later_statements = [ast.copy_location(try_statement, first_statement)]
     if before:
-        rest.insert(0, _call(before, place, condition))
-    definition.body = body[:start] + rest
+        later_statements.insert(0, _make_call(before, first_statement, condition))
+    definition.body = body[:body_start] + later_statements
 
 
-def _call(name: str, place: ast.AST, condition: str) -> ast.stmt:
-    source = f"{name}(locals())"
+def _make_call(name: str, near_node: ast.AST, condition: str) -> ast.stmt:
+    call_source = f"{name}(locals())"
     if condition:
-        source = f"if {condition}: {source}"
-    (statement,) = ast.parse(source).body
+        call_source = f"if {condition}: {call_source}"
+    (statement,) = ast.parse(call_source).body
     for node in ast.walk(statement):
-        ast.copy_location(node, place)
+        ast.copy_location(node, near_node)
     return statement
 
 
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+def _inner_codes(code: types.CodeType) -> Iterator[types.CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield constant
-            yield from _codes(constant)
+            yield from _inner_codes(constant)

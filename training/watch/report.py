@@ -32,17 +32,18 @@ class WatchReport:
         self._pipe = pipe
         self._rank = rank
         self._identity = (status.st_dev, status.st_ino)
-        self._waiting = b""
+        self._waiting_bytes = b""
         self.on = True
-        os.register_at_fork(after_in_child=self._end)
+        # A data loader's process would report as if it was the rank.
+        os.register_at_fork(after_in_child=self._stop_reporting)
         atexit.register(self.close)
 
     def steps(self, steps: Sequence[Step]) -> None:
         """Report steps."""
-        self._say("".join(map(self._line, steps)))
-        self._write()
+        self._queue_text("".join(map(self._format_step, steps)))
+        self._write_waiting()
 
-    def _line(self, step: Step) -> str:
+    def _format_step(self, step: Step) -> str:
         loss = math.nan if step.loss is None else step.loss
         loss_text = loss if math.isfinite(loss) else _NOT_FINITE[str(loss)]
         is_known = "true" if step.loss is not None else "false"
@@ -56,49 +57,50 @@ class WatchReport:
         )
 
     def failed(
-        self, error: BaseException, what: str = "the watch has failed", *, ends: bool = True
+        self, error: BaseException, problem: str = "the watch has failed", *, ends: bool = True
     ) -> None:
         """Say so. If it `ends` the watch, report nothing more."""
         if self.on:
-            last = traceback.extract_tb(error.__traceback__)[-1:]
-            where = "".join(
-                f" ({os.path.basename(frame.filename)}:{frame.lineno})" for frame in last
+            last_frames = traceback.extract_tb(error.__traceback__)[-1:]
+            place_text = "".join(
+                f" ({os.path.basename(frame.filename)}:{frame.lineno})" for frame in last_frames
             )
-            why = " ".join(f"{type(error).__name__}: {error}".split())
-            self._say(f"rankboard: {what}, the program continues without it: {why}{where}\n")
-            self._write()
+            error_text = " ".join(f"{type(error).__name__}: {error}".split())
+            consequence = "the program continues without it"
+            self._queue_text(f"rankboard: {problem}, {consequence}: {error_text}{place_text}\n")
+            self._write_waiting()
         if ends:
-            self._end()
+            self._stop_reporting()
 
-    def _say(self, text: str) -> None:
-        if self.on and len(self._waiting) < MOST:
-            self._waiting += text.encode("utf-8", "replace")
+    def _queue_text(self, text: str) -> None:
+        if self.on and len(self._waiting_bytes) < MOST:
+            self._waiting_bytes += text.encode("utf-8", "replace")
 
-    def _write(self) -> None:
+    def _write_waiting(self) -> None:
         """Write what is waiting, unless the program has closed the pipe: another file may have got
         its number."""
         try:
-            while self._waiting and self.on:
+            while self._waiting_bytes and self.on:
                 status = os.fstat(self._pipe)
                 if (status.st_dev, status.st_ino) != self._identity:
-                    self._end()
+                    self._stop_reporting()
                     return
-                written = os.write(self._pipe, self._waiting)
-                self._waiting = self._waiting[written:]
+                written = os.write(self._pipe, self._waiting_bytes)
+                self._waiting_bytes = self._waiting_bytes[written:]
         except BlockingIOError:
             pass
         except OSError:
-            self._end()
+            self._stop_reporting()
 
     def close(self) -> None:
         """Write the rest, if the agent takes it soon: the process ends."""
-        self._write()
-        if self._waiting:
-            room = select.poll()  # `select.select` knows no file from 1,024 on
-            room.register(self._pipe, select.POLLOUT)
-            if room.poll(1000 * LAST_WRITE_SECONDS):
-                self._write()
+        self._write_waiting()
+        if self._waiting_bytes:
+            pipe_poll = select.poll()  # `select.select` knows no file from 1,024 on
+            pipe_poll.register(self._pipe, select.POLLOUT)
+            if pipe_poll.poll(1000 * LAST_WRITE_SECONDS):
+                self._write_waiting()
 
-    def _end(self) -> None:
+    def _stop_reporting(self) -> None:
         self.on = False
-        self._waiting = b""
+        self._waiting_bytes = b""

@@ -14,19 +14,19 @@ class Spans:
 
     def __init__(self, clock: Clock, counts: Callable[[], bool]) -> None:
         self._clock = clock
-        self._counts = counts
-        self._of_threads: dict[int, list[Point | None]] = {}
+        self._is_counted = counts
+        self._spans_by_thread: dict[int, list[Point | None]] = {}
 
     def begin(self) -> None:
         """Note that a function begins."""
-        spans = self._of_threads.setdefault(get_ident(), [])
-        spans.append(self._clock.now() if not spans and self._counts() else None)
+        spans = self._spans_by_thread.setdefault(get_ident(), [])
+        spans.append(self._clock.now() if not spans and self._is_counted() else None)
 
     def skip(self) -> None:
         """Note that a function begins whose time does not matter."""
-        self._of_threads.setdefault(get_ident(), []).append(None)
+        self._spans_by_thread.setdefault(get_ident(), []).append(None)
 
     def end(self) -> Point | None:
         """Note that the function ends that began last. Return when it began, if it counts."""
-        spans = self._of_threads.get(get_ident())
+        spans = self._spans_by_thread.get(get_ident())
         return spans.pop() if spans else None

@@ -70,15 +70,15 @@ class StepSoFar:
     def phases(self) -> dict[str, float]:
         """Return the seconds of the step and of its phases, by the names of their fields in `Step`:
         `data` + `compute` + `sync` = `seconds`; `ready` and `cpu_seconds` overlap with them."""
-        waits = [seconds_between(*wait) for wait in self.waits]
-        paused = _sum(self.pauses)
-        data = _sum(self.loads)
-        sync = sum(waits)
-        seconds = seconds_between(self.start, self.end) - paused
+        wait_seconds = [seconds_between(*wait) for wait in self.waits]
+        paused_seconds = _total_seconds(self.pauses)
+        data = _total_seconds(self.loads)
+        sync = sum(wait_seconds)
+        seconds = seconds_between(self.start, self.end) - paused_seconds
         ready = seconds - sync
         if self.gradient is not None:
-            until = seconds_between(self.start, self.gradient)
-            ready = until - paused - sum(waits[: self.waits_before])
+            seconds_until = seconds_between(self.start, self.gradient)
+            ready = seconds_until - paused_seconds - sum(wait_seconds[: self.waits_before])
         return {
             "seconds": max(0.0, seconds),
             "data": data,
@@ -95,7 +95,7 @@ class StepSoFar:
         return Step(number, self.when, loss, self.samples, **self.phases())
 
 
-def _sum(spans: Spans) -> float:
+def _total_seconds(spans: Spans) -> float:
     return sum(seconds_between(*span) for span in spans)
 
 
@@ -131,20 +131,20 @@ class Steps:
     ) -> None:
         self.clock = clock or Clock()
         self._report = report
-        self._gather = gather
+        self._gather_seconds = gather
         self._reported = 0.0
-        self._made = 0
-        self._late: deque[tuple[int, StepSoFar]] = deque()
+        self._step_count = 0
+        self._unreported: deque[tuple[int, StepSoFar]] = deque()
         self.pauses: list[PossibleEvaluation] = []
         self._shares_gradients = self._has_begun = False
-        self._cpu = 0.0
+        self._cpu_start = 0.0
         self.lap = StepSoFar(0.0)
 
     def begin(self) -> None:
         """Begin the first step, if training has not begun: what was before is part of no step."""
         if not self._has_begun:
             self._has_begun = True
-            self._cpu = time.process_time()
+            self._cpu_start = time.process_time()
             self.lap = StepSoFar(self.clock.now())
 
     # Spans: they begin and end in turn; of nested ones only the outermost counts
@@ -152,11 +152,11 @@ class Steps:
     def loaded(self, begin: Point, samples: int) -> None:
         """Note that a batch was loaded, from `begin` until now."""
         self.lap.samples += samples
-        self._add(self.lap.loads, (begin, self.clock.now()))
+        self._add_entry(self.lap.loads, (begin, self.clock.now()))
 
     def waited(self, begin: Point) -> None:
         """Note that the rank waited for others, from `begin` until now."""
-        self._add(self.lap.waits, (begin, self.clock.now()))
+        self._add_entry(self.lap.waits, (begin, self.clock.now()))
 
     def backward(self) -> None:
         """Note that a backward pass begins."""
@@ -180,12 +180,12 @@ class Steps:
 
     def lost(self, loss: Any) -> None:
         """Note the loss of a backward pass: a number, or a tensor that becomes one."""
-        self._add(self.lap.losses, loss)
+        self._add_entry(self.lap.losses, loss)
 
-    def _add(self, entries: list[Any], entry: Any) -> None:
+    def _add_entry(self, entries: list[Any], entry: Any) -> None:
         """Add to the lap."""
         entries.append(entry)
-        if len(entries) > (ENDLESS if self._made else MOST):
+        if len(entries) > (ENDLESS if self._step_count else MOST):
             self.lap = StepSoFar(self.clock.now())
             self.pauses.clear()
             self._shares_gradients = False
@@ -196,13 +196,13 @@ class Steps:
         """Note that an evaluation of this model may begin here, unless gradients wait for their
         step."""
         if not self.pauses and self.lap.gradient is None:
-            ref = None if model is None else weakref.ref(model)
-            self.pauses.append(PossibleEvaluation(self._mark(), ref))
+            model_ref = None if model is None else weakref.ref(model)
+            self.pauses.append(PossibleEvaluation(self._make_mark(), model_ref))
 
     def may_resume(self) -> None:
         """Note that an evaluation that is under way may have ended here."""
         for pause in self.pauses:
-            pause.end = self._mark()
+            pause.end = self._make_mark()
 
     def loads_ended(self) -> None:
         """Note that there are no more batches: an evaluation that no `eval()` began may have ended
@@ -212,8 +212,8 @@ class Steps:
 
     def trains(self, model: Any) -> None:
         """End the evaluation that this model's `eval()` began, as it trains again."""
-        ref = self.pauses[0].model if self.pauses else None
-        if ref and ref() is model:
+        model_ref = self.pauses[0].model if self.pauses else None
+        if model_ref and model_ref() is model:
             self.may_resume()
             self.resume()
 
@@ -226,11 +226,12 @@ class Steps:
             end = pause.end
             lap = self.lap
             lap.pauses.append((begin.when, end.when))
+            # What was loaded and waited for meanwhile belongs to the evaluation.
             del lap.loads[begin.loads : end.loads]
             del lap.waits[begin.waits : end.waits]
             lap.samples -= end.samples - begin.samples
 
-    def _mark(self) -> StepMark:
+    def _make_mark(self) -> StepMark:
         lap = self.lap
         return StepMark(self.clock.now(), len(lap.loads), len(lap.waits), lap.samples)
 
@@ -239,20 +240,20 @@ class Steps:
     def end(self) -> None:
         """End the step."""
         self.begin()
-        lap = self.lap
-        lap.end, lap.when = self.clock.now(), time.time()
-        cpu = time.process_time()
-        lap.cpu = cpu - self._cpu
-        self._cpu = cpu
-        self._made += 1
-        self._late.append((self._made, lap))
+        ended_step = self.lap
+        ended_step.end, ended_step.when = self.clock.now(), time.time()
+        cpu_now = time.process_time()
+        ended_step.cpu = cpu_now - self._cpu_start
+        self._cpu_start = cpu_now
+        self._step_count += 1
+        self._unreported.append((self._step_count, ended_step))
         self.pauses.clear()
-        self.lap = StepSoFar(self.clock.next_step(lap.end))
+        self.lap = StepSoFar(self.clock.next_step(ended_step.end))
         self.flush()
 
     def flush(self) -> None:
         """Report what has passed, unless that was done just now."""
-        if self._late and time.monotonic() - self._reported >= self._gather:
+        if self._unreported and time.monotonic() - self._reported >= self._gather_seconds:
             self.report()
 
     def report(self) -> None:
@@ -261,10 +262,10 @@ class Steps:
             return
         self._reported = time.monotonic()
         passed_steps = []
-        while self._late and self._late[0][1].has_passed():
-            number, lap = self._late.popleft()
+        while self._unreported and self._unreported[0][1].has_passed():
+            number, lap = self._unreported.popleft()
             passed_steps.append(lap.step(number))
         if passed_steps:
             self._report(passed_steps)
-        while len(self._late) > MOST_BEHIND:
-            self._late.popleft()
+        while len(self._unreported) > MOST_BEHIND:
+            self._unreported.popleft()

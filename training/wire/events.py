@@ -411,7 +411,8 @@ class OutputText(Event):
 
 @immutable
 class HostSample(Event):
-    """What a host used in the last second."""
+    """What a host used since the sample before, one tick of its agent ago. A tick is one second, so
+    that bytes are shown as bytes per second without any division."""
 
     bounds = dict.fromkeys(("memory_used", "memory_total", "sent", "received", "disk_free"), _BYTES)
 
@@ -420,7 +421,8 @@ class HostSample(Event):
     memory_used: int
     memory_total: int
     sent: int = 0
-    """Bytes that the whole machine has sent by network, without loopback."""
+    """Bytes that the whole machine has sent by network in this tick, without loopback; 0 also if
+    unknown."""
     received: int = 0
     """The same, received."""
     disk_free: int = 0

@@ -170,6 +170,7 @@ def make_whole_app() -> App:
     )
     for sort_place, command_name in enumerate(COMMANDS):
         command = load(command_name)
+        # cyclopts would sort them by name.
         command.sort_key = sort_place
         app.command(command)
     return app

@@ -63,7 +63,7 @@ def compare(
     with refusing():
         if json + markdown + dashboard > 1:
             raise UsageError("--json, --markdown and --dashboard exclude each other: give one")
-        folders = _find(runs, runs_dir, ON_SCREEN if dashboard else MOST)
+        folders = _find_folders(runs, runs_dir, ON_SCREEN if dashboard else MOST)
         if dashboard:
             raise SystemExit(_show_dashboard(folders))
         from remote.metrics.run import read_figures  # which needs numpy, as few commands do
@@ -71,10 +71,10 @@ def compare(
         figures = [read_figures(folder, narrate) for folder in folders]
         from remote.metrics.compare import compare_runs as compared
 
-        _show(compared(figures), json, markdown)
+        _print_comparison(compared(figures), json, markdown)
 
 
-def _find(runs: Sequence[str], runs_dir: Path, most: int) -> list[Path]:
+def _find_folders(runs: Sequence[str], runs_dir: Path, most: int) -> list[Path]:
     """The folders of the runs. Raises: UsageError, PlanError."""
     if not 2 <= len(runs) <= most:
         raise UsageError(f"compare needs 2 to {most} runs: {len(runs)} given")
@@ -98,7 +98,7 @@ def _show_dashboard(folders: Sequence[Path]) -> int:
     return app.exit_code
 
 
-def _show(compared: Sequence[ComparedRun], json: bool, markdown: bool) -> None:
+def _print_comparison(compared: Sequence[ComparedRun], json: bool, markdown: bool) -> None:
     from tui.compare.comparison_text import print_comparison, to_markdown, to_object
 
     if json:
@@ -106,14 +106,16 @@ def _show(compared: Sequence[ComparedRun], json: bool, markdown: bool) -> None:
 
         echo(dumps(to_object(compared)))
     elif markdown:
-        echo(to_markdown(compared, _charts(compared, 80, colour=False)), end="")
+        echo(to_markdown(compared, _draw_charts(compared, 80, colour=False)), end="")
     else:
         chart_width = min(WIDTH, shutil.get_terminal_size().columns)
         has_colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        print_comparison(compared, _charts(compared, chart_width, colour=has_colour))
+        print_comparison(compared, _draw_charts(compared, chart_width, colour=has_colour))
 
 
-def _charts(compared: Sequence[ComparedRun], width: int, *, colour: bool) -> dict[str, list[str]]:
+def _draw_charts(
+    compared: Sequence[ComparedRun], width: int, *, colour: bool
+) -> dict[str, list[str]]:
     """Draw the loss of all runs against steps and against time, by the titles of the charts."""
     from tui.charts.overlay import LOSS
     from tui.charts.plot_frame import PlotOptions
@@ -126,6 +128,7 @@ def _charts(compared: Sequence[ComparedRun], width: int, *, colour: bool) -> dic
         chart_lines = plot_as_text(
             curves, PlotOptions(axis_title, clock=by_time), width, HEIGHT, colour
         )
+        # Runs without a loss have no chart.
         if chart_lines:
             charts[f"{LOSS.title} by {axis_title}"] = chart_lines
     return charts

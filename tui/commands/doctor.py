@@ -128,11 +128,11 @@ def _examine(examination: Examination, json: bool) -> int:
             narrate(*(wait.text() for wait in waits))
         narrated_hosts = waiting_hosts
     with suppress(OSError):  # a reader that went away
-        _print(state, json)
+        _print_checks(state, json)
     return checks.get_exit_code(state)
 
 
-def _print(state: RunState, json: bool) -> None:
+def _print_checks(state: RunState, json: bool) -> None:
     printed_lines: list[str] = []
     if json:
         printed_lines += [dumps(check) for check in checks.to_objects(state)]

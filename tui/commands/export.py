@@ -76,17 +76,17 @@ def export(
     """
     with refusing():
         folders = [folder_of(run, runs_dir) for run in runs]
-        write_run = _writer(to)
+        write_run = _load_writer(to)
         output_folder = OutputFolder(out or Path("exports") / to.value, "export")
-        target_names = [_name(folder, output_folder, to, force) for folder in folders]
+        target_names = [_choose_target(folder, output_folder, to, force) for folder in folders]
         from remote.metrics.run import read_figures  # which needs numpy, as few commands do
 
         for folder, name in zip(folders, target_names, strict=True):
-            _export(read_figures(folder, narrate), write_run, output_folder, name)
+            _export_run(read_figures(folder, narrate), write_run, output_folder, name)
             echo(output_folder.path / name)
 
 
-def _writer(to: Format) -> Callable[[RunFigures, Path], None]:
+def _load_writer(to: Format) -> Callable[[RunFigures, Path], None]:
     """What writes a format. Raises: UsageError, where a package is missing."""
     try:
         write_run: Callable[[RunFigures, Path], None] = import_module(
@@ -104,11 +104,12 @@ def _writer(to: Format) -> Callable[[RunFigures, Path], None]:
     return write_run
 
 
-def _name(folder: Path, output_folder: OutputFolder, to: Format, force: bool) -> str:
+def _choose_target(folder: Path, output_folder: OutputFolder, to: Format, force: bool) -> str:
     """The name of the folder or file that a run goes to. Raises: UsageError, where that may not be
     written."""
     target_name = f"{folder.name}.json" if to is Format.JSON else folder.name
     target = output_folder.path / target_name
+    # A run's own folder would be replaced by what was exported of it.
     if (target / PLAN).exists():
         raise UsageError(f"{target} is the directory of a run: give another folder with --out")
     if os.path.lexists(target):
@@ -118,7 +119,7 @@ def _name(folder: Path, output_folder: OutputFolder, to: Format, force: bool) ->
     return target_name
 
 
-def _export(
+def _export_run(
     run: RunFigures,
     write: Callable[[RunFigures, Path], None],
     output_folder: OutputFolder,

@@ -148,15 +148,15 @@ class _Output:
         apply_record(self.state, record)
         match record.event:
             case Restarted(reason=reason):
-                self._part(record.attempt, reason)
+                self._print_boundary(record.attempt, reason)
             case Launched():  # where nothing is recorded of the launcher that restarted the run
-                self._part(record.attempt, cause.text() if cause else "")
+                self._print_boundary(record.attempt, cause.text() if cause else "")
             case OutputText() as text if not text.path and record.host != SESSION:
                 if self._rank in (None, text.rank):
                     output_lines = prefix_lines(text, self.state.host_name(record.host))
                     echo(output_lines, end="", to_stderr=text.stream == "stderr")
 
-    def _part(self, attempt: int, why: str) -> None:
+    def _print_boundary(self, attempt: int, why: str) -> None:
         """Say that the attempt before this one ended, if that is not said yet."""
         if attempt <= self._attempt:
             return

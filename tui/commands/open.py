@@ -54,7 +54,7 @@ def open(
     with front.silence_terminal():
         with refusing():
             front.check_terminal()
-            log_files = _files(names, follow, runs_dir)
+            log_files = _find_log_files(names, follow, runs_dir)
             if log_files:
                 exit_code = _show_files(log_files, follow)
         if not log_files:
@@ -71,7 +71,7 @@ def _show_run(run: str, hosts: Path | None, runs_dir: Path) -> int:
     return front.show_opened(history.launcher(session.plan), session)
 
 
-def _files(names: Sequence[str], follow: bool, runs_dir: Path) -> list[Path]:
+def _find_log_files(names: Sequence[str], follow: bool, runs_dir: Path) -> list[Path]:
     """The log files that are named; none where it is a run. Raises: PlanError, UsageError."""
     existing_files = [Path(name) for name in names if Path(name).is_file()]
     missing_names = [name for name in names if not Path(name).is_file()]
@@ -109,6 +109,7 @@ def _show_files(paths: Sequence[Path], follow: bool) -> int:
         try:
             app.show()
         finally:
+            # Also if the app fails: the folder below the reader is removed next.
             has_left.set()
             if follow:
                 reader_thread.join()

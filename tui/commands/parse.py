@@ -101,6 +101,7 @@ def _find_logs(name: str, runs_dir: Path) -> list[tuple[str, Path | None]]:
 
 def _rank_logs(folder: Path) -> list[Path]:
     """Return the logs of the ranks of a run. Raises: UsageError."""
+    # By length first, so that rank 10 comes after rank 9.
     log_paths = sorted(
         (folder / LOGS).glob("rank-*.log"), key=lambda log_path: (len(log_path.name), log_path.name)
     )

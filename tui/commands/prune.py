@@ -93,7 +93,7 @@ def prune(
         known_runs = inventory.take_inventory(transport, known_hosts, runs_dir, figures=not_started)
         named = _match_names(names, known_runs)
         removable, kept_runs = pruning.find_removable(
-            known_runs, min_age, keep, named, elsewhere=elsewhere, without_step=not_started
+            known_runs, min_age, keep, named, takes_elsewhere=elsewhere, without_step=not_started
         )
         if removable:
             print_table(COLUMNS, _make_rows(removable))
@@ -102,8 +102,8 @@ def prune(
         removed_names = named.intersection(part.run for part in removable)
         narrate(*_warn_of_unreachable(known_runs, removed_names))
         if removable and dry_run:
-            narrate(f"would remove {_total(removable)}; nothing was removed")
-        elif removable and confirm(f"remove {_total(removable)}? [y/N]", yes):
+            narrate(f"would remove {_describe_total(removable)}; nothing was removed")
+        elif removable and confirm(f"remove {_describe_total(removable)}? [y/N]", yes):
             freed, problems = pruning.remove_files(transport, known_hosts, runs_dir, removable)
             narrate(*problems)
             narrate(f"removed {size(freed)}")
@@ -192,7 +192,7 @@ def _warn_of_unreachable(known_runs: RunInventory, names: set[str]) -> list[str]
     return warnings
 
 
-def _total(removable: Sequence[Removable]) -> str:
+def _describe_total(removable: Sequence[Removable]) -> str:
     """Say how many runs these are, whether code is among them, and their size."""
     run_names = {part.run for part in removable if part.run}
     foreign_runs = {part.run for part in removable if part.run and not part.is_recorded_here}

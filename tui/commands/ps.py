@@ -29,7 +29,7 @@ from tui.kit.text_table import Row, print_table
 
 RUN_COLUMNS = ("run", "state", "hosts", "ranks", "step", "started", "age", "size")
 ORPHAN_COLUMNS = ("host", "run", "pid", "started", "found as", "command")
-DISPENSABLE = {"started": 1, "ranks": 2, "found as": 3}
+DISPENSABLE = ("started", "ranks", "found as")
 """Columns that a narrow terminal leaves out, in this order: a run's name has its start."""
 
 
@@ -78,13 +78,15 @@ def _list_runs(
     transport: Transport | None, hosts: Sequence[Host], runs_dir: Path, live: bool, json: bool
 ) -> Sequence[str]:
     """Print the runs; return why hosts did not answer."""
-    inventory = take_inventory(transport or Transports(), hosts, runs_dir, left=True, figures=True)
+    inventory = take_inventory(
+        transport or Transports(), hosts, runs_dir, asks_left_hosts=True, figures=True
+    )
     listed_runs = [run for run in inventory.runs if run.live or not live]
     if json:
         for run in listed_runs:
             echo(dumps(_run_object(run)))
     elif listed_runs:
-        table_columns, table_rows = _table(listed_runs)
+        table_columns, table_rows = _make_table(listed_runs)
         print_table(table_columns, table_rows, DISPENSABLE)
     else:
         narrate("no live runs" if live else "no runs")
@@ -122,21 +124,21 @@ def _end_orphans(
         narrate("no processes of ended runs")
     for run in leftovers.spared:
         narrate(f"{run} is live on another host: its processes are kept")
-    if not processes or not confirm(f"kill {_processes(len(processes))}? [y/N]", yes):
+    if not processes or not confirm(f"kill {_count_processes(len(processes))}? [y/N]", yes):
         return leftovers.problems
     living_leftovers, problems = end_leftovers(transport, hosts, runs_dir, processes)
     for leftover in living_leftovers:
         host_name = leftover.host or "this machine"
         narrate(f"not killed: pid {leftover.orphan.pid} on {host_name}")
-    narrate(f"killed {_processes(len(processes) - len(living_leftovers))}")
+    narrate(f"killed {_count_processes(len(processes) - len(living_leftovers))}")
     return (*leftovers.problems, *problems)
 
 
-def _processes(number: int) -> str:
+def _count_processes(number: int) -> str:
     return count(number, "process", "processes")
 
 
-def _table(runs: Sequence[ListedRun]) -> tuple[Row, list[Row]]:
+def _make_table(runs: Sequence[ListedRun]) -> tuple[Row, list[Row]]:
     """Make the table of runs; their names have a column where one has a name."""
     run_rows = [_run_row(run) for run in runs]
     if not any(run.label for run in runs):
@@ -152,6 +154,7 @@ def _table(runs: Sequence[ListedRun]) -> tuple[Row, list[Row]]:
 def _run_row(run: ListedRun) -> Row:
     # Only where some hosts have ended and others have not: else the state says it.
     live_text = f"{run.live} of {run.hosts} live"
+    # Without a record and an answer, nobody knows when it last gave a sign of life.
     has_answered = run.record or any(part.folder.now for part in run.parts)
     return (
         run.name,

@@ -106,6 +106,7 @@ def _find_subjects(
             studies[study_folder] = start.open_study(study_folder)
         else:
             run_folders.append(_run_folder(name, runs_dir))
+    # A run would be compared with itself, and be found equal.
     if len(set(run_folders)) < len(run_folders):
         raise UsageError("a run is named twice: name each once")
     if len(run_folders) > MOST:

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from remote.format import count
 from remote.record import index, marks, query
 from remote.record.entry import Entry
+from remote.record.figures import FIGURES
 from remote.record.files import is_folder
 from remote.record.find import find
 from remote.record.layout import PLAN
@@ -62,9 +63,9 @@ def runs(
     """List all runs that are recorded here, the newest last.
 
     A run has to pass all filters. Keys are the settings of a job and the options of sync methods,
-    and: run, name, study, trial, host, nodes, ranks, verdict, cause, step, loss, test_loss,
-    accuracy, step_seconds, started, elapsed, note, star, diverged. VALUE may be several values
-    separated by commas, or a pattern such as 'torchvision/*'. Quote filters with < and >.
+    and: run, name, study, trial, host, nodes, ranks, verdict, cause, {figures}, note, star,
+    diverged. VALUE may be several values separated by commas, or a pattern such as 'torchvision/*'.
+    Quote filters with < and >.
 
     loss is that of the last step, accuracy that of the last evaluation, s/iter the mean of
     all iterations but the first. The verdict of a live run is "running". It is "unknown" of a run
@@ -83,12 +84,17 @@ def runs(
         if star or unstar or note or name:
             if words:
                 raise UsageError("give filters, or --star, --unstar, --note and --name, not both")
-            _mark(runs_dir, star, unstar, note, name)
+            _record_marks(runs_dir, star, unstar, note, name)
         else:
-            _list(runs_dir, words, sort, reverse, all_runs, json)
+            _list_entries(runs_dir, words, sort, reverse, all_runs, json)
 
 
-def _list(
+FIGURE_KEYS = ", ".join(figure.field for figure in FIGURES)
+if runs.__doc__:  # which is the help, and is missing under `python -OO`
+    runs.__doc__ = runs.__doc__.replace("{figures}", FIGURE_KEYS)
+
+
+def _list_entries(
     runs_dir: Path, words: Sequence[str], sort: str, reverse: bool, all_runs: bool, json: bool
 ) -> None:
     """Print the runs that pass these filters. Raises: QueryError."""
@@ -105,15 +111,15 @@ def _list(
         shared_texts = show(listed_entries, all_entries)
         if shared_texts:
             narrate(f"all {len(listed_entries)} runs: {', '.join(shared_texts)}")
-        narrate(*_hidden(len(matching_entries) - len(listed_entries)))
+        narrate(*_describe_hidden(len(matching_entries) - len(listed_entries)))
     elif all_entries:
         narrate(f"none of {count(len(all_entries), 'run')} fits")
     else:
         narrate(f"no runs in {runs_dir}")
-    narrate(*_unreadable(matching_entries or all_entries, read_errors))
+    narrate(*_describe_unreadable(matching_entries or all_entries, read_errors))
 
 
-def _hidden(number: int) -> list[str]:
+def _describe_hidden(number: int) -> list[str]:
     """Say how many runs are not listed, and what to do about them."""
     if not number:
         return []
@@ -122,7 +128,7 @@ def _hidden(number: int) -> list[str]:
     return [f"{hidden_text}: --all lists them, rankboard prune --not-started removes them"]
 
 
-def _unreadable(runs: Sequence[Entry], errors: Sequence[tuple[str, OSError]]) -> list[str]:
+def _describe_unreadable(runs: Sequence[Entry], errors: Sequence[tuple[str, OSError]]) -> list[str]:
     """Return a line for each reason why a plan of these runs, or another file, cannot be read."""
     first_run = {(PLAN, run.problem): run.name for run in reversed(runs) if run.problem}
     for name, error in errors:
@@ -134,7 +140,7 @@ def _unreadable(runs: Sequence[Entry], errors: Sequence[tuple[str, OSError]]) ->
     ]
 
 
-def _mark(
+def _record_marks(
     runs_dir: Path,
     star: Sequence[str],
     unstar: Sequence[str],

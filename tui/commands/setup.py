@@ -101,7 +101,7 @@ def set_up(
         for packages_at_host in by_condition[PackageCondition.BUILT]
     }
     if lacking_hosts:
-        if not _confirmed(lacking_hosts, wanted_packages, yes):
+        if not _confirm_install(lacking_hosts, wanted_packages, yes):
             narrate("nothing was changed")
             return USAGE
         to_install = [packages.host for packages in lacking_hosts]
@@ -117,7 +117,7 @@ def set_up(
         packages_text = " and ".join(wanted_packages.packages)
         narrate(f"nothing to install: {count(len(inspected_hosts), 'host')} {verb} {packages_text}")
     named_hosts = {packages.host.name for packages in inspected_hosts if packages.is_named}
-    _advise(
+    _advise_on_file(
         {
             name: packages_at_host
             for name, packages_at_host in python_paths.items()
@@ -128,7 +128,9 @@ def set_up(
     return UNREACHABLE if has_failed else 0
 
 
-def _confirmed(lacking: Sequence[HostPackages], wanted_packages: WantedPackages, yes: bool) -> bool:
+def _confirm_install(
+    lacking: Sequence[HostPackages], wanted_packages: WantedPackages, yes: bool
+) -> bool:
     """Say what would be done, and ask whether to do it."""
     narrate(
         f"pip will install {' '.join(wanted_packages.requirements)} and their dependencies "
@@ -139,7 +141,7 @@ def _confirmed(lacking: Sequence[HostPackages], wanted_packages: WantedPackages,
     return confirm("continue? [y/N]", yes)
 
 
-def _advise(pythons: Mapping[str, str], file: Path) -> None:
+def _advise_on_file(pythons: Mapping[str, str], file: Path) -> None:
     """Say what to write into the hosts file, by the names of the hosts."""
     if not pythons:
         return

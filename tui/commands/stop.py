@@ -140,6 +140,7 @@ def _stop_through_launcher(launcher: Launcher, plan: Plan, now: bool) -> _Stoppe
     state = RunState(plan)
     for record in launcher.recorded(plan):
         apply_record(state, record)
+    # The launcher went without an end, as after kill -9: the hosts have to be told.
     if not state.verdict:
         return None
     front.print_end(state)

@@ -48,12 +48,12 @@ def trust(
     """
     file = hosts or HOSTS
     with refusing():
-        chosen_hosts = _choose(load(file), names, every)
+        chosen_hosts = _choose_hosts(load(file), names, every)
         exit_codes = Trusting(load_host_keys(chosen_hosts), replace, yes).trust_hosts(chosen_hosts)
     raise SystemExit(max(exit_codes))
 
 
-def _choose(cluster: Cluster, names: Sequence[str], every: bool) -> tuple[Host, ...]:
+def _choose_hosts(cluster: Cluster, names: Sequence[str], every: bool) -> tuple[Host, ...]:
     """Choose the hosts by their names, or all. Raises: UsageError."""
     if every == bool(names):
         host_names = ", ".join(host.name for host in cluster.hosts)
@@ -96,13 +96,14 @@ class Trusting:
                 exit_codes.append(0)
         # A host behind a jump host shows its own key only once the jump host's is accepted.
         while waiting_hosts:
-            presented_keys = map_concurrently(self._meet, waiting_hosts)
+            # All at once, since each host that does not answer takes its full timeout.
+            presented_keys = map_concurrently(self._meet_host, waiting_hosts)
             behind_jump_host = []
             for host, key in zip(waiting_hosts, presented_keys, strict=True):
                 if isinstance(key, Unreachable):
                     narrate(str(key))
                     exit_codes.append(UNREACHABLE)
-                elif not self._accept(host, key):
+                elif not self._accept_key(host, key):
                     exit_codes.append(USAGE)
                 elif key.host is host:
                     exit_codes.append(0)
@@ -111,13 +112,13 @@ class Trusting:
             waiting_hosts = behind_jump_host
         return exit_codes
 
-    def _meet(self, host: Host) -> PresentedKey | Unreachable:
+    def _meet_host(self, host: Host) -> PresentedKey | Unreachable:
         try:
             return self._keys[host.transport].meet(host)
         except Unreachable as error:
             return error
 
-    def _accept(self, host: Host, key: PresentedKey) -> bool:
+    def _accept_key(self, host: Host, key: PresentedKey) -> bool:
         """Record a key that the user accepts; return True if it is known now."""
         key_owner = f"{host.name} ({key.name})"
         if key.host is not host:

@@ -105,6 +105,7 @@ def find_here(folder: Path, hosts: Path | None) -> KeptPlan:
 def _plan_of(folder: Path) -> Plan:
     """The plan of a run that is recorded here. Raises: PlanError, RunFolderError."""
     plan = read.load_plan(folder)
+    # Hosts know the run by the name in its plan: commands would mean another one there.
     if plan.run != folder.name:
         raise RunFolderError(
             f"{folder} has the plan of another run, {plan.run}: rename the folder to {plan.run}"

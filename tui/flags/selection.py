@@ -187,6 +187,7 @@ def _find_mistakes(flags: HostFlags, upload: Sequence[Path]) -> Iterator[str]:
         )
     # Within a job, its nodes are used unless other hosts are named.
     is_slurm_job = flags.slurm or (is_slurm() and not flags.hosts and not flags.host)
+    # A hosts file has its own slots, which a flag would contradict.
     if slots and not local and not is_slurm_job:
         yield f"--slots {slots} needs --local N; in a hosts file, write slots = {slots}"
     if all(count is None or count > 0 for count in (local, slots)):
@@ -221,6 +222,7 @@ def _load_hosts(flags: HostFlags) -> Cluster:
 def _with_flags(cluster: Cluster, slots: int | None, upload: Sequence[Path]) -> Cluster:
     """Return the hosts with the flags --slots and --upload."""
     hosts = tuple(with_slots(host, slots or host.slots) for host in cluster.hosts)
+    # Absolute, since the plan may be used from another folder later.
     uploads = (os.path.abspath(path.expanduser()) for path in upload)
     return replace(cluster, hosts=hosts, sync=(*cluster.sync, *uploads))
 

@@ -198,6 +198,7 @@ def _make_program(rest: list[str], flags: Mapping[str, str], *, gets_rank: bool)
 
 
 def _refuse_launcher(launcher: str, words: list[str]) -> str:
+    # The flags of another launcher mean nothing here, but the script after them does.
     while words and not words[0].endswith(".py"):
         del words[0]
     return (
@@ -221,6 +222,7 @@ def apply_to_host_flags(line: ScriptLine, flags: HostFlags) -> HostFlags:
     ranks_per_host = 0
     if ranks_text and (is_standalone or is_alone or flags.local):
         ranks_per_host = _count_local_ranks(ranks_text, {**os.environ, **dict(line.env)})
+    # torchrun without hosts runs on this machine.
     if is_standalone or (is_alone and not flags.local):
         return replace(flags, local=flags.local or ranks_per_host or 1)
     if flags.local:
@@ -262,7 +264,7 @@ def apply_to_hosts(line: ScriptLine, cluster: Cluster, *, local: bool) -> Cluste
     """Return the hosts, with what the other flags say of them. Print what of a line of torchrun is
     ignored. Raises: UsageError."""
     flags = line.flags
-    _check(line, cluster, local)
+    _check_flags(line, cluster, local)
     variables = [
         (variable_name, value)
         for variable_name, value in line.env
@@ -289,7 +291,7 @@ def apply_to_hosts(line: ScriptLine, cluster: Cluster, *, local: bool) -> Cluste
     return replace(cluster, hosts=tuple(hosts))
 
 
-def _check(line: ScriptLine, cluster: Cluster, local: bool) -> None:
+def _check_flags(line: ScriptLine, cluster: Cluster, local: bool) -> None:
     """Print what of a line of torchrun is ignored. Raises: UsageError, with all flags that mean
     nothing here where torchrun itself is not typed."""
     words_by_reason: dict[str, list[str]] = defaultdict(list)

@@ -61,11 +61,14 @@ def find_run(
         _narrate_problems(on_hosts, is_known=local_folder is not None)
     recorded_labels = labels(runs_dir)
     if run == LAST:
-        found_name = _newest(local_folder, on_hosts)
+        found_name = _find_newest(local_folder, on_hosts)
         _narrate_unbelieved(found_name, on_hosts)
         if found_name and ends and _is_doubtful(found_name, on_hosts, runs_dir):
             _ask_which(
-                [found_name, *_others(found_name, on_hosts, runs_dir)], hosts, on_hosts, runs_dir
+                [found_name, *_other_candidates(found_name, on_hosts, runs_dir)],
+                hosts,
+                on_hosts,
+                runs_dir,
             )
         else:
             _narrate_last(found_name, local_folder, on_hosts, runs_dir)
@@ -117,6 +120,7 @@ def _hosts_of(folder: Path) -> Cluster | None:
         plan = read.load_plan(folder)
         record_age = time.time() - (folder / EVENTS).stat().st_mtime
     except (OSError, PlanError, RunFolderError):
+        # What cannot be read says nothing of hosts; the run itself is still the last one.
         return None
     # Hosts of a run that somebody else has recorded are not asked: they may be any.
     is_on_others = trust.has_ways(plan) and not is_here(plan.hosts)
@@ -125,7 +129,7 @@ def _hosts_of(folder: Path) -> Cluster | None:
     return Cluster(plan.run, plan.hosts, file=plan.hosts_file)
 
 
-def _newest(local_folder: Path | None, on_hosts: PlansOnHosts) -> str:
+def _find_newest(local_folder: Path | None, on_hosts: PlansOnHosts) -> str:
     """Return the newest run that has begun; "" where there is none. A run that a single host
     invents for others is not believed."""
     shared_runs = {name: run for name, run in on_hosts.runs.items() if run.is_shared}
@@ -138,13 +142,13 @@ def _newest(local_folder: Path | None, on_hosts: PlansOnHosts) -> str:
 def _is_doubtful(name: str, on_hosts: PlansOnHosts, runs_dir: Path) -> bool:
     """Return whether the user may not mean the last run: another one is live, or it was not started
     from here. A run that is known to have ended loses nothing."""
-    if _live(on_hosts, runs_dir) - {name}:
+    if _live_runs(on_hosts, runs_dir) - {name}:
         return True
     folder = runs_dir / name
     return not read.verdict(folder) and not trust.is_started_here(folder)
 
 
-def _live(on_hosts: PlansOnHosts, runs_dir: Path) -> set[str]:
+def _live_runs(on_hosts: PlansOnHosts, runs_dir: Path) -> set[str]:
     """Return the runs that are live: on hosts that have answered, or with a launcher that records
     them here."""
     live_on_hosts = {name for name, run in on_hosts.runs.items() if run.live and run.is_shared}
@@ -152,10 +156,10 @@ def _live(on_hosts: PlansOnHosts, runs_dir: Path) -> set[str]:
     return live_on_hosts | {folder.name for folder in folders if lock.launcher(folder)}
 
 
-def _others(name: str, on_hosts: PlansOnHosts, runs_dir: Path) -> list[str]:
+def _other_candidates(name: str, on_hosts: PlansOnHosts, runs_dir: Path) -> list[str]:
     """Return the runs that may be meant instead, the newest first: the live ones, and the newest
     one that was started from here."""
-    other_names = _live(on_hosts, runs_dir)
+    other_names = _live_runs(on_hosts, runs_dir)
     newest_first = reversed(recorded_folders(runs_dir))
     newest_own = next(filter(trust.is_started_here, newest_first), None)
     if newest_own:
@@ -175,7 +179,9 @@ def _ask_which(
         narrate(f"{LAST} may mean one of {len(candidates)} runs:")
         instead_text = "write one of these commands"
     for name in candidates[:LISTED]:
-        narrate(f"  rankboard stop {name}{hosts_option}  ({_describe(name, on_hosts, runs_dir)})")
+        narrate(
+            f"  rankboard stop {name}{hosts_option}  ({_describe_run(name, on_hosts, runs_dir)})"
+        )
     if not confirm(f"stop {candidates[0]}? [y/N]", yes=False, instead=instead_text):
         raise UsageError(f"nothing was stopped; {instead_text}")
 
@@ -215,10 +221,10 @@ def _narrate_last(
         if local_folder and is_newer
         else ""
     )
-    narrate(f"{LAST} is {name}, {_describe(name, on_hosts, runs_dir)}{newest_text}")
+    narrate(f"{LAST} is {name}, {_describe_run(name, on_hosts, runs_dir)}{newest_text}")
 
 
-def _describe(name: str, on_hosts: PlansOnHosts, runs_dir: Path) -> str:
+def _describe_run(name: str, on_hosts: PlansOnHosts, runs_dir: Path) -> str:
     """Say what is known of a run: its name, where it was started, and whether it is live."""
     run_on_hosts = on_hosts.runs.get(name)
     folder = runs_dir / name

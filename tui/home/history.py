@@ -134,7 +134,7 @@ class History:
             hosts,
             self.runs_dir,
             unknown,
-            left=True,
+            asks_left_hosts=True,
             figures=True,
             only_live=True,
         )

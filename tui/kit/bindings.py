@@ -65,6 +65,7 @@ def focus_places(screen: Screen[Any]) -> list[KeyPlace]:
     innermost = screen.focused or screen
     for node in innermost.ancestors_with_self:
         node_place = getattr(node, "place", None)
+        # Other widgets may have a `place` of their own, which is no name of ours.
         if isinstance(node_place, KeyPlace):
             key_places.append(node_place)
     return [*key_places, KeyPlace.EVERYWHERE]
@@ -73,6 +74,7 @@ def focus_places(screen: Screen[Any]) -> list[KeyPlace]:
 def named_keys(app: App[Any], name: str) -> Sequence[str]:
     """Return the keys of the action of that name, by Textual's names: those that the user has
     chosen, or the default ones."""
+    # Only our own apps have a keymap.
     chosen_keys: Mapping[str, str] = getattr(app, "keymap", {})
     if name in chosen_keys:
         return chosen_keys[name].split(",")

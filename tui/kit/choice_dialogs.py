@@ -57,6 +57,7 @@ class BoxDialog(ModalScreen[ResultT | None], Generic[ResultT]):
 
     def action_move(self, action: str) -> None:
         """Move in the list by an action of `OptionList`, such as `cursor_down`."""
+        # The methods of `OptionList` are its own actions, so its bounds and wrapping stay.
         move_cursor = getattr(self.query_one(OptionList), f"action_{action}")
         move_cursor()
 

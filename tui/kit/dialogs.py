@@ -243,6 +243,7 @@ class TextDialog(ModalScreen[None]):
             )
             box.border_title = self._title
             box.border_subtitle = key_of(self.app, "back")
+            # Never markup: the text may be a host's.
             yield Static(self._text.rstrip(), markup=False)
 
     def action_back(self) -> None:

@@ -48,6 +48,7 @@ MISTAKES = (
 def to_install(extra: str) -> str:
     """Say how to install the packages of an extra: rankboard is installed from a checkout."""
     checkout = Path(__file__).parents[2]
+    # Installed as a package, there is no checkout to name.
     is_checkout = (checkout / "constraints.txt").exists()
     folder_text = checkout if is_checkout else "the checkout of rankboard"
     python_text = shlex.quote(sys.executable)

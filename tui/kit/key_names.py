@@ -40,6 +40,7 @@ def parse_key(text: str) -> str:
 
     Raises: ValueError, if there is no such key.
     """
+    # A plus sign is a key, too.
     *modifiers, last_word = [text] if len(text) == 1 else text.split("+")
     key_name = _name_character(last_word) if len(last_word) == 1 else last_word.lower()
     key_name = _SPELLINGS.get(key_name, key_name)

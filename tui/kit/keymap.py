@@ -81,6 +81,7 @@ def _parse_keys(name: str, value: object) -> KeyNames:
     if name not in ACTIONS_BY_NAME:
         hint = did_you_mean(name, ACTIONS_BY_NAME) or "; docs/keys.md lists all names"
         raise ValueError(f"there is no such action{hint}")
+    # Ctrl+C and tab have to work whatever the file says.
     if ACTIONS_BY_NAME[name].is_fixed:
         raise ValueError("its keys cannot be changed")
     key_texts = value
@@ -89,6 +90,7 @@ def _parse_keys(name: str, value: object) -> KeyNames:
         key_texts = [value] if value == "," else value.split(",")
     if not isinstance(key_texts, list) or not all(key_texts):
         raise ValueError(WRITE_KEYS)
+    # A blank is the space bar.
     parsed_keys = [parse_key(str(text).strip() or " ") for text in key_texts]
     return tuple(dict.fromkeys(parsed_keys))
 

@@ -37,6 +37,7 @@ class LiveTable:
         """Print a text, which is never markup, or a table above this one."""
         if isinstance(content, str):
             content = Text(content, style)
+        # Texts wrap as the terminal wraps them, so that they can be copied whole.
         self._live.console.print(content, soft_wrap=isinstance(content, Text))
 
     def tell(self, lines: Iterable[str]) -> None:

@@ -164,6 +164,7 @@ class OpenRuns:
         """Listen to a run that has begun, or play one."""
         self._listeners[session] = SessionListener(session)
         self._listeners[session].start()
+        # A replay shows the past: it says nothing of what runs now.
         if not isinstance(session, Replay):
             self.states.append(session.state)
         return session
@@ -193,6 +194,7 @@ class OpenRuns:
     def end_checks(self) -> None:
         """End checks that are under way; returns at once."""
         if self._checks and self._checks.is_alive():
+            # Checks and a run would reach the same hosts at once.
             self._checks.session.stop("other work begins")
 
     @property

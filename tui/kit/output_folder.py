@@ -81,6 +81,7 @@ class OutputFolder:
         """Add files to the list. Do so before they are written, so that none is left unlisted.
         Raises: OSError."""
         lists = self._lists()
+        # Only what is still there: a file that the user has removed is not the command's any more.
         lists[self.command] = sorted(self.written().union(names))
         self.path.mkdir(parents=True, exist_ok=True)
         write_whole(self.path / LIST, f"{json.dumps(lists, indent=1)}\n".encode())

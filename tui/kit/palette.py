@@ -180,4 +180,5 @@ def _stand_in(character: str) -> str:
         return "."
     from rich.cells import cell_len  # only needed here, and pipes are to do without rich
 
+    # As wide as before, so that columns stay in line.
     return "?" * cell_len(character)

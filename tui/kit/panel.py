@@ -74,6 +74,7 @@ class Panel(Container):
             self.border_title = caption_content
         elif not caption_content.is_same(self._border_title):
             self._border_title = caption_content  # `border_title` draws the whole panel again
+            # The border alone, which lies above the content.
             self.refresh(Region(0, -1, self.size.width, 1))
 
 

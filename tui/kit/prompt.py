@@ -22,4 +22,6 @@ def confirm(question: str, yes: bool, *also: str, instead: str = "pass --yes") -
     answer = sys.stdin.readline()
     if not answer:  # the end of the input: the cursor still stands behind the question
         echo("", to_stderr=True)
-    return answer.strip().lower() in ("y", "yes") or answer.strip() in also
+    answer_text = answer.strip()
+    # Case matters for the others, such as fingerprints.
+    return answer_text.lower() in ("y", "yes") or answer_text in also

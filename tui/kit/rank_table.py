@@ -94,6 +94,7 @@ class RankTable(ChoiceTable):
 
     def on_click(self, event: events.Click) -> None:
         super().on_click(event)
+        # A double click, but not on the head.
         if event.y and event.chain > 1:
             self.action_open()
 

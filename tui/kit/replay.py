@@ -36,6 +36,7 @@ class Replay(WatchedRun):
         self._playing = False
         self._speed = SPEEDS.index(1)
         self._began = self.duration = 0.0
+        # Last, as it begins to read, which asks for the position.
         super().__init__(folder, plan)
 
     def _begin(self) -> None:
@@ -77,18 +78,20 @@ class Replay(WatchedRun):
             return False
         is_playing = self.is_playing
         position = self.position
-        self._set(0.0 if not is_playing and position >= self.duration else position, not is_playing)
+        self._set_position(
+            0.0 if not is_playing and position >= self.duration else position, not is_playing
+        )
         return True
 
     def pause(self) -> None:
         """Stay at this time; at the end, follow it."""
-        self._set(self._now(), False)
+        self._set_position(self._now(), False)
 
     def change_speed(self, steps: int) -> None:
         """Play faster or (below 0) slower, by steps of two."""
         position = self._now()
         self._speed = max(0, min(self._speed + steps, len(SPEEDS) - 1))
-        self._set(position, self._playing)
+        self._set_position(position, self._playing)
 
     def jump(self, seconds: float) -> None:
         """Go on or (below 0) back by seconds of the run."""
@@ -96,9 +99,9 @@ class Replay(WatchedRun):
 
     def go_to(self, position: float) -> None:
         """Go to a time; beyond the last record is the end, which a replay follows."""
-        self._set(max(0.0, position) if position < self.duration else END, self._playing)
+        self._set_position(max(0.0, position) if position < self.duration else END, self._playing)
 
-    def _set(self, position: float, playing: bool) -> None:
+    def _set_position(self, position: float, playing: bool) -> None:
         self._position, self._playing, self._since = position, playing, self._monotonic()
         # The thread that reads may wait for records that are far off.
         self._wake.set()

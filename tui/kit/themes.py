@@ -74,6 +74,7 @@ def use_themes(app: App[Any]) -> None:
         app.register_theme(theme)
     if "TEXTUAL_THEME" not in os.environ:  # who sets it wants that theme
         last_theme = recall(STATE_NAME)
+        # A theme may be remembered that this version does not have.
         app.theme = last_theme if last_theme in app.available_themes else DARK.name
 
 

@@ -47,6 +47,7 @@ def remember(name: str, value: Any, file: Path | None = None) -> None:
 def _read_values(file: Path) -> dict[str, Any]:
     try:
         with file.open("rb") as stream:
+            # Cut off there, so that a file of any size takes no more memory; it is no JSON then.
             values = json.loads(stream.read(LARGEST_FILE))
     except (OSError, ValueError):
         return {}

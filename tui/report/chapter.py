@@ -28,25 +28,25 @@ def make_chapter(subject: ReportSubject) -> Chapter:
     """Return the chapter of a subject."""
     timing = measure_timing(subject)
     sections = [make_section(subject, timing) for make_section in SECTIONS]
-    alerts = dict.fromkeys(map(_finish_sentence, _alerts(subject)))
+    alerts = dict.fromkeys(map(_finish_sentence, _list_alerts(subject)))
     doubts = find_doubts(subject, timing)
     return Chapter(
         subject.name,
         subject.heading,
         subject.study.question if subject.study else "",
-        [_finish_sentence(line) for line in _verdict(subject)],
+        [_finish_sentence(line) for line in _list_verdict(subject)],
         list(alerts),
         [section for section in sections if section],
         sentences(doubts, subject.labels),
     )
 
 
-def _verdict(subject: ReportSubject) -> Iterator[str]:
+def _list_verdict(subject: ReportSubject) -> Iterator[str]:
     """Yield what came out, and whether all trained the same."""
     fixed_names = [host.name for run in subject.runs for host in run.hosts]
     # A sentence begins with the first part of a label only.
     fixed_names += [label.split(", ")[0] for label in subject.labels.values()]
-    for line in (*subject.verdict, *_remarks(subject, is_warning=False)):
+    for line in (*subject.verdict, *_list_remarks(subject, is_warning=False)):
         # Names of cells and hosts keep their first letter small in a sentence.
         is_name = line.startswith(tuple(fixed_names))
         yield line if is_name else line[:1].upper() + line[1:]
@@ -57,14 +57,14 @@ def _verdict(subject: ReportSubject) -> Iterator[str]:
         yield describe_outcome(subject.runs[0])
 
 
-def _remarks(subject: ReportSubject, *, is_warning: bool) -> Iterator[str]:
+def _list_remarks(subject: ReportSubject, *, is_warning: bool) -> Iterator[str]:
     """Yield the remarks on runs. Those that warn are alerts."""
     remarks = [remark for run in subject.runs for remark in run.remarks]
     remark_texts = [remark.text for remark in remarks if remark.is_warning is is_warning]
     yield from dict.fromkeys(remark_texts)
 
 
-def _alerts(subject: ReportSubject) -> Iterator[str]:
+def _list_alerts(subject: ReportSubject) -> Iterator[str]:
     """Yield what makes the figures doubtful."""
     runs = subject.runs
     if subject.is_quick:
@@ -73,23 +73,23 @@ def _alerts(subject: ReportSubject) -> Iterator[str]:
         yield f"Set on the command line: {', '.join(subject.study.overrides)}"
     yield from describe_virtual_hosts(subject)
     diverged_runs = [run for run in runs if run.diverged]
-    yield from _limit([f"{run.name} diverged: {run.diverged}." for run in diverged_runs])
+    yield from _limit_alerts([f"{run.name} diverged: {run.diverged}." for run in diverged_runs])
     yield from filter(None, [not_learned(loss_ends(runs))])
-    yield from _limit(list(_failures(subject)))
+    yield from _limit_alerts(list(_list_failures(subject)))
     unended_runs = [run for run in runs if not run.verdict and not run.cause]
-    yield from _limit(
+    yield from _limit_alerts(
         [f"{run.name} has not ended: this is what is known so far." for run in unended_runs]
     )
-    yield from _remarks(subject, is_warning=True)
+    yield from _list_remarks(subject, is_warning=True)
 
 
-def _limit(alerts: list[str]) -> Iterator[str]:
+def _limit_alerts(alerts: list[str]) -> Iterator[str]:
     yield from alerts[:MOST_ALERTS]
     if len(alerts) > MOST_ALERTS:
         yield f"{len(alerts) - MOST_ALERTS} more like that: see {procedure.TITLE}."
 
 
-def _failures(subject: ReportSubject) -> Iterator[str]:
+def _list_failures(subject: ReportSubject) -> Iterator[str]:
     for group in subject.groups:
         for run in group.runs:
             if run.cause:

@@ -54,6 +54,7 @@ def _csv_rows(subject: ReportSubject) -> Iterator[dict[str, Any]]:
         group_columns = {"subject": subject.name, "cell": group.label}
         for repetition, run in sorted(group.by_repetition.items()):
             yield group_columns | {"repetition": repetition, "run": run.name} | run_values(run)
+        # In the same table, with empty figures, so that nobody misses a run.
         for uncounted_run in (*group.failures, *group.uncounted):
             yield group_columns | asdict(uncounted_run)
 

@@ -90,7 +90,8 @@ class Section:
     @property
     def is_list_of_tables(self) -> bool:
         """Return True if its tables are so small that several fit beside each other."""
-        return len(self.tables) > 2 and max(len(table.head) for table in self.tables) <= 4
+        most_columns = max((len(table.head) for table in self.tables), default=0)
+        return len(self.tables) > 2 and most_columns <= 4
 
 
 @dataclass(frozen=True)

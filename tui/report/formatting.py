@@ -42,6 +42,7 @@ def format_bounds(value: Interval | None, write: Callable[[float], str]) -> str:
 
 def format_final(value: float, *, is_share: bool) -> str:
     """Format a final loss, or an accuracy in percent."""
+    # A host may report any accuracy.
     return percent(min(1.0, max(0.0, value)), 2) if is_share else format_loss(value)
 
 

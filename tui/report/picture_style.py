@@ -84,6 +84,7 @@ def empty_chart(
 ) -> tuple[Figure, Axes]:
     """Return a chart with titles at its axes, with room below it for the names of `series`."""
     if len(series) > 1:
+        # The legend would otherwise take its room from the chart.
         height += LEGEND_LINE * math.ceil(len(series) / _count_columns(series))
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axes = figure.add_subplot()

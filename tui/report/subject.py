@@ -127,6 +127,7 @@ class ReportSubject:
 
     def reference_of(self, group: RunGroup) -> RunGroup | None:
         """Return the group that this one is compared with."""
+        # Runs have no baseline of their own: the first one that is named is it.
         if self.study is None:
             first_group = self.groups[0]
             return None if group is first_group else first_group

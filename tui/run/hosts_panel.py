@@ -36,11 +36,11 @@ class HostRow:
     age: str
     """For how long it has been in its phase, if that is worth saying."""
     is_wired: bool
-    """The ranks' traffic goes over the interfaces that are counted, not over loopback."""
+    """The ranks' traffic goes over the interfaces that agents count, not over loopback."""
 
-    def traffic(self, value: int) -> TableCell:
-        """Return bytes per second as a cell."""
-        return TableCell(short_size(value) if self.is_wired else UNKNOWN)
+    def traffic(self, bytes_per_second: int) -> TableCell:
+        """Return the cell of traffic; of none as well as of unknown traffic it is "-"."""
+        return TableCell(short_size(bytes_per_second) if self.is_wired else UNKNOWN)
 
 
 @dataclass(frozen=True)

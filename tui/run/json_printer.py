@@ -101,7 +101,9 @@ def objects(record: Record, state: RunState) -> Iterator[JsonObject]:
     """Make the JSON-ready objects of an expanded record: one, or for text one per line."""
     event_fields = to_object(record.event)
     host_index = event_fields.pop("on", record.host)
-    clock_offset = state.hosts[record.host].offset if 0 <= record.host < len(state.hosts) else 0.0
+    # Times of all hosts by one clock, the launcher's, so that programs can compare them.
+    recording_host = state.host(record.host)
+    clock_offset = recording_host.offset if recording_host else 0.0
     rank = event_fields.pop("rank", SESSION)
     head_fields = {
         "event": event_fields.pop("event"),

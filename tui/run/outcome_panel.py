@@ -80,6 +80,7 @@ def _outcome_text(run: RunState, max_output: int, *, is_brief: bool) -> str:
         outcome_lines = outcome.cause_lines(run.cause, run.plan, output_lines, indent="  ")
     if run.verdict is not None:
         sign = phase_cell(run.verdict.word).text.split()[0]
+        # A run whose loss is NaN has done all its steps, which is no success.
         if run.verdict is Verdict.FINISHED and run.progress.diverged:
             sign = palette.sign("warn")
         outcome_lines.insert(bool(outcome_lines), f"{sign} {outcome.verdict_line(run)}")

@@ -20,7 +20,7 @@ class ProgressLines:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._monotonic, self._clock = clock, SessionClock(clock)
-        self._told = clock()
+        self._printed_at = clock()
         self._step = 0
 
     def lines(self, state: RunState, *, printed: bool) -> Iterator[str]:
@@ -28,10 +28,14 @@ class ProgressLines:
         just now."""
         monotonic_now = self._monotonic()
         if printed and state.progress.formats:
-            self._told = monotonic_now
-        if state.plan.job or monotonic_now < self._told + INTERVAL or state.step == self._step:
+            self._printed_at = monotonic_now
+        if (
+            state.plan.job
+            or monotonic_now < self._printed_at + INTERVAL
+            or state.step == self._step
+        ):
             return
-        self._told = monotonic_now
+        self._printed_at = monotonic_now
         self._step = state.step
         yield progress_text(state, self._clock.now(state))
 

@@ -89,7 +89,9 @@ class RunScreen(LiveScreen, Screen[None]):
 
     def on_mount(self) -> None:
         self._body.lay_out()
-        (self._slider or self._body.panels[-1].children[0]).focus()
+        log_panel = self._body.panels[-1]
+        first_widget = self._slider or log_panel.children[0]
+        first_widget.focus()
         self.watch(self, "maximized", self._zoomed, init=False)
 
     def _zoomed(self) -> None:

@@ -85,7 +85,9 @@ def _work_folder(state: RunState, index: int) -> str:
 
 def _is_shared(project: str, folder: str, path: str) -> bool:
     """Return True if a host that may share its files with this machine wrote what is here, too."""
-    return not project and folder.startswith("/") and os.path.exists(os.path.join(folder, path))
+    # A path from the home leads to another folder here, and an upload is a copy.
+    may_be_shared = not project and folder.startswith("/")
+    return may_be_shared and os.path.exists(os.path.join(folder, path))
 
 
 def _name_files(files: HostFiles) -> str:

@@ -52,8 +52,8 @@ class Server:
         app.on_response_prepare.append(_add_headers)
         app.on_shutdown.append(self._close_pages)
         for path, handler in (
-            ("", self._show),
-            ("ws", self._attend),
+            ("", self._send_page),
+            ("ws", self._attend_page),
             ("static/{name}", _send_file),
         ):
             app.router.add_get(f"/{{token}}/{path}", handler, allow_head=False)
@@ -78,7 +78,7 @@ class Server:
             raise web.HTTPForbidden(text=REFUSED)
         return await handler(request)
 
-    async def _show(self, request: web.Request) -> web.Response:
+    async def _send_page(self, request: web.Request) -> web.Response:
         """Send the page."""
         socket = f"ws://{request.host}/{self._guard.token}/ws"
         page_text = make_page(f"rankboard: {self._folder.name}", socket, MAX_PAGES)
@@ -86,7 +86,7 @@ class Server:
         headers = {"Content-Security-Policy": POLICY.format(host=request.host)}
         return web.Response(text=page_text, content_type="text/html", headers=headers)
 
-    async def _attend(self, request: web.Request) -> web.StreamResponse:
+    async def _attend_page(self, request: web.Request) -> web.StreamResponse:
         """Let a page watch once there is a place."""
         try:
             await asyncio.wait_for(self._places.acquire(), LEAVING)
@@ -99,7 +99,7 @@ class Server:
                 raise web.HTTPServiceUnavailable
             await websocket.prepare(request)
             self._pages.add(websocket)
-            size = (_number(request, "width", 80), _number(request, "height", 24))
+            size = (_read_number(request, "width", 80), _read_number(request, "height", 24))
             await Visit(self._folder, websocket).attend(*size)
         finally:
             self._pages.discard(websocket)
@@ -121,7 +121,7 @@ async def _send_file(request: web.Request) -> web.StreamResponse:
     return web.FileResponse(STATIC / FILES[name])
 
 
-def _number(request: web.Request, name: str, default: int) -> int:
+def _read_number(request: web.Request, name: str, default: int) -> int:
     """Return a number of the address of a websocket, such as its width in columns."""
     value_text = request.query.get(name, "")
     # Without `isascii`, "²" would pass as a digit and fail in `int`.

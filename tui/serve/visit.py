@@ -66,13 +66,13 @@ class Visit(AppService):
             self._task.add_done_callback(lambda _: asyncio.ensure_future(self._close()))
             async for message in self._websocket:
                 if message.type is web.WSMsgType.TEXT:
-                    await self._handle(message.json())
+                    await self._handle_message(message.json())
         except (ValueError, RecursionError):  # no JSON, or too deep: the page is not ours
             await self._close()
         finally:
             await self.end()
 
-    async def _handle(self, message: Any) -> None:
+    async def _handle_message(self, message: Any) -> None:
         """Handle a message of the page; what no page of ours sends is ignored."""
         match message:
             case ["stdin", str(keys)]:

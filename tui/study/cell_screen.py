@@ -170,6 +170,7 @@ def list_cell_runs(progress: StudyProgress, cell: CellProgress) -> list[CellRun]
     last_repetition = max([progress.study.repetitions, *cell.counted, *cell.failed])
     runs = []
     for repetition in range(1, last_repetition + 1):
+        # What counts goes first, though another run of the repetition may have failed.
         run_end = cell.counted.get(repetition) or cell.failed.get(repetition)
         open_run = progress.open.get(Trial(cell.cell, repetition).key)
         if open_run and open_run == cell.running:

@@ -24,6 +24,7 @@ VALUES = {
 
 def metric_header(study: Study) -> str:
     """Return what a study compares, as the head of a column."""
+    # A script's loss is that of the training, while a job is tested at its end.
     if study.is_of_script and study.metric == "loss":
         return "loss"
     return VALUES.get(study.metric, study.measured)
@@ -53,13 +54,13 @@ def make_cell_table(result: StudyResult, room: float = math.inf) -> StudyTable:
     """
     # The verdict stays in any room: it is the answer.
     for shows_intervals, shows_speed_ups in ((True, True), (False, True), (False, False)):
-        table = _cells(result, intervals=shows_intervals, speed_ups=shows_speed_ups)
+        table = _make_table(result, intervals=shows_intervals, speed_ups=shows_speed_ups)
         if table.width <= room:
             break
     return table
 
 
-def _cells(result: StudyResult, *, intervals: bool, speed_ups: bool) -> StudyTable:
+def _make_table(result: StudyResult, *, intervals: bool, speed_ups: bool) -> StudyTable:
     study = result.study
     axis_names = tuple(axis.name for axis in study.axes) or ("cell",)
     shows_verdicts = bool(study.compare) and len(study.cells) > 1
@@ -105,7 +106,7 @@ def format_interval(interval: Interval | None, study: Study) -> str:
     if not math.isfinite(half_width):
         return format_value(interval.value, study.metric)
     if value_scale(study) is ValueScale.RATIO:
-        return f"{format_value(interval.value, study.metric)} {_reach(interval)}"
+        return f"{format_value(interval.value, study.metric)} {_format_reach(interval)}"
     return f"{format_value(interval.value, study.metric)} ±{format_value(half_width, study.metric)}"
 
 
@@ -114,11 +115,11 @@ def format_speed_up(interval: Interval | None, *, bounds: bool = True) -> str:
     if interval is None:
         return UNKNOWN
     is_measured = interval.method not in (IntervalMethod.EXACT, IntervalMethod.NONE)
-    reach_text = f" {_reach(interval)}" if bounds and is_measured else ""
+    reach_text = f" {_format_reach(interval)}" if bounds and is_measured else ""
     return f"{interval.value:.2f}{reach_text}"
 
 
-def _reach(interval: Interval) -> str:
+def _format_reach(interval: Interval) -> str:
     """Return half the width of an interval, as a share of its value."""
     return f"±{interval.percent:.1f}%" if interval.percent < 100 else "±>100%"
 
@@ -134,6 +135,7 @@ def verdict(study: Study, row: CellResult, *, intervals: bool = True) -> str:
         return "the same"
     ratio = row.comparison.ratio
     finding = row.comparison.finding
+    # Without bounds there was one run: the interval of two is wide, but finite.
     if not math.isfinite(ratio.high - ratio.low):
         return "one run only"
     if finding is Finding.NOT_SHOWN:

@@ -215,6 +215,7 @@ def rows(table: StudyTable) -> list[TableRow]:
     table_rows = []
     for texts, state in zip(table.rows, table.states, strict=True):
         row = [TableCell(plain(text)) for text in texts]
+        # The state is the first column behind the labels.
         row[table.labels] = phase_cell(state.value)
         table_rows.append(tuple(row))
     return table_rows

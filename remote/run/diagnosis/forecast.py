@@ -116,7 +116,7 @@ class Forecast:
         self._last_step = 0
 
     def update(self, leader: RankState, ranks: Ranks, progress: Progress, plan: Plan) -> None:
-        """Take in that the first rank that trains has made a step, or begun another phase."""
+        """Take in that the leader (see `find_leader`) has made a step, or begun another phase."""
         training_ranks = [rank for rank in ranks if rank.pace and rank.phase not in FATES]
         if not training_ranks or not progress.steps:
             return
@@ -168,7 +168,7 @@ class Forecast:
         return expected_seconds, expected_seconds
 
     def _update_spread(self, leader: RankState, steps: int) -> None:
-        """Take in a new step of the first rank that trains."""
+        """Take in a new step of the leader."""
         if leader.step <= self._last_step or not math.isfinite(leader.seconds):
             return
         is_first = not self._last_step

@@ -35,6 +35,7 @@ def begin_stall(ranks: Ranks, event: Stalled, when: float) -> Stall:
 
 def explain_stall(stall: Stall, ranks: Ranks, hosts: Hosts) -> Stall:
     """Return the stall with what the stacks say that were taken since it began."""
+    # A rank that has exited leaves its last stack, which says nothing of the stall.
     living_ranks = [rank for rank in ranks if rank.exited is None]
     places = {
         rank.rank: locate_rank(rank.stack)
@@ -44,7 +45,7 @@ def explain_stall(stall: Stall, ranks: Ranks, hosts: Hosts) -> Stall:
     if not places:
         return stall
     silent_ranks = [rank.rank for rank in living_ranks if rank.rank not in places]
-    rank_names = {rank.rank: _name(rank, hosts) for rank in ranks}
+    rank_names = {rank.rank: _rank_name(rank, hosts) for rank in ranks}
     stall_text = describe_stall(places, silent_ranks, rank_names)
     return replace(stall, culprits=find_culprits(places), text=stall_text)
 
@@ -61,12 +62,12 @@ def as_death(
     threads = split_threads(rank.stack.text)[1:] if rank.stack else []
     main_frames = threads[0] if threads else []
     # The rank is named in fields of its own. The reason is on the wire in words alone.
-    problem = f"stalled: {reason.removeprefix(f'{_name(rank, hosts)} is ')}"
+    problem = f"stalled: {reason.removeprefix(f'{_rank_name(rank, hosts)} is ')}"
     host_name = hosts[rank.host].name
     return Cause(host_name, rank.rank, problem, rank.step, tuple(main_frames[:FRAMES]), time=when)
 
 
-def _name(rank: RankState, hosts: Hosts) -> str:
+def _rank_name(rank: RankState, hosts: Hosts) -> str:
     return f"rank {rank.rank} on {hosts[rank.host].name}"
 
 
@@ -78,6 +79,7 @@ def find_culprits(places: Places) -> tuple[int, ...]:
     """
     blamed_ranks = _ranks_at(places, Presence.STOPPED)
     if _ranks_at(places, Presence.INSIDE):
+        # Only if others wait: ranks of which none is in a collective may just be slow.
         blamed_ranks += _ranks_at(places, Presence.ELSEWHERE)
         blamed_ranks = blamed_ranks or _ranks_at(places, Presence.UNKNOWN)
     return tuple(sorted(blamed_ranks))
@@ -98,7 +100,7 @@ def describe_stall(places: Places, missing: Iterable[int], names: Mapping[int, s
     culprits = find_culprits(places)
     unheard_text = f"; no stack came from {ranks_text(without_stack)}" if without_stack else ""
     if culprits:
-        blame_text = _blame(places, culprits, names)
+        blame_text = _describe_culprits(places, culprits, names)
         if waiting_ranks:
             pronoun = "it" if len(culprits) == 1 else "them"
             blame_text += f"; {_describe_waiting(places, waiting_ranks, f' for {pronoun}')}"
@@ -128,14 +130,14 @@ def _describe_all_inside(places: Places, ranks: tuple[int, ...]) -> str:
     )
 
 
-def _blame(places: Places, culprits: tuple[int, ...], names: Mapping[int, str]) -> str:
+def _describe_culprits(places: Places, culprits: tuple[int, ...], names: Mapping[int, str]) -> str:
     if len(culprits) > MOST_NAMED:
         place_texts = "; ".join(_group_by_place(places, culprits))
         return f"{ranks_text(culprits)} are not inside a collective: {place_texts}"
-    return "; ".join(_accuse(places[rank], names[rank]) for rank in culprits)
+    return "; ".join(_describe_culprit(places[rank], names[rank]) for rank in culprits)
 
 
-def _accuse(place: Whereabouts, name: str) -> str:
+def _describe_culprit(place: Whereabouts, name: str) -> str:
     if place.presence is Presence.STOPPED:
         accusation = f"{name} is stopped, by SIGSTOP or a debugger"
         return f"{accusation}, in {place.where}" if place.where else accusation

@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from remote.format import ranks_text, seconds
+from remote.run.diagnosis.detector import Report
 from remote.run.diagnosis.straggler_cause import explain_straggler, is_crowded
 from remote.run.state.host_state import Hosts
 from remote.run.state.phases import RankPhase
-from remote.run.state.rank_state import Ranks, RankState
+from remote.run.state.rank_state import Ranks, RankState, find_leader
+from training.wire.events import StepFinished
 
 
 @dataclass(frozen=True)
@@ -28,17 +30,18 @@ class StragglerRule:
     every: int = 5
     """Steps from one check to the next."""
     ratio: float = 1.25
-    """A rank is late if its median `ready` of the last steps is so many times others',"""
+    """A rank is late if its median `ready` of the last steps is more than so many times the median
+    of the others. The difference also has to be more than `share` of a step."""
     share: float = 0.10
-    """and the difference is at least this share of a step."""
+    """See `ratio`."""
     checks: int = 5
-    """A rank is slow once it was late at so many checks in a row. It no longer is once it was on
-    time at as many."""
+    """A rank is slow once it was late at so many checks in a row, which span at least `seconds`. It
+    no longer is once it was on time at as many."""
     seconds: float = 1.0
-    """These checks span at least so many seconds."""
+    """See `checks`."""
     crowded: float = 0.4
-    """What a check counts while its machine is crowded: then one rank is late for a while, then
-    another."""
+    """What a check counts, instead of 1, while the rank's machine is crowded: on such a machine one
+    rank is late for a while, then another."""
 
 
 STRAGGLER_RULE = StragglerRule()
@@ -98,14 +101,18 @@ class Episode:
 
 
 class StragglerDetector:
-    """Finds stragglers while a run trains."""
+    """Finds stragglers while a run trains. A `Detector`."""
 
-    def __init__(self, rule: StragglerRule = STRAGGLER_RULE) -> None:
+    def __init__(self, hosts: Hosts, ranks: Ranks, *, waits_for_slowest: bool) -> None:
+        """`waits_for_slowest`: ranks wait for each other. Else none of them holds up others."""
         self.by_rank: dict[int, Straggler] = {}
         """Those of the last check."""
         self.episodes: list[Episode] = []
         """Of all attempts, in order."""
-        self._rule = rule
+        self._hosts = hosts
+        self._ranks = ranks
+        self._waits_for_slowest = waits_for_slowest
+        self._rule = STRAGGLER_RULE
         self._late_checks = defaultdict[int, float](float)
         self._calm_checks = Counter[int]()
 
@@ -115,19 +122,26 @@ class StragglerDetector:
         slow_ranks = (straggler for straggler in self.by_rank.values() if straggler.is_slow)
         return sorted(slow_ranks, key=lambda straggler: -straggler.ready)
 
-    def is_due(self, step: int) -> bool:
-        """Return True if a check is due after this step."""
-        return step % self._rule.every == 0
+    def take_report(self, report: Report, rank: RankState, when: float) -> list[str]:
+        """See `Detector.take_report`. All ranks are checked when the leader has made a step."""
+        if not isinstance(report, StepFinished) or not self._waits_for_slowest:
+            return []
+        is_due = rank.step % self._rule.every == 0
+        if not is_due or rank is not find_leader(self._ranks):
+            return []
+        return self._check_ranks(rank.step, when)
 
-    def restart(self, when: float) -> None:
-        """Take in that the ranks begin again, perhaps elsewhere."""
+    def restart(self, ranks: Ranks, when: float) -> None:
+        """See `Detector.restart`."""
+        self._ranks = ranks
         self.by_rank.clear()
         self._late_checks.clear()
         self._calm_checks.clear()
         self._close(when)
 
-    def check_ranks(self, ranks: Ranks, hosts: Hosts, step: int, when: float) -> list[str]:
+    def _check_ranks(self, step: int, when: float) -> list[str]:
         """Check the ranks after a step of the run. Return remarks for the log."""
+        ranks = self._ranks
         training_ranks = [rank for rank in ranks if rank.phase is RankPhase.TRAINING and rank.pace]
         if len(training_ranks) < 2:
             return []
@@ -137,10 +151,10 @@ class StragglerDetector:
         slow_before = {straggler.rank for straggler in self.slow}
         for rank in training_ranks:
             if rank.rank in late_ranks or rank.rank in self.by_rank:  # few of perhaps 1,000
-                self._record_check(rank, late_ranks.get(rank.rank), training_ranks, hosts, step)
-        return self._update_episodes(slow_before, hosts, when)
+                self._record_check(rank, late_ranks.get(rank.rank), training_ranks, step)
+        return self._update_episodes(slow_before, when)
 
-    def _update_episodes(self, slow_before: set[int], hosts: Hosts, when: float) -> list[str]:
+    def _update_episodes(self, slow_before: set[int], when: float) -> list[str]:
         """Open and close episodes. Return remarks for the log."""
         slow_stragglers = self.slow
         new_stragglers = [
@@ -150,7 +164,7 @@ class StragglerDetector:
         self._close(when, recovered_ranks)
         self.episodes += [Episode(straggler, when) for straggler in new_stragglers]
         self.episodes = self.episodes[-MOST_EPISODES:]
-        remarks = [describe_stragglers(new_stragglers, hosts)] if new_stragglers else []
+        remarks = [describe_stragglers(new_stragglers, self._hosts)] if new_stragglers else []
         if recovered_ranks:
             verb = "holds" if len(recovered_ranks) == 1 else "hold"
             remarks.append(f"{ranks_text(sorted(recovered_ranks))} no longer {verb} up the others")
@@ -167,7 +181,6 @@ class StragglerDetector:
         rank: RankState,
         late: Straggler | None,
         training: Ranks,
-        hosts: Hosts,
         step: int,
     ) -> None:
         """Take in that a rank was late at a check, or (None) was not."""
@@ -184,7 +197,7 @@ class StragglerDetector:
                 del self.by_rank[rank_number]
             return
         self._calm_checks.pop(rank_number, None)
-        weight = self._rule.crowded if is_crowded(rank, training, hosts) else 1.0
+        weight = self._rule.crowded if is_crowded(rank, training, self._hosts) else 1.0
         self._late_checks[rank_number] += weight
         late = replace(late, since=earlier_straggler.since if earlier_straggler else step)
         late_seconds = (step - late.since) * late.step
@@ -193,7 +206,7 @@ class StragglerDetector:
             and late_seconds >= self._rule.seconds
         )
         if was_slow or is_sure:
-            reason = explain_straggler(rank, training, hosts)
+            reason = explain_straggler(rank, training, self._hosts)
             late = replace(late, grade=Grade.SLOW, reason=reason)
         self.by_rank[rank_number] = late
 

@@ -30,6 +30,7 @@ def explain_straggler(rank: RankState, ranks: Ranks, hosts: Hosts) -> str:
     other_ranks = [other for other in ranks if other is not rank]
     own_ready, typical_ready = _own_and_typical(rank, other_ranks, "ready")
     own_loading, typical_loading = _own_and_typical(rank, other_ranks, "data")
+    # Data counts as the cause if it explains more than half of the difference.
     if own_loading - typical_loading > (own_ready - typical_ready) / 2:
         times_text = f"{seconds(own_loading)} s per step, others {seconds(typical_loading)} s"
         return f"it waits for its data: {times_text}"

@@ -83,8 +83,9 @@ class Judge:
         self._stopping_at = math.inf
         self._person_stop_at = math.inf
 
-    def begin_attempt(self, ranks: Ranks) -> None:
-        """Forget what the attempt before died of."""
+    def restart(self, ranks: Ranks) -> None:
+        """Take in that another attempt begins, of these ranks: forget what the one before died
+        of."""
         self.ranks = ranks
         self.refusal = None
         self.cause = None

@@ -14,7 +14,7 @@ from remote.run.state.types import Evidence
 
 
 class Alarm(StrEnum):
-    """What an alert is about, the most important first."""
+    """The kind of an `Alert`, the most important first."""
 
     STALL = "stall"
     DIVERGED = "diverged"
@@ -27,7 +27,7 @@ class Alarm(StrEnum):
 
 
 LEAST_SLOW_SHARE = 0.1
-"""The share of the training for which a rank has to be slow to be named after its end."""
+"""The share of the training for which a rank has to be slow to be named at the end of the run."""
 WEIGHTS = {alarm: weight for weight, alarm in enumerate(Alarm)}
 
 
@@ -55,7 +55,14 @@ class Alert:
 
 def find_alerts(run: RunState) -> list[Alert]:
     """Return all alerts of a run, the oldest first."""
-    sources = (_restarts, _training, _checkpoints, _stalls, _stragglers, _hosts)
+    sources = (
+        _restart_alerts,
+        _training_alerts,
+        _checkpoint_alerts,
+        _stall_alerts,
+        _straggler_alerts,
+        _host_alerts,
+    )
     alerts = [alert for source in sources for alert in source(run)]
     return sorted(alerts, key=lambda alert: alert.since)
 
@@ -71,7 +78,7 @@ def describe_slow_spells(run: RunState) -> list[str]:
     The longest time comes first; of each rank, only its longest is named.
     """
     spells: dict[int, tuple[float, str]] = {}
-    for alert in _stragglers(run):
+    for alert in _straggler_alerts(run):
         slow_seconds = (alert.over or _end_of_rank(run, alert.subject)) - alert.since
         if slow_seconds >= LEAST_SLOW_SHARE * run.training_seconds:
             longest_spell = (slow_seconds, f"slow for {duration(slow_seconds)}: {alert.text}")
@@ -85,11 +92,12 @@ def _end_of_rank(run: RunState, number: int) -> float:
     return rank.since if rank and rank.phase in FATES else run.now
 
 
-def _restarts(run: RunState) -> Iterator[Alert]:
+def _restart_alerts(run: RunState) -> Iterator[Alert]:
     restarts = run.progress.restarts
     max_restarts = run.launcher.attempts_allowed - 1
     for number, restart in enumerate(restarts, 1):
         text = f"restart {number} of {max_restarts}" if max_restarts > 0 else "restart"
+        # Without a checkpoint the ranks begin at step 0 again.
         if restart.step:
             text += f" from step {restart.step}"
         if restart.reason:
@@ -101,7 +109,7 @@ def _restarts(run: RunState) -> Iterator[Alert]:
         yield Alert(Alarm.RESTART, restarted_at, text, restarted_at if has_trained else 0.0)
 
 
-def _training(run: RunState) -> Iterator[Alert]:
+def _training_alerts(run: RunState) -> Iterator[Alert]:
     progress = run.progress
     if progress.diverged:
         yield Alert(Alarm.DIVERGED, progress.diverged.when, progress.diverged.text)
@@ -111,22 +119,23 @@ def _training(run: RunState) -> Iterator[Alert]:
         yield Alert(Alarm.DRIFT, progress.drifted, text)
 
 
-def _checkpoints(run: RunState) -> Iterator[Alert]:
+def _checkpoint_alerts(run: RunState) -> Iterator[Alert]:
     """Yield the ranks that died by themselves while they saved a checkpoint."""
     for rank in run.ranks:
         death = rank.death
         was_saving = rank.exited_from is RankPhase.SAVING
+        # A rank that was stopped or lost meanwhile did not fail because of the checkpoint.
         if death and was_saving and death.evidence is Evidence.OWN:
             text = f"checkpoint failed: rank {rank.rank} on {death.host}: {death.problem}"
             yield Alert(Alarm.CHECKPOINT, rank.since, text, subject=rank.rank)
 
 
-def _stalls(run: RunState) -> Iterator[Alert]:
+def _stall_alerts(run: RunState) -> Iterator[Alert]:
     for stall in run.stalls:
         yield Alert(Alarm.STALL, stall.since, f"stalled: {stall.text}", stall.over)
 
 
-def _stragglers(run: RunState) -> Iterator[Alert]:
+def _straggler_alerts(run: RunState) -> Iterator[Alert]:
     for episode in run.stragglers.episodes:
         straggler = episode.straggler
         if not episode.over:  # its times and its reason may have changed
@@ -135,7 +144,7 @@ def _stragglers(run: RunState) -> Iterator[Alert]:
         yield Alert(Alarm.STRAGGLER, episode.since, text, episode.over, straggler.rank)
 
 
-def _hosts(run: RunState) -> Iterator[Alert]:
+def _host_alerts(run: RunState) -> Iterator[Alert]:
     for host in run.hosts:
         if host.missed:
             silent_since = host.heard

@@ -97,6 +97,7 @@ def _advice_on_lines(run: RunState, now: float) -> str:
         is_due = run.log.count > 0 if has_log_files else _is_late(run, now)
         return f"rankboard sees no steps and no values: {command} says why" if is_due else ""
     num_unread = unread(run)
+    # A live script often prints a few numbers that are no values; a file is all there is.
     if num_unread < (1 if has_log_files else FEW):
         return ""
     return f"{count(num_unread, 'line')} with numbers not read: {command} shows them"

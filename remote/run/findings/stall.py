@@ -78,6 +78,7 @@ def stall_limit(rank: RankState, plan: Plan, limits: StallLimits = STALL_LIMITS)
     if rank.phase in MEETINGS:
         expected_seconds = _estimate_evaluation(rank, plan)
         return max(limits.compiling, limits.factor * rank.between, expected_seconds)
+    # Before its first step, nobody knows how long one takes.
     if not rank.pace:
         is_compiling = plan.job is not None and plan.job.compile
         return limits.compiling if is_compiling else limits.least

@@ -68,7 +68,7 @@ def _wait_for_hosts(run: RunState, now: float) -> list[Wait]:
     ]
     if silent_hosts:
         wait_seconds = max(age(host.heard, run, now) for host in silent_hosts)
-        return [Wait(_names(silent_hosts, run), "no sign of life", wait_seconds)]
+        return [Wait(_name_hosts(silent_hosts, run), "no sign of life", wait_seconds)]
     for phase in REACHING:
         hosts_behind = [host for host in run.hosts if host.phase is phase]
         if hosts_behind:
@@ -77,13 +77,13 @@ def _wait_for_hosts(run: RunState, now: float) -> list[Wait]:
             if all(host.hello for host in hosts_behind):
                 progress = "the connection broke, no answer yet"
             elif phase in _REACHED:
-                progress = f"{_reached(hosts_behind, run)}{_REACHED[phase]}"
+                progress = f"{_describe_reached(hosts_behind, run)}{_REACHED[phase]}"
             wait_seconds = max(age(host.since, run, now) for host in hosts_behind)
-            return [Wait(_names(hosts_behind, run), progress, wait_seconds)]
+            return [Wait(_name_hosts(hosts_behind, run), progress, wait_seconds)]
     return []
 
 
-def _reached(hosts: Iterable[HostState], run: RunState) -> str:
+def _describe_reached(hosts: Iterable[HostState], run: RunState) -> str:
     """Return how a text begins about hosts that their transport has reached."""
     words = (load_transport(run.plan.hosts[host.index].transport).reached for host in hosts)
     return next((f"{word}, " for word in words if word), "")
@@ -117,7 +117,11 @@ def _wait_for_ranks(run: RunState, now: float) -> list[Wait]:
         wait_seconds = min(ages_of_whole) if phase is RankPhase.JOINING else max(ages_of_whole)
         waits.insert(
             0,
-            Wait(_names(whole_hosts, run), _describe_phase(phase, whole_hosts, run), wait_seconds),
+            Wait(
+                _name_hosts(whole_hosts, run),
+                _describe_phase(phase, whole_hosts, run),
+                wait_seconds,
+            ),
         )
     return waits[:NAMES]
 
@@ -126,13 +130,13 @@ def _describe_phase(phase: RankPhase, hosts: Iterable[HostState], run: RunState)
     job = run.plan.job
     template = phase.wait if job else phase.script_wait
     return template.format(
-        reached=_reached(hosts, run),
+        reached=_describe_reached(hosts, run),
         port=run.rendezvous or "the port where ranks meet",
         dataset=job.dataset if job else "",
     )
 
 
-def _names(hosts: Hosts, run: RunState) -> str:
+def _name_hosts(hosts: Hosts, run: RunState) -> str:
     """Return "node1", "node1 and node2", "node1, node2, node3 and 5 more" or "all 8 hosts"."""
     if len(hosts) == len(run.hosts) > 1:
         return f"all {len(hosts)} hosts"

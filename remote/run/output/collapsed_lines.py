@@ -92,7 +92,7 @@ class LineCollapser:
             skipped_lines = [line for line in lines if line.stream != "stderr"]
             lines = [line for line in lines if line.stream == "stderr"]
         for entry in log_entries(lines):
-            first = self._join(entry)
+            first = self._join_entry(entry)
             if first is None:
                 single_lines += entry
             else:
@@ -100,7 +100,7 @@ class LineCollapser:
         self._last.update((line.rank, line.number) for line in skipped_lines)
         return sorted(skipped_lines + single_lines, key=_number), joined_lines
 
-    def _join(self, entry: list[LogLine]) -> list[LogLine] | None:
+    def _join_entry(self, entry: list[LogLine]) -> list[LogLine] | None:
         """Return the entry of another rank that this one is shown with, or None."""
         rank = entry[0].rank
         # Lines of hosts and remarks are news each time.
@@ -108,18 +108,18 @@ class LineCollapser:
             return None
         keys = [_comparison_key(line) for line in entry]
         entry_key = "\n".join(key for key, _ in keys)
-        self._forget(entry[0].time)
-        first_entry = self._find(entry_key, self._last.get(rank, -1))
+        self._forget_old(entry[0].time)
+        first_entry = self._find_equal(entry_key, self._last.get(rank, -1))
         self._last[rank] = (first_entry or entry)[-1].number
         if first_entry is None:
             self._new.setdefault(entry_key, []).append(entry)
             self._count += len(entry)
             return None
         for line, first_line, (_, figures) in zip(entry, first_entry, keys, strict=True):
-            self._share(line, first_line, figures)
+            self._share_line(line, first_line, figures)
         return first_entry
 
-    def _share(self, line: LogLine, first: LogLine, figures: Sequence[float]) -> None:
+    def _share_line(self, line: LogLine, first: LogLine, figures: Sequence[float]) -> None:
         shared_line = self.shared.get(first.number)
         if shared_line is None:
             shared_text = strip_rank_prefix(first.text, first.rank)
@@ -136,7 +136,7 @@ class LineCollapser:
             if line_number >= number
         }
 
-    def _find(self, key: str, after: int) -> list[LogLine] | None:
+    def _find_equal(self, key: str, after: int) -> list[LogLine] | None:
         for entries_by_key in (self._old, self._new):
             entries = entries_by_key.get(key)
             if entries and entries[-1][0].number > after:
@@ -144,7 +144,7 @@ class LineCollapser:
                 return entries[bisect_right(entries, after, key=_first_number)]
         return None
 
-    def _forget(self, now: float) -> None:
+    def _forget_old(self, now: float) -> None:
         if self._count >= RECENT or now - self._since > MOMENT:
             self._old = self._new if now - self._since <= 2 * MOMENT else {}
             self._new = {}

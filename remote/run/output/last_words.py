@@ -140,6 +140,7 @@ def _mark_raising(blocks: Sequence[Block]) -> None:
     own_frames = [block for block in blocks if block.worth is Worth.OWN]
     blocks[-1].worth = Worth.RAISING
     if own_frames:
+        # Last, since the frame that raised may be the user's own: it is then the nearest, too.
         own_frames[-1].worth = Worth.NEAREST
 
 
@@ -150,12 +151,12 @@ def _render(blocks: Sequence[Block], chosen: Iterable[int]) -> list[str]:
         if block_number not in chosen:
             hidden_blocks.append(block)
             continue
-        lines += [*_left_out(hidden_blocks), *block.lines]
+        lines += [*_describe_gap(hidden_blocks), *block.lines]
         hidden_blocks = []
-    return lines + _left_out(hidden_blocks)
+    return lines + _describe_gap(hidden_blocks)
 
 
-def _left_out(hidden_blocks: Sequence[Block]) -> list[str]:
+def _describe_gap(hidden_blocks: Sequence[Block]) -> list[str]:
     if not hidden_blocks:
         return []
     if all(block.is_frame for block in hidden_blocks):

@@ -37,16 +37,16 @@ def find_missing(words: Sequence[str]) -> Lack | None:
     is_of_environment = any(map(_ENVIRONMENT.search, lines))
     # The last one first: what came before it was caught, or was only a warning.
     for line in reversed(lines):
-        option_names = _options(line)
+        option_names = _find_options(line)
         if option_names:
             return MissingOptions(option_names)
-        variable_name = _variable(line, is_of_environment=is_of_environment)
+        variable_name = _find_variable(line, is_of_environment=is_of_environment)
         if variable_name:
             return MissingVariable(variable_name)
     return None
 
 
-def _variable(line: str, *, is_of_environment: bool) -> str:
+def _find_variable(line: str, *, is_of_environment: bool) -> str:
     patterns = (_KEY_ERROR, *_VARIABLE) if is_of_environment else _VARIABLE
     for pattern in patterns:
         match = pattern.search(line)
@@ -55,7 +55,7 @@ def _variable(line: str, *, is_of_environment: bool) -> str:
     return ""
 
 
-def _options(line: str) -> tuple[tuple[str, ...], ...]:
+def _find_options(line: str) -> tuple[tuple[str, ...], ...]:
     """Return the options that a parser of arguments asks for, without positional arguments."""
     argparse_match = _ARGPARSE.search(line)
     if argparse_match:

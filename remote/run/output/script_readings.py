@@ -294,6 +294,7 @@ class _RankOutput:
         for name in values:
             if len(value_sources) < MOST_NAMES:
                 value_sources.setdefault(name, source)
+        # With a single source, nothing can be there twice.
         if len(self._readers) == 1:
             return dict(values)
         return {

@@ -66,29 +66,29 @@ def find_exception(tail: Sequence[str]) -> Thrown | None:
     it.
     """
     lines = [PREFIX.sub("", line) for line in tail]
-    exceptions = _chain(lines)
+    exceptions = _find_exceptions(lines)
     if not exceptions:
         return None
     root_error = exceptions[0]
     last_error = exceptions[-1]
     is_broken = _is_broken(root_error)
-    error_text = _short(root_error)
+    error_text = _first_line(root_error)
     # An error of communication that follows another one says nothing more.
     is_root_enough = len(exceptions) == 1 or (_is_broken(last_error) and not is_broken)
     if not is_root_enough:
-        error_text = f"{_short(last_error)} (after {error_text})"
-    return Thrown(_type(last_error), error_text, is_broken)
+        error_text = f"{_first_line(last_error)} (after {error_text})"
+    return Thrown(_exception_type(last_error), error_text, is_broken)
 
 
-def _type(thrown: str) -> str:
+def _exception_type(thrown: str) -> str:
     return thrown.split("\n", 1)[0].split(":", 1)[0]
 
 
 def _is_broken(thrown: str) -> bool:
-    return not _PROGRAMS.fullmatch(_type(thrown)) and speaks_of_communication(thrown)
+    return not _PROGRAMS.fullmatch(_exception_type(thrown)) and speaks_of_communication(thrown)
 
 
-def _chain(lines: Sequence[str]) -> list[str]:
+def _find_exceptions(lines: Sequence[str]) -> list[str]:
     """Return the exceptions of the last chain of tracebacks, in order, with some lines of each."""
     chain: list[str] = []
     is_inside = False
@@ -97,16 +97,16 @@ def _chain(lines: Sequence[str]) -> list[str]:
         if lines[line_number].strip() == HEADER:
             is_inside = True
         elif is_inside and RAISED.match(lines[line_number]):
-            chain.append(_message(lines, line_number))
+            chain.append(_read_message(lines, line_number))
             is_inside = False
     if chain:
         return chain
     # Of a syntax error, or a traceback whose head is out of sight, only the last line is there.
     error_lines = (line_number for line_number, line in enumerate(lines) if _ERROR.match(line))
-    return [_message(lines, line_number) for line_number in islice(error_lines, 1)]
+    return [_read_message(lines, line_number) for line_number in islice(error_lines, 1)]
 
 
-def _message(lines: Sequence[str], start_line: int) -> str:
+def _read_message(lines: Sequence[str], start_line: int) -> str:
     end_line = start_line + 1
     while end_line < min(len(lines), start_line + _MESSAGE_LINES) and not _ends_message(
         lines[end_line]
@@ -116,9 +116,11 @@ def _message(lines: Sequence[str], start_line: int) -> str:
 
 
 def _ends_message(line: str) -> bool:
-    return not line.strip() or line.strip() in (HEADER, *LINKS) or _WARNING.match(line) is not None
+    stripped_line = line.strip()
+    begins_traceback = stripped_line in (HEADER, *LINKS)
+    return not stripped_line or begins_traceback or _WARNING.match(line) is not None
 
 
-def _short(text: str) -> str:
+def _first_line(text: str) -> str:
     first_line = text.split("\n", 1)[0].strip()
     return first_line if len(first_line) <= _WIDTH else first_line[: _WIDTH - 1] + "…"

@@ -25,7 +25,8 @@ _FIGURES_OF: dict[type[object], tuple[str, Callable[[object], tuple[float, ...]]
 }
 """By event, its source and what reads the figures of one."""
 _host_figures: Callable[[HostSample], tuple[float, ...]] = attrgetter(*HOST_SAMPLE.figures[1:])
-"""The figures of a sample; the first one, `used`, is not in it, but follows from those of ranks."""
+"""All figures but the first one, `used`, which is not in a sample: it is a share of the cores that
+follows from the samples of ranks. So a new figure stands behind it, in any order."""
 
 
 class Curves:
@@ -36,14 +37,14 @@ class Curves:
     """
 
     def __init__(self) -> None:
-        self._kept = {source.name: SourceHistory(source) for source in SOURCES}
+        self._histories = {source.name: SourceHistory(source) for source in SOURCES}
         self._step = 0
         self._with_values: set[str] = set()
 
     @property
     def version(self) -> int:
         """Return how many points have come."""
-        return sum(history.version for history in self._kept.values())
+        return sum(history.version for history in self._histories.values())
 
     # Writing
 
@@ -51,7 +52,7 @@ class Curves:
         """Take in what rank `row` reports, `time` seconds after the run began and after `step`."""
         if isinstance(event, ScriptMetrics):
             for metric_name, value in event.values:
-                self._metric(metric_name).append(row, row, event.step or step, time, value)
+                self._metric_history(metric_name).append(row, row, event.step or step, time, value)
             return
         source = _FIGURES_OF.get(type(event))
         if source is None:
@@ -63,25 +64,25 @@ class Curves:
             if row:  # each rank reports a test, which is the run's
                 return
             step = event.step
-        self._kept[source_name].append(row, row, step, time, *read_figures(event))
+        self._histories[source_name].append(row, row, step, time, *read_figures(event))
 
     def sample(self, host: int, sample: HostSample, used: float, time: float) -> None:
         """Take in a sample of a host, whose ranks have `used` this share of its cores."""
         sample_figures = used, *_host_figures(sample)
-        self._kept[HOST_SAMPLE.name].append(host, host, self._step, time, *sample_figures)
+        self._histories[HOST_SAMPLE.name].append(host, host, self._step, time, *sample_figures)
         for core, cpu in enumerate(sample.cpu):
-            self._kept[CORES.name].append(host, core, self._step, time, cpu)
+            self._histories[CORES.name].append(host, core, self._step, time, cpu)
 
-    def _metric(self, name: str) -> SourceHistory:
+    def _metric_history(self, name: str) -> SourceHistory:
         series_id = metric_id(name)
-        if series_id not in self._kept:
-            self._kept[series_id] = SourceHistory(SERIES[series_id].source, METRIC_ROOM)
-        return self._kept[series_id]
+        if series_id not in self._histories:
+            self._histories[series_id] = SourceHistory(SERIES[series_id].source, METRIC_ROOM)
+        return self._histories[series_id]
 
     def rewind(self, step: int) -> None:
         """Forget the steps behind this one: the ranks make them anew."""
         self._step = step
-        for history in self._kept.values():
+        for history in self._histories.values():
             # Samples of hosts go on with the time, whatever step the ranks are at.
             if not history.source.by_time:
                 history.rewind(step)
@@ -91,11 +92,11 @@ class Curves:
     @property
     def metrics(self) -> list[str]:
         """Return the series of the metrics that have come, in order."""
-        return list(self._kept)[len(SOURCES) :]
+        return list(self._histories)[len(SOURCES) :]
 
     def rows(self, series: str) -> tuple[int, ...]:
         """Return the ranks or hosts that have points of a series, in order."""
-        history = self._of(series)
+        history = self._history_of(series)
         history.pack()
         return tuple(sorted(history.seen))
 
@@ -110,21 +111,21 @@ class Curves:
 
     def of(self, series: str, row: int, since: float = 0.0) -> Points:
         """Return the curve of one rank or host; it is finer for only what comes `since` a step."""
-        return _points(self._of(series), SERIES[series], row, since)
+        return _make_points(self._history_of(series), SERIES[series], row, since)
 
     def whole(self, series: str, since: float = 0.0) -> Points:
         """Return the curve of all ranks or hosts together, see `of` and `Spec.adds`.
 
         `low` and `high` are those of a single one.
         """
-        return _points(self._of(series), SERIES[series], None, since)
+        return _make_points(self._history_of(series), SERIES[series], None, since)
 
-    def _of(self, series: str) -> SourceHistory:
+    def _history_of(self, series: str) -> SourceHistory:
         source = SERIES[series].source
-        return self._kept.get(source.name) or SourceHistory(source)
+        return self._histories.get(source.name) or SourceHistory(source)
 
 
-def _points(history: SourceHistory, spec: Spec, row: int | None, since: float) -> Points:
+def _make_points(history: SourceHistory, spec: Spec, row: int | None, since: float) -> Points:
     """Return the curve of a row, or of all together."""
     from remote.run.series.downsampling import NO_POINTS, Points
 

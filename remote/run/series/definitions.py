@@ -41,7 +41,7 @@ class Source:
     name: str
     scope: Scope
     figures: tuple[str, ...]
-    """Fields of the event, or of the state that is made of it."""
+    """Fields of the event, or of the state that is made of it, such as `HostState.used`."""
     event: type[object] | None = None
     """The event, if all figures are its own."""
     by_time: bool = False
@@ -88,7 +88,7 @@ class Spec:
     over: str = ""
     """The figure by which it is divided, if any."""
     adds: bool = False
-    """Ranks and hosts fold into their sum, else into their mean."""
+    """The value of all ranks, or hosts, together is their sum; else it is their mean."""
     factor: float = 1.0
     """By which a recorded value is multiplied to be one of `unit`."""
 
@@ -161,6 +161,7 @@ _ROWS: tuple[tuple[Any, ...], ...] = (
     ("test_loss", "test loss", NUMBER, TEST, "loss"),
     ("test_accuracy", "test accuracy", SHARE, TEST, "accuracy"),
 )
-"""The fields of each `Spec`."""
+"""The fields of each `Spec`: id, title, unit, source, figure, and, where they differ from their
+defaults, over, adds, factor."""
 SERIES = _Registry((row[0], Spec(*row)) for row in _ROWS)
 """All series by their ids; looked through, those that are no metrics."""

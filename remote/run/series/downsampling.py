@@ -131,7 +131,9 @@ class Buckets:
         """Return all lines of the same row and place as one."""
         # The sort is stable: of one bucket, what was there before stays first.
         ordered_buckets = self.where(np.lexsort((self.place, self.row)))
-        begins_bucket = (np.diff(ordered_buckets.row) != 0) | (np.diff(ordered_buckets.place) != 0)
+        is_other_row = np.diff(ordered_buckets.row) != 0
+        is_other_place = np.diff(ordered_buckets.place) != 0
+        begins_bucket = is_other_row | is_other_place
         starts = np.flatnonzero(np.r_[True, begins_bucket])
         with np.errstate(invalid="ignore", over="ignore"):
             columns = {
@@ -188,7 +190,10 @@ class Downsampler:
     @property
     def begin(self) -> float:
         """Return where the first bucket begins; NaN if there is none."""
-        return np.nan if self._buckets is None else float(self._buckets.place.min() * self.span)
+        if self._buckets is None:
+            return np.nan
+        first_place = self._buckets.place.min()
+        return float(first_place * self.span)
 
     def add(self, gathered: Buckets, capacity: int) -> None:
         """Take in what was measured."""

@@ -44,6 +44,7 @@ class Marks:
             return
         marks.append(Mark(letter, step, time))
         if len(marks) > MOST:
+            # From the second on: the first one, such as the start, stays.
             del marks[1::2]
 
     def rewind(self, step: int) -> None:

@@ -159,7 +159,8 @@ class SourceHistory:
         points = points[np.isfinite(points[:, :4]).all(axis=1)]
         if not len(points):
             return
-        new_rows = np.flatnonzero(np.bincount(points[:, 0].astype(np.int64))).tolist()
+        row_counts = np.bincount(points[:, 0].astype(np.int64))
+        new_rows = np.flatnonzero(row_counts).tolist()
         self._eras[-1].rows.update(new_rows)
         for row in new_rows:
             if len(self._rows) < self._room.most_rows:

@@ -127,7 +127,7 @@ class StepTotals:
             return
         self._add(1, step)
         if (self.count - 1) % self._stride == 0:
-            self._keep(step.seconds)
+            self._keep_seconds(step.seconds)
         # Apart from the first, as the first iteration of all warms up.
         if number > 1:
             self._add(number - 1, step)
@@ -141,6 +141,7 @@ class StepTotals:
         self._samples += number * step.samples
         if self._at_last_early is not None:
             return
+        # After iterations without a time, the first one that has one no longer warms up.
         if self.count == 1 and not self._untimed:
             self._first = self._sums()
         elif self.count >= self._most_early:
@@ -197,7 +198,8 @@ class StepTotals:
     def _sums(self) -> _Sums:
         return self.count, self._seconds, self._data, self._compute, self._sync, self._samples
 
-    def _keep(self, seconds: float) -> None:
+    def _keep_seconds(self, seconds: float) -> None:
+        # Every second value goes, so that those that stay are spread evenly over the run.
         if len(self._kept) == self.KEPT:
             self._kept = self._kept[::2]
             self._stride *= 2
@@ -295,7 +297,7 @@ class RecentSteps:
 
     def mean(self, figure: str) -> float:
         """Return the mean of a figure."""
-        warm_values = self._warm(figure)
+        warm_values = self._warm_values(figure)
         return sum(warm_values) / len(warm_values) if warm_values else NAN
 
     def per_second(self, figure: str) -> float:
@@ -304,10 +306,10 @@ class RecentSteps:
         Of `data`, `compute` and `sync` this is their share of a step.
         """
         if math.isnan(self._spent):  # kept for the other figures
-            self._spent = sum(self._warm("seconds"))
-        return sum(self._warm(figure)) / self._spent if self._spent > 0 else NAN
+            self._spent = sum(self._warm_values("seconds"))
+        return sum(self._warm_values(figure)) / self._spent if self._spent > 0 else NAN
 
-    def _warm(self, figure: str) -> array[float]:
+    def _warm_values(self, figure: str) -> array[float]:
         """Return a figure of each step that counts."""
         last_values = self.last(figure)
         return last_values[1:] if self._warms_up and len(last_values) > 1 else last_values

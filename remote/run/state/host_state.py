@@ -186,8 +186,8 @@ class HostState:
             self.run_began = time - age
         return max(0.0, time - self.run_began) if self.run_began else 0.0
 
-    def begin_attempt(self) -> None:
-        """Forget what was asked for the attempt before."""
+    def restart(self) -> None:
+        """Take in that another attempt begins: forget what was asked for the one before."""
         self.launched = False
         self.stop_heard = False
         self.running.clear()
@@ -220,6 +220,7 @@ class HostState:
     def _take_connection(self, event: Connected) -> None:
         """Take in a connection that it tried, once."""
         tried_ports = {(connection.address, connection.port) for connection in self.connected}
+        # A host that is heard again may report it a second time.
         if (event.address, event.port) not in tried_ports:
             self.connected.append(event)
 

@@ -172,8 +172,8 @@ class LauncherState:
             case Attached():
                 self._attach(when)
 
-    def begin(self, attempt: int, hosts: tuple[int, ...], when: float, *, started: bool) -> None:
-        """Begin an attempt on these hosts. `started`: their ranks have been told to start."""
+    def restart(self, attempt: int, hosts: tuple[int, ...], when: float, *, started: bool) -> None:
+        """Begin another attempt on these hosts. `started`: their ranks have been told to start."""
         self.attempt = attempt
         self.hosts = hosts
         self.attempt_at = when
@@ -199,6 +199,7 @@ class LauncherState:
 
     def _stop(self, event: Stopping, when: float) -> None:
         is_repeated = event.by_person and self.person_stopped and not event.now
+        # A person who stops a second time does not want to wait for the hosts.
         if is_repeated and self.stage in (Stage.STOPPING, Stage.CLOSING):
             # The first stop here after one from elsewhere is not a second one.
             self.abandoned_at = math.inf if self.stopped_elsewhere else when

@@ -114,11 +114,10 @@ class Progress:
         if self.begun:
             return False
         self.begun = event
-        self.go_back(event.resumed)
         return True
 
-    def go_back(self, step: int) -> None:
-        """Take in that the ranks go on after this step, perhaps anew."""
+    def rewind(self, step: int) -> None:
+        """Forget what was reached behind this step: the ranks go on after it."""
         if self.diverged and step < self.diverged.step:
             self.diverged = None
         if self.restarts:

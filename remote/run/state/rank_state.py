@@ -66,7 +66,7 @@ class RankState:
     step: int = 0
     """The number of its newest step; 0 before the first. A script may report none at all."""
     loss: float = NAN
-    """Of its newest step."""
+    """The training loss of its newest step; NaN before the first. Of a script see `ScriptRank`."""
     accuracy: float = NAN
     """Over the epoch's samples so far."""
     seconds: float = NAN
@@ -86,7 +86,7 @@ class RankState:
     timing: StepTotals = field(default_factory=StepTotals)
     """The times of all its steps."""
     pace: RecentSteps = field(default_factory=RecentSteps)
-    """Its last steps in the present attempt; False if it has made none."""
+    """Its last steps, of the present attempt alone, and their means. Falsy before the first."""
     epochs: list[Epoch] = field(default_factory=list)
     """What it reported at the end of each epoch."""
     epoch_times: dict[int, float] = field(default_factory=dict)
@@ -146,7 +146,10 @@ class RankState:
 
     @property
     def is_diverged(self) -> bool:
-        """Return True if its loss, which is no finite number, is meant to be one."""
+        """Return True if a loss that is NaN or infinite says that it has diverged.
+
+        It always does in a job. A script may have no loss to report, see `ScriptRank`.
+        """
         return True
 
     @property
@@ -244,6 +247,7 @@ class RankState:
     def _take_evaluation(self, evaluated: Evaluated) -> None:
         self.test_loss = evaluated.loss
         self.test_accuracy = evaluated.accuracy
+        # It is negative where all ranks share one model.
         if evaluated.own_accuracy >= 0:
             self.own_accuracy = evaluated.own_accuracy
 
@@ -278,3 +282,14 @@ class RankState:
 
 Ranks = Sequence[RankState]
 """Ranks of a run, in order."""
+
+
+def find_leader(ranks: Ranks) -> RankState | None:
+    """Return the leader, which is the first rank that makes steps and lives; None if none does.
+
+    What follows from all ranks is computed at the leader's steps: once a step, not once a rank.
+    """
+    for rank in ranks:
+        if rank.pace and rank.phase not in FATES:
+            return rank
+    return None

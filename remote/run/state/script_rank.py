@@ -36,6 +36,7 @@ class ScriptRank(RankState):
     """A rank of a script.
 
     If its log has only every hundredth step, a recorded step stands for the hundred since the last.
+    Its `loss` is that of its steps, if they have any; else the newest one that it prints as "loss".
     """
 
     lasting_fields: ClassVar[tuple[str, ...]] = (*LASTING_FIELDS, "metrics")
@@ -47,7 +48,8 @@ class ScriptRank(RankState):
     """The seconds between its last reports."""
     longest_gap: float = 0.0
     losses: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
-    """The losses of its last steps, as far as it reports them. A loss that diverged is NaN."""
+    """The losses of its last steps; NaN for a loss that diverged. Steps whose loss nobody reads are
+    left out, and so are losses that it prints without a step."""
 
     @property
     def doing(self) -> str:
@@ -70,11 +72,13 @@ class ScriptRank(RankState):
 
     @property
     def is_diverged(self) -> bool:
-        """Return True if its loss has become infinite, or was a number and no longer is."""
+        """See `RankState.is_diverged`. Its loss is infinite, or was a number and stays NaN."""
+        # A log may lack a number, but does not make up an infinite one.
         if math.isinf(self.loss):
             return True
         are_nan = [math.isnan(loss) for loss in self.losses]
         has_lasted = len(are_nan) > LOSSES_FOR_DIVERGED and all(are_nan[-LOSSES_FOR_DIVERGED:])
+        # Losses that never were numbers are those of a script that does not report any.
         return has_lasted and not all(are_nan)
 
     def apply(self, event: Event, when: float) -> None:
@@ -111,6 +115,7 @@ class ScriptRank(RankState):
 
     def take_step(self, step: StepFinished) -> None:
         """Take in one step, or the last of several."""
+        # A log may have every hundredth step only, whose time then stands for all hundred.
         steps_made = step.step - self.step if 0 < self.step < step.step else 1
         self.step = step.step
         self.seconds = step.seconds

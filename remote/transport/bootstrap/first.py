@@ -83,14 +83,14 @@ def files_in(folder, name_prefix=""):
 
 def content(path):
     # type: (str) -> bytes
-    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        status = os.fstat(file)
+        status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or not is_safe(status):
             raise ValueError(path)
-        return os.read(file, status.st_size)
+        return os.read(descriptor, status.st_size)
     finally:
-        os.close(file)
+        os.close(descriptor)
 
 
 def is_intact(code, digest):

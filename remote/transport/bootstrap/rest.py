@@ -207,29 +207,29 @@ def lock(folder):
     # a disk without locks has to do without
     import fcntl
 
-    file = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
     except OSError:
         pass
-    return file
+    return descriptor
 
 
 def fetch(code, digest, size):
     # type: (str, str, int) -> bool
     # returns whether there was other code
-    changed = os.path.lexists(code)
+    had_code = os.path.lexists(code)
     say("need")
     data = receive(size)
-    locked = lock(os.path.dirname(code))
+    lock_descriptor = lock(os.path.dirname(code))
     if not is_intact(code, digest):  # else another launcher was faster
         unpack(data, code, digest)
         if not is_intact(code, digest):
             refuse_code("%s changes while it is written", code)
-    os.close(locked)
-    if changed:
+    os.close(lock_descriptor)
+    if had_code:
         say("changed " + code)
-    return changed
+    return had_code
 
 
 def unpack(data, code, digest):

@@ -52,10 +52,10 @@ class Connector:
     def connect(self, host: Host, jump_hosts: tuple[Host, ...] = ()) -> SshConnection:
         """Log in at a host through its jump hosts. On an error nothing stays open. Raises:
         ReachError, TimeoutError."""
-        with ExitStack() as opened:
-            transport = self._reach(host, jump_hosts, opened)
+        with ExitStack() as open_resources:
+            transport = self._reach(host, jump_hosts, open_resources)
             self._log_in(transport, host)
-            return SshConnection(transport, opened.pop_all())
+            return SshConnection(transport, open_resources.pop_all())
 
     def meet(self, host: Host, jump_hosts: tuple[Host, ...] = ()) -> paramiko.PKey:
         """Return the key that a host shows. This logs in at its jump hosts only.
@@ -63,24 +63,24 @@ class Connector:
         Raises: UnverifiedKey, if the key of a jump host is not accepted; other ReachError;
         TimeoutError.
         """
-        with ExitStack() as opened:
-            return self._reach(host, jump_hosts, opened).get_remote_server_key()
+        with ExitStack() as open_resources:
+            return self._reach(host, jump_hosts, open_resources).get_remote_server_key()
 
     def _reach(
-        self, host: Host, jump_hosts: tuple[Host, ...], opened: ExitStack
+        self, host: Host, jump_hosts: tuple[Host, ...], open_resources: ExitStack
     ) -> paramiko.Transport:
         """Begin the SSH protocol with a host, logged in at its jump hosts."""
         jump_transport = None
         for jump_host in jump_hosts:
             try:
-                jump_transport = self._begin(jump_host, jump_transport, opened)
+                jump_transport = self._begin(jump_host, jump_transport, open_resources)
                 self._log_in(jump_transport, jump_host)
             except ReachError as problem:
                 raise problem.of_other_host(f"its jump host {jump_host.name}") from problem
-        return self._begin(host, jump_transport, opened)
+        return self._begin(host, jump_transport, open_resources)
 
     def _begin(
-        self, host: Host, jump_transport: paramiko.Transport | None, opened: ExitStack
+        self, host: Host, jump_transport: paramiko.Transport | None, open_resources: ExitStack
     ) -> paramiko.Transport:
         self.deadline.doing = f"connecting to {host.address}:{host.port}"
         proxy = None
@@ -89,13 +89,13 @@ class Connector:
             sock = self._open_tunnel(host, jump_transport)
         elif host.proxy_command:
             proxy = Proxy(host)
-            opened.callback(proxy.close)
+            open_resources.callback(proxy.close)
             sock = proxy.socket
         else:
             sock = connect_tcp(host, self.deadline)
-        opened.callback(_close_socket, sock)
+        open_resources.callback(_close_socket, sock)
         transport = _handshake(sock, host, self.deadline, proxy)
-        opened.callback(transport.close)
+        open_resources.callback(transport.close)
         return transport
 
     def _open_tunnel(self, host: Host, jump_transport: paramiko.Transport) -> paramiko.Channel:

@@ -70,7 +70,9 @@ def find_known_keys(address: str, port: int, own_file: str = "") -> tuple[KnownK
     skipped."""
     spelled_name = spell_address(address, port).lower()
     return tuple(
-        known for file in known_hosts_files(own_file) for known in _in_file(file, spelled_name)
+        known_key
+        for file in known_hosts_files(own_file)
+        for known_key in _in_file(file, spelled_name)
     )
 
 
@@ -80,16 +82,18 @@ def _in_file(file: Path, spelled_name: str) -> Iterator[KnownKey]:
     except OSError:
         return
     for line_number, line in enumerate(lines, start=1):
-        words = line.split()
-        marker = words.pop(0) if words and words[0].startswith("@") else ""
+        line_words = line.split()
+        marker = line_words.pop(0) if line_words and line_words[0].startswith("@") else ""
         # paramiko cannot check certificates, so authorities are skipped.
         if (
-            len(words) >= 3
+            len(line_words) >= 3
             and not line.startswith("#")
             and marker != "@cert-authority"
-            and _names(words[0], spelled_name)
+            and _names(line_words[0], spelled_name)
         ):
-            yield KnownKey(file, line_number, words[1], words[2], revoked=marker == "@revoked")
+            yield KnownKey(
+                file, line_number, line_words[1], line_words[2], revoked=marker == "@revoked"
+            )
 
 
 def _names(field: str, spelled_name: str) -> bool:
@@ -118,7 +122,9 @@ def _fits(pattern: str, spelled_name: str) -> bool:
     return re.fullmatch(expression, spelled_name) is not None
 
 
-def record_key(file: Path, spelled_name: str, key_type: str, key: str, *, hashed: bool) -> None:
+def record_key(
+    file: Path, spelled_name: str, key_type: str, public_key: str, *, is_hashed: bool
+) -> None:
     """Add a key of a host (named as by `spell_address`) to a file, and create the file if it is
     missing.
     Raises: OSError."""
@@ -126,7 +132,7 @@ def record_key(file: Path, spelled_name: str, key_type: str, key: str, *, hashed
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     with open(descriptor, "r+b", buffering=0) as key_file:
         file_size = key_file.seek(0, os.SEEK_END)
-        key_line = f"{_hash(spelled_name) if hashed else spelled_name} {key_type} {key}\n"
+        key_line = f"{_hash(spelled_name) if is_hashed else spelled_name} {key_type} {public_key}\n"
         # somebody may have left the last line without its end
         if file_size > 0 and os.pread(descriptor, 1, file_size - 1) != b"\n":
             key_line = "\n" + key_line

@@ -99,7 +99,7 @@ class SshHostKey:
                 self.name, tuple(entry for entry in self.known() if not entry.revoked)
             )
             known_hosts.record_key(
-                file, self.name, self.key.get_name(), self.key.get_base64(), hashed=is_hashed
+                file, self.name, self.key.get_name(), self.key.get_base64(), is_hashed=is_hashed
             )
         except known_hosts.SharedLine as error:
             raise NotRecorded(str(error)) from None

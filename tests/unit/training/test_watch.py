@@ -427,7 +427,7 @@ def test_an_agent_that_does_not_read_holds_nobody_up(
     for number in range(2000):
         report.steps([a_step(number)])
     text = ""
-    while block := os.read(pipe[0], 1 << 16).decode() if report._waiting else "":
+    while block := os.read(pipe[0], 1 << 16).decode() if report._waiting_bytes else "":
         text += block
         report.close()
     text += os.read(pipe[0], 1 << 20).decode()
@@ -445,7 +445,7 @@ def test_the_rest_is_written_to_a_pipe_of_any_number(monkeypatch: pytest.MonkeyP
     report = WatchReport(high, 0)
     for number in range(2000):
         report.steps([a_step(number)])
-    assert report._waiting
+    assert report._waiting_bytes
     monkeypatch.setattr(reports, "LAST_WRITE_SECONDS", 0.0)
     report.close()
     os.close(high)
@@ -474,7 +474,8 @@ def test_a_torch_without_a_part_that_is_not_needed_is_watched_without(
     report = WatchReport(pipe[1], 0)
     hooks = Hooks(steps, report)
     for name, on in (("torch.cuda.streams", True), ("torch.optim.optimizer", False)):
-        hooks._wanted = {name: hooks._wanted[name]} if on else {name: hooks._hook_steps}
+        hook = hooks._hook_by_module[name] if on else hooks._hook_steps
+        hooks._hook_by_module = {name: hook}
         other = ModuleType(name)
         other.__spec__ = ModuleSpec(name, None)
         monkeypatch.setitem(sys.modules, name, other)

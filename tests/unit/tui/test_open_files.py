@@ -16,7 +16,7 @@ from tests.kit.looks import screen_text
 from training.wire.events import Exited
 from tui.app.watch_app import WatchApp
 from tui.charts.panel import Charts
-from tui.commands.open import _files
+from tui.commands.open import _find_log_files
 from tui.kit.exit import UsageError
 from tui.parse import script_report as parsing
 
@@ -58,13 +58,13 @@ async def test_where_only_the_loss_is_printed_one_chart_has_the_room(tmp_path: P
 
 def test_files_and_runs_are_told_apart(tmp_path: Path) -> None:
     (log := tmp_path / "a.log").write_text("")
-    assert _files([str(log)], follow=True, runs_dir=tmp_path) == [log]
-    assert _files(["last"], follow=False, runs_dir=tmp_path) == []
+    assert _find_log_files([str(log)], follow=True, runs_dir=tmp_path) == [log]
+    assert _find_log_files(["last"], follow=False, runs_dir=tmp_path) == []
     for names, follow in (([str(log), "last"], False), (["last"], True), (["a", "b"], False)):
         with pytest.raises(UsageError, match="is not a file"):
-            _files(names, follow=follow, runs_dir=tmp_path)
+            _find_log_files(names, follow=follow, runs_dir=tmp_path)
     with pytest.raises(UsageError, match=r"^b\.log: there is no such file$"):
-        _files(["b.log"], follow=False, runs_dir=tmp_path)
+        _find_log_files(["b.log"], follow=False, runs_dir=tmp_path)
 
 
 def test_steps_and_values_are_printed_as_they_are_read(

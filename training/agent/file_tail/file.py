@@ -114,11 +114,13 @@ class GrowingFile:
     def read(self, most_bytes: int) -> Iterator[str]:
         """Yield the text that has come, in whole lines, of at most so many bytes. Raises:
         OSError."""
+        # Before the read: what is written meanwhile changes the state, and is read the next time.
         present_state = state(os.fstat(self._descriptor))
         if present_state == self._state:
             if self.path.endswith(".json") and (text := self._text_cutter.end()):
                 yield text  # a whole document, whose last line has no newline
             return
+        # Cut or written anew in place: the inode is the same, but all of it is new.
         if not self._read_position.is_in(self._descriptor):
             self._begin_at(ReadPosition())
         if self._lacks_header:

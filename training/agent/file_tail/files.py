@@ -76,6 +76,8 @@ class FollowedFiles:
         """Look for files to follow. Return what the user has to know about them."""
         paths, messages = self._find_matching()
         for path in paths:
+            # The path becomes the name of a stream on the screen, so it may hold no control
+            # characters.
             if path in self._growing_files or not path.isprintable():
                 continue
             with suppress(OSError):

@@ -95,6 +95,7 @@ def masked_crc(data: bytes) -> int:
     for byte in data:
         crc = crc_table[(crc ^ byte) & 0xFF] ^ crc >> 8
     crc ^= 0xFFFFFFFF
+    # Masked as in LevelDB, since a checksum of data that holds checksums is a weak one.
     return ((crc >> 15 | crc << 17) + _MASK) & 0xFFFFFFFF
 
 

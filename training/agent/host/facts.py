@@ -191,7 +191,9 @@ def cpu_load() -> float:
     load_text = read_text("/proc/loadavg")
     if load_text:  # as "0.52 0.58 0.59 2/613 4242": 2 of 613 tasks are busy, one of them this one
         present_load = int(load_text.split()[3].partition("/")[0]) - 1
-    return round(min(minute_average, present_load) * usable_cores() / (os.cpu_count() or 1), 2)
+    # The load is that of the whole machine, of which a container may use a part.
+    usable_share = usable_cores() / (os.cpu_count() or 1)
+    return round(min(minute_average, present_load) * usable_share, 2)
 
 
 def list_gpus() -> tuple[str, ...]:
@@ -236,9 +238,10 @@ def link_speeds(names: list[str], root: str = "/sys/class/net") -> tuple[tuple[s
 def _ask_interface(probe_socket: socket.socket, request_code: int, name: str) -> bytes:
     import fcntl
 
-    return fcntl.ioctl(probe_socket.fileno(), request_code, name.encode()[:15].ljust(256, b"\0"))[
-        20:24
-    ]
+    # A `struct ifreq`: 16 bytes of the name with its NUL, then a `struct sockaddr_in`, whose bytes
+    # 4 to 8 are the address.
+    request = name.encode()[:15].ljust(256, b"\0")
+    return fcntl.ioctl(probe_socket.fileno(), request_code, request)[20:24]
 
 
 def _prefix_length(mask: bytes) -> int:
@@ -262,6 +265,7 @@ def _source_address(route_to: str) -> str:
         return ""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe_socket:
         try:
+            # To connect a datagram socket only looks up the route. Port 9 discards.
             probe_socket.connect((route_to, 9))
         except OSError:
             return ""

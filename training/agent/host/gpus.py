@@ -81,7 +81,9 @@ class GpuSampler:
         self._readings.clear()
         for rank, device in devices.items():
             for gpu in readings:
-                if device == gpu.place or (len(device) > 4 and gpu.uuid.startswith(device)):
+                # `GPU-` alone, four characters, would fit every GPU.
+                is_uuid = len(device) > 4 and gpu.uuid.startswith(device)
+                if device == gpu.place or is_uuid:
                     yield GpuSample(rank, *gpu[2:])
                     break
 
@@ -124,6 +126,7 @@ class GpuSampler:
             self._give_up("it has ended" if self._has_worked else "")
             return
         *lines, self._partial_line = (self._partial_line + output_block).split(b"\n")
+        # A line without an end is not nvidia-smi's, and must not fill the memory.
         self._partial_line = self._partial_line[-BLOCK:]
         for reading in filter(None, map(parse_reading, lines)):
             self._readings[reading.place] = reading

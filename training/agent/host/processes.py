@@ -72,9 +72,8 @@ def lower_priority(by: int) -> None:
     """Raise the niceness of this thread only (Linux only). A fork inherits that of its thread."""
     if LINUX:
         thread_id = threading.get_native_id()
-        os.setpriority(
-            os.PRIO_PROCESS, thread_id, min(19, os.getpriority(os.PRIO_PROCESS, thread_id) + by)
-        )
+        niceness = os.getpriority(os.PRIO_PROCESS, thread_id) + by
+        os.setpriority(os.PRIO_PROCESS, thread_id, min(19, niceness))
 
 
 def descendants(pid: int) -> list[int]:

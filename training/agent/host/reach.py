@@ -29,6 +29,7 @@ def unreachable(
     """
     import subprocess
 
+    # -I: neither PYTHONPATH nor the user's packages decide what the process imports.
     try_command = [sys.executable, "-I", os.path.abspath(__file__), str(seconds), *addresses]
     try:
         process = subprocess.run(

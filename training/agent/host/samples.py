@@ -17,7 +17,7 @@ from training.wire.events import HostSample, RankSample
 
 
 class Sampler(Protocol):
-    """Measures the time since the previous call."""
+    """Measures what is used from one call to the next. The agent calls once a tick."""
 
     def host(self) -> HostSample:
         """Measure the whole host."""
@@ -72,6 +72,7 @@ class ProcSampler:
         sampled_at, usage_before = self._last_usage.pop(pid, (0.0, {}))
         if pid not in usage_by_pid:
             return None
+        # The clock by which the kernel dates the start of a process: it counts on while suspended.
         now = time.clock_gettime(time.CLOCK_BOOTTIME)
         self._last_usage[pid] = (now, usage_by_pid)
         cpu_ticks = resident_pages = 0

@@ -137,6 +137,7 @@ def _request_stack(rank: int, pid: int, folder: str) -> StackRequest:
     """Send the signal to a rank, unless there is a `problem`."""
     if not pid:
         return StackRequest(rank, 0, problem="its process does not exist yet")
+    # The rank may be a shell or a wrapper: the first process below it that can answers.
     for asked_pid in (pid, *processes.descendants(pid)):
         path = _stack_file(asked_pid, folder)
         if path and _has_signal(asked_pid, "SigCgt"):

@@ -134,14 +134,12 @@ def _make_venv(venv: Venv, install_order: dict[str, Any], child_process: ChildPr
         venv_obstacle = _venv_obstacle()
         if venv_obstacle:
             raise CannotInstall(venv_obstacle)
-        output_lines = list(
-            child_process.lines([sys.executable, "-m", "venv", "--clear", str(venv.folder)])
-        )
+        venv_command = [sys.executable, "-m", "venv", "--clear", str(venv.folder)]
+        output_lines = list(child_process.lines(venv_command))
         _check_status(output_lines, child_process, install_order)
     pip_command = [venv.python, "-m", "pip", "--disable-pip-version-check", "--no-input"]
-    pip_version = re.search(
-        r"pip (\d+)\.(\d+)", "".join(child_process.lines([*pip_command, "--version"]))
-    )
+    version_text = "".join(child_process.lines([*pip_command, "--version"]))
+    pip_version = re.search(r"pip (\d+)\.(\d+)", version_text)
     progress_bar = "off"
     if not pip_version:  # it was left before it had pip
         venv.unfinished_mark.touch()
@@ -151,9 +149,8 @@ def _make_venv(venv: Venv, install_order: dict[str, Any], child_process: ChildPr
     # No argument: it may hold a password.
     pip_variables = {"PIP_INDEX_URL": install_order["index"]} if install_order["index"] else {}
     pip_options = ["--retries", "2", "--progress-bar", progress_bar]
-    for line in child_process.lines(
-        [*pip_command, "install", *pip_options, *install_order["requirements"]], **pip_variables
-    ):
+    install_command = [*pip_command, "install", *pip_options, *install_order["requirements"]]
+    for line in child_process.lines(install_command, **pip_variables):
         output_lines.append(line)
         if line.startswith(_INSTALLING):
             # not earlier: where pip gets nothing, the environment stays as it was
@@ -216,6 +213,7 @@ class ChildProcess:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            # pip starts compilers, which have to end with it.
             start_new_session=True,
             text=True,
             errors="replace",

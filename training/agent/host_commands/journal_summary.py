@@ -46,6 +46,7 @@ def read_ends(folder: str, host: int) -> Iterator[Record]:
     for block in islice(JournalReader(folder, host, 0).blocks(), 1):
         yield from _decode_lines(block[:HEAD].splitlines())
     pending = b""
+    # Two segments: the last one may have just begun, and hold next to nothing.
     for block in JournalReader(folder, host, segment_starts[-2:][0] - 1).blocks():
         pending += block
         cut_at = pending.rfind(b"\n", 0, len(pending) - TAIL) + 1 if len(pending) > TAIL else 0
@@ -60,9 +61,9 @@ def find_important_records(block: bytes) -> Iterator[Record]:
     In a rank's text quotes are escaped, so it does not match.
     """
     for match in _WEIGHTY.finditer(block):
-        yield from _decode_lines(
-            [block[block.rfind(b"\n", 0, match.start()) + 1 : block.index(b"\n", match.end())]]
-        )
+        line_start = block.rfind(b"\n", 0, match.start()) + 1
+        line_end = block.index(b"\n", match.end())
+        yield from _decode_lines([block[line_start:line_end]])
 
 
 def _decode_lines(lines: list[bytes]) -> Iterator[Record]:

@@ -104,9 +104,9 @@ def end_processes(
 def find_orphans(workdirs: Sequence[str]) -> list[Orphan]:
     """Return the processes of ended runs of these workdirs."""
     processes = process_table.list_processes()
-    spared_pids = process_table.live_run_pids(processes) | process_table.ancestors(
-        processes, os.getpid()
-    )
+    # Whoever asks must not end itself, as when it runs in a shell that an old run has started.
+    own_pids = process_table.ancestors(processes, os.getpid())
+    spared_pids = process_table.live_run_pids(processes) | own_pids
     candidates = {
         pid: process
         for pid, process in processes.items()

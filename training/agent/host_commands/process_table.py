@@ -139,6 +139,7 @@ def send_signal(pid: int, start_ticks: int, signal_number: signal.Signals) -> No
                 os.kill(pid, signal_number)
             return
         try:
+            # Looked at once it is open: the pid may have had another owner just before.
             if is_running(pid, start_ticks):
                 signal.pidfd_send_signal(pid_descriptor, signal_number)
         finally:

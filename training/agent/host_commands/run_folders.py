@@ -244,6 +244,7 @@ def folder_size(folder: str) -> int:
         with suppress(OSError), os.scandir(pending_folders.pop()) as entries:
             for entry in entries:
                 with suppress(OSError):
+                    # The kernel counts blocks of 512 bytes, whatever those of the disk are.
                     total_bytes += entry.stat(follow_symlinks=False).st_blocks * 512
                     if entry.is_dir(follow_symlinks=False):
                         pending_folders.append(entry.path)

@@ -27,6 +27,7 @@ def fork_process(work: Callable[[], int]) -> int:
     The fork exits with what `work` returns, or with 1 if it raises. No signal reaches a handler of
     this process in the fork.
     """
+    # Blocked until the fork has handlers of its own: a signal in between would run ours there.
     signal_mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         return os.fork() or _run_and_exit(work)

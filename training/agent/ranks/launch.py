@@ -109,6 +109,7 @@ def _start_process(process_spec: ProcessSpec) -> int:
 
 def _become_process(process_spec: ProcessSpec, rank_function: RankFunction, parent_pid: int) -> int:
     """Make this fork what a new program would be, and call the function. Returns its exit code."""
+    # As `start_new_session` of a program: to stop a rank is to signal its group.
     os.setsid()
     processes.die_with(parent_pid)
     processes.redirect_output(process_spec.stdout, process_spec.stderr, process_spec.inherited)
@@ -144,6 +145,7 @@ def script_environment(options: AgentOptions, placement: Placement) -> dict[str,
     search_folders = script_env.get("PATH", os.defpath).split(os.pathsep)
     if python_folder not in search_folders:
         script_env["PATH"] = os.pathsep.join([python_folder, *search_folders])
+    # PYTHONPATH has no way to quote a separator.
     if os.pathsep not in SITE:
         script_env["PYTHONPATH"] = os.pathsep.join(
             filter(None, (SITE, script_env.get("PYTHONPATH")))

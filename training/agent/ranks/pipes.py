@@ -147,6 +147,7 @@ class Pipe:
         block = self._read_block()
         if block is None:
             return
+        # A pipe holds 64 KiB, as much as one read: from half of that on its rank may soon wait.
         self.filled = len(block) >= CHUNK // 2
         text = self._line_decoder.feed(block) if block else self._line_decoder.end()
         now = self._clock()

@@ -55,10 +55,12 @@ def _describe_holder(port: int) -> str:
 
 def _listening_inodes(port: int) -> set[str]:
     """Return the inodes of the sockets that listen on a port, on any address."""
-    inodes = set()
+    inodes: set[str] = set()
+    port_suffix = f":{port:04X}"  # the kernel writes addresses as HEX:HEX
     for table_path in ("/proc/net/tcp", "/proc/net/tcp6"):
-        table_rows = (line.split() for line in read_text(table_path).splitlines()[1:])
-        inodes |= {
-            row[9] for row in table_rows if row[3] == _LISTEN and row[1].endswith(f":{port:04X}")
-        }
+        for line in read_text(table_path).splitlines()[1:]:
+            columns = line.split()
+            is_listening = columns[3] == _LISTEN
+            if is_listening and columns[1].endswith(port_suffix):
+                inodes.add(columns[9])
     return inodes

@@ -106,6 +106,7 @@ class RankProcesses:
         What comes there is as if the rank had written it on stdout.
         """
         reader, write_end = os.pipe()
+        # Linux only, and there within the user's share (/proc/sys/fs/pipe-user-pages-soft).
         with suppress(OSError, AttributeError):
             fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, EVENTS)
         rank.pipes += (self._make_pipe(reader, rank.number, "stdout"),)
@@ -151,6 +152,7 @@ class RankProcesses:
     def exited(self, rank: RankProcess, status: int) -> None:
         """Note that the process of the rank has exited with this wait status."""
         del self._live_ranks[rank.number]
+        # What it printed comes before its exit, in the journal too.
         self.finish(rank.pipes)
         exit_code = os.waitstatus_to_exitcode(status)
         if exit_code and rank.error_file:
@@ -181,6 +183,7 @@ class RankProcesses:
     def sweep(self) -> None:
         """Send KILL to all descendants of the agent: ranks, preload, and processes that left their
         process groups."""
+        # The groups first: without /proc no descendants are known.
         for rank in self.live:
             if rank.pid:
                 processes.send_group(rank.pid, signal.SIGKILL)

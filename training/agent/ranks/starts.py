@@ -148,6 +148,7 @@ class RankStarter:
             rank_ends += (out_end, error_end)
             numbered_ends.append(f"{placement.rank}:{out_end}:{error_end}")
         report_reader, report_end = os.pipe()
+        # Each rank inherits the write end, so after preload's exit a read might wait for the ranks.
         os.set_blocking(report_reader, False)
         self._selector.register(report_reader, selectors.EVENT_READ, self._read_report)
         preload_program = self._rank_source if isinstance(self._rank_source, tuple) else PRELOAD

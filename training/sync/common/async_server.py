@@ -78,6 +78,7 @@ class AsyncServer(Side):
         self._held_parameters = self.parameters
         self._held_gradients = self.gradients
         if not self.options.dedicated:
+            # Copied together, so that the copied optimiser holds the copied parameters.
             parameters, optimizer = copy.deepcopy((list(model.parameters()), optimizer))
             self._held_parameters = flatten_parameters(parameters)
             self._held_gradients = self.bucket_gradients(
@@ -111,6 +112,7 @@ class AsyncServer(Side):
         """Push its own gradient, and pull the parameters. The staleness is the number of updates
         that the others made between its last pull and this push."""
         own_buckets = self.gradients.buckets
+        # Only the wait for the lock is waiting; the update under it is work.
         with self.meter.waiting():
             self._change_condition.acquire()
         try:
@@ -141,6 +143,7 @@ class AsyncServer(Side):
         for thread in self._threads:
             thread.join()
         self._threads = []
+        # Only now are the parameters final: no worker is left that could push.
         self._pull_parameters()
         with self.meter.waiting():
             for seat in self._worker_seats:
@@ -208,6 +211,7 @@ class AsyncServer(Side):
         except Exception as error:  # noqa: BLE001
             failure = error
         with self._change_condition:
+            # The first failure is the cause; connections that break after it only follow.
             self._worker_failure = self._worker_failure or failure
             self._present_workers -= 1
             self._change_condition.notify_all()
@@ -221,6 +225,7 @@ class AsyncServer(Side):
             staleness = self._apply_gradients(seat.inbox, int(seat.question[1]))
             seat.prepare_answer(self._held_parameters, self._held_version, staleness)
             self._sent_bytes += total_bytes(seat.answer)
+        # Without the lock, so that a slow connection holds up no other worker.
         seat.send()
         with self._change_condition:
             seat.steps += 1

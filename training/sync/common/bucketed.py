@@ -72,6 +72,7 @@ class BucketedMethod(SyncMethod):
         gradients.flush()
         exchanged_buckets = self.exchanged()
         while True:
+            # Only the wait for a bucket counts, not the unpacking, which other methods do too.
             with self.meter.waiting():
                 bucket = next(exchanged_buckets, None)
             if bucket is None:

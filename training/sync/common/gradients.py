@@ -101,6 +101,7 @@ class Gradients:
     def unpack(self, bucket: Bucket) -> None:
         """Take the gradients from an exchanged bucket: `grad` becomes the mean, or None if no rank
         used the parameter."""
+        # If this rank used all, no sum of flags is 0; to read flags on a GPU would wait for it.
         used_anywhere = bucket.used if all(bucket.used) else (bucket.flags > 0).tolist()
         for parameter, view, is_used in zip(
             bucket.parameters, bucket.views, used_anywhere, strict=True
@@ -130,6 +131,7 @@ class Gradients:
             view.zero_()
             return
         torch.div(parameter.grad, self._ranks, out=view)
+        # The exchange then changes the gradient itself, and nothing is copied back.
         if view.dtype == parameter.dtype:
             parameter.grad = view
         bucket.used[position] = True
@@ -166,6 +168,7 @@ def _split_parameters(
     bucket: list[Parameter] = []
     bucket_kind = None
     bucket_bytes = 0
+    # Backward makes the gradients of the last layers first.
     for parameter in reversed([*model.parameters()]):
         if not parameter.requires_grad:
             continue

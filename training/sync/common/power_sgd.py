@@ -39,6 +39,7 @@ class PowerSGD:
             min_compression_rate=LEAST_COMPRESSION,
             orthogonalization_epsilon=1e-30,
         )
+        # DDP does not make the first step of a run.
         self._state.iter = 1
 
     def register(self, ddp: DistributedDataParallel) -> None:

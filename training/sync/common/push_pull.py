@@ -75,6 +75,7 @@ def connect_peers(place: Place, server_rank: int, timeout: timedelta) -> list[Pe
     for worker_rank in range(place.world_size):
         if worker_rank == server_rank:
             continue
+        # All ranks make all groups, in one order, also those that they are not in.
         pair_group = new_group([server_rank, worker_rank], timeout)
         if pair_group is None:  # this rank is neither
             continue
@@ -151,6 +152,7 @@ def optimizer_state(optimizer: Optimizer) -> dict[str, Any]:
 def load_optimizer(optimizer: Optimizer, state: dict[str, Any]) -> None:
     """Restore an `optimizer_state`, if the state has one."""
     if "optimizer" in state:
+        # The learning rate and the other settings stay those of this job.
         param_groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": state["optimizer"], "param_groups": param_groups})
 

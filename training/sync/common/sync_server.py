@@ -61,6 +61,7 @@ class SyncServer(Side):
         optimizer.step()
         self._answer[0] += 1
         answer_tensors = [self._answer, *self.parameters]
+        # All sends start before the first wait, so that no worker waits for a slower one.
         pending_sends = [(peer, peer.send(answer_tensors)) for peer, _ in self._worker_inboxes]
         for peer, works in pending_sends:
             self.wait(peer, works)
@@ -74,6 +75,7 @@ class SyncServer(Side):
             self.meter.start()
             self._start_receiving()
             for bucket in self.gradients.buckets:
+                # It holds the mean of the round before.
                 bucket.buffer.zero_()
             self._add_gradients()
             self.step(self._optimizer)

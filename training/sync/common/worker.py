@@ -60,6 +60,7 @@ class Worker(Side):
         self._received_header[0] = state["version"]
 
     def _push_bucket(self, bucket: Bucket) -> None:
+        # The header goes first: it says to which step and version the buckets belong.
         if bucket.index == 0:
             self._step_count += 1
             self._send_header(self._step_count)

@@ -83,6 +83,7 @@ class ChoiceTable(CellTable):
 
     def on_click(self, event: events.Click) -> None:
         content_offset = event.get_content_offset(self)  # without a border
+        # The head is no row.
         if content_offset is None or content_offset.y == 0:
             return
         clicked_row = content_offset.y + self.scroll_offset.y - 1

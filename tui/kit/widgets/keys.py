@@ -54,6 +54,7 @@ class KeyFooter(Footer):
         shown_keys: dict[str, ShownKey] = {}
         for _, binding, enabled, _ in self.screen.active_bindings.values():
             key_name = binding.description
+            # The innermost place comes first, and has the say over a name that several have.
             if binding.show and key_name not in shown_keys:
                 key_text = self.app.get_key_display(binding)
                 shown_keys[key_name] = ShownKey(binding.key, key_text, key_name, enabled)

@@ -29,6 +29,7 @@ class LineWidget(Widget):
         Textual's own method asks for the styles of a border each time, and keeps each line once
         more. Without a border, a line is just what `render_line` returns.
         """
+        # Asked once: the styles change seldom, see `notify_style_update`.
         if self._has_border is None:
             self._has_border = self.styles.gutter != Spacing()
         if self._has_border:

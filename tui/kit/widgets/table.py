@@ -28,7 +28,7 @@ class TableColumn:
 
     title: str
     width: int
-    """The least width."""
+    """The least width, with the space behind the text."""
     right: bool = True
     """Whether texts stand at the right edge, as numbers do."""
     most: int = 0
@@ -139,6 +139,7 @@ class CellTable(ScrollView, LineWidget, can_focus=True):
 
     def watch_scroll_x(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_x(old_value, new_value)
+        # A scroll is animated in fractions, while only whole columns move.
         if round(old_value) != round(new_value):
             self._layout = None
             self._strips.clear()
@@ -283,6 +284,7 @@ def _share_out(columns: Sequence[TableColumn], room: int) -> list[int]:
         growth = min(spare_width, max(0, column.most - column.width))
         spare_width -= growth
         widths.append(column.width + growth)
+    # No more: on a wide screen, columns would stand too far apart to be read as a row.
     extra_width = min(2, spare_width // len(columns))
     return [width + extra_width for width in widths]
 

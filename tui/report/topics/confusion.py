@@ -23,16 +23,17 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
             continue
         last_test = run.evaluations[-1]
         if any(map(any, last_test.confusion)):
-            pictures.append(_picture(len(pictures) + 1, group, last_test))
-            report_texts.append(_text(group, run, last_test))
+            pictures.append(_make_confusion_picture(len(pictures) + 1, group, last_test))
+            report_texts.append(_make_report_text(group, run, last_test))
     if not pictures:
         return None
     paragraphs = ["Of the last test of the first run of each cell.", *subject.describe_selected()]
     return Section("testing", "Test", paragraphs, (), pictures, report_texts)
 
 
-def _picture(number: int, group: RunGroup, test: EvaluationFigures) -> ReportPicture:
+def _make_confusion_picture(number: int, group: RunGroup, test: EvaluationFigures) -> ReportPicture:
     class_names = test.classes
+    # A host sends both, and may send names for other classes.
     if len(class_names) != len(test.confusion):
         class_names = tuple(map(str, range(len(test.confusion))))
     draw_confusion = partial(
@@ -42,7 +43,7 @@ def _picture(number: int, group: RunGroup, test: EvaluationFigures) -> ReportPic
     return ReportPicture(f"confusion-{number}", title, class_names, draw_confusion)
 
 
-def _text(group: RunGroup, run: RunFigures, test: EvaluationFigures) -> TextBlock:
+def _make_report_text(group: RunGroup, run: RunFigures, test: EvaluationFigures) -> TextBlock:
     report = ClassificationReport.of(test.confusion, test.classes)
     report_lines = report.text().rstrip().splitlines()
     result_line = f"test loss {format_loss(test.loss)}, test accuracy {test.accuracy:.2%}"

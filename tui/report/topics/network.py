@@ -158,12 +158,12 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
     if not all(group_traffic.group.link for group_traffic in traffic_rows):
         paragraphs.append(NO_LINK)
     table = make_table(
-        "Network", HEAD, [_row(group_traffic) for group_traffic in traffic_rows], NOTE
+        "Network", HEAD, [_make_row(group_traffic) for group_traffic in traffic_rows], NOTE
     )
     return Section("network", "Network", paragraphs, [table])
 
 
-def _row(traffic: GroupTraffic) -> tuple[str, ...]:
+def _make_row(traffic: GroupTraffic) -> tuple[str, ...]:
     bandwidth_text = UNKNOWN
     share_text = UNKNOWN
     least_sign = "≥ " if traffic.overlaps else ""

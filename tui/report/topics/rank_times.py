@@ -42,6 +42,7 @@ def _rows(group: RunGroup) -> list[tuple[str, ...]]:
         epoch_seconds = finite_mean(
             finite_mean(run.ranks[rank.rank].epoch_seconds) for run in equal_runs
         )
+        # A server that only holds the parameters makes no steps.
         if math.isfinite(batch_seconds):
             rank_name = f"{rank.rank} ({first_run.hosts[rank.host].name})"
             rows.append((rank_name, seconds(batch_seconds), fixed(epoch_seconds, 2)))

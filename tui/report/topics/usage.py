@@ -159,4 +159,6 @@ def _format_percents(values: Floats) -> tuple[str, str]:
     known_values = values[np.isfinite(values)]
     if not known_values.size:
         return UNKNOWN, UNKNOWN
-    return percent(float(known_values.mean()) / 100), percent(float(known_values.max()) / 100)
+    mean_share = float(known_values.mean()) / 100
+    highest_share = float(known_values.max()) / 100
+    return percent(mean_share), percent(highest_share)

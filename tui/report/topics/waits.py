@@ -30,9 +30,9 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
         wait_times = run.wait_times() if run else None
         if run is None or wait_times is None or not len(wait_times.step):
             continue
-        tables.append(_table(group, run, wait_times))
+        tables.append(_make_wait_table(group, run, wait_times))
         if wait_times.seconds.any():
-            pictures.append(_picture(len(tables), group, wait_times))
+            pictures.append(_make_wait_picture(len(tables), group, wait_times))
     if not tables:
         return None
     paragraphs = [EXPLANATION]
@@ -40,7 +40,7 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
     return Section("waits", "Who waited for whom", paragraphs, tables, pictures)
 
 
-def _table(group: RunGroup, run: RunFigures, wait_times: WaitTimes) -> ReportTable:
+def _make_wait_table(group: RunGroup, run: RunFigures, wait_times: WaitTimes) -> ReportTable:
     wait_matrix = wait_times.for_whom()
     last_shares = wait_times.last_shares()
     rows = []
@@ -62,7 +62,7 @@ def _table(group: RunGroup, run: RunFigures, wait_times: WaitTimes) -> ReportTab
     return ReportTable(f"Who waited: {group.label}", HEAD, rows, note)
 
 
-def _picture(number: int, group: RunGroup, wait_times: WaitTimes) -> ReportPicture:
+def _make_wait_picture(number: int, group: RunGroup, wait_times: WaitTimes) -> ReportPicture:
     rank_names = [str(rank) for rank in wait_times.ranks]
     draw_waits = partial(
         draw_matrix,

@@ -55,6 +55,7 @@ def rank_facts(rank: RankState, run: RunState, now: float, *, is_roomy: bool) ->
 
 def _describe_trouble(rank: RankState, run: RunState, now: float) -> str:
     """What is wrong with it, the worst first."""
+    # What it died of goes first: all else, such as its silence, follows from it.
     if rank.death and rank.death.problem:
         return rank.death.problem
     if rank.stalled and run.stall:

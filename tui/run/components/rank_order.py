@@ -27,6 +27,7 @@ def severity(rank: RankState, run: RunState) -> int:
     straggler = run.stragglers.by_rank.get(rank.rank)
     if straggler and straggler.is_slow:
         return SLOW
+    # A suspicion says nothing once the rank has ended; a slow rank is why the run took so long.
     return SUSPECTED if straggler and not has_ended else UNMARKED
 
 

@@ -40,10 +40,13 @@ def print_dry_run(
         return
     question = f": {study.question}" if study.question else ""
     narrate(f"{study.title}{question}")
-    common_text = ", ".join(_common(study.cells))
+    common_text = ", ".join(_common_settings(study.cells))
     if common_text:
         narrate(f"all runs: {common_text}")
-    narrate(f"hosts: {_hosts(places)}", *([study.overrides_text] if study.overrides_text else []))
+    narrate(
+        f"hosts: {_describe_hosts(places)}",
+        *([study.overrides_text] if study.overrides_text else []),
+    )
     rows = []
     for number, trial in enumerate(study.trials(), start=1):
         state_text = "done" if progress.is_settled(trial) else CellState.WAITING.value
@@ -54,7 +57,7 @@ def print_dry_run(
     narrate(estimate.estimate_text(progress))
 
 
-def _common(cells: Sequence[Cell]) -> Iterator[str]:
+def _common_settings(cells: Sequence[Cell]) -> Iterator[str]:
     """Yield the settings that all cells share, without most defaults: "batch_size 64"."""
     first_settings, *other_settings = map(result_settings, cells)
     job = cells[0].job
@@ -72,7 +75,7 @@ def _common(cells: Sequence[Cell]) -> Iterator[str]:
             yield f"{name} {value}"
 
 
-def _hosts(places: HostPool) -> str:
+def _describe_hosts(places: HostPool) -> str:
     """Return the hosts of all runs, and where they are."""
     cluster = places.cluster
     host_names = ", ".join(host.name for host in cluster.hosts)

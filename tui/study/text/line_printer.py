@@ -63,6 +63,7 @@ def finish(runner: StudyRunner) -> None:
     num_missing = len(progress.missing_trials())
     num_failed = progress.num_failed
     reason_text = f" ({runner.stop_reason})" if runner.stop_reason else ""
+    # A study that was refused fails again in the same way: only a correction helps.
     if runner.is_refused:
         num_missing += num_failed
         advice = "correct this, then repeat the same command"

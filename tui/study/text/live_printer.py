@@ -55,9 +55,9 @@ class StudyLivePrinter:
 
     def batch(self, run: StudyRun) -> None:
         """See `StudyPrinter`."""
-        self._table.draw(partial(self._picture, run))
+        self._table.draw(partial(self._draw_picture, run))
 
-    def _picture(self, run: StudyRun, size: ConsoleDimensions) -> Group:
+    def _draw_picture(self, run: StudyRun, size: ConsoleDimensions) -> Group:
         if self._changes != self._runner.changes:
             from remote.study.results import compute_results
 

@@ -67,6 +67,7 @@ class Guarded(Output):
             return
         try:
             act()
+            # So that a pipe that is gone is noticed here, and not at the end of the process.
             sys.stdout.flush()
         except OSError:  # a reader that went away, a full disk, a terminal that is gone
             self.leave()

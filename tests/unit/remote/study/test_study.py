@@ -1142,7 +1142,7 @@ def test_a_run_that_never_began_is_made_anew(tmp_path: Path) -> None:
 def test_a_run_that_an_earlier_call_left_and_that_failed_is_made_anew(tmp_path: Path) -> None:
     first = next(acted_runner(tmp_path).runs())
     again = acted_runner(tmp_path)
-    again._left = lambda: iter([replace(first, is_left=True)])  # type: ignore[method-assign]
+    again._iter_left_runs = lambda: iter([replace(first, is_left=True)])  # type: ignore[method-assign]
     runs = again.runs()
     session: Any = next(runs).session
     session.start()

@@ -34,7 +34,7 @@ from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.commands import Done
 from tests.kit.commands import run as run
 from tests.kit.dashboard import asked
-from tests.kit.histories import START, plan
+from tests.kit.histories import START, plan, stepped
 from tests.kit.histories import History as Told
 from tests.kit.looks import screen_text
 from tests.kit.recorded import record, recorded
@@ -51,7 +51,7 @@ from tui.home import screen as home_screen
 from tui.home.history import Answered, History, Listed
 from tui.home.list_text import describe_item
 from tui.home.run_list import ORDERS, RunItem, select_items
-from tui.home.run_table import COLUMNS, draw_curve, fit_table, make_rows
+from tui.home.run_table import COLUMNS, DROP_ORDER, draw_curve, fit_table, make_rows
 from tui.home.screen import HomeScreen
 from tui.kit.messages import OpenRun
 from tui.kit.open_runs import LaunchRequest
@@ -192,6 +192,8 @@ async def test_a_run_whose_launcher_leaves_it_says_so_and_is_not_replayed_by_its
 ) -> None:
     of = replace(plan(2), run="d-4")
     into, state, told = Recorder(runs_dir, of), RunState(of), Told(of).training(20, 40)
+    # However slow this machine is, a replay of ten minutes at a quarter of the speed still plays.
+    told.say(0, stepped(0, 21), after=600.0)
     record(into, told, state)
     home = Home(runs_dir)
     async with home.app.run_test(size=(100, 30), notifications=True) as pilot:
@@ -868,6 +870,10 @@ def test_as_many_columns_are_shown_as_there_is_room_for(width: int) -> None:
     found, _ = fit_table([], width)
     assert sum(one.width for one in found) <= max(width, found[0].width)
     assert fit_table([], 300)[0][-1].title == "note"
+
+
+def test_all_columns_but_the_first_can_be_left_out() -> None:
+    assert sorted(DROP_ORDER) == sorted(column.title for column in COLUMNS[1:])
 
 
 def test_a_run_with_a_checkpoint_can_be_resumed() -> None:

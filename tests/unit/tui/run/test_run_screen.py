@@ -84,25 +84,6 @@ async def test_how_long_the_run_will_be_is_known_before_its_ranks_say_so() -> No
         await stage.ended(pilot)
 
 
-async def test_while_starting_the_hosts_and_their_phases_are_on_the_screen() -> None:
-    stage = Stage()
-    async with stage.shown() as pilot:
-        stage.session.say(
-            SESSION,
-            launcher.HostPhaseChanged(0, "deploying"),
-            launcher.HostPhaseChanged(1, "connecting"),
-        )
-        await until(pilot, lambda: "deploying" in stage.text() and "connecting" in stage.text())
-        stage.session.say(
-            SESSION,
-            launcher.HostLost(
-                1, "node2 does not answer at 127.0.0.2:22: is sshd running there?", False
-            ),
-        )
-        await until(pilot, lambda: "✗ lost" in stage.text())
-        assert "does not answer at 127.0.0.2:22" in " ".join(stage.text().split())
-
-
 async def test_on_a_low_screen_a_finished_run_is_summed_up_briefly() -> None:
     stage = Stage()
     async with stage.training(size=(80, 24)) as pilot:
@@ -419,25 +400,6 @@ async def test_the_list_of_commands_knows_the_ways_out(word: str) -> None:
         await pilot.press("escape")
         stage.session.close()
         await stage.ended(pilot)
-
-
-@pytest.mark.parametrize(("address", "shown"), [("127.0.0.", False), ("10.0.0.", True)])
-async def test_traffic_is_shown_only_where_it_goes_over_what_is_counted(
-    address: str, shown: bool
-) -> None:
-    stage = Stage()
-    lab = cluster()
-    hosts = tuple(
-        replace(host, address=f"{address}{number}") for number, host in enumerate(lab.hosts, 1)
-    )
-    lab = replace(lab, hosts=hosts)
-    stage.app.runs.launch = replace(stage.app.runs.launch, cluster=lab, selected=lab)
-    async with stage.training(size=(160, 48)) as pilot:
-        sample = events.HostSample((50.0,), 7_000_000_000, 16_000_000_000, sent=84, received=84)
-        stage.session.say(0, sample)
-        stage.session.say(1, sample)
-        await until(pilot, lambda: "6.5G" in stage.text())
-        assert ("84B" in stage.text()) is shown
 
 
 async def test_no_two_keys_stop_a_run(monkeypatch: pytest.MonkeyPatch) -> None:

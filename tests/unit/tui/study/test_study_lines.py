@@ -81,7 +81,7 @@ def test_a_run_that_an_earlier_call_left_is_told_as_such(
     first = next(iter(runner.runs()))
     assert list(runner.folder.entries()) == [RunBegun(first.trial.key, first.session.plan.run)]
     again = acted_runner(tmp_path / "runs", ONE)
-    again._left = lambda: iter([replace(first, is_left=True)])  # type: ignore[method-assign]
+    again._iter_left_runs = lambda: iter([replace(first, is_left=True)])  # type: ignore[method-assign]
     show(again, StudyLinePrinter(again))
     err = capsys.readouterr().err
     assert f"ending {first.session.plan.run}, which an earlier call left: {first.trial.key}" in err
@@ -115,7 +115,7 @@ def test_the_live_table_is_not_wider_than_the_terminal(tmp_path: Path, width: in
         printer.begin(run)
         for _ in runner.batches(run):
             printer.batch(run)
-        shown = printer._picture(run, console.size)
+        shown = printer._draw_picture(run, console.size)
     drawn = io.StringIO()
     Console(file=drawn, width=width, height=12).print(shown)
     lines = drawn.getvalue().splitlines()

@@ -169,14 +169,14 @@ def test_many_ranks_take_no_more_room() -> None:
     for step in range(1, 150):
         for rank in range(1_024):
             curves.take(stepped(rank, step), rank, step, step / 10)
-    assert size_of(curves._kept["step"]) < 100 << 20
+    assert size_of(curves._histories["step"]) < 100 << 20
     assert 32 <= len(curves.of("loss", 1_023)) <= 128
 
 
 @pytest.mark.parametrize("reads", [0, 7, 1_000])
 def test_who_appends_gives_single_ranks_their_points_and_not_who_reads(reads: int) -> None:
     curves, spread = Curves(), list[str]()
-    history = curves._kept["step"]
+    history = curves._histories["step"]
     put = history._spread
     history._spread = lambda: (spread.append(doing), put())  # type: ignore[method-assign,assign,func-returns-value]
     doing = "appends"
@@ -348,7 +348,7 @@ def test_metrics_of_many_ranks_take_little_room() -> None:
     assert curves.of("metric:m0", 3).mean.max() == 50_000
     assert not len(curves.of("metric:m0", 1_000)), "it counts in all together alone"
     assert curves.rows("metric:m0") == tuple(range(1_024))
-    assert size_of(*(curves._kept[name] for name in curves.metrics)) < 64 << 20
+    assert size_of(*(curves._histories[name] for name in curves.metrics)) < 64 << 20
 
 
 def test_units_of_metrics() -> None:

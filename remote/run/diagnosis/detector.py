@@ -1,0 +1,21 @@
+"""What a part of a run has to have that finds by its steps what is wrong with it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from remote.run.state.rank_state import Ranks, RankState
+from training.wire.events import ScriptMetrics, StepFinished
+
+Report = StepFinished | ScriptMetrics
+"""A step; of a script also what it prints between two of them, such as its loss."""
+
+
+class Detector(Protocol):
+    """Remembers steps, to find what no single state of the run shows. See `RunState.detectors`."""
+
+    def take_report(self, report: Report, rank: RankState, when: float) -> list[str]:
+        """Take in what a rank reports; `rank` has it already. Return remarks for the log."""
+
+    def restart(self, ranks: Ranks, when: float) -> None:
+        """Take in that another attempt begins, of these ranks: forget the steps before."""
