@@ -23,13 +23,15 @@ from remote.jsonl import load
 from remote.limits import LIMITS
 from remote.record import files
 from remote.record.entry import DEFAULTS, RUNNING, UNKNOWN, Entry, is_setting, read_entry
+from remote.record.figures import FIGURES
 from remote.record.files import is_folder
 from remote.record.layout import EVENTS, INDEX, JOURNAL, NAME, NODE, NOTE, OVERVIEW, PLAN, STUDY
 from remote.record.lock import launcher
 from training.writing import write_whole
 
 VERSION = 7
-"""Increase it if the same files are to be read in another way."""
+"""Increase it if the same files are to be read in another way. Another field of `Entry` needs no
+increase: `HEAD` names the fields."""
 YOUNG = 2 * 10**9
 """Nanoseconds. A file that has just changed may change again at the same time and in size, as some
 disks count time: what is read of it is not kept."""
@@ -39,6 +41,11 @@ SOURCES = (PLAN, OVERVIEW, EVENTS, NOTE, NAME)
 """The files that a run may be read from."""
 OUTCOMES = ("lost", "failed", "stopped", "finished")
 """What becomes of a run is the first of these that any of its agents reports."""
+OUTDATED_BY_STEPS: dict[str, Any] = {
+    figure.field: None for figure in FIGURES if figure.is_outdated_by_steps
+}
+"""Figures that agents do not tell. Where they know of newer steps than the launcher's overview,
+what that has is of older steps."""
 Remark = Callable[[str, OSError], object]
 """Is called with the name of a folder, and why one of its files cannot be read."""
 
@@ -132,8 +139,8 @@ def _ask_local_agents(run: Entry, workdir: Path) -> Entry:
     end_ages = [host_part.ended.age for host_part in host_parts if host_part.ended]
     elapsed = max(end_ages, default=0.0) or max(0.0, last_change - (run.started or first_began))
     newest_step = max(host_part.step for host_part in host_parts)
-    if newest_step > run.step:  # the loss that is known here is an old one
-        run = run._replace(step=newest_step, loss=None, step_seconds=None)
+    if newest_step > run.step:
+        run = run._replace(step=newest_step, **OUTDATED_BY_STEPS)
     ranks_started = any(host_part.ranks for host_part in host_parts)
     return run._replace(verdict=verdict, elapsed=elapsed, ranks_started=ranks_started)
 

@@ -16,6 +16,7 @@ from functools import cache, partial
 from typing import Any
 
 from remote.record.entry import VERDICTS, Entry
+from remote.record.figures import FIGURES, RunFigure
 from training import options, registry
 from training.job import SEVERAL, Job, choices_of
 from training.registry import UnknownName, did_you_mean
@@ -37,8 +38,6 @@ EXAMPLE = {NUMBER: "0.5", TIME: "2026-11-20"}
 """By the kinds of values that have an order."""
 TEXTS = ("name", "label", "script", "verdict", "cause", "note", "study", "trial")
 """Fields of a run in which a word without an operator is looked for."""
-FIGURES = ("ranks", "step", "loss", "test_loss", "accuracy", "step_seconds", "elapsed")
-"""Fields of a run that are numbers."""
 Test = Callable[[Entry], bool]
 
 
@@ -206,21 +205,28 @@ def _keys() -> dict[str, QueryKey]:
         name: name for name in ("script", "cause", "note", "study", "trial")
     }
     keys |= {name: _field_key(name, TEXT, field_name) for name, field_name in text_fields.items()}
-    keys |= {name: _field_key(name, NUMBER, name) for name in FIGURES}
+    keys |= {figure.field: _figure_key(figure) for figure in FIGURES}
     keys |= {name: _field_key(name, FLAG, name) for name in ("star", "diverged")}
     check_verdict = partial(_check_known, "verdict", VERDICTS)
     other_keys = (
         QueryKey("host", TEXT, lambda run: run.hosts),
         QueryKey("nodes", NUMBER, lambda run: [len(run.hosts)] if run.hosts else []),
+        QueryKey("ranks", NUMBER, lambda run: [run.ranks]),
         QueryKey("verdict", TEXT, lambda run: [run.verdict], check_verdict),
-        QueryKey("started", TIME, lambda run: _local(run.started)),
     )
     keys |= {key.name: key for key in other_keys}
-    return keys | {"method": keys["sync"], "s/iter": keys["step_seconds"]}
+    keys |= {figure.title: keys[figure.field] for figure in FIGURES if figure.title}
+    return keys | {"method": keys["sync"]}
 
 
 def _field_key(key_name: str, value_kind: str, field_name: str) -> QueryKey:
     return QueryKey(key_name, value_kind, lambda run: _known(getattr(run, field_name)))
+
+
+def _figure_key(figure: RunFigure) -> QueryKey:
+    if figure.is_time:
+        return QueryKey(figure.field, TIME, lambda run: _local(getattr(run, figure.field)))
+    return _field_key(figure.field, NUMBER, figure.field)
 
 
 def _known(value: Any) -> Sequence[Any]:

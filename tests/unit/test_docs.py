@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cyclopts import App
 
+from remote.record.figures import FIGURES
 from tests.kit.agents import ROOT
 from tui.commands import cli
 from tui.flags.parsing import Flags
@@ -76,3 +77,10 @@ def test_flags_that_are_named_exist(page: Path) -> None:
 def test_lines_of_text_are_short(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     assert [line for line in text.splitlines() if len(line) > WIDTH] == []
+
+
+def test_figures_of_runs_are_named() -> None:
+    page = (ROOT / "docs" / "studies.md").read_text()
+    keys = [figure.field for figure in FIGURES if f"`{figure.field}`" not in page]
+    columns = [figure.title for figure in FIGURES if f"*{figure.title}*" not in page]
+    assert (keys, [title for title in columns if title]) == ([], [])

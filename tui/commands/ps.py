@@ -29,7 +29,7 @@ from tui.kit.text_table import Row, print_table
 
 RUN_COLUMNS = ("run", "state", "hosts", "ranks", "step", "started", "age", "size")
 ORPHAN_COLUMNS = ("host", "run", "pid", "started", "found as", "command")
-DISPENSABLE = {"started": 1, "ranks": 2, "found as": 3}
+DISPENSABLE = ("started", "ranks", "found as")
 """Columns that a narrow terminal leaves out, in this order: a run's name has its start."""
 
 

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from remote.format import count
 from remote.record import index, marks, query
 from remote.record.entry import Entry
+from remote.record.figures import FIGURES
 from remote.record.files import is_folder
 from remote.record.find import find
 from remote.record.layout import PLAN
@@ -62,9 +63,9 @@ def runs(
     """List all runs that are recorded here, the newest last.
 
     A run has to pass all filters. Keys are the settings of a job and the options of sync methods,
-    and: run, name, study, trial, host, nodes, ranks, verdict, cause, step, loss, test_loss,
-    accuracy, step_seconds, started, elapsed, note, star, diverged. VALUE may be several values
-    separated by commas, or a pattern such as 'torchvision/*'. Quote filters with < and >.
+    and: run, name, study, trial, host, nodes, ranks, verdict, cause, {figures}, note, star,
+    diverged. VALUE may be several values separated by commas, or a pattern such as 'torchvision/*'.
+    Quote filters with < and >.
 
     loss is that of the last step, accuracy that of the last evaluation, s/iter the mean of
     all iterations but the first. The verdict of a live run is "running". It is "unknown" of a run
@@ -86,6 +87,11 @@ def runs(
             _record_marks(runs_dir, star, unstar, note, name)
         else:
             _list_entries(runs_dir, words, sort, reverse, all_runs, json)
+
+
+FIGURE_KEYS = ", ".join(figure.field for figure in FIGURES)
+if runs.__doc__:  # which is the help, and is missing under `python -OO`
+    runs.__doc__ = runs.__doc__.replace("{figures}", FIGURE_KEYS)
 
 
 def _list_entries(

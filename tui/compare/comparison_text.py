@@ -21,14 +21,14 @@ from tui.kit.narrate import echo
 from tui.kit.palette import RUN_LETTERS
 from tui.kit.text_table import Row, print_table, terminal_width
 
-DISPENSABLE_COLUMNS = {
-    "total": 1,
-    "training": 2,
-    "sent/iter": 3,
-    "test loss": 4,
-    "samples/s": 5,
-    "sync share": 6,
-}
+DISPENSABLE_COLUMNS = (
+    "total",
+    "training",
+    "sent/iter",
+    "test loss",
+    "samples/s",
+    "sync share",
+)
 """Columns that a narrow terminal leaves out, in this order."""
 RESULT_COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
     "loss": ("loss", format_loss),

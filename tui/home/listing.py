@@ -1,18 +1,20 @@
 """Print the list of all recorded runs as a table.
 
-To add a column, add it to `COLUMNS`.
+The columns of figures are those of `remote.record.figures`; the others stand in `COLUMNS`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import takewhile
 from typing import Any
 
-from remote.format import UNKNOWN, loss, moment, or_unknown, percent, seconds
+from remote.format import UNKNOWN, or_unknown
 from remote.record.entry import DEFAULTS, FINISHED, Entry
-from training.job import INCIDENTAL
+from remote.record.figures import FIGURES_WITH_COLUMN, RunFigure
+from training.job import SEVERAL, Job
+from training.setting import TRAINED
 from tui.kit.text_table import (
     Row,
     clean_row,
@@ -26,8 +28,15 @@ SHORTEST_NAME = 13
 """Characters of a run's name that are shown at least: its date and time."""
 SHORTEST_NOTE = 8
 """Characters of a note that are shown at least."""
-HAVE_COLUMN = INCIDENTAL | {"sync", "sync_option", "model", "dataset"}
-"""Settings that the column of settings does not show by name."""
+NOT_NAMED = {
+    setting.name
+    for setting in fields(Job)
+    if setting.metadata["effect"] not in TRAINED
+    or setting.metadata["folder"]
+    or setting.type == SEVERAL
+}
+"""Settings that the column of settings does not show by name: they change nothing of what is
+trained, or have a column (what a folder holds), or are names with values already (options)."""
 
 
 # Columns ------------------------------------------------------------------------------------------
@@ -49,9 +58,6 @@ class RunColumn:
 
     title: str
     get_text: Callable[[RunRow], str]
-    drop_turn: int = 0
-    """A narrow terminal leaves out columns in this order, the smallest number first; never those
-    with 0."""
     is_foldable: bool = False
     """A narrow terminal shows it as a line below the table if all runs have the same there."""
 
@@ -70,52 +76,41 @@ def _get_method(row: RunRow) -> str:
     return str(row.run.setting("sync"))
 
 
-def _get_step(row: RunRow) -> str:
-    run = row.run
-    return f"{run.step}/{run.steps}" if 0 < run.step < run.steps else or_unknown(run.step)
+def _make_figure_column(figure: RunFigure) -> RunColumn:
+    return RunColumn(figure.title, lambda row: figure.get_text(row.run))
 
 
-def _get_loss(row: RunRow) -> str:
-    run = row.run
-    if run.diverged:
-        return "nan"
-    return UNKNOWN if run.loss is None else loss(run.loss, run.step)
-
-
-def _get_accuracy(row: RunRow) -> str:
-    accuracy = row.run.accuracy
-    return UNKNOWN if accuracy is None else percent(accuracy, 1)
-
-
-def _get_step_seconds(row: RunRow) -> str:
-    step_seconds = row.run.step_seconds
-    return UNKNOWN if step_seconds is None else seconds(step_seconds)
-
-
-# A run's name says when it began, so the column `started` is left out first.
 COLUMNS = (
     RunColumn("run", lambda row: row.name),
-    RunColumn("name", lambda row: or_unknown(row.run.label), 10),
+    RunColumn("name", lambda row: or_unknown(row.run.label)),
     RunColumn("method", _get_method, is_foldable=True),
-    RunColumn("model", lambda row: row.run.setting("model") or UNKNOWN, 7, is_foldable=True),
-    RunColumn("data set", lambda row: row.run.setting("dataset") or UNKNOWN, 4, is_foldable=True),
-    RunColumn("hosts", lambda row: or_unknown(len(row.run.hosts)), 9, is_foldable=True),
-    RunColumn("ranks", lambda row: or_unknown(row.run.ranks), 2, is_foldable=True),
+    RunColumn("model", lambda row: row.run.setting("model") or UNKNOWN, is_foldable=True),
+    RunColumn("data set", lambda row: row.run.setting("dataset") or UNKNOWN, is_foldable=True),
+    RunColumn("hosts", lambda row: or_unknown(len(row.run.hosts)), is_foldable=True),
+    RunColumn("ranks", lambda row: or_unknown(row.run.ranks), is_foldable=True),
     RunColumn("verdict", _get_verdict, is_foldable=True),
-    RunColumn("step", _get_step, 5),
-    RunColumn("loss", _get_loss),
-    RunColumn("accuracy", _get_accuracy),
-    RunColumn("s/iter", _get_step_seconds),
-    RunColumn("started", lambda row: moment(row.run.started or 0), 1),
-    RunColumn("study", lambda row: or_unknown(row.run.study), 3, is_foldable=True),
-    RunColumn("settings", lambda row: or_unknown(", ".join(row.settings)), 6),
+    *map(_make_figure_column, FIGURES_WITH_COLUMN),
+    RunColumn("study", lambda row: or_unknown(row.run.study), is_foldable=True),
+    RunColumn("settings", lambda row: or_unknown(", ".join(row.settings))),
     RunColumn("*", lambda row: "*" if row.run.star else UNKNOWN),
-    RunColumn("note", lambda row: row.run.note, 8),
+    RunColumn("note", lambda row: row.run.note),
 )
 TITLES = tuple(column.title for column in COLUMNS)
 FOLDABLE = {column.title for column in COLUMNS if column.is_foldable}
-DROP_TURNS = {column.title: column.drop_turn for column in COLUMNS if column.drop_turn}
-DROP_TURNS_OF_STUDY = DROP_TURNS | {"accuracy": 11, "method": 12, "trial": 13}
+DROP_ORDER = (
+    "started",  # a run's name says when it began
+    "ranks",
+    "study",
+    "data set",
+    "step",
+    "settings",
+    "model",
+    "note",
+    "hosts",
+    "name",
+)
+"""A narrow terminal leaves out these columns, the first one first, and never the others."""
+DROP_ORDER_OF_STUDY = (*DROP_ORDER, "accuracy", "method", "trial")
 """The same if all runs are of one study. Its trials name all that differs."""
 
 
@@ -133,7 +128,7 @@ def settings_of(run: Entry) -> list[str]:
     job = run.job or {}
     settings = list[str](job.get("sync_option", ()))
     for name, value in job.items():
-        if name not in HAVE_COLUMN and value is not None:
+        if name not in NOT_NAMED and value is not None:
             settings.append(f"{name}={value}")
     return settings
 
@@ -187,11 +182,11 @@ def _make_narrow_table(
     if is_study:
         settings = [[trial] for trial in _short_trials(runs)]
     table, folded = _fold_columns(_make_table(runs, settings, shorten_names(all_runs)))
-    turns = DROP_TURNS
+    drop_order: Sequence[str] = DROP_ORDER
     if is_study:
-        turns = DROP_TURNS_OF_STUDY
+        drop_order = DROP_ORDER_OF_STUDY
         table[0] = tuple("trial" if title == "settings" else title for title in table[0])
-    return _fit_table(table, width, turns), folded + sorted(shared_settings)
+    return _fit_table(table, width, drop_order), folded + sorted(shared_settings)
 
 
 def _fold_columns(table: Sequence[Row]) -> tuple[list[Row], list[str]]:
@@ -233,13 +228,13 @@ def _count_common(name: str, other: str) -> int:
     return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
 
 
-def _fit_table(table: list[Row], width: float, turns: Mapping[str, int]) -> list[Row]:
+def _fit_table(table: list[Row], width: float, drop_order: Sequence[str]) -> list[Row]:
     """Return the table without the columns for which there is no room. If it has notes, the
     terminal shows at least their beginnings."""
     if table[0][-1] != "note":
-        return drop_columns(turns, table, width)
+        return drop_columns(drop_order, table, width)
     clipped = [(*row[:-1], row[-1][:SHORTEST_NOTE]) for row in table]
-    fitted = drop_columns(turns, clipped, width)
+    fitted = drop_columns(drop_order, clipped, width)
     if fitted[0][-1] != "note":
         return fitted
     # The printer cuts lines at the edge of the terminal, where the notes stand.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from remote.record import query
 from remote.record.entry import RUNNING, UNKNOWN, Entry
+from remote.record.figures import FIGURES_WITH_COLUMN
 from remote.study.progress import StudyProgress
 from tui.home.history import Answered, Listed
 
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
 
 ORDERS = {
     "newest first": ("run", True),
-    "by loss": ("loss", False),
-    "by accuracy": ("accuracy", True),
-    "by s/iter": ("step_seconds", False),
+    **{
+        f"by {figure.title}": (figure.field, figure.largest_first)
+        for figure in FIGURES_WITH_COLUMN
+        if figure.largest_first is not None
+    },
     "by method": ("method", False),
     "by verdict": ("verdict", False),
     "longest first": ("elapsed", True),

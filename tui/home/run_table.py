@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import compress
 from string import ascii_uppercase
 
 from remote.format import UNKNOWN, count, duration, or_unknown
 from remote.record.entry import RUNNING
+from remote.record.figures import FIGURES_WITH_COLUMN, RunFigure
 from remote.sanitise import plain
 from remote.study.progress import CellState, StudyProgress
 from tui.home.listing import TITLES, make_row, settings_of
@@ -20,45 +21,58 @@ from tui.kit.widgets.table import TableCell, TableColumn, TableRow, fit_column
 
 CURVE_WIDTH = 10
 """Cells of a curve of the loss."""
+LEAST_WIDTH = 8
+"""Cells of the column of a figure, at the least."""
+STEP_WIDTH = 11
+"""The same for a step, which stands with the number of all: "1200/12000"."""
+SCREEN_FIGURES = [figure for figure in FIGURES_WITH_COLUMN if figure.field != "started"]
+"""A run's name says when it began, and the screen is narrower than a pipe."""
 
 
-@dataclass(frozen=True)
-class ListColumn(TableColumn):
-    """A column of the list on the screen.
-
-    Its cells are those of the column of `rankboard runs` with the same title, unless `_make_texts`
-    makes others.
-    """
-
-    drop_priority: int = 0
-    """A narrow screen leaves out the columns with the largest number first."""
+def _text(title: str, width: int, most: int = 0) -> TableColumn:
+    return TableColumn(title, width, right=False, most=most)
 
 
-def _text(title: str, width: int, drop_priority: int = 0, most: int = 0) -> ListColumn:
-    return ListColumn(title, width, right=False, most=most, drop_priority=drop_priority)
-
-
-def _number(title: str, width: int, drop_priority: int) -> ListColumn:
-    return ListColumn(title, width, drop_priority=drop_priority)
+def _make_figure_column(figure: RunFigure) -> TableColumn:
+    # As wide as the usual numbers: the columns would move whenever a number gets longer.
+    least_width = STEP_WIDTH if figure.field == "step" else LEAST_WIDTH
+    return TableColumn(figure.title, max(least_width, len(figure.title) + 1))
 
 
 COLUMNS = (
     _text(" ", 3),
     _text("state", 13, most=14),
     _text("run", 16, most=22),
-    _text("method", 17, 2),
-    _text("model", 8, 5, most=12),
-    _text("data set", 9, 9, most=10),
-    _number("ranks", 6, 8),
-    _number("step", 11, 6),
-    _number("loss", 8, 1),
-    _number("accuracy", 9, 3),
-    _number("s/iter", 8, 7),
-    _number("took", 9, 10),
-    _text(" course", CURVE_WIDTH + 2, 4),
-    _text("settings", 20, 11, most=40),
-    _text("note", 24, 12, most=60),
+    _text("method", 17),
+    _text("model", 8, most=12),
+    _text("data set", 9, most=10),
+    TableColumn("ranks", 6),
+    *map(_make_figure_column, SCREEN_FIGURES),
+    TableColumn("took", 9),
+    _text(" course", CURVE_WIDTH + 2),
+    _text("settings", 20, most=40),
+    _text("note", 24, most=60),
 )
+"""A cell is that of the column of `rankboard runs` with the same title, unless `make_rows` or
+`_make_texts` makes another."""
+DROP_ORDER = (
+    "note",
+    "settings",
+    "took",
+    "data set",
+    "ranks",
+    "s/iter",
+    "step",
+    "model",
+    " course",
+    "accuracy",
+    "method",
+    "loss",
+    "run",
+    "state",
+)
+"""A narrow screen leaves out columns in this order, the first one first: all but the first of the
+table."""
 
 
 class RunTable(ChoiceTable):
@@ -101,19 +115,20 @@ class RunTable(ChoiceTable):
 # Columns ------------------------------------------------------------------------------------------
 
 
-def fit_table(rows: Sequence[TableRow], width: int) -> tuple[list[ListColumn], list[TableRow]]:
+def fit_table(rows: Sequence[TableRow], width: int) -> tuple[list[TableColumn], list[TableRow]]:
     """Return the columns for which there is room, those of numbers as wide as what stands in them;
     and the cells of these rows in them. `rows` have a cell for each of `COLUMNS`."""
-    columns = list[ListColumn]()
+    columns = list[TableColumn]()
     for place, column in enumerate(COLUMNS):
         fitted = fit_column(column, [row[place] for row in rows])
         if not column.right:  # it grows if there is room, but not beyond its longest text
             fitted = replace(column, most=min(column.most, fitted.width))
         columns.append(fitted)
-    shown = sorted(columns, key=lambda column: column.drop_priority)
-    while len(shown) > 1 and sum(column.width for column in shown) > width:
-        shown.pop()
-    is_shown = [column in shown for column in columns]
+    shown_widths = {column.title: column.width for column in columns}
+    for title in DROP_ORDER:
+        if sum(shown_widths.values()) > width:
+            del shown_widths[title]
+    is_shown = [column.title in shown_widths for column in columns]
     fitted_rows = [tuple(compress(row, is_shown)) for row in rows]
     return list(compress(columns, is_shown)), fitted_rows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from itertools import compress
 
 from remote.sanitise import one_line
@@ -18,12 +18,10 @@ LEAST_BAR = 6
 """Columns of a bar of progress, at the least."""
 
 
-def print_table(
-    head: Sequence[str], rows: Sequence[Row], drop_turns: Mapping[str, int] | None = None
-) -> None:
+def print_table(head: Sequence[str], rows: Sequence[Row], drop_order: Sequence[str] = ()) -> None:
     """Print a table that is as narrow as the terminal, see `drop_columns`."""
     width = terminal_width()
-    shown_table = drop_columns(drop_turns or {}, [tuple(head), *map(clean_row, rows)], width)
+    shown_table = drop_columns(drop_order, [tuple(head), *map(clean_row, rows)], width)
     lines = align_lines(shown_table)
     if len(head) > 2:  # the second of two columns is text, which the terminal wraps
         lines = [line if len(line) <= width else f"{line[: int(width) - 1]}…" for line in lines]
@@ -35,12 +33,12 @@ def clean_row(row: Row) -> Row:
     return row if "".join(row).isprintable() else tuple(map(one_line, row))
 
 
-def drop_columns(turns: Mapping[str, int], table: Sequence[Row], width: float) -> list[Row]:
-    """Leave out columns, each in its turn, until the table is narrow enough. The first row is the
-    head."""
+def drop_columns(drop_order: Sequence[str], table: Sequence[Row], width: float) -> list[Row]:
+    """Leave out columns with these titles, the first one first, until the table is narrow enough.
+    The first row is the head."""
     widths = dict(zip(table[0], column_widths(table), strict=True))
     # The least important columns first, and no more of them than are in the way.
-    for title in sorted(turns, key=turns.__getitem__):
+    for title in drop_order:
         if _line_width(widths.values()) > width:
             widths.pop(title, None)
     is_shown = [title in widths for title in table[0]]

@@ -19,6 +19,7 @@ from remote.metrics.run import read_figures as figures_of
 from remote.record import checkpoints, index, layout, query, resume, tape
 from remote.record.alike import find_similar
 from remote.record.events_file import RunFolderError, follow_records, read_records
+from remote.record.figures import FIGURES
 from remote.record.find import find
 from remote.record.log_files import LogFiles
 from remote.record.overview import read_loss_course
@@ -121,7 +122,8 @@ def list_runs(case: Case) -> None:
         runs_text.show(found, found)
         for run in found:
             json.dumps(runs_text.to_object(run), allow_nan=False)
-    key = case.random.choice(("run", "loss", "started", "s/iter", "verdict", "lr", "sync", "ranks"))
+    figures = [figure.title or figure.field for figure in FIGURES]
+    key = case.random.choice(("run", "verdict", "lr", "sync", "ranks", *figures))
     query.sort_runs(found, key)
     word = case.random.choice(
         ("sync=ring", "loss<1", "started>2026-01-01", "star", "node", "note=")

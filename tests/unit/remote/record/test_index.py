@@ -319,7 +319,7 @@ def test_a_run_that_its_launcher_has_left_is_known_from_its_agents(
             fcntl.flock(lock, fcntl.LOCK_EX)
         (found,) = index.entries(tmp_path)
     assert found.verdict == verdict
-    assert (found.step, found.loss) == (4, None)
+    assert (found.step, found.loss, found.step_seconds) == (4, None, None)
     if reason:
         assert found.elapsed == pytest.approx(9.0, abs=0.3)
 

@@ -51,7 +51,7 @@ from tui.home import screen as home_screen
 from tui.home.history import Answered, History, Listed
 from tui.home.list_text import describe_item
 from tui.home.run_list import ORDERS, RunItem, select_items
-from tui.home.run_table import COLUMNS, draw_curve, fit_table, make_rows
+from tui.home.run_table import COLUMNS, DROP_ORDER, draw_curve, fit_table, make_rows
 from tui.home.screen import HomeScreen
 from tui.kit.messages import OpenRun
 from tui.kit.open_runs import LaunchRequest
@@ -870,6 +870,10 @@ def test_as_many_columns_are_shown_as_there_is_room_for(width: int) -> None:
     found, _ = fit_table([], width)
     assert sum(one.width for one in found) <= max(width, found[0].width)
     assert fit_table([], 300)[0][-1].title == "note"
+
+
+def test_all_columns_but_the_first_can_be_left_out() -> None:
+    assert sorted(DROP_ORDER) == sorted(column.title for column in COLUMNS[1:])
 
 
 def test_a_run_with_a_checkpoint_can_be_resumed() -> None:

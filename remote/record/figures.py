@@ -1,0 +1,72 @@
+"""The figures of a run: a row of `FIGURES` for each, from which follow the keys of filters and
+`--sort`, those that the help of `rankboard runs` names, the columns of both lists of runs, the
+orders of the list on the screen, and what the index takes back once hosts know of newer steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from remote.format import UNKNOWN, loss, moment, or_unknown, percent, seconds
+from remote.record.entry import Entry
+
+
+class RunFigure(NamedTuple):
+    """A number of a run."""
+
+    field: str
+    """The field of `Entry` that has it, and its key in filters."""
+    title: str = ""
+    """The title of its column, and another key in filters; "" if it has no column."""
+    get_text: Callable[[Entry], str] = lambda run: UNKNOWN
+    """Returns what stands in its column."""
+    is_time: bool = False
+    """It is a Unix time."""
+    largest_first: bool | None = None
+    """Whether the largest comes first in the list on the screen, if that is sorted by it; None: it
+    cannot be sorted by it."""
+    is_outdated_by_steps: bool = False
+    """It belongs to the newest step: it is not known where hosts have made steps since the launcher
+    recorded it."""
+
+
+def _format_step(run: Entry) -> str:
+    return f"{run.step}/{run.steps}" if 0 < run.step < run.steps else or_unknown(run.step)
+
+
+def _format_loss(run: Entry) -> str:
+    if run.diverged:
+        return "nan"
+    return UNKNOWN if run.loss is None else loss(run.loss, run.step)
+
+
+def _format_known(value: float | None, format_value: Callable[[float], str]) -> str:
+    return UNKNOWN if value is None else format_value(value)
+
+
+_format_accuracy = partial(percent, decimals=1)
+
+# In the order of the columns and of the help.
+FIGURES = (
+    RunFigure("step", "step", _format_step),
+    RunFigure("loss", "loss", _format_loss, largest_first=False, is_outdated_by_steps=True),
+    RunFigure("test_loss"),
+    RunFigure(
+        "accuracy",
+        "accuracy",
+        lambda run: _format_known(run.accuracy, _format_accuracy),
+        largest_first=True,
+    ),
+    RunFigure(
+        "step_seconds",
+        "s/iter",
+        lambda run: _format_known(run.step_seconds, seconds),
+        largest_first=False,
+        is_outdated_by_steps=True,
+    ),
+    RunFigure("started", "started", lambda run: moment(run.started or 0), is_time=True),
+    RunFigure("elapsed"),
+)
+FIGURES_WITH_COLUMN = tuple(figure for figure in FIGURES if figure.title)
