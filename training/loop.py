@@ -25,7 +25,7 @@ from training.job import Job, JobError
 from training.meter import Meter
 from training.place import Place
 from training.progress import CompletedStep, Progress, print_line
-from training.rendezvous import PATIENCE, new_group
+from training.rendezvous import PEER_TIMEOUT, new_group
 from training.schedule import Schedule
 from training.shard import StepSamples, make_shard
 from training.sync import SyncMethod, broadcast
@@ -287,7 +287,7 @@ class Trainer:
     def patient_group(self) -> ProcessGroup | None:
         """Return the group for meetings after phases without traffic, such as evaluations, in which
         a slow host falls behind."""
-        return None if self.is_alone else new_group(timeout=PATIENCE)
+        return None if self.is_alone else new_group(timeout=PEER_TIMEOUT)
 
     def report_next_phase(self) -> None:
         """Report that the rank goes on with its steps, unless the run is over."""
