@@ -24,8 +24,8 @@ from training.evaluate import CONFUSION_CLASSES
 from training.job import Job, JobError
 from training.loop import Trainer
 from training.place import Place
-from training.progress import print_line
 from training.rendezvous import meet_ranks
+from training.reports import print_line
 from training.wire.enums import Phase
 from training.wire.events import Entered, Started, emit
 

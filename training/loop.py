@@ -15,8 +15,8 @@ from torch.nn.functional import cross_entropy
 
 from training import drift, models, registry
 from training.batch_norm.layers import BatchNorm
+from training.checkpoint.load import Resumed, load_newest
 from training.checkpoint.parts import CheckpointParts
-from training.checkpoint.resume import Resumed, resume
 from training.checkpoint.save import Checkpoints
 from training.compute import Compute
 from training.datasets import Images
@@ -24,8 +24,8 @@ from training.evaluate import Evaluation, evaluate
 from training.job import Job, JobError
 from training.meter import Meter
 from training.place import Place
-from training.progress import CompletedStep, Progress, print_line
 from training.rendezvous import PEER_TIMEOUT, new_group
+from training.reports import CompletedStep, StepReporter, print_line
 from training.schedule import Schedule
 from training.shard import StepSamples, make_shard
 from training.sync import SyncMethod, broadcast
@@ -67,7 +67,7 @@ class Trainer:
         self.shard = make_shard(job, train_set.labels, trainer_index, len(trainers))
         compares = traits.exact and not self.is_alone
         self.schedule = schedule = Schedule.of(job, self.shard.steps, compares=compares)
-        self.progress = Progress(self.rank, job, schedule)
+        self.reporter = StepReporter(self.rank, job, schedule)
 
         # Before the model is made, so that a run can be repeated bit by bit.
         torch.manual_seed(job.seed)
@@ -82,7 +82,7 @@ class Trainer:
             )
             self.checkpoints = Checkpoints(job, place, parts, schedule)
             if job.resume:
-                self.resumed = resume(self.checkpoints)
+                self.resumed = load_newest(self.checkpoints)
         self.step = self.resumed.step
         # Hooks run in the order of registration: the clock is read before the method packs.
         self.meter.watch(net)
@@ -135,7 +135,7 @@ class Trainer:
     def train_epoch(self) -> None:
         """Make the steps to the end of the epoch, or of the run."""
         schedule = self.schedule
-        report_step = self.progress.report
+        report_step = self.reporter.report
         epoch, first_group = divmod(self.step, self.shard.steps)
         # The figures of a GPU are read one step late, so the loop does not wait for them.
         steps_behind = 1 if self.device.type == "cuda" else 0
@@ -155,7 +155,7 @@ class Trainer:
                 break
         for step in completed_steps:
             report_step(step)
-        self.progress.report_epoch(self.epoch, self.step)
+        self.reporter.report_epoch(self.epoch, self.step)
 
     def serve_epoch(self) -> None:
         """Serve the others for an epoch, on a rank that holds the parameters and takes no
@@ -258,7 +258,7 @@ class Trainer:
             )
         )
         if self.rank == 0:
-            self.progress.report_test(test_result.loss, test_result.accuracy, self.epoch)
+            self.reporter.report_test(test_result.loss, test_result.accuracy, self.epoch)
         self.report_next_phase()
 
     def own_accuracy(self) -> float:

@@ -31,7 +31,7 @@ from training.datasets import Images
 from training.job import Job
 from training.loop import Trainer
 from training.place import Place
-from training.progress import CompletedStep, Progress
+from training.reports import CompletedStep, StepReporter
 
 M_MMAP_THRESHOLD = -3
 MMAP_MAX, MMAP_THRESHOLD, TRIM_THRESHOLD = 65536, 32 << 20, 64 << 20
@@ -40,7 +40,7 @@ training step does."""
 PATIENCE = timedelta(minutes=10)
 
 
-class Timed(Progress):
+class Timed(StepReporter):
     """A report that keeps when each step ended."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -113,7 +113,7 @@ class Contest:
         )  # as in a process of its own: no heap in pieces that another contender has left
         trainer = Trainer(job, self.place, torch.device("cpu"), self.images, self.images)
         timed = Timed(self.place.rank, job, trainer.schedule)
-        trainer.progress = timed
+        trainer.reporter = timed
         trainer.train_epoch()
         return timed.ends
 

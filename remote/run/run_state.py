@@ -19,7 +19,7 @@ from remote.run.series.step_times import NAN, Means, join_means
 from remote.run.state.host_state import HostState
 from remote.run.state.launcher_state import LauncherState
 from remote.run.state.phases import RunPhase, Verdict
-from remote.run.state.progress import Progress, Restart
+from remote.run.state.progress import Restart, TrainingProgress
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_metrics import RunMetrics
 from remote.run.state.script_rank import ScriptRank, unknown_if_zero
@@ -64,7 +64,7 @@ class RunState:
         """Those as well that are not part of this attempt, as they were last."""
         self.launcher = LauncherState(plan.policy, hosts=tuple(range(len(plan.hosts))))
         """How far launchers have come with it."""
-        self.progress = Progress()
+        self.progress = TrainingProgress()
         """How far its training has come."""
         self.judge = Judge(plan, limits, self.hosts, self.ranks)
         self.stragglers = StragglerDetector(

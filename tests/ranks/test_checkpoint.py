@@ -19,8 +19,8 @@ from tests.kit.training_ranks import alive, kill
 from tests.kit.wait import wait
 from training import registry
 from training.checkpoint.find import CheckpointKey, choose_checkpoint, read_manifest, take_inventory
+from training.checkpoint.load import _check
 from training.checkpoint.parts import RunPosition
-from training.checkpoint.resume import _check
 from training.job import Job, JobError
 from training.wire.events import Entered, Evaluated, Finished, OutputText, Saved, Started
 

@@ -16,7 +16,7 @@ from tui.kit.output import Output
 from tui.kit.text_table import rule_lines
 from tui.run import outcome
 from tui.run.narration import Narration, RankLines
-from tui.run.progress import ProgressLines
+from tui.run.progress_lines import ProgressLines
 
 
 class PlainPrinter(Output):

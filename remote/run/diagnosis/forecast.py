@@ -9,7 +9,7 @@ from operator import attrgetter
 from remote.plan.plan import Plan
 from remote.run.series.step_times import NAN
 from remote.run.state.phases import FATES, RankPhase
-from remote.run.state.progress import Progress, steps_of_test
+from remote.run.state.progress import TrainingProgress, steps_of_test
 from remote.run.state.rank_state import Ranks, RankState
 
 CHANGE = 0.085
@@ -115,7 +115,9 @@ class Forecast:
         self._is_wide = False
         self._last_step = 0
 
-    def update(self, leader: RankState, ranks: Ranks, progress: Progress, plan: Plan) -> None:
+    def update(
+        self, leader: RankState, ranks: Ranks, progress: TrainingProgress, plan: Plan
+    ) -> None:
         """Take in that the leader (see `find_leader`) has made a step, or begun another phase."""
         training_ranks = [rank for rank in ranks if rank.pace and rank.phase not in FATES]
         if not training_ranks or not progress.steps:
@@ -179,7 +181,7 @@ class Forecast:
             self._is_wide = self._spread > (NARROW if self._is_wide else WIDE)
 
 
-def _seconds_of_evaluation(ranks: Ranks, progress: Progress) -> float:
+def _seconds_of_evaluation(ranks: Ranks, progress: TrainingProgress) -> float:
     """Estimate an evaluation: by those before, else by the work of the slowest rank."""
     if progress.evaluations:
         newest_evaluations = progress.evaluations[-TESTS:]
@@ -195,7 +197,7 @@ def _seconds_of_checkpoint(ranks: Ranks) -> float:
     return slowest.saving_seconds / slowest.saved if slowest.saved else 0.0
 
 
-def _checkpoints_to_come(rank: RankState, progress: Progress, plan: Plan) -> int:
+def _checkpoints_to_come(rank: RankState, progress: TrainingProgress, plan: Plan) -> int:
     """Return how many checkpoints are to come, with the one that is being saved."""
     checkpoint_setting = plan.job.checkpoint_every if plan.job else ""
     if not checkpoint_setting or not progress.begun:

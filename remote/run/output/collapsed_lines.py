@@ -30,7 +30,7 @@ _STAMPED = "[2"
 _ADDRESS = re.compile(r"\[?\b(?:\d{1,3}\.){3}\d{1,3}\]?:\d+|\[[0-9a-f:]+\]:\d+")
 """An address and a port, as of the peer in an error of communication."""
 _EPOCH = re.compile(r"epoch \d+ done: mean loss |Rank: \d+ Epoch: \d+, Train Loss: ")
-"""What the lines of `training.progress` on an epoch begin with, in each --log-format."""
+"""What the lines of `training.reports` on an epoch begin with, in each --log-format."""
 _FIGURE = re.compile(r"(?<= )(?:\d+\.\d+(?:e[+-]\d+)?|\d+e[+-]\d+|nan|inf)\b")
 
 

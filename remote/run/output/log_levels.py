@@ -19,7 +19,7 @@ _ROUTINE = re.compile(
     r"epoch \d+ step \d+/\d+ loss \S+ acc \S+ \S+ s/iter"
     r"|Rank: \d+ Batch Idx: \d+, Batch Loss: \S+, Batch Accuracy: \S+, Batch Duration: \S+ seconds"
 )
-"""The lines of `training.progress`, in each --log-format."""
+"""The lines of `training.reports`, in each --log-format."""
 
 
 def may_be_routine(text: str) -> bool:

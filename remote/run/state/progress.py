@@ -71,7 +71,7 @@ def steps_of_test(begun: Started | None) -> float:
 
 
 @dataclass
-class Progress:
+class TrainingProgress:
     """How far the training of a run has come."""
 
     begun: Started | None = None

@@ -18,7 +18,7 @@ from remote.study.progress import CellState
 from remote.study.runner import StudyRun, StudyRunner
 from tui.kit.live_table import LiveTable, bare_table
 from tui.kit.session_clock import SessionClock
-from tui.run import progress as run_progress
+from tui.run.progress_lines import progress_text
 from tui.study.text.line_printer import finish
 from tui.study.text.run_texts import describe_end, describe_run
 
@@ -112,7 +112,7 @@ def picture(result: StudyResult, width: int, height: int) -> Table:
 
 def doing(state: RunState, now: float) -> str:
     """Return how far a run is: "training, step 12/40, 0.512 s/iter, ETA 14 s"."""
-    return f"{state.doing}, {run_progress.progress_text(state, now)}" if state.step else state.doing
+    return f"{state.doing}, {progress_text(state, now)}" if state.step else state.doing
 
 
 def _cropped(text: str) -> Line:

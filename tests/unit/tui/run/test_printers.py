@@ -65,7 +65,7 @@ from tui.run.json_printer import JsonPrinter
 from tui.run.narration import HOLD_SECONDS, GatheredLines, Narration
 from tui.run.plain_printer import PlainPrinter
 from tui.run.printer import run_printer
-from tui.run.progress import ProgressLines, progress_text
+from tui.run.progress_lines import ProgressLines, progress_text
 
 
 def failed() -> History:

@@ -44,7 +44,7 @@ from training.wire.events import (
 ON_GPU = dump(
     (f"{SITE}/torch/cuda/streams.py", "synchronize", "super().synchronize()"),
     ("/w/code/ab12/training/meter.py", "phases", "self.end.synchronize()"),
-    ("/w/code/ab12/training/progress.py", "report"),
+    ("/w/code/ab12/training/reports.py", "report"),
 )
 MUTE = Stack(
     0,

@@ -18,7 +18,7 @@ from remote.run.state.types import Cause, LogLine
 from tests.kit.histories import GLOO, TRACEBACK, History, plan, raised, said
 from training.job import Job
 from training.meter import MeteredStep
-from training.progress import CompletedStep, Progress
+from training.reports import CompletedStep, StepReporter
 from training.schedule import Schedule
 
 
@@ -37,7 +37,7 @@ def lines(*texts: str, rank: int = 0, stream: str = "stderr", first: int = 0) ->
 def test_what_ranks_print_of_steps_is_routine_and_of_epochs_and_tests_is_news(
     log_format: str, loss: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    progress = Progress(3, Job(log_format=log_format, log_every=1), Schedule(10, 2))
+    progress = StepReporter(3, Job(log_format=log_format, log_every=1), Schedule(10, 2))
     for step in (1, 2):
         figures = torch.tensor([loss * 16, 9], dtype=torch.float64)
         progress.report(CompletedStep(step, 16, figures, MeteredStep(0.0, gradient=0.5, end=0.7)))

@@ -65,7 +65,7 @@ class ChosenCheckpoint:
     damaged: Sequence[Path]
 
 
-def resume(checkpoints: Checkpoints) -> Resumed:
+def load_newest(checkpoints: Checkpoints) -> Resumed:
     """Load model and optimiser of the newest checkpoint of `--resume` into all ranks. Called by all
     at once.
 

@@ -65,7 +65,7 @@ class EpochSums:
     steps: int = 0
 
 
-class Progress:
+class StepReporter:
     """Reports the steps of one rank. Prints a line for every `log_every`-th step of the run, for
     the first, and for every epoch."""
 
