@@ -5,16 +5,16 @@ rank, the launcher's flags, the fields of the launch form and the record in the 
 from __future__ import annotations
 
 import argparse
-import math
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import Field, dataclass, fields, replace
 from types import SimpleNamespace
 from typing import Any
 
 from training import model_fit, options, registry, traits
 from training.mistake import WRITE_NUMBER, Mistake, MistakeError
+from training.setting import TRAINED, Effect, Shown, declare_setting, explain_value
 from training.traits import Traits
 
 
@@ -22,107 +22,133 @@ class JobError(MistakeError):
     """A job that cannot be run."""
 
 
-METADATA: dict[str, Any] = {
-    "folder": "",
-    "choices": (),
-    "low": None,
-    "high": 2**32 - 1,
-    "group": "",
-    "metavar": "",
-}
-"""Metadata of a field that does not say otherwise."""
-
-
-def _setting(default: Any, help: str, **metadata: Any) -> Any:
-    return field(default=default, metadata=METADATA | {"help": help} | metadata)
-
-
 @dataclass(frozen=True)
 class Job:
-    """One training job; None means that a setting is not given.
+    """One training job; None means that a setting is not given. `training.setting` says what a
+    field may say of itself."""
 
-    Field metadata: `help`; for a choice `choices`, or the `folder` of the registry that holds them;
-    `low` and `high`, the least and the greatest number allowed; `group`, on the first field of a
-    group; `metavar`, what the help shows for a value that is not a plain name or number.
-    """
-
-    sync: str = _setting(
-        "ddp", "how ranks synchronise their gradients", folder="sync", group="method"
+    sync: str = declare_setting(
+        "ddp",
+        "how ranks synchronise their gradients",
+        folder="sync",
+        group="method",
+        effect=Effect.METHOD,
+        shown=Shown.IN_REPORTS,
     )
-    sync_option: tuple[str, ...] = _setting(
-        (), "an option of the sync method, such as bucket_mb=10 (repeatable)", metavar="KEY=VALUE"
+    sync_option: tuple[str, ...] = declare_setting(
+        (),
+        "an option of the sync method, such as bucket_mb=10 (repeatable)",
+        metavar="KEY=VALUE",
+        effect=Effect.METHOD,
     )
-    model: str = _setting("lenet5", "the model", folder="models", group="model and data set")
-    dataset: str = _setting("digits", "the data set", folder="datasets")
-    epochs: int | None = _setting(
+    model: str = declare_setting(
+        "lenet5", "the model", folder="models", group="model and data set", shown=Shown.ALWAYS
+    )
+    dataset: str = declare_setting("digits", "the data set", folder="datasets", shown=Shown.ALWAYS)
+    epochs: int | None = declare_setting(
         None,
         "number of epochs (default: 1, unless --steps is given)",
         low=1,
         group="optimisation",
+        effect=Effect.LENGTH,
+        shown=Shown.ALWAYS,
     )
-    steps: int | None = _setting(None, "number of iterations, instead of whole epochs", low=1)
-    batch_size: int = _setting(64, "global batch size, split over the ranks", low=1)
-    accumulate: int = _setting(
+    steps: int | None = declare_setting(
+        None,
+        "number of iterations, instead of whole epochs",
+        low=1,
+        effect=Effect.LENGTH,
+        shown=Shown.ALWAYS,
+    )
+    batch_size: int = declare_setting(
+        64,
+        "global batch size, split over the ranks",
+        low=1,
+        effect=Effect.BATCH,
+        shown=Shown.ALWAYS,
+    )
+    accumulate: int = declare_setting(
         1, "number of global batches per optimiser step and synchronisation", low=1
     )
-    lr: float = _setting(0.1, "learning rate of SGD; with vgg11 the default is 0.01", low=0)
-    momentum: float = _setting(0.0, "momentum of SGD", low=0)
-    weight_decay: float = _setting(0.0, "weight decay of SGD", low=0)
-    seed: int = _setting(
-        42, "random seed of the weights, the order of the samples and --limit", low=0
+    lr: float = declare_setting(
+        0.1, "learning rate of SGD; with vgg11 the default is 0.01", low=0, shown=Shown.ALWAYS
     )
-    batch_norm: str = _setting(
+    momentum: float = declare_setting(0.0, "momentum of SGD", low=0, shown=Shown.IN_REPORTS)
+    weight_decay: float = declare_setting(0.0, "weight decay of SGD", low=0, shown=Shown.IN_REPORTS)
+    seed: int = declare_setting(
+        42,
+        "random seed of the weights, the order of the samples and --limit",
+        low=0,
+        effect=Effect.REPETITION,
+        shown=Shown.IN_REPORTS,
+    )
+    batch_norm: str = declare_setting(
         "broadcast",
         "how ranks share BatchNorm's running statistics",
         choices=("broadcast", "local", "sync", "untracked"),
         group="computation",
+        shown=Shown.IN_REPORTS,
     )
-    precision: str = _setting(
+    precision: str = declare_setting(
         "fp32",
         "number format for computing and for sending gradients",
         choices=("fp32", "bf16"),
+        shown=Shown.IN_REPORTS,
     )
-    compile: bool = _setting(False, "compile the model with torch.compile")
-    data_dir: str = _setting(
+    compile: bool = declare_setting(False, "compile the model with torch.compile")
+    data_dir: str = declare_setting(
         "~/.cache/rankboard/data",
         "folder with the data sets on each host",
         group="data files",
         metavar="PATH",
+        effect=Effect.NOTHING,
     )
-    verify_data: bool = _setting(
-        True, "refuse data files whose checksum differs from the published one"
+    verify_data: bool = declare_setting(
+        True,
+        "refuse data files whose checksum differs from the published one",
+        effect=Effect.NOTHING,
     )
-    limit: int = _setting(0, "use only N images of each split, chosen by --seed (0: all)", low=0)
-    partition: str = _setting(
+    limit: int = declare_setting(
+        0, "use only N images of each split, chosen by --seed (0: all)", low=0
+    )
+    partition: str = declare_setting(
         "iid", "how the training images are split over the ranks", choices=("iid", "by_label")
     )
-    image_size: int = _setting(
+    image_size: int = declare_setting(
         0,
         "resize images to N x N pixels (0: keep their size; imagefolder: 64, or a size that the "
         "model takes)",
         low=0,
         high=model_fit.LARGEST_SIDE,
     )
-    log_every: int = _setting(
+    log_every: int = declare_setting(
         20,
         "print a line and compare the ranks' models every N steps",
         low=1,
         group="log and checkpoints",
+        effect=Effect.LOG,
     )
-    log_format: str = _setting(
+    log_format: str = declare_setting(
         "short",
         "format of the ranks' lines; reference: as in the exercises of PyTorch courses",
         choices=("short", "reference"),
+        effect=Effect.NOTHING,
     )
-    checkpoint_every: str = _setting(
-        "", "save a checkpoint every N iterations or every epoch", metavar="N|epoch"
+    checkpoint_every: str = declare_setting(
+        "",
+        "save a checkpoint every N iterations or every epoch",
+        metavar="N|epoch",
+        effect=Effect.CHECKPOINTS,
     )
-    checkpoint_keep: int = _setting(3, "number of checkpoints to keep", low=1)
-    resume: str = _setting(
+    checkpoint_keep: int = declare_setting(
+        3, "number of checkpoints to keep", low=1, effect=Effect.CHECKPOINTS
+    )
+    resume: str = declare_setting(
         "",
         "continue from the last checkpoint of this run: its name, last, or a checkpoint folder on "
         "the hosts",
         metavar="RUN",
+        effect=Effect.CHECKPOINTS,
     )
 
     def __post_init__(self) -> None:
@@ -236,11 +262,9 @@ class Job:
 
     def differs(self, other: Job) -> bool:
         """Return True if two jobs differ in what they train, apart from how long."""
-        mine, theirs = (
-            {name: value for name, value in vars(job).items() if name not in INCIDENTAL}
-            for job in (self, other)
+        return any(
+            getattr(self, name) != getattr(other, name) for name in names_by_effect(*TRAINED)
         )
-        return mine != theirs
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Job:
@@ -278,18 +302,6 @@ class Job:
             parser.error(str(error))
 
 
-INCIDENTAL = {
-    "resume",
-    "checkpoint_every",
-    "checkpoint_keep",
-    "log_every",
-    "log_format",
-    "data_dir",
-    "verify_data",
-    "epochs",
-    "steps",
-}
-"""The settings that do not change what is trained, apart from how long."""
 SEVERAL = "tuple[str, ...]"
 TYPES: dict[str, type[Any]] = {
     "str": str,
@@ -332,6 +344,11 @@ def flags_of(names: Collection[str]) -> tuple[str, ...]:
 def negative_flag(setting: Field[Any]) -> str:
     """Return the flag that turns a field of type bool off."""
     return flag(setting).replace("--", "--no-", 1)
+
+
+def names_by_effect(*effects: Effect) -> tuple[str, ...]:
+    """Return the names of the settings that change one of these."""
+    return tuple(setting.name for setting in fields(Job) if setting.metadata["effect"] in effects)
 
 
 def field_groups() -> dict[str, tuple[Field[Any], ...]]:
@@ -383,34 +400,8 @@ def check_setting(setting: Field[Any], value: Any) -> None:
 
 def _mistakes_in_setting(setting: Field[Any], value: Any) -> list[Mistake]:
     """Return the mistake in the value of a setting, if there is one."""
-    problem, hint = _explain_value(setting, value)
+    problem, hint = explain_value(setting, value)
     return [Mistake(flag(setting), str(value), problem, hint)] if problem or hint else []
-
-
-def _explain_value(setting: Field[Any], value: Any) -> tuple[str, str]:
-    """Say what is wrong with the value of a setting, and what to write. Return "" twice if it is
-    right."""
-    folder = setting.metadata["folder"]
-    known_choices = setting.metadata["choices"]
-    least = setting.metadata["low"]
-    greatest = setting.metadata["high"]
-    if folder:
-        try:
-            registry.split_name(folder, value)
-        except registry.UnknownName as error:
-            return error.problem, error.hint
-    if known_choices and value not in known_choices:
-        return "unknown", registry.suggest_names(value, known_choices)
-    if isinstance(value, float) and not math.isfinite(value):
-        return "", "write a finite number"
-    if isinstance(value, int | float) and value > greatest:
-        return "", f"must be at most {greatest}"
-    if least is not None and value is not None and not value >= least:
-        return "", f"must be at least {least}"
-    is_interval = value in ("", "epoch") or (str(value).isdecimal() and int(value))
-    if setting.name == "checkpoint_every" and not is_interval:
-        return "", "write a number of iterations, at least 1, or epoch"
-    return "", ""
 
 
 def _mistake_in_option(method: str, error: options.OptionError) -> Mistake:

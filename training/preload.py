@@ -7,8 +7,8 @@ process group of its own, with the placement's environment and the rank's pipes.
 `pid RANK PID` and `exit RANK STATUS` (as of `waitpid`) to the report descriptor, and ends when all
 ranks have ended. When it dies, they die.
 
-Before the fork nothing may use CUDA, run an operator or start a thread: these do not survive a
-fork.
+This process itself may not use CUDA, run an operator or start a thread, in `main` or at an import:
+these do not survive a fork. The ranks may, from `training.__main__.main` on.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ from training.place import Place
 from training.wire.enums import Phase
 from training.wire.events import Entered, emit
 
-PATIENCE = timedelta(minutes=30)
-"""How long a rank waits for others that download their data or evaluate. Its agent notices a rank
-that dies."""
+PEER_TIMEOUT = timedelta(minutes=30)
+"""How long a rank waits for others that download their data or evaluate: long, as it is no rank's
+fault, and its agent notices a rank that dies."""
 TIMEOUT = timedelta(seconds=60)
 """How long a collective may take."""
 
@@ -37,7 +37,7 @@ def meet_ranks(place: Place) -> tuple[torch.device, str, str]:
     emit(Entered(rank, Phase.JOINING))
     device_keys = [f"device/{other}" for other in range(world_size)]
     store.set(device_keys[rank], " ".join(find_gpu(place)))
-    store.wait(device_keys, PATIENCE)
+    store.wait(device_keys, PEER_TIMEOUT)
     gpu_names, gpu_reasons = zip(
         *(store.get(key).decode().split(" ", 1) for key in device_keys), strict=True
     )
@@ -124,14 +124,14 @@ def _open_store(place: Place) -> distributed.Store:  # type: ignore[name-defined
     if not place.master_address:
         return distributed.HashStore()  # type: ignore[attr-defined]
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
-        store, _, _ = next(iter(distributed.rendezvous("env://", timeout=PATIENCE)))  # type: ignore[attr-defined]
+        store, _, _ = next(iter(distributed.rendezvous("env://", timeout=PEER_TIMEOUT)))  # type: ignore[attr-defined]
         return store
     return distributed.TCPStore(  # type: ignore[attr-defined]
         place.master_address,
         place.master_port,
         place.world_size,
         is_master=place.rank == 0,
-        timeout=PATIENCE,
+        timeout=PEER_TIMEOUT,
         # The wait for the keys of all ranks does that, after this rank has reported.
         wait_for_workers=False,
         master_listen_fd=place.listen_fd if place.listen_fd >= 0 else None,

@@ -27,7 +27,7 @@ from remote.lab.spec import LabError, flag
 
 USER = "rankboard"
 PORT = 22
-STARTING = 10.0
+SSHD_LIMIT = 10.0
 """Seconds that an sshd has to start or stop listening."""
 KEY = "id_ed25519"
 KNOWN = "known_hosts"
@@ -168,7 +168,7 @@ def start(folder: Path, lab: Lab, host_name: str) -> None:
             if log_file.exists()
             else ""
         )
-        reason = start_error or last_line or f"it does not listen after {STARTING:g} s"
+        reason = start_error or last_line or f"it does not listen after {SSHD_LIMIT:g} s"
         raise LabError(f"sshd on {host_name} does not start: {reason}")
 
 
@@ -181,7 +181,7 @@ def stop(folder: Path, lab: Lab, host_name: str) -> None:
         lab, host_name, "sh", "-c", 'kill "$(cat "$0")"', folder / SSHD / f"{host_name}.pid"
     )
     if stop_error or not _wait_for_sshd(host, is_up=False):
-        reason = stop_error or f"it still listens after {STARTING:g} s"
+        reason = stop_error or f"it still listens after {SSHD_LIMIT:g} s"
         raise LabError(f"sshd on {host_name} does not stop: {reason}")
 
 
@@ -201,7 +201,7 @@ def _run_on(lab: Lab, host_name: str, *command_words: object) -> str:
 
 
 def _wait_for_sshd(host: LabHost, *, is_up: bool) -> bool:
-    deadline = time.monotonic() + STARTING
+    deadline = time.monotonic() + SSHD_LIMIT
     while listens(host) != is_up:
         if time.monotonic() > deadline:
             return False

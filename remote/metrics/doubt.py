@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from remote.format import count, listed
 from remote.metrics.conditions import Conditions
 from remote.plan.plan import Script
-from training.job import INCIDENTAL, Job
+from training.job import Job, names_by_effect
+from training.setting import Effect
 
 if TYPE_CHECKING:  # importing numpy takes a while
     from remote.statistics.interval import Interval
@@ -26,10 +27,6 @@ EFFICIENT = 1.05
 """The efficiency up to which a speed-up may be what more nodes bring: no measurement is exact."""
 CERTAIN = 1.01
 """The efficiency that the interval of a speed-up must not lie beyond as a whole."""
-OF_SYNC = {"sync", "sync_option"}
-"""Settings that may make several ranks faster, but not beyond one rank, which has no sync."""
-NOT_OF_WORK = INCIDENTAL | {"seed", "batch_size"} | OF_SYNC
-"""Settings that do not change what a rank computes. The batch is looked at by itself."""
 
 
 class DoubtKind(StrEnum):
@@ -144,8 +141,8 @@ def differing_work(work: Job | Script, other: Job | Script, *, is_alone: bool) -
     if isinstance(work, Script) or isinstance(other, Script):
         return () if work == other else ("arguments",)
     # A rank that is alone synchronises nothing, so that its method makes no difference.
-    ignored_names = NOT_OF_WORK if is_alone else NOT_OF_WORK - OF_SYNC
-    compared_names = (field.name for field in fields(Job) if field.name not in ignored_names)
+    effects = (Effect.COMPUTATION,) if is_alone else (Effect.COMPUTATION, Effect.METHOD)
+    compared_names = names_by_effect(*effects)
     return tuple(
         setting for setting in compared_names if getattr(work, setting) != getattr(other, setting)
     )

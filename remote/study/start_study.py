@@ -16,7 +16,6 @@ from remote.study.folder import STUDY, SUFFIX, StudyCall, StudyFolder
 from remote.study.host_pool import without_labs
 from remote.study.progress import StudyProgress
 from remote.study.study import (
-    WITHOUT_EFFECT,
     Cell,
     Study,
     StudyError,
@@ -24,6 +23,8 @@ from remote.study.study import (
 )
 from remote.study.study_file import parse_study, read_bundled_studies, read_study_text
 from remote.study.tables import format_label, override
+from training.job import names_by_effect
+from training.setting import Effect
 
 QUICK = "-quick"
 """The end of the name of a study's quick variant."""
@@ -209,7 +210,7 @@ def result_settings(cell: Cell) -> dict[str, object]:
     if isinstance(cell.work, Script):
         return {"script": cell.work.command_line(), **place}
     settings = vars(cell.work) | place | {"one seed for all repetitions": cell.has_seed}
-    for name in ("sync_option", *WITHOUT_EFFECT):
+    for name in ("sync_option", *names_by_effect(Effect.NOTHING)):
         del settings[name]
     return settings | vars(cell.work.sync_options())
 

@@ -34,9 +34,6 @@ REPETITION = "{seed}"
 SEEDS = 2**32
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 """The units of times in study files, in seconds."""
-WITHOUT_EFFECT = ("data_dir", "verify_data", "log_format")
-"""Settings on which no result depends: where the data lie, whether they are checked, how lines
-look."""
 Labels = tuple[tuple[str, str], ...]
 """The name and the label of each axis."""
 
@@ -276,9 +273,3 @@ def split_trial_key(trial: str) -> tuple[str, int]:
     """Return the cell and the repetition that the key of a trial names; 0 if it names none."""
     cell, _, repetition = trial.rpartition(" #")
     return cell, int(repetition) if repetition.isdecimal() else 0
-
-
-def is_same_training(job: Job, other: Job) -> bool:
-    """Return whether two jobs train the same, and as long."""
-    is_as_long = (job.steps, job.epochs) == (other.steps, other.epochs)
-    return is_as_long and not job.differs(other)

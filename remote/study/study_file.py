@@ -15,7 +15,6 @@ from remote.study.study import (
     METRIC_PREFIX,
     METRICS,
     SCRIPT_METRICS,
-    WITHOUT_EFFECT,
     Study,
     StudyAxis,
     StudyError,
@@ -31,7 +30,9 @@ from remote.study.tables import (
     override,
     read_table,
 )
+from training.job import names_by_effect
 from training.registry import did_you_mean
+from training.setting import Effect
 
 SUFFIX = ".toml"
 BUNDLED = Path(__file__).parent / "bundled"
@@ -151,7 +152,7 @@ def _read_study(
         overrides=tuple(
             f"{key} {format_label(value)}"
             for key, value in given.items()
-            if key not in WITHOUT_EFFECT
+            if key not in names_by_effect(Effect.NOTHING)
         ),
     )
 

@@ -26,7 +26,7 @@ from remote.transport.start_dialog import (
 )
 from training.wire.enums import Reach
 
-STARTING = "starting its agent"
+STARTING_AGENT = "starting its agent"
 
 
 class StartingChannel(Protocol):
@@ -79,7 +79,7 @@ class ProgramStart:
         start_command = build_start_command(
             python_path, host.workdir, code, program.argv(), stays=stays
         )
-        self._deadline.doing = STARTING
+        self._deadline.doing = STARTING_AGENT
         return self.await_program(execute(start_command), code)
 
     def await_program(self, channel: ChannelT, code: Archive | None = None) -> ChannelT:
@@ -111,7 +111,7 @@ class ProgramStart:
                 self._progress.said(text)
             case CodePlaced():
                 self._is_code_placed = True
-                self._deadline.doing = STARTING
+                self._deadline.doing = STARTING_AGENT
                 if self._is_code_needed:
                     self._progress.phase(Reach.STARTING)
             case CodeChanged(folder):

@@ -20,7 +20,7 @@ from training.agent import IDLE, MARKER
 from training.wire.jsonl import dumps
 
 SERVE = HostCommand(("serve",))
-LOADING = 60.0
+IMPORT_LIMIT = 60.0
 """Seconds that a host has to import torch and start its first agent."""
 ANSWER = 10.0
 """Seconds that a warm host has to start an agent."""
@@ -60,7 +60,7 @@ class WarmTransport:
                 # Before torch is imported there: some of its variables are read only once, at the
                 # import.
                 _send(server, dict(host.env))
-                channel = self._start(server, server_key, program, LOADING)
+                channel = self._start(server, server_key, program, IMPORT_LIMIT)
         finally:
             if not channel:
                 self._give_back(server_key, None)

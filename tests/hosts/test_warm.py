@@ -152,7 +152,7 @@ def test_a_server_that_died_or_does_not_answer_is_replaced(
 def test_a_host_that_cannot_serve_starts_as_any_other(
     launcher: Launcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(warm, "LOADING", 0.0)
+    monkeypatch.setattr(warm, "IMPORT_LIMIT", 0.0)
     assert launcher.run().verdict is Verdict.FINISHED
     assert launcher.servers == [0]
 

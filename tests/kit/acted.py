@@ -17,11 +17,12 @@ from remote.cluster.hosts import Cluster, Host
 from remote.plan.plan import Plan, Policy, Script, check, new_run
 from remote.run.apply import apply_record
 from remote.run.run_state import RunState
+from remote.run.state.phases import REPORTED_START
 from tests.kit.looks import screen_text
 from tests.kit.wait import looks
 from training.job import Job
 from training.wire import events
-from training.wire.enums import EndReason
+from training.wire.enums import EndReason, Phase
 from training.wire.events import SESSION, Event, Record
 from tui.app.dashboard import Dashboard
 
@@ -131,8 +132,7 @@ class ActedSession:
             )
             self.say(
                 self.host_of(rank),
-                events.Entered(rank, "loading"),
-                events.Entered(rank, "rendezvous"),
+                *(events.Entered(rank, Phase(phase)) for phase in REPORTED_START[:-1]),
                 begun,
             )
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from remote.run.state.phases import REPORTED_START
 from training.wire.enums import Phase
 from training.wire.events import (
     PREFIX,
@@ -129,8 +131,10 @@ class Process:
         draw = self.host.draw
         self.training = training
         at = draw.uniform(0.1, 0.6)
-        self.then(at, lambda: self.emit(Entered(self.rank, Phase.LOADING)))
-        self.then(at + 0.3, lambda: self.emit(Entered(self.rank, Phase.RENDEZVOUS)))
+        *first_phases, _ = map(Phase, REPORTED_START)  # it enters the last one in `Training.join`
+        for number, phase in enumerate(first_phases):
+            wait = 0.3 * number / (len(first_phases) - 1)
+            self.then(at + wait, partial(self.emit, Entered(self.rank, phase)))
         self.then(at + draw.uniform(0.4, 1.5), lambda: training.join(self))
 
 

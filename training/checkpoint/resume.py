@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import itertools
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,10 @@ from training.checkpoint import folders
 from training.checkpoint.find import CheckpointKey, choose_checkpoint, explain_none, take_inventory
 from training.checkpoint.parts import CheckpointParts, RunPosition
 from training.checkpoint.save import Checkpoints
-from training.job import INCIDENTAL, Job, JobError
+from training.job import Job, JobError, names_by_effect
 from training.place import Place
 from training.registry import form_of
+from training.setting import TRAINED
 from training.sync import SyncMethod
 
 PIECE = 1 << 24
@@ -223,9 +224,9 @@ def _why_without_own(
 def _changed_settings(job: Job, saved_job: dict[str, Any]) -> list[str]:
     """Return the settings that differ from those of the run that saved the checkpoint."""
     return [
-        f"{_format_setting(name, value)} (was {_format_value(saved_job.get(name))})"
-        for name, value in asdict(job).items()
-        if name not in INCIDENTAL and value != saved_job.get(name)
+        f"{_format_setting(name, getattr(job, name))} (was {_format_value(saved_job.get(name))})"
+        for name in names_by_effect(*TRAINED)
+        if getattr(job, name) != saved_job.get(name)
     ]
 
 

@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 
 from training.meter import Meter
 from training.place import Place
-from training.rendezvous import PATIENCE, new_group
+from training.rendezvous import PEER_TIMEOUT, new_group
 from training.step_formulas import ring_bytes
 from training.sync import SyncMethod
 from training.sync.common.bucketed import wait_for_all
@@ -55,7 +55,7 @@ class Method(SyncMethod):
         self._pending_works: list[Work | None] = []
         # A group of its own: a slow host may reach an average long after the timeout of the default
         # group.
-        self._group = new_group(timeout=PATIENCE) if world_size > 1 else None
+        self._group = new_group(timeout=PEER_TIMEOUT) if world_size > 1 else None
         self._gradients = Gradients(model, self._launch_bucket, world_size, overlap=False)
         self._payload_bytes = ring_bytes(self._gradients.size, world_size)
         return model

@@ -8,7 +8,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 FORMAT = 1
-"""Increase it with every change that would make another version misread a run."""
+"""Increase it if an older or newer version would take something in a run for something else: a key,
+a word or a command that changes its meaning. It stays for what another version just leaves out: a
+new event, a new key with a default, a new member of an enum, such as a phase."""
 
 
 def format_of(data: Mapping[str, Any]) -> int:

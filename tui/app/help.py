@@ -12,6 +12,7 @@ from textual.app import App
 from tui.kit.actions import ACTIONS, Action, KeyPlace
 from tui.kit.bindings import keys_of, panels_of
 from tui.kit.dialogs import TextDialog
+from tui.kit.rank_looks import help_on_phases
 from tui.run.panels import PANELS
 
 KEY_WIDTH = 15
@@ -21,11 +22,6 @@ TEXT_WIDTH = 52
 MOST_KEYS = 4
 """Keys that are written out; of more, the first and the last one."""
 SCROLL = "arrows, page up, page down, home and end scroll; the mouse works, too"
-STATES = (
-    "A rank is waiting, importing, loading, in the rendezvous, joining, training (or serving "
-    "parameters), evaluating or saving; then it is finished, failed, a victim of another rank's "
-    "failure, stopped or lost."
-)
 
 
 class HelpDialog(TextDialog):
@@ -48,7 +44,7 @@ def _list_help(app: App[Any], here: Sequence[KeyPlace]) -> Iterator[str]:
         yield from _put_beside(panel.title, panel.help)
     yield ""
     yield from _list_places(app, [place for place in KeyPlace if place not in near], listed)
-    yield from textwrap.wrap(STATES, KEY_WIDTH + TEXT_WIDTH)
+    yield from textwrap.wrap(help_on_phases(), KEY_WIDTH + TEXT_WIDTH)
 
 
 def _list_places(app: App[Any], places: Sequence[KeyPlace], listed: set[str]) -> Iterator[str]:

@@ -6,14 +6,15 @@ The columns of figures are those of `remote.record.figures`; the others stand in
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import takewhile
 from typing import Any
 
 from remote.format import UNKNOWN, or_unknown
 from remote.record.entry import DEFAULTS, FINISHED, Entry
 from remote.record.figures import FIGURES_WITH_COLUMN, RunFigure
-from training.job import INCIDENTAL
+from training.job import SEVERAL, Job
+from training.setting import TRAINED
 from tui.kit.text_table import (
     Row,
     clean_row,
@@ -27,8 +28,15 @@ SHORTEST_NAME = 13
 """Characters of a run's name that are shown at least: its date and time."""
 SHORTEST_NOTE = 8
 """Characters of a note that are shown at least."""
-HAVE_COLUMN = INCIDENTAL | {"sync", "sync_option", "model", "dataset"}
-"""Settings that the column of settings does not show by name."""
+NOT_NAMED = {
+    setting.name
+    for setting in fields(Job)
+    if setting.metadata["effect"] not in TRAINED
+    or setting.metadata["folder"]
+    or setting.type == SEVERAL
+}
+"""Settings that the column of settings does not show by name: they change nothing of what is
+trained, or have a column (what a folder holds), or are names with values already (options)."""
 
 
 # Columns ------------------------------------------------------------------------------------------
@@ -120,7 +128,7 @@ def settings_of(run: Entry) -> list[str]:
     job = run.job or {}
     settings = list[str](job.get("sync_option", ()))
     for name, value in job.items():
-        if name not in HAVE_COLUMN and value is not None:
+        if name not in NOT_NAMED and value is not None:
             settings.append(f"{name}={value}")
     return settings
 

@@ -21,13 +21,14 @@ from remote.format import (
     seconds,
     size,
 )
-from remote.run.findings.start_waits import REACHING, STARTING, age
+from remote.run.findings.start_waits import REACHING, age
 from remote.run.run_state import RunState
 from remote.run.state.host_state import HostState
-from remote.run.state.phases import RankPhase, RunPhase
+from remote.run.state.phases import START_PHASES, RunPhase
 from remote.run.state.rank_state import RankState
 from training.wire.events import Record
 from tui.kit.live_table import LiveTable, bare_table, live_table
+from tui.kit.rank_looks import RANK_LOOKS
 from tui.kit.session_clock import SessionClock
 from tui.run import outcome
 from tui.run.narration import Narration, RankLines
@@ -48,17 +49,6 @@ COLUMNS = (
 MAX_HOST_WIDTH = 12
 MAX_LINES = 200
 """The most lines of one batch that are shown: nobody reads more, and a terminal is slow."""
-STYLES = {
-    RankPhase.TRAINING: "green",
-    RankPhase.SERVING: "green",
-    RankPhase.EVALUATING: "cyan",
-    RankPhase.SAVING: "cyan",
-    RankPhase.FINISHED: "green",
-    RankPhase.FAILED: "bold red",
-    RankPhase.VICTIM: "yellow",
-    RankPhase.LOST: "bold red",
-    RankPhase.STOPPED: "yellow",
-}
 
 
 @contextmanager
@@ -167,13 +157,13 @@ def _rank_table(state: RunState, max_ranks: int, now: float) -> RenderableType:
 
 
 def _rank_row(rank: RankState, state: RunState, now: float) -> list[RenderableType]:
-    age_text = f" {duration(age(rank.since, state, now))}" if rank.phase in STARTING[1:] else ""
+    age_text = f" {duration(age(rank.since, state, now))}" if rank.phase in START_PHASES[1:] else ""
     return [
         str(rank.rank),
         state.host_name(rank.host),
         Line(
             rank.doing + age_text,
-            style="bold red" if rank.doing == "stalled" else STYLES.get(rank.phase, ""),
+            style="bold red" if rank.doing == "stalled" else RANK_LOOKS[rank.phase].line_style,
         ),
         or_unknown(rank.epoch),
         or_unknown(rank.step),

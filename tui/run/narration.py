@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from remote.events import HostPhaseChanged
 from remote.format import count, listed, ranks_text
-from remote.run.findings.start_waits import STARTING, waiting
+from remote.run.findings.start_waits import waiting
 from remote.run.run_state import RunState
-from remote.run.state.phases import RunPhase
+from remote.run.state.phases import START_PHASES, RunPhase
 from remote.sanitise import one_line, shown
 from training.wire.events import SESSION, Exited, Hello, OutputText, Record, Started
 from tui.kit.session_clock import SessionClock
@@ -111,11 +111,13 @@ class Narration:
 
     def _stage_lines(self, state: RunState) -> Iterator[str]:
         """Name a stage of the start when the last rank reaches it."""
-        rank_stages = [STARTING.index(rank.phase) for rank in state.ranks if rank.phase in STARTING]
+        rank_stages = [
+            START_PHASES.index(rank.phase) for rank in state.ranks if rank.phase in START_PHASES
+        ]
         last_stage = min(rank_stages, default=0)
         if last_stage > self._stage and state.phase is RunPhase.STARTING:
             self._stage = last_stage
-            yield f"{STARTING[last_stage].value} after {state.elapsed:.1f} s"
+            yield f"{START_PHASES[last_stage].value} after {state.elapsed:.1f} s"
 
     def _describe_event(self, record: Record, state: RunState) -> str:
         match record.event:

@@ -13,7 +13,7 @@ from remote.run.diagnosis.cause import TAIL, advise_on_exit, find_first, join_de
 from remote.run.output.last_words import last_words
 from remote.run.output.missing_inputs import find_missing
 from remote.run.state.host_state import Hosts, HostState, names_host, strip_host_name
-from remote.run.state.phases import BEFORE_STEPS, RankPhase, Verdict
+from remote.run.state.phases import REPORTED_START, RankPhase, Verdict
 from remote.run.state.rank_state import Ranks, RankState
 from remote.run.state.types import Cause, Evidence
 
@@ -114,7 +114,9 @@ class Judge:
         if is_unfit:  # its words may speak of a download that timed out, not of other ranks
             evidence = Evidence.OWN
         if is_job and not (exited.stopped or rank.pace):
-            during = BEFORE_STEPS.get(rank.exited_from, "")
+            # Its traceback names what it was importing; these phases it does not.
+            if rank.exited_from in REPORTED_START:
+                during = rank.exited_from.activity
         elif not (is_job or exited.stopped):
             missing_input = find_missing(stderr_lines)
         rank.death = Cause(

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from remote.format import duration, ranks_text
 from remote.run.run_state import RunState
 from remote.run.state.host_state import Hosts, HostState
-from remote.run.state.phases import HostPhase, RankPhase, RunPhase
+from remote.run.state.phases import START_PHASES, HostPhase, RankPhase, RunPhase
 from remote.transport.registry import load_transport
 
-PATIENCE = 4.0
+NAMED_AFTER = 4.0
 """Seconds in one phase before anybody is named, so that it is said within five."""
 NAMES = 3
 """Hosts that are named one by one; of more, their number."""
@@ -23,14 +23,6 @@ _REACHED = {
     HostPhase.DEPLOYING: "the code is on its way",
     HostPhase.STARTING: "its Python has not answered yet",
 }
-STARTING = (
-    RankPhase.WAITING,
-    RankPhase.IMPORTING,
-    RankPhase.LOADING,
-    RankPhase.RENDEZVOUS,
-    RankPhase.JOINING,
-)
-"""The way of a rank to its first step, in order."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +44,12 @@ class Wait:
 def waiting(run: RunState, now: float) -> tuple[Wait, ...]:
     """Return whom all others wait for at the time `now`, by the session's clock.
 
-    It is nobody once all train, or before `PATIENCE`.
+    It is nobody once all train, or before `NAMED_AFTER`.
     """
     if run.phase not in (RunPhase.STARTING, RunPhase.TRAINING):
         return ()
     waits = _wait_for_hosts(run, now) or _wait_for_ranks(run, now)
-    return tuple(wait for wait in waits if wait.seconds >= PATIENCE)
+    return tuple(wait for wait in waits if wait.seconds >= NAMED_AFTER)
 
 
 def age(since: float, run: RunState, now: float) -> float:
@@ -68,7 +60,7 @@ def age(since: float, run: RunState, now: float) -> float:
 def _wait_for_hosts(run: RunState, now: float) -> list[Wait]:
     """Return hosts that are not reached yet, or have gone silent on the way to the first step."""
     # A host that falls silent later is an alert, and nobody's start waits for it.
-    starting_hosts = {rank.host for rank in run.ranks if rank.phase in STARTING}
+    starting_hosts = {rank.host for rank in run.ranks if rank.phase in START_PHASES}
     silent_hosts = [
         host
         for host in run.hosts
@@ -100,7 +92,7 @@ def _describe_reached(hosts: Iterable[HostState], run: RunState) -> str:
 def _wait_for_ranks(run: RunState, now: float) -> list[Wait]:
     """Return one wait for the hosts on which all ranks are behind, and one for each other host."""
     phases = {rank.phase for rank in run.ranks}
-    phase = next((phase for phase in STARTING if phase in phases), None)
+    phase = next((phase for phase in START_PHASES if phase in phases), None)
     if phase is None:
         return []
     waits = []
@@ -135,19 +127,13 @@ def _wait_for_ranks(run: RunState, now: float) -> list[Wait]:
 
 
 def _describe_phase(phase: RankPhase, hosts: Iterable[HostState], run: RunState) -> str:
-    reached_text = _describe_reached(hosts, run)
-    meeting_place = run.rendezvous or "the port where ranks meet"
-    match phase:
-        case RankPhase.WAITING:
-            return f"{reached_text}ready, but no rank is started yet"
-        case RankPhase.IMPORTING:
-            return "importing torch" if run.plan.job else "starting the program"
-        case RankPhase.LOADING:
-            return f"loading {run.plan.job.dataset}" if run.plan.job else "loading"
-        case RankPhase.RENDEZVOUS:
-            return f"{reached_text}python started, has not reached {meeting_place}"
-        case _:
-            return f"has reached {meeting_place}, connects to the other ranks"
+    job = run.plan.job
+    template = phase.wait if job else phase.script_wait
+    return template.format(
+        reached=_describe_reached(hosts, run),
+        port=run.rendezvous or "the port where ranks meet",
+        dataset=job.dataset if job else "",
+    )
 
 
 def _name_hosts(hosts: Hosts, run: RunState) -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from enum import Enum, StrEnum
+from typing import Self
+
+from training.wire.enums import Phase
 
 
 class RunPhase(StrEnum):
@@ -27,41 +30,107 @@ class HostPhase(StrEnum):
     LOST = "lost"
 
 
-class RankPhase(StrEnum):
-    """What a rank is doing, or for the last five, how it has ended.
+class PhasePart(Enum):
+    """The part of a rank's life that a phase belongs to."""
 
-    These are the phases of `training.wire.enums.Phase` that a rank reports, and the launcher's own.
-    A rank in `rendezvous` has not yet reached the port where ranks meet. One in `joining` has.
+    START = "before its first step"
+    STEPS = "making steps, or serving parameters to those that do"
+    MEETING = "between steps; it ends for all ranks together"
+    END = "its process is gone"
+
+
+class RankPhase(StrEnum):
+    """What a rank is doing or, in a phase of `PhasePart.END`, how it has ended.
+
+    A row is a phase: its word, its part, what the rank does in it, and what others read who wait
+    for it. The rows of the start are in the order in which a rank passes them. A rank reports the
+    phases whose word is a `Phase` of the wire; the others are the launcher's own.
     """
 
-    WAITING = "waiting"
-    IMPORTING = "importing"
-    LOADING = "loading"
-    RENDEZVOUS = "rendezvous"
-    JOINING = "joining"
-    TRAINING = "training"
-    SERVING = "serving"
-    EVALUATING = "evaluating"
-    SAVING = "saving"
-    FINISHED = "finished"
-    FAILED = "failed"
-    VICTIM = "victim"
-    STOPPED = "stopped"
-    LOST = "lost"
+    part: PhasePart
+    activity: str
+    """What the rank does, after "while"."""
+    wait: str
+    """How far a rank is that the others wait for. `reached` is how its host was reached, `port`
+    where ranks meet."""
+    script_wait: str
+    """The same of a user's own program."""
+    is_reported: bool
+    """The rank itself reports it."""
+
+    def __new__(
+        cls,
+        word: str,
+        part: PhasePart | None = None,
+        activity: str = "",
+        wait: str = "",
+        script_wait: str = "",
+    ) -> Self:
+        """Make a member from its row."""
+        # Optional only because type checkers take `RankPhase(word)`, which looks a member up, for
+        # a call of this.
+        if part is None:
+            raise TypeError(f"the row of {word!r} has no part")
+        member = str.__new__(cls, word)
+        member._value_ = str(word)  # not the member of `Phase`
+        member.part = part
+        member.activity = activity
+        member.wait = wait
+        member.script_wait = script_wait or wait
+        member.is_reported = isinstance(word, Phase)
+        return member
+
+    WAITING = (
+        "waiting",
+        PhasePart.START,
+        "waiting",
+        "{reached}ready, but no rank is started yet",
+    )
+    IMPORTING = (
+        "importing",
+        PhasePart.START,
+        "importing",
+        "importing torch",
+        "starting the program",
+    )
+    LOADING = (
+        Phase.LOADING,
+        PhasePart.START,
+        "loading its data",
+        "loading {dataset}",
+        "loading",
+    )
+    RENDEZVOUS = (
+        Phase.RENDEZVOUS,
+        PhasePart.START,
+        "reaching the rendezvous",
+        "{reached}python started, has not reached {port}",
+    )
+    JOINING = (
+        Phase.JOINING,
+        PhasePart.START,
+        "joining the others",
+        "has reached {port}, connects to the other ranks",
+    )
+    TRAINING = (Phase.TRAINING, PhasePart.STEPS, "training")
+    SERVING = (Phase.SERVING, PhasePart.STEPS, "serving")
+    EVALUATING = (Phase.EVALUATING, PhasePart.MEETING, "evaluating")
+    SAVING = (Phase.SAVING, PhasePart.MEETING, "saving")
+    FINISHED = ("finished", PhasePart.END)
+    FAILED = ("failed", PhasePart.END)
+    VICTIM = ("victim", PhasePart.END)
+    STOPPED = ("stopped", PhasePart.END)
+    LOST = ("lost", PhasePart.END)
 
 
-FATES = frozenset(
-    {RankPhase.FINISHED, RankPhase.FAILED, RankPhase.VICTIM, RankPhase.STOPPED, RankPhase.LOST}
-)
-"""The phases in which a rank's process is gone."""
-BEFORE_STEPS = {
-    RankPhase.LOADING: "loading its data",
-    RankPhase.RENDEZVOUS: "reaching the rendezvous",
-    RankPhase.JOINING: "joining the others",
-}
-"""What a rank does in the phases before its first step."""
-MEETINGS = frozenset({RankPhase.EVALUATING, RankPhase.SAVING})
+START_PHASES = tuple(phase for phase in RankPhase if phase.part is PhasePart.START)
+"""The way of a rank to its first step, in order."""
+REPORTED_START = tuple(phase for phase in START_PHASES if phase.is_reported)
+"""The phases of the start that a rank itself reports, in order."""
+MEETINGS = frozenset(phase for phase in RankPhase if phase.part is PhasePart.MEETING)
 """The phases between steps, which end for all ranks together."""
+FATES = frozenset(phase for phase in RankPhase if phase.part is PhasePart.END)
+"""The phases in which a rank's process is gone."""
 
 
 class Verdict(Enum):

@@ -3,37 +3,24 @@
 from __future__ import annotations
 
 from tui.kit import palette
+from tui.kit.rank_looks import RANK_LOOKS
 from tui.kit.widgets.table import TableCell
 
-PHASE_STYLES = {
-    "waiting": ("wait", "table--dim"),
+PHASE_STYLES = {phase.value: (look.sign, look.style) for phase, look in RANK_LOOKS.items()} | {
     "connecting": ("work", "table--work"),
     "deploying": ("work", "table--work"),
     "starting": ("work", "table--work"),
-    "importing": ("work", "table--work"),
-    "loading": ("work", "table--work"),
-    "rendezvous": ("work", "table--work"),
-    "joining": ("work", "table--work"),
     "ready": ("live", "table--good"),
-    "training": ("live", "table--good"),
-    "serving": ("live", "table--good"),
-    "saving": ("live", "table--work"),
-    "evaluating": ("live", "table--work"),
     "silent": ("wait", "table--work"),
     "stalled": ("bad", "table--bad"),
     "stopping": ("work", "table--work"),
-    "stopped": ("ended", "table--dim"),
     "not started": ("ended", "table--dim"),
     "ended": ("ended", "table--dim"),
-    "finished": ("good", "table--good"),
     "running": ("live", "table--good"),
     "done": ("good", "table--good"),
     "unstable": ("warn", "table--work"),
     "interrupted": ("ended", "table--dim"),
-    "victim": ("bad", "table--work"),
-    "failed": ("bad", "table--bad"),
     "refused": ("bad", "table--bad"),
-    "lost": ("bad", "table--bad"),
     "unknown": ("wait", "table--dim"),
     "unreadable": ("warn", "table--work"),
 }

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import fields
 
 from remote.format import UNKNOWN
 from remote.metrics.run import RunFigures
 from remote.metrics.settings import differing
 from remote.metrics.settings import settings as read_settings
+from training.job import Job, names_by_effect
+from training.options import format_value
+from training.setting import Effect, Shown
 from tui.report.document import ReportTable, Section, make_table
 from tui.report.formatting import format_link
 from tui.report.subject import ReportSubject
@@ -39,11 +43,8 @@ NAMES = {
     "backend": "backend",
     "threads": "threads of a rank",
 }
-"""The settings that are shown, in order, and what they are called."""
-USUAL = {"accumulate": "1", "image-size": "0", "compile": "no", "partition": "iid"}
-"""Settings that are left out if all runs have these values."""
-NOT_OF_CELLS = {"hosts", "machines", "seed", "log-every", "log-format", "data-dir", "verify-data"}
-"""Settings by which no cell differs in what it trains."""
+"""The settings that are shown, in order, and what they are called. Those of a job are called like
+their flags in `remote.metrics.settings`."""
 SEVERAL_VALUES = (
     "Where a setting has several values, cells differ in it; in the seed, repetitions do, too."
 )
@@ -62,10 +63,15 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
 
 def _rows(subject: ReportSubject) -> Iterator[tuple[str, str]]:
     settings_of_runs = [read_settings(run) for run in subject.runs]
+    unremarkable_values = {
+        setting.name.replace("_", "-"): format_value(setting.default)
+        for setting in fields(Job)
+        if setting.metadata["shown"] is Shown.IF_CHANGED
+    }
     for name, setting_title in NAMES.items():
         setting_values = dict.fromkeys(settings.get(name, UNKNOWN) for settings in settings_of_runs)
         known_values = [value for value in setting_values if value != UNKNOWN]
-        if known_values != [USUAL.get(name)]:
+        if known_values != [unremarkable_values.get(name)]:
             yield setting_title, _join(known_values)
         yield from _derived_rows(subject, name)
 
@@ -121,7 +127,11 @@ def _tables_of_differences(subject: ReportSubject) -> list[ReportTable]:
             labels.append(group.label)
             runs.append(group.first_run)
     values_by_name = differing(runs)
-    setting_names = [name for name in values_by_name if name not in NOT_OF_CELLS]
+    # No cell differs in what it trains by where it ran, its random numbers, or its lines.
+    ignored_names = {"hosts", "machines"}
+    for name in names_by_effect(Effect.REPETITION, Effect.LOG, Effect.NOTHING):
+        ignored_names.add(name.replace("_", "-"))
+    setting_names = [name for name in values_by_name if name not in ignored_names]
     if len(runs) < 2 or not setting_names:
         return []
     columns = [values_by_name[name] for name in setting_names]

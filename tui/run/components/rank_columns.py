@@ -9,9 +9,9 @@ from itertools import accumulate
 
 from remote.format import duration, number, or_unknown, percent, rate, short_size
 from remote.plan.plan import Plan
-from remote.run.findings.start_waits import STARTING, age
+from remote.run.findings.start_waits import age
 from remote.run.run_state import RunState
-from remote.run.state.phases import FATES, RankPhase, RunPhase
+from remote.run.state.phases import FATES, START_PHASES, RankPhase, RunPhase
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
 from remote.sanitise import plain
@@ -114,7 +114,7 @@ def state_cell(rank: RankState, run: RunState, now: float) -> TableCell:
         cell_style = "table--bad" if straggler.is_slow else "table--work"
         return TableCell(f"{palette.sign('slow')} {straggler.mark}", cell_style)
     state = phase_cell(rank.doing)
-    if rank.phase in STARTING[1:] and not rank.stalled and run.phase is not RunPhase.ENDED:
+    if rank.phase in START_PHASES[1:] and not rank.stalled and run.phase is not RunPhase.ENDED:
         return TableCell(f"{state.text} {duration(age(rank.since, run, now))}", state.style)
     return state
 

@@ -11,7 +11,7 @@ from remote.run.diagnosis.host_load import loads
 from remote.run.diagnosis.straggler import describe_stragglers
 from remote.run.run_state import RunState
 from remote.run.state.host_state import HostState
-from remote.run.state.phases import BEFORE_STEPS, FATES, HostPhase, RankPhase
+from remote.run.state.phases import FATES, HostPhase, RankPhase
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
 from training.wire.events import Exited, GpuSample, Hello
@@ -145,7 +145,7 @@ def _describe_end(rank: RankState, exited: Exited) -> str:
     if not exited.code or rank.exited_from in (RankPhase.WAITING, *FATES):
         return end_text
     comma = "," if exited.out_of_memory else ""
-    return f"{end_text}{comma} while {BEFORE_STEPS.get(rank.exited_from, rank.exited_from.value)}"
+    return f"{end_text}{comma} while {rank.exited_from.activity}"
 
 
 def _describe_gpu(gpu: GpuSample) -> str:

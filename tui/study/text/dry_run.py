@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 
 from remote.format import count
 from remote.plan.plan import Script
@@ -14,12 +14,10 @@ from remote.study.start_study import result_settings
 from remote.study.study import Cell, Study
 from remote.transport.registry import is_here
 from training.job import Job, usual_lr
+from training.setting import Shown
 from tui.kit.narrate import narrate
 from tui.kit.text_table import print_table
 from tui.study.text.json_printer import named, write
-
-ALWAYS = ("model", "dataset", "batch_size", "lr", "steps", "epochs")
-"""Settings that are shown even where they are the defaults."""
 
 
 def print_dry_run(
@@ -65,8 +63,11 @@ def _common_settings(cells: Sequence[Cell]) -> Iterator[str]:
     usual_settings = result_settings(
         Cell((), Job(lr=usual_lr(job.model)) if job else Script(()), cells[0].place)
     )
+    always_shown = {
+        setting.name for setting in fields(Job) if setting.metadata["shown"] is Shown.ALWAYS
+    }
     for name, value in first_settings.items():
-        is_worth = value != usual_settings.get(name) or name in ALWAYS
+        is_worth = value != usual_settings.get(name) or name in always_shown
         if (
             is_worth
             and value is not None

@@ -1,0 +1,91 @@
+"""What a field of `Job` says of itself, so that a new setting is one statement."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import Field, field
+from enum import Enum, auto
+from typing import Any
+
+from training import registry
+
+
+class Effect(Enum):
+    """What a setting changes. It decides whether runs with different values train the same, may
+    resume each other without a remark, and may be compared."""
+
+    COMPUTATION = auto()
+    """What a rank computes in a step."""
+    METHOD = auto()
+    """How the ranks synchronise."""
+    BATCH = auto()
+    """How many samples a step has."""
+    REPETITION = auto()
+    """Random numbers only, in which repetitions of one experiment differ."""
+    LENGTH = auto()
+    """How long the run trains."""
+    CHECKPOINTS = auto()
+    """From where the run goes on, and what it saves."""
+    LOG = auto()
+    """What the run says of itself, for which the ranks may have to meet."""
+    NOTHING = auto()
+    """Nothing on which a result depends: where data lie, how lines look."""
+
+
+TRAINED = (Effect.COMPUTATION, Effect.METHOD, Effect.BATCH, Effect.REPETITION)
+"""What makes it another training, apart from how long."""
+
+
+class Shown(Enum):
+    """Where a setting that all runs have in common is named even though it is the default."""
+
+    ALWAYS = auto()
+    """In reports and in the short list of `rankboard study --dry-run`."""
+    IN_REPORTS = auto()
+    """In reports only."""
+    IF_CHANGED = auto()
+    """Nowhere."""
+
+
+METADATA: dict[str, Any] = {
+    "choices": (),  # or:
+    "folder": "",  # that of the registry whose modules are the choices
+    "low": None,  # the least number that is allowed
+    "high": 2**32 - 1,  # the greatest
+    "group": "",  # on the first field of a group of flags
+    "metavar": "",  # what the help shows for a value that is not a plain name or number
+    "effect": Effect.COMPUTATION,
+    "shown": Shown.IF_CHANGED,
+}
+"""What a field says of itself beside its help, with what holds where it does not."""
+
+
+def declare_setting(default: Any, help: str, **metadata: Any) -> Any:
+    """Return a field of `Job`. It says of itself what `METADATA` lists."""
+    return field(default=default, metadata=METADATA | {"help": help} | metadata)
+
+
+def explain_value(setting: Field[Any], value: Any) -> tuple[str, str]:
+    """Say what is wrong with the value of a setting, and what to write. Return "" twice if it is
+    right."""
+    folder = setting.metadata["folder"]
+    known_choices = setting.metadata["choices"]
+    least = setting.metadata["low"]
+    greatest = setting.metadata["high"]
+    if folder:
+        try:
+            registry.split_name(folder, value)
+        except registry.UnknownName as error:
+            return error.problem, error.hint
+    if known_choices and value not in known_choices:
+        return "unknown", registry.suggest_names(value, known_choices)
+    if isinstance(value, float) and not math.isfinite(value):
+        return "", "write a finite number"
+    if isinstance(value, int | float) and value > greatest:
+        return "", f"must be at most {greatest}"
+    if least is not None and value is not None and not value >= least:
+        return "", f"must be at least {least}"
+    is_interval = value in ("", "epoch") or (str(value).isdecimal() and int(value))
+    if setting.name == "checkpoint_every" and not is_interval:
+        return "", "write a number of iterations, at least 1, or epoch"
+    return "", ""
