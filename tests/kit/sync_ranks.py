@@ -36,7 +36,7 @@ from torch import distributed, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from training import loop, models, progress, registry
+from training import loop, models, registry, reports
 from training.agent.host.processes import die_with
 from training.datasets import Images
 from training.job import Job
@@ -460,9 +460,9 @@ def substitutes(case: Case, rank: int, said: list[Event]) -> Iterator[None]:
         patch.object(models, "build", build),
         patch.object(registry, "load_module", found),
         patch.object(loop, "emit", said.append),
-        patch.object(progress, "emit", said.append),
+        patch.object(reports, "emit", said.append),
         patch.object(loop, "print_line", lambda _: None),
-        patch.object(progress, "print_line", lambda _: None),
+        patch.object(reports, "print_line", lambda _: None),
     ):
         yield
 
