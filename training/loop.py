@@ -115,11 +115,12 @@ class Trainer:
         emit(Entered(self.rank, phase))
 
     def train(self) -> None:
-        """Make all steps, with an evaluation at the end of each epoch and of the run. Raises:
-        CheckpointError."""
+        """Make all steps, with an evaluation at the end of each epoch. The run ends with one, too,
+        even if its last epoch is cut off. Raises: CheckpointError."""
         began_at = time.perf_counter()
         schedule = self.schedule
-        if self.step >= schedule.steps:  # the checkpoint is of the last step
+        # Resumed from a checkpoint of the last step, there is no step left to end in an evaluation.
+        if self.step >= schedule.steps:
             self.evaluate()
         while self.step < schedule.steps:
             if self.trains:
@@ -227,7 +228,7 @@ class Trainer:
         if self.rank == 0:
             written_text = f"{saved_bytes / 1e6:.1f} MB in {seconds:.3f} seconds"
             print_line(f"Checkpoint: step {self.step}, {written_text}, {checkpoints.folder}")
-        self._continue()
+        self.report_next_phase()
 
     def settle(self) -> None:
         """Make the model equal on all ranks."""
@@ -258,7 +259,7 @@ class Trainer:
         )
         if self.rank == 0:
             self.progress.report_test(test_result.loss, test_result.accuracy, self.epoch)
-        self._continue()
+        self.report_next_phase()
 
     def own_accuracy(self) -> float:
         """Return the accuracy, on the whole test set, of the model that only this rank holds; -1 if
@@ -288,7 +289,7 @@ class Trainer:
         a slow host falls behind."""
         return None if self.is_alone else new_group(timeout=PEER_TIMEOUT)
 
-    def _continue(self) -> None:
+    def report_next_phase(self) -> None:
         """Report that the rank goes on with its steps, unless the run is over."""
         if self.step < self.schedule.steps:
             self.enter(Phase.TRAINING if self.trains else Phase.SERVING)

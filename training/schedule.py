@@ -1,4 +1,5 @@
-"""What the ranks do after which step. Pure: all ranks come to the same answers."""
+"""What the ranks do after which step. The answers depend on the job and the step only, so that all
+ranks come to the same without asking each other."""
 
 from __future__ import annotations
 

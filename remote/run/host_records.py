@@ -265,7 +265,7 @@ def _apply_agent(run: RunState, record: Record, host: HostState, when: float) ->
             run.judge.hear_stop(when)
             host.stop_heard = True
         case HostSample():
-            run.curves.sample(host.index, record.event, host.used, when - run.started)
+            run.curves.sample(host.index, record.event, host.cpu_share, when - run.started)
         case AgentEnded() as event:
             host.age_at_end = host.count_age(event.age, record.time)
             _end_agent(run, event, host, when)

@@ -229,7 +229,8 @@ class Evaluated(Event):
 
 @immutable
 class Finished(Event):
-    """A rank has ended its training well, `seconds` after `Started`."""
+    """A rank has ended its training well after `step`, `seconds` after `Started`. A run is finished
+    when its ranks have exited well, whatever the step."""
 
     bounds: ClassVar[Bounds] = {**_PLACE, "seconds": SECONDS}
 

@@ -16,7 +16,7 @@ GIGABIT = 125e6
 def describe_run(plan: Plan, link: float = 0.0) -> list[str]:
     """Return what is known of a run before its start, one line each.
 
-    `link` is the rate of the slowest host's link in bytes per second; 0 if it is unestimate.
+    `link` is the rate of the slowest host's link in bytes per second; 0 if it is unknown.
     """
     estimate = expected(plan)
     job = plan.job

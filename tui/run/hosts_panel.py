@@ -35,12 +35,12 @@ class HostRow:
     load: Load
     age: str
     """For how long it has been in its phase, if that is worth saying."""
-    is_wired: bool
+    is_traffic_counted: bool
     """The ranks' traffic goes over the interfaces that agents count, not over loopback."""
 
     def traffic(self, bytes_per_second: int) -> TableCell:
         """Return the cell of traffic; of none as well as of unknown traffic it is "-"."""
-        return TableCell(short_size(bytes_per_second) if self.is_wired else UNKNOWN)
+        return TableCell(short_size(bytes_per_second) if self.is_traffic_counted else UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class HostsPanel(TablePanel):
         now = self._clock.now(run)
         is_roomy = self.size.width >= ROOMY_WIDTH
         # The agent counts no loopback, over which all traffic of one machine goes.
-        is_wired = not all(is_loopback(host.address) for host in run.plan.hosts)
+        is_traffic_counted = not all(is_loopback(host.address) for host in run.plan.hosts)
         table = self.query_one(CellTable)
         near_rows = table.near
         host_loads = loads(run.hosts, run.ranks)
@@ -142,7 +142,7 @@ class HostsPanel(TablePanel):
         for host, load in zip(run.hosts, host_loads, strict=True):
             if host.index in near_rows:
                 age_text = _phase_age(host, run, now) if is_roomy else ""
-                row = HostRow(host, load, age_text, is_wired)
+                row = HostRow(host, load, age_text, is_traffic_counted)
                 table_rows[host.index] = tuple(column.cell_of(row) for column in columns)
         # Rows out of view are empty, and have no say in the widths.
         drawn_rows = [row for row in table_rows if row]

@@ -58,6 +58,6 @@ def _load(host: HostState, memory: int, gpu: float, machines: Mapping[str, int])
     cores = host.hello.cores if host.hello else float(num_cores)
     is_shared = host.hello is not None and machines[host.hello.boot_id] > 1
     if is_shared or cores < num_cores:
-        return Load(host.used, cores, memory, own=True, gpu=gpu)
+        return Load(host.cpu_share, cores, memory, own=True, gpu=gpu)
     busy_share = sum(sample.cpu) / 100 / num_cores if num_cores else math.nan
     return Load(busy_share, cores, sample.memory_used, own=False, gpu=gpu)

@@ -25,8 +25,8 @@ _FIGURES_OF: dict[type[object], tuple[str, Callable[[object], tuple[float, ...]]
 }
 """By event, its source and what reads the figures of one."""
 _host_figures: Callable[[HostSample], tuple[float, ...]] = attrgetter(*HOST_SAMPLE.figures[1:])
-"""All figures but the first one, `used`, which is not in a sample: it is a share of the cores that
-follows from the samples of ranks. So a new figure stands behind it, in any order."""
+"""The figures of a sample. The first one of the source, `cpu_share`, is not in it: it follows from
+the samples of ranks."""
 
 
 class Curves:
@@ -66,9 +66,9 @@ class Curves:
             step = event.step
         self._histories[source_name].append(row, row, step, time, *read_figures(event))
 
-    def sample(self, host: int, sample: HostSample, used: float, time: float) -> None:
-        """Take in a sample of a host, whose ranks have `used` this share of its cores."""
-        sample_figures = used, *_host_figures(sample)
+    def sample(self, host: int, sample: HostSample, cpu_share: float, time: float) -> None:
+        """Take in a sample of a host, whose ranks use this share of its cores."""
+        sample_figures = cpu_share, *_host_figures(sample)
         self._histories[HOST_SAMPLE.name].append(host, host, self._step, time, *sample_figures)
         for core, cpu in enumerate(sample.cpu):
             self._histories[CORES.name].append(host, core, self._step, time, cpu)

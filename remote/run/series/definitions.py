@@ -1,6 +1,6 @@
 """The registry of series: each figure of a rank, a host or the run of which a curve is kept.
 
-A new series is a name in the metrics of its `Source`, and a row of `_ROWS`. Charts, exports and
+A new series is a row of `_ROWS`. Charts, exports and
 saved views know it by its `id`. A value that a script prints by some name has the id "metric:NAME",
 and needs no row.
 """
@@ -40,39 +40,25 @@ class Source:
 
     name: str
     scope: Scope
-    figures: tuple[str, ...]
-    """Fields of the event, or of the state that is made of it, such as `HostState.used`."""
     event: type[object] | None = None
     """The event, if all figures are its own."""
     by_time: bool = False
     """They come with the time, not with a step."""
 
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """Return the figures of its rows: fields of the event, or of the state that is made of it,
+        such as `HostState.cpu_share`."""
+        return _FIGURES.get(self.name, (VALUE,))
 
-STEP = Source(
-    "step",
-    Scope.RANK,
-    (
-        "loss",
-        "seconds",
-        "data",
-        "compute",
-        "sync",
-        "ready",
-        "samples",
-        "correct",
-        "bytes_sent",
-        "staleness",
-    ),
-    StepFinished,
-)
-RANK_SAMPLE = Source("rank sample", Scope.RANK, ("cpu", "memory"), RankSample, by_time=True)
-GPU_SAMPLE = Source("GPU sample", Scope.RANK, ("use", "memory_used"), GpuSample, by_time=True)
-HOST_SAMPLE = Source(
-    "host sample", Scope.HOST, ("used", "memory_used", "sent", "received"), by_time=True
-)
-CORES = Source("cores", Scope.HOST, ("cpu",), by_time=True)
+
+STEP = Source("step", Scope.RANK, StepFinished)
+RANK_SAMPLE = Source("rank sample", Scope.RANK, RankSample, by_time=True)
+GPU_SAMPLE = Source("GPU sample", Scope.RANK, GpuSample, by_time=True)
+HOST_SAMPLE = Source("host sample", Scope.HOST, by_time=True)
+CORES = Source("cores", Scope.HOST, by_time=True)
 """A value for each core of a host."""
-TEST = Source("test", Scope.RUN, ("loss", "accuracy"), Evaluated)
+TEST = Source("test", Scope.RUN, Evaluated)
 SOURCES = (STEP, RANK_SAMPLE, GPU_SAMPLE, HOST_SAMPLE, CORES, TEST)
 
 
@@ -112,7 +98,7 @@ def metric_id(name: str) -> str:
 @lru_cache(maxsize=1024)
 def _metric(name: str) -> Spec:
     """Return the series of a metric; normalised names show the unit, see `remote.formats.names`."""
-    source = Source(metric_id(name), Scope.RANK, (VALUE,))
+    source = Source(metric_id(name), Scope.RANK)
     return Spec(source.name, _TITLES.get(name, name), _unit(name), source, VALUE)
 
 
@@ -153,7 +139,7 @@ _ROWS: tuple[tuple[Any, ...], ...] = (
     ("memory", "memory of ranks", BYTES, RANK_SAMPLE, "memory"),
     ("gpu", "GPU use", SHARE, GPU_SAMPLE, "use", "", False, 0.01),
     ("gpu_memory", "GPU memory", BYTES, GPU_SAMPLE, "memory_used"),
-    ("host_cpu", "CPU of the host's quota", SHARE, HOST_SAMPLE, "used"),
+    ("host_cpu", "CPU of the host's quota", SHARE, HOST_SAMPLE, "cpu_share"),
     ("cores", "CPU of the machine's cores", SHARE, CORES, "cpu", "", False, 0.01),
     ("host_memory", "memory of hosts", BYTES, HOST_SAMPLE, "memory_used"),
     ("received", "network in", BYTES_PER_SECOND, HOST_SAMPLE, "received"),
@@ -165,3 +151,16 @@ _ROWS: tuple[tuple[Any, ...], ...] = (
 defaults, over, adds, factor."""
 SERIES = _Registry((row[0], Spec(*row)) for row in _ROWS)
 """All series by their ids; looked through, those that are no metrics."""
+_FIGURES = {
+    source.name: tuple(
+        dict.fromkeys(
+            figure
+            for spec in SERIES.values()
+            if spec.source is source
+            for figure in (spec.figure, spec.over)
+            if figure
+        )
+    )
+    for source in SOURCES
+}
+"""The figures of each source, each once, in the order of the rows."""

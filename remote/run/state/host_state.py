@@ -139,7 +139,7 @@ class HostState:
     """The last lines on stderr of its agent, and of ranks that are not known."""
 
     @property
-    def used(self) -> float:
+    def cpu_share(self) -> float:
         """Return the share of its cores that its ranks keep busy; NaN if it is unknown."""
         if not self.hello or not self.hello.cores or not self.loads:
             return NAN

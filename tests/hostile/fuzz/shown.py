@@ -178,7 +178,7 @@ class Show:
         yield from (cell.text for cell in cells)
         for host, load in zip(run.hosts, loads(run.hosts, run.ranks), strict=True):
             age = hosts_panel._phase_age(host, run, now)
-            row = hosts_panel.HostRow(host, load, age, is_wired=True)
+            row = hosts_panel.HostRow(host, load, age, is_traffic_counted=True)
             yield from (column.cell_of(row).text for column in hosts_panel.HOST_COLUMNS)
 
     def _charts(self, run: RunState, _: float) -> None:

@@ -887,7 +887,8 @@ def test_a_run_with_a_checkpoint_can_be_resumed() -> None:
 def test_a_note_has_the_room_that_settings_do_not_need() -> None:
     note = "the baseline of all others, on four hosts"
     entry = Entry("a", verdict="finished", job={"batch_size": 256}, note=note)
-    columns, (row,) = fit_table(make_rows([RunItem("a", entry)], {}, {}, ()), 200)
-    shown = choose_columns(columns, 200)
+    columns, (row,) = fit_table(make_rows([RunItem("a", entry)], {}, {}, ()), 300)
     assert row[-1].text == note
-    assert shown.widths[-1] > len(note)
+    needed = {column.title: max(column.width, column.most) for column in columns}
+    assert needed["settings"] == 20
+    assert choose_columns(columns, sum(needed.values())).widths[-1] > len(note)

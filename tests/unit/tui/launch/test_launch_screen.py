@@ -105,6 +105,19 @@ class Form:
         self.fields.go_to(name)
         await pilot.pause()
 
+    def row_number(self, name: str) -> int:
+        """The number of the row of a field or a group."""
+        return [row.name for row in self.fields.form_rows].index(name)
+
+    async def click(self, pilot: Pilot[None], name: str) -> None:
+        """Click the row of a field or a group, where two lines stand above the first row."""
+        await pilot.click(FormTable, offset=(8, self.row_number(name) + 2))
+
+    def keys_down(self, *names: str) -> list[str]:
+        """The keys that go from the first of two fields down to the second."""
+        first, second = map(self.row_number, names)
+        return ["down"] * (second - first)
+
     async def type(self, pilot: Pilot[None], name: str, text: str) -> None:
         """Type a text in place of that of a field, without leaving it."""
         await self.go(pilot, name)
@@ -282,7 +295,12 @@ async def test_keys_count_in_the_order_in_which_they_were_typed() -> None:
     form = Form()
     async with form.opened() as pilot:
         await form.go(pilot, "steps")
-        keys = *"45", "down", *"32", "down", "down", *"0.25", "enter", "down", *"9e-1", "f5"
+        keys = [
+            *(*"45", *form.keys_down("steps", "batch_size")),
+            *(*"32", *form.keys_down("batch_size", "lr")),
+            *(*"0.25", "enter", *form.keys_down("lr", "momentum")),
+            *(*"9e-1", "f5"),
+        ]
         for key in keys:
             form.app.post_message(Key(key, key if len(key) == 1 else None))
         await until(pilot, lambda: isinstance(form.app.screen, RunScreen))
@@ -350,15 +368,14 @@ async def test_a_choice_that_takes_an_argument_is_completed_by_typing() -> None:
 async def test_a_click_ticks_folds_and_edits() -> None:
     form = Form()
     async with form.opened(size=(120, 40)) as pilot:
-        await pilot.click(FormTable, offset=(8, 3))
+        await form.click(pilot, "host.0")
         await until(pilot, lambda: form.text("host.0") != ON)
-        await pilot.click(FormTable, offset=(8, 2))
+        await form.click(pilot, "hosts")
         await until(pilot, lambda: "hosts" in form.fields.folded)
         await form.go(pilot, "epochs")
-        row = form.fields.cursor + 2
-        await pilot.click(FormTable, offset=(8, row))
+        await form.click(pilot, "epochs")
         await until(pilot, lambda: isinstance(form.app.focused, CellEditor))
-        await pilot.click(FormTable, offset=(8, row + 2))
+        await form.click(pilot, "batch_size")
         await pilot.press("7", "enter")
         await until(pilot, lambda: form.text("batch_size") == "7")
 
