@@ -132,6 +132,7 @@ class ActedSession:
             )
             self.say(
                 self.host_of(rank),
+                # All but `joining`, which is over at once.
                 *(events.Entered(rank, Phase(phase)) for phase in REPORTED_START[:-1]),
                 begun,
             )

@@ -52,7 +52,7 @@ class RankPhase(StrEnum):
     """What the rank does, after "while"."""
     wait: str
     """How far a rank is that the others wait for. `reached` is how its host was reached, `port`
-    where ranks meet."""
+    where ranks meet, `dataset` that of its job."""
     script_wait: str
     """The same of a user's own program."""
     is_reported: bool
