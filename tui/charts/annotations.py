@@ -35,7 +35,9 @@ def put_marks(picture: DotPicture, marks: Sequence[Mark], x_axis: Axis) -> None:
             letters_of[column] = letters_of.get(column, "") + letter
     for column, letters in letters_of.items():
         _put_line(picture, column, "mark", picture.curve[:, column] == NO_COLOUR)
+        # In one row or two, the letters would cover the curves.
         if rows > 2:
+            # At the right edge they move left: `put` cuts off what has no room.
             start = max(0, min(column, width - len(letters)))
             picture.put(0, start, letters, MARK_COLOUR)
 
@@ -52,6 +54,7 @@ def put_names(picture: DotPicture, curves: Sequence[Curve]) -> None:
     Each label is repeated as often as there is room for all of them beside each other.
     """
     width = picture.dots.shape[1]
+    # Two cells more keep the names of neighbours apart.
     needed = sum(len(curve.label) + 2 for curve in curves)
     repeats = min(MAX_NAMES_PER_CURVE, width // max(needed, 1))
     if not repeats:
@@ -95,6 +98,7 @@ def put_points(picture: DotPicture, curves: Sequence[Curve], x_axis: Axis, y_axi
         if not curve.single:
             continue
         free_before = width
+        # From the last point back, so that it is never the one that is left out.
         x_shares = x_axis.shares_of(curve.x)[::-1]
         y_shares = y_axis.shares_of(curve.mean)[::-1]
         for x, y in zip(x_shares, y_shares, strict=True):
@@ -131,6 +135,7 @@ def _find_peak(curve: Curve, x_axis: Axis, y_axis: Axis, direction: int) -> tupl
     values = bound(values)
     is_outside = (direction * (values - edge) > 0) & x_axis.has(curve.x)
     if y_axis.log:
+        # 0 and less have no place on a log axis: they are gaps, not dips.
         is_outside &= values > 0
     if not is_outside.any():
         return NO_PEAK
@@ -144,5 +149,6 @@ def put_cursor(picture: DotPicture, x_axis: Axis, x: float) -> None:
     if not x_axis.low <= x <= x_axis.high:
         return
     column = cell_at(x_axis.share_of(x), picture.dots.shape[1])
+    # A mark or a name has no dots but a sign, and the cursor leaves it, too.
     is_free = (picture.dots[:, column] == 0) & (picture.sign[:, column] == 0)
     _put_line(picture, column, "row", is_free)

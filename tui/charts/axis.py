@@ -84,6 +84,7 @@ def log_axis(low: float, high: float) -> Axis:
     """Return a log axis that is a little wider than from `low` to `high`, both over 0."""
     low = min(max(low, TINY), HUGE)
     high = min(max(high, TINY), HUGE)
+    # If all values are equal, the logarithm is 0, and an axis needs a length all the same.
     margin = max(0.02, 0.04 * math.log10(high / low))
     return Axis(low / 10**margin, high * 10**margin, log=True)
 
@@ -110,6 +111,7 @@ def steady_axis(low: float, high: float, columns: int) -> Axis:
         end = begin + columns * width
         if end > high or not math.isfinite(end) or factor > 16:
             return Axis(*_widen_if_empty(begin, end))
+        # Rounding the begin down may have left `high` outside: then columns are a little wider.
         factor += 1
 
 
@@ -128,6 +130,7 @@ def round_step(least: float) -> float:
     """Return the smallest of 1, 2, 2.5 or 5 times a power of ten that is not under `least`."""
     power = 10.0 ** math.floor(math.log10(least))
     for factor in (1, 2, 2.5, 5, 10):
+        # A step that is too small by a rounding error only is still the right one.
         if factor * power >= least * (1 - 1e-9):
             return factor * power
     return 100 * power
@@ -154,6 +157,7 @@ def clock_ticks(axis: Axis, max_count: int) -> list[Tick]:
 
 def _multiples(axis: Axis, step: float) -> list[float]:
     """Return at most 101 multiples of `step` on the axis."""
+    # So that a tick at an end of the axis is not lost to a rounding error.
     first = math.ceil(axis.low / step - 1e-6)
     last = math.floor(axis.high / step + 1e-6)
     values = [index * step for index in range(first, min(last, first + 100) + 1)]
@@ -166,10 +170,12 @@ def _log_tick_values(axis: Axis, max_count: int) -> list[float]:
     """Return powers of ten, or multiples of them, or nothing if the axis is too short for that."""
     low, high = axis.ends
     powers = range(math.floor(low), math.ceil(high) + 1)
+    # Powers are taken by their remainder below, so they stay when the axis grows at an end.
     stride = max(1, math.ceil((len(powers) - 1) / max(max_count, 1)))
     candidates = [[10.0**power for power in powers if power % stride == 0]]
     if len(powers) <= MAX_POWERS_WITH_TICKS_BETWEEN:
         for factors in ((1, 2, 5), range(1, 10)):
+            # Each goes to the front, so that the densest ticks that fit are taken.
             candidates.insert(0, [factor * 10.0**power for power in powers for factor in factors])
     for values in candidates:
         inside = [value for value in values if axis.low <= value <= axis.high]

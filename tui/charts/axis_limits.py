@@ -81,6 +81,7 @@ def _limits_without_peaks(
             is_warm = part.x[::stride] >= warm
             samples.append(part.values[::stride][is_warm])
     sampled = np.concatenate(samples)
+    # Of so few points, each is more than the hundredth that a quantile cuts off.
     if sampled.size < MIN_POINTS_TO_CUT:
         return None
     low, high = np.quantile(sampled, PEAK_QUANTILES)

@@ -69,6 +69,7 @@ class Chart(LineWidget, can_focus=True):
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
+        # They are made of the colours of the theme, which may be another one now.
         self._cell_styles.clear()
 
     def on_resize(self) -> None:
@@ -143,11 +144,13 @@ class Chart(LineWidget, can_focus=True):
             return self.get_component_rich_style("chart--axis").color
         if curve < FAINT:
             return self._palette_colour(curve).rich_color
+        # More than the tint of the band, on which a faint curve lies.
         faint = self._ground.blend(self._palette_colour(curve - FAINT), 0.2 + self._tint)
         return faint.rich_color
 
     @property
     def _ground(self) -> Color:
+        # The first of the pair is the ground that lies below the widget.
         return self.background_colors[1]
 
     @property

@@ -110,6 +110,7 @@ class ChartView:
     def _with_window(self, low: float, high: float, axis: Axis, x_range: XRange) -> ChartView:
         first, last = _positions(x_range, axis)
         if high - low >= last - first:
+            # Whoever zooms or moves by hand no longer follows the newest part, here as below.
             return replace(self, window=None, tail=0.0)
         least_size = MIN_WINDOW_SHARE * max(last - first, 1e-9)
         high = max(high, low + least_size)
@@ -122,6 +123,7 @@ class ChartView:
         """Take the next of steps, epochs, time and samples."""
         axes = list(XAxis)
         along = axes[(axes.index(self.along) + 1) % len(axes)]
+        # A window and a cursor are numbers of the axis that is left.
         return replace(self.whole(), along=along)
 
     def next_mode(self, rows: int, chosen: int = 0) -> ChartView:
@@ -138,6 +140,7 @@ class ChartView:
 
     def smoothed(self, change: int) -> ChartView:
         """Smooth more (1) or less (-1)."""
+        # The nearest one, as a view that was remembered may have any smoothing.
         distances = [abs(smoothing - self.smoothing) for smoothing in SMOOTHINGS]
         nearest = distances.index(min(distances))
         index = min(max(nearest + change, 0), len(SMOOTHINGS) - 1)

@@ -71,6 +71,7 @@ class Deck:
         here = kinds.index(self.chart_at(place, kinds))
         seen = [self.chart_at(other, kinds) for other in visible if other != place]
         following = [kind for kind in kinds[here + 1 :] if kind not in seen]
+        # With no more charts than places, all are seen elsewhere: then any is taken.
         candidates = following or [kind for kind in kinds if kind not in seen] or kinds
         self.put(place, candidates[0], kinds)
         return bool(following)
@@ -79,6 +80,7 @@ class Deck:
         """Show a chart at a place. Its former place gets the chart that was here."""
         order = [other.id for other in self._in_order(kinds)]
         place %= len(order)
+        # A place behind the chosen charts shows one of the others, which is chosen from now on.
         self.shown += [name for name in order[: place + 1] if name not in self.shown]
         index = self.shown.index(order[place])
         if kind.id in self.shown:
@@ -88,6 +90,7 @@ class Deck:
 
     def set_view(self, kind: ChartKind, view: ChartView) -> None:
         """Show a chart in this view from now on."""
+        # A zoom or the cursor changes with each key press, which must not write a file each time.
         has_lasting_change = view.whole() != self.view(kind).whole()
         self._views[kind.id] = view
         if has_lasting_change:

@@ -68,6 +68,7 @@ def make_drawing(
     """
     if fine_curves is None:
         return _Drawer(run, kind, view, run.curves).make()
+    # Finer curves end near the view, but moving and zooming need the range of the whole run.
     drawing = _Drawer(run, kind, view, fine_curves).make()
     whole = _Drawer(run, kind, view, run.curves).make()
     return replace(drawing, x_range=whole.x_range)
@@ -79,6 +80,7 @@ def steps_to_refine(
     """Return the first and the last step in view if they have more points than are drawn."""
     if view.window is None or not drawing.lines:
         return None
+    # Samples come with a time and not with a step, and only steps are read again.
     if SERIES[kind.series[0]].source.by_time:
         return None
     line = drawing.lines[0]
@@ -192,6 +194,7 @@ class _Drawer:
     def _first_step_needed(self) -> float:
         """Return the first step in view, so that a view of the end is fine and quick."""
         view = self._view
+        # Points are found by their steps, and of an x in seconds nobody knows the step.
         if self._is_by_time or view.is_whole:
             return 0.0
         if view.window:
@@ -236,6 +239,7 @@ class _Drawer:
         smoothing = 0.0 if self._kind.stacked else self._view.smoothing
         if not smoothing or len(points) < 3:
             return [curve]
+        # By steps also along another axis, so that the same values stand above all of them.
         mean = smooth(points.step, points.mean, smoothing)
         smoothed = replace(curve, low=mean, high=mean, mean=mean, band=False)
         return [replace(curve, faint=True), smoothed] if has_band else [smoothed]
@@ -291,6 +295,7 @@ def smooth(steps: Floats, values: Floats, weight: float) -> Floats:
         if is_known:
             total += value
             count += 1
+        # Divided by all weights so far; otherwise the average would begin near 0.
         averages.append(total / count if is_known else math.nan)
     return np.array(averages)
 

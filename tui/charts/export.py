@@ -44,6 +44,7 @@ def to_csv(drawing: Drawing) -> str:
     Times are in seconds since the run began.
     """
     text = io.StringIO()
+    # By default, csv ends lines with a carriage return as well.
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("series", "of", *FIGURES))
     for line in drawing.lines:

@@ -32,6 +32,7 @@ class FineCurves:
         self.steps = max(0, first - size), last + size
         self._along = view.along
         begin, end = view.window
+        # Not beyond the newest step: what a live run adds there has not been read.
         self._window = (2 * begin - end, max(end, min(2 * end - begin, last_x)))
         self.curves = None
         return True

@@ -97,7 +97,9 @@ def available(run: RunState) -> list[ChartKind]:
     is_script = run.plan.job is None
     kinds = [_for_script(kind, run) for kind in KINDS] if is_script else list(KINDS)
     shown = [kind for kind in kinds if kind.is_default or _has_anything_to_show(kind, run)]
+    # Of both lists: the chart of a script may have a printed value in place of its usual series.
     shown += _charts_of_other_series(run, [*KINDS, *kinds])
+    # Sorting is stable: charts of one place stay in the order above.
     return sorted(shown, key=_place_in_script) if is_script else shown
 
 
@@ -135,6 +137,7 @@ def _for_script(kind: ChartKind, run: RunState) -> ChartKind:
     validation = metric_id(f"val_{name}")
     if kind.tests and validation in run.curves.metrics:
         kind = replace(kind, tests=validation)
+    # What else a script reports is not known before it does.
     return replace(kind, is_default=kind.id == "loss")
 
 

@@ -54,6 +54,7 @@ class CompareMeasure:
             if not (smoothed and self.is_noisy and len(values)):
                 curves.append(_curve(place, x, values))
                 continue
+            # The average counts steps, also where x is a time.
             steps, _ = self.read_points(run, self.metric, by_time=False)
             step_curves.append(_curve(place, x, values, faint=True))
             curves.append(_curve(place, x, smooth(steps, values, SMOOTHING)))

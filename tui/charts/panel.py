@@ -171,6 +171,7 @@ class Charts(Panel):
             last_step=high,
             expand=expander(run.plan),
         )
+        # Those of now: until the steps are read, another chart may be chosen, or another run shown.
         take = partial(self._take, self._fine, self._fine.steps)
         self.post_message(ReadRecord(run.plan.run, read, take))
 
@@ -292,12 +293,14 @@ class Charts(Panel):
         axis = self._plot.x_axis
         if event.button == 1 and axis:
             self._drag = _Drag(int(event.screen_x), self.view, axis)
+            # Without that, the end of a drag that leaves the chart would go to another widget.
             self.capture_mouse()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         drag = self._drag
         if drag is None or drag.view.is_whole:
             return
+        # Always from where the drag began: roundings of single moves would add up.
         share = (drag.screen_x - int(event.screen_x)) / max(self._plot.size.width, 1)
         if share:
             self._move(lambda _, x_range: drag.view.panned(share, drag.axis, x_range))

@@ -51,6 +51,7 @@ def _draw_chart(axes: Axes, drawing: Drawing, kind: ChartKind, run: str) -> None
     axes.set_title(title, loc="left", pad=18, parse_math=False)  # above the letters of marks
     options = drawing.options
     axes.set_xlabel("time (s)" if options.clock else options.along)
+    # A script may print a value with $ in its name, which would begin a formula.
     axes.set_ylabel(_y_title(kind), parse_math=False)
     axes.set_yscale("log" if options.log_y else "linear")
     axes.set_xscale("log" if options.log_x else "linear")
@@ -60,12 +61,14 @@ def _draw_chart(axes: Axes, drawing: Drawing, kind: ChartKind, run: str) -> None
         for curve in drawing.curves:
             _draw_curve(axes, curve, drawing)
     window = options.window or drawing.x_range
+    # As if not live: that axis is rounded to columns of dots, of which a picture has none.
     limits = picture_axes(drawing.curves, replace(options, window=window, live=False))
     if limits:
         x_axis, y_axis = limits
         axes.set_xlim(x_axis.low, x_axis.high)
         axes.set_ylim(y_axis.low, y_axis.high)
         _draw_marks(axes, drawing, x_axis.low, x_axis.high)
+    # A legend without labels is a warning and an empty box.
     if axes.get_legend_handles_labels()[0]:
         axes.legend()
 

@@ -118,6 +118,8 @@ def make_frame(
     if limits is None:
         return None
     if options.window:
+        # As wide as the chart for now: how wide its labels are follows from these limits. If all in
+        # view is a gap, the limits of the whole run are better than no chart.
         limits = _y_limits(curves, options, _x_axis(x_range, options, width)) or limits
     rows = height - 1 if height >= 3 else height
     y_axis = _y_axis(*limits, rows, options)
@@ -182,6 +184,7 @@ def _y_limits(
 def _total(curves: Sequence[Curve]) -> Curve:
     """Return the upper edge of curves that are stacked."""
     with np.errstate(invalid="ignore", over="ignore"):
+        # A script may print any number: a sum that is none is a gap, and no warning.
         total = np.sum([curve.mean for curve in curves], axis=0)
     return Curve("", 0, curves[0].x, total, total, total)
 
@@ -218,6 +221,7 @@ def _annotate(
     y_axis: Axis,
     marks: Sequence[Mark],
 ) -> None:
+    # In this order, as each may cover what was put before; the cursor takes only what is free.
     if options.named:
         put_names(picture, [curve for curve in curves if not (curve.faint or curve.single)])
     put_marks(picture, marks, x_axis)

@@ -110,7 +110,9 @@ def to_columns(curve: Curve, x_axis: Axis, count: int, log: bool) -> DotColumns:
     inside = _in_view(shares)
     if not inside.any() or count < 1:
         return result
+    # Clipped first: the neighbours of a small view may be farther away than an integer goes.
     column_of_point = np.floor(shares[inside] * count).clip(-count, 2 * count).astype(int)
+    # Points are in order of x, so those of one column stand together from its first index on.
     columns, starts = np.unique(column_of_point, return_index=True)
     means = _mean_of_groups(_scaled(curve.mean[inside], log), starts)
     # Lines reach every column between the first and the last point, bands only those with points.
@@ -119,6 +121,7 @@ def to_columns(curve: Curve, x_axis: Axis, count: int, log: bool) -> DotColumns:
     is_shown = (columns >= 0) & (columns < count)
     shown = columns[is_shown]
     mean[shown] = means[is_shown]
+    # fmin and fmax pass over NaN, which min and max would return.
     low[shown] = np.fmin.reduceat(_scaled(curve.low[inside], log), starts)[is_shown]
     high[shown] = np.fmax.reduceat(_scaled(curve.high[inside], log), starts)[is_shown]
     return result
@@ -127,6 +130,7 @@ def to_columns(curve: Curve, x_axis: Axis, count: int, log: bool) -> DotColumns:
 def _in_view(shares: Floats) -> NDArray[np.bool_]:
     """Return which points are in view, with the nearest one at each side, to which lines go."""
     inside = (shares >= 0) & (shares <= 1)
+    # As slices, since there may be no point at a side.
     inside[np.flatnonzero(shares < 0)[-1:]] = True
     inside[np.flatnonzero(shares > 1)[:1]] = True
     return inside
@@ -226,6 +230,7 @@ def _line_ends(rows: Floats) -> tuple[Floats, Floats]:
     """
     middle_before = np.r_[np.nan, (rows[1:] + rows[:-1]) / 2]
     middle_after = np.r_[middle_before[1:], np.nan]
+    # Where a neighbour is missing, fmin and fmax leave the row itself: a lone point is a dot.
     top = np.fmin(np.fmin(np.ceil(middle_before), np.ceil(middle_after)), rows)
     bottom = np.fmax(np.fmax(np.floor(middle_before), np.floor(middle_after)), rows)
     return top, bottom

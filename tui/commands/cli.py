@@ -53,6 +53,7 @@ def main() -> None:
 
 def call(words: Sequence[str]) -> None:
     """Call the command that these words name. Raises: SystemExit, with the exit code."""
+    # Behind -- stands a user's script, which may have flags of the same names.
     before_dashes = list(takewhile("--".__ne__, words))
     # Before anything is printed, also by the parser of the command.
     if "--ascii" in before_dashes:
@@ -76,10 +77,12 @@ def _call_command(app: App, words: Sequence[str], command: str) -> None:
     from tui.flags.unknown_command import refuse_command
 
     before_dashes = list(takewhile("--".__ne__, words))
+    # cyclopts counts --help among the commands of an app.
     subcommands = [name for name in app if not name.startswith("-")]
     if subcommands and words and words[0] in subcommands:
         _call_command(app[words[0]], words[1:], f"{command} {words[0]}")
         return
+    # Before the words are parsed, so that help is given beside any mistake.
     if any(flag in before_dashes for flag in HELP):
         print_help(app)
         return
@@ -87,6 +90,7 @@ def _call_command(app: App, words: Sequence[str], command: str) -> None:
         print_help(app)
     with refusing(MissingParameter):
         if subcommands and not words:
+            # After its help, as nothing was done: the exit code has to say so.
             raise UsageError(f"see {command} --help")
         if subcommands:
             raise UsageError(refuse_command(command, words[0], subcommands))
@@ -116,6 +120,7 @@ def _call_root(words: Sequence[str]) -> None:
             print_sync_options()
             return
         script_line = torchrun.ScriptLine()
+        # Other words before -- are refused below, with or without a script.
         if "--" in words and not remaining_words:
             script_line = torchrun.parse_script_line(after_dashes, torchrun_flags)
         elif torchrun_flags and not set(remaining_words).intersection(COMMANDS):

@@ -80,6 +80,7 @@ def _find_folders(runs: Sequence[str], runs_dir: Path, most: int) -> list[Path]:
         raise UsageError(f"compare needs 2 to {most} runs: {len(runs)} given")
     folders = [folder_of(run, runs_dir) for run in runs]
     for index, folder in enumerate(folders):
+        # `last` and the beginning of a name may mean the same run.
         if folder in folders[:index]:
             raise UsageError(f"{folder.name} is named twice")
     return folders

@@ -94,6 +94,7 @@ def doctor(
             check_job({} if program else job)
         with mistakes.noting("--local", "--slots"):
             check_host_flags(named_hosts, upload)
+        # Without a mistake, the selection below reads the file anyway.
         if mistakes:
             with mistakes.noting("--local"):
                 check_hosts_file(named_hosts)
@@ -111,6 +112,7 @@ def doctor(
 
 def _examine(examination: Examination, json: bool) -> int:
     """Run the checks and print what they found; return the exit code."""
+    # A signal only ends the checks: what they have found until then is printed.
     for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(
             signal_number,

@@ -78,6 +78,7 @@ def export(
         folders = [folder_of(run, runs_dir) for run in runs]
         write_run = _load_writer(to)
         output_folder = OutputFolder(out or Path("exports") / to.value, "export")
+        # For all runs before any is written, so that a mistake in one exports none.
         target_names = [_choose_target(folder, output_folder, to, force) for folder in folders]
         from remote.metrics.run import read_figures  # which needs numpy, as few commands do
 
@@ -112,6 +113,7 @@ def _choose_target(folder: Path, output_folder: OutputFolder, to: Format, force:
     # A run's own folder would be replaced by what was exported of it.
     if (target / PLAN).exists():
         raise UsageError(f"{target} is the directory of a run: give another folder with --out")
+    # A link that leads nowhere does not exist, but is in the way as well.
     if os.path.lexists(target):
         if not force:
             raise UsageError(f"{target} exists: replace it with --force, or give another --out")

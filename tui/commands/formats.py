@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# `json` is a flag of the command.
 import json as encoding
 from typing import Annotated
 
@@ -63,6 +64,7 @@ def _find_format(name: str) -> LogFormat:
 
 def _sample_lines(text: str) -> list[str]:
     """Return the lines of a sample, as a terminal shows them."""
+    # A progress bar goes back to the beginning of its line, and writes over it.
     return [line for line in shown(text.replace("\r", "\n")) if line.strip()]
 
 

@@ -76,6 +76,7 @@ def up(
         if hosts:
             raise LabError(f"--hosts {hosts}: the number of hosts is now --size {hosts}")
         folder = Folder(name)
+        # Parsed here, too: the daemon is a process of its own, and need not start for wrong words.
         spec = parse(size, link, cpus)
         daemon.begin(name, size, link, cpus)
         hosts_path = folder.path / logins.HOSTS
@@ -147,5 +148,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 for place, (name, function) in enumerate(COMMANDS.items()):
     command = make_app(f"rankboard lab {name}", function)
+    # cyclopts would sort them by name.
     command.sort_key = place
     app.command(command)

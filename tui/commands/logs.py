@@ -74,6 +74,7 @@ def logs(
                 ended_hosts.add(record.host)
             newest_printed[record.host] = max(newest_printed.get(record.host, 0), record.seq)
             rank_output.print(record)
+        # The launcher's own records, of SESSION, do not end with an agent.
         is_complete = rank_output.state.verdict and ended_hosts.issuperset(
             newest_printed.keys() - {SESSION}
         )
@@ -144,6 +145,7 @@ class _Output:
 
     def print(self, record: Record) -> None:
         """Take in a record of the run, and print it if it is output."""
+        # Taken before the record is applied, which may begin the next attempt without a cause.
         cause = self.state.cause
         apply_record(self.state, record)
         match record.event:

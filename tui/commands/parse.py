@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# `json` is a flag of the command.
 import json as encoding
 import sys
 from collections.abc import Iterator, Sequence
@@ -135,6 +136,7 @@ def _read_texts(log: Path | None) -> Iterator[str]:
     elif is_of_numbers(log.name):
         yield from file_texts(log)
     else:
+        # As an agent sends it: translated newlines would make many lines of a progress bar.
         with log.open(encoding="utf-8", errors="replace", newline="") as file:
             yield from split_texts(file)
 

@@ -107,6 +107,7 @@ def prune(
             freed, problems = pruning.remove_files(transport, known_hosts, runs_dir, removable)
             narrate(*problems)
             narrate(f"removed {size(freed)}")
+        # Why runs that are named stay has been said above.
         elif not removable and not named:
             narrate(_explain_nothing(age_limit if min_age else "", keep, not_started))
         report_unreachable(known_runs.problems)

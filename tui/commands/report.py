@@ -73,10 +73,12 @@ def report(
     """
     with refusing(StudyError):
         _check_installed()
+        # Links are named in bits, while traffic is measured in bytes.
         link_rate = spec.rate(link) / 8 if link else 0.0
         studies, folders = _find_subjects(names, runs_dir.absolute())
         own_names = _find_own_names(names, studies, runs_dir.absolute())
         output_folder = OutputFolder(out or Path(f"report-{'-and-'.join(own_names[:2])}"), "report")
+        # Before runs are read: what may be refused comes first.
         _check_target(output_folder, submission)
         subjects = _read(studies, folders, runs_dir.absolute(), link_rate)
         _write(output_folder, subjects, studies, submission)

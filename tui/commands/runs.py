@@ -130,6 +130,7 @@ def _describe_hidden(number: int) -> list[str]:
 
 def _describe_unreadable(runs: Sequence[Entry], errors: Sequence[tuple[str, OSError]]) -> list[str]:
     """Return a line for each reason why a plan of these runs, or another file, cannot be read."""
+    # Of equal keys, a dict keeps the last one; reversed, that is the first run of the list.
     first_run = {(PLAN, run.problem): run.name for run in reversed(runs) if run.problem}
     for name, error in errors:
         file_name = PurePath(error.filename).name if error.filename else "record"

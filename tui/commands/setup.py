@@ -174,6 +174,8 @@ def _show_progress(hosts: Sequence[Host]) -> Iterator[ProgressListener]:
 
     host_states = {host.name: "" for host in hosts}
     name_width = max(map(len, host_states))
+    # Each change is drawn as it comes, so rich need not redraw from a thread of its own. The
+    # lines go at the end, as the outcomes are printed then.
     with Live(
         console=Console(stderr=True, markup=False, highlight=False),
         auto_refresh=False,

@@ -108,6 +108,7 @@ def _judge(ends: Sequence[_StoppedRun], *, is_foreign: bool) -> int:
     narrate(*outcome.advise_stop(ends[0].state.plan.run, list(unconfirmed_names)))
     if unconfirmed_names:
         return UNREACHABLE
+    # That a run was stopped is what the user asked for, and no failure.
     return max(0 if stopped_run.code == STOPPED else stopped_run.code for stopped_run in ends)
 
 
