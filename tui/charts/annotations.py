@@ -149,6 +149,6 @@ def put_cursor(picture: DotPicture, x_axis: Axis, x: float) -> None:
     if not x_axis.low <= x <= x_axis.high:
         return
     column = cell_at(x_axis.share_of(x), picture.dots.shape[1])
-    # A mark or a name has no dots but a sign, and the cursor leaves it, too.
+    # A mark has no dots but a sign, and the cursor leaves it, too.
     is_free = (picture.dots[:, column] == 0) & (picture.sign[:, column] == 0)
     _put_line(picture, column, "row", is_free)

@@ -62,6 +62,7 @@ def call(words: Sequence[str]) -> None:
     if command_name in COMMANDS:
         _call_command(load(command_name), words[1:], f"rankboard {command_name}")
     elif command_name in (COMPLETE, "--install-completion"):
+        # Only completion and the help need all commands, and load all their modules.
         make_whole_app()(list(words))
     elif "--version" in before_dashes:
         print_version()

@@ -107,6 +107,7 @@ def _print_comparison(compared: Sequence[ComparedRun], json: bool, markdown: boo
 
         echo(dumps(to_object(compared)))
     elif markdown:
+        # Markdown has no colours, and its reader's terminal is not this one.
         echo(to_markdown(compared, _draw_charts(compared, 80, colour=False)), end="")
     else:
         chart_width = min(WIDTH, shutil.get_terminal_size().columns)

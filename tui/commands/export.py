@@ -76,6 +76,7 @@ def export(
     """
     with refusing():
         folders = [folder_of(run, runs_dir) for run in runs]
+        # Before anything is read, as a package may be missing.
         write_run = _load_writer(to)
         output_folder = OutputFolder(out or Path("exports") / to.value, "export")
         # For all runs before any is written, so that a mistake in one exports none.

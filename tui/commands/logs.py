@@ -116,6 +116,7 @@ def _print_rest(
     if kept_plan.refusal:
         return [kept_plan.refusal]
     host_problems: list[journals.Problem] = []
+    # What the hosts have just said of their clocks counts more than the record.
     offsets = {host.index: host.offset for host in state.hosts} | dict(kept_plan.offsets)
     for _, record_batch in journals.fetch_journals(
         launcher.transport, kept_plan.plan, printed, offsets, host_problems

@@ -203,6 +203,7 @@ def _report_json(name: str, report: ParseReport) -> dict[str, Any]:
         for shape, lines in report.unread.most_common(MAX_KINDS)
     ]
     series_objects = {
+        # JSON has no NaN.
         series_name: finite_values(vars(series_values))
         for series_name, series_values in report.series.items()
     }

@@ -90,6 +90,7 @@ def prune(
         age_limit = older_than or ("0" if not_started else AGE)
         min_age = _parse_age(age_limit)
         transport, known_hosts = reach_hosts(hosts)
+        # Reading the steps takes longer, and only --not-started asks for them.
         known_runs = inventory.take_inventory(transport, known_hosts, runs_dir, figures=not_started)
         named = _match_names(names, known_runs)
         removable, kept_runs = pruning.find_removable(
@@ -97,6 +98,7 @@ def prune(
         )
         if removable:
             print_table(COLUMNS, _make_rows(removable))
+        # The commands that are proposed have to find the same hosts.
         hosts_flag = f" --hosts {shlex.quote(str(hosts))}" if hosts else ""
         narrate(*_explain_kept(kept_runs, hosts_flag))
         removed_names = named.intersection(part.run for part in removable)

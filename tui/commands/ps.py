@@ -78,6 +78,7 @@ def _list_runs(
     transport: Transport | None, hosts: Sequence[Host], runs_dir: Path, live: bool, json: bool
 ) -> Sequence[str]:
     """Print the runs; return why hosts did not answer."""
+    # Also without a hosts file: runs that were left have hosts of their own to ask.
     inventory = take_inventory(
         transport or Transports(), hosts, runs_dir, asks_left_hosts=True, figures=True
     )

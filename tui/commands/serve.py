@@ -59,6 +59,7 @@ def _serve(folder: Path, port: int) -> None:
         from tui.serve.guard import Guard
         from tui.serve.server import ADDRESS, Server
     except ModuleNotFoundError as error:
+        # Any other missing module is a fault of ours, which a traceback shows.
         if (error.name or "").partition(".")[0] not in OPTIONAL:
             raise
         raise UsageError(

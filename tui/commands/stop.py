@@ -52,6 +52,7 @@ def stop(
       rankboard stop --now 20261120-0930
     """
     with open_run(run, hosts, runs_dir, ends=True) as (launcher, kept_plan):
+        # A launcher that lives records the end itself; two would write into one record.
         stopped_run = _stop_through_launcher(launcher, kept_plan.plan, now)
         if stopped_run is None:
             session = launcher.attach(kept_plan)
@@ -128,6 +129,7 @@ def _stop_through_launcher(launcher: Launcher, plan: Plan, now: bool) -> _Stoppe
     SystemExit, if the process does not respond.
     """
     folder = launcher.runs_dir / plan.run
+    # Not SIGTERM, which a launcher also gets at a shutdown, and which a kept run survives.
     launcher_process = lock.notify(folder, signal.SIGQUIT if now else lock.STOP)
     if launcher_process is None:
         return None

@@ -18,6 +18,7 @@ Usage: rankboard [OPTIONS]
        rankboard COMMAND [ARGS]..."""
 PARAMETERS = Parameter(
     negative="",
+    # Otherwise cyclopts refuses a flag that is given twice. Here, the last one counts.
     allow_repeating=True,
     show_default=False,  # the help of a flag says its default, as it says its choices
     show_choices=False,
@@ -33,13 +34,16 @@ def make_app(
         name=command.rpartition(" ")[2],
         usage=usage,
         help=_join_lines(help or inspect.getdoc(function) or ""),
+        # cyclopts would read the docstrings as Markdown, which they are not.
         help_format="plaintext",
         help_flags=("--help", "-h"),
+        # The command line itself answers --version, without any command.
         version_flags=(),
         group_arguments=ARGUMENTS,
         group_parameters=OPTIONS,
         group_commands=COMMANDS,
         default_parameter=PARAMETERS,
+        # Otherwise cyclopts prints what a function returns, and ends the process.
         result_action="return_value",
     )
     app["--help"].group = (OPTIONS,)
@@ -69,6 +73,7 @@ def _write_usage(command: str, app: App) -> str:
 
 def _join_lines(text: str) -> str:
     """Put each paragraph into one line; indented lines, such as examples, stay as they are."""
+    # Printed as plain text, lines would end where they do in the source, not at the right edge.
     return re.sub(r"(?<!\n)\n(?![\n ])", " ", text)
 
 

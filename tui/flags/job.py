@@ -42,6 +42,7 @@ def _declare_flags() -> list[tuple[str, Any, Any]]:
 def _declare_flag(setting: Field[Any], group: Group) -> Parameter:
     flag_help = help_text(setting)
     default_text = "on" if setting.default is True else setting.default
+    # 0.0 counts as false, but is a default that is worth saying.
     if default_text or setting.type == "float":
         flag_help = f"{flag_help} (default: {default_text})"
     is_switch = setting.type == "bool"
@@ -63,6 +64,7 @@ def _metavar(setting: Field[Any]) -> str | None:
     return METAVARS[TYPES[str(setting.type)]] or None
 
 
+# A type checker does not see fields that are made while the program runs.
 if TYPE_CHECKING:
     JobFlags: TypeAlias = GivenJob
 else:

@@ -87,6 +87,7 @@ class Flags:
         word_index = 0
         while word_index < len(words) and _is_flag(words[word_index]):
             argument = self.find(words[word_index])
+            # The word behind a flag that does not exist may be its value.
             takes_value = argument is None or _takes_value(argument)
             is_whole = "=" in words[word_index]
             word_index += 1
@@ -128,6 +129,7 @@ def _take_out_unknown(words: Sequence[str], flags: Flags, mistakes: list[Mistake
             known_words.append(word)
             continue
         flag_name = word.partition("=")[0]
+        # To a single letter, every other one would be near.
         nearest_text = did_you_mean(flag_name, flags.names) if flag_name.startswith("--") else ""
         hint = nearest_text or f": {flags.see_help}"
         mistakes.append(Mistake(flag_name, problem=f"there is no such option{hint}"))
@@ -161,6 +163,7 @@ def _take_out(
         mistakes.append(Mistake(flag_name, problem="its value is missing", hint=advise(argument)))
     else:
         value = argument.tokens[-1].value if argument.tokens else ""
+        # Of a flag that is given several times, the place counts at which the refused value stands.
         having_value = [
             place for place in word_places if value and value in words[place : place + 2]
         ]
@@ -204,6 +207,7 @@ def _describe_value(argument: Argument, value: str) -> Mistake:
 
 def advise(argument: Argument, text: str = "") -> str:
     """Say what to write for a flag, in place of this text."""
+    # Forced, because the help of cyclopts is told not to show choices.
     choices = argument.get_choices(force=True)
     if choices:
         nearest_text = did_you_mean(text, choices) if text else ""

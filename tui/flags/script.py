@@ -109,6 +109,7 @@ def with_cwd(cluster: Cluster, path: str) -> Cluster:
     if cluster.sync:
         upload_problem = "with --upload, the ranks work in the uploaded folder"
         raise PlanError(Mistake("--cwd", path, upload_problem, "leave one out"))
+    # ~ is the home on the hosts, which may be another folder than here.
     work_folder = path if path.startswith("~") else str(Path(path).absolute())
     hosts = tuple(replace(host, cwd=work_folder) for host in cluster.hosts)
     return replace(cluster, hosts=hosts)

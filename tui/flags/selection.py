@@ -190,6 +190,7 @@ def _find_mistakes(flags: HostFlags, upload: Sequence[Path]) -> Iterator[str]:
     # A hosts file has its own slots, which a flag would contradict.
     if slots and not local and not is_slurm_job:
         yield f"--slots {slots} needs --local N; in a hosts file, write slots = {slots}"
+    # A number below 1 is told above, and no lab can be made of it.
     if all(count is None or count > 0 for count in (local, slots)):
         try:
             _make_spec(flags)

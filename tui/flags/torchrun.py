@@ -87,6 +87,7 @@ class ScriptLine:
 def find_flag(word: str) -> str:
     """Return the flag of torchrun that a word names; "" if it names none."""
     flag_name = word.partition("=")[0]
+    # torchrun takes --nproc_per_node as well as --nproc-per-node.
     flag_name = SHORT.get(flag_name, flag_name.replace("_", "-"))
     return flag_name if flag_name in (*SWITCHES, *VALUES) else ""
 
@@ -145,6 +146,7 @@ def parse_script_line(words: Sequence[str], before: Mapping[str, str] = NO_FLAGS
     if is_torchrun:
         environment = {**os.environ, **env}
         flags = {flag: environment[name] for name, flag in PET.items() if environment.get(name)}
+    # As with torchrun, what is typed counts more than a variable.
     flags |= before
     while remaining_words and remaining_words[0].startswith("-"):
         if remaining_words[0] == "--":
@@ -214,6 +216,7 @@ def apply_to_host_flags(line: ScriptLine, flags: HostFlags) -> HostFlags:
     nodes_text = line.flags.get("--nnodes", "")
     if nodes_text and not all(_is_number(node_bound, 1) for node_bound in nodes_text.split(":", 1)):
         raise UsageError(f"--nnodes {nodes_text}: write a number from 1, or MIN:MAX")
+    # Of MIN:MAX, the larger number: the smaller one is for restarts.
     num_hosts = int(nodes_text.rpartition(":")[2] or 0)
     is_standalone = "--standalone" in line.flags
     names_hosts = flags.hosts or flags.host or flags.slurm or has_usual()
@@ -270,6 +273,7 @@ def apply_to_hosts(line: ScriptLine, cluster: Cluster, *, local: bool) -> Cluste
         for variable_name, value in line.env
         if variable_name not in PLACE and variable_name not in PET
     ]
+    # torchrun would set these variables for each rank.
     for flag, variable_name in (("--role", "ROLE_NAME"), ("--rdzv-id", "TORCHELASTIC_RUN_ID")):
         if flag in flags:
             variables.append((variable_name, flags[flag]))

@@ -19,6 +19,7 @@ def advise_command(words: Sequence[str], flags: Sequence[str], commands: Iterabl
     first_word = words[0]
     problem_text = f"rankboard has no command {first_word!r}. "
     some_flags = "… " if flags else ""
+    # The second word, too, for those who write `rankboard run train.py`.
     if any(map(_is_program, words[:2])):
         program_words = words[1:] if first_word in STARTS else words
         return (
@@ -44,6 +45,7 @@ def advise_command(words: Sequence[str], flags: Sequence[str], commands: Iterabl
             f"{first_word!r} is not a command. Write an option and its value as one word: "
             f"--sync-option {flags[-1]}={first_word}"
         )
+    # A number or a path is no misspelt command, but one value too many.
     if not first_word.isidentifier() and not did_you_mean(first_word, commands):
         return f"{first_word!r} is not a command: a flag takes one value; see rankboard --help"
     return refuse_command("rankboard", first_word, commands)

@@ -87,6 +87,7 @@ def find_run(
         narrate(*on_hosts.runs[found_name].remarks)
         return on_hosts.runs[found_name].kept
     if on_hosts.mistakes:
+        # A plan that cannot be read may be that of the run that is meant.
         raise on_hosts.mistakes.get(found_name) or next(iter(on_hosts.mistakes.values()))
     asked_text = f" of {cluster.file or cluster.name}" if cluster else ""
     raise PlanError(
@@ -136,6 +137,7 @@ def _find_newest(local_folder: Path | None, on_hosts: PlansOnHosts) -> str:
     begun_names = [name for name, run in shared_runs.items() if run.has_begun]
     if local_folder and (has_begun(local_folder) or not begun_names):
         begun_names.append(local_folder.name)
+    # A name begins with the time of the start, so the greatest one is the newest.
     return max(begun_names or shared_runs, default="")
 
 

@@ -55,6 +55,7 @@ class CellEditor(Input):
         self._on_end = on_end
         self.move(region)
         self.display = True
+        # The text that was there before is no change.
         with self.prevent(Input.Changed):
             self.value = typed or text
         if typed:
@@ -102,7 +103,9 @@ class CellEditor(Input):
         """End the edit, if there is one, and keep the text."""
         on_text = self._on_text
         if on_text and self._on_end:
+            # First, since what follows moves the focus, and a blur would end the edit once more.
             self._on_text = None
+            # Changes are told by messages, and that of the last character may not have come yet.
             on_text(self.value)
             self._on_end(rows_down)
             self.display = False

@@ -60,6 +60,7 @@ def _format_hosts(cluster: Cluster, chosen: Cluster, options: RunOptions) -> lis
 
 def _format_local(cluster: Cluster, chosen: Cluster, options: RunOptions) -> list[str]:
     """Return the flags of ranks on this machine."""
+    # Of several hosts, --only leaves some out; of a single one, the form says the number of ranks.
     hosts = cluster.hosts if len(cluster.hosts) > 1 else chosen.hosts
     ranks = sum(host.slots for host in hosts)
     words = ["--local", str(ranks)]

@@ -122,6 +122,7 @@ class LaunchDraft:
 
     def fill_work(self, work: Job | Script) -> None:
         """Take over a script, or the settings of a job."""
+        # As long as a program stands there, the form is one of a script.
         self.texts.pop(script_fields.WORDS, None)
         if isinstance(work, Script):
             self._set_texts(script_fields.format_script(work))
@@ -238,6 +239,7 @@ class LaunchDraft:
 
     def _place(self, mistake: Mistake) -> FieldMistake:
         """Find the field of a mistake by its flag."""
+        # A switch has two flags, but one field.
         flag = mistake.field_flag.replace("--no-", "--", 1)
         if flag.endswith(OPTION_FLAG):
             option = mistake.value.partition("=")[0]
@@ -292,6 +294,7 @@ class LaunchDraft:
         try:
             return with_slots(host, int(text))
         except HostsError as error:
+            # The mistake is about a host, which has no field of its own here.
             raise HostsError(replace(error.mistakes[0], about=RANKS)) from None
 
 

@@ -77,6 +77,7 @@ def format_value(value: Any) -> str:
     if isinstance(value, bool):
         return ON if value else OFF
     if isinstance(value, float):
+        # Six digits read better, but must not make another number of it.
         short = f"{value:g}"
         return short if float(short) == value else repr(value)
     return str(value)
@@ -147,6 +148,7 @@ def policy_fields(keep: bool) -> dict[str, FormField]:
     for setting in dataclasses.fields(PolicyFlags):
         name = setting.name
         hint, *annotations = get_args(hints[name])
+        # The parameter with the help comes last, behind one such as WHOLE_NUMBER.
         help = annotations[-1].help.partition(" (default: ")[0]  # the form shows what is chosen
         default = setting.default
         if default is None:  # --on-disconnect, whose default depends on where the run is shown
@@ -179,6 +181,7 @@ def parse_policy(texts: Mapping[str, str], keep: bool) -> Policy:
 def format_policy(policy: Policy) -> dict[str, str]:
     """Return the texts of the fields of a policy."""
     values = vars(policy) | {"on_disconnect": _format_keep(policy.keep)}
+    # The names of the fields are the same for both defaults.
     return {field.name: format_value(values[name]) for name, field in policy_fields(False).items()}
 
 

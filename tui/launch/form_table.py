@@ -99,6 +99,7 @@ class FormTable(ChoiceTable):
         self, mistakes: Sequence[FieldMistake], marks: Mapping[str, HostMark], summary: str = ""
     ) -> None:
         """Draw, with the mistakes, the marks of hosts by name, and a summary of all hosts."""
+        # Reversed, as the last one of a key counts in a dict: a field shows its first mistake.
         self._mistakes = {mistake.field: mistake.short for mistake in reversed(mistakes)}
         self._marks = marks
         self._summary = summary
@@ -127,6 +128,7 @@ class FormTable(ChoiceTable):
         """Return where on the screen the value under the cursor stands."""
         x, y, width, _ = self.content_region
         label, value, _ = self._make_columns()
+        # Below the head of the table, and behind the two cells that mark a change.
         line = self.cursor + 1 - self.scroll_offset.y
         return Region(x + label.width + 2, y + line, max(1, min(value.width, width) - 3), 1)
 
@@ -141,6 +143,7 @@ class FormTable(ChoiceTable):
 
     def draw(self) -> None:
         """Draw what has changed."""
+        # Before the first layout, there is no width to divide into columns.
         if not self.size.width:
             return
         self.form_rows = []
@@ -269,6 +272,7 @@ class FormTable(ChoiceTable):
     def _end_edit(self, rows_down: int) -> None:
         """Take the keys again after a text was edited."""
         self.cursor += rows_down
+        # If the user has gone elsewhere meanwhile, as with the mouse, the focus stays there.
         if self.screen.focused in (None, self._editor):
             self.screen.set_focus(self)
 

@@ -13,7 +13,9 @@ from training.job import SEVERAL, JobError
 from training.registry import did_you_mean
 from tui.launch.form_fields import policy_fields
 
+# Strict, since pydantic would also take "yes" for true and "3" for 3.
 STRICT = ConfigDict(extra="forbid", strict=True)
+# TOML has lists where `Script` has tuples.
 Texts = Annotated[list[str], AfterValidator(tuple), Field(description=WRITE[SEVERAL])]
 
 
@@ -54,6 +56,7 @@ def read_table(name: str, data: Mapping[str, Any]) -> dict[str, Any]:
     except ValidationError as error:
         mistake = error.errors()[0]
     else:
+        # Only what the file says: the rest keeps the defaults of the form.
         return {key: getattr(settings, key) for key in settings.model_fields_set}
     if not mistake["loc"]:
         raise ValueError(f"{name}: write [{name}], and its settings below")
@@ -61,6 +64,7 @@ def read_table(name: str, data: Mapping[str, Any]) -> dict[str, Any]:
     where = f"[{name}] {key}"
     if mistake["type"] == "extra_forbidden":
         raise ValueError(f"{where}: no such setting{did_you_mean(key, model.model_fields)}")
+    # What a validator raised says more than pydantic's words for it.
     wrong_value = mistake.get("ctx", {}).get("error")
     if isinstance(wrong_value, JobError):
         raise wrong_value

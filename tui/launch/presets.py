@@ -72,6 +72,7 @@ def list_names() -> list[str]:
 
 def path(name: str) -> Path:
     """Return the file of a preset. Raises: PresetError, if no preset can have that name."""
+    # Nobody would see a space at the end.
     if not NAME.fullmatch(name) or name.strip() != name:
         raise PresetError(
             f"{name!r} is not a name for a preset: write up to 60 letters, digits, spaces, . + "

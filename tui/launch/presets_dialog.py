@@ -66,6 +66,7 @@ class PresetsDialog(BoxDialog[Preset | RecentWork]):
         options.add_options(map(self._make_option, range(len(names))))
         if not names:
             options.add_option(Option("no preset yet: save one from the form", disabled=True))
+        # None makes Textual draw a line between the presets and the jobs.
         options.add_option(None)
         options.add_options(map(self._make_option, range(len(names), len(self._choices))))
         if not self._recent:
@@ -77,6 +78,7 @@ class PresetsDialog(BoxDialog[Preset | RecentWork]):
     def _make_option(self, number: int) -> Option:
         choice = self._choices[number]
         text = choice if isinstance(choice, str) else _describe(choice)
+        # Textual would read brackets in a plain str as markup, and a command line may have some.
         return Option(Content(text), id=str(number))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:

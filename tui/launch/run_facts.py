@@ -33,6 +33,7 @@ def describe_run(plan: Plan, link: float = 0.0) -> list[str]:
 def _describe_shares(estimate: Expected, plan: Plan) -> str:
     least = min(estimate.shares)
     most = max(estimate.shares)
+    # A batch that does not divide evenly gives some ranks one sample more.
     batch = f"{least} or {most}" if least < most else f"{most}"
     places = f"{count(plan.world_size, 'rank')} on {count(len(plan.hosts), 'host')}"
     trainers = len(estimate.shares)

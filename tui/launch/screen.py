@@ -110,6 +110,7 @@ class LaunchScreen(LiveScreen, PresetForm):
         self.call_after_refresh(self._show_help)
 
     def on_resize(self) -> None:
+        # The table has its new size only after the refresh.
         self.call_after_refresh(self._check_and_show)
 
     # What is shown

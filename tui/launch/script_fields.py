@@ -65,6 +65,7 @@ def parse_script(get_text: Callable[[str], str]) -> Script:
         line = parse_script_line(_split("--program", get_text(WORDS)))
     except UsageError as error:
         raise PlanError(Mistake("--program", problem=str(error))) from None
+    # Where the ranks run is said by the other fields of the form.
     other_flags = line.flags.keys() - PROGRAM_FLAGS
     if other_flags:
         hint = "leave flags of torchrun out here"

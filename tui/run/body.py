@@ -117,6 +117,7 @@ class RunBody(Container):
         if hosts_placing != self._places:
             self._places = hosts_placing
             self.lay_out()
+        # `available` looks at all curves, so it is asked only while a wanted chart is missing.
         if not any(
             chart.needs_kind(self.deck.shown[chart_place])
             for chart_place, chart in enumerate(self._charts)

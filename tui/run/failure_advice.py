@@ -73,6 +73,7 @@ def _pass_variable(name: str, hosts_file: str) -> str:
 
 def _give_place(lack: MissingOptions, script: Script) -> str:
     """Say how to give each rank its options, if they are those of its place among the ranks."""
+    # The last of its names is mostly the long one, which says more.
     option_values = {names[-1]: _option_value(names) for names in lack.options}
     if "$GROUP_RANK" in option_values.values():  # then nodes are counted, and not ranks
         for option in ("--num-nodes", "--num_nodes", "--nnodes"):
@@ -96,6 +97,7 @@ def _option_value(names: tuple[str, ...]) -> str:
 def _shell_command(script: Script) -> str:
     """Return the program and its arguments as a shell on a host would take them."""
     shell_words = [word for word in script.words if word != NO_PYTHON]
+    # A line alone: words behind it would be its $0, $1 and so on.
     if shell_words[0] in SHELLS and shell_words[1:2] == ["-c"] and len(shell_words) == 3:
         return shell_words[2]
     if shell_words[0] == "-m" or shell_words[0].endswith(".py"):

@@ -112,6 +112,7 @@ def objects(record: Record, state: RunState) -> Iterator[JsonObject]:
         "rank": rank if rank >= 0 else None,
     }
     if isinstance(record.event, OutputText):
+        # Not `splitlines`, which also breaks lines at carriage returns and form feeds.
         for line in record.event.text.split("\n"):
             yield head_fields | {"stream": record.event.stream, "line": line}
     elif isinstance(record.event, ScriptMetrics):

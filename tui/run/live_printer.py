@@ -130,6 +130,7 @@ def _progress_bar(state: RunState, now: float) -> RenderableType:
     bar_row = Table.grid(padding=(0, 2))
     bar_row.add_row(
         Line(state.doing, style="bold"),
+        # Without a total, rich draws a bar that pulses.
         ProgressBar(total=total_steps or None, completed=step, width=24),
         f"step {step}/{total_steps}" if total_steps else f"step {step}",
         f"{seconds(state.step_seconds)} s/iter",

@@ -130,6 +130,7 @@ class Narration:
                 torch_text = f"torch {torch}" if torch else "no torch"
                 host_facts = f"{hostname}, Python {python}, {torch_text}, {count(cores, 'core')}"
                 return f"{state.host_name(record.host)}: {host_facts}"
+            # Every rank tells that it has begun: the first one is enough.
             case Started() as start if not self._started:
                 self._started = True
                 return (
@@ -160,6 +161,7 @@ class RankLines:
         """Make whole lines, each with its newline, of the text among these records."""
         for record in records:
             output = record.event
+            # A text with a path stands in a file that is followed, and was not printed.
             if not isinstance(output, OutputText) or output.path:
                 continue
             is_error = output.stream == "stderr"

@@ -119,6 +119,7 @@ def result_captions(state: RunState) -> list[str]:
     """Explain the columns of the table, and give the test accuracy of the run."""
     caption_lines = []
     iterations = early_iterations(state)
+    # A script that tells no phases lacks most of the columns that need words.
     if "sync" in result_table(state)[0]:
         caption_lines += [
             "s/iter: mean of all iterations; last loss: of each rank's last batch",

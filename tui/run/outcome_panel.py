@@ -83,6 +83,7 @@ def _outcome_text(run: RunState, max_output: int, *, is_brief: bool) -> str:
         # A run whose loss is NaN has done all its steps, which is no success.
         if run.verdict is Verdict.FINISHED and run.progress.diverged:
             sign = palette.sign("warn")
+        # Behind the line of the cause; without one, on top.
         outcome_lines.insert(bool(outcome_lines), f"{sign} {outcome.verdict_line(run)}")
     if run.verdict in (Verdict.FINISHED, Verdict.STOPPED):
         outcome_lines += _summary_lines(run, is_brief=is_brief)

@@ -41,6 +41,7 @@ class PlainPrinter(Output):
 
     def batch(self, records: list[Record], state: RunState) -> None:
         """Print the output of ranks among these records, and describe the others."""
+        # A list, because whether there are any is asked below.
         chunks = () if self._quiet else [*self._ranks.chunks(records, state)]
         # stdout before stderr: the line that explains an output comes after it.
         self.write(chunks)

@@ -165,7 +165,9 @@ class RankScreen(Screen[None], LiveScreen):
             if chart.needs_kind(kind.id):
                 chart.choose(kind, ChartView(smoothing=0.0))
             curve_rows = run.curves.rows(kind.series[0])
+            # Before its first value, a series has no rows.
             rank_row = curve_rows.index(self._rank) if curve_rows else 0
+            # An equal view is not set: each that is set causes another tick.
             chart.set_view(replace(chart.view, mode=CurveMode.ONE, one=rank_row))
             chart.show(run)
 

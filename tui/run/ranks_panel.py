@@ -80,6 +80,7 @@ class RanksPanel(TablePanel):
     def show(self, run: RunState) -> None:
         is_asked = self.is_asked
         self.is_asked = False
+        # Place 1 is that of the outcome: costly parts take turns.
         if self._strip_turn.has_come_for(run, place=2) or is_asked:
             self._scale = _trend_scale(run.ranks)
             self._show_heat(run)
@@ -100,6 +101,7 @@ class RanksPanel(TablePanel):
         }
         shown_columns = self._shown_columns(run, column_cells, table.room)
         folded_columns: list[RankColumn] = []
+        # With room for all columns, none needs to go.
         if sum(column.width for column in shown_columns.values()) > table.room:
             folded_columns = [
                 rank_column for rank_column in shown_columns if self._folded.has(rank_column)
@@ -181,6 +183,7 @@ class RanksPanel(TablePanel):
     def action_sort(self) -> None:
         """Sort by the next figure."""
         self._order = (self._order + 1) % len(RANK_ORDERS)
+        # As if rows had come into view, so that the table does not wait for its turn.
         self.post_message(CellTable.Uncovered())
 
     def on_rank_table_opened(self, message: RankTable.Opened) -> None:

@@ -89,6 +89,7 @@ class RunScreen(LiveScreen, Screen[None]):
 
     def on_mount(self) -> None:
         self._body.lay_out()
+        # The log is the last one of `PANELS`.
         log_panel = self._body.panels[-1]
         first_widget = self._slider or log_panel.children[0]
         first_widget.focus()
@@ -200,6 +201,7 @@ class RunScreen(LiveScreen, Screen[None]):
         key_place, action = find_panel_action(name)
         place_panels = [panel for panel in self._body.panels if panel.place is key_place]
         if place_panels:
+            # True is more than False: a panel in view, or else the first one.
             panel = max(place_panels, key=self._is_seen)
             self._focus(panel)
             await self.app.run_action(action.call, panel)

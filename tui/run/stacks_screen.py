@@ -106,6 +106,7 @@ class StacksScreen(LiveScreen, Screen[None]):
     def action_rank(self, step: int) -> None:
         """Show the next rank, or all."""
         rank_choices = [None, *range(len(self._session.state.ranks))]
+        # A restart may have left the rank out.
         current_place = rank_choices.index(self._rank) if self._rank in rank_choices else 0
         self._rank = rank_choices[(current_place + 1) % len(rank_choices)] if step else None
         self.query_one(VerticalScroll).scroll_home(animate=False)

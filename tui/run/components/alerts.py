@@ -49,6 +49,7 @@ class AlertLines(Static):
         # An alert that is over before anybody saw it is listed, but rings no bell.
         new_alerts = [alert for alert in alerts if alert.key not in self._seen and not alert.over]
         self._seen.update(alert.key for alert in alerts)
+        # While hidden, the widget has no width: then that of the screen, without the padding.
         width = self.content_size.width or self.app.size.width - 2
         keys_hint = f"{key_of(self.app, 'hide-alerts')} hide, {key_of(self.app, 'alerts')} list"
         alert_lines = _alert_lines(sort_by_urgency(self._open), width, keys_hint)

@@ -42,9 +42,11 @@ def _hosts(run: RunState, order: RankOrder, room: int) -> list[RankTableLine]:
         ranks_of_hosts.setdefault(rank.host, []).append(rank)
     host_lines = []
     for host, host_ranks in ranks_of_hosts.items():
+        # The first rank stands for its host in the row.
         host_ranks.sort(key=lambda rank: (severity(rank, run), order.key(rank)))
         host_lines.append(RankTableLine(host_ranks, host))
     host_lines.sort(key=lambda line: min(map(order.key, line.ranks)))
     if len(host_lines) > room:
+        # Sorting is stable, so hosts of one severity stay in the order above.
         host_lines.sort(key=lambda line: severity(line.ranks[0], run))
     return host_lines

@@ -60,6 +60,7 @@ class RunHeader(Static):
     def show(self, run: RunState, given_name: str = "") -> None:
         """Copy what is drawn from the run. A person has `given_name` it so."""
         width = self.content_size.width
+        # Before the first layout the width is 0, which textwrap refuses.
         text_width = max(width, MIN_WIDTH)
         now = self._clock.now(run)
         # The facts look at every rank, so those of many ranks are not taken at each tick.
@@ -101,6 +102,7 @@ def _planned_length(plan: Plan) -> RunLength:
     if expected_work is None or plan.job is None:
         return RunLength(0, 0)
     steps = length(plan.job, expected_work.steps)
+    # Rounded up, as an epoch that is only begun counts, too.
     return RunLength(-(-steps // expected_work.steps) if expected_work.steps else 0, steps)
 
 
@@ -132,6 +134,7 @@ def _title_line(left: str, run: str, given_name: str, width: int) -> str:
     """The run at the right edge: by the name that a person gave it, and by its own where there is
     room for both."""
     both_names = justify(left, f"{given_name} ({run})" if given_name else run, width)
+    # Without room for both, `justify` has left the names out, and cut the rest.
     has_room = not given_name or both_names.endswith(")")
     return both_names if has_room else justify(left, given_name, width)
 
@@ -189,6 +192,7 @@ def _pace(run: RunState) -> tuple[float, float, float, float]:
 
 
 def _known_fact(text: str, value: float, format_value: Callable[[float], object] = float) -> str:
+    # What is not known is 0 or NaN, and neither is over 0.
     return text.format(format_value(value)) if value > 0 else ""
 
 

@@ -66,6 +66,7 @@ def heat_cells(
     ]
     cells = []
     for first_rank in range(0, len(ranks), ranks_per_cell):
+        # The most severe comes first, then the latest, whose lateness is negative for that.
         worst_mark, lateness, rank_number = min(
             ranked_cells[first_rank : first_rank + ranks_per_cell]
         )
@@ -82,6 +83,7 @@ def _lateness(rank: RankState, ready_medians: float, typical_ready: float) -> fl
 
 def _cell(rank: RankState, mark: int, lateness: float) -> TableCell:
     if not lateness:
+        # The text of a phase begins with its sign.
         state_cell = phase_cell(rank.doing)
         return TableCell(state_cell.text[0], state_cell.style)
     if mark == SLOW:

@@ -139,6 +139,7 @@ def step_split(shares: Sequence[float], width: int) -> str:
     """A bar of the shares of a step, each phase with a sign of its own."""
     if any(map(math.isnan, shares)) or not any(shares[1:]):  # a log may tell `data` alone
         return ""
+    # Rounded ends may miss the width of the bar, so the last phase takes what is left.
     phase_ends = [round(width * min(max(0.0, total), 1.0)) for total in accumulate(shares)]
     split_bar = ""
     for name, phase_end in zip(PHASES, (*phase_ends[:-1], width), strict=True):
@@ -152,6 +153,7 @@ def _split_cell(row_context: RowContext) -> TableCell:
 
 
 def _ready_cell(row_context: RowContext) -> TableCell:
+    # In a script that does not tell when gradients are ready, 0 is not known.
     slowest_ready = max(map(row_context.ready, row_context.ranks))
     return TableCell(
         number(slowest_ready if slowest_ready or row_context.run.plan.job else math.nan)
@@ -258,6 +260,7 @@ RANK_COLUMNS = (
     RankColumn(
         TableColumn("state", 13, right=False, most=24),
         lambda row_context: state_cell(row_context.rank, row_context.run, row_context.now),
+        # A marked rank agrees with nobody, by its number, so that its state stays in the table.
         shared_value=lambda rank, run: rank.doing if severity(rank, run) == UNMARKED else rank.rank,
     ),
     RankColumn(TableColumn("heard", 10), _heard_cell),

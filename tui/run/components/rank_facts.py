@@ -159,6 +159,7 @@ def _describe_host(host: HostState, run: RunState) -> str:
     state_text = phase_cell(host.phase).text + reason_text
     if host.phase in (HostPhase.ENDED, HostPhase.LOST):  # its figures are old
         return state_text
+    # Of all hosts, since several may be on one machine.
     load = loads(run.hosts, run.ranks)[host.index]
     sample = host.sample
     ranks_text = " by its ranks" if load.own else ""

@@ -68,5 +68,6 @@ def sort_ranks(
     first."""
     sorted_ranks = sorted(ranks, key=order.key)
     if len(sorted_ranks) > room:
+        # Sorting is stable, so ranks of one severity stay in the order above.
         sorted_ranks.sort(key=lambda rank: severity(rank, run))
     return sorted_ranks

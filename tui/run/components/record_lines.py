@@ -60,6 +60,7 @@ class ReplaySlider(Container, can_focus=True):
         if bar_width < MIN_BAR_WIDTH:
             return f"{head_text}/{tail_text}"
         share = replay.position / replay.duration if replay.duration else 1.0
+        # One cell of the bar is the place of the replay itself.
         num_done = round((bar_width - 1) * share)
         self._bar = (len(head_text), bar_width)
         num_left = bar_width - 1 - num_done

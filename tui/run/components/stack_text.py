@@ -82,6 +82,7 @@ def _thread_lines(text: str, width: int) -> Iterator[Content]:
     for line in state:
         yield Content.styled(plain(line), "$text-muted")
     for number, thread in enumerate(threads):
+        # The main thread comes first, and needs no title.
         if number:
             yield Content.styled(plain(thread[0]), "$text-muted")
         for frame in parse_frames(thread):
