@@ -471,7 +471,7 @@ class GpuSample(Event):
     def validate(self) -> None:
         """Raises: ValueError."""
         Event.validate(self)
-        # `require` refuses NaN, which here is a value: not every driver tells how busy a GPU is.
+        # `require` refuses NaN, which here says that the use is not known.
         if not math.isnan(self.use):
             require("use", self.use, 0, 100)
 

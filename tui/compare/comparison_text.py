@@ -312,6 +312,7 @@ def settings_table(compared: Sequence[ComparedRun]) -> list[Row]:
 
 def results_table(compared: Sequence[ComparedRun]) -> list[Row]:
     """Return the final results, one run per row below the head."""
+    # All have the same one: an accuracy that each of the runs has reached.
     goal = compared[0].goal
     has_goal = not math.isnan(goal)
     table: list[Row] = [(*RESULT_HEAD, f"to {percent(goal)}") if has_goal else RESULT_HEAD]

@@ -35,6 +35,7 @@ def _time_verdict(compared: ComparedRun) -> str:
     ratio = against.ratio
     unit = "sample" if compared.is_per_sample else "step"
     change = f"{_change(ratio.value)} time per {unit}"
+    # Whatever runs with equal settings are apart is noise, so there is nothing to doubt.
     if compared.is_repetition:
         same = f"no verdict: same recorded settings as A, and {change}"
         return f"{same}: runs on these hosts differ by as much"

@@ -141,7 +141,8 @@ def _find_target_losses(subject: ReportSubject) -> list[float]:
         loss_ends = [_smoothed_ends(loss_by_step(run)[1]) for run in group.runs]
         known_ends = [pair for pair in loss_ends if all(map(math.isfinite, pair))]
         if known_ends:
-            # The worst run of a group decides, so that all of them can reach the targets.
+            # No run of the group begins below the one, or stays above the other: all of them pass
+            # the losses in between.
             first_losses.append(min(highest_loss for highest_loss, _ in known_ends))
             least_losses.append(max(least for _, least in known_ends))
     if not first_losses or max(least_losses) >= min(first_losses):
