@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterable
 from functools import cache
 
+# They begin with the point, since `re` jumps quickly from one literal character to the next. They
+# take the rest of the line as well: one match is enough for it.
 _DECIMALS = re.compile(r"\.(?<=\d\.)(?=\d)[^\n]*")
 # The lookbehinds leave out versions, addresses and times.
 _UNREAD = re.compile(
@@ -64,6 +66,8 @@ def searcher(text: str) -> Callable[[str], bool]:
     It looks at each line without its digits once: programs print many lines that differ by numbers
     alone.
     """
+    # A mark may seem to be there that is not, as neither side has its digits. Callers look for the
+    # mark itself in a line.
     bare_text = text.encode("utf-8", "surrogatepass").translate(None, b"0123456789")
     lines = b"\n".join(set(bare_text.split(b"\n")))
     return lambda mark: _without_digits(mark) in lines

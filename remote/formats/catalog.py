@@ -79,6 +79,8 @@ class FormatLine(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_un
         return None if self.kind == "any" else ReadingKind(self.kind)
 
 
+# Formats are keys of dicts that are asked for each line. Without `eq` they are hashed by identity,
+# which is quicker than by all of their fields.
 class LogFormat(
     msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True, forbid_unknown_fields=True
 ):
@@ -113,6 +115,8 @@ class LogFormat(
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy a known format by its name, so that copies of readers are small."""
+        # This gives the very object back, so a copied reader finds it in its dicts, which go by
+        # identity.
         if not self.own:
             return format_named, (self.name,)
         return partial(LogFormat, **msgspec.structs.asdict(self)), ()

@@ -44,6 +44,7 @@ def _compile(pattern: str) -> Any:
     that is raised."""
     options = re2.Options()
     options.max_mem = MEMORY
+    # RE2 would write them to stderr by itself, next to the reason that we show.
     options.log_errors = False
     try:
         return re2.compile(pattern, options)

@@ -107,6 +107,7 @@ class Memory:
         if kind is EVALUATION:  # its batches are no steps of the training
             return step
         if not total:
+            # Without its length, it is unknown how many steps the epochs before have had.
             return step or (n if epoch <= 1 else 0)
         self.per_epoch = total
         if self.epochs:
@@ -139,6 +140,7 @@ def _take_epoch(values: dict[str, float]) -> float:
 
 def kind_of(names: Collection[str]) -> ReadingKind:
     """Return what values of these names belong to."""
+    # This comes first: a line of the training may repeat the values of the last evaluation.
     if "loss" in names:
         return STEP
     if any(map(is_of_evaluation, names)):

@@ -33,6 +33,7 @@ def number(text: str | float) -> float:
     """Parse a number: "1.69e+04", "10,050", "12.3k", "-100.00%" (-1.0), "nanz",
     "np.float64(0.19)", "[0.1, 0.2]" (its first). Raises: ValueError."""
     try:
+        # Nearly all numbers are plain ones, so they do not wait for the checks of the others.
         return float(text)
     except ValueError:
         return _unusual(str(text).strip())

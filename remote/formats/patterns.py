@@ -26,6 +26,7 @@ _NUMBERS = {
     "commas": f"({GROUPED})",
     "quantity": f"((?:{GROUPED})[%kKMmBG]?)",
 }
+# A group that is written out, `(?P<loss>`, is no short form.
 _SHORT_FORM = re.compile(r"(?<!\?P)<(\w+)(?::(\w+))?>")
 
 
@@ -61,6 +62,8 @@ class LazyRegex:
         if name.startswith("__"):
             raise AttributeError(name)
         method = getattr(re.compile(expand(self._pattern), self._flags), name)
+        # Python asks `__getattr__` only for what an object lacks, so next time it finds this
+        # directly.
         self.__dict__[name] = method
         return method
 
@@ -122,6 +125,8 @@ class LinePattern:
     def __init__(
         self, pattern: str, pairs: str = "", own_names: Mapping[str, str] | None = None
     ) -> None:
+        # `^` must go: for `match` with a start it still means the beginning of the line, where the
+        # prefixes are.
         self.is_anchored = pattern.startswith("^")
         self._pattern = pattern.removeprefix("^")
         self._pairs = Pairs(pairs, own_names) if pairs else None

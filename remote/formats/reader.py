@@ -80,6 +80,8 @@ class LogReader:
         """Return the text from the beginning of a record to the end of one."""
         text = self._cut_record + text
         self._cut_record = ""
+        # A bar writes over its own line and never ends it. A piece may be cut within one of its
+        # states, so the last one waits for the text that follows.
         if len(text) >= PIECE and "\n" not in text:
             end = max(text.rfind("\r"), text.rfind("\x1b[K"), text.rfind("\x08"))
             if len(text) - end <= records.LONGEST:
@@ -313,7 +315,9 @@ class FormatChoice:
         self._evaluated.clear()
         self._hits.clear()
         self.others = []
+        # Any other format may still take over from a generic one, so the usual order stays.
         first_kin = [] if log_format.generic else [OWN, log_format.kin, BARS]
+        # Its order is that in which the formats are tried: the user's own rules first.
         by_kin: dict[str, list[LogFormat]] = {kin: [] for kin in first_kin}
         for known_format in self._order:
             by_kin.get(known_format.kin, self.others).append(known_format)
@@ -327,4 +331,5 @@ class FormatChoice:
         candidates = [log_format, hint]
         if named is not None and named.kin == log_format.kin:
             candidates.append(named)
+        # Of a family, the catalog has the more specific formats first.
         self._named = min(candidates, key=self._order.__getitem__)

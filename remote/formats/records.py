@@ -53,8 +53,10 @@ def clean(text: str) -> str:
     """Return the records of a text, each on a line of its own, without colours and control
     characters."""
     if "\r" in text:
+        # A terminal ends its lines so; taken one by one, these would make an empty record.
         text = text.replace("\r\n", "\n")
     if "\x1b" in text or "\x08" in text or "\x9b" in text:
+        # In this order: `_STYLES` matches the rewrites too, and would join the states of a bar.
         text = _STYLES.sub("", _REWRITES.sub("\n", text))
     if "\r" in text:
         text = text.replace("\r", "\n")

@@ -156,6 +156,7 @@ def _measure_noise(groups: Sequence[Sequence[int]], times: Sequence[Floats]) -> 
     """Return the noise from run to run, as far as runs with equal settings show it."""
     group_means = []
     for group in groups:
+        # A run that ended before its second step has no times, and no mean.
         group_means.append([float(times[index].mean()) for index in group if times[index].size])
     share, freedom = pooled_spread(group_means)
     return RunNoise(share, freedom) if freedom else RunNoise()
@@ -194,6 +195,7 @@ def _find_goal(runs: Sequence[RunFigures]) -> float:
     best_accuracies = [
         max((test.accuracy for test in run.evaluations), default=math.nan) for run in runs
     ]
+    # numpy's minimum, which is NaN if one of them is: Python's own would depend on their order.
     lowest_best = float(np.min(best_accuracies))
     if not math.isfinite(lowest_best):
         return math.nan

@@ -177,6 +177,7 @@ def sentences(
     `names` has other names for runs.
     """
     similar_doubts = defaultdict[tuple[object, ...], list[Doubt]](list)
+    # The greatest comes first, and stands for the others of its sentence.
     for doubt in sorted(doubts, key=lambda doubt: -doubt.speed_up):
         # Sides that differ only in the name of the faster one have the same reasons.
         reason_key = (doubt.kind, replace(doubt.more, name=""), doubt.fewer, doubt.differing)
@@ -237,6 +238,7 @@ def _count_units(doubt: Doubt) -> tuple[str, int, int]:
     """Return what is counted if the two are compared, and how many of it they have."""
     more = doubt.more
     fewer = doubt.fewer
+    # The unit whose numbers give the ratio that the sentence calls possible.
     if more.nodes == doubt.most * fewer.nodes:
         return "node", more.nodes, fewer.nodes
     if more.ranks == doubt.most * fewer.ranks:

@@ -233,6 +233,7 @@ def make_figures(folder: Path, state: RunState, collector: RunCollector) -> RunF
 def _host_figures(host: HostState, collector: RunCollector, zero: float) -> HostFigures:
     facts = asdict(host.hello) if host.hello else {}
     usage = as_columns(HostUsage, collector.hosts[host.index], zero)
+    # A sample has all cores of the machine, also those that this host may not use.
     return HostFigures(host.name, facts, usage, len(host.sample.cpu))
 
 

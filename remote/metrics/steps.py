@@ -132,6 +132,7 @@ class StepTable:
         steps, rank_counts = np.unique(self.step, return_counts=True)
         common_steps = steps[rank_counts == len(self.ranks)]
         is_common = np.isin(self.step, common_steps)
+        # Rows are ordered by rank, then step, so that each rank fills a row of the new shape.
         return common_steps, self.column(column)[is_common].reshape(
             len(self.ranks), len(common_steps)
         ).T
@@ -216,6 +217,7 @@ class StepColumns:
         is_same_rank = np.diff(rank[row_order]) == 0
         is_same_step = np.diff(step[row_order]) == 0
         is_last = np.r_[~(is_same_rank & is_same_step), True]
+        # Of no rows there are no differences, and the one True is too many.
         lasting_rows: Ints = row_order[is_last[: len(row_order)]]
         return lasting_rows
 

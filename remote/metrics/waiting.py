@@ -82,6 +82,7 @@ def _finite_matrix(steps: StepTable, column: str) -> tuple[Ints, Floats]:
 def _seconds_since_met(seconds: Floats, have_met: NDArray[np.bool_]) -> Floats:
     """Return the seconds of whole steps since the ranks last waited for each other, before each
     step."""
+    # With a row of zeros first, row i is the total before step i.
     total_before = np.vstack([np.zeros(seconds.shape[1]), np.cumsum(seconds, axis=0)])
     meetings = np.where(have_met, np.arange(1, len(have_met) + 1), 0)
     last_meeting = np.maximum.accumulate(np.r_[0, meetings])

@@ -94,6 +94,7 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
     elif rank.begun is None and isinstance(event, StepFinished):  # a script reports no start
         _begin_script(run, event, when)
     rank.apply(event, when)
+    # After the rank has taken it in, so that a step has its own number.
     run.curves.take(event, rank.rank, rank.step, when - run.started)
     match event:
         case StepFinished():
@@ -116,6 +117,7 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
             run.note("", drift_text, when)
         case Epoch():
             run.mark(EPOCH, event.step, when)
+        # All ranks of a host save their parts of the same checkpoint.
         case Saved() if rank.local_rank == 0:
             host.saved_step = event.step
             run.mark(CHECKPOINT, event.step, when)
@@ -127,6 +129,7 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
             _enter_phase(run, rank, RankPhase.TRAINING, when)
         case Exited():
             judge_rank(run, rank)
+    # Last, since detectors look at the rank as it is after the report.
     if isinstance(event, StepFinished | ScriptMetrics):
         _tell_detectors(run, event, rank, when)
 
@@ -269,6 +272,7 @@ def _apply_agent(run: RunState, record: Record, host: HostState, when: float) ->
         case AgentEnded() as event:
             host.age_at_end = host.count_age(event.age, record.time)
             _end_agent(run, event, host, when)
+    # After the cases, which compare the record with what the host was before.
     host.apply(record.event, record.attempt, when)
 
 
@@ -304,6 +308,7 @@ def _reason_to_restart(run: RunState) -> str:
 def _end_agent(run: RunState, event: AgentEnded, host: HostState, when: float) -> None:
     take_age(run, when, event.age)
     host.reason = describe_end(event)
+    # A host that was given up stays lost, though its last record may still come.
     if host.phase is not HostPhase.LOST:
         host.enter(HostPhase.ENDED, when)
     if event.died:

@@ -225,6 +225,8 @@ def _is_announced(run: RunState, stall_text: str) -> bool:
 
 
 def _take_stop(run: RunState, event: Stopping, when: float) -> None:
+    # The log has it already if an agent gave the same reason, or if the stall was announced with
+    # it.
     if event.reason != run.stop_reason and not _is_announced(run, event.reason):
         run.note("", event.reason, when)
     if run.phase is not RunPhase.ENDED:

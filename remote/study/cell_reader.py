@@ -40,6 +40,7 @@ def _read_values(axis_name: str, values: list[Any], mistakes: StudyMistakes) -> 
             mistakes.add_at(axis_name, f"{axis_name}: {value_text}: {WRITE_VALUE}", "axes")
             continue
         label_counts[label] += 1
+        # Only the second one is noted, however often the value is there.
         if label_counts[label] == 2:
             mistakes.add_at(
                 axis_name, f"{axis_name}: the value {label} is there twice: give labels", "axes"

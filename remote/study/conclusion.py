@@ -169,6 +169,7 @@ def _praise(study: Study, label: str, mean: Interval, rows: Sequence[CellResult]
     own_rows = [row for row in rows if row.cell.label(study.compare) == label]
     averaged_text = f", averaged over {count(len(own_rows), 'cell')}" if len(own_rows) > 1 else ""
     if study.compares_times:
+        # Any text is greater than "", so one cell that has it is enough.
         shared_text = max(_on_shared_machine(row, study.counterpart(row.cell)) for row in own_rows)
         gain_text = ratio_text(mean.inverse())
         return (

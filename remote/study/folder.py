@@ -181,6 +181,7 @@ class StudyFolder:
                 "Ctrl+C where it runs"
             )
         with self._writing():
+            # The number of an earlier process may have had more digits.
             os.ftruncate(lock, 0)
             os.write(lock, str(os.getpid()).encode())
 

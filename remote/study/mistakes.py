@@ -25,6 +25,7 @@ class StudyMistakes:
 
     def add(self, mistake: str) -> None:
         """Note a mistake of the file as a whole."""
+        # Behind all that have a line.
         self._mistakes.append((math.inf, f"{self.file}: {mistake}"))
 
     def add_at(self, key: str, mistake: str, table: str = "", value: Any = None) -> None:
@@ -38,6 +39,7 @@ class StudyMistakes:
     def refuse(self) -> None:
         """Raise a `StudyError` if there is a mistake: each once, in order of the lines."""
         if self._mistakes:
+            # By the line alone: mistakes of one line stay in the order in which they were found.
             ordered_mistakes = sorted(self._mistakes, key=lambda mistake: mistake[0])
             messages = dict.fromkeys(message for _, message in ordered_mistakes)
             raise StudyError("\n".join(messages))

@@ -225,10 +225,12 @@ class StudyRunner:
             if value is not None:
                 return replace(run_end, outcome=TrialOutcome.COUNTED, value=value)
             cause = measurement.describe_missing(self.study, state)
+        # The study itself stopped it, and would do so again: the trial has failed.
         elif state.stop_reason == LIMIT:
             cause = LIMIT
         else:
             cause = state.cause.text() if state.cause else state.stop_reason
+            # Somebody stopped or left it, which is no fault of the run: it may be made again.
             if state.verdict in (None, Verdict.STOPPED):
                 run_end = replace(run_end, outcome=TrialOutcome.INTERRUPTED)
         reason = measurement.general_cause(state) if cause else ""

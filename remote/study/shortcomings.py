@@ -37,8 +37,10 @@ def shortcoming_lines(result: StudyResult) -> list[str]:
     unstable_rows = [row for row in result.cells if not row.stability.is_stable]
     if unstable_rows:
         names = listed([row.cell.key for row in unstable_rows])
+        # Each repetition has another seed, so that more of them make a loss no steadier.
         if not study.compares_times:
             lines.append(f"differs from seed to seed by 10% or more: {names}")
+        # They were repeated already, as --until-stable does.
         elif all(len(row.runs) > study.repetitions for row in unstable_rows):
             lines.append(f"unstable from run to run: {names}")
         else:

@@ -210,6 +210,7 @@ def result_settings(cell: Cell) -> dict[str, object]:
     if isinstance(cell.work, Script):
         return {"script": cell.work.command_line(), **place}
     settings = vars(cell.work) | place | {"one seed for all repetitions": cell.has_seed}
+    # Options are compared one by one, below. The others change no result.
     for name in ("sync_option", *names_by_effect(Effect.NOTHING)):
         del settings[name]
     return settings | vars(cell.work.sync_options())

@@ -221,6 +221,7 @@ class Study:
         They are shuffled by the seed, so that a drift of the machine affects all cells alike.
         """
         trials = [Trial(cell, repetition) for cell in self.cells]
+        # A generator of its own for each repetition, so that its order is the same in every call.
         random.Random(f"{self.seed}/{repetition}").shuffle(trials)
         return trials
 
@@ -271,5 +272,6 @@ def cell_key(labels: Labels) -> str:
 
 def split_trial_key(trial: str) -> tuple[str, int]:
     """Return the cell and the repetition that the key of a trial names; 0 if it names none."""
+    # The last of these signs: a label may hold them, too.
     cell, _, repetition = trial.rpartition(" #")
     return cell, int(repetition) if repetition.isdecimal() else 0

@@ -62,6 +62,7 @@ def read_study_text(name: str) -> tuple[str, str]:
             f"{name}: {error.strerror}{nearest_text}: name a file such as study.toml, or a "
             f"bundled study: {', '.join(bundled)}"
         ) from None
+    # The list of studies leaves hidden folders out.
     if not is_label(study_name) or study_name.startswith("."):
         raise StudyError(f"{name}: a study has the name of its file: give the file a name")
     return study_name, text

@@ -34,6 +34,7 @@ TABLES = ("job", "base", "axes", "compare", "quick")
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|h)")
 HIGHEST_TARGETS = {"loss": math.inf, "accuracy": 1.0}
 HIGHEST_SEED = 2**32 - 1
+# Otherwise pydantic would take a text such as "4" for a number, too.
 STRICT = ConfigDict(extra="forbid", strict=True)
 Table = TypeVar("Table", bound=BaseModel)
 
@@ -148,6 +149,7 @@ def read_table(
     except ValidationError as error:
         details = {str(detail["loc"][0]): detail for detail in error.errors()}
     for key, detail in details.items():
+        # A whole table stands in no line.
         shown_value = None if key in TABLES else table[key]
         mistakes.add_at(key, _describe(model, key, detail, table[key], name), name, shown_value)
     # The other keys are read all the same, so that one call finds all mistakes.

@@ -13,6 +13,7 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 Decoder = Callable[[Any], Any]
+# 64 bits, as in the `pack` of `_plain_decoder`: both ways to decode must refuse the same ints.
 LEAST_INT = -(2**63)
 LARGEST_INT = 2**63 - 1
 
@@ -62,6 +63,8 @@ class Codec:
             name = data.get(self._key, "")
             decoder = self._decoders.get(name) or self._make_decoder(name)
             return decoder(data) if decoder else None
+        # A TypeError may also be that of a field that is missing, or of a name that is no string: a
+        # list cannot be looked up in a dict.
         except (TypeError, ValueError):
             return None
 
@@ -76,9 +79,12 @@ class Codec:
             try:
                 decoder(data.get(key))
             except (TypeError, ValueError) as error:
+                # An absent key is no fault by itself, since its field may have a default.
                 if key in data:
                     return f"{key}: {error}"
         try:
+            # Each value is of its type. What remains is a field that is missing and has no default,
+            # or that `validate` refuses.
             self._decoders[name](data)
         except (TypeError, ValueError) as error:
             return str(error)
@@ -101,6 +107,7 @@ def _dataclass_decoder(cls: type[Any]) -> Decoder:
     validate = getattr(cls, "validate", None)
 
     def decode_each_field(data: Any) -> Any:
+        # Keys without a field are left out: a newer version may add some within the same format.
         values = {name: decoder(data[key]) for name, key, decoder in field_decoders if key in data}
         return cls(**values)
 
@@ -126,6 +133,7 @@ def _plain_decoder(cls: type[Any], decode_each_field: Decoder) -> Decoder:
     types = [hints[name] for name in keys]
     int_indices = [index for index, hint in enumerate(types) if hint is int]
     is_plain = set(types) <= {int, float, str, bool}
+    # Of one key, itemgetter gives no tuple; and without an int there is nothing to `pack`.
     if len(types) < 2 or not int_indices or not is_plain:
         return decode_each_field
     get_values = itemgetter(*keys.values())
@@ -135,6 +143,7 @@ def _plain_decoder(cls: type[Any], decode_each_field: Decoder) -> Decoder:
     def decode_plain(data: Any) -> Any:
         try:
             values = get_values(data)
+            # Perhaps an int that stands for a float, which is no fault.
             if list(map(type, values)) != types:
                 return decode_each_field(data)
             pack(*get_ints(values))
@@ -159,6 +168,7 @@ def decoder_of(hint: Any) -> Decoder:
     accepted = (float, int) if hint is float else (hint,)
 
     def decode(value: Any) -> Any:
+        # Not isinstance, for which True is an int.
         if type(value) not in accepted:
             raise TypeError(f"{value!r} is not a {hint.__name__}")
         if type(value) is int and not LEAST_INT <= value <= LARGEST_INT:
@@ -188,6 +198,7 @@ def _tuple_decoder(hint: Any) -> Decoder:
             raise TypeError(f"{value!r} is not a list")
         if has_any_length:
             return tuple(map(decoders[0], value))
+        # A list of another length raises ValueError here, by `strict`.
         pairs = zip(decoders, value, strict=True)
         return tuple(decode_item(item) for decode_item, item in pairs)
 

@@ -8,6 +8,8 @@ from enum import Enum
 class _StringEnum(str, Enum):
     """Base of the enums. A member prints as its value, as `enum.StrEnum` in Python 3.11."""
 
+    # Without this method, "Phase.LOADING" would be printed: a mixin with `str` keeps Enum's own
+    # text.
     def __str__(self) -> str:
         return str.__str__(self)
 
@@ -66,6 +68,8 @@ class EndReason(_StringEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> EndReason:
+        # The record must be decoded in any case: it is the last one, and says that the agent has
+        # ended.
         return cls.UNKNOWN
 
 

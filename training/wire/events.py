@@ -259,6 +259,7 @@ class Hello(Event):
     """The facts of a host: the first record of its agent. Bytes of 0 are unknown."""
 
     bounds: ClassVar[Bounds] = {
+        # A cgroup quota may leave a process less than one core.
         "cores": (0.01, MOST_CORES),
         "load": (0, 1e6),
         "pid": COUNT,
@@ -432,6 +433,7 @@ class HostSample(Event):
     def validate(self) -> None:
         """Raises: ValueError."""
         Event.validate(self)
+        # The sum is enough: a value that is no number, or infinite, makes it so too.
         require("cpu", sum(self.cpu), *_CPU)
 
 
@@ -469,6 +471,7 @@ class GpuSample(Event):
     def validate(self) -> None:
         """Raises: ValueError."""
         Event.validate(self)
+        # `require` refuses NaN, which here says that the use is not known.
         if not math.isnan(self.use):
             require("use", self.use, 0, 100)
 
@@ -631,6 +634,8 @@ def expand(record: Record, parse: ParseReport = parse_report) -> Sequence[Record
     `parse` reads one line of a report.
     """
     output = record.event
+    # Most text has no event in it, and is not cut into lines. A followed file may have a copy of
+    # such lines, which are no report of the rank.
     if not isinstance(output, OutputText) or PREFIX not in output.text or output.path:
         return (record,)
     records: list[Record] = []
@@ -646,6 +651,7 @@ def expand(record: Record, parse: ParseReport = parse_report) -> Sequence[Record
         event, reported_time = report
         if reported_time is None:
             reported_time = record.time
+        # The agent has read the line by then, so a later time in it is wrong.
         event_time = min(reported_time, record.time)
         records.append(Record(record.host, record.attempt, record.seq, event_time, event))
     if plain_lines:

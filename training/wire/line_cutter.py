@@ -21,6 +21,7 @@ class LineCutter:
     def __init__(self, longest: int = sys.maxsize) -> None:
         """Cut lines of at most `longest` bytes, without their newlines."""
         self._longest = longest
+        # It grows in place. Bytes would be copied as a whole for each further block of a long line.
         self._rest = bytearray()
 
     def feed(self, block: bytes) -> list[bytes]:
@@ -30,10 +31,13 @@ class LineCutter:
         self._rest += whole
         lines: list[bytes] = []
         if newline:
+            # Not by splitlines, for which a carriage return ends a line too: that of a progress bar
+            # does not.
             lines = [line + newline for line in bytes(self._rest).split(b"\n")]
             self._rest = bytearray(rest)
         else:
             self._rest += rest
+        # The lines have their newlines here, which `longest` does not count.
         if len(self._rest) > self._longest or any(len(line) > self._longest + 1 for line in lines):
             raise LineTooLong(self._longest)
         return lines

@@ -32,6 +32,7 @@ FIRST = 1
 """The number of a writer's first record."""
 LAST_TIME = 2.0**33
 """Seconds since 1970, in the year 2242: no record is written later."""
+# From here on, a float does not hold every whole number.
 LARGEST = 2**53
 """The largest number that a record may have."""
 Bounds = Mapping[str, "tuple[float, float]"]
@@ -56,6 +57,7 @@ def immutable(cls: type[T]) -> type[T]:
 
 def require(name: str, value: float, low: float, high: float) -> None:
     """Check that a value is within its bounds. Raises: ValueError, also for NaN."""
+    # Not `value < low or value > high`, which NaN would pass.
     if not low <= value <= high:
         raise ValueError(f"{name} is {value:g}, which is not between {low:g} and {high:g}")
 
@@ -135,6 +137,7 @@ class RecordCodec:
         host = data.get("host")
         attempt = data.get("attempt")
         seq = data.get("seq")
+        # Not isinstance, for which True is an int.
         if not type(host) is type(attempt) is type(seq) is int:
             return None
         is_in_bounds = host <= LARGEST and attempt <= LARGEST and seq <= LARGEST
@@ -175,5 +178,6 @@ def other_format(data: Mapping[str, Any]) -> int | None:
 
 def point_in_time(value: Any) -> float | None:
     """Return the time in a line; None if it is not a valid time."""
+    # NaN and infinity are floats as well; the comparison below refuses them.
     is_number = type(value) is float or type(value) is int
     return float(value) if is_number and 0 <= value <= LAST_TIME else None

@@ -239,6 +239,7 @@ class RankboardApp(Dashboard[OpenRuns]):
         from tui.launch.screen import LaunchScreen
 
         if isinstance(self.screen, LaunchScreen):
+            # Textual would call the handler of the base class as well.
             message.prevent_default()
             if self.runs.checks and self._last_check:
                 check_again = partial(self._check, self.screen, self._last_check)

@@ -93,6 +93,7 @@ class Dashboard(App[None], Generic[RunsT]):
             self.notify(remark, severity="warning", timeout=REMARK_SECONDS, markup=False)
         self.set_keymap(dict(self.keymap))
         self.theme_changed_signal.subscribe(self, remember_theme)
+        # At once: as a message, it would come behind the requests that it puts out of date.
         self.screen_change_signal.subscribe(self, self._note_screen_change, immediate=True)
         self.set_interval(TICK, self._on_tick)
 
@@ -107,6 +108,8 @@ class Dashboard(App[None], Generic[RunsT]):
         if isinstance(renderable, ChopsUpdate):
             renderable = ChangedCells(renderable, self._written)
         elif renderable is not None:
+            # Any other update writes cells by itself, so that it is not known what the terminal
+            # shows.
             self._written.forget()
         super()._display(screen, renderable)
 
@@ -124,6 +127,7 @@ class Dashboard(App[None], Generic[RunsT]):
         if not is_live and isinstance(self.screen, Dialog) and self.screen.of_live:
             self.screen.dismiss(Leave.STAY)  # the question is out of date
         is_hidden = isinstance(self.screen, TooSmall)
+        # Also those beneath the top one, which a dialog does not cover as a whole.
         for screen in self.screen_stack:
             if isinstance(screen, LiveScreen) and screen.is_mounted and not is_hidden:
                 screen.tick()

@@ -90,6 +90,7 @@ class Quitting:
         try:
             self._app.run()
         finally:
+            # Ours hand their work to the loop of the app, which has ended by now.
             for number, handler in handlers_before.items():
                 signal.signal(number, handler)
             self.finish()

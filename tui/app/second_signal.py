@@ -103,6 +103,7 @@ def _start(pipe: int, has_keys: bool) -> int:
     number; 0 where none can be started, as on macOS, and nothing is watched."""
     if not hasattr(os, "pidfd_open"):
         return 0
+    # This file needs only the standard library: neither site packages nor paths of the user.
     words = [sys.executable, "-I", "-S", __file__, str(os.getpid())]
     if has_keys:
         words.append("keys")
@@ -110,6 +111,7 @@ def _start(pipe: int, has_keys: bool) -> int:
         (os.POSIX_SPAWN_DUP2, 0 if has_keys else 2, TERMINAL),
         (os.POSIX_SPAWN_DUP2, pipe, PIPE),
     ]
+    # Python itself may not start without it, if its library lies in another place.
     needed = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
     with suppress(OSError):  # it gets no variables beside: some are secret
         return os.posix_spawn(sys.executable, words, needed, file_actions=places, setsid=True)
@@ -223,17 +225,20 @@ class Watcher:
             self._has_keys = False
             return False
         state, _, group, _, _, foreground = line.rpartition(")")[2].split()[:6]
+        # T and t: stopped, by a signal or by a debugger. Without ISIG, Ctrl+C comes as a key.
         return state not in "Tt" and group == foreground and not modes & termios.ISIG
 
     def _end(self) -> None:
         """Kill the process; leave the terminal as a person needs it."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+        # Not sooner than its end, since it could still change the terminal.
         select.select([self._handle], [], [])
         with suppress(OSError, termios.error):
             if self._has_keys:
                 os.write(TERMINAL, LEAVE)
                 modes = termios.tcgetattr(TERMINAL)
+                # These are the modes that Textual switches off for its keys.
                 modes[0] |= termios.ICRNL | termios.IXON
                 modes[3] |= termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG
                 termios.tcsetattr(TERMINAL, termios.TCSANOW, modes)
@@ -244,10 +249,12 @@ class Watcher:
 
 def main() -> None:
     """Watch the process that has started this one."""
+    # The watcher must outlive the signals that it counts.
     for number in (*ENDING, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     os.chdir("/")
     process = int(sys.argv[1])
+    # If the other process has ended before, its number may soon be that of a stranger.
     if os.getppid() == process:
         Watcher(process, "keys" in sys.argv[2:]).watch()
 

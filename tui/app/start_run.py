@@ -111,6 +111,7 @@ def start(command: RunCommand) -> int:
             ends=chosen.ends,
             keep=keep,
             options=_make_form_options(command, hosts, launcher),
+            # A lab counts bits, everything else bytes.
             link=min(chosen.spec.rates) / 8 if chosen.spec else 0.0,
         )
 

@@ -129,6 +129,7 @@ def _against_first(compared: ComparedRun) -> dict[str, Any] | None:
 
 
 def _finite_bounds(low: float, high: float) -> list[float] | None:
+    # JSON has no infinity, which a bound is if there are too few steps.
     return [low, high] if math.isfinite(low) and math.isfinite(high) else None
 
 
@@ -191,6 +192,7 @@ def _print_folded(text: str) -> None:
     line = one_line(text)
     width = terminal_width()
     if len(line) > width:
+        # The width is finite here: without a terminal it is infinite, and no line is longer.
         line = "\n".join(textwrap.wrap(line, int(width), subsequent_indent="   "))
     echo(line)
 
@@ -221,6 +223,7 @@ def _markdown_list(lines: Sequence[str]) -> str:
 def _escape_markdown(text: str) -> str:
     """Escape what Markdown obeys: names of hosts and runs may hold any character."""
     text = one_line(text)
+    # The backslash is the first of them, since all later backslashes are ours.
     for sign in "\\`*_[]<>|#":
         text = text.replace(sign, f"\\{sign}")
     return text
@@ -309,6 +312,7 @@ def settings_table(compared: Sequence[ComparedRun]) -> list[Row]:
 
 def results_table(compared: Sequence[ComparedRun]) -> list[Row]:
     """Return the final results, one run per row below the head."""
+    # All have the same one: an accuracy that each of the runs has reached.
     goal = compared[0].goal
     has_goal = not math.isnan(goal)
     table: list[Row] = [(*RESULT_HEAD, f"to {percent(goal)}") if has_goal else RESULT_HEAD]

@@ -31,6 +31,7 @@ class PickSimilarRun(ChoiceDialog):
 
     def on_mount(self) -> None:
         super().on_mount()
+        # To read all recorded runs takes a while, so the dialog comes up without them.
         read = partial(_similar_runs, self._run, self._runs_dir)
         run_in_background(self, read, self._show_runs)
 
@@ -39,6 +40,7 @@ class PickSimilarRun(ChoiceDialog):
         note = "most alike first; then the newest" if runs else "there is no other run"
         self.query_one(Static).update(note)
         options = self.query_one(OptionList)
+        # As content, since brackets in a plain text would be markup.
         options.add_options([Content(line) for line in _format_runs(runs)])
         options.highlighted = 0 if runs else None
 

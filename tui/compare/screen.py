@@ -91,6 +91,7 @@ class CompareScreen(Screen[None]):
         self.query_one("#title", Static).update(f"compare {count(len(self._folders), 'run')}")
         self.query_one("#tables").focus()
         self._draw()
+        # The colours of runs are not in the style sheet: those for a dark ground are others.
         self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
         run_in_background(
             self, self._read, self._show_runs, self._show_error
@@ -101,6 +102,7 @@ class CompareScreen(Screen[None]):
 
     def _show_runs(self, compared: Sequence[ComparedRun]) -> None:
         self._compared = compared
+        # A single test would be a point, and no curve.
         if all(len(run.run.evaluations) > 1 for run in compared):
             self._measure = TEST_ACCURACY
         self._draw()
@@ -184,6 +186,7 @@ def _bold_lines(text: str, width: int) -> Iterator[Content]:
 def _fold(text: str, width: int) -> list[str]:
     """Return the lines of a text, indented as far as the name of its run."""
     indent = " " * len(f"● A{GAP}")
+    # textwrap refuses a width below 1. A screen may be that narrow for a moment.
     lines = wrap(plain(text), max(width, 20), initial_indent=indent, subsequent_indent=indent)
     return lines or [""]
 

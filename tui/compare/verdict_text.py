@@ -18,6 +18,7 @@ MAX_CERTAIN_RATIO = 10.0
 
 def format_verdicts(compared: Sequence[ComparedRun]) -> list[str]:
     """Return one line for each run but the first."""
+    # Not strict, as there are more letters than runs.
     pairs = zip(RUN_LETTERS[1:], compared[1:], strict=False)
     return [f"{letter}: {format_verdict(run)}" for letter, run in pairs]
 
@@ -34,6 +35,7 @@ def _time_verdict(compared: ComparedRun) -> str:
     ratio = against.ratio
     unit = "sample" if compared.is_per_sample else "step"
     change = f"{_change(ratio.value)} time per {unit}"
+    # Whatever runs with equal settings are apart is noise, so there is nothing to doubt.
     if compared.is_repetition:
         same = f"no verdict: same recorded settings as A, and {change}"
         return f"{same}: runs on these hosts differ by as much"
@@ -59,6 +61,7 @@ def _interval(low: float, high: float) -> str:
     """Return the changes that an interval of ratios spans, the smaller one first."""
     if low < 1 <= high:
         return f"{_change(low)} to {_change(high)}"
+    # Both bounds lie on one side of 1, so "less" or "more" is said once for both.
     smaller, larger = (high, low) if high < 1 else (low, high)
     return f"{abs(smaller - 1):.1%} to {_change(larger)}"
 

@@ -83,6 +83,8 @@ class RecordedStudy:
     is_refused = False
 
     def __post_init__(self) -> None:
+        # Screens of a study hold the lock of its runner while they copy the progress. Nobody else
+        # takes this one.
         self.lock = threading.Lock()
         self.study = self.progress.study
 
@@ -128,6 +130,7 @@ class History:
         from remote.host_commands.inventory import take_inventory
 
         hosts = self._hosts()
+        # Before the question, since a run may end while the hosts answer: its record is newer then.
         asked_at = time.time()
         inventory = take_inventory(
             self.transports,

@@ -27,6 +27,7 @@ class HostPoll:
         """Ask again of all runs, also those of which the hosts did not answer."""
         self.is_shown = True
         self._asked.clear()
+        # A run with an answer of this kind would not be asked of, see `choose_runs`.
         self.answered = replace(self.answered, ended={})
 
     def has_asked(self, unknown: Collection[str]) -> bool:

@@ -117,6 +117,7 @@ class Keeping(Screen[None]):
     def action_delete(self) -> None:
         run = self.choose_entry()
         if run:
+            # The hosts are asked what they have of the run, which takes a while.
             self._removable.begin(lambda: (run.name, *self.history.removable(run.name)))
 
     def _ask_to_delete(self, answer: tuple[str, Sequence[Removable], str]) -> None:

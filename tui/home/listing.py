@@ -136,6 +136,7 @@ def settings_of(run: Entry) -> list[str]:
 def to_object(run: Entry) -> dict[str, Any]:
     """Return a run for a program: all settings of its job, and `run` for its name."""
     values = run._asdict()
+    # The job of an entry lacks the settings that have their defaults.
     job = None if run.job is None else DEFAULTS | run.job
     return {"run": values.pop("name"), **values, "job": job}
 
@@ -171,6 +172,7 @@ def _make_narrow_table(
 ) -> tuple[list[Row], list[str]]:
     """Return the table as it fits into a width, and what it does not show as all have it."""
     shared_settings = set[str]()
+    # All settings of a single run would be shared, and none would stand in its row.
     if len(runs) > 1:
         shared_settings = set(settings[0]).intersection(*settings[1:])
         settings = [
@@ -181,6 +183,7 @@ def _make_narrow_table(
     is_study = len(runs) > 1 and all(run.trial and run.study == study for run in runs)
     if is_study:
         settings = [[trial] for trial in _short_trials(runs)]
+    # Names are shortened among all recorded runs, as a command that gets one looks at all of them.
     table, folded = _fold_columns(_make_table(runs, settings, shorten_names(all_runs)))
     drop_order: Sequence[str] = DROP_ORDER
     if is_study:

@@ -65,6 +65,7 @@ def select_items(
     shown = ended if lists_all else query.without_unstarted(ended)
     hidden = len(ended) - len(shown)
     others = [RunItem(run.name, run) for run in shown]
+    # A filter asks for what entries have, which studies and runs of other launchers have not.
     if words:
         return RowSelection([*live, *others], hidden)
     studies = [RunItem(progress.study.name, study=progress) for progress in listed.studies]
@@ -103,6 +104,7 @@ def _add_end(run: Entry, answer: ListedRun | None) -> Entry:
     """Return a recorded run with the end that its hosts report, if none is recorded."""
     if answer is None or run.verdict != UNKNOWN:
         return run
+    # The launcher left before the end, so that the hosts may know of later steps.
     step = max(run.step, answer.step)
     steps = run.steps or answer.steps
     return run._replace(verdict=answer.state, step=step, steps=steps)

@@ -148,6 +148,7 @@ def make_rows(
     `marked` have the letters that a comparison gives them.
     """
     rows = list[TableRow]()
+    # In the order in which `Keeping.action_compare` hands the runs over.
     letters = dict(zip(sorted(marked), ascii_uppercase, strict=False))
     for item in items:
         texts = _make_texts(item, names.get(item.name, item.name))
@@ -193,6 +194,7 @@ def _make_state_cell(item: RunItem) -> TableCell:
     """Return what becomes of a run or study, as a sign and a word."""
     if item.answer:
         word = item.answer.state
+        # The word comes from a host, which may run another version.
         return phase_cell(word if word in PHASE_STYLES else RUNNING)
     if item.study:
         return phase_cell(_describe_study(item.study))
@@ -212,5 +214,6 @@ def draw_curve(losses: Sequence[float]) -> str:
     if len(losses) < 2:
         return ""
     least = min(losses)
+    # A loss that stays the same would be divided by 0.
     extent = (max(losses) - least) or 1.0
     return "".join(palette.level_sign((loss - least) / extent) for loss in losses)

@@ -90,6 +90,7 @@ class HomeScreen(LiveScreen, Keeping):
         self.read()
 
     def on_resize(self, event: Resize) -> None:
+        # Widgets have their new sizes only after the next refresh.
         self.call_after_refresh(self._draw)
 
     def tick(self) -> None:
@@ -111,7 +112,9 @@ class HomeScreen(LiveScreen, Keeping):
         self._listed = listed
         # Curves of runs that go on are read again whenever the list changes.
         self._grown = listed.name_runs(RUNNING)
+        # A marked run may have been deleted, here or by another command.
         self.marked &= listed.name_runs()
+        # Not sooner: the question names the runs whose end nobody here knows.
         if is_first:
             self._ask_anew()
         elif not self._poll.has_asked(listed.name_runs(UNKNOWN)):

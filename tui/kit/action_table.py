@@ -115,6 +115,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
             PRIORITY,
         ),
         *(
+            # One digit is one key, so a tenth panel has none.
             (f"panel-{n}", str(n), f"panel({n})", f"Panel {n}", "go to that panel")
             for n in range(1, 10)
         ),
@@ -318,6 +319,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
     ),
     "EVERYWHERE": (
         (
+            # Fixed, so that there is a way out of every place, whatever `keys.toml` says.
             "leave",
             "ctrl+q",
             "app.quit",

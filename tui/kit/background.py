@@ -34,6 +34,8 @@ def run_in_background(
     """
 
     def run() -> None:
+        # Only `call_later` may be called from here: it puts a message into the owner's queue.
+        # Widgets belong to the thread of the app.
         try:
             result = work()
         except Exception as error:  # noqa: BLE001 - `owner` reports it, or raises it again

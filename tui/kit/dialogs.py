@@ -69,6 +69,7 @@ class Dialog(ModalScreen[Leave]):
     Dialog Button.-style-default:focus { text-style: bold reverse; background-tint: transparent; }
     """
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (66, "-wide")]  # noqa: RUF012
+    # Enter alone changes nothing: it gives the answer that has the focus.
     AUTO_FOCUS = "#stay"
     place = KeyPlace.DIALOG
     BINDINGS = bindings(place)

@@ -32,6 +32,7 @@ _CHARACTERS = {
     _name_character(character): character
     for character in string.digits + string.ascii_letters + string.punctuation
 }
+# Textual lists events such as "<scroll-up>" among its keys.
 _KNOWN = {key.value for key in Keys if not key.value.startswith("<")} | set(_CHARACTERS)
 
 

@@ -93,6 +93,7 @@ class SessionListener(threading.Thread, Generic[S]):
 
 def _join(listeners: Iterable[SessionListener[Any]], within: float) -> None:
     """Wait at most so many seconds for the end of all of them."""
+    # One deadline for all: a wait of its own for each would add up.
     deadline = time.monotonic() + within
     for listener in listeners:
         listener.join(max(0.0, deadline - time.monotonic()))

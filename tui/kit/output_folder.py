@@ -51,6 +51,7 @@ class OutputFolder:
         """Check that writing these files replaces none but the command's own. Raises:
         ForeignFilesError."""
         foreign_names = set(names) - self.written()
+        # Not `exists`, which is False for a broken link, and a write would follow that.
         names_in_way = [name for name in foreign_names if os.path.lexists(self.path / name)]
         if names_in_way:
             raise ForeignFilesError(self.path, sorted(names_in_way), self.command)
@@ -91,6 +92,7 @@ class OutputFolder:
         OSError."""
         for name in self.written().intersection(names):
             (self.path / name).unlink()
+            # The last parent is "." itself, the folder that was there before.
             for folder in PurePosixPath(name).parents[:-1]:
                 with suppress(OSError):  # others have files there
                     (self.path / folder).rmdir()

@@ -82,6 +82,7 @@ def use_ascii() -> None:
 @cache
 def has_utf8() -> bool:
     """Return True if the terminal's locale is UTF-8, and nobody asked for ASCII."""
+    # Not `sys.stdout`, in whose place Textual puts an object of its own while it draws.
     encoding = getattr(sys.__stdout__, "encoding", None) or "utf-8"
     return not os.environ.get(ASCII_ONLY) and speaks_utf8(os.environ, encoding)
 
@@ -98,6 +99,7 @@ def speaks_utf8(environ: Mapping[str, str], encoding: str) -> bool:
     locale_name = environ.get("LC_ALL") or character_type or environ.get("LANG") or ""
     if not locale_name or "utf" in locale_name.lower():
         return "utf" in encoding.lower()
+    # A name such as de_DE does not say its encoding, so the system is asked.
     return locale_name not in ("C", "POSIX") and "utf" in locale.nl_langinfo(locale.CODESET).lower()
 
 
@@ -112,6 +114,7 @@ def level_sign(share: float) -> str:
     if math.isnan(share):
         return " "
     level_signs = LEVELS[0 if has_utf8() else 1]
+    # A share of 1 would be a level above the last.
     return level_signs[int(max(0.0, min(share, 0.999)) * len(level_signs))]
 
 
@@ -174,8 +177,10 @@ def _stand_in(character: str) -> str:
     """The text in ASCII that stands for a character, and takes as many cells."""
     if character in _STAND_INS:
         return _STAND_INS[character]
+    # The rest of the box characters: corners and crossings.
     if "\u2500" <= character <= "\u257f":
         return "+"
+    # Braille, which charts are drawn with.
     if "\u2800" <= character <= "\u28ff":
         return "."
     from rich.cells import cell_len  # only needed here, and pipes are to do without rich

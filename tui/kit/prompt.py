@@ -16,6 +16,7 @@ def confirm(question: str, yes: bool, *also: str, instead: str = "pass --yes") -
     """
     if yes:
         return True
+    # Not stdout, which is for data and may be a pipe.
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(f"cannot ask for confirmation without a terminal; {instead}")
     echo(f"rankboard: {question} ", end="", to_stderr=True)

@@ -124,6 +124,8 @@ class Replay(WatchedRun):
 
     @property
     def _pause(self) -> float | None:
+        # None waits without an end: at a past time, paused, nothing changes until somebody moves
+        # it.
         return LOOK if self._playing or self._position == END else None
 
     def _hold(self, until: float, *, is_there: bool) -> None:

@@ -56,6 +56,7 @@ CONTRAST = Theme(
     surface="#000000",
     panel="#262626",
     variables={
+        # Textual's own are blended with the background, which takes the contrast away.
         "text-muted": "#E0E0E0",
         "text-disabled": "#B0B0B0",
         "footer-key-foreground": "#F0E442",

@@ -57,6 +57,7 @@ class FollowingView(ScrollView, LineWidget, can_focus=True):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
+        # An animated scroll moves in fractions of a line.
         if round(old_value) == round(new_value):
             return
         # Scrolling up can end at the end, too: when lines vanish or the view grows.

@@ -131,6 +131,7 @@ class LogPanel(Panel):
         is_low = self.view.size.height < MIN_LINES_FOR_ERROR
         if is_low and self.screen.maximized is None:
             self.screen.maximize(self)
+            # The view has its new height only after the next refresh.
             self.call_after_refresh(self.view.go_to, line.number, at_top=True)
 
     def _make_visible(self, line: LogLine) -> None:

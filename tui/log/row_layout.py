@@ -16,6 +16,7 @@ class RowLayout:
     def __init__(self, get_text: Callable[[LogLine], str], width: int = 0) -> None:
         """Lay out rows with these texts. They are wrapped to a width, if it is not 0."""
         self._get_text = get_text
+        # A wide character takes two cells, so that a narrower line could hold none.
         self.width = max(2, width)
         self.is_wrapped = width > 0
         self._ends: list[int] = []
@@ -63,6 +64,7 @@ class RowLayout:
         return limits[piece], limits[piece + 1]
 
     def _piece_starts(self, text: str) -> list[int]:
+        # Each character takes one cell then, and nothing has to be measured.
         if text.isascii():
             return list(range(0, max(1, len(text)), self.width))
         starts = [0]

@@ -102,6 +102,7 @@ class RowPainter:
             if whole.cell_length > end:
                 end = max(start, end - 1)
                 ellipsis = Strip([Segment("…", self._row_style(line, "log--margin"))])
+        # Offsets count characters, while cropping counts cells.
         skipped = len(whole.crop(0, start).text) if start else 0
         shown = whole.crop(start, end).apply_offsets(skipped, line.number)
         return Strip.join([shown, ellipsis])

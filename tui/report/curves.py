@@ -49,6 +49,7 @@ def smooth(values: Floats) -> Floats:
     window_width = max(1, len(values) // MOST_POINTS)
     is_known = np.isfinite(values)
     window = np.ones(window_width)
+    # A single NaN would make the means of its whole window NaN.
     window_sums = np.convolve(np.where(is_known, values, 0.0), window, "same")
     window_counts = np.convolve(is_known.astype(float), window, "same")
     return np.where(window_counts > 0, window_sums / np.maximum(window_counts, 1), np.nan)

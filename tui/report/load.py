@@ -235,6 +235,7 @@ def _slowest_rate(link: str, nodes: int) -> float:
 def _study_command(name: str, call: StudyCall) -> str:
     """Return the command that makes the study anew."""
     if call.quick:
+        # The folder of a quick study has this at its end, the study itself has not.
         name = name.removesuffix("-quick")
     command_words = ["rankboard", "study", name, "--new"]
     if call.quick:

@@ -71,6 +71,7 @@ def _fit_lines(lines: Sequence[str]) -> list[str]:
 
 def _make_fit(value: object) -> object:
     """Return a value of a template fit to be shown: text without control characters."""
+    # Not isinstance: `Markup` is a string, too, and holds the pictures, which are fit already.
     return one_line(value) if type(value) is str else value
 
 
@@ -83,5 +84,6 @@ def _environment(
         finalize=finalize,
         trim_blocks=True,
         lstrip_blocks=True,
+        # A wrong name in a template would otherwise be an empty text.
         undefined=StrictUndefined,
     )

@@ -18,6 +18,7 @@ from remote.sanitise import one_line
 
 INK = "#1b1e23"
 GRID = "#c3c7cd"
+# Not quite white: `render` finds these colours by their text, and replaces each of them.
 PAPER = "#fffffe"
 """Text and lines; grid; background. `render` makes them follow the theme of the page."""
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
@@ -49,9 +50,12 @@ RC: Any = {
     "legend.frameon": False,
     "lines.linewidth": 1.8,
     "lines.markersize": 6,
+    # Text stays text, so that the page decides on its font.
     "svg.fonttype": "none",
+    # Without it, identifiers are random, and a picture differs each time it is drawn.
     "svg.hashsalt": "rankboard",
     "text.color": INK,
+    # A name may have a dollar sign, which would begin a formula.
     "text.parse_math": False,
     "xtick.color": INK,
     "ytick.color": INK,

@@ -25,6 +25,7 @@ FONT = re.compile(r"(font(?:-family)?: *[^;]*?)(?:'DejaVu Sans'|DejaVu Sans)[^;]
 FAMILY = "system-ui, Segoe UI, Helvetica, Arial, sans-serif"
 REFERENCE = re.compile(r"url\(#([^)]*)\)")
 DPI = 160
+# Among these is the time of the drawing, by which equal pictures would differ.
 NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 FILE_THEME = (
     ":root{color:#1b1e23;--grid:#c3c7cd;--paper:#fff}"
@@ -61,6 +62,7 @@ def render(picture: ReportPicture) -> RenderedPicture:
         figure.savefig(png_bytes, format="png", dpi=DPI, metadata={"Software": None})
     root = _apply_theme(svg_text.getvalue(), picture)
     inline_svg = ElementTree.tostring(root, "unicode")
+    # Only after the inline text is made: within a page, this style would hold for all of it.
     theme_style = ElementTree.Element(f"{{{SVG}}}style")
     theme_style.text = FILE_THEME
     root.insert(0, theme_style)
@@ -70,6 +72,7 @@ def render(picture: ReportPicture) -> RenderedPicture:
 
 def _apply_theme(text: str, picture: ReportPicture) -> ElementTree.Element:
     """Return the SVG with the colours of the page's theme, and with its description in words."""
+    # Otherwise all elements would be written with a prefix such as "ns0:".
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", XLINK)
     root = ElementTree.fromstring(text)

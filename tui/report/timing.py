@@ -184,6 +184,7 @@ def _time_run(group: RunGroup, compared: ComparedRun, first_group: RunGroup) -> 
     """Return the row of a run beside the first one."""
     comparison = compared.against
     run = compared.run
+    # The first run beside itself: nothing is measured here.
     speed_up = Interval(1.0, 1.0, 1.0, compared.seconds.runs, IntervalMethod.EXACT)
     speed_up_doubt = None
     if comparison:

@@ -34,6 +34,7 @@ def write_report(subjects: Sequence[ReportSubject], target: OutputFolder, origin
     named_files[JSON] = to_json(subjects, chapters).encode()
     # The page comes last: it says that the report is there.
     named_files[HTML] = to_html(report, pictures).encode()
+    # Before anything is changed: a file of somebody else ends the command here.
     target.check(named_files)
     # A picture that this report lacks would be taken for one of it.
     old_pictures = {

@@ -62,6 +62,7 @@ class CellScreen(LiveScreen, Screen[None]):
         super().__init__()
         self._runner = runner
         self._key = key
+        # No count and no row is -1, so the first tick draws everything.
         self._changes = -1
         self._cursor = -1
 
@@ -87,6 +88,7 @@ class CellScreen(LiveScreen, Screen[None]):
 
     def tick(self) -> None:
         """Draw what has changed."""
+        # The copy is drawn without the lock: the study need not wait for the screen.
         with self._runner.lock:
             is_new = self._changes != self._runner.changes
             if is_new:
@@ -119,6 +121,7 @@ class CellScreen(LiveScreen, Screen[None]):
         if cell_result.speed_up_doubt:
             remark_lines.append(doubt_text(result.study, cell_result.speed_up_doubt))
         remark_lines += cell_result.stability.warnings
+        # The cause of a run may be said again by its remarks or by the cell.
         return "\n".join(dict.fromkeys(line for line in remark_lines if line)) or "no remarks"
 
     def on_choice_table_chosen(self) -> None:
@@ -167,6 +170,7 @@ class CellRun:
 
 def list_cell_runs(progress: StudyProgress, cell: CellProgress) -> list[CellRun]:
     """Return the repetitions of a cell, in order."""
+    # With --until-stable there may be more runs than are planned.
     last_repetition = max([progress.study.repetitions, *cell.counted, *cell.failed])
     runs = []
     for repetition in range(1, last_repetition + 1):

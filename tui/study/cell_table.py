@@ -141,11 +141,13 @@ def verdict(study: Study, row: CellResult, *, intervals: bool = True) -> str:
     if finding is Finding.NOT_SHOWN:
         return finding.value if intervals else "no difference"
     if study.compares_times:
+        # The ratio is one of times: of a run that is faster, it is below 1.
         factor = ratio.inverse() if finding is Finding.FASTER else ratio
         text = f"{factor.value:.2f}x {finding.value}"
         bounds = [f"{factor.low:.2f}", f"{factor.high:.2f}"]
     else:
         text = f"{finding.value} by {format_value(abs(ratio.value), study.metric)}"
+        # Without their signs, the bounds of a fall change places.
         bound_sizes = sorted((abs(ratio.low), abs(ratio.high)))
         bounds = [format_value(extent, study.metric) for extent in bound_sizes]
     return f"{text} ({' to '.join(bounds)})" if intervals else text

@@ -48,6 +48,7 @@ def reader_of(path: str, rules: Sequence[Rule] = ()) -> FileReader:
     """Return the reader of a file. Any file that is no file of numbers by its name is read as a
     log, as is what a rank prints (""). `rules` are the user's own, of logs."""
     name = path.rpartition("/")[2].lower()
+    # Not by its end, which is a time, a host and numbers.
     if "tfevents" in name:
         return EventFile()
     if name.endswith((".csv", ".tsv")):

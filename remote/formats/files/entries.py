@@ -46,6 +46,7 @@ class EntryFile:
 
     def read(self, text: str) -> list[Reading]:
         """Return what the lines report; a piece of a long one waits for its end."""
+        # It would be a part of the name of the first column.
         text = text.replace(BOM, "")
         if len(text) >= PIECE and "\n" not in text:
             self._piece = (self._piece + text)[:MAX_LENGTH]
@@ -67,6 +68,7 @@ class EntryFile:
         values: dict[str, float] = {}
         for printed, value in entry:
             self._names.add(values, printed, value)
+        # Entries without a place may be equal and yet both be new.
         has_place = "step" in values or "epoch" in values
         if has_place and self._is_known(values):
             return []
@@ -79,6 +81,7 @@ class EntryFile:
         digest = blake2b(text, digest_size=8).digest()
         if digest in self._known:
             return True
+        # Better to report old entries again than to let a long run fill the memory.
         if len(self._known) >= MAX_KNOWN:
             self._known.clear()
         self._known.add(digest)

@@ -69,6 +69,7 @@ def _scalars(line: str) -> list[tuple[int, str, float]]:
 def _read_event(data: bytes) -> list[tuple[int, str, float]]:
     """Return the scalars of a record. Raises: ValueError; struct.error."""
     event = _fields(data)
+    # Protocol Buffers leave out a 0, and of a field that comes twice the last one counts.
     step = (_integers(event, STEP) or [0])[-1]
     if step >= MAX_STEP:
         return []
@@ -96,6 +97,7 @@ def _read_tensor(tensor: Message) -> list[float]:
     for field, number_format in FLOAT_LISTS.items():
         for data in _contents(tensor, field):
             numbers += _unpack(number_format, data)
+    # A writer may give each number a field of its own, or pack all of them into one.
     for field in INTEGER_LISTS:
         integers = _integers(tensor, field)
         for data in _contents(tensor, field):
@@ -124,6 +126,8 @@ def _fields(data: bytes) -> Message:
     message: Message = {}
     place = 0
     while place < len(data):
+        # The last three bits of a key are the kind of what follows, the others the number of the
+        # field.
         key, place = _read_varint(data, place)
         values = message.setdefault(key >> 3, [])
         match key & 7:
@@ -141,6 +145,7 @@ def _fields(data: bytes) -> Message:
                 raise ValueError(f"a field of kind {kind}")
         values.append(data[place : place + size])
         place += size
+        # A slice beyond the end raises nothing, it is only shorter.
         if place > len(data):
             raise ValueError("a field is cut")
     return message
@@ -149,6 +154,7 @@ def _fields(data: bytes) -> Message:
 def _read_varint(data: bytes, place: int) -> tuple[int, int]:
     """Return a whole number of variable length, and where it ends. Raises: ValueError."""
     integer = 0
+    # Ten bytes of 7 bits each hold any number of 64 bits.
     for shift in range(0, 70, 7):
         if place >= len(data):
             break
@@ -168,4 +174,5 @@ def _varints(data: bytes) -> Iterator[int]:
 
 
 def _signed(integer: int) -> float:
+    # A negative number is written as its complement of 64 bits.
     return float(integer - (1 << 64) if integer >= 1 << 63 else integer)

@@ -30,6 +30,8 @@ class JsonFile(EntryFile):
         self._size = 0
 
     def _read_line(self, line: str) -> list[Reading]:
+        # Not `strip`: in an indented document, only the first and the last line begin with a
+        # bracket.
         line = line.rstrip()
         if line.startswith(_OPENS):
             value = _decode_part(line)

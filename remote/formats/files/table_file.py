@@ -49,6 +49,7 @@ class TableFile(EntryFile):
         words = [cell for cell in cells if cell]
         if not words or any(_parse_cell(cell) is not None for cell in words):
             return False
+        # Later on, a row of words may be data. It is a header only with a name that is known.
         return not self._columns or any(map(_is_known_name, words))
 
     def _begin_columns(self, columns: list[str]) -> None:

@@ -46,6 +46,7 @@ class Bar:
         if int(bar["n"]) and any(map(is_outcome, values)):
             return self._reading(bar, description, values, memory)
         about = description.strip().lower()
+        # Any other bar counts something else, such as the batches of an evaluation.
         if not about or about.startswith("train"):
             memory.bar = int(bar["n"])
             memory.steps = int(bar["total"])

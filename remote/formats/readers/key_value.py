@@ -82,6 +82,8 @@ class KeyValueLine:
         fields: _Fields = {}
         for pair in _PAIR.finditer(line, start):
             self._add(fields, pair)
+        # In prose a number follows a word as well, so such pairs are looked for only if there are
+        # no others.
         if not any(map(is_outcome, fields)):
             self._add_spaced(fields, line, start)
         if counter is not None:

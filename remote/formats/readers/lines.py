@@ -24,6 +24,7 @@ class LineReader:
         was_open = self.open
         self.open = was_open and self._format.stays_open
         for known_line in self._format.lines:
+            # The pattern of a row fits many other lines too, so it counts only below its header.
             if known_line.mark not in line or (known_line.role == "row" and not was_open):
                 continue
             columns = list(known_line.columns) or self._columns

@@ -88,5 +88,6 @@ def _find_step(kind: ReadingKind, epoch: float, bar: tuple[str, str] | None, mem
         memory.steps = int(bar[1])
     # A bar that has not moved since the last dict is that of another loop, such as an evaluation.
     if step <= memory.step or not epoch:
+        # The epoch is printed with few digits, so its step is the nearest whole number.
         return as_count(epoch * memory.per_epoch + 0.5)
     return step

@@ -68,6 +68,8 @@ def judge_exit(exited: Exited, tail: Sequence[str], *, complete: bool) -> tuple[
         signal_name = exited.signal or "SIGKILL"
         return Evidence.KILLED, f"killed by the kernel: out of memory ({signal_name})"
     if exited.stopped:
+        # A rank may say while it is stopped what failed. What the signal itself makes Python raise
+        # tells nothing.
         if exception and not exception.broken and not exception.type.endswith(_INTERRUPTS):
             return Evidence.WORDS, exception.text
         return Evidence.NONE, "stopped"

@@ -65,6 +65,7 @@ class StepBlocks:
         self._means.append(self._seconds_in_block / self._size)
         self._steps_in_block = 0
         self._seconds_in_block = 0.0
+        # Half as many, each twice as long: so a run of any length fits.
         if len(self._means) == MOST_BLOCKS:
             pairs = zip(self._means[::2], self._means[1::2], strict=True)
             self._means = [(first + second) / 2 for first, second in pairs]
@@ -87,6 +88,7 @@ class StepBlocks:
         correlation = neighbour_products / squares if squares else 0.0
         correlation = min(MOST_CORRELATION, max(0.0, correlation))
         variance = squares / (num_blocks - 1) * (1 + correlation) / (1 - correlation)
+        # Both means vary: that of the blocks so far, and that of those to come.
         blocks_to_come = max(1.0, steps / self._size)
         return DEVIATIONS * math.sqrt(variance * (1 / num_blocks + 1 / blocks_to_come)) / block_mean
 
@@ -139,6 +141,7 @@ class Forecast:
         is_steady = math.isfinite(self._shown) and seconds_passed > settled_after
         step_began = max(leader.since, last_rank.stepped_at)
         if is_steady:
+            # What is shown goes on from what was shown before: `left` limits how fast it changes.
             self._shown = self.left(now)
         else:
             self._shown = max(0.0, expected_seconds - (now - step_began))
@@ -207,6 +210,7 @@ def _checkpoints_to_come(rank: RankState, progress: TrainingProgress, plan: Plan
     if checkpoint_setting.isdecimal():
         steps_between = int(checkpoint_setting)
     steps_between = max(1, steps_between)
+    # Rounded up, since the checkpoint of the last step may come sooner than the setting says.
     num_made = max((rank.step - 1) // steps_between, -(-rank.saved_step // steps_between))
     num_in_all = -(-progress.steps // steps_between)  # there is one at the last step, too
     return max(0, num_in_all - num_made)

@@ -58,6 +58,7 @@ def as_death(
     when: float,
 ) -> Cause:
     """Return the stall as what a run ends of that is stopped for this reason because of it."""
+    # Without a culprit, the first rank that has stalled stands for all.
     rank = ranks[(*stall.culprits, *stall.ranks)[0]]
     threads = split_threads(rank.stack.text)[1:] if rank.stack else []
     main_frames = threads[0] if threads else []

@@ -103,7 +103,9 @@ class Judge:
             return
         host = self.hosts[rank.host]
         is_job = self.plan.job is not None
+        # The record that says so may be among those that were dropped; a script reports none.
         is_complete = rank.finished or host.dropped or not is_job
+        # A rank that could not be started has said nothing: its agent says why.
         stderr_lines: Sequence[str] = rank.tail or host.tail
         if rank.raised:  # the script itself says what it raised
             stderr_lines = rank.raised.text.split("\n")

@@ -73,6 +73,7 @@ class LineCollapser:
 
     def __init__(self) -> None:
         self.shared: dict[int, SharedLine] = {}
+        # Lines in two generations: the older one goes as a whole, without a look at each line.
         self._new: dict[str, list[list[LogLine]]] = {}
         self._old: dict[str, list[list[LogLine]]] = {}
         self._count = 0

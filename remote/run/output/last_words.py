@@ -79,6 +79,7 @@ def last_words(lines: Sequence[str], room: int) -> tuple[str, ...]:
         return tuple(plain_lines[-room:])
     blocks = _split_blocks(plain_lines[chain_start:])
     chosen_blocks: set[int] = set()
+    # Of equal worth, the later ones go first: they are nearer to the end.
     for block_number in sorted(
         range(len(blocks)), key=lambda block_number: (blocks[block_number].worth, -block_number)
     ):

@@ -50,6 +50,7 @@ _PREFIX = re.compile(
 def strip_rank_prefix(text: str, rank: int) -> str:
     """Return the text without a prefix that names its rank, such as "[rank1]: " or "Rank: 1 "."""
     prefix = _PREFIX.match(text) if text[:1] in _PREFIXED else None
+    # Of the three groups of the pattern, the one that has matched.
     if not prefix or int(prefix[prefix.lastindex or 0]) != rank:
         return text
     return text[prefix.end() :] or text

@@ -58,6 +58,7 @@ class RunLog:
 
     def since(self, number: int) -> list[LogLine]:
         """Return the lines of this number and after it that are kept, in order."""
+        # The newest lines lie at the end: no more than so many of them can have these numbers.
         max_lines = max(0, self.count - number)
         new_lines = [
             line for line in islice(reversed(self.lines), max_lines) if line.number >= number

@@ -120,6 +120,8 @@ class Expander:
     def _release(self, record: Record) -> list[Record]:
         """Release what ranks of the host have printed and has waited long enough."""
         released_records: list[Record] = []
+        # A copy, since the set shrinks meanwhile; in order, so that a replay comes to the same
+        # records.
         for output_key in sorted(self._waiting):
             rank_output = self._outputs[output_key]
             if output_key[0] == record.host and rank_output.is_due(record.time):
@@ -224,6 +226,7 @@ class _RankOutput:
 
     def end(self, record: Record) -> Sequence[Record]:
         """Take in that the rank has ended. Return the rest of what it printed."""
+        # Lines are counted once more, however short ago that was done.
         self._counted_at = -math.inf
         return [*self.release(), *self._count_lines(record)]
 

@@ -92,6 +92,7 @@ class Curves:
     @property
     def metrics(self) -> list[str]:
         """Return the series of the metrics that have come, in order."""
+        # Those of the sources were there from the beginning, so they come first.
         return list(self._histories)[len(SOURCES) :]
 
     def rows(self, series: str) -> tuple[int, ...]:
@@ -139,6 +140,7 @@ def _make_points(history: SourceHistory, spec: Spec, row: int | None, since: flo
     figure_index = history.source.figures.index(spec.figure)
     low, high, lowest, highest = finest_buckets.ends(figure_index)
     if row is not None and not history.has_parts:
+        # Owners are gathered only where somebody asks for them: here it is the row itself.
         lowest = highest = lowest * 0 + row
     if spec.over:
         mean = finest_buckets.ratio(figure_index, history.source.figures.index(spec.over))

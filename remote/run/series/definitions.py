@@ -120,6 +120,7 @@ class _Registry(dict[str, Spec]):
     def __missing__(self, series: str) -> Spec:
         if not series.startswith(METRIC):
             raise KeyError(series)
+        # It is not added here: looked through, the registry has no metrics.
         return _metric(series.removeprefix(METRIC))
 
 

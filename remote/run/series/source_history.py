@@ -111,6 +111,7 @@ class SourceHistory:
         """Forget the points behind this step."""
         self.version += 1
         self.pack()
+        # Points that wait are not in any bucket yet, and would come in after the rewind.
         if self._waiting:
             self._spread()
         for buckets in (*self._each, *self._together):
@@ -153,6 +154,8 @@ class SourceHistory:
         if not self._together:
             self._each = [Downsampler(), Downsampler(recent=True)]
             self._together = [Downsampler(), Downsampler(recent=True)]
+        # The array keeps these very bytes, and Python lets nobody extend them: what comes next
+        # needs others.
         points = np.frombuffer(self._fresh).reshape(-1, 4 + len(self.source.figures))
         self._fresh = bytearray()
         # A host or a script may send any number as its step or time, also one that has no bucket.

@@ -201,6 +201,7 @@ class HostState:
         match event:
             case HostSample():
                 self.sample = event
+                # 0 is a disk of which nothing is known.
                 is_low = 0 < event.disk_free < DISK_LOW
                 self.disk_low = (self.disk_low or when) if is_low else 0.0
             case Reserved() if self.reserved is None:

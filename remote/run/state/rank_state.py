@@ -259,6 +259,7 @@ class RankState:
 
     def _close_epoch(self) -> None:
         if self.epoch_so_far and not self._has_resumed_within_epoch():
+            # After a restart, an epoch that is made again takes the place of the earlier ones.
             while self.epoch_times and next(reversed(self.epoch_times)) >= self.epoch:
                 self.epoch_times.popitem()
             self.epoch_times[self.epoch] = self.epoch_so_far

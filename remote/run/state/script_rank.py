@@ -55,6 +55,8 @@ class ScriptRank(RankState):
     def doing(self) -> str:
         """See `RankState.doing`. Without a step, nobody knows whether it trains."""
         is_silent = self.phase is RankPhase.TRAINING and not (self.step or self.stalled)
+        # With its arguments: `super()` alone does not know the class that a dataclass with slots
+        # becomes.
         return "running" if is_silent else super(ScriptRank, self).doing
 
     @property

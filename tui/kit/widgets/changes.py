@@ -87,6 +87,7 @@ class ChangedCells(CompositorUpdate):
         output_parts = []
         for y, x, strip in _updated_strips(self._update):
             for start_column, segments in self._terminal_cells.update(y, x, strip):
+                # Terminals count rows and columns from 1.
                 output_parts.append(f"\x1b[{y + 1};{start_column + 1}H")
                 for text, style, _ in segments:
                     output_parts.append(Strip.render_style(style, text, colours) if style else text)

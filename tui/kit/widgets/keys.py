@@ -71,6 +71,7 @@ def _fitting_keys(keys: Iterable[ShownKey], room_left: int) -> tuple[ShownKey, .
     """Return as many of the keys as there is room for. None is cut off."""
     fitting_keys = []
     for key in keys:
+        # The 3 are the blanks of `_draw_key`: two around the key, one behind its name.
         room_left -= len(key.key_text) + len(key.name) + 3
         if room_left < 0:
             break
@@ -103,5 +104,6 @@ class KeyLine(Static):
 def _draw_key(key: ShownKey) -> Content:
     key_content = Content.assemble((f" {key.key_text} ", KEY_STYLE), (f"{key.name} ", NAME_STYLE))
     if not key.enabled:
+        # Without the key in its style, a click presses nothing.
         return key_content.stylize("dim")
     return key_content.stylize(Style.from_meta({"key": key.key}))

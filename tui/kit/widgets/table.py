@@ -135,6 +135,7 @@ class CellTable(ScrollView, LineWidget, can_focus=True):
         self._lay_out()
 
     def watch_show_vertical_scrollbar(self) -> None:
+        # The scrollbar takes a cell of the room, so other columns may fit.
         self._lay_out()
 
     def watch_scroll_x(self, old_value: float, new_value: float) -> None:

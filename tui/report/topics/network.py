@@ -136,6 +136,7 @@ def _sends_while_computing(job: Job | None) -> bool:
 
 def _blocked_seconds(run: RunFigures) -> float:
     _, sync = run.steps.early().matrix("sync")
+    # The rank that is blocked least was ready last, so that it waited for the exchange alone.
     return float(np.median(sync.min(axis=1))) if sync.size else math.nan
 
 

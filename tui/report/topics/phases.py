@@ -87,6 +87,7 @@ def _draw(cells: Sequence[tuple[str, PhaseSeconds]]) -> Figure:
                 edgecolor=INK,
                 linewidth=0.6,
                 hatch=hatch,
+                # Each label becomes an entry of the legend.
                 label=phase if row == 0 else None,
             )
             bar_left += phases[phase]

@@ -84,6 +84,7 @@ def _mean_of_last(runs: Sequence[RunFigures], metric_name: str) -> str:
     last_values = []
     for run in runs:
         run_values = [metric.value for metric in run.metrics if metric.name == metric_name]
+        # A run may lack the metric: the slice is empty then.
         last_values += run_values[-1:]
     return number(fmean(last_values)) if last_values else UNKNOWN
 
@@ -140,6 +141,8 @@ def _find_target_losses(subject: ReportSubject) -> list[float]:
         loss_ends = [_smoothed_ends(loss_by_step(run)[1]) for run in group.runs]
         known_ends = [pair for pair in loss_ends if all(map(math.isfinite, pair))]
         if known_ends:
+            # No run of the group begins below the one, or stays above the other: all of them pass
+            # the losses in between.
             first_losses.append(min(highest_loss for highest_loss, _ in known_ends))
             least_losses.append(max(least for _, least in known_ends))
     if not first_losses or max(least_losses) >= min(first_losses):
@@ -152,6 +155,7 @@ def _find_target_losses(subject: ReportSubject) -> list[float]:
     ]
     # Rounded up, so that all groups reach it.
     target_losses.append(math.ceil(lowest_loss * 1e3) / 1e3)
+    # Rounded, two of them may be the same.
     return list(dict.fromkeys(target_losses))
 
 

@@ -86,6 +86,7 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
     for measure in MEASURES:
         curves = list(_make_curves(labelled_runs, measure))
         # A picture of nothing but zeros says nothing.
+        # numpy refuses the maximum of nothing, unless there is an initial one.
         if any(np.nanmax(curve.middle, initial=0) > 0 for curve in curves):
             pictures.append(measure.picture(curves))
     paragraphs = []
@@ -131,6 +132,7 @@ def _host_rows(label: str, run: RunFigures) -> Iterator[tuple[str, ...]]:
         yield (
             name,
             label,
+            # Times count from the first step. Below 0, ranks were still starting.
             *_format_percents(usage.cpu[usage.time >= 0]),
             size(float(usage.memory_used.max())),
             size(float(usage.memory_total.max())),

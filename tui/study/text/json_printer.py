@@ -38,6 +38,7 @@ class StudyJsonPrinter:
 
     def end(self) -> None:
         """See `StudyPrinter`."""
+        # These need numpy, which takes a while to import, and only the end does.
         from remote.study.conclusion import answer_text, effect_lines
         from remote.study.results import compute_results, results_to_json
         from remote.study.shortcomings import limit_lines
@@ -62,4 +63,5 @@ def named(trial: Trial) -> dict[str, Any]:
 
 def write(item: dict[str, Any]) -> None:
     """Write an object."""
+    # Not flushed here: `Guarded` does so after each call, where a pipe that is gone is noticed.
     sys.stdout.write(json_line(item))
