@@ -54,7 +54,7 @@ def reread_steps(
     before. Raises: RunFolderError.
     """
     host_count = len(clocks.hosts)
-    curves = Curves()
+    curves = Curves(ranks, host_count)
     attempt = 0
     needed_events = STARTED if expand is events.expand else OF_SCRIPT
 

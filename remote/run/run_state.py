@@ -78,7 +78,7 @@ class RunState:
         self.log = RunLog(limits, is_job=plan.job is not None)
         self.marks = Marks()
         """What happened on the way."""
-        self.curves = Curves()
+        self.curves = Curves(len(self.ranks), len(self.hosts))
         """Its series over steps and time."""
         self.metrics = RunMetrics()
         """Values that a script reports by name."""

@@ -11,10 +11,11 @@ from remote.run.series.definitions import (
     HOST_SAMPLE,
     SERIES,
     SOURCES,
+    Scope,
     Spec,
     metric_id,
 )
-from remote.run.series.source_history import METRIC_ROOM, SourceHistory
+from remote.run.series.source_history import MetricHistory, SourceHistory
 from training.wire.events import Evaluated, HostSample, ScriptMetrics, StepFinished
 
 if TYPE_CHECKING:  # numpy takes a while to import
@@ -36,8 +37,11 @@ class Curves:
     they are many or somebody reads.
     """
 
-    def __init__(self) -> None:
-        self._histories = {source.name: SourceHistory(source) for source in SOURCES}
+    def __init__(self, ranks: int, hosts: int) -> None:
+        rows = {Scope.RANK: max(ranks, 1), Scope.HOST: max(hosts, 1), Scope.RUN: 1}
+        self._histories = {
+            source.name: SourceHistory(source, rows[source.scope]) for source in SOURCES
+        }
         self._step = 0
         self._with_values: set[str] = set()
 
@@ -76,7 +80,7 @@ class Curves:
     def _metric_history(self, name: str) -> SourceHistory:
         series_id = metric_id(name)
         if series_id not in self._histories:
-            self._histories[series_id] = SourceHistory(SERIES[series_id].source, METRIC_ROOM)
+            self._histories[series_id] = MetricHistory(SERIES[series_id].source)
         return self._histories[series_id]
 
     def rewind(self, step: int) -> None:
@@ -123,31 +127,30 @@ class Curves:
 
     def _history_of(self, series: str) -> SourceHistory:
         source = SERIES[series].source
-        return self._histories.get(source.name) or SourceHistory(source)
+        return self._histories.get(source.name) or MetricHistory(source)
 
 
 def _make_points(history: SourceHistory, spec: Spec, row: int | None, since: float) -> Points:
     """Return the curve of a row, or of all together."""
     from remote.run.series.downsampling import NO_POINTS, Points
 
-    finest_buckets = history.finest(since, row)
-    if finest_buckets is None:
+    buckets = history.finest(since, each=row is not None)
+    place = 0 if row is None else history.place(row)
+    if buckets is None or place is None:
         return NO_POINTS
-    num_points = finest_buckets.columns["points"]
-    x = finest_buckets.columns["x"] / num_points
-    other_axis = finest_buckets.columns["other"] / num_points
+    x, other_axis, filled = buckets.columns(place)
     step, time = (other_axis, x) if history.source.by_time else (x, other_axis)
     figure_index = history.source.figures.index(spec.figure)
-    low, high, lowest, highest = finest_buckets.ends(figure_index)
-    if row is not None and not history.has_parts:
-        # Owners are gathered only where somebody asks for them: here it is the row itself.
+    low, high, lowest, highest = buckets.ends(figure_index, place)
+    if row is not None and place != row:
         lowest = highest = lowest * 0 + row
     if spec.over:
-        mean = finest_buckets.ratio(figure_index, history.source.figures.index(spec.over))
+        over = history.source.figures.index(spec.over)
+        mean = buckets.ratio(figure_index, over, place)
     else:
-        mean = finest_buckets.mean(figure_index)
+        mean = buckets.mean(figure_index, place)
     if spec.over or spec.adds:  # the parts are no measure of the whole
         low = high = mean
     unit_factor = spec.factor * (history.counts(step) if spec.adds and row is None else 1.0)
     low, high, mean = (values * unit_factor for values in (low, high, mean))
-    return Points(step, time, low, high, mean, lowest, highest).lasting()
+    return Points(step, time, low, high, mean, lowest, highest).where(filled).lasting()

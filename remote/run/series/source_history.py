@@ -9,41 +9,23 @@ from typing import TYPE_CHECKING
 from remote.run.series.definitions import CORES, Source
 
 if TYPE_CHECKING:  # numpy takes a while to import
-    from remote.run.series.downsampling import Buckets, Downsampler, Floats
+    from remote.run.series.downsampling import Downsampler, Floats
 
 MOST_FRESH = 4096
 """Points that are gathered before they become an array."""
 WAITING = 2 * MOST_FRESH
 """Points that may wait until each row gets its own. Those of one row are seldom looked at, and many
 points at once are quicker."""
-
-
-@dataclass(frozen=True)
-class Room:
-    """How many buckets are kept of a source."""
-
-    together: int
-    """Of all rows together, over the whole run."""
-    recent: int
-    """Of all rows together, of the last steps."""
-    rows: int
-    """Of single rows, in all."""
-    least: int
-    """Of a single row, however many there are."""
-
-    def of_row(self, rows: int) -> int:
-        """Return the buckets of each of so many rows."""
-        return max(self.least, min(self.together, self.rows // rows))
-
-    @property
-    def most_rows(self) -> int:
-        """Return how many rows have curves of their own."""
-        return self.rows // self.least
-
-
-ROOM = Room(together=1024, recent=4096, rows=1 << 17, least=64)
-METRIC_ROOM = Room(together=512, recent=512, rows=1 << 12, least=16)
-"""Of a metric: a run may have hundreds of them, which perhaps one rank of a thousand reports."""
+CAPACITY = 1024
+"""Buckets of a curve."""
+ROOM = 1 << 17
+"""Buckets of one figure of all ranks together."""
+LEAST = 64
+"""Buckets of a curve of a rank, however many ranks there are."""
+METRIC_CAPACITY = 512
+METRIC_ROOM = 1 << 12
+METRIC_LEAST = 16
+"""The same of a metric: a run may have hundreds of them."""
 
 
 @dataclass(frozen=True)
@@ -58,37 +40,25 @@ class Era:
 
 class SourceHistory:
     """The figures of one source, of each row and of all together: over the whole run, and each step
-    of the last ones. Points come as numbers beside each other, which are an array at once.
+    of the last ones. Points come as numbers beside each other, which are an array at once."""
 
-    Rows are ranks or hosts. Of a metric, those that come when there is no room left have no curve
-    of their own.
-    """
-
-    def __init__(self, source: Source, room: Room = ROOM) -> None:
+    def __init__(self, source: Source, rows: int) -> None:
         self.source = source
         self.version = 0
-        self._room = room
         self._eras = [Era(0)]
-        self._rows: dict[int, None] = {}
-        """Those that have curves, in order of their first points."""
+        self._rows = rows
         self._format = f"{4 + len(source.figures)}d"
         self._fresh = bytearray()
-        self._block = MOST_FRESH * calcsize(self._format)
+        self._most = self._block = MOST_FRESH * calcsize(self._format)
         self._waiting: list[Floats] = []
-        self._waiting_count = 0
         self._each: list[Downsampler] = []
-        """Over the whole run, then of the last steps."""
         self._together: list[Downsampler] = []
+        """Over the whole run, then of the last steps."""
 
     @property
     def seen(self) -> set[int]:
         """Return the rows that have points."""
         return set().union(*(era.rows for era in self._eras))
-
-    @property
-    def has_parts(self) -> bool:
-        """Return True if a row has several of the same figure, as a host has cores."""
-        return self.source is CORES
 
     def counts(self, steps: Floats) -> Floats:
         """Return how many rows have points in the era of each of these steps."""
@@ -102,46 +72,34 @@ class SourceHistory:
         """Take in a point: row, who it is of, step, time, figures."""
         self.version += 1
         self._fresh += pack(self._format, *point)
-        if len(self._fresh) >= self._block:
+        if len(self._fresh) >= self._most:
             self.pack()
-        if self._waiting_count >= WAITING:  # who appends spreads them, and not who reads
-            self._spread()
+            if self._most == 1:
+                self._spread()
 
     def rewind(self, step: int) -> None:
         """Forget the points behind this step."""
         self.version += 1
         self.pack()
-        # Points that wait are not in any bucket yet, and would come in after the rewind.
-        if self._waiting:
-            self._spread()
+        self._spread()
         for buckets in (*self._each, *self._together):
             buckets.rewind(step + 1)
-        earlier_eras = [era for era in self._eras if era.rows and era.begin < step]
-        self._eras = [*earlier_eras, Era(step)]
+        earlier = [era for era in self._eras if era.rows and era.begin < step]
+        self._eras = [*earlier, Era(step)]
 
-    def finest(self, since: float, row: int | None) -> Buckets | None:
-        """Return the finest buckets of a row that reach back to this step, or None without points.
+    def finest(self, since: float, *, each: bool) -> Downsampler | None:
+        """Return the finest buckets that reach back to this step, or None before the first point.
 
-        They are of all together if `row` is None.
+        They are of each row, or of all together.
         """
         self.pack()
-        whole_and_recent = self._together
-        if row is not None:
-            whole_and_recent = self._of_row(row)
+        if each:
+            self._spread()
+        whole_and_recent = self._each if each else self._together
         if not whole_and_recent:
             return None
-        whole_run, recent_steps = whole_and_recent
-        return recent_steps.read() if recent_steps.begin <= since else whole_run.read()
-
-    def _of_row(self, row: int) -> list[Downsampler]:
-        """Return the buckets of a row, with its points that wait."""
-        if row not in self._rows:
-            return []
-        # The points of all other rows go on waiting: putting them into buckets takes far longer.
-        row_samplers = [buckets.of_row(row) for buckets in self._each]
-        waiting_points = [points[points[:, 0] == row] for points in self._waiting]
-        self._add_to_rows(row_samplers, waiting_points)
-        return row_samplers
+        whole, recent = whole_and_recent[0], whole_and_recent[-1]
+        return recent if recent.begin <= since else whole
 
     def pack(self) -> None:
         """Make an array of the points that have come."""
@@ -149,65 +107,120 @@ class SourceHistory:
             return
         import numpy as np  # takes a while, and not every command has steps
 
-        from remote.run.series.downsampling import Downsampler
+        from remote.run.series.downsampling import GatheredPoints
 
         if not self._together:
-            self._each = [Downsampler(), Downsampler(recent=True)]
-            self._together = [Downsampler(), Downsampler(recent=True)]
-        # The array keeps these very bytes, and Python lets nobody extend them: what comes next
-        # needs others.
+            self._make()
         points = np.frombuffer(self._fresh).reshape(-1, 4 + len(self.source.figures))
         self._fresh = bytearray()
-        # A host or a script may send any number as its step or time, also one that has no bucket.
         points = points[np.isfinite(points[:, :4]).all(axis=1)]
         if not len(points):
             return
-        row_counts = np.bincount(points[:, 0].astype(np.int64))
-        new_rows = np.flatnonzero(row_counts).tolist()
-        self._eras[-1].rows.update(new_rows)
-        for row in new_rows:
-            if len(self._rows) < self._room.most_rows:
-                self._rows.setdefault(row)
+        row, owners = points[:, :2].astype(np.int64).T
+        self._eras[-1].rows.update(np.flatnonzero(np.bincount(row)).tolist())
         self._waiting.append(points)
-        self._waiting_count += len(points)
-        new_buckets = self._gather(points, together=True)
-        self._together[0].add(new_buckets, self._room.together)
-        self._together[1].add(new_buckets, self._room.recent)
+        gathered = GatheredPoints.gather(np.zeros_like(row), owners, *self._split_columns(points))
+        for together in self._together:
+            together.add(gathered)
+        if sum(map(len, self._waiting)) >= WAITING:
+            self._most = 1  # so that who appends spreads them, and not who reads
 
     def _spread(self) -> None:
         """Put the points that wait into the buckets of their rows."""
-        import numpy as np
-
-        kept_rows = list(self._rows)
-        waiting_points = [points[np.isin(points[:, 0], kept_rows)] for points in self._waiting]
-        self._waiting = []
-        self._waiting_count = 0
-        self._add_to_rows(self._each, waiting_points)
-
-    def _add_to_rows(self, samplers: list[Downsampler], waiting_points: list[Floats]) -> None:
-        import numpy as np
-
-        if not any(map(len, waiting_points)):
+        if not self._waiting:
             return
-        row_buckets = self._gather(np.concatenate(waiting_points), together=False)
-        num_rows = len(self._rows)
-        whole_run, recent_steps = samplers
-        whole_run.add(row_buckets, self._room.of_row(num_rows))
-        # Of the last steps a quarter is enough, as each of them has a bucket of its own.
-        recent_steps.add(row_buckets, self._room.of_row(4 * num_rows))
-
-    def _gather(self, points: Floats, *, together: bool) -> Buckets:
         import numpy as np
 
-        from remote.run.series.downsampling import Buckets
+        from remote.run.series.downsampling import GatheredPoints
 
-        row_numbers, owners = points[:, :2].astype(np.int64).T
-        x, other_axis = points[:, 2:4].T
-        if self.source.by_time:
-            x, other_axis = other_axis, x
-        if together:
-            row_numbers = np.zeros_like(row_numbers)
-        is_named = together or self.has_parts
-        return Buckets.gather(
-            row_numbers, owners if is_named else None, x, other_axis, points[:, 4:]
+        points = np.concatenate(self._waiting)
+        self._waiting = []
+        self._most = self._block
+        points = self._keep_points_of_rows(points)
+        row, owners = points[:, :2].astype(np.int64).T
+        gathered = GatheredPoints.gather(
+            row, owners if self._has_parts else None, *self._split_columns(points)
         )
+        for each in self._each:
+            each.add(gathered)
+
+    def place(self, row: int) -> int | None:
+        """Return the row of the buckets of a rank or host, or None if it has none."""
+        return row
+
+    def _keep_points_of_rows(self, points: Floats) -> Floats:
+        """Return the points that are kept of each row, with the row of its buckets."""
+        return points
+
+    def _split_columns(self, points: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the x of points, the other one of step and time, and the figures."""
+        step = points[:, 2]
+        time = points[:, 3]
+        values = points[:, 4:]
+        return (time, step, values) if self.source.by_time else (step, time, values)
+
+    @property
+    def _has_parts(self) -> bool:
+        """Return True if a row has several of the same figure, as a host has cores."""
+        return self.source is CORES
+
+    def _make(self) -> None:
+        from remote.run.series.downsampling import Downsampler
+
+        figures = len(self.source.figures)
+        for recent in (False, True):
+            fits = ROOM // self._rows // (4 if recent else 1)
+            capacity = _power(max(LEAST, min(CAPACITY, fits)))
+            named = self._has_parts
+            self._each.append(
+                Downsampler(figures, self._rows, capacity, recent=recent, named=named)
+            )
+            most = CAPACITY * (4 if recent else 1)
+            self._together.append(Downsampler(figures, 1, most, recent=recent))
+
+
+class MetricHistory(SourceHistory):
+    """The values of a metric, which perhaps one rank of a thousand reports.
+
+    Each rank that does has a row, the coarser the more there are, until there is no room left; then
+    it counts only in all together.
+    """
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source, 0)
+        self._places: dict[int, int] = {}
+
+    def place(self, row: int) -> int | None:
+        """See `SourceHistory.place`."""
+        return self._places.get(row)
+
+    def _make(self) -> None:
+        from remote.run.series.downsampling import Downsampler
+
+        self._each = [Downsampler(1, 1, METRIC_CAPACITY, named=False)]
+        self._together = [
+            Downsampler(1, 1, METRIC_CAPACITY, recent=recent) for recent in (False, True)
+        ]
+        self._rows = 1
+
+    def _keep_points_of_rows(self, points: Floats) -> Floats:
+        import numpy as np
+
+        most = METRIC_ROOM // METRIC_LEAST
+        ranks, positions = np.unique(points[:, 0].astype(np.int64), return_inverse=True)
+        for rank in ranks.tolist():
+            if len(self._places) < most:
+                self._places.setdefault(rank, len(self._places))
+        if len(self._places) > self._rows:
+            self._rows = _power(2 * len(self._places) - 1)
+            capacity = min(METRIC_CAPACITY, METRIC_ROOM // self._rows)
+            self._each = [each.resized(self._rows, capacity) for each in self._each]
+        place = np.array([self._places.get(rank, -1) for rank in ranks.tolist()])[positions]
+        points = points.copy()
+        points[:, 0] = place
+        return points[place >= 0]
+
+
+def _power(number: int) -> int:
+    """Return the greatest power of two that is no greater."""
+    return 1 << (number.bit_length() - 1)

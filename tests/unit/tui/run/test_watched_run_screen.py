@@ -154,7 +154,7 @@ async def test_what_is_seen_closely_is_read_from_the_record_of_the_run(recorder:
 
     def curves(folder: Path) -> Curves:
         read.append(folder)
-        return Curves()
+        return Curves(2, 1)
 
     async with app.run_test(size=(100, 30)) as pilot:
         await shown(pilot, "watching beside")

@@ -16,8 +16,8 @@ from remote.run.apply import apply_record
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
 from remote.run.series.definitions import SERIES, Scope, Unit
-from remote.run.series.downsampling import Buckets, Downsampler, Points
-from remote.run.series.source_history import ROOM, WAITING, SourceHistory
+from remote.run.series.downsampling import Downsampler, GatheredPoints, Points
+from remote.run.series.source_history import CAPACITY, WAITING, SourceHistory
 from tests.kit.histories import START, History, plan, state_of, stepped
 from training.wire.events import (
     SESSION,
@@ -41,16 +41,10 @@ def as_lists(points: Points) -> list[list[float]]:
     return [list(column) for column in (points.step, points.low, points.high, points.mean)]
 
 
-def add(downsampler: Downsampler, values: list[float], first: int = 0, capacity: int = 8) -> None:
+def add(buckets: Downsampler, values: list[float], first: int = 0) -> None:
     x = np.arange(first, first + len(values), dtype=float)
     rows = np.zeros(len(values), np.int64)
-    downsampler.add(Buckets.gather(rows, rows, x, x / 10, np.array([values]).T), capacity)
-
-
-def read(downsampler: Downsampler) -> Buckets:
-    buckets = downsampler.read()
-    assert buckets
-    return buckets
+    buckets.add(GatheredPoints.gather(rows, rows, x, x / 10, np.array([values]).T))
 
 
 @pytest.mark.parametrize("count", [1, 8, 9, 100, 1_000])
@@ -58,18 +52,19 @@ def read(downsampler: Downsampler) -> Buckets:
 def test_buckets_are_bounded_and_right(count: int, block: int) -> None:
     dice = random.Random(count)
     values = [math.nan if dice.random() < 0.3 else dice.gauss(0, 1) for _ in range(count)]
-    downsampler = Downsampler()
+    buckets = Downsampler(1, 1, 8)
     for start in range(0, count, block):
-        add(downsampler, values[start : start + block], start)
+        add(buckets, values[start : start + block], start)
     span = 1
     while span * 8 < count:
         span *= 2
-    assert downsampler.span == span
+    assert buckets.span == span
     parts = [values[start : start + span] for start in range(0, count, span)]
-    buckets = read(downsampler)
-    low, high, _, _ = buckets.ends(0)
-    assert buckets.columns["other"] == pytest.approx(buckets.columns["x"] / 10)
-    for part, *found in zip(parts, low, high, buckets.mean(0), strict=True):
+    x, other, filled = buckets.columns(0)
+    low, high, _, _ = buckets.ends(0, 0)
+    assert filled.all()
+    assert other == pytest.approx(x / 10)
+    for part, *found in zip(parts, low, high, buckets.mean(0, 0), strict=True):
         known = [value for value in part if not math.isnan(value)]
         wanted = [min(known), max(known), sum(known) / len(known)] if known else [math.nan] * 3
         assert found == pytest.approx(wanted, nan_ok=True)
@@ -79,28 +74,28 @@ def test_points_may_come_in_any_order() -> None:
     dice = random.Random(3)
     places = list(range(500, 900))
     dice.shuffle(places)
-    shuffled, sorted_ = Downsampler(), Downsampler()
-    add(sorted_, [math.sin(place) for place in range(500, 900)], 500, 16)
+    shuffled, sorted_ = Downsampler(1, 1, 16), Downsampler(1, 1, 16)
+    add(sorted_, [math.sin(place) for place in range(500, 900)], 500)
     for place in places:
-        add(shuffled, [math.sin(place)], place, 16)
+        add(shuffled, [math.sin(place)], place)
     assert shuffled.span == sorted_.span
-    assert read(shuffled).mean(0) == pytest.approx(read(sorted_).mean(0))
-    assert list(read(shuffled).ends(0)[0]) == list(read(sorted_).ends(0)[0])
+    assert shuffled.mean(0, 0) == pytest.approx(sorted_.mean(0, 0))
+    assert list(shuffled.ends(0, 0)[0]) == list(sorted_.ends(0, 0)[0])
 
 
 def test_recent_buckets_keep_each_of_the_last_points() -> None:
-    downsampler = Downsampler(recent=True)
+    buckets = Downsampler(1, 1, 64, recent=True)
     for start in range(0, 5_000, 10):
-        add(downsampler, [float(value) for value in range(start, start + 10)], start, 64)
-        assert downsampler.span == 1
-    x = read(downsampler).columns["x"]
+        add(buckets, [float(value) for value in range(start, start + 10)], start)
+        assert buckets.span == 1
+    x, _, _ = buckets.columns(0)
     assert list(x) == list(range(int(x[0]), 5_000))
     assert 32 <= len(x) <= 64
-    assert list(read(downsampler).mean(0)) == list(x)
+    assert list(buckets.mean(0, 0)) == list(x)
 
 
 def test_a_rank_and_all_together() -> None:
-    curves = Curves()
+    curves = Curves(3, 1)
     for rank, loss in enumerate((1.0, 4.0, 1.5)):
         steps_of(curves, rank, 4, loss=loss)
     assert curves.rows("loss") == (0, 1, 2)
@@ -113,7 +108,7 @@ def test_a_rank_and_all_together() -> None:
 
 
 def test_rates_are_quotients_of_sums_and_add_up() -> None:
-    curves = Curves()
+    curves = Curves(2, 1)
     for rank in range(2):
         for step, seconds in enumerate((0.5, 1.5), 1):
             curves.take(
@@ -125,7 +120,7 @@ def test_rates_are_quotients_of_sums_and_add_up() -> None:
 
 
 def test_rates_add_up_over_the_ranks_of_their_attempt() -> None:
-    curves = Curves()
+    curves = Curves(4, 1)
     for ranks, first in ((4, 1), (2, 11), (3, 21)):
         curves.rewind(first - 1)
         for rank in range(ranks):
@@ -143,11 +138,11 @@ def test_rates_add_up_over_the_ranks_of_their_attempt() -> None:
 
 
 def test_a_long_run_stays_bounded_and_its_end_fine() -> None:
-    curves = Curves()
+    curves = Curves(2, 1)
     for rank in range(2):
         steps_of(curves, rank, 30_000, loss=2.0)
     for points in (curves.of("loss", 1), curves.whole("loss")):
-        assert ROOM.together // 4 < len(points) <= ROOM.together
+        assert CAPACITY // 4 < len(points) <= CAPACITY
         assert points.step[-1] > 29_900
     fine = curves.whole("loss", since=29_000)
     assert list(fine.step[-1_000:]) == list(range(29_001, 30_001))
@@ -158,24 +153,24 @@ def size_of(*kept: SourceHistory) -> int:
     return sum(
         part.nbytes
         for history in kept
-        for downsampler in (*history._each, *history._together)
-        if (buckets := downsampler.read())
-        for part in buckets.columns.values()
+        for buckets in (*history._each, *history._together)
+        for part in vars(buckets).values()
+        if isinstance(part, np.ndarray)
     )
 
 
 def test_many_ranks_take_no_more_room() -> None:
-    curves = Curves()
-    for step in range(1, 150):
-        for rank in range(1_024):
-            curves.take(stepped(rank, step), rank, step, step / 10)
-    assert size_of(curves._histories["step"]) < 100 << 20
-    assert 32 <= len(curves.of("loss", 1_023)) <= 128
+    kept = [Curves(ranks, 1) for ranks in (128, 1_024)]
+    for curves in kept:
+        curves.take(stepped(0, 1), 0, 1, 0.1)
+        curves.take(stepped(0, 5_000), 0, 5_000, 0.1)
+    sizes = [size_of(curves._histories["step"]) for curves in kept if curves.rows("loss")]
+    assert max(sizes) < 100 << 20
 
 
 @pytest.mark.parametrize("reads", [0, 7, 1_000])
 def test_who_appends_gives_single_ranks_their_points_and_not_who_reads(reads: int) -> None:
-    curves, spread = Curves(), list[str]()
+    curves, spread = Curves(2, 1), list[str]()
     history = curves._histories["step"]
     put = history._spread
     history._spread = lambda: (spread.append(doing), put())  # type: ignore[method-assign,assign,func-returns-value]
@@ -254,7 +249,7 @@ def test_the_use_of_a_gpu_that_does_not_tell_it_is_a_gap() -> None:
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324])
 def test_odd_values_are_kept_apart(odd: float) -> None:
-    curves = Curves()
+    curves = Curves(1, 1)
     for step, loss in enumerate((1.0, odd, 2.0), 1):
         curves.take(StepFinished(0, 1, step, loss, 0.1), 0, step, step)
     for points in (curves.of("loss", 0), curves.whole("loss")):
@@ -262,10 +257,10 @@ def test_odd_values_are_kept_apart(odd: float) -> None:
 
 
 def test_steps_far_apart_do_not_fill_the_memory() -> None:
-    curves = Curves()
+    curves = Curves(1, 1)
     for step in (1, 2, 2**40, 3, 2**62, 2**63 - 1):
         curves.take(stepped(0, step), 0, step, 1.0)
-    assert 1 <= len(curves.whole("loss")) <= ROOM.together
+    assert 1 <= len(curves.whole("loss")) <= CAPACITY
     assert len(curves.of("loss", 0, since=2**61)) >= 1
 
 
@@ -284,7 +279,7 @@ def test_the_state_of_a_run_needs_no_numpy_before_its_first_step() -> None:
 
 
 def test_one_rank_is_seen_as_far_back_as_all_together() -> None:
-    curves = Curves()
+    curves = Curves(2, 1)
     for rank in (0, 1):
         steps_of(curves, rank, 6_000)
     for since in (3_500, 4_500, 5_900):
@@ -294,7 +289,7 @@ def test_one_rank_is_seen_as_far_back_as_all_together() -> None:
 
 
 def test_after_a_long_way_back_the_last_steps_are_kept_one_by_one_again() -> None:
-    curves = Curves()
+    curves = Curves(1, 1)
     steps_of(curves, 0, 6_000)
     curves.rewind(100)
     for step in range(101, 401):
@@ -310,7 +305,7 @@ def told(curves: Curves, rank: int, step: int, **values: float) -> None:
 
 
 def test_a_metric_is_a_series_from_its_first_value_on() -> None:
-    curves = Curves()
+    curves = Curves(4, 1)
     assert SERIES["metric:lr"].scope is Scope.RANK
     assert not len(curves.whole("metric:lr"))
     for step in (1, 2, 3):
@@ -327,7 +322,7 @@ def test_a_metric_is_a_series_from_its_first_value_on() -> None:
 
 
 def test_ranks_that_tell_a_metric_later_have_curves_too() -> None:
-    curves = Curves()
+    curves = Curves(1_024, 1)
     for rank in (7, 900, *range(60)):
         for step in range(1, 2_000, 3):
             told(curves, rank, step, reward=rank + step)
@@ -341,7 +336,7 @@ def test_ranks_that_tell_a_metric_later_have_curves_too() -> None:
 
 
 def test_metrics_of_many_ranks_take_little_room() -> None:
-    curves, names = Curves(), [f"m{number}" for number in range(200)]
+    curves, names = Curves(1_024, 1), [f"m{number}" for number in range(200)]
     for rank in range(1_024):
         for step in (1, 50_000):
             told(curves, rank, step, **dict.fromkeys(names, float(step)))
