@@ -70,3 +70,12 @@ FIGURES = (
     RunFigure("elapsed"),
 )
 FIGURES_WITH_COLUMN = tuple(figure for figure in FIGURES if figure.title)
+
+
+def add_newer_steps(run: Entry, step: int) -> Entry:
+    """Return a run whose hosts know of this step. What its launcher recorded at an older step is
+    not known of a newer one."""
+    if step <= run.step:
+        return run
+    outdated_figures = {figure.field: None for figure in FIGURES if figure.is_outdated_by_steps}
+    return run._replace(step=step, **outdated_figures)

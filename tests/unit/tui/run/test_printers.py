@@ -743,3 +743,9 @@ def test_the_dashboard_leaves_the_same_last_line(
     hosts = Cluster("a-run", state.plan.hosts)
     assert front.show_dashboard(Launcher(Transports(), tmp_path), hosts, hosts, Job()) == 130
     assert capsys.readouterr().err.splitlines()[-1] == repeated(state)
+
+
+def test_the_command_of_a_cause_stands_on_a_line_of_its_own() -> None:
+    cause = Cause("h1", -1, "its host key is unknown, then accept it:\nrankboard trust h1")
+    lines = outcome.cause_lines(cause, plan(1), [])
+    assert "rankboard trust h1" in lines
