@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from remote.format import UNKNOWN, loss, moment, or_unknown, percent, seconds
 from remote.record.entry import Entry
@@ -77,5 +77,7 @@ def add_newer_steps(run: Entry, step: int) -> Entry:
     not known of a newer one."""
     if step <= run.step:
         return run
-    outdated_figures = {figure.field: None for figure in FIGURES if figure.is_outdated_by_steps}
+    outdated_figures: dict[str, Any] = {
+        figure.field: None for figure in FIGURES if figure.is_outdated_by_steps
+    }
     return run._replace(step=step, **outdated_figures)
