@@ -47,6 +47,7 @@ from training.wire.events import (
     PREFIX,
     SESSION,
     AgentEnded,
+    Entered,
     Evaluated,
     Exited,
     GpuSample,
@@ -529,6 +530,13 @@ def test_the_picture_shows_gpus_where_there_are_some() -> None:
 def test_the_picture_before_the_start() -> None:
     state = History(plan(2)).session(HostPhaseChanged(1, "connecting")).state()
     assert drawn(state)[0].rstrip() == "starting 0 s  node1 waiting 0 s, node2 connecting 0 s"
+
+
+def test_the_picture_tells_for_how_long_a_rank_has_been_in_a_phase_of_its_start() -> None:
+    history = History(plan(2)).rank(0, Launched((0,)), Entered(0, "loading"))
+    state = history.say(1, Launched((1,)), after=7.0).state()
+    assert drawn(state)[2].split()[:5] == ["0", "node1", "loading", "7", "s"]
+    assert drawn(state)[3].split()[:5] == ["1", "node2", "importing", "0", "s"]
 
 
 @pytest.mark.parametrize("size", [(1, 1), (10, 3), (40, 10), (80, 24), (200, 60)], ids=str)
