@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Mapping
+from functools import partial
 from operator import attrgetter
 from threading import get_ident
 from types import ModuleType
@@ -12,6 +13,7 @@ from typing import Any
 
 from .gradients import GradientWatch
 from .inject import inject
+from .meetings import POINT_TO_POINT, Meetings
 from .report import WatchReport
 from .spans import Spans
 from .steps import Steps
@@ -27,7 +29,7 @@ FUNCTIONS = {
     ),
     "torch.utils.data.dataloader": (("_BaseDataLoaderIter.__next__", "_load", "_loaded"),),
     "torch.nn.parallel.distributed": (
-        ("DistributedDataParallel.__init__", "", "_watch_gradients"),
+        ("DistributedDataParallel.__init__", "_meet_in_ddp", "_watch_gradients"),
         ("DistributedDataParallel._distributed_broadcast_coalesced", "_wait", "_waited"),
     ),
     "torch.cuda.streams": (
@@ -48,6 +50,7 @@ class Hooks:
         self._report = report
         self._gradients = GradientWatch(self._make_safe(steps.gradient))
         self._spans = Spans(steps.clock, self._is_training)
+        self._meetings = Meetings(report.entered)
         self._thread = get_ident()
         self._open_passes = 0
         self._backward_count = self._backwards_at_step = 0
@@ -213,13 +216,33 @@ class Hooks:
     def _hook_collectives(self, module: ModuleType) -> None:
         begin_wait = self._make_safe(self._wait)
         end_wait = self._make_safe(self._waited)
+        end_meeting = self._make_safe(self._meeting_ended)
         module_members = vars(module)
         for name in COLLECTIVES:
-            if name in module_members:
+            if name in POINT_TO_POINT and name in module_members:
                 inject(module_members[name], begin_wait, end_wait)
+            elif name in module_members:
+                begin_meeting = self._make_safe(partial(self._begin_collective, name))
+                inject(module_members[name], begin_meeting, end_meeting)
         work_class = module_members.get("Work")
         if work_class:
             work_class.wait = WaitingMethod(work_class.wait, begin_wait, end_wait)
+        begin_joining = self._make_safe(lambda _: self._meetings.begin("init_process_group"))
+        end_joining = self._make_safe(lambda _: self._meetings.end())
+        inject(module_members["init_process_group"], begin_joining, end_joining)
+
+    def _begin_collective(self, name: str, variables: Locals) -> None:
+        if not self._steps.step_count and _is_of_all_ranks(variables.get("group")):
+            self._meetings.begin(name)
+        self._wait()
+
+    def _meeting_ended(self, _: Locals) -> None:
+        self._waited()
+        self._meetings.end()
+
+    def _meet_in_ddp(self, variables: Locals) -> None:
+        if not self._steps.step_count and _is_of_all_ranks(variables.get("process_group")):
+            self._meetings.begin("DistributedDataParallel")
 
     def _wait(self, _: Locals | None = None) -> None:
         if self._steps.clock.is_beside():
@@ -242,6 +265,7 @@ class Hooks:
             self._spans.skip()
 
     def _watch_gradients(self, variables: Locals) -> None:
+        self._meetings.end()
         self._gradients.watch(variables["self"])
 
     def _hook_scaling(self, module: ModuleType) -> None:
@@ -265,6 +289,12 @@ class Hooks:
         """Forget what was scaled: `torch.autograd.grad` was called on it, as for a gradient
         penalty, so it is no loss of a step."""
         self._unscaled_loss = None
+
+
+def _is_of_all_ranks(group: Any) -> bool:
+    """Return True if this argument of a collective is the group of all ranks."""
+    c10d = sys.modules["torch.distributed.distributed_c10d"]
+    return group is None or group is vars(c10d)["GroupMember"].WORLD
 
 
 def is_compiling() -> bool:

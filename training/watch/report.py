@@ -7,6 +7,7 @@ import math
 import os
 import select
 import stat
+import time
 import traceback
 from collections.abc import Sequence
 
@@ -41,6 +42,14 @@ class WatchReport:
     def steps(self, steps: Sequence[Step]) -> None:
         """Report steps."""
         self._queue_text("".join(map(self._format_step, steps)))
+        self._write_waiting()
+
+    def entered(self, phase: str, call: str) -> None:
+        """Report that the rank has entered a phase, in a call of this function."""
+        self._queue_text(
+            f'@rankboard {{"time":{time.time():.6f},"event":"entered","rank":{self._rank},'
+            f'"phase":"{phase}","call":"{call}"}}\n'
+        )
         self._write_waiting()
 
     def _format_step(self, step: Step) -> str:

@@ -72,10 +72,13 @@ _STARTED_COUNTS = (
 
 @immutable
 class Entered(Event):
-    """A rank has entered a phase."""
+    """A rank has entered a phase. A script enters `JOINING` where it waits for all others before
+    its first step, and leaves it for `TRAINING`."""
 
     rank: int
     phase: Phase
+    call: str = ""
+    """The function of torch in which a script waits."""
 
 
 @immutable

@@ -142,6 +142,8 @@ def _describe_culprit(place: Whereabouts, name: str) -> str:
     if place.presence is Presence.STOPPED:
         accusation = f"{name} is stopped, by SIGSTOP or a debugger"
         return f"{accusation}, in {place.where}" if place.where else accusation
+    if place.program:
+        return f"{name} is perhaps not inside a collective: it runs {place.program}"
     if place.presence is Presence.UNKNOWN:
         problem = f"it reports no Python stack ({place.where})"
         return f"{name} is perhaps not inside a collective: {problem}"

@@ -3,10 +3,14 @@ are, and for how long. Pure."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from remote.format import duration, ranks_text
+from remote.run.diagnosis.stacks import Whereabouts
+from remote.run.findings.late_ranks import LateRanks, find_late_ranks
+from remote.run.findings.script_visibility import script_ranks
 from remote.run.run_state import RunState
 from remote.run.state.host_state import Hosts, HostState
 from remote.run.state.phases import START_PHASES, HostPhase, RankPhase, RunPhase
@@ -91,9 +95,15 @@ def _describe_reached(hosts: Iterable[HostState], run: RunState) -> str:
 
 def _wait_for_ranks(run: RunState, now: float) -> list[Wait]:
     """Return one wait for the hosts on which all ranks are behind, and one for each other host."""
+    late_ranks = find_late_ranks(run)
+    if late_ranks:
+        # Once it counts as a stall, that says who is late.
+        return [] if run.stall else _wait_for_late(late_ranks, run, now)
     phases = {rank.phase for rank in run.ranks}
     phase = next((phase for phase in START_PHASES if phase in phases), None)
-    if phase is None:
+    # Ranks of a script leave some meetings before others: those that are left are not behind.
+    is_between = run.plan.job is None and phase is RankPhase.JOINING and len(phases) > 1
+    if phase is None or is_between:
         return []
     waits = []
     whole_hosts = []
@@ -126,6 +136,27 @@ def _wait_for_ranks(run: RunState, now: float) -> list[Wait]:
     return waits[:NAMES]
 
 
+def _wait_for_late(late_ranks: LateRanks, run: RunState, now: float) -> list[Wait]:
+    """Return one wait for the late ranks of each host that are in the same place."""
+    ranks_of_place = defaultdict[tuple[int, Whereabouts | None], list[int]](list)
+    for rank in late_ranks.late:
+        ranks_of_place[rank.host, late_ranks.locate(rank)].append(rank.rank)
+    waiting_text = ranks_text([rank.rank for rank in late_ranks.waiting])
+    waiting_text += " waits in it" if len(late_ranks.waiting) == 1 else " wait in it"
+    waits = []
+    for (host, place), ranks in ranks_of_place.items():
+        is_one = len(ranks) == 1
+        progress_parts = [f"{'has' if is_one else 'have'} not called {late_ranks.call}"]
+        if place and place.program:
+            progress_parts.append(f"{'runs' if is_one else 'run'} {place.program}")
+        elif place:
+            progress_parts.append(f"{'is' if is_one else 'are'} in {place.where}")
+        progress = f"{', '.join(progress_parts)}; {waiting_text}"
+        subject = f"{ranks_text(ranks)} on {run.host_name(host)}"
+        waits.append(Wait(subject, progress, age(late_ranks.since, run, now)))
+    return waits[:NAMES]
+
+
 def _describe_phase(phase: RankPhase, hosts: Iterable[HostState], run: RunState) -> str:
     job = run.plan.job
     template = phase.wait if job else phase.script_wait
@@ -133,6 +164,7 @@ def _describe_phase(phase: RankPhase, hosts: Iterable[HostState], run: RunState)
         reached=_describe_reached(hosts, run),
         port=run.rendezvous or "the port where ranks meet",
         dataset=job.dataset if job else "",
+        call=next((rank.meeting for rank in script_ranks(run) if rank.meeting), ""),
     )
 
 

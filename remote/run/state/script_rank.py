@@ -11,7 +11,8 @@ from remote.events import Parsed
 from remote.run.series.step_times import RECENT
 from remote.run.state.phases import RankPhase
 from remote.run.state.rank_state import LASTING_FIELDS, RankState
-from training.wire.events import Event, ScriptMetrics, StepFinished
+from training.wire.enums import Phase
+from training.wire.events import Entered, Event, ScriptMetrics, Spawned, StepFinished
 
 REPORTS = 20
 """Reports that say how often there are some."""
@@ -41,6 +42,12 @@ class ScriptRank(RankState):
     """
 
     lasting_fields: ClassVar[tuple[str, ...]] = (*LASTING_FIELDS, "metrics")
+    spawned_at: float = 0.0
+    """When its process began."""
+    meeting: str = ""
+    """The function of torch in which it waits for the others; "" if that is not known."""
+    meetings: int = 0
+    """How often it has come to such a function, in this attempt before its first step."""
     metrics: dict[str, float] = field(default_factory=dict)
     """Its newest values by name."""
     parsed: Parsed | None = None
@@ -92,11 +99,22 @@ class ScriptRank(RankState):
                 return
             case StepFinished() | ScriptMetrics():
                 self._note_report(when)
+            case Spawned():
+                self.spawned_at = when
+            case Entered(_, phase, call):
+                self._take_meeting(phase, call)
         if isinstance(event, ScriptMetrics):
             self.heard = when
             self._take_metrics(event)
         else:
             RankState.apply(self, event, when)
+
+    def _take_meeting(self, phase: Phase, call: str) -> None:
+        self.meeting = ""
+        if phase is Phase.JOINING:
+            # A host may send anything.
+            self.meeting = call if call.isidentifier() else "a collective"
+            self.meetings += 1
 
     def _note_report(self, when: float) -> None:
         if self.stepped_at and when > self.stepped_at:
