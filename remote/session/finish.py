@@ -63,26 +63,26 @@ def stop_late(inputs: DecisionInput) -> Actions:
     attempt_began = launcher.attempt_at or inputs.run.started
     if not start_timeout or launcher.returned or inputs.now < attempt_began + start_timeout:
         return
-    missing_progress = describe_missing_start(inputs)
+    missing_progress, place = describe_missing_start(inputs)
     if missing_progress:
         stop_reason = f"{missing_progress} {start_timeout:g} s after the start"
-        yield Say(Stopping(stop_reason, by_person=False))
+        yield Say(Stopping(f"{stop_reason}; {place}" if place else stop_reason, by_person=False))
 
 
-def describe_missing_start(inputs: DecisionInput) -> str:
-    """Return which ranks have not done what before their first step; "" if all have begun."""
+def describe_missing_start(inputs: DecisionInput) -> tuple[str, str]:
+    """Return which ranks have not done what before their first step, "" if all have begun; and
+    where the first of them is, "" if that is not known."""
     run_state = inputs.run
     behind_ranks = inputs.ranks_without_step
     if behind_ranks:
         missing_progress = "made no step" if run_state.plan.job else "not been started"
-        return f"{ranks_text(behind_ranks)} had {missing_progress}"
-    if has_shown_start(run_state):
-        return ""
+        return f"{ranks_text(behind_ranks)} had {missing_progress}", ""
+    if run_state.plan.job or has_shown_start(run_state):
+        return "", ""
     late_ranks = find_late_ranks(run_state)
     if late_ranks:
-        late_text = ranks_text([rank.rank for rank in late_ranks.late])
-        return f"{late_text} had not called {late_ranks.call}"
-    return "the script had shown no step"
+        return late_ranks.describe_late(), late_ranks.describe_place()
+    return "the script had shown no step", ""
 
 
 def stop_ranks(inputs: DecisionInput) -> Actions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from remote.format import ranks_text
 from remote.run.diagnosis.stacks import Whereabouts, locate_rank
 from remote.run.run_state import RunState
 from remote.run.state.phases import RankPhase
@@ -21,6 +22,20 @@ class LateRanks:
     """The function of torch in which the others wait."""
     since: float
     """When the wait began."""
+
+    def describe_late(self) -> str:
+        """Return who is late, and for what: "rank 1 had not called init_process_group"."""
+        return f"{ranks_text([rank.rank for rank in self.late])} had not called {self.call}"
+
+    def describe_place(self) -> str:
+        """Return where the first late rank is, if that is known: "it is in train.py:41, load"."""
+        place = self.locate(self.late[0])
+        if place is None:
+            return ""
+        subject = "it" if len(self.late) == 1 else f"rank {self.late[0].rank}"
+        return (
+            f"{subject} runs {place.program}" if place.program else f"{subject} is in {place.where}"
+        )
 
     def locate(self, rank: ScriptRank) -> Whereabouts | None:
         """Return where this rank is, by a stack that was taken during the wait; else None."""

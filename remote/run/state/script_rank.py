@@ -111,7 +111,7 @@ class ScriptRank(RankState):
 
     def _take_meeting(self, phase: Phase, call: str) -> None:
         self.meeting = ""
-        if phase is Phase.JOINING:
+        if phase == Phase.JOINING:
             # A host may send anything.
             self.meeting = call if call.isidentifier() else "a collective"
             self.meetings += 1

@@ -32,6 +32,7 @@ from remote.events import (
 )
 from remote.launch import Launcher
 from remote.run.apply import apply_record
+from remote.run.findings.script_visibility import SOON
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
 from remote.run.state.phases import Verdict
@@ -634,8 +635,19 @@ def test_a_program_of_which_nothing_is_seen() -> None:
     out, err = printed(history, PlainPrinter)
     assert out == ""
     assert (
-        f"rankboard sees no steps and no values: rankboard parse {history.plan.run} says why" in err
+        "rankboard: the program ended with exit code 0, and no step was seen; it printed nothing\n"
+        in err
     )
+    assert err.endswith("rankboard: finished in 0 s; no step was seen\n")
+
+
+def test_while_a_program_shows_nothing_it_is_said_once_why() -> None:
+    history = started(script())
+    for _ in range(round(2 * SOON)):
+        history.say(0, HostSample((10.0,), 1, 2), after=1.0)
+    err = printed(history, PlainPrinter)[1]
+    told = "rankboard sees no steps and no values: torch is not watched, and no line has numbers"
+    assert err.count(told) == 1
 
 
 def watching(steps: int, seconds: float) -> History:
