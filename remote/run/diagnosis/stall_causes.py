@@ -11,7 +11,9 @@ from remote.run.diagnosis.stacks import ON_GPU, Presence, Whereabouts, locate_ra
 from remote.run.state.host_state import Hosts
 from remote.run.state.phases import MEETINGS
 from remote.run.state.rank_state import Ranks, RankState
+from remote.run.state.script_rank import ScriptRank
 from remote.run.state.types import Cause, Stall
+from training.wire.events import Stack
 
 FRAMES = 20
 """Lines of its stack that are kept of the rank for which a run was stopped."""
@@ -38,7 +40,7 @@ def explain_stall(stall: Stall, ranks: Ranks, hosts: Hosts) -> Stall:
     # A rank that has exited leaves its last stack, which says nothing of the stall.
     living_ranks = [rank for rank in ranks if rank.exited is None]
     places = {
-        rank.rank: locate_rank(rank.stack)
+        rank.rank: _locate(rank, rank.stack)
         for rank in living_ranks
         if rank.stack and rank.stack_time >= stall.since
     }
@@ -48,6 +50,13 @@ def explain_stall(stall: Stall, ranks: Ranks, hosts: Hosts) -> Stall:
     rank_names = {rank.rank: _rank_name(rank, hosts) for rank in ranks}
     stall_text = describe_stall(places, silent_ranks, rank_names)
     return replace(stall, culprits=find_culprits(places), text=stall_text)
+
+
+def _locate(rank: RankState, stack: Stack) -> Whereabouts:
+    """Return where the rank is: by its own word if it has said so, else by its stack."""
+    if isinstance(rank, ScriptRank) and rank.meeting:
+        return Whereabouts(Presence.INSIDE, rank.meeting)
+    return locate_rank(stack)
 
 
 def as_death(

@@ -219,3 +219,17 @@ def test_a_restart_begins_anew() -> None:
     assert late_ranks
     assert late_ranks.call == INIT
     assert [rank.rank for rank in late_ranks.late] == [1, 2, 3]
+
+
+def test_a_rank_that_says_that_it_waits_is_not_blamed_by_its_stack() -> None:
+    history = lasting(going("DistributedDataParallel", late=(3,)), STALL_LIMITS.joining + 2)
+    said = find_stall(history.state(), history.now)
+    assert said
+    history.session(said)
+    verifies = dump((f"{SITE}/torch/distributed/utils.py", "_verify_param_shape"), *OUTER)
+    for rank, stack in enumerate((verifies, verifies, verifies, LOADS)):
+        history.rank(rank, by(stack, rank))
+    stall = history.state().stall
+    assert stall
+    assert stall.culprits == (3,)
+    assert stall.text.endswith("ranks 0 to 2 wait for it in DistributedDataParallel")
