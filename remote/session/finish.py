@@ -63,26 +63,12 @@ def stop_late(inputs: DecisionInput) -> Actions:
     attempt_began = launcher.attempt_at or inputs.run.started
     if not start_timeout or launcher.returned or inputs.now < attempt_began + start_timeout:
         return
-    missing_progress, place = describe_missing_start(inputs)
+    missing_progress, activity = _describe_missing_start(inputs)
     if missing_progress:
         stop_reason = f"{missing_progress} {start_timeout:g} s after the start"
-        yield Say(Stopping(f"{stop_reason}; {place}" if place else stop_reason, by_person=False))
-
-
-def describe_missing_start(inputs: DecisionInput) -> tuple[str, str]:
-    """Return which ranks have not done what before their first step, "" if all have begun; and
-    where the first of them is, "" if that is not known."""
-    run_state = inputs.run
-    behind_ranks = inputs.ranks_without_step
-    if behind_ranks:
-        missing_progress = "made no step" if run_state.plan.job else "not been started"
-        return f"{ranks_text(behind_ranks)} had {missing_progress}", ""
-    if run_state.plan.job or has_shown_start(run_state):
-        return "", ""
-    late_ranks = find_late_ranks(run_state)
-    if late_ranks:
-        return late_ranks.describe_late(), late_ranks.describe_place()
-    return "the script had shown no step", ""
+        if activity:
+            stop_reason += f"; {activity}"
+        yield Say(Stopping(stop_reason, by_person=False))
 
 
 def stop_ranks(inputs: DecisionInput) -> Actions:
@@ -168,6 +154,24 @@ def has_failed(inputs: DecisionInput) -> bool:
     if any(host.gone or _has_ended_badly(host) for host in attempt_hosts):
         return True
     return any(host.lost for host in attempt_hosts) and _stand_still(inputs)
+
+
+def _describe_missing_start(inputs: DecisionInput) -> tuple[str, str]:
+    """Return which ranks have not done what before their first step, "" if all have begun; and
+    what the first of them does, "" if that is not known."""
+    run_state = inputs.run
+    behind_ranks = inputs.ranks_without_step
+    if behind_ranks:
+        missing_progress = "made no step" if run_state.plan.job else "not been started"
+        return f"{ranks_text(behind_ranks)} had {missing_progress}", ""
+    if run_state.plan.job or has_shown_start(run_state):
+        return "", ""
+    late_ranks = find_late_ranks(run_state)
+    if late_ranks is None:
+        return "the script had shown no step", ""
+    first_rank = late_ranks.late[0]
+    activity = late_ranks.describe_activity(first_rank)
+    return late_ranks.describe_late(), f"rank {first_rank.rank} {activity}" if activity else ""
 
 
 def _stand_still(inputs: DecisionInput) -> bool:

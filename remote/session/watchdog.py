@@ -51,9 +51,9 @@ def locate_late(inputs: DecisionInput) -> Actions:
     late_ranks = find_late_ranks(inputs.run)
     if not late_ranks:
         return
-    shown_until = inputs.launcher.stacks_asked_at - late_ranks.since
     wait_seconds = inputs.now - late_ranks.since
-    if wait_seconds >= max(NAMED_AFTER, 2 * shown_until):
+    waited_when_asked = inputs.launcher.stacks_asked_at - late_ranks.since
+    if wait_seconds >= max(NAMED_AFTER, 2 * waited_when_asked):
         yield from ask_stacks(inputs)
 
 

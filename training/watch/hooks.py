@@ -227,13 +227,12 @@ class Hooks:
         work_class = module_members.get("Work")
         if work_class:
             work_class.wait = WaitingMethod(work_class.wait, begin_wait, end_wait)
-        begin_joining = self._make_safe(lambda _: self._meetings.begin("init_process_group"))
+        begin_joining = self._make_safe(lambda _: self._meet("init_process_group"))
         end_joining = self._make_safe(lambda _: self._meetings.end())
         inject(module_members["init_process_group"], begin_joining, end_joining)
 
     def _begin_collective(self, name: str, variables: Locals) -> None:
-        if not self._steps.step_count and _is_of_all_ranks(variables.get("group")):
-            self._meetings.begin(name)
+        self._meet(name, variables.get("group"))
         self._wait()
 
     def _meeting_ended(self, _: Locals) -> None:
@@ -241,8 +240,12 @@ class Hooks:
         self._meetings.end()
 
     def _meet_in_ddp(self, variables: Locals) -> None:
-        if not self._steps.step_count and _is_of_all_ranks(variables.get("process_group")):
-            self._meetings.begin("DistributedDataParallel")
+        self._meet("DistributedDataParallel", variables.get("process_group"))
+
+    def _meet(self, name: str, group: Any = None) -> None:
+        """Note that a function begins in which the ranks of a group meet; None is all ranks."""
+        if not self._steps.step_count and (group is None or is_of_all_ranks(group)):
+            self._meetings.begin(name)
 
     def _wait(self, _: Locals | None = None) -> None:
         if self._steps.clock.is_beside():
@@ -291,10 +294,10 @@ class Hooks:
         self._unscaled_loss = None
 
 
-def _is_of_all_ranks(group: Any) -> bool:
-    """Return True if this argument of a collective is the group of all ranks."""
+def is_of_all_ranks(group: Any) -> bool:
+    """Return True if this is the group of all ranks."""
     c10d = sys.modules["torch.distributed.distributed_c10d"]
-    return group is None or group is vars(c10d)["GroupMember"].WORLD
+    return group is vars(c10d)["GroupMember"].WORLD
 
 
 def is_compiling() -> bool:

@@ -58,6 +58,7 @@ class Presence(Enum):
     INSIDE = "inside a collective"
     ELSEWHERE = "elsewhere"
     STOPPED = "stopped"
+    ENDED = "ended"
     UNKNOWN = "unknown"
 
 

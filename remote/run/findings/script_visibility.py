@@ -150,7 +150,7 @@ def _advice_on_silence(run: RunState, now: float) -> str:
         script = _script(run)
         is_watched = script is not None and script.watch
         reason = (
-            "no optimizer of torch has made a step, and no line has numbers"
+            "no optimiser of torch has made a step, and no line has numbers"
             if is_watched
             else "torch is not watched, and no line has numbers"
         )

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from remote.format import duration, ranks_text
-from remote.run.diagnosis.stacks import Whereabouts
 from remote.run.findings.late_ranks import LateRanks, find_late_ranks
 from remote.run.findings.script_visibility import script_ranks
 from remote.run.run_state import RunState
@@ -20,6 +19,8 @@ NAMED_AFTER = 4.0
 """Seconds in one phase before anybody is named, so that it is said within five."""
 NAMES = 3
 """Hosts that are named one by one; of more, their number."""
+MOST_LOCATED = 16
+"""Late ranks of a script of which it is said what they do."""
 
 REACHING = (HostPhase.WAITING, HostPhase.CONNECTING, HostPhase.DEPLOYING, HostPhase.STARTING)
 """The way to a host, in order; then its ranks begin theirs."""
@@ -137,23 +138,22 @@ def _wait_for_ranks(run: RunState, now: float) -> list[Wait]:
 
 
 def _wait_for_late(late_ranks: LateRanks, run: RunState, now: float) -> list[Wait]:
-    """Return one wait for the late ranks of each host that are in the same place."""
-    ranks_of_place = defaultdict[tuple[int, Whereabouts | None], list[int]](list)
-    for rank in late_ranks.late:
-        ranks_of_place[rank.host, late_ranks.locate(rank)].append(rank.rank)
+    """Return one wait for the late ranks of each host that do the same."""
+    ranks_by_activity = defaultdict[tuple[int, str], list[int]](list)
+    for number, rank in enumerate(late_ranks.late):
+        # There may be 1,000 of them, whose stacks are long.
+        activity = late_ranks.describe_activity(rank) if number < MOST_LOCATED else ""
+        ranks_by_activity[rank.host, activity].append(rank.rank)
     waiting_text = ranks_text([rank.rank for rank in late_ranks.waiting])
     waiting_text += " waits in it" if len(late_ranks.waiting) == 1 else " wait in it"
     waits = []
-    for (host, place), ranks in ranks_of_place.items():
-        is_one = len(ranks) == 1
-        progress_parts = [f"{'has' if is_one else 'have'} not called {late_ranks.call}"]
-        if place and place.program:
-            progress_parts.append(f"{'runs' if is_one else 'run'} {place.program}")
-        elif place:
-            progress_parts.append(f"{'is' if is_one else 'are'} in {place.where}")
-        progress = f"{', '.join(progress_parts)}; {waiting_text}"
+    for (host, activity), ranks in ranks_by_activity.items():
+        progress = f"{'has' if len(ranks) == 1 else 'have'} not called {late_ranks.call}"
+        if activity:
+            progress += f", {activity}" if len(ranks) == 1 else f", each {activity}"
         subject = f"{ranks_text(ranks)} on {run.host_name(host)}"
-        waits.append(Wait(subject, progress, age(late_ranks.since, run, now)))
+        wait_seconds = age(late_ranks.since, run, now)
+        waits.append(Wait(subject, f"{progress}; {waiting_text}", wait_seconds))
     return waits[:NAMES]
 
 

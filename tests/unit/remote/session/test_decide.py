@@ -837,7 +837,7 @@ def late_script(*events_of_rank_0: Event) -> Case:
             .say(SESSION, StacksAsked())
             .lives(2),
             "rank 1 had not called init_process_group 5 s after the start; "
-            "it is in train.py:41, load_batch",
+            "rank 1 is in train.py:41, load_batch",
         ),
     ],
 )

@@ -10,11 +10,11 @@ from remote.events import HostPhaseChanged, Restarted, Stalled, StallExplained
 from remote.run.findings.late_ranks import find_late_ranks
 from remote.run.findings.stall import STALL_LIMITS, find_stall
 from remote.run.findings.start_waits import NAMED_AFTER, waiting
-from tests.kit.dumps import LOADS, OUTER, SITE, by, dump
+from tests.kit.dumps import LOADS, OUTER, SITE, STOPPED, by, dump
 from tests.kit.histories import History
 from tests.kit.scripts import script, seen, started
 from training.wire.enums import Phase
-from training.wire.events import Entered, Event, HostSample, Spawned, Stack
+from training.wire.events import Entered, Event, Exited, HostSample, Spawned, Stack
 
 INIT = "init_process_group"
 SLEEPS = Stack(
@@ -23,6 +23,7 @@ SLEEPS = Stack(
     "state: S (sleeping), in do_wait; process 7, bash\n"
     "no Python stack: it is no Python program\nruns: bash -c …: sleep 600",
 )
+MUTE = Stack(3, "kernel", "state: S (sleeping), in pipe_read\nno Python stack: it has just ended")
 JOINS = dump(
     (f"{SITE}/torch/distributed/rendezvous.py", "_create_c10d_store"),
     (f"{SITE}/torch/distributed/distributed_c10d.py", INIT),
@@ -95,6 +96,35 @@ CASES: list[tuple[str, Callable[[], History], list[str]]] = [
         lambda: going(INIT, late=(3,)).rank(3, SLEEPS),
         [
             f"waiting for rank 3 on node2: has not called {INIT}, runs bash -c …: sleep 600; "
+            "ranks 0 to 2 wait in it (12 s)"
+        ],
+    ),
+    (
+        "several that do the same",
+        lambda: going(INIT, late=(2, 3)).rank(2, by(LOADS, 2)).rank(3, by(LOADS, 3)),
+        [
+            f"waiting for ranks 2 and 3 on node2: have not called {INIT}, each is in "
+            "train.py:41, load_batch; ranks 0 and 1 wait in it (12 s)"
+        ],
+    ),
+    (
+        "it is stopped",
+        lambda: going(INIT, late=(3,)).rank(3, by(STOPPED, 3)),
+        [
+            f"waiting for rank 3 on node2: has not called {INIT}, is stopped, by SIGSTOP or a "
+            "debugger; ranks 0 to 2 wait in it (12 s)"
+        ],
+    ),
+    (
+        "it cannot tell",
+        lambda: going(INIT, late=(3,)).rank(3, MUTE),
+        [f"waiting for rank 3 on node2: has not called {INIT}; ranks 0 to 2 wait in it (12 s)"],
+    ),
+    (
+        "it has ended well",
+        lambda: going(INIT, late=(3,)).rank(3, Exited(3, 0)),
+        [
+            f"waiting for rank 3 on node2: has not called {INIT}, has ended with exit code 0; "
             "ranks 0 to 2 wait in it (12 s)"
         ],
     ),
@@ -233,3 +263,18 @@ def test_a_rank_that_says_that_it_waits_is_not_blamed_by_its_stack() -> None:
     assert stall
     assert stall.culprits == (3,)
     assert stall.text.endswith("ranks 0 to 2 wait for it in DistributedDataParallel")
+
+
+def test_a_rank_that_has_ended_well_holds_up_the_others() -> None:
+    history = going(INIT, late=(3,)).rank(3, Exited(3, 0))
+    said = find_stall(lasting(history, STALL_LIMITS.joining + 2).state(), history.now)
+    assert said
+    history.session(said)
+    for rank in range(3):
+        history.rank(rank, by(JOINS, rank))
+    stall = history.state().stall
+    assert stall
+    assert stall.culprits == (3,)
+    assert stall.text == (
+        f"rank 3 on node2 has ended with exit code 0; ranks 0 to 2 wait for it in {INIT}"
+    )

@@ -56,7 +56,7 @@ def test_where_nothing_is_seen_it_is_said_after_a_while() -> None:
     nothing = "rankboard sees no steps and no values"
     assert said_later == f"{nothing}: torch is not watched, and no line has numbers"
     watched = started(script(watch=True)).state()
-    told = f"{nothing}: no optimizer of torch has made a step, and no line has numbers"
+    told = f"{nothing}: no optimiser of torch has made a step, and no line has numbers"
     assert advice(watched, watched.now + SOON) == told
     state = history.say(0, said(0, "round 3 costs 0.5", "stdout")).state()
     told = f"{nothing}: rankboard parse {state.plan.run} says why"
