@@ -42,8 +42,15 @@ def _waits(pump: MessagePump) -> bool:
     return not pump.is_running or (queue.empty() and bool(queue.ready_event._waiters))  # type: ignore[attr-defined]
 
 
+draw_screen = Screen._compositor_refresh
+
+
 def draw_nothing(screen: Screen[object]) -> None:
-    """Take what has changed as drawn."""
+    """Take what has changed on the upper screen as drawn, and tell it what has changed below."""
+    if screen is not screen.app.screen:
+        draw_screen(screen)
+        return
+    screen.app._update_mouse_over(screen)
     screen._dirty_widgets.clear()
     screen._compositor._dirty_regions.clear()
 
