@@ -132,16 +132,20 @@ def _find_peak(curve: Curve, x_axis: Axis, y_axis: Axis, direction: int) -> tupl
     edge = y_axis.high if direction > 0 else y_axis.low
     if curve.band:
         values = curve.high if direction > 0 else curve.low
-    values = bound(values)
-    is_outside = (direction * (values - edge) > 0) & x_axis.has(curve.x)
+    beyond = np.flatnonzero(direction * (values - edge) > 0)
+    # Most charts end here. For all points, what follows takes as long as drawing them.
+    if not beyond.size:
+        return NO_PEAK
+    x = curve.x[beyond]
+    excesses = direction * bound(values[beyond])
+    is_peak = (excesses > direction * edge) & x_axis.has(x)
     if y_axis.log:
         # 0 and less have no place on a log axis: they are gaps, not dips.
-        is_outside &= values > 0
-    if not is_outside.any():
+        is_peak &= values[beyond] > 0
+    if not is_peak.any():
         return NO_PEAK
-    excesses = np.where(is_outside, direction * values, -np.inf)
-    farthest = int(excesses.argmax())
-    return float(excesses[farthest]), float(curve.x[farthest])
+    farthest = int(np.where(is_peak, excesses, -np.inf).argmax())
+    return float(excesses[farthest]), float(x[farthest])
 
 
 def put_cursor(picture: DotPicture, x_axis: Axis, x: float) -> None:

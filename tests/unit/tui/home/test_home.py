@@ -824,6 +824,16 @@ def test_a_recorded_end_counts_more_than_that_which_hosts_tell() -> None:
         assert item.entry.verdict == shown
 
 
+def test_a_loss_of_older_steps_is_not_that_of_the_end_that_hosts_tell() -> None:
+    over = changed(training_at("a", 3), live=False, phase="failed")
+    answered = Answered({}, (), 1.0, {over.name: over})
+    for step, loss in ((2, None), (3, 0.5)):
+        recorded_run = Entry("a", verdict="unknown", step=step, loss=0.5)
+        (item,) = select_items(Listed((recorded_run,)), answered, (), "newest first").items
+        assert item.entry
+        assert (item.entry.step, item.entry.loss) == (3, loss)
+
+
 def replace_name(entry: Entry, name: str) -> Entry:
     return entry._replace(name=name)
 
