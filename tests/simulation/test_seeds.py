@@ -11,8 +11,8 @@ from tests.simulation.scenario import draw_scenario
 from tests.simulation.shrink import problem_of
 
 SEEDS, PART = 300, 50
-"""Nearly all planted mistakes show in these; `test_mistakes` runs the seeds that show the others, and
-`make simulate` many more."""
+"""Nearly all planted mistakes show in these; `test_mistakes` runs the seeds that show the others,
+and `make simulate` many more."""
 
 
 @pytest.fixture(scope="module", autouse=True)
