@@ -216,6 +216,10 @@ class Job:
         traits = self.traits()
         return [rank for rank in range(world_size) if traits.trains(rank)]
 
+    def total_steps(self, steps_per_epoch: int) -> int:
+        """Return the steps of the whole run; 0 if neither they nor those of an epoch are known."""
+        return self.steps or (self.epochs or 1) * steps_per_epoch
+
     def argv(self) -> tuple[str, ...]:
         """Return the arguments of `python -m training` for this job: every setting that is given,
         with defaults."""

@@ -110,6 +110,11 @@ class Trainer:
         """Return the epoch, from 1 on, to which the last step belongs."""
         return self.schedule.epoch(self.step)
 
+    @property
+    def is_over(self) -> bool:
+        """Return True if no step is left. It has to be the same on all ranks."""
+        return self.step >= self.schedule.steps
+
     def enter(self, phase: Phase) -> None:
         """Report what the rank does from now on."""
         emit(Entered(self.rank, phase))
@@ -119,10 +124,10 @@ class Trainer:
         even if its last epoch is cut off. Raises: CheckpointError."""
         began_at = time.perf_counter()
         schedule = self.schedule
-        # Resumed from a checkpoint of the last step, there is no step left to end in an evaluation.
-        if self.step >= schedule.steps:
+        # A run that resumes from its last step makes none, but has to report its accuracy again.
+        if self.is_over:
             self.evaluate()
-        while self.step < schedule.steps:
+        while not self.is_over:
             if self.trains:
                 self.train_epoch()
             else:
@@ -291,5 +296,5 @@ class Trainer:
 
     def report_next_phase(self) -> None:
         """Report that the rank goes on with its steps, unless the run is over."""
-        if self.step < self.schedule.steps:
+        if not self.is_over:
             self.enter(Phase.TRAINING if self.trains else Phase.SERVING)

@@ -21,7 +21,7 @@ class Schedule:
     @classmethod
     def of(cls, job: Job, steps_per_epoch: int, *, compares: bool) -> Schedule:
         """Make the schedule of a job. `compares`: its ranks ought to hold equal models."""
-        steps = job.steps or (job.epochs or 1) * steps_per_epoch
+        steps = job.total_steps(steps_per_epoch)
         checkpoint_every = job.checkpoint_every or "0"
         save_every = steps_per_epoch if checkpoint_every == "epoch" else int(checkpoint_every)
         return cls(steps, steps_per_epoch, job.log_every if compares else 0, save_every)
@@ -44,8 +44,8 @@ class Schedule:
         return bool(self.compare_every) and step % self.compare_every == 0
 
     def saves(self, step: int) -> bool:
-        """Return True if a checkpoint is saved after a step; at the end of an epoch it follows the
-        evaluation."""
+        """Return True if a checkpoint is saved after a step. At the end of an epoch, the evaluation
+        comes first."""
         return bool(self.save_every) and (step == self.steps or step % self.save_every == 0)
 
     def saves_within_epoch(self, step: int) -> bool:

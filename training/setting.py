@@ -11,8 +11,14 @@ from training import registry
 
 
 class Effect(Enum):
-    """What a setting changes. It decides whether runs with different values train the same, may
-    resume each other without a remark, and may be compared."""
+    """What a setting changes. Where two runs differ in it, it decides
+
+    - whether one that resumes the other says so, and whether the list of runs shows the value:
+      where the effect is in `TRAINED`;
+    - whether it may explain that one is faster: for COMPUTATION, METHOD;
+    - whether a report lists it among the settings that differ: not for REPETITION, LOG, NOTHING;
+    - whether a study takes an earlier run with another value: only for NOTHING.
+    """
 
     COMPUTATION = auto()
     """What a rank computes in a step."""
@@ -37,14 +43,15 @@ TRAINED = (Effect.COMPUTATION, Effect.METHOD, Effect.BATCH, Effect.REPETITION)
 
 
 class Shown(Enum):
-    """Where a setting that all runs have in common is named even though it is the default."""
+    """Where a report or study names a setting that is the same in all its runs. A value that is not
+    the default is named everywhere."""
 
     ALWAYS = auto()
-    """In reports and in the short list of `rankboard study --dry-run`."""
+    """Also the default: in reports and in the short list of `rankboard study --dry-run`."""
     IN_REPORTS = auto()
-    """In reports only."""
+    """Also the default, but only in reports."""
     IF_CHANGED = auto()
-    """Nowhere."""
+    """Only where it is not the default."""
 
 
 METADATA: dict[str, Any] = {

@@ -38,13 +38,12 @@ class Traffic(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedWork:
     """What is expected of a job; None and 0 are not known."""
 
     shares: tuple[int, ...]
     """The samples of a global batch, by the ranks that train."""
-    steps: int
-    """The steps of an epoch."""
+    steps_per_epoch: int
     parameters: int
     """The number of parameters of the model."""
     gradients: int
@@ -52,7 +51,7 @@ class Expected:
     traffic: Traffic | None
 
 
-def expected(plan: Plan) -> Expected | None:
+def expect_work(plan: Plan) -> ExpectedWork | None:
     """Return what is expected of the job of a plan; None for a script."""
     job = plan.job
     if job is None:
@@ -60,7 +59,7 @@ def expected(plan: Plan) -> Expected | None:
     training_ranks = len(job.trainers(plan.world_size))
     parameter_count = parameters(job)
     slots_by_host = [host.slots for host in plan.hosts]
-    return Expected(
+    return ExpectedWork(
         tuple(step_formulas.share_sizes(job.batch_size, training_ranks)),
         steps_per_epoch(job, training_ranks),
         parameter_count,
@@ -69,11 +68,6 @@ def expected(plan: Plan) -> Expected | None:
         if parameter_count or job.sync == "none"
         else None,
     )
-
-
-def length(job: Job, steps_per_epoch: int) -> int:
-    """Return the steps of a whole run; 0 if they are not known."""
-    return job.steps or (job.epochs or 1) * steps_per_epoch
 
 
 def steps_per_epoch(job: Job, ranks: int) -> int:
@@ -109,7 +103,7 @@ def _training(job: Job) -> tuple[int, int, int]:
     return image_count, channel_count, class_count
 
 
-def pattern(job: Job) -> str:
+def traffic_pattern(job: Job) -> str:
     """Say how the job averages gradients, as `remote.statistics.bandwidth.BEST` calls it; "" if it
     has no formula."""
     if job.sync == "gather_scatter":
@@ -148,7 +142,9 @@ def traffic(job: Job, slots_by_host: list[int], parameter_count: int) -> Traffic
             _, bytes_most, link_bytes = _ring(gradient_bytes, len(slots_by_host), slots_by_host)
             return Traffic(0, bytes_most, link_bytes)
         case "gather_scatter":
-            link_bytes = BEST[pattern(job)](world_size - slots_by_host[0] + 1) * gradient_bytes
+            link_bytes = (
+                BEST[traffic_pattern(job)](world_size - slots_by_host[0] + 1) * gradient_bytes
+            )
             return Traffic(
                 gradient_bytes,
                 step_formulas.star_bytes(gradient_bytes, world_size, root=True),

@@ -1,13 +1,13 @@
 """The figures of a run: a row of `FIGURES` for each, from which follow the keys of filters and
 `--sort`, those that the help of `rankboard runs` names, the columns of both lists of runs, the
-orders of the list on the screen, and what the index takes back once hosts know of newer steps.
+orders of the list on the screen, and what the index leaves empty where hosts know of newer steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from remote.format import UNKNOWN, loss, moment, or_unknown, percent, seconds
 from remote.record.entry import Entry
@@ -25,11 +25,11 @@ class RunFigure(NamedTuple):
     is_time: bool = False
     """It is a Unix time."""
     largest_first: bool | None = None
-    """Whether the largest comes first in the list on the screen, if that is sorted by it; None: it
-    cannot be sorted by it."""
-    is_outdated_by_steps: bool = False
-    """It belongs to the newest step: it is not known where hosts have made steps since the launcher
-    recorded it."""
+    """Whether the list on the screen, sorted by it, begins with the largest. None: that list cannot
+    be sorted by it."""
+    changes_each_step: bool = False
+    """Each step changes it. So it is left empty where hosts have made steps that no launcher has
+    recorded."""
 
 
 def _format_step(run: Entry) -> str:
@@ -51,7 +51,7 @@ _format_accuracy = partial(percent, decimals=1)
 # In the order of the columns and of the help.
 FIGURES = (
     RunFigure("step", "step", _format_step),
-    RunFigure("loss", "loss", _format_loss, largest_first=False, is_outdated_by_steps=True),
+    RunFigure("loss", "loss", _format_loss, largest_first=False, changes_each_step=True),
     RunFigure("test_loss"),
     RunFigure(
         "accuracy",
@@ -64,9 +64,20 @@ FIGURES = (
         "s/iter",
         lambda run: _format_known(run.step_seconds, seconds),
         largest_first=False,
-        is_outdated_by_steps=True,
+        changes_each_step=True,
     ),
     RunFigure("started", "started", lambda run: moment(run.started or 0), is_time=True),
     RunFigure("elapsed"),
 )
 FIGURES_WITH_COLUMN = tuple(figure for figure in FIGURES if figure.title)
+
+
+def add_newer_steps(run: Entry, step: int) -> Entry:
+    """Return a run whose hosts know of this step. What its launcher recorded at an older step is
+    not known of a newer one."""
+    if step <= run.step:
+        return run
+    unknown_figures: dict[str, Any] = {
+        figure.field: None for figure in FIGURES if figure.changes_each_step
+    }
+    return run._replace(step=step, **unknown_figures)

@@ -23,7 +23,7 @@ from remote.jsonl import load
 from remote.limits import LIMITS
 from remote.record import files
 from remote.record.entry import DEFAULTS, RUNNING, UNKNOWN, Entry, is_setting, read_entry
-from remote.record.figures import FIGURES
+from remote.record.figures import add_newer_steps
 from remote.record.files import is_folder
 from remote.record.layout import EVENTS, INDEX, JOURNAL, NAME, NODE, NOTE, OVERVIEW, PLAN, STUDY
 from remote.record.lock import launcher
@@ -41,11 +41,6 @@ SOURCES = (PLAN, OVERVIEW, EVENTS, NOTE, NAME)
 """The files that a run may be read from."""
 OUTCOMES = ("lost", "failed", "stopped", "finished")
 """What becomes of a run is the first of these that any of its agents reports."""
-OUTDATED_BY_STEPS: dict[str, Any] = {
-    figure.field: None for figure in FIGURES if figure.is_outdated_by_steps
-}
-"""Figures that agents do not tell. Where they know of newer steps than the launcher's overview,
-what that has is of older steps."""
 Remark = Callable[[str, OSError], object]
 """Is called with the name of a folder, and why one of its files cannot be read."""
 
@@ -138,9 +133,7 @@ def _ask_local_agents(run: Entry, workdir: Path) -> Entry:
     last_change = max(host_part.last for host_part in host_parts)
     end_ages = [host_part.ended.age for host_part in host_parts if host_part.ended]
     elapsed = max(end_ages, default=0.0) or max(0.0, last_change - (run.started or first_began))
-    newest_step = max(host_part.step for host_part in host_parts)
-    if newest_step > run.step:
-        run = run._replace(step=newest_step, **OUTDATED_BY_STEPS)
+    run = add_newer_steps(run, max(host_part.step for host_part in host_parts))
     ranks_started = any(host_part.ranks for host_part in host_parts)
     return run._replace(verdict=verdict, elapsed=elapsed, ranks_started=ranks_started)
 

@@ -184,8 +184,8 @@ PHASES = {
     "training": ("step", ""),
     "evaluating": ("entered", "evaluating"),
 }
-"""Each phase, and the event by which it begins: its name, and the phase that it says itself where
-it does."""
+"""Each phase, and the event by which it begins: the name of the event, and its field `phase`, if it
+has one."""
 LATE = ("importing", "evaluating", "rendezvous", "training")
 
 

@@ -208,12 +208,12 @@ def test_what_became_of_a_run(events: list[Event], verdict: str) -> None:
     ("events", "doing"),
     [
         ([], "waiting"),
-        ([Launched((0, 1))], "starting"),
-        ([Launched((0, 1)), *exited(1)], "starting"),
+        ([Launched((0, 1))], "importing"),
+        ([Launched((0, 1)), *exited(1)], "importing"),
         ([Launched((0, 1)), Exited(0, 1), Exited(1, -15, "SIGTERM", stopped=True)], "failed"),
         ([Launched((0, 1)), *exited(-15, -15, stopped=True)], "stopped"),
         ([Launched((0, 1)), *exited(0, 0)], "finished"),
-        ([Launched((0, 1)), *exited(1, 1), Launched((0, 1))], "starting"),
+        ([Launched((0, 1)), *exited(1, 1), Launched((0, 1))], "importing"),
     ],
 )
 def test_what_a_live_run_is_at(events: list[Event], doing: str) -> None:

@@ -195,6 +195,13 @@ def test_alone_it_is_rank_0_of_1(forked: Forker, tmp_path: Path) -> None:
     assert (forked.folder / "alone.err").read_text() == ""
 
 
+def test_a_rank_is_loading_when_it_begins_to_open_its_data(forked: Forker, tmp_path: Path) -> None:
+    job = Job(dataset=f"imagefolder:{tmp_path / 'missing'}")
+    ranks = forked.run(tmp_path.name, job, [None], codes=[2])
+    assert "missing: No such file or directory" in ranks.err(0)
+    assert names(ranks.events(0)) == ["loading"]
+
+
 def torchrun(place: Place) -> None:
     """As the program of this name: starts two ranks, which print to files."""
     where = ["--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", "2"]

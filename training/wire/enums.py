@@ -21,6 +21,7 @@ class Phase(_StringEnum):
     """What a rank does."""
 
     LOADING = "loading"
+    """It opens and reads its data set, and downloads it where it is missing."""
     RENDEZVOUS = "rendezvous"
     """It connects to the port where ranks meet."""
     JOINING = "joining"

@@ -142,7 +142,8 @@ class StepFinished(Event):
     staleness: int = 0
     """Parameter server: updates from other ranks between this rank's pull and its push."""
     loss_known: bool = True
-    """False if nobody could read the loss of a script; `loss` is NaN then, but means nothing."""
+    """False if nobody could read the loss of a script. `loss` is NaN then, and has not
+    diverged."""
 
 
 @immutable

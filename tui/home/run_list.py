@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from remote.record import query
 from remote.record.entry import RUNNING, UNKNOWN, Entry
-from remote.record.figures import FIGURES_WITH_COLUMN
+from remote.record.figures import FIGURES_WITH_COLUMN, add_newer_steps
 from remote.study.progress import StudyProgress
 from tui.home.history import Answered, Listed
 
@@ -105,9 +105,8 @@ def _add_end(run: Entry, answer: ListedRun | None) -> Entry:
     if answer is None or run.verdict != UNKNOWN:
         return run
     # The launcher left before the end, so that the hosts may know of later steps.
-    step = max(run.step, answer.step)
-    steps = run.steps or answer.steps
-    return run._replace(verdict=answer.state, step=step, steps=steps)
+    run = add_newer_steps(run, answer.step)
+    return run._replace(verdict=answer.state, steps=run.steps or answer.steps)
 
 
 def _find_newer_answer(run: Entry, answered: Answered) -> ListedRun | None:

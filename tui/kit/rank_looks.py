@@ -25,7 +25,7 @@ class PhaseLook:
 RANK_LOOKS = {
     RankPhase.WAITING: PhaseLook("wait", "table--dim", "waiting"),
     RankPhase.IMPORTING: PhaseLook("work", "table--work", "importing"),
-    RankPhase.LOADING: PhaseLook("work", "table--work", "loading"),
+    RankPhase.LOADING: PhaseLook("work", "table--work", "loading data"),
     RankPhase.RENDEZVOUS: PhaseLook("work", "table--work", "in the rendezvous"),
     RankPhase.JOINING: PhaseLook("work", "table--work", "joining"),
     RankPhase.TRAINING: PhaseLook(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from remote.format import count, seconds, size
-from remote.plan.expected import Expected, Traffic, expected, length
+from remote.plan.expected import ExpectedWork, Traffic, expect_work
 from remote.plan.plan import Plan
 from training.job import Job
 
@@ -18,7 +18,7 @@ def describe_run(plan: Plan, link: float = 0.0) -> list[str]:
 
     `link` is the rate of the slowest host's link in bytes per second; 0 if it is unknown.
     """
-    estimate = expected(plan)
+    estimate = expect_work(plan)
     job = plan.job
     if estimate is None or job is None:
         return []
@@ -30,7 +30,7 @@ def describe_run(plan: Plan, link: float = 0.0) -> list[str]:
     ]
 
 
-def _describe_shares(estimate: Expected, plan: Plan) -> str:
+def _describe_shares(estimate: ExpectedWork, plan: Plan) -> str:
     least = min(estimate.shares)
     most = max(estimate.shares)
     # A batch that does not divide evenly gives some ranks one sample more.
@@ -42,24 +42,24 @@ def _describe_shares(estimate: Expected, plan: Plan) -> str:
     return f"{places}: batch of {batch} per rank"
 
 
-def _describe_length(estimate: Expected, job: Job) -> str:
-    if not estimate.steps:
+def _describe_length(estimate: ExpectedWork, job: Job) -> str:
+    if not estimate.steps_per_epoch:
         return f"steps per epoch: known once {job.dataset} is read"
-    total = length(job, estimate.steps)
-    text = f"{count(estimate.steps, 'step')} per epoch, {count(total, 'step')} in all"
+    total = job.total_steps(estimate.steps_per_epoch)
+    text = f"{count(estimate.steps_per_epoch, 'step')} per epoch, {count(total, 'step')} in all"
     if job.steps:
-        epochs = total / estimate.steps
+        epochs = total / estimate.steps_per_epoch
         text += f", {epochs:.3g} epochs"
     return text
 
 
-def _describe_model(estimate: Expected, job: Job) -> str:
+def _describe_model(estimate: ExpectedWork, job: Job) -> str:
     if not estimate.parameters:
         return f"parameters: known once {job.model} is built"
     return f"{count(estimate.parameters, 'parameter')}, {size(estimate.gradients)} of gradients"
 
 
-def _describe_traffic(estimate: Expected, link: float) -> Iterator[str]:
+def _describe_traffic(estimate: ExpectedWork, link: float) -> Iterator[str]:
     traffic = estimate.traffic
     if traffic is None:
         if estimate.parameters:

@@ -108,8 +108,8 @@ class HostsPanel(TablePanel):
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     help = (
         "every host: its phase, how much of the cores that it may use and of its GPUs is busy, "
-        "memory, network; of a host with a CPU quota, or of several on one machine, what its ranks "
-        "use"
+        "memory and network. With a CPU quota, or with other hosts of the run on its machine, "
+        "cores and memory are those of its ranks alone"
     )
     row = ScreenRow.TOP
 

@@ -187,7 +187,8 @@ def describe_cause(state: RunState) -> list[str]:
 
 def cause_lines(cause: Cause, plan: Plan, output: Sequence[str], indent: str = "    ") -> list[str]:
     """Explain a cause: what to do about it, and the last output that is worth showing."""
-    explanation = [f"cause: {cause.text()}"]
+    # The command that mends a cause stands on a line of its own.
+    explanation = f"cause: {cause.text()}".splitlines()
     hint = hints.failure_advice(cause, plan)
     if hint:
         explanation.append(f"what to do: {hint}")

@@ -8,7 +8,8 @@ from remote.run.state.rank_state import Ranks, RankState
 from training.wire.events import ScriptMetrics, StepFinished
 
 Report = StepFinished | ScriptMetrics
-"""A step; of a script also what it prints between two of them, such as its loss."""
+"""A step with its loss. Of a script also values that it prints outside of a step; its loss may be
+among them."""
 
 
 class Detector(Protocol):

@@ -68,7 +68,7 @@ class Straggler:
     """The median of that time of the other ranks."""
     step: float
     """The time of a whole step."""
-    since: int = 0
+    first_late_step: int = 0
     """The step of the first check at which it was late."""
     grade: Grade = Grade.SUSPECTED
     reason: str = ""
@@ -199,8 +199,9 @@ class StragglerDetector:
         self._calm_checks.pop(rank_number, None)
         weight = self._rule.crowded if is_crowded(rank, training, self._hosts) else 1.0
         self._late_checks[rank_number] += weight
-        late = replace(late, since=earlier_straggler.since if earlier_straggler else step)
-        late_seconds = (step - late.since) * late.step
+        first_late_step = earlier_straggler.first_late_step if earlier_straggler else step
+        late = replace(late, first_late_step=first_late_step)
+        late_seconds = (step - late.first_late_step) * late.step
         is_sure = (
             self._late_checks[rank_number] >= self._rule.checks
             and late_seconds >= self._rule.seconds

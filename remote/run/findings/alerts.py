@@ -57,7 +57,7 @@ def find_alerts(run: RunState) -> list[Alert]:
     """Return all alerts of a run, the oldest first."""
     sources = (
         _restart_alerts,
-        _training_alerts,
+        _divergence_and_drift_alerts,
         _checkpoint_alerts,
         _stall_alerts,
         _straggler_alerts,
@@ -109,7 +109,7 @@ def _restart_alerts(run: RunState) -> Iterator[Alert]:
         yield Alert(Alarm.RESTART, restarted_at, text, restarted_at if has_trained else 0.0)
 
 
-def _training_alerts(run: RunState) -> Iterator[Alert]:
+def _divergence_and_drift_alerts(run: RunState) -> Iterator[Alert]:
     progress = run.progress
     if progress.diverged:
         yield Alert(Alarm.DIVERGED, progress.diverged.when, progress.diverged.text)

@@ -1,8 +1,7 @@
 """The registry of series: each figure of a rank, a host or the run of which a curve is kept.
 
-A new series is a row of `_ROWS`. Charts, exports and
-saved views know it by its `id`. A value that a script prints by some name has the id "metric:NAME",
-and needs no row.
+A new series is a row of `_ROWS`. Charts, exports and saved views know it by its `id`. A value that
+a script prints by some name has the id "metric:NAME", and needs no row.
 """
 
 from __future__ import annotations
@@ -47,8 +46,9 @@ class Source:
 
     @property
     def figures(self) -> tuple[str, ...]:
-        """Return the figures of its rows: fields of the event, or of the state that is made of it,
-        such as `HostState.cpu_share`."""
+        """Return the names that its rows give as `figure` or `over`. Each is a field of `event`.
+        Of `HOST_SAMPLE`, the first is `HostState.cpu_share`; the others are fields of
+        `HostSample`."""
         return _FIGURES.get(self.name, (VALUE,))
 
 

@@ -162,7 +162,7 @@ class HostState:
             self.since = when
 
     def hear(self, heard_at: float, now: float) -> None:
-        """Take in that a record of `when` has come from its agent."""
+        """Note that a record has come, which its agent wrote at `heard_at`."""
         # Its agent may have recorded it long before it could be heard.
         if self.missed or (self.heard and heard_at - self.heard > FRESH):
             self.back = now

@@ -286,7 +286,7 @@ Ranks = Sequence[RankState]
 
 
 def find_leader(ranks: Ranks) -> RankState | None:
-    """Return the leader, which is the first rank that makes steps and lives; None if none does.
+    """Return the leader, which is the first living rank that has made steps; None if none has.
 
     What follows from all ranks is computed at the leader's steps: once a step, not once a rank.
     """

@@ -36,7 +36,8 @@ class ScriptRank(RankState):
     """A rank of a script.
 
     If its log has only every hundredth step, a recorded step stands for the hundred since the last.
-    Its `loss` is that of its steps, if they have any; else the newest one that it prints as "loss".
+    Its `loss` is that of its newest step. If steps come without a loss, it is the newest that the
+    script prints as "loss".
     """
 
     lasting_fields: ClassVar[tuple[str, ...]] = (*LASTING_FIELDS, "metrics")

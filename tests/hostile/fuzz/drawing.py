@@ -245,7 +245,7 @@ class Drawer:
 
 
 Draw = Callable[[Drawer, World], Any]
-BY_NAME: dict[str, Draw] = {
+DRAWERS_BY_FIELD: dict[str, Draw] = {
     **dict.fromkeys(("step", "saved_step", "resumed"), Drawer.step),
     **dict.fromkeys(("seconds", "data", "compute", "sync", "ready", "cpu_seconds"), Drawer.seconds),
     **dict.fromkeys(("memory", "memory_free", "memory_used", "memory_total"), Drawer.size),
@@ -281,7 +281,7 @@ def _fields(kind: type[Any]) -> list[tuple[str, Draw]]:
 def _of_field(name: str, hint: Any) -> Draw:
     if name == "epoch" and hint is int:
         return Drawer.epoch
-    return BY_NAME.get(name) or _of_type(hint)
+    return DRAWERS_BY_FIELD.get(name) or _of_type(hint)
 
 
 def _of_type(hint: Any) -> Draw:

@@ -98,7 +98,7 @@ class JournalSummary:
                 self.hostname = hostname
             case Launched(ranks):
                 self.ranks = ranks
-                self.phase = "starting"
+                self.phase = "importing"
                 self.exits.clear()
                 self._begin_attempt(record.attempt)
             case Exited(rank):

@@ -28,7 +28,7 @@ class TableColumn:
 
     title: str
     width: int
-    """The least width, with the space behind the text."""
+    """The least width, with one blank behind the text: that of the title, or more."""
     right: bool = True
     """Whether texts stand at the right edge, as numbers do."""
     most: int = 0

@@ -10,7 +10,7 @@ import numpy as np
 
 from remote.format import UNKNOWN, percent, seconds, size
 from remote.metrics.run import RunFigures
-from remote.plan.expected import IN_BUCKETS, IN_TURN, RING, pattern
+from remote.plan.expected import IN_BUCKETS, IN_TURN, RING, traffic_pattern
 from remote.statistics.bandwidth import BEST
 from training.job import Job
 from tui.report.document import Section, make_table
@@ -147,7 +147,7 @@ def _find_pattern(job: Job | None) -> str:
     # Fewer bytes are sent than the gradients have.
     if getattr(job.sync_options(), "compression", "none") != "none":
         return ""
-    return pattern(job)
+    return traffic_pattern(job)
 
 
 def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | None:

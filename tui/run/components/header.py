@@ -11,7 +11,7 @@ from rich.text import Text
 from textual.widgets import Static
 
 from remote.format import between, count, duration, percent, rate, seconds, size
-from remote.plan.expected import expected, length
+from remote.plan.expected import expect_work
 from remote.plan.plan import Plan
 from remote.run.findings import script_visibility as seen
 from remote.run.findings.start_waits import waiting
@@ -98,12 +98,13 @@ class RunHeader(Static):
 
 
 def _planned_length(plan: Plan) -> RunLength:
-    expected_work = expected(plan)
+    expected_work = expect_work(plan)
     if expected_work is None or plan.job is None:
         return RunLength(0, 0)
-    steps = length(plan.job, expected_work.steps)
+    steps_per_epoch = expected_work.steps_per_epoch
+    steps = plan.job.total_steps(steps_per_epoch)
     # Rounded up, as an epoch that is only begun counts, too.
-    return RunLength(-(-steps // expected_work.steps) if expected_work.steps else 0, steps)
+    return RunLength(-(-steps // steps_per_epoch) if steps_per_epoch else 0, steps)
 
 
 def _stall_text(run: RunState, now: float) -> str:

@@ -82,7 +82,9 @@ class ReplaySlider(Container, can_focus=True):
         self.show()
 
     def on_click(self, event: Click) -> None:
-        begin, room = self._bar
-        if room > 1 and (at := event.x - 1 - begin) >= 0:
-            self.replay.go_to(min(at / (room - 1), 1.0) * self.replay.duration)
+        bar_begin, bar_width = self._bar
+        clicked_cell = event.screen_x - self.content_region.x - bar_begin
+        if bar_width > 1 and clicked_cell >= 0:
+            share = min(clicked_cell / (bar_width - 1), 1.0)
+            self.replay.go_to(share * self.replay.duration)
             self.show()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from remote.cluster.hosts import Host
-from remote.plan.expected import Traffic, expected, pattern, traffic
+from remote.plan.expected import Traffic, expect_work, traffic, traffic_pattern
 from remote.plan.plan import Plan, Script
 from training.job import Job
 from training.shard import make_shard
@@ -33,30 +33,35 @@ def test_the_steps_of_an_epoch_are_those_of_the_ranks(
 ) -> None:
     job = Job(limit=limit, partition=partition, batch_size=50, accumulate=3)
     labels = torch.arange(min(limit or 1437, 1437)) % 10
-    found = expected(plan(job, ranks))
+    found = expect_work(plan(job, ranks))
     assert found
-    assert found.steps == make_shard(job, labels, 0, ranks).steps
+    assert found.steps_per_epoch == make_shard(job, labels, 0, ranks).steps
 
 
 def test_the_figures_of_a_job() -> None:
-    found = expected(plan(Job(model="vgg11", dataset="cifar10", batch_size=63), 1, 1, 1, 1))
+    found = expect_work(plan(Job(model="vgg11", dataset="cifar10", batch_size=63), 1, 1, 1, 1))
     assert found
     assert found.shares == (16, 16, 16, 15)
-    assert (found.steps, found.parameters, found.gradients) == (794, VGG, S)
+    assert (found.steps_per_epoch, found.parameters, found.gradients) == (794, VGG, S)
     assert found.traffic == Traffic(1.5 * S, 1.5 * S, 1.5 * S)
 
 
 def test_what_is_not_known_before_the_start_is_not_said() -> None:
     job = Job(model="torchvision/resnet50", dataset="imagefolder:/data")
-    found = expected(plan(job, 2))
+    found = expect_work(plan(job, 2))
     assert found
-    assert (found.steps, found.parameters, found.gradients, found.traffic) == (0, 0, 0, None)
-    assert expected(Plan("run", (Host("n", "a"),), Script(("train.py",)))) is None
+    assert (found.steps_per_epoch, found.parameters, found.gradients, found.traffic) == (
+        0,
+        0,
+        0,
+        None,
+    )
+    assert expect_work(Plan("run", (Host("n", "a"),), Script(("train.py",)))) is None
 
 
 def test_a_server_that_only_serves_takes_no_samples() -> None:
     job = Job(sync="parameter_server", sync_option=("dedicated=yes",), batch_size=64)
-    found = expected(plan(job, 1, 1, 1))
+    found = expect_work(plan(job, 1, 1, 1))
     assert found
     assert found.shares == (32, 32)
 
@@ -96,4 +101,4 @@ def test_bf16_halves_gradients_but_not_the_parameters_of_a_server() -> None:
 
 
 def test_methods_without_a_formula_for_the_link_have_no_pattern() -> None:
-    assert pattern(Job(sync="parameter_server")) == ""
+    assert traffic_pattern(Job(sync="parameter_server")) == ""

@@ -566,6 +566,7 @@ async def test_no_keys_break_it(seed: int, runs_dir: Path) -> None:
         await home.shows(pilot, "a-1")
         for key in chance.choices(KEYS, k=80):
             await pilot.press(key)
+            screen_text(home.app)
         home.app.tick()
 
 
@@ -821,6 +822,16 @@ def test_a_recorded_end_counts_more_than_that_which_hosts_tell() -> None:
         ).items
         assert item.entry
         assert item.entry.verdict == shown
+
+
+def test_a_loss_of_older_steps_is_not_that_of_the_end_that_hosts_tell() -> None:
+    over = changed(training_at("a", 3), live=False, phase="failed")
+    answered = Answered({}, (), 1.0, {over.name: over})
+    for step, loss in ((2, None), (3, 0.5)):
+        recorded_run = Entry("a", verdict="unknown", step=step, loss=0.5)
+        (item,) = select_items(Listed((recorded_run,)), answered, (), "newest first").items
+        assert item.entry
+        assert (item.entry.step, item.entry.loss) == (3, loss)
 
 
 def replace_name(entry: Entry, name: str) -> Entry:

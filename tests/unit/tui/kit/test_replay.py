@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from textual.app import App, ComposeResult
+from textual.widgets import Static
 
 from remote.events import Attached, ClockMeasured, Detached
 from remote.record import lock, tape, watch
@@ -18,6 +20,7 @@ from remote.run.state.phases import RunPhase
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
 from training.wire.events import encode
+from tui.kit import palette
 from tui.kit.replay import Replay
 from tui.kit.session_clock import SessionClock
 from tui.run.components.record_lines import ReplaySlider
@@ -355,3 +358,32 @@ def test_the_end_stays_where_it_is_while_the_way_there_is_read(
     assert 0 < replay.state.step < 50
     assert replay.duration == duration
     assert replay.state.now == pytest.approx(replay.state.started + duration - 0.2)
+
+
+class SliderApp(App[None]):
+    """A screen with nothing but the bar of a replay."""
+
+    def __init__(self, replay: Replay) -> None:
+        super().__init__()
+        self.slider = ReplaySlider(replay)
+
+    def compose(self) -> ComposeResult:
+        yield self.slider
+
+
+async def test_a_click_on_the_bar_goes_to_its_time(
+    player: Callable[..., Player], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replay = player().replay
+    times: list[float] = []
+    monkeypatch.setattr(replay, "go_to", times.append)
+    app = SliderApp(replay)
+    async with app.run_test(size=(80, 10)) as pilot:
+        app.slider.show()
+        await pilot.pause()
+        line = str(app.slider.query_one(Static).content)
+        bar_signs = [palette.sign(name) for name in ("full", "live", "rest")]
+        bar_cells = [cell for cell, sign in enumerate(line) if sign in bar_signs]
+        for cell in (bar_cells[0], bar_cells[-1]):
+            await pilot.click(Static, offset=(cell, 0))
+    assert times == [0.0, replay.duration]

@@ -118,6 +118,17 @@ def test_without_a_dashboard_the_phases_of_the_ranks_are_told_once_all_have_come
     ]
 
 
+def test_without_a_dashboard_the_loading_of_the_data_is_told_with_its_time() -> None:
+    history, err = History(plan(2)), io.StringIO()
+    printer, state = PlainPrinter(io.StringIO(), err, verbose=True), RunState(plan(2))
+    history.rank(0, Launched((0,)), Entered(0, "loading")).rank(1, Launched((1,)))
+    history.say(1, Entered(1, "loading"), after=7.0)
+    for record in history.records:
+        apply_record(state, record)
+        printer.batch([record], state)
+    assert "rankboard: loading after 7.0 s" in err.getvalue().splitlines()
+
+
 @pytest.mark.parametrize("size", [(80, 24), (160, 48)])
 async def test_the_dashboard_names_it_with_ages_that_grow_without_records(
     size: tuple[int, int], monkeypatch: pytest.MonkeyPatch

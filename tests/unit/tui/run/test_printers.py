@@ -47,6 +47,7 @@ from training.wire.events import (
     PREFIX,
     SESSION,
     AgentEnded,
+    Entered,
     Evaluated,
     Exited,
     GpuSample,
@@ -531,6 +532,13 @@ def test_the_picture_before_the_start() -> None:
     assert drawn(state)[0].rstrip() == "starting 0 s  node1 waiting 0 s, node2 connecting 0 s"
 
 
+def test_the_picture_tells_for_how_long_a_rank_has_been_in_a_phase_of_its_start() -> None:
+    history = History(plan(2)).rank(0, Launched((0,)), Entered(0, "loading"))
+    state = history.say(1, Launched((1,)), after=7.0).state()
+    assert drawn(state)[2].split()[:5] == ["0", "node1", "loading", "7", "s"]
+    assert drawn(state)[3].split()[:5] == ["1", "node2", "importing", "0", "s"]
+
+
 @pytest.mark.parametrize("size", [(1, 1), (10, 3), (40, 10), (80, 24), (200, 60)], ids=str)
 def test_the_picture_fits_any_terminal(size: tuple[int, int]) -> None:
     width, height = size
@@ -743,3 +751,9 @@ def test_the_dashboard_leaves_the_same_last_line(
     hosts = Cluster("a-run", state.plan.hosts)
     assert front.show_dashboard(Launcher(Transports(), tmp_path), hosts, hosts, Job()) == 130
     assert capsys.readouterr().err.splitlines()[-1] == repeated(state)
+
+
+def test_the_command_of_a_cause_stands_on_a_line_of_its_own() -> None:
+    cause = Cause("h1", -1, "its host key is unknown, then accept it:\nrankboard trust h1")
+    lines = outcome.cause_lines(cause, plan(1), [])
+    assert "rankboard trust h1" in lines

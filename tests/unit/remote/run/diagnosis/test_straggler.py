@@ -64,7 +64,7 @@ def test_a_slow_rank_is_suspected_then_sure() -> None:
     made(history, slow_rank(2), SURE - 15, first=16)
     state = history.state()
     (found,) = state.stragglers.slow
-    assert (found.rank, found.mark, found.since) == (2, "SLOW 7.2x", 15)
+    assert (found.rank, found.mark, found.first_late_step) == (2, "SLOW 7.2x", 15)
     assert notes(state) == [
         "all ranks wait for rank 2 on node3: 0.360 of 0.450 s per step, others 0.0500 s"
     ]
