@@ -329,7 +329,7 @@ class FormatChoice:
     def _name(self, log_format: LogFormat) -> None:
         """Take the name of this format, or of a more specific one of its family."""
         named = self._named
-        # So it is for nearly every line, and what follows takes longer than parsing its numbers.
+        # So it is for nearly every line, and what follows takes as long as parsing five numbers.
         if named is log_format and not self._hints:
             return
         candidates = [log_format, self._hints.get(log_format.kin, log_format)]
