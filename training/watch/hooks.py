@@ -240,7 +240,8 @@ class Hooks:
         self._meetings.end()
 
     def _meet_in_ddp(self, variables: Locals) -> None:
-        self._meet("DistributedDataParallel", variables.get("process_group"))
+        group = variables.get("process_group") or variables.get("device_mesh")
+        self._meet("DistributedDataParallel", group)
 
     def _meet(self, name: str, group: Any = None) -> None:
         """Note that a function begins in which the ranks of a group meet; None is all ranks."""

@@ -15,7 +15,7 @@ from remote.sanitise import shown
 from training.wire.events import Stack
 
 _STATE = re.compile(r"state: (?P<letter>\w)\b")
-_PROGRAM = re.compile(r"^runs: (?P<program>.+)$", re.MULTILINE)
+_PROGRAM = re.compile(r"^runs: (?P<program>.{1,200})", re.MULTILINE)
 _HEAD = re.compile(r"(?:Current thread|Thread) \S+.*:|Thread \S+ \(.*\)(?:: .*)?")
 _MAIN = re.compile(r'Current thread |.*"MainThread"')
 _FAULTHANDLER = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+|\?+) in (?P<function>.*)')

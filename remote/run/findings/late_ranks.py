@@ -49,6 +49,9 @@ def find_late_ranks(run: RunState) -> LateRanks | None:
     Only ranks that are watched say that they wait. Without such a one nobody is late: a script may
     load its data for as long as it likes.
     """
+    # This is asked for every batch of records, and there may be 1,000 ranks.
+    if run.plan.job:
+        return None
     waiting = [
         rank
         for rank in run.ranks

@@ -19,6 +19,8 @@ REPORTS = 20
 LONGEST_GAP_WEIGHT = 0.2
 """How much the longest time between two reports counts: an evaluation, which no script announces,
 takes as long the next time."""
+LONGEST_CALL = 60
+"""Characters of the name of a function of torch."""
 LOSSES_FOR_DIVERGED = 3
 """Losses in a row that are no numbers until the run has diverged: a log may have a gap."""
 
@@ -113,7 +115,8 @@ class ScriptRank(RankState):
         self.meeting = ""
         if phase == Phase.JOINING:
             # A host may send anything.
-            self.meeting = call if call.isidentifier() else "a collective"
+            is_name = call.isidentifier() and len(call) <= LONGEST_CALL
+            self.meeting = call if is_name else "a collective"
             self.meetings += 1
 
     def _note_report(self, when: float) -> None:
