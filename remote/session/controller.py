@@ -19,7 +19,6 @@ from remote.events import (
 )
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
-from remote.run.findings.script_visibility import script_ranks
 from remote.run.state.launcher_state import FETCH, Stage
 from remote.session.actions import Action, Open, Release, Say, Send
 from remote.session.decide import Rule, decide
@@ -212,7 +211,7 @@ class Controller:
         # A rank of a script may never report steps, so that there, only time can tell.
         if run_state.plan.job or any(rank.stepped_at for rank in run_state.ranks):
             return True
-        newest_start = max(rank.spawned_at for rank in script_ranks(run_state))
+        newest_start = max(rank.spawned_at for rank in run_state.ranks)
         return run_state.now - newest_start >= self._times.settling
 
     @property

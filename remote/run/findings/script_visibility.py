@@ -139,7 +139,7 @@ def _advice_on_lines(run: RunState, now: float) -> str:
 
 def _advice_on_silence(run: RunState, now: float) -> str:
     """Return why neither steps nor values of a live script are seen, if it has had the time."""
-    spawned_at = [rank.spawned_at for rank in script_ranks(run) if rank.spawned_at]
+    spawned_at = [rank.spawned_at for rank in run.ranks if rank.spawned_at]
     is_due = bool(spawned_at) and now - min(spawned_at) >= SOON
     # Who holds up the start is said elsewhere.
     if not is_due or run.stall or find_late_ranks(run):

@@ -82,7 +82,9 @@ def _find_late_start(run: RunState, now: float, limits: StallLimits) -> Stalled 
         return None
     silence = min(host.heard for host in halted_hosts) - late_ranks.since
     # Ranks that load their data for minutes may need some minutes more than the quickest one.
-    seconds_of_quickest = min(rank.since - rank.spawned_at for rank in late_ranks.waiting)
+    seconds_of_quickest = min(
+        rank.since - rank.spawned_at if rank.spawned_at else 0.0 for rank in late_ranks.waiting
+    )
     if silence < max(limits.joining, seconds_of_quickest):
         return None
     return Stalled(tuple(sorted(rank.rank for rank in halted_ranks)), silence)

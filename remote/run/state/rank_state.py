@@ -61,6 +61,8 @@ class RankState:
     since: float = 0.0
     """When its phase began."""
     pid: int = 0
+    spawned_at: float = 0.0
+    """When its process began."""
     epoch: int = 0
     """The epoch of its newest step."""
     step: int = 0
@@ -214,6 +216,7 @@ class RankState:
                 self.finished = True
             case Spawned():
                 self.pid = event.pid
+                self.spawned_at = when
             case Raised():
                 self.raised = event
             case Exited():

@@ -12,7 +12,7 @@ from remote.run.series.step_times import RECENT
 from remote.run.state.phases import RankPhase
 from remote.run.state.rank_state import LASTING_FIELDS, RankState
 from training.wire.enums import Phase
-from training.wire.events import Entered, Event, ScriptMetrics, Spawned, StepFinished
+from training.wire.events import Entered, Event, ScriptMetrics, StepFinished
 
 REPORTS = 20
 """Reports that say how often there are some."""
@@ -44,8 +44,6 @@ class ScriptRank(RankState):
     """
 
     lasting_fields: ClassVar[tuple[str, ...]] = (*LASTING_FIELDS, "metrics")
-    spawned_at: float = 0.0
-    """When its process began."""
     meeting: str = ""
     """The function of torch in which it waits for the others; "" if that is not known."""
     meetings: int = 0
@@ -101,8 +99,6 @@ class ScriptRank(RankState):
                 return
             case StepFinished() | ScriptMetrics():
                 self._note_report(when)
-            case Spawned():
-                self.spawned_at = when
             case Entered(_, phase, call):
                 self._take_meeting(phase, call)
         if isinstance(event, ScriptMetrics):
