@@ -418,15 +418,15 @@ def results(forked: Forker, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     return {name.removeprefix("both_"): ranks for (_, name), ranks in found.items()}
 
 
-def reported(result: Result, event: str) -> list[dict[str, Any]]:
+def steps(result: Result) -> list[dict[str, Any]]:
+    return reports(result, "step")
+
+
+def reports(result: Result, event: str) -> list[dict[str, Any]]:
     lines = result["text"].splitlines()
     assert all(line.startswith(PREFIX) for line in lines), lines
     events = [json.loads(line.removeprefix(PREFIX)) for line in lines]
     return [one for one in events if one["event"] == event]
-
-
-def steps(result: Result) -> list[dict[str, Any]]:
-    return reported(result, "step")
 
 
 @pytest.mark.parametrize("name", [name for names in WORLDS.values() for name in names])
@@ -576,7 +576,7 @@ def test_where_all_ranks_meet_before_the_first_step_is_reported(
     name: str, calls: list[str], results: dict[str, list[Result]]
 ) -> None:
     for rank in results[name]:
-        entered = reported(rank, "entered")
+        entered = reports(rank, "entered")
         found = [(one["phase"], one["call"]) for one in entered]
         expected = [pair for call in calls for pair in (("joining", call), ("training", ""))]
         assert found == expected
@@ -585,5 +585,5 @@ def test_where_all_ranks_meet_before_the_first_step_is_reported(
 
 def test_to_join_the_group_is_a_meeting(results: dict[str, list[Result]]) -> None:
     for rank in results["joining"]:
-        calls = [one["call"] for one in reported(rank, "entered")]
+        calls = [one["call"] for one in reports(rank, "entered")]
         assert calls == ["init_process_group", "", "barrier", "", "all_reduce", ""]

@@ -88,14 +88,14 @@ class Case:
 
     policy: Policy = UNCHECKED
     hosts: int = 2
-    is_script: bool = False
     now: float = START
+    script: bool = False
     plan: Plan = field(init=False)
     run: RunState = field(init=False)
     links: list[HostLink] = field(init=False)
 
     def __post_init__(self) -> None:
-        plan = histories.plan(self.hosts, script=self.is_script)
+        plan = histories.plan(self.hosts, script=self.script)
         self.plan = replace(plan, policy=self.policy)
         self.run = RunState(self.plan)
         self.links = [HostLink(index, is_open=True, met=True) for index in range(self.hosts)]
@@ -264,7 +264,7 @@ def behind(case: Case, seconds: float) -> Case:
 
 def joining(policy: Policy = UNCHECKED) -> Case:
     """Rank 0 of a script has called `init_process_group`, and rank 1 has not."""
-    case = Case(policy, is_script=True).started()
+    case = Case(policy, script=True).started()
     for rank in (0, 1):
         case.say(rank, Spawned(rank, 100 + rank))
     return case.say(0, Entered(0, Phase.JOINING, "init_process_group"))
@@ -812,7 +812,7 @@ START_LIMIT = Policy(doctor=False, start_timeout=5.0)
 
 
 def late_script(*events_of_rank_0: Event) -> Case:
-    case = Case(START_LIMIT, is_script=True).started()
+    case = Case(START_LIMIT, script=True).started()
     for rank in (0, 1):
         case.say(rank, Spawned(rank, 100 + rank))
     return case.say(0, *events_of_rank_0).lives(6)
@@ -822,7 +822,7 @@ def late_script(*events_of_rank_0: Event) -> Case:
     ("case", "reason"),
     [
         (
-            Case(START_LIMIT, is_script=True).started().lives(6),
+            Case(START_LIMIT, script=True).started().lives(6),
             "ranks 0 and 1 had not been started 5 s after the start",
         ),
         (late_script(), "the script had shown no step 5 s after the start"),
