@@ -244,9 +244,8 @@ class Hooks:
         self._meet("DistributedDataParallel", group)
 
     def _meet(self, name: str, group: Any = None) -> None:
-        """Note that a function begins in which the ranks of a group meet; None is all ranks."""
-        if not self._steps.step_count and (group is None or is_of_all_ranks(group)):
-            self._meetings.begin(name)
+        if not self._steps.step_count:
+            self._meetings.begin(name, group)
 
     def _wait(self, _: Locals | None = None) -> None:
         if self._steps.clock.is_beside():
@@ -293,12 +292,6 @@ class Hooks:
         """Forget what was scaled: `torch.autograd.grad` was called on it, as for a gradient
         penalty, so it is no loss of a step."""
         self._unscaled_loss = None
-
-
-def is_of_all_ranks(group: Any) -> bool:
-    """Return True if this is the group of all ranks."""
-    c10d = sys.modules["torch.distributed.distributed_c10d"]
-    return group is vars(c10d)["GroupMember"].WORLD
 
 
 def is_compiling() -> bool:

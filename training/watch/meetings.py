@@ -6,8 +6,10 @@ reported: how long a rank waits then is part of its steps.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from threading import get_ident
+from typing import Any
 
 POINT_TO_POINT = ("send", "recv", "send_object_list", "recv_object_list")
 """Functions that wait for one other rank."""
@@ -26,12 +28,13 @@ class Meetings:
         self._depths: dict[int, int] = {}
         """By thread, how many functions run that are part of a meeting."""
 
-    def begin(self, name: str) -> None:
-        """Note that a function begins in which all ranks meet."""
+    def begin(self, name: str, group: Any = None) -> None:
+        """Note that a function begins in which the ranks of a group meet; None is all ranks."""
         thread = get_ident()
         depth = self._depths.get(thread, 0)
         if not depth:
-            if self._meeting_count >= MOST_MEETINGS:
+            is_of_all = group is None or is_of_all_ranks(group)
+            if not is_of_all or self._meeting_count >= MOST_MEETINGS:
                 return
             self._meeting_count += 1
             self._report("joining", name)
@@ -47,3 +50,9 @@ class Meetings:
             self._report("training", "")
         elif depth:
             self._depths[thread] = depth - 1
+
+
+def is_of_all_ranks(group: Any) -> bool:
+    """Return True if this is the group of all ranks."""
+    c10d = sys.modules["torch.distributed.distributed_c10d"]
+    return group is vars(c10d)["GroupMember"].WORLD
