@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from remote.cluster.hosts import Host
+from remote.plan import placeholders
 from remote.plan.plan import NO_PYTHON, PYTHONS, Plan, Script
 from remote.plan.python_line import MODULE, python_line
 from training import registry
@@ -30,6 +31,9 @@ def needs_of_host(plan: Plan, host_index: int) -> dict[str, Any]:
             needed |= {"sums": {}, "sources": ()}
         return needed
     working_folder = "" if plan.project else host.cwd
+    if placeholders.is_of_rank(working_folder):
+        first_slot = next(slot for slot in plan.slots if slot.host == host_index)
+        working_folder = plan.rank_cwd(first_slot)
     program_kind, program_name = kind_of_program(work)
     if program_kind == MODULE and "PYTHONPATH" in (*dict(host.env), *host.env_from):
         program_name = ""  # the agent has another path
