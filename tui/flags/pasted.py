@@ -17,7 +17,7 @@ AS_IS = "--as-is starts the line as you wrote it"
 def describe_problem(pasted: PastedLine, world_size: int) -> str:
     """Say why the ranks cannot all have the line as it was typed."""
     if pasted.shared:
-        return f"{pasted.shared} would be the same for all {world_size} ranks"
+        return f"all {world_size} ranks would get {pasted.shared}"
     return f"nothing in this line says which of the {world_size} ranks each one is"
 
 

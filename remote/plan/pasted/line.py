@@ -73,6 +73,7 @@ def _rewrite_command(
 def _gather_facts(name: str, kind: str, folder: str, read_source: ReadSource) -> ScriptFacts:
     """Return what a script and the modules beside it say."""
     path = posixpath.join(folder, name.replace(".", "/") if kind == MODULE else name)
+    path = posixpath.normpath(path)
     paths = [f"{path}.py", f"{path}/__main__.py"] if kind == MODULE else [path]
     source = next(filter(None, map(read_source, paths)), "")
     facts = read_facts(source)
