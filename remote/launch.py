@@ -15,7 +15,7 @@ from remote.cluster.hosts import Cluster
 from remote.cluster.rules import rules_for
 from remote.format import count
 from remote.host_commands.kept_plan import KeptPlan
-from remote.plan import needs
+from remote.plan import needs, placeholders
 from remote.plan import plan as planning
 from remote.plan.environment import forwarded
 from remote.plan.pasted.line import PastedLine, find_pasted_line
@@ -188,7 +188,8 @@ def _check_uploaded(script: Script, uploads: Sequence[Upload]) -> None:
     if uploads and len(name.split()) > 1 and not here.exists():
         raise PlanError(f"there is no program '{name}': leave out the quotes: -- {name}")
     is_path = bool(name) if kind == "file" else kind == "command" and "/" in name
-    if not uploads or not is_path or name.startswith(("/", "~")):
+    is_same = not placeholders.has_any(name)  # else each host may have its own
+    if not uploads or not is_path or not is_same or name.startswith(("/", "~")):
         return
     if kind == "command" and here.is_dir():
         raise PlanError(f"{name} is a folder: name the program in it")

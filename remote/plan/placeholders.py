@@ -92,9 +92,14 @@ def fill_words(words: Sequence[str], values: Values) -> tuple[str, ...]:
     )
 
 
+def has_any(text: str) -> bool:
+    """Return True if the text has a placeholder."""
+    return fill(text, {placeholder.name: "" for placeholder in PLACEHOLDERS}) != text
+
+
 def is_of_rank(text: str) -> bool:
     """Return True if a placeholder in the text tells apart the ranks of one host."""
-    return any(fill(text, {name: ""}) != text for name in (RANK.name, LOCAL_RANK.name))
+    return fill(text, {RANK.name: "", LOCAL_RANK.name: ""}) != text
 
 
 def find_code(words: Sequence[str]) -> int:

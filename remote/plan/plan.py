@@ -227,6 +227,11 @@ class Plan:
             for rank, (host_index, local_rank) in enumerate(rank_places)
         )
 
+    def first_slot(self, host_index: int) -> Slot:
+        """Return the place of the first rank of host number `host_index`."""
+        first_rank = sum(host.slots for host in self.hosts[:host_index])
+        return Slot(first_rank, 0, host_index)
+
     @property
     def keeps_copies(self) -> bool:
         """Return True if every host keeps a copy of the model in a checkpoint, since the run may
@@ -276,13 +281,11 @@ def with_folders(plan: Plan) -> Plan:
     """Return the plan with values for the placeholders in the folders of its hosts. Those that tell
     apart the ranks of a host stay if it has several."""
     hosts: list[Host] = []
-    first_rank = 0
     for host_index, host in enumerate(plan.hosts):
-        values = plan.place_values(Slot(first_rank, 0, host_index))
+        values = plan.place_values(plan.first_slot(host_index))
         if host.slots > 1:
             del values[placeholders.RANK.name], values[placeholders.LOCAL_RANK.name]
         hosts.append(replace(host, cwd=placeholders.fill(host.cwd, values)))
-        first_rank += host.slots
     return replace(plan, hosts=tuple(hosts))
 
 

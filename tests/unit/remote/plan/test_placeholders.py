@@ -71,7 +71,7 @@ def test_the_documentation_has_every_placeholder() -> None:
     assert rows == [(one.name, one.variable, one.meaning) for one in PLACEHOLDERS]
 
 
-# In a plan -----------------------------------------------------------------------------------------
+# In a plan ----------------------------------------------------------------------------------------
 
 NODES = (
     Host("a", "10.0.0.1", slots=2, cwd="/work/{host}/{rank}", env=(("OUT", "{host}-$RANK"),)),

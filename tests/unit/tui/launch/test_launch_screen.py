@@ -719,7 +719,7 @@ async def test_a_program_is_typed_and_started() -> None:
     ],
 )
 async def test_a_line_of_one_node_is_asked_about(answer: str, words: str) -> None:
-    form = Form(work=Script(tuple("train.py --rank 0 --world-size 2".split())))
+    form = Form(work=Script(("train.py", "--rank", "0", "--world-size", "2")))
     async with form.opened((120, 40)) as pilot:
         await pilot.press("f5")
         await until(pilot, lambda: isinstance(form.app.screen, PastedDialog))

@@ -136,7 +136,8 @@ REWRITTEN = {
 @pytest.mark.parametrize("is_one_per_host", [True, False])
 def test_a_line_of_one_node_reads_for_all_ranks(line: str, is_one_per_host: bool) -> None:
     pasted = find(line, is_one_per_host=is_one_per_host)
-    assert pasted and " ".join(pasted.words) == REWRITTEN[line]
+    assert pasted
+    assert " ".join(pasted.words) == REWRITTEN[line]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,8 @@ def test_a_line_that_all_ranks_can_have_stays(line: str) -> None:
 
 def test_a_local_rank_is_the_same_where_each_host_has_one() -> None:
     pasted = find("launched.py --local_rank 0", is_one_per_host=False)
-    assert pasted and pasted.words == ("launched.py", "--local_rank", "{local_rank}")
+    assert pasted
+    assert pasted.words == ("launched.py", "--local_rank", "{local_rank}")
 
 
 def test_it_is_named_what_all_ranks_would_share() -> None:
@@ -189,7 +191,8 @@ SHELL = {
 @pytest.mark.parametrize("text", SHELL)
 def test_the_text_of_a_shell_is_rewritten_in_place(text: str) -> None:
     pasted = find(f"bash -c {shlex.quote(text)}")
-    assert pasted and pasted.words == ("bash", "-c", SHELL[text])
+    assert pasted
+    assert pasted.words == ("bash", "-c", SHELL[text])
 
 
 @pytest.mark.parametrize("text", ["python course.py --rank $RANK", "echo it's; x.py --rank 0 '"])
