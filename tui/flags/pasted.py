@@ -29,9 +29,9 @@ def refuse_line(
     `typed` are all words of that command line, in which those of the script come last.
     """
     own_words = typed[: len(typed) - len(script.words)]
-    if tuple(typed[len(own_words) :]) != script.words:
-        # Flags of torchrun say how to start the program: of the others, nothing is lost.
-        own_words = [*typed[: [*typed, "--"].index("--")], "--"]
+    # Some flags of torchrun have become words of the script, such as --module.
+    if (*own_words, *script.words) != tuple(typed):
+        own_words = typed[: typed.index("--") + 1]
     command_line = shlex.join(["rankboard", *own_words, *pasted.words])
     return UsageError(f"{describe_problem(pasted, world_size)}: write\n  {command_line}\n{AS_IS}")
 

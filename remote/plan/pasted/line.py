@@ -6,7 +6,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from remote.plan.pasted.arguments import RewrittenArguments, rewrite_arguments
 from remote.plan.pasted.script_facts import TELLING, ScriptFacts, read_facts
@@ -62,12 +62,23 @@ def _rewrite_command(
 ) -> RewrittenArguments | None:
     """Return the words of one command with placeholders; None if each rank can have them."""
     facts = ScriptFacts()
+    num_program_words = 1
     for index in range(min(len(words), _MOST_STARTERS)):
         python_words = python_line(words[index:])
         if python_words and python_words.name:
             facts = _gather_facts(python_words.name, python_words.kind, folder, read_source)
+            num_program_words = len(words) - len(python_words.rest)
             break
-    return rewrite_arguments(words, facts, is_one_per_host=is_one_per_host)
+    # Options of Python itself, such as -m, are none of the script.
+    program_words, arguments = words[:num_program_words], words[num_program_words:]
+    rewritten = rewrite_arguments(arguments, facts, is_one_per_host=is_one_per_host)
+    if not rewritten:
+        return None
+    return replace(
+        rewritten,
+        arguments=(*program_words, *rewritten.arguments),
+        added_index=num_program_words + rewritten.added_index,
+    )
 
 
 def _gather_facts(name: str, kind: str, folder: str, read_source: ReadSource) -> ScriptFacts:

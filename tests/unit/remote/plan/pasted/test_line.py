@@ -115,9 +115,13 @@ REWRITTEN = {
     "-m pkg.train -x 10.1.1.1 --rank 0": (
         "-m pkg.train -x {master_addr} --rank {rank} --num-nodes {world_size}"
     ),
+    # -m is an option of Python here, and one of the script there.
+    "python -m course -m 10.1.1.1 -n 4 -r 0": (
+        "python -m course -m {master_addr} -n {world_size} -r {rank}"
+    ),
     # By well-known names, where the source is not here or says nothing.
-    "broken.py --rank 0 --world_size 4 --master_port 1234 -n 4": (
-        "broken.py --rank {rank} --world_size {world_size} --master_port {master_port} -n 4"
+    "broken.py --rank 0 --world_size 4 --port 1234 -n 4 --size 9": (
+        "broken.py --rank {rank} --world_size {world_size} --port {master_port} -n 4 --size 9"
     ),
     "./train --local_rank 0 --world_size 4 --master_ip tcp://10.1.1.1": (
         "./train --local_rank {rank} --world_size {world_size} --master_ip tcp://{master_addr}"
