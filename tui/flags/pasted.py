@@ -17,8 +17,14 @@ AS_IS = "--as-is starts the line as you wrote it"
 def describe_problem(pasted: PastedLine, world_size: int) -> str:
     """Say why the ranks cannot all have the line as it was typed."""
     if pasted.shared:
-        return f"all {world_size} ranks would get {pasted.shared}"
-    return f"nothing in this line says which of the {world_size} ranks each one is"
+        problem = f"all {world_size} ranks would get {pasted.shared}"
+    else:
+        problem = f"nothing in this line says which of the {world_size} ranks each one is"
+    if not pasted.own_workers:
+        return problem
+    # Its author's way is one start on each node.
+    workers_hint = f"with {pasted.own_workers}, one slot is enough for a host"
+    return f"{problem} ({workers_hint})"
 
 
 def refuse_line(

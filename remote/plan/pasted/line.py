@@ -31,6 +31,9 @@ class PastedLine:
     shared: str
     """What all ranks would share, as it was typed, such as `--rank 0`; "" if an option is missing
     that gives each its rank."""
+    own_workers: str = ""
+    """The option by which each of several ranks of a host starts workers, such as `--nproc 2`; ""
+    if none does."""
 
 
 def find_pasted_line(
@@ -48,13 +51,12 @@ def find_pasted_line(
         end = rewritten.added_index + 1
         arguments = rewritten.arguments
         new_words = (*arguments[:end], *rewritten.added, *arguments[end:])
-        return PastedLine(new_words, rewritten.shared)
-    found = _rewrite_shell_text(words[shell_index], read_source, is_one_per_host)
-    if not found:
+        return PastedLine(new_words, rewritten.shared, rewritten.own_workers)
+    pasted_text = _rewrite_shell_text(words[shell_index], read_source, is_one_per_host)
+    if not pasted_text:
         return None
-    shell_text, shared = found
-    new_words = (*words[:shell_index], shell_text, *words[shell_index + 1 :])
-    return PastedLine(new_words, shared)
+    new_words = (*words[:shell_index], *pasted_text.words, *words[shell_index + 1 :])
+    return replace(pasted_text, words=new_words)
 
 
 def _rewrite_command(
@@ -110,12 +112,12 @@ class _ShellWord:
 
 def _rewrite_shell_text(
     shell_text: str, read_source: ReadSource, is_one_per_host: bool
-) -> tuple[str, str] | None:
-    """Return the text of a shell with placeholders in its commands, and what all ranks would share;
-    None if each rank can have it as it is."""
+) -> PastedLine | None:
+    """Return the text of a shell with placeholders in its commands, as one word; None if each rank
+    can have it as it is."""
     folder = ""
     changes: list[tuple[int, int, str]] = []
-    shared_texts: list[str] = []
+    rewritten_commands: list[RewrittenArguments] = []
     for command in _split_commands(shell_text):
         words = [word.text for word in command]
         if words[0] == "cd" and len(words) > 1:
@@ -123,19 +125,20 @@ def _rewrite_shell_text(
         rewritten = _rewrite_command(words, folder, read_source, is_one_per_host)
         if not rewritten:
             continue
-        shared_texts.append(rewritten.shared)
+        rewritten_commands.append(rewritten)
         for word, new_word in zip(command, rewritten.arguments, strict=True):
             if new_word != word.text:
                 changes.append((word.start, word.end, new_word))
         if rewritten.added:
             end = command[rewritten.added_index].end
             changes.append((end, end, " " + " ".join(rewritten.added)))
-    if not changes:
+    if not rewritten_commands:
         return None
     # From the end, so that the places of the others stay.
     for start, end, new_text in sorted(changes, reverse=True):
         shell_text = shell_text[:start] + new_text + shell_text[end:]
-    return shell_text, shared_texts[0]
+    first_command = rewritten_commands[0]
+    return PastedLine((shell_text,), first_command.shared, first_command.own_workers)
 
 
 def _split_commands(shell_text: str) -> Iterator[list[_ShellWord]]:

@@ -178,6 +178,15 @@ def test_it_is_named_what_all_ranks_would_share() -> None:
     assert [pasted and pasted.shared for pasted in shared] == ["-r 0", "--rank=0", ""]
 
 
+def test_workers_of_its_own_are_named_where_a_host_has_several_ranks() -> None:
+    line = "spawns.py -n 3 -np 2 -nr 0"
+    named = [find(line, is_one_per_host=is_one_per_host) for is_one_per_host in (True, False)]
+    assert [pasted and pasted.own_workers for pasted in named] == ["", "-np 2"]
+    pasted = find("spawns.py -n 3 -np 1 -nr 0", is_one_per_host=False)
+    assert pasted
+    assert pasted.own_workers == ""
+
+
 SHELL = {
     "python course.py --rank 0": (
         "python course.py --rank {rank} --num-nodes {world_size} --master-ip {master_addr}"
