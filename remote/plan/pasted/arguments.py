@@ -210,7 +210,8 @@ class Places:
             return f"tcp://{placeholders.MASTER_ADDR}:{placeholders.MASTER_PORT}"
         if meaning is Meaning.MASTER_ADDR:
             return str(placeholders.MASTER_ADDR)
-        return str(self.placeholder(meaning))
+        # A start of the script that is a node of its own has one rank.
+        return str(self.placeholder(meaning) or 1)
 
 
 def _find_missing(
