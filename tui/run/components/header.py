@@ -163,7 +163,8 @@ def pace_facts(run: RunState) -> Iterator[str]:
     """How fast a run trains and how well it has tested, the most important first; "" for what is
     not known."""
     throughput, step_seconds, sync_share, bytes_sent = _pace(run)
-    yield _known_fact("{} samples/s", throughput, rate)
+    each = " each" if run.trains_apart else ""
+    yield _known_fact(f"{{}} samples/s{each}", throughput, rate)
     yield _known_fact("{} s/iter", step_seconds, seconds)
     yield _known_fact("sync {}", sync_share, percent)
     yield GAP.join(seen.ways(run))
