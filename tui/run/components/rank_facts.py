@@ -90,7 +90,7 @@ def _describe_exchange(totals: CollectiveTotals, newest: Collectives) -> str:
     return _join(
         count(totals.count, "collective"),
         f"{size(totals.bytes)}",
-        f"blocked for {seconds(totals.seconds)} s",
+        f"blocked for {totals.seconds:.2f} s",
         _known_fact("now {} of the time", totals.per_second("seconds"), percent),
         _known_fact("{}/s", totals.per_second("bytes"), size),
         f"last {newest.name}",
