@@ -127,10 +127,11 @@ class Exchange:
 def count_bytes(values: Any, depth: int = 0) -> int:
     """Return the bytes of the tensors that a function gets: of the largest argument, which is what
     goes in or what comes out, whichever is more."""
+    tensor_class = sys.modules["torch"].Tensor
     largest = 0
     try:
         for value in values:
-            if isinstance(value, sys.modules["torch"].Tensor):
+            if isinstance(value, tensor_class):
                 payload = value.numel() * value.element_size()
             elif isinstance(value, (list, tuple)):
                 payload = _sum_bytes(value, depth)
