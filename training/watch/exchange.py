@@ -3,6 +3,7 @@ long it is blocked meanwhile."""
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -32,11 +33,8 @@ class Collectives:
     inside: bool = False
 
 
-@dataclass
-class _Call:
-    begin: float
-    bytes: int
-    """Of its own arguments."""
+Call = tuple[float, int]
+"""When a call began, and the bytes of its own arguments."""
 
 
 class Exchange:
@@ -54,73 +52,73 @@ class Exchange:
         """Of all calls so far."""
         self._report = report
         self._clock = clock
-        self._calls_by_thread: dict[int, list[_Call]] = {}
+        self._calls_by_thread: dict[int, list[Call]] = {}
         self._unreported = Collectives()
-        self._reported_at: float | None = None
+        self._reported_at = self._due_at = -math.inf
 
     def begin(self, name: str, arguments: dict[str, Any]) -> None:
         """Note that a function begins. Without a name it is no call of its own, but a wait for one
         before."""
         calls = self._calls_by_thread.setdefault(get_ident(), [])
+        payload = count_bytes(arguments.values()) if name else 0
         now = self._clock()
         is_outermost = not calls
-        payload = count_bytes(arguments.values()) if name else 0
-        if name and is_outermost:
-            self._add_call(name, payload, now)
-        elif calls and not calls[0].bytes:
+        if is_outermost and name:
+            self._add_call(name, payload)
+        elif payload and not calls[0][1]:
             # One that takes objects sends them as tensors, by other functions.
             self._add_bytes(payload)
-        calls.append(_Call(now, payload))
-        if is_outermost:
-            self._report_if_due(now, inside=True)
+        calls.append((now, payload))
+        if is_outermost and now >= self._due_at:
+            self._tell(now, inside=True)
 
     def end(self, _: dict[str, Any] | None = None) -> None:
         """Note that the function ends that began last."""
         calls = self._calls_by_thread.get(get_ident())
         if not calls:
             return
-        call = calls.pop()
+        begin, _payload = calls.pop()
         if not calls:
             now = self._clock()
-            self._unreported.seconds += now - call.begin
-            self._report_if_due(now, inside=False)
+            self._unreported.seconds += now - begin
+            if now >= self._due_at:
+                self._tell(now, inside=False)
 
     def add(self, name: str, arguments: dict[str, Any]) -> None:
         """Note a call that does not wait."""
         if not self._calls_by_thread.get(get_ident()):
+            self._add_call(name, count_bytes(arguments.values()))
             now = self._clock()
-            self._add_call(name, count_bytes(arguments.values()), now)
-            self._report_if_due(now, inside=False)
+            if now >= self._due_at:
+                self._tell(now, inside=False)
 
     def report(self) -> None:
         """Report what has not been reported, as the program ends."""
         if self._unreported.count:
             self._tell(self._clock(), inside=False)
 
-    def _add_call(self, name: str, payload: int, now: float) -> None:
+    def _add_call(self, name: str, payload: int) -> None:
         self._unreported.count += 1
         self._unreported.name = name
         self._add_bytes(payload)
-        self.calls_with_data += name not in WITHOUT_DATA
+        if name not in WITHOUT_DATA:
+            self.calls_with_data += 1
 
     def _add_bytes(self, payload: int) -> None:
         self._unreported.bytes += payload
         self.bytes += payload
 
-    def _report_if_due(self, now: float, *, inside: bool) -> None:
-        # The first call is reported at once: it may wait for a rank that never comes.
-        reported_at = self._reported_at
-        is_due = reported_at is None or now - reported_at >= REPORT_INTERVAL
-        if is_due and self._unreported.name:
-            self._tell(now, inside=inside)
-
     def _tell(self, now: float, *, inside: bool) -> None:
+        """Report. The first call is due at once: it may wait for a rank that never comes."""
         collectives = self._unreported
+        if not collectives.name:  # waits for what is not watched
+            return
         self._unreported = Collectives(name=collectives.name)
-        if self._reported_at is not None:
+        if math.isfinite(self._reported_at):
             collectives.span = now - self._reported_at
         collectives.inside = inside
         self._reported_at = now
+        self._due_at = now + REPORT_INTERVAL
         self._report(collectives)
 
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from statistics import fmean
 
-from remote.format import UNKNOWN, between, count, loss, percent, seconds, size
-from remote.run.findings.script_visibility import script_ranks
+from remote.format import UNKNOWN, between, loss, percent, seconds
 from remote.run.run_state import RunState
-from remote.run.state.script_rank import ScriptRank
 from tui.kit.session_clock import SessionClock
+from tui.run.components.exchange_text import describe_exchange, list_exchanging
 
 INTERVAL = 10.0
 """Seconds between two such lines, and after a line of a rank that tells steps."""
-ALIKE = 0.1
-"""Ranks whose shares differ by less are blocked alike."""
 
 
 class ProgressLines:
@@ -36,7 +33,7 @@ class ProgressLines:
             self._printed_at = monotonic_now
         if state.plan.job or monotonic_now < self._printed_at + INTERVAL:
             return
-        exchanging_ranks = [rank for rank in script_ranks(state) if rank.only_exchanges]
+        exchanging_ranks = list_exchanging(state)
         num_calls = sum(rank.collectives.count for rank in exchanging_ranks)
         if state.step == self._step and (state.step or num_calls == self._calls):
             return
@@ -46,32 +43,7 @@ class ProgressLines:
         if state.step:
             yield progress_text(state, self._clock.now(state))
         else:
-            yield exchange_text(exchanging_ranks)
-
-
-def exchange_text(ranks: Sequence[ScriptRank]) -> str:
-    """What ranks do of which only collectives are seen: "80 collectives, 6.40 MB/s, blocked 1%
-    (rank 1) to 99% (rank 0)"."""
-    num_calls = sum(rank.collectives.count for rank in ranks)
-    rates = [rank.collectives.per_second("bytes") for rank in ranks]
-    total_rate = sum(filter(math.isfinite, rates))
-    shares = {rank.rank: rank.collectives.per_second("seconds") for rank in ranks}
-    known_shares = {rank: share for rank, share in shares.items() if math.isfinite(share)}
-    facts = [
-        count(num_calls, "collective"),
-        f"{size(total_rate)}/s" if total_rate else "",
-        f"blocked {_share_range(known_shares)}" if known_shares else "",
-    ]
-    return ", ".join(filter(None, facts))
-
-
-def _share_range(shares: Mapping[int, float]) -> str:
-    """The share of all ranks, or where they differ, of those that wait least and most: the others
-    wait for the one that waits least."""
-    least, most = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
-    if shares[most] - shares[least] < ALIKE:
-        return percent(fmean(shares.values()))
-    return f"{percent(shares[least])} (rank {least}) to {percent(shares[most])} (rank {most})"
+            yield describe_exchange(exchanging_ranks)
 
 
 def progress_text(state: RunState, now: float) -> str:
