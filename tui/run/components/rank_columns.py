@@ -272,10 +272,12 @@ def _call_cell(row_context: RowContext) -> TableCell:
 
 
 def _samples_cell(row_context: RowContext) -> TableCell:
-    rates = row_context.known(_per_second("samples"))
+    known_rates = row_context.known(_per_second("samples"))
+    samples_per_second = sum(known_rates)
     # Of ranks that train a model each, more ranks are not faster.
-    divisor = len(rates) if row_context.run.trains_apart else 1
-    return TableCell(rate(sum(rates) / divisor or math.nan if rates else math.nan))
+    if known_rates and row_context.run.trains_apart:
+        samples_per_second /= len(known_rates)
+    return TableCell(rate(samples_per_second or math.nan))
 
 
 RANK_COLUMNS = (
