@@ -54,7 +54,10 @@ class Exchange:
         self._clock = clock
         self._calls_by_thread: dict[int, list[Call]] = {}
         self._unreported = Collectives()
-        self._reported_at = self._due_at = -math.inf
+        self._thread = 0
+        """The thread that reports, as two at once would mix their lines: that of the first call."""
+        self._reported_at = -math.inf
+        self._due_at = -math.inf
 
     def begin(self, name: str, arguments: dict[str, Any]) -> None:
         """Note that a function begins. Without a name it is no call of its own, but a wait for one
@@ -70,7 +73,7 @@ class Exchange:
             self._add_bytes(payload)
         calls.append((now, payload))
         if is_outermost and now >= self._due_at:
-            self._tell(now, inside=True)
+            self._tell_here(now, inside=True)
 
     def end(self, _: dict[str, Any] | None = None) -> None:
         """Note that the function ends that began last."""
@@ -82,7 +85,7 @@ class Exchange:
             now = self._clock()
             self._unreported.seconds += now - begin
             if now >= self._due_at:
-                self._tell(now, inside=False)
+                self._tell_here(now, inside=False)
 
     def add(self, name: str, arguments: dict[str, Any]) -> None:
         """Note a call that does not wait."""
@@ -90,7 +93,7 @@ class Exchange:
             self._add_call(name, count_bytes(arguments.values()))
             now = self._clock()
             if now >= self._due_at:
-                self._tell(now, inside=False)
+                self._tell_here(now, inside=False)
 
     def report(self) -> None:
         """Report what has not been reported, as the program ends."""
@@ -108,11 +111,15 @@ class Exchange:
         self._unreported.bytes += payload
         self.bytes += payload
 
+    def _tell_here(self, now: float, *, inside: bool) -> None:
+        """Report, if this is the thread for it, and if it is no wait for what is not watched."""
+        self._thread = self._thread or get_ident()
+        if self._unreported.name and self._thread == get_ident():
+            self._tell(now, inside=inside)
+
     def _tell(self, now: float, *, inside: bool) -> None:
         """Report. The first call is due at once: it may wait for a rank that never comes."""
         collectives = self._unreported
-        if not collectives.name:  # waits for what is not watched
-            return
         self._unreported = Collectives(name=collectives.name)
         if math.isfinite(self._reported_at):
             collectives.span = now - self._reported_at

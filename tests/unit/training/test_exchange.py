@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -116,6 +117,17 @@ def test_waits_alone_are_not_told(stage: Stage) -> None:
     stage.call("", 2)
     stage.exchange.report()
     assert stage.told == []
+
+
+def test_one_thread_reports_for_all(stage: Stage) -> None:
+    stage.call("rpc_sync")
+    stage.time += 10
+    other = threading.Thread(target=lambda: stage.call("rpc_sync", args=(Tensor(2),)))
+    other.start()
+    other.join()
+    assert len(stage.told) == 1
+    stage.call("rpc_sync")
+    assert [one.count for one in stage.told] == [1, 2]
 
 
 @pytest.mark.parametrize(
