@@ -112,9 +112,11 @@ class Exchange:
         self.bytes += payload
 
     def _tell_here(self, now: float, *, inside: bool) -> None:
-        """Report, if this is the thread for it, and if it is no wait for what is not watched."""
+        """Report, if this is the thread for it."""
+        if not self._unreported.name:  # it waits for what is not watched
+            return
         self._thread = self._thread or get_ident()
-        if self._unreported.name and self._thread == get_ident():
+        if self._thread == get_ident():
             self._tell(now, inside=inside)
 
     def _tell(self, now: float, *, inside: bool) -> None:
