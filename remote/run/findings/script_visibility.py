@@ -63,19 +63,21 @@ def unread(run: RunState) -> int:
 
 
 def sees_nothing(run: RunState) -> bool:
-    """Return True if a script has shown neither steps nor values."""
+    """Return True if a script has shown neither steps, nor values, nor collectives."""
     ranks = script_ranks(run)
-    return bool(ranks) and not run.metrics.named and not any(rank.step for rank in ranks)
+    has_shown = any(rank.step or rank.collectives.count for rank in ranks)
+    return bool(ranks) and not run.metrics.named and not has_shown
 
 
 def has_shown_start(run: RunState) -> bool:
-    """Return True if a script has shown a step or a value in this attempt.
+    """Return True if a script has shown a step in this attempt, or a value.
 
     If torch is not watched in it, and it prints numbers that are not read, it may train unseen.
     """
     ranks = script_ranks(run)
     is_watched = any(rank.meetings for rank in ranks)
-    return any(rank.stepped_at for rank in ranks) or (unread(run) > 0 and not is_watched)
+    may_train_unseen = unread(run) > 0 and not is_watched
+    return any(rank.pace for rank in ranks) or bool(run.metrics.named) or may_train_unseen
 
 
 def ended_unseen(run: RunState) -> bool:

@@ -61,6 +61,7 @@ from training.wire.enums import EndReason, Phase, Reach
 from training.wire.events import (
     SESSION,
     AgentEnded,
+    Collectives,
     Entered,
     Event,
     Exited,
@@ -273,6 +274,14 @@ def joining(policy: Policy = UNCHECKED) -> Case:
 def stalled(case: Case) -> Case:
     case.started().stepped(0, 1).lives(60)
     return case.say(SESSION, Stalled((0, 1), 60.0), StacksAsked())
+
+
+def exchanging() -> Case:
+    """Ranks of a script have exchanged something, a while ago."""
+    case = Case(script=True).started()
+    for rank in range(2):
+        case.say(rank, Spawned(rank, 1), Collectives(rank, 1, 8, name="recv"))
+    return case.lives(40)
 
 
 TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
@@ -555,6 +564,11 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
         ),
         [Stopping],
     ),
+    "where only collectives are seen, stacks tell if ranks wait": (
+        exchanging,
+        [StacksAsked, Stacks, Stacks],
+    ),
+    "they are asked for once": (lambda: exchanging().say(SESSION, StacksAsked()).lives(9), []),
     "stacks are waited for": (lambda: stalled(Case()), []),
     "a stall is explained once they should have come": (
         lambda: stalled(Case()).lives(5),
@@ -859,8 +873,9 @@ def test_a_script_that_shows_a_step_or_may_train_unseen_goes_on(shown: Event) ->
     assert not late_script(shown).decide()
 
 
-def test_lines_that_are_not_read_are_no_step_where_torch_is_watched() -> None:
+@pytest.mark.parametrize("shown", [Parsed(1, "", unread=1), Collectives(1, 1)])
+def test_what_is_no_step_is_none_where_torch_is_watched(shown: Event) -> None:
     case = joining(START_LIMIT).say(1, Entered(1, Phase.JOINING, "init_process_group"))
-    case.say(1, Parsed(1, "", unread=1)).lives(6)
+    case.say(1, shown).lives(6)
     (said,) = events(case.decide())
     assert isinstance(said, Stopping)
