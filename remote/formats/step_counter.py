@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from remote.formats.memory import MAX_COUNT, Memory
 from remote.formats.names import PLACES, is_outcome
-from remote.formats.reading import Reading
+from remote.formats.reading import EVALUATION, Reading, ReadingKind
 
 _ACCURACIES = ("accuracy", "accuracy_top5", "val_accuracy", "val_accuracy_top5")
 
@@ -22,18 +22,28 @@ class StepCounter:
         self._counts_anew = False
         self._percentages: set[str] = set()
 
-    def reading(self, values: dict[str, float], memory: Memory) -> Reading | None:
-        """Return the reading of values and places, None if there are only places."""
+    def reading(
+        self,
+        values: dict[str, float],
+        memory: Memory,
+        kind: ReadingKind | None = None,
+        percentages: Collection[str] = (),
+    ) -> Reading | None:
+        """Return the reading of values and places, None if there are only places. `percentages`
+        are names whose values had a sign of percent, and are fractions by now."""
+        part = values.pop("part", None)
         if "step" in values:
-            values["step"] = memory.count(None, values["step"], values)
+            values["step"] = memory.count(kind, values["step"], values)
         if "epoch" in values:
             values["epoch"] = memory.count_epoch(values["epoch"], values)
-        if "step" in values and "epoch" in values:
+        if part is not None and "step" not in values:
+            values["epoch"] = max(0.0, values["epoch"] - 1) + part
+        if "step" in values and "epoch" in values and kind is not EVALUATION:
             self._count_over_epochs(values)
         for name in _ACCURACIES:
-            if name in values:
+            if name in values and name not in percentages:
                 self._as_fraction(name, values)
-        return memory.placed(None, values)
+        return memory.placed(kind, values)
 
     def _as_fraction(self, name: str, values: dict[str, float]) -> None:
         if values[name] > 1:
