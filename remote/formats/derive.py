@@ -14,6 +14,8 @@ from collections.abc import Callable
 from remote.formats.memory import Memory
 
 Values = dict[str, float]
+_LOSSES = ("box", "obj", "cls")
+"""What YOLOv5 called its losses."""
 
 
 def samples_per_second(values: Values, kept: Values, memory: Memory) -> Values:
@@ -121,6 +123,11 @@ def time_of_iterations(values: Values, kept: Values, memory: Memory) -> Values:
     return values if math.isnan(step_seconds) else values | {"step_seconds": step_seconds}
 
 
+def in_begun_epoch_from_0(values: Values, kept: Values, memory: Memory) -> Values:
+    """Add the epoch that has begun, in a program that counts them from 0."""
+    return values | {"epoch": float(memory.epoch + 1)}
+
+
 def keep_place(values: Values, kept: Values, memory: Memory) -> Values:
     """Remember the step for the lines that follow."""
     kept |= values
@@ -155,13 +162,30 @@ def samples_if_any(values: Values, kept: Values, memory: Memory) -> Values:
     return values
 
 
+def epochs_from_0(values: Values, kept: Values, memory: Memory) -> Values:
+    """Remember that the rows below number their epochs from 0."""
+    memory.epoch_offset = 1
+    return {}
+
+
+def epochs_from_1(values: Values, kept: Values, memory: Memory) -> Values:
+    """Remember that the rows below number their epochs from 1."""
+    memory.epoch_offset = 0
+    return {}
+
+
 def sum_of_losses(values: Values, kept: Values, memory: Memory) -> Values | None:
     """Add the sum of the losses in a row. Without one, the line is not of the format."""
-    losses = [value for name, value in values.items() if name.endswith("loss")]
+    losses = [values[name] for name in values if name.endswith("_loss") or name in _LOSSES]
+    last = values.pop("last")
+    values["epoch"] += memory.epoch_offset
+    values["epochs"] = last + memory.epoch_offset
     kept["epoch"] = values["epoch"]
-    if losses and not values["n"]:
-        return {}
-    return values | {"loss": sum(losses)} if losses else None
+    if not losses:
+        return None
+    values.setdefault("loss", sum(losses))
+    # At the first frame of a bar there is no loss yet.
+    return values if values.get("n", 1.0) else {}
 
 
 def several_values(values: Values, kept: Values, memory: Memory) -> Values | None:
@@ -179,6 +203,7 @@ DERIVATIONS: dict[str, Callable[[Values, Values, Memory], Values | None]] = {
         part_of_begun_epoch,
         begin_epoch,
         in_begun_epoch,
+        in_begun_epoch_from_0,
         from_1_if_first,
         keep_loss_until_all,
         add_kept_loss,
@@ -190,6 +215,8 @@ DERIVATIONS: dict[str, Callable[[Values, Values, Memory], Values | None]] = {
         in_next_epoch,
         of_ended_epoch,
         samples_if_any,
+        epochs_from_0,
+        epochs_from_1,
         sum_of_losses,
         several_values,
     )

@@ -46,6 +46,8 @@ class Memory:
     epoch: int = 0
     """The one that has begun, from 1."""
     epochs: int = 0
+    epoch_offset: int = 0
+    """What to add to epochs of a table, so that they count from 1."""
     per_epoch: float = 0.0
     """Steps of an epoch."""
     step: int = 0
