@@ -88,7 +88,7 @@ thread process level id line size attempt _timestamp _runtime
 """
 _SETTINGS = frozenset(_SETTING_NAMES.split())
 """Names of what is no value of the training."""
-_EVALUATION = re.compile(r"^(?:eval|valid|validation|val|dev|test)[/_ ](?=.)", re.IGNORECASE)
+_EVALUATION = re.compile(r"^(?:eval|valid|validation|val|dev|test|testing)[/_ ](?:set[/_ ])?(?=.)", re.IGNORECASE)
 _OUTCOMES = re.compile(
     r"loss|acc(?:uracy)?(?:$|[@_/\d])|perplexity|ppl|reward|return|f1|auc|bleu|rouge|mse|rmse|mae"
     r"|(?:^|_)r2$|bpb|bpc|nll|iou|map(?:$|[@_\d])|precision|recall|error|err$|score|psnr|ssim|fid"
@@ -113,6 +113,11 @@ def canonical(name: str) -> tuple[str, float]:
         if rest and rest not in PLACES and not rest.startswith("val_"):
             return f"val_{rest}", factor
     return name.strip(), 1.0
+
+
+def is_standard(name: str) -> bool:
+    """Return True if a name is one of those that names are normalised to."""
+    return name in _ALIASES_OF
 
 
 @lru_cache(2_000)

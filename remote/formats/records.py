@@ -31,7 +31,7 @@ _PREFIX = re.compile(
     r"|[A-Za-z][\w.-]{0,63}-\d{1,6}:(?=\s)"  # pdsh
     r"|[\w./-]{1,64}(?=\s\[default\d)"  # NeMo-Run, before the rank
     r"|[\w.-]{1,64}\s{0,4}\|(?=\s{0,4}\[\d{1,6}\])"  # docker compose
-    r"|\[\d{4}[-/]?\d{2}[-/]?\d{2}[^\]\n]{0,40}\]|\[\d{1,2}[/:.-]\d{1,2}[^\]\n]{0,40}\]"
+    r"|\[\d{4}[-/]?\d{2}[-/]?\d{2}[^\]\n]{0,40}\]|\[\d{1,2}[/.-]\d{1,2}[\s/.-][^\]\n]{0,40}\]|\[\d{1,2}:\d{1,2}[^\]\n]{0,40}\]"
     r"|\[\s{0,8}\d{1,9}\.\d{1,6}\s?s?\]"
     r"|DLL(?=\s\d{4}-)"  # NVIDIA's examples
     r"|\d{2}/\d{2}/\d{4}\s\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?"
@@ -48,6 +48,8 @@ _PREFIX = re.compile(
     r"|(?:root|mmengine|mmdet|mmseg|mmcls)\s-|(?:train_inner|train|valid)\s\||>>|[-|:]{1,8}(?=\s)"
     r")\s{0,4})+"
 )
+_GLUED = re.compile(r"(?<=[\w%)\]])(?=[Rr]ank \d{1,6}[,:] )")
+"""Where a line of one rank begins behind that of another: each ends its line by another write."""
 _RANK_GROUPS = ("rank", "word", "joined", "share", "tee", "bar", "srun")
 _LETTERS = re.compile(
     r"(?:[Rr]ank|RANK|DLL|[A-Za-z]{1,40}[^A-Za-z\s:]|[A-Za-z]{1,40}:\d|[A-Za-z]{1,40} {1,4}\|"
@@ -68,6 +70,8 @@ def clean(text: str) -> str:
         text = _STYLES.sub("", _REWRITES.sub("\n", text))
     if "\r" in text:
         text = text.replace("\r", "\n")
+    if "ank " in text:
+        text = _GLUED.sub("\n", text)
     return text
 
 

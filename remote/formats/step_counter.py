@@ -18,6 +18,7 @@ class StepCounter:
     def __init__(self) -> None:
         self._epoch = 0.0
         self._step = 0.0
+        self._first_epoch = 0.0
         self._steps_before = 0.0
         self._counts_anew = False
         self._percentages: set[str] = set()
@@ -68,12 +69,14 @@ class StepCounter:
             self._counts_anew = True
         if self._counts_anew and is_next_epoch:
             self._steps_before += values.get("steps", self._step)
+        self._first_epoch = self._first_epoch or epoch
         self._epoch = epoch
         self._step = step
         if self._counts_anew:
             values["step"] = self._steps_before + step
-            if "steps" in values:
-                values["steps"] = steps * epochs
+        # In the first epoch, nobody knows whether they are its own steps or those of the run.
+        if self._counts_anew or epoch == self._first_epoch:
+            values.pop("steps", None)
 
 
 def reports_progress(names: Collection[str]) -> bool:

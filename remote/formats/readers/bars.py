@@ -6,9 +6,10 @@ import re
 
 from remote.formats.catalog import LogFormat
 from remote.formats.memory import Memory
-from remote.formats.names import is_outcome
+from remote.formats.names import canonical, is_outcome
 from remote.formats.numbers import NUMBER, number
 from remote.formats.patterns import LazyRegex, LinePattern, Pairs
+from remote.formats.readers.line_pairs import find_pairs
 from remote.formats.reading import EVALUATION, STEP, UNDERSTOOD, Reading, ReadingKind
 
 _UNITS = r"it/s|s/it|step/s|s/step|steps/s|batch/s|s/batch|batches/s|s/ba|ba/s"
@@ -20,7 +21,6 @@ _BAR = LazyRegex(
 _EPOCH = LazyRegex(r"[Ee]poch\W{0,4}(\d{1,9})(?:\s{0,2}/\s{0,2}(\d{1,9}))?")
 _EVALUATES = LazyRegex(r"valid|\bval\b|eval|test|predict|sanity|infer", re.IGNORECASE)
 _POSTFIX = Pairs(r"([A-Za-z_][^=,\s:|]{0,80})(?:=| ?: ?| )<num>(?=[,\]\s|;])")
-_DESCRIPTION = Pairs(r"([A-Za-z_][\w/@]{0,80})(?:=|: {0,4}| )<num>(?=[,\]\s|;:]|$)")
 _LONGEST_DESCRIPTION = 200
 
 
@@ -57,11 +57,11 @@ class Bar:
         if bar["postfix"]:
             _POSTFIX.add_to(values, bar["postfix"])
         # A description such as "epoch 3 lr 0.1" has settings too, which are no values of a step.
-        described: dict[str, float] = {}
-        _DESCRIPTION.add_to(described, description)
-        for name, value in described.items():
+        for pair in find_pairs(description.rstrip(" :"), 0):
+            name, factor = canonical(pair.name)
             if is_outcome(name):
-                values.setdefault(name, value)
+                fraction = 0.01 if pair.unit == "%" else factor
+                values.setdefault(name, number(pair.value) * fraction)
         values.pop("epoch", None)
         for name in list(values):
             if name.startswith("val_") or name.endswith("_epoch"):
@@ -78,7 +78,10 @@ class Bar:
         if rate > 0:
             is_seconds = bar["unit"].startswith("s/")
             values.setdefault("step_seconds", rate if is_seconds else 1 / rate)
-        kind: ReadingKind | None = EVALUATION if _EVALUATES.search(description) else None
+        kind: ReadingKind | None = None
+        is_training = "train" in description.lower() or "loss" in values
+        if not is_training and _EVALUATES.search(description):
+            kind = EVALUATION
         count = float(bar["n"])
         total = float(bar["total"])
         epoch = _EPOCH.search(description)

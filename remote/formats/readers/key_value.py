@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from remote.formats.catalog import LogFormat
 from remote.formats.memory import Memory, is_of_evaluation
-from remote.formats.names import NEVER, PLACES, is_outcome
+from remote.formats.names import NEVER, PLACES, is_outcome, is_standard
 from remote.formats.numbers import number
 from remote.formats.patterns import UNITS, LazyRegex, NameTable
 from remote.formats.readers.line_pairs import Pair, find_pairs
@@ -61,7 +61,7 @@ class KeyValueLine:
         if not pairs or not self._is_one(head, pairs, begin):
             return None
         values, percentages = self._values(pairs, head)
-        is_evaluation = head is not None and _is_evaluation(head, line, pairs)
+        is_evaluation = head is not None and _is_evaluation(head, line, pairs, values)
         if is_evaluation:
             values = _as_evaluation(values)
         if head is not None:
@@ -93,7 +93,7 @@ class KeyValueLine:
         for pair in pairs:
             if pair.is_signed:
                 self._add(values, percentages, pair)
-            elif self._names(pair.name)[0] not in PLACES:
+            elif self._normalised(pair.name)[0] not in PLACES:
                 unsigned.append(pair)
         # In a sentence a number follows a word as well. So a pair without a sign counts only if
         # there is no other, or with separators around it, beside a place of the training.
@@ -107,11 +107,22 @@ class KeyValueLine:
         return values, percentages
 
     def _is_known(self, pair: Pair) -> bool:
-        name, _ = self._names(pair.name)
+        name, _ = self._normalised(pair.name)
         return is_outcome(name) or name != pair.name
 
+    def _normalised(self, printed: str) -> tuple[str, float]:
+        """Return the normalised name, and the factor into its unit. `Average Loss(20)` is a loss,
+        `D(x)` no other name."""
+        name, factor = self._names(printed)
+        if name == printed and printed.endswith(")"):
+            bare = printed[: printed.index("(")]
+            bare_name, bare_factor = self._names(bare)
+            if bare_name != bare:
+                return bare_name, bare_factor
+        return name, factor
+
     def _add(self, values: dict[str, float], percentages: set[str], pair: Pair) -> None:
-        name, factor = self._names(pair.name)
+        name, factor = self._normalised(pair.name)
         if name is NEVER or name in values:
             return
         value = number(pair.value) * factor
@@ -137,7 +148,7 @@ class KeyValueLine:
             step = places.pop("n")
             places |= {"step": step, "steps": places.pop("total")}
             if memory.epoch and "epoch" not in values:
-                values["epoch"] = float(memory.epoch)
+                places |= {"epoch": float(memory.epoch), "epochs": float(memory.epochs)}
         if head.is_batch and "epoch" not in places and "epoch" not in values:
             self._leave_out_restart(places)
         for name, place in places.items():
@@ -166,10 +177,13 @@ class KeyValueLine:
         return None if any(map(is_of_evaluation, values)) else OTHER
 
 
-def _is_evaluation(head: LineHead, line: str, pairs: Sequence[Pair]) -> bool:
-    """Return True if a line says that all of its values are of an evaluation: "testing psnr =
-    34"."""
-    if head.is_evaluation:
+def _is_evaluation(
+    head: LineHead, line: str, pairs: Sequence[Pair], values: dict[str, float]
+) -> bool:
+    """Return True if a line says that all of its values are of an evaluation: "Test set: loss
+    0.5", or by its first name: "testing psnr = 34, ssim = 0.9"."""
+    first_name = next(iter(values), "")
+    if head.is_evaluation or (is_of_evaluation(first_name) and "loss" not in values):
         return True
     about = line[head.end : min(pairs[0].begin, head.end + _FARTHEST)]
     return _EVALUATION_WORD.search(about) is not None
@@ -181,8 +195,10 @@ def _as_evaluation(values: dict[str, float]) -> dict[str, float]:
     for name, value in values.items():
         if name in PLACES or is_of_evaluation(name):
             renamed[name] = value
-        elif is_outcome(name):
+        elif is_outcome(name) or not is_standard(name):
             renamed.setdefault(f"val_{name}", value)
+        else:
+            renamed[name] = value
     return renamed
 
 

@@ -31,7 +31,7 @@ _MEAN = LazyRegex(rf" {{0,2}}\( {{0,8}}{NUMBER} ?%?\)")
 _BETWEEN = LazyRegex(r"[\s,;|()\[\]{}<>*#=:'\"/&~-]{1,80}")
 _SKIPPED = LazyRegex(r"[A-Za-z_]{1,80}|[\w.+%@]{1,80}|[^\n]")
 _BOUNDARY = LazyRegex(
-    r"\s{0,8}(?:$|[,;|)\]]|-{1,2} |\s[A-Za-z_][\w/.@-]{0,63}(?: [A-Za-z_][\w/.@-]{0,63})?"
+    r"\s{0,8}(?:\.?\s{0,8}$|[,;|)\]]|-{1,2} |\s[A-Za-z_][\w/.@-]{0,63}(?: [A-Za-z_][\w/.@-]{0,63})?"
     r"[:=\s]\s{0,4}[-+.\d])"
 )
 """What follows a pair without a sign: the end, a separator, or another pair."""
@@ -114,7 +114,10 @@ def _without_prose(name: str) -> str:
     lowercase = [word.lower() for word in words]
     if "best" in lowercase:
         return ""
+    if lowercase[-1] in _PROSE:
+        return ""
     for place in reversed(range(len(words))):
-        if lowercase[place] in _PROSE:
+        # "time per iteration" is a name.
+        if lowercase[place] in _PROSE and lowercase[place] != "per":
             return " ".join(words[place + 1 :])
     return " ".join(words)
