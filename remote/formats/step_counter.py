@@ -29,9 +29,12 @@ class StepCounter:
         memory: Memory,
         kind: ReadingKind | None = None,
         percentages: Collection[str] = (),
+        *,
+        may_be_of_epoch: bool = False,
     ) -> Reading | None:
         """Return the reading of values and places, None if there are only places. `percentages`
-        are names whose values had a sign of percent, and are fractions by now."""
+        are names whose values had a sign of percent, and are fractions by now. `may_be_of_epoch`:
+        the line does not say whether its `steps` are those of an epoch or of the run."""
         part = values.pop("part", None)
         if "step" in values:
             values["step"] = memory.count(kind, values["step"], values)
@@ -41,6 +44,8 @@ class StepCounter:
             values["epoch"] = max(0.0, values["epoch"] - 1) + part
         if "step" in values and "epoch" in values and kind is not EVALUATION:
             self._count_over_epochs(values)
+            if may_be_of_epoch and (self._counts_anew or self._epoch == self._first_epoch):
+                values.pop("steps", None)
         for name in _ACCURACIES:
             if name in values and name not in percentages:
                 self._as_fraction(name, values)
@@ -74,9 +79,8 @@ class StepCounter:
         self._step = step
         if self._counts_anew:
             values["step"] = self._steps_before + step
-        # In the first epoch, nobody knows whether they are its own steps or those of the run.
-        if self._counts_anew or epoch == self._first_epoch:
-            values.pop("steps", None)
+            if "steps" in values:
+                values["steps"] = steps * epochs
 
 
 def reports_progress(names: Collection[str]) -> bool:

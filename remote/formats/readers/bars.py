@@ -85,6 +85,11 @@ class Bar:
         count = float(bar["n"])
         total = float(bar["total"])
         epoch = _EPOCH.search(description)
+        if epoch and "step" in values:
+            # NeMo's `global_step` is one behind the bar. Its bar is that of the run.
+            del values["step"]
+            if "consumed_samples" in values and float(epoch[1]) == 0:
+                values["steps"] = total
         if epoch:
             self._epochs_from_0 = self._epochs_from_0 or epoch[1] == "0"
             if epoch[2]:

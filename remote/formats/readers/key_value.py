@@ -69,7 +69,10 @@ class KeyValueLine:
         if not _reports(values, is_evaluation=is_evaluation):
             return None
         kind = EVALUATION if is_evaluation else self._kind_of_mean(values)
-        return self._counter.reading(values, memory, kind, percentages)
+        may_be_of_epoch = head is not None and "steps" in head.places and "epochs" not in values
+        return self._counter.reading(
+            values, memory, kind, percentages, may_be_of_epoch=may_be_of_epoch
+        )
 
     def _is_one(self, head: LineHead | None, pairs: Sequence[Pair], begin: int) -> bool:
         """Return True if a line begins as one of these do."""
