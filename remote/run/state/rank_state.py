@@ -153,6 +153,11 @@ class RankState:
         return True
 
     @property
+    def prints_loss(self) -> bool:
+        """Return True if its `loss` is one that it prints, beside the losses of its steps."""
+        return False
+
+    @property
     def makes_steps(self) -> bool:
         """Return True if its steps say how far the run is."""
         return not self.serves
