@@ -11,6 +11,25 @@ from remote.formats.reading import EVALUATION, Reading, ReadingKind
 _ACCURACIES = ("accuracy", "accuracy_top5", "val_accuracy", "val_accuracy_top5")
 
 
+class Percentages:
+    """Finds out which accuracies are percentages without a sign: those above 1, and since then all
+    of the same name."""
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+
+    def make_fractions(self, values: dict[str, float], fractions: Collection[str] = ()) -> None:
+        """Divide percentages by 100, except those that are `fractions` by now."""
+        for name in _ACCURACIES:
+            if name not in values or name in fractions:
+                continue
+            if values[name] > 1:
+                self._names.add(name)
+            # An accuracy of 0.9 may be 0.9 % if this program has printed 91.5 before.
+            if name in self._names:
+                values[name] /= 100
+
+
 class StepCounter:
     """Finds out whether steps count anew in each epoch. They do if a line has the totals of both,
     and once they fall while the epoch rises."""
@@ -21,7 +40,7 @@ class StepCounter:
         self._first_epoch = 0.0
         self._steps_before = 0.0
         self._counts_anew = False
-        self._percentages: set[str] = set()
+        self._percentages = Percentages()
 
     def reading(
         self,
@@ -46,17 +65,8 @@ class StepCounter:
             self._count_over_epochs(values)
             if may_be_of_epoch and (self._counts_anew or self._epoch == self._first_epoch):
                 values.pop("steps", None)
-        for name in _ACCURACIES:
-            if name in values and name not in percentages:
-                self._as_fraction(name, values)
+        self._percentages.make_fractions(values, percentages)
         return memory.placed(kind, values)
-
-    def _as_fraction(self, name: str, values: dict[str, float]) -> None:
-        if values[name] > 1:
-            self._percentages.add(name)
-        # An accuracy of 0.9 may be 0.9 % if this program has printed 91.5 before.
-        if name in self._percentages:
-            values[name] /= 100
 
     def _count_over_epochs(self, values: dict[str, float]) -> None:
         epoch = values["epoch"]

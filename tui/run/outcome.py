@@ -93,7 +93,7 @@ def _result_cells(ranks: Sequence[RankState], early_name: str) -> dict[str, str]
     if not any(phase_seconds[1:]):
         phase_seconds = [math.nan] * len(phase_seconds)
     epoch_seconds = [seconds for rank in ranks for seconds in rank.epoch_seconds]
-    losses = [rank.loss for rank in ranks if rank.step]
+    losses = [rank.loss for rank in ranks if rank.tells_loss]
     newest_loss = losses[0] if len(losses) == 1 else finite_mean(losses)
     own_accuracy = finite_mean(rank.own_accuracy for rank in ranks)
     return {

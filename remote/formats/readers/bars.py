@@ -11,6 +11,7 @@ from remote.formats.numbers import NUMBER, number
 from remote.formats.patterns import LazyRegex, LinePattern, Pairs
 from remote.formats.readers.line_pairs import find_pairs
 from remote.formats.reading import EVALUATION, STEP, UNDERSTOOD, Reading, ReadingKind
+from remote.formats.step_counter import Percentages
 
 _UNITS = r"it/s|s/it|step/s|s/step|steps/s|batch/s|s/batch|batches/s|s/ba|ba/s"
 _BAR = LazyRegex(
@@ -18,7 +19,7 @@ _BAR = LazyRegex(
     r"\[(?:[\d:]{1,12}|\d{1,4} days?, [\d:]{1,12})<(?:\d{1,4} days?, )?[\d:?-]{1,12}, {1,4}"
     rf"(?P<rate>[\d.]{{1,16}}|\?)(?P<unit>{_UNITS})(?:, (?P<postfix>[^\]\n]{{0,4000}}\]?)|\])"
 )
-_EPOCH = LazyRegex(r"[Ee]poch\W{0,4}(\d{1,9})(?:\s{0,2}/\s{0,2}(\d{1,9}))?")
+_EPOCH = LazyRegex(r"[Ee]poch\W{0,12}(\d{1,9})(?:\s{0,2}/\s{0,2}(\d{1,9}))?")
 _EVALUATES = LazyRegex(r"valid|\bval\b|eval|test|predict|sanity|infer", re.IGNORECASE)
 _POSTFIX = Pairs(r"([A-Za-z_][^=,\s:|]{0,80})(?:=| ?: ?| )<num>(?=[,\]\s|;])")
 _LONGEST_DESCRIPTION = 200
@@ -33,6 +34,7 @@ class Bar:
     def __init__(self, log_format: LogFormat) -> None:
         self._epochs_from_0 = False  # until epoch 0 is seen
         self._of_epoch: dict[str, float] = {}
+        self._percentages = Percentages()
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """See `FormatReader`."""
@@ -63,6 +65,7 @@ class Bar:
                 fraction = 0.01 if pair.unit == "%" else factor
                 values.setdefault(name, number(pair.value) * fraction)
         values.pop("epoch", None)
+        self._percentages.make_fractions(values)
         for name in list(values):
             if name.startswith("val_") or name.endswith("_epoch"):
                 if self._of_epoch.get(name) == values[name]:

@@ -27,6 +27,7 @@ _EVALUATION_WORD = LazyRegex(
 _FARTHEST = 80
 """Characters between a place and the first name, in which it may say what the values are of."""
 _TOTALS = {"step": "steps", "epoch": "epochs"}
+_OF_TRAINING = ("loss", "accuracy")
 _MEANS = {"loss": "train_loss", "accuracy": "train_accuracy"}
 """What the mean of an epoch is called, beside the values of its steps."""
 
@@ -153,6 +154,7 @@ class KeyValueLine:
             if memory.epoch and "epoch" not in values:
                 places |= {"epoch": float(memory.epoch), "epochs": float(memory.epochs)}
         if head.is_batch and "epoch" not in places and "epoch" not in values:
+            places.pop("steps", None)  # perhaps those of an epoch
             self._leave_out_restart(places)
         for name, place in places.items():
             values.setdefault(name, place)
@@ -183,10 +185,10 @@ class KeyValueLine:
 def _is_evaluation(
     head: LineHead, line: str, pairs: Sequence[Pair], values: dict[str, float]
 ) -> bool:
-    """Return True if a line says that all of its values are of an evaluation: "Test set: loss
-    0.5", or by its first name: "testing psnr = 34, ssim = 0.9"."""
-    first_name = next(iter(values), "")
-    if head.is_evaluation or (is_of_evaluation(first_name) and "loss" not in values):
+    """Return True if all values of a line are of an evaluation, as it says itself, "Test set: loss
+    0.5", or by one name and none of the training: "testing psnr = 34, ssim = 0.9"."""
+    is_of_training = any(name in _OF_TRAINING or name.startswith("train") for name in values)
+    if head.is_evaluation or (any(map(is_of_evaluation, values)) and not is_of_training):
         return True
     about = line[head.end : min(pairs[0].begin, head.end + _FARTHEST)]
     return _EVALUATION_WORD.search(about) is not None

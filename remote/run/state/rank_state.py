@@ -158,6 +158,11 @@ class RankState:
         return False
 
     @property
+    def tells_loss(self) -> bool:
+        """Return True if its `loss` is known, be it NaN."""
+        return self.step > 0
+
+    @property
     def makes_steps(self) -> bool:
         """Return True if its steps say how far the run is."""
         return not self.serves

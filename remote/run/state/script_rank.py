@@ -105,6 +105,11 @@ class ScriptRank(RankState):
         return self.step - self.printed_step <= 2 * self.steps_between_prints
 
     @property
+    def tells_loss(self) -> bool:
+        """See `RankState.tells_loss`."""
+        return self.step > 0 and not (self.hides_step_losses and "loss" not in self.metrics)
+
+    @property
     def prints_other_loss(self) -> bool:
         """True if the first loss that it printed is another quantity than that of its steps."""
         return self.loss_ratio >= OTHER_LOSS
