@@ -39,6 +39,8 @@ class CountBase:
 class Memory:
     """The memory of one rank. 0 is unknown."""
 
+    rank: int = -1
+    """The rank that its lines begin with; -1 if they begin with none."""
     bar: int = 0
     """Where the last progress bar without metrics stood, until a line used it."""
     steps: int = 0

@@ -19,7 +19,8 @@ _STYLES = re.compile(
 _PREFIX = re.compile(
     r"(?:"
     r"\s{0,40}(?:"
-    r"\[\s{0,4}(?:[Rr]ank|RANK|default)[\s:-]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?\s{0,4}\]\s{0,2}:?"
+    r"\[\s{0,4}(?:[Rr]ank|RANK|default)[\s:-]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?"
+    r"\s{0,4}\]\s{0,2}:?"
     r"|(?:[Rr]ank|RANK)(?::\s|\s{1,2})(?P<word>\d{1,6})\s?[,:|-]?(?=\s)"
     r"|[Rr]ank(?P<joined>\d{1,6}):(?=\s)"
     r"|\((?P<share>\d{1,6})/\d{1,6}\)(?=\sEpoch)"  # icefall
@@ -31,7 +32,8 @@ _PREFIX = re.compile(
     r"|[A-Za-z][\w.-]{0,63}-\d{1,6}:(?=\s)"  # pdsh
     r"|[\w./-]{1,64}(?=\s\[default\d)"  # NeMo-Run, before the rank
     r"|[\w.-]{1,64}\s{0,4}\|(?=\s{0,4}\[\d{1,6}\])"  # docker compose
-    r"|\[\d{4}[-/]?\d{2}[-/]?\d{2}[^\]\n]{0,40}\]|\[\d{1,2}[/.-]\d{1,2}[\s/.-][^\]\n]{0,40}\]|\[\d{1,2}:\d{1,2}[^\]\n]{0,40}\]"
+    r"|\[\d{4}[-/]?\d{2}[-/]?\d{2}[^\]\n]{0,40}\]|\[\d{1,2}[/.-]\d{1,2}[\s/.-][^\]\n]{0,40}\]"
+    r"|\[\d{1,2}:\d{1,2}[^\]\n]{0,40}\]"
     r"|\[\s{0,8}\d{1,9}\.\d{1,6}\s?s?\]"
     r"|\d{1,2}\s[A-Z][a-z]{2}\s\d{2}:\d{2}(?::\d{2})?(?=\s)"
     r"|DLL(?=\s\d{4}-)"  # NVIDIA's examples
@@ -42,7 +44,8 @@ _PREFIX = re.compile(
     r"|[IWEF]\d{4}\s\d{2}:\d{2}:\d{2}\.\d{1,9}\s{1,4}\d{1,20}\s[^\]\n]{1,80}\]"  # glog
     r"|\[?(?:DEBUG|INFO|WARNING|WARN|ERROR|SUCCESS|CRITICAL)(?:[:|][\w.:/-]{0,80})?"
     r"\s{0,2}\]?(?=[\s:|\]-]|$)"
-    r"|[A-Za-z_]\w{0,40}(?:\.\w{1,40}){0,8}(?::[\w:]{1,60})?\s-(?=\s)"  # loggers
+    # Loggers have a dot or a line number: "Test - loss" has another first word.
+    r"|[A-Za-z_]\w{0,40}(?:\.\w{1,40}){1,8}(?::[\w:]{1,60})?\s-(?=\s)|__main__\s-(?=\s)"
     r"|[\w.]{1,80}(?=\sINFO:)|\[(?:MainThread|TRAIN|\d{4,9})\](?=\s)"
     r"|\([\w.]{1,80}:\d{1,6}\)(?=\s-|\sINFO)"
     r"|\[[\w.-]{1,60}\.py[:,][^\]\n]{0,80}\]|\[titan\]|\([\w.-]{1,60}\.py\s\d{1,6}\):"
@@ -50,7 +53,6 @@ _PREFIX = re.compile(
     r")\s{0,4})+"
 )
 _GLUED = re.compile(r"(?<=[\w%)\]])(?=[Rr]ank \d{1,6}[,:] )")
-"""Where a line of one rank begins behind that of another: each ends its line by another write."""
 _RANK_GROUPS = ("rank", "word", "joined", "share", "tee", "bar", "srun")
 _LETTERS = re.compile(
     r"(?:[Rr]ank|RANK|DLL|[A-Za-z]{1,40}[^A-Za-z\s:]|[A-Za-z]{1,40}:\d|[A-Za-z]{1,40} {1,4}\|"
@@ -71,9 +73,13 @@ def clean(text: str) -> str:
         text = _STYLES.sub("", _REWRITES.sub("\n", text))
     if "\r" in text:
         text = text.replace("\r", "\n")
-    if "ank " in text:
-        text = _GLUED.sub("\n", text)
-    return text
+    return part_ranks(text)
+
+
+def part_ranks(text: str) -> str:
+    """Begin a new line where one of a rank stands behind that of another: each ends its line by
+    another write."""
+    return _GLUED.sub("\n", text) if "ank " in text else text
 
 
 def peel(line: str) -> tuple[int, int]:

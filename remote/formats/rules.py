@@ -44,6 +44,8 @@ _REPLACEMENTS = (
 """What Python's regular expressions have and those of rules have not, and what to write instead."""
 _UP_TO = re.compile(r"(?<!\\)\{,(\d+)\}")
 """A repetition in Python, and text in RE2."""
+_SPACES = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]| +(?![*+?{])", re.DOTALL)
+"""The spaces of an expression, and what may have spaces that stay as they are: classes."""
 _PARTS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[()|]", re.DOTALL)
 
 
@@ -114,8 +116,9 @@ class Rule:
 
     @property
     def pattern(self) -> str:
-        """The regular expression with its short forms written out."""
-        return _SHORT_FORM.sub(_expanded, self.line)
+        """The regular expression with its short forms written out. A space matches any number of
+        spaces and tabs: programs align what they print."""
+        return _SPACES.sub(_any_spaces, _SHORT_FORM.sub(_expanded, self.line))
 
 
 def _expanded(short_form: re.Match[str]) -> str:
@@ -125,6 +128,10 @@ def _expanded(short_form: re.Match[str]) -> str:
     if name == "int":
         return f"(?:{_WHOLE})"
     return f"(?P<{name}>{_WHOLE if name in PLACES else NUMBER})"
+
+
+def _any_spaces(part: re.Match[str]) -> str:
+    return r"[ \t]+" if part[0].startswith(" ") else part[0]
 
 
 def _is_mistyped(name: str, usual: str) -> bool:

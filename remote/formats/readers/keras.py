@@ -15,10 +15,13 @@ _KERAS_GLUED = LazyRegex(r"Epoch (\d{1,9})/(\d{1,9}?)(?=(\d{1,12})/\3 )")
 """The epoch and a bar behind it, without a space between them: "Epoch 7/1520/20"."""
 _KERAS_BAR = LazyRegex(
     r"\s{0,8}(?P<n>\d{1,12})/(?P<total>\d{1,12}) (?:[━╸ ]{1,60}|\[[=>. ]{1,60}\] -|-) "
-    r"(?:ETA: )?[\w:.]{1,16}(?: (?:- )?(?P<each>[\d.]{1,12})(?P<unit>ms|us|s)/(?P<of>step|epoch|sample))?"
+    r"(?:ETA: )?[\w:.]{1,16}(?: (?:- )?(?P<each>[\d.]{1,12})(?P<unit>ms|us|s)"
+    r"/(?P<of>step|epoch|sample))?"
     r"(?: - (?P<pairs>[^\n]{1,4000}))?"
 )
-_KERAS_LINE = LazyRegex(r"\d{1,6}s(?: \d{1,6}[mu]?s/\w{1,10})? - (?P<pairs>[a-z]\w{0,40}: [^\n]{1,4000})")
+_KERAS_LINE = LazyRegex(
+    r"\d{1,6}s(?: \d{1,6}[mu]?s/\w{1,10})? - (?P<pairs>[a-z]\w{0,40}: [^\n]{1,4000})"
+)
 """What stands below an epoch without a bar: "7s - loss: 0.5"."""
 _KERAS_SAMPLES = LazyRegex(r"Train on (\d{1,12}) samples")
 _KERAS_PAIRS = Pairs(r"([A-Za-z]\w{0,80}): <num>(?=\s|$)")

@@ -1,12 +1,13 @@
 """Lines that people print themselves: where the training is, then names with values.
 
-    step=3 loss=0.5                                   Epoch [1/5], Step [20/98], Loss: 0.5 (0.6)
-    epoch 3: train loss 0.5, val loss 0.6             20 loss:  3.9
-    [0/5][20/98] Loss_D: 1.8 Loss_G: 5.6              ====> Test set loss: 222.3
+step=3 loss=0.5                                   Epoch [1/5], Step [20/98], Loss: 0.5 (0.6)
+epoch 3: train loss 0.5, val loss 0.6             20 loss:  3.9
+[0/5][20/98] Loss_D: 1.8 Loss_G: 5.6              ====> Test set loss: 222.3
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -21,13 +22,13 @@ from remote.formats.readers.objects import WRAPPED
 from remote.formats.reading import EVALUATION, OTHER, UNDERSTOOD, Reading, ReadingKind
 from remote.formats.step_counter import StepCounter, reports_progress
 
-_EVALUATION_WORD = LazyRegex(
-    r"\b(?:test(?:ing)?|valid(?:ation)?|eval(?:uation)?)\b", re.IGNORECASE
-)
+_EVALUATION_WORD = LazyRegex(r"\b(?:test(?:ing)?|valid(?:ation)?|eval(?:uation)?)\b", re.IGNORECASE)
 _FARTHEST = 80
 """Characters between a place and the first name, in which it may say what the values are of."""
 _TOTALS = {"step": "steps", "epoch": "epochs"}
+"""The names of what places are part of."""
 _OF_TRAINING = ("loss", "accuracy")
+"""Names that only values of the training have."""
 _MEANS = {"loss": "train_loss", "accuracy": "train_accuracy"}
 """What the mean of an epoch is called, beside the values of its steps."""
 
@@ -67,6 +68,8 @@ class KeyValueLine:
             values = _as_evaluation(values)
         if head is not None:
             self._add_places(values, head, memory)
+        if is_evaluation:
+            _leave_out_own_steps(values, memory)
         if not _reports(values, is_evaluation=is_evaluation):
             return None
         kind = EVALUATION if is_evaluation else self._kind_of_mean(values)
@@ -205,6 +208,14 @@ def _as_evaluation(values: dict[str, float]) -> dict[str, float]:
         else:
             renamed[name] = value
     return renamed
+
+
+def _leave_out_own_steps(values: dict[str, float], memory: Memory) -> None:
+    """Leave out the step of an evaluation that counts its own batches: it is behind the
+    training."""
+    values.pop("steps", None)
+    if values.get("step", math.inf) + memory.step_base.offset < memory.step:
+        del values["step"]
 
 
 def _reports(values: dict[str, float], *, is_evaluation: bool) -> bool:

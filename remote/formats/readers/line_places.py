@@ -28,7 +28,8 @@ _COUNTED = LazyRegex(
 )
 """A counter with its unit behind it: `| 200/ 2323 batches |`."""
 _BRACKETS = LazyRegex(
-    r"[\s|,:-]{0,8}\[\s{0,8}(?P<n>\d{1,12})/\s{0,8}(?P<total>\d{1,12})(?:\s{1,4}\([\d. ]{1,6}%\))?\]"
+    r"[\s|,:-]{0,8}\[\s{0,8}(?P<n>\d{1,12})/\s{0,8}(?P<total>\d{1,12})"
+    r"(?:\s{1,4}\([\d. ]{1,6}%\))?\]"
 )
 _NUMBER_ALONE = LazyRegex(
     r"\s{0,8}(?:\[,?\s{0,8}(?P<bracketed>\d{1,12})\]|(?P<n>\d{1,12})(?:/(?P<total>\d{1,12}))?)"
