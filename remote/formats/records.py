@@ -46,7 +46,7 @@ _PREFIX = re.compile(
     r"\s{0,2}\]?(?=[\s:|\]-]|$)"
     # Loggers have a dot or a line number: "Test - loss" has another first word.
     r"|[A-Za-z_]\w{0,40}(?:\.\w{1,40}){1,8}(?::[\w:]{1,60})?\s-(?=\s)|__main__\s-(?=\s)"
-    r"|[\w.]{1,80}(?=\sINFO:)|\[(?:MainThread|TRAIN|\d{4,9})\](?=\s)"
+    r"|[\w.]{1,80}(?=\sINFO:)|\[(?:MainThread|TRAIN)\](?=\s)|\[\d{4,9}\](?=\s\[)"
     r"|\([\w.]{1,80}:\d{1,6}\)(?=\s-|\sINFO)"
     r"|\[[\w.-]{1,60}\.py[:,][^\]\n]{0,80}\]|\[titan\]|\([\w.-]{1,60}\.py\s\d{1,6}\):"
     r"|(?:root|mmengine|mmdet|mmseg|mmcls)\s-|(?:train_inner|train|valid)\s\||>>|[-|:]{1,8}(?=\s)"

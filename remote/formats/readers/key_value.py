@@ -17,18 +17,25 @@ from remote.formats.names import NEVER, PLACES, is_outcome, is_standard
 from remote.formats.numbers import number
 from remote.formats.patterns import UNITS, LazyRegex, NameTable
 from remote.formats.readers.line_pairs import Pair, find_pairs
-from remote.formats.readers.line_places import LineHead, read_epoch_alone, read_head
+from remote.formats.readers.line_places import (
+    EVALUATION_WORDS,
+    LineHead,
+    read_epoch_alone,
+    read_head,
+)
 from remote.formats.readers.objects import WRAPPED
 from remote.formats.reading import EVALUATION, OTHER, UNDERSTOOD, Reading, ReadingKind
 from remote.formats.step_counter import StepCounter, reports_progress
 
-_EVALUATION_WORD = LazyRegex(r"\b(?:test(?:ing)?|valid(?:ation)?|eval(?:uation)?)\b", re.IGNORECASE)
+_EVALUATION_WORD = LazyRegex(rf"\b(?:{EVALUATION_WORDS})\b", re.IGNORECASE)
 _FARTHEST = 80
 """Characters between a place and the first name, in which it may say what the values are of."""
 _TOTALS = {"step": "steps", "epoch": "epochs"}
 """The names of what places are part of."""
 _OF_TRAINING = ("loss", "accuracy")
 """Names that only values of the training have."""
+_OF_EVALUATION = ("val_loss", "val_accuracy", "val_accuracy_top5", "val_perplexity")
+"""Names that say by themselves that a line is of an evaluation."""
 _MEANS = {"loss": "train_loss", "accuracy": "train_accuracy"}
 """What the mean of an epoch is called, beside the values of its steps."""
 
@@ -219,8 +226,9 @@ def _leave_out_own_steps(values: dict[str, float], memory: Memory) -> None:
 
 
 def _reports(values: dict[str, float], *, is_evaluation: bool) -> bool:
-    """Return True if values have a place and what training strives for. An evaluation needs no
-    place."""
-    if is_evaluation:
-        return any(map(is_of_evaluation, values))
-    return reports_progress(values)
+    """Return True if values have a place and what training strives for. An evaluation with one of
+    the usual names needs no place."""
+    if reports_progress(values):
+        return True
+    # "Validation error: 3 fields" begins so as well.
+    return is_evaluation and any(name in _OF_EVALUATION for name in values)

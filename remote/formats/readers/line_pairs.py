@@ -10,7 +10,7 @@ from typing import NamedTuple
 from remote.formats.numbers import NUMBER
 from remote.formats.patterns import LazyRegex
 
-QUALIFIER = r"[Tt]rain(?:ing)?|[Vv]al(?:id(?:ation)?)?|[Tt]est|[Ee]val(?:uation)?|[Dd]ev"
+_QUALIFIER = r"[Tt]rain(?:ing)?|[Vv]al(?:id(?:ation)?)?|[Tt]est|[Ee]val(?:uation)?|[Dd]ev"
 """The first word of a name of two, such as "train loss"."""
 _WORD = r"[A-Za-z_][\w/.@-]{0,63}(?: ?\([\w()/]{1,12}\))?"
 _SIGN = r"(?P<sign> {0,4}[:=]\s{0,12}|\s{1,8})"
@@ -21,7 +21,7 @@ _VALUE = (
 )
 _AT_BEGINNING = LazyRegex(rf"(?P<name>{_WORD}(?: {{1,4}}{_WORD}){{0,3}}?){_SIGN}{_VALUE}")
 """A name has several words only if nothing but a separator stands before it."""
-_WITHIN = LazyRegex(rf"(?P<name>(?:(?:{QUALIFIER}) {{1,4}})?{_WORD}){_SIGN}{_VALUE}")
+_WITHIN = LazyRegex(rf"(?P<name>(?:(?:{_QUALIFIER}) {{1,4}})?{_WORD}){_SIGN}{_VALUE}")
 _RATE = LazyRegex(
     rf"(?P<value>{NUMBER}) ?(?P<name>(?:s|sec|ms)/(?:step|it|iter)|(?:it|step)s?/s(?:ec)?"
     r"|(?:samples|images|imgs?|examples|tokens|tok|words)/s(?:ec)?)(?![\w/])"

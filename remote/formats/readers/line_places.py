@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from remote.formats.patterns import LazyRegex
 
-_EVALUATION = r"test(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|dev"
+EVALUATION_WORDS = r"test(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|dev"
 _UNITS = (
     r"global[_ ]step|train[_ ]step|epochs?|iterations?|iters?|steps?|it|(?:mini-?)?batch|updates?"
 )
@@ -17,7 +17,7 @@ _NUMBERED = (
 )
 _FIRST_COUNTER = LazyRegex(
     r"[\W_]{0,16}(?:rank[= :]{1,2}\d{1,6}[\s,|\]]{1,4})?"
-    rf"(?:(?:train(?:ing)?|current|end of|(?P<evaluation>{_EVALUATION}))[\s\]:|>-]{{1,4}})?"
+    rf"(?:(?:train(?:ing)?|current|end of|(?P<evaluation>{EVALUATION_WORDS}))[\s\]:|>-]{{1,4}})?"
     rf"(?P<unit>{_UNITS})\]?{_NUMBERED}",
     re.IGNORECASE,
 )
@@ -35,7 +35,7 @@ _NUMBER_ALONE = LazyRegex(
     r"\s{0,8}(?:\[,?\s{0,8}(?P<bracketed>\d{1,12})\]|(?P<n>\d{1,12})(?:/(?P<total>\d{1,12}))?)"
     r"[\s,:|-]{1,6}(?=[A-Za-z])"
 )
-_EVALUATION_ALONE = LazyRegex(rf"[\W_]{{0,12}}(?:{_EVALUATION})(?=[ :_])", re.IGNORECASE)
+_EVALUATION_ALONE = LazyRegex(rf"[\W_]{{0,12}}(?:{EVALUATION_WORDS})(?=[ :_])", re.IGNORECASE)
 _EPOCH_ALONE = LazyRegex(
     r"[\W_]{0,60}epoch:? {1,4}(?P<n>\d{1,9})(?: ?/ ?(?P<total>\d{1,9}))?[\W_]{0,60}$", re.IGNORECASE
 )
