@@ -176,7 +176,7 @@ def epochs_from_1(values: Values, kept: Values, memory: Memory) -> Values:
 
 def sum_of_losses(values: Values, kept: Values, memory: Memory) -> Values | None:
     """Add the sum of the losses in a row. Without one, the line is not of the format."""
-    losses = [values[name] for name in values if name.endswith("_loss") or name in _LOSSES]
+    losses = [values[name] for name in values if name.endswith("loss") or name in _LOSSES]
     last = values.pop("last")
     values["epoch"] += memory.epoch_offset
     values["epochs"] = last + memory.epoch_offset

@@ -89,7 +89,7 @@ thread process level id line size attempt _timestamp _runtime
 _SETTINGS = frozenset(_SETTING_NAMES.split())
 """Names of what is no value of the training."""
 _EVALUATION = re.compile(
-    r"^(?:eval|valid|validation|val|dev|test|testing)[/_ ](?:set[/_ ])?(?=.)", re.IGNORECASE
+    r"^(?:eval|valid|validation|val|dev|test|testing)\.?[/_ ](?:set[/_ ])?(?=.)", re.IGNORECASE
 )
 _OUTCOMES = re.compile(
     r"loss|acc(?:uracy)?(?:$|[@_/\d])|perplexity|ppl|reward|return|f1|auc|bleu|rouge|mse|rmse|mae"

@@ -21,7 +21,7 @@ _PREFIX = re.compile(
     r"\s{0,40}(?:"
     r"\[\s{0,4}(?:[Rr]ank|RANK|default)[\s:-]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?"
     r"\s{0,4}\]\s{0,2}:?"
-    r"|(?:[Rr]ank|RANK)(?::\s|\s{1,2})(?P<word>\d{1,6})\s?[,:|-]?(?=\s)"
+    r"|(?:[Rr]ank|RANK)(?::\s|\s{1,2})(?P<word>\d{1,6})\s?[,;:|-]?(?=\s)"
     r"|[Rr]ank(?P<joined>\d{1,6}):(?=\s)"
     r"|\((?P<share>\d{1,6})/\d{1,6}\)(?=\sEpoch)"  # icefall
     r"|[\w.-]{1,64}:(?P<tee>\d{1,6}):(?=\s)"  # torchrun's template host:rank:
@@ -48,6 +48,7 @@ _PREFIX = re.compile(
     r"|[A-Za-z_]\w{0,40}(?:\.\w{1,40}){1,8}(?::[\w:]{1,60})?\s-(?=\s)|__main__\s-(?=\s)"
     r"|[\w.]{1,80}(?=\sINFO:)|\[(?:MainThread|TRAIN)\](?=\s)|\[\d{4,9}\](?=\s\[)"
     r"|\([\w.]{1,80}:\d{1,6}\)(?=\s-|\sINFO)"
+    r"|\[(?:GPU|gpu)\s?\d{1,4}\](?=\s)|[\w.-]{1,60}\.py:\s?\d{1,6}:(?=\s)"
     r"|\[[\w.-]{1,60}\.py[:,][^\]\n]{0,80}\]|\[titan\]|\([\w.-]{1,60}\.py\s\d{1,6}\):"
     r"|(?:root|mmengine|mmdet|mmseg|mmcls)\s-|(?:train_inner|train|valid)\s\||>>|[-|:]{1,8}(?=\s)"
     r")\s{0,4})+"

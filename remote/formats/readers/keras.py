@@ -67,7 +67,7 @@ class KerasBar:
         return memory.place(STEP, values)
 
     def _begin_epoch(self, epoch: re.Match[str], memory: Memory) -> None:
-        memory.epoch = int(epoch[1])
+        memory.epoch = int(memory.count_epoch(float(epoch[1]), {}))
         memory.epochs = int(epoch[2])
         self._has_ended = False
 

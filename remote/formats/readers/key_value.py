@@ -162,7 +162,9 @@ class KeyValueLine:
             step = places.pop("n")
             places |= {"step": step, "steps": places.pop("total")}
             if memory.epoch and "epoch" not in values:
-                places |= {"epoch": float(memory.epoch), "epochs": float(memory.epochs)}
+                places |= {"epoch": _printed_epoch(memory), "epochs": float(memory.epochs)}
+        elif head.is_of_begun_epoch and memory.epoch:
+            places["epoch"] = _printed_epoch(memory)
         if head.is_batch and "epoch" not in places and "epoch" not in values:
             places.pop("steps", None)  # perhaps those of an epoch
             self._leave_out_restart(places)
@@ -190,6 +192,11 @@ class KeyValueLine:
             if name in values:
                 values[mean_name] = values.pop(name)
         return None if any(map(is_of_evaluation, values)) else OTHER
+
+
+def _printed_epoch(memory: Memory) -> float:
+    """Return the epoch that has begun, as the program counts."""
+    return float(memory.epoch - memory.epoch_base.offset)
 
 
 def _is_evaluation(

@@ -19,7 +19,7 @@ _VALUE = (
     r"(?: {0,2}/ {0,4}(?P<total>\d{1,12})(?![\w.%]))?"
     r"(?: ?(?P<unit>ms|us|s|secs?|seconds|min)\b(?!/))?(?![\w:/@-]|\.[\w.]|,\d)"
 )
-_AT_BEGINNING = LazyRegex(rf"(?P<name>{_WORD}(?: {{1,4}}{_WORD}){{0,3}}?){_SIGN}{_VALUE}")
+_AT_BEGINNING = LazyRegex(rf"(?P<name>{_WORD}(?:(?: {{1,4}}| / ){_WORD}){{0,3}}?){_SIGN}{_VALUE}")
 """A name has several words only if nothing but a separator stands before it."""
 _WITHIN = LazyRegex(rf"(?P<name>(?:(?:{_QUALIFIER}) {{1,4}})?{_WORD}){_SIGN}{_VALUE}")
 _RATE = LazyRegex(
@@ -93,7 +93,7 @@ def _pair(line: str, match: re.Match[str]) -> Pair | None:
     """Return the pair of a match, None if it is part of a sentence or tells the best value so
     far."""
     fields = match.groupdict()
-    name = _without_prose(fields["name"])
+    name = _without_prose(fields["name"]).replace(" / ", "/")
     if not name:
         return None
     sign = fields.get("sign", "=").strip()  # a rate has none, and is as clear as one with it

@@ -10,10 +10,11 @@ from remote.formats.patterns import LazyRegex
 
 EVALUATION_WORDS = r"test(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|dev"
 _UNITS = (
-    r"global[_ ]step|train[_ ]step|epochs?|iterations?|iters?|steps?|it|(?:mini-?)?batch|updates?"
+    r"(?:global|train|epoch)[_ ]step|epochs?|ep|iterations?|iters?|steps?|it|(?:mini-?)?batch"
+    r"|updates?|rounds?|episodes?"
 )
 _NUMBERED = (
-    r"[\s:=#\[(]{1,6}(?P<n>\d{1,12})(?:\s{0,4}(?:/|of)\s{0,4}(?P<total>\d{1,12}))?(?![\w.%])\]?"
+    r"[\s:=#\[(]{1,12}(?P<n>\d{1,12})(?:\s{0,4}(?:/|of)\s{0,4}(?P<total>\d{1,12}))?(?![\w.%])\]?"
 )
 _FIRST_COUNTER = LazyRegex(
     r"[\W_]{0,16}(?:rank[= :]{1,2}\d{1,6}[\s,|\]]{1,4})?"
@@ -35,9 +36,13 @@ _NUMBER_ALONE = LazyRegex(
     r"\s{0,8}(?:\[,?\s{0,8}(?P<bracketed>\d{1,12})\]|(?P<n>\d{1,12})(?:/(?P<total>\d{1,12}))?)"
     r"[\s,:|-]{1,6}(?=[A-Za-z])"
 )
-_EVALUATION_ALONE = LazyRegex(rf"[\W_]{{0,12}}(?:{EVALUATION_WORDS})(?=[ :_])", re.IGNORECASE)
+_PART_ALONE = LazyRegex(
+    rf"[\W_]{{0,12}}(?:train(?:ing)?|(?P<evaluation>{EVALUATION_WORDS}))(?=[ :_.])", re.IGNORECASE
+)
 _EPOCH_ALONE = LazyRegex(
-    r"[\W_]{0,60}epoch:? {1,4}(?P<n>\d{1,9})(?: ?/ ?(?P<total>\d{1,9}))?[\W_]{0,60}$", re.IGNORECASE
+    r"[\W_]{0,60}epoch:? {1,4}(?P<n>\d{1,9})(?: ?/ ?(?P<total>\d{1,9}))?"
+    r"(?: \| Epoch Time: [\dhms :.]{1,20})?[\W_]{0,60}$",
+    re.IGNORECASE,
 )
 _MAX_COUNTERS = 4
 
@@ -55,19 +60,21 @@ class LineHead:
     """Nothing but the name behind it says what the number is."""
     is_batch: bool = False
     """The step is a batch, which many programs count anew in each epoch."""
+    is_of_begun_epoch: bool = False
+    """It names no place, but says what the values are of: "val loss"."""
     _has_word_step: bool = False
 
     def add_counter(self, unit: str, count: str, total: str | None) -> None:
         """Add a number with its unit. An optimizer's `step` goes before iterations."""
         unit = unit.lower().replace("_", " ")
-        if unit.startswith("epoch"):
+        if unit in ("epoch", "epochs", "ep"):
             names = "epoch", "epochs"
         else:
             is_step = unit.rstrip("s").endswith("step")
             if "step" in self.places and (self._has_word_step or not is_step):
                 return
             self._has_word_step = is_step
-            self.is_batch = unit.endswith("batch")
+            self.is_batch = unit.endswith("batch") or unit == "epoch step"
             names = "step", "steps"
         self._add(names, count, total)
 
@@ -141,5 +148,8 @@ def _read_number(line: str, start: int) -> LineHead | None:
 
 
 def _read_word(line: str, start: int) -> LineHead | None:
-    word = _EVALUATION_ALONE.match(line, start)
-    return LineHead(start, is_evaluation=True) if word is not None else None
+    part = _PART_ALONE.match(line, start)
+    if part is None:
+        return None
+    is_evaluation = part["evaluation"] is not None
+    return LineHead(start, is_evaluation=is_evaluation, is_of_begun_epoch=True)
