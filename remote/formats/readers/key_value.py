@@ -77,7 +77,8 @@ class KeyValueLine:
             self._add_places(values, head, memory)
         if is_evaluation:
             _leave_out_own_steps(values, memory)
-        if not _reports(values, is_evaluation=is_evaluation):
+        has_place = head is not None and bool(head.places)
+        if not _reports(values, has_place=has_place, is_evaluation=is_evaluation):
             return None
         kind = EVALUATION if is_evaluation else self._kind_of_mean(values)
         may_be_of_epoch = head is not None and "steps" in head.places and "epochs" not in values
@@ -232,10 +233,10 @@ def _leave_out_own_steps(values: dict[str, float], memory: Memory) -> None:
         del values["step"]
 
 
-def _reports(values: dict[str, float], *, is_evaluation: bool) -> bool:
+def _reports(values: dict[str, float], *, has_place: bool, is_evaluation: bool) -> bool:
     """Return True if values have a place and what training strives for. An evaluation with one of
     the usual names needs no place."""
-    if reports_progress(values):
+    if reports_progress(values) or (has_place and any(map(is_outcome, values))):
         return True
     # "Validation error: 3 fields" begins so as well.
     return is_evaluation and any(name in _OF_EVALUATION for name in values)

@@ -93,18 +93,19 @@ def _pair(line: str, match: re.Match[str]) -> Pair | None:
     """Return the pair of a match, None if it is part of a sentence or tells the best value so
     far."""
     fields = match.groupdict()
-    name = _without_prose(fields["name"]).replace(" / ", "/")
+    printed_name = fields["name"]
+    name = _without_prose(printed_name)
     if not name:
         return None
     sign = fields.get("sign", "=").strip()  # a rate has none, and is as clear as one with it
     return Pair(
-        name=name,
+        name=" ".join(name.split()).replace(" / ", "/"),
         value=fields["value"],
         unit="%" if fields.get("percent") else fields.get("unit") or "",
         total=fields.get("total") or "",
         is_signed=bool(sign),
         is_separate=bool(sign) or _BOUNDARY.match(line, match.end()) is not None,
-        begin=match.start(),
+        begin=match.start("name") + len(printed_name) - len(name),
     )
 
 
@@ -119,5 +120,5 @@ def _without_prose(name: str) -> str:
     for place in reversed(range(len(words))):
         # "time per iteration" is a name.
         if lowercase[place] in _PROSE and lowercase[place] != "per":
-            return " ".join(words[place + 1 :])
-    return " ".join(words)
+            return name.split(None, place + 1)[-1]
+    return name
