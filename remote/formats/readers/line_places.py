@@ -73,6 +73,7 @@ class LineHead:
             is_step = unit.rstrip("s").endswith("step")
             if "step" in self.places and (self._has_word_step or not is_step):
                 return
+            self.places.pop("steps", None)
             self._has_word_step = is_step
             self.is_batch = unit.endswith("batch") or unit == "epoch step"
             names = "step", "steps"

@@ -44,7 +44,7 @@ class ScriptRank(RankState):
     else that of its newest step.
     """
 
-    lasting_fields: ClassVar[tuple[str, ...]] = (*LASTING_FIELDS, "metrics")
+    lasting_fields: ClassVar[tuple[str, ...]] = (*LASTING_FIELDS, "metrics", "hides_step_losses")
     metrics: dict[str, float] = field(default_factory=dict)
     """Its newest values by name."""
     parsed: Parsed | None = None
@@ -154,6 +154,8 @@ class ScriptRank(RankState):
         self.loss = printed_loss
         self.steps_between_prints = max(1, step - self.printed_step)
         self.printed_step = step
+        if self.hides_step_losses:
+            self.losses.append(printed_loss)
         step_loss = finite_mean(self.losses)
         # Once, at the first loss: later, a mean over an epoch may be far behind the steps.
         if not self.loss_ratio and printed_loss > 0 and step_loss > 0:
@@ -165,13 +167,13 @@ class ScriptRank(RankState):
 
     def shown_step(self, step: StepFinished) -> StepFinished:
         """Return a step as it is shown: without its loss, where the script prints another one."""
-        if self.hides_step_losses and self.is_watched:
+        if self.hides_step_losses and _is_of_watch(step):
             return replace(step, loss=math.nan, loss_known=False)
         return step
 
     def take_step(self, step: StepFinished) -> None:
         """Take in one step, or the last of several."""
-        self.is_watched = self.is_watched or step.compute > 0 or step.sync > 0
+        self.is_watched = self.is_watched or _is_of_watch(step)
         # A log may have every hundredth step only, whose time then stands for all hundred.
         steps_made = step.step - self.step if 0 < self.step < step.step else 1
         self.step = step.step
@@ -186,3 +188,8 @@ class ScriptRank(RankState):
             self.timing.append(step, steps_made)
         else:
             self.timing.begin_after(step.step)
+
+
+def _is_of_watch(step: StepFinished) -> bool:
+    """Return True if the watch reports a step: a log does not tell how its time is split."""
+    return step.compute > 0 or step.sync > 0
