@@ -121,8 +121,10 @@ def result_captions(state: RunState) -> list[str]:
     iterations = early_iterations(state)
     # A script that tells no phases lacks most of the columns that need words.
     if "sync" in result_table(state)[0]:
+        prints_loss = any(rank.prints_loss for rank in state.ranks)
+        last_loss = "the newest that a rank prints" if prints_loss else "of each rank's last batch"
         caption_lines += [
-            "s/iter: mean of all iterations; last loss: of each rank's last batch",
+            f"s/iter: mean of all iterations; last loss: {last_loss}",
             f"iter {iterations.replace(' to ', '-')}, data, compute, sync, samples/s: means of "
             f"iterations {iterations}",
         ]
