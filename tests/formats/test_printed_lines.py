@@ -97,6 +97,10 @@ def test_sentences_are_not_read(line: str) -> None:
         ("step 3, loss: 0.5 (0.75), 4.0 it/s", "step_seconds", 0.25),
         ("step 3: Disc Loss: 1.5, loss: 0.5", "Disc Loss", 1.5),
         ("step 3: loss: 0.5, Tokens / Sec: 20.5", "tokens_per_second", 20.5),
+        ("step   3 | loss: 0.5 | dt: 250.0ms", "step_seconds", 0.25),
+        ("step 3 loss: 0.5 dt=0.25", "dt", 0.25),
+        ("step: 3... loss: 0.5... val loss: 0.25...", "val_loss", 0.25),
+        ("epoch: 1 step: 3, loss is 0.5, acc is 0.25", "accuracy", 0.25),
     ],
 )
 def test_a_value_has_the_name_and_the_unit_that_stand_beside_it(

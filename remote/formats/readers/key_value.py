@@ -30,6 +30,8 @@ from remote.formats.step_counter import StepCounter, reports_progress
 _EVALUATION_WORD = LazyRegex(rf"\b(?:{EVALUATION_WORDS})\b", re.IGNORECASE)
 _FARTHEST = 80
 """Characters between a place and the first name, in which it may say what the values are of."""
+_STEP_TIME = "dt"
+"""With a unit, it is the time of a step; without one, perhaps the step of a simulation."""
 _TOTALS = {"step": "steps", "epoch": "epochs"}
 """The names of what places are part of."""
 _OF_TRAINING = ("loss", "accuracy")
@@ -138,6 +140,8 @@ class KeyValueLine:
 
     def _add(self, values: dict[str, float], percentages: set[str], pair: Pair) -> None:
         name, factor = self._normalised(pair.name)
+        if name == _STEP_TIME and pair.unit in UNITS:
+            name = "step_seconds"
         if name is NEVER or name in values:
             return
         value = number(pair.value) * factor

@@ -13,11 +13,11 @@ from remote.formats.patterns import LazyRegex
 _QUALIFIER = r"[Tt]rain(?:ing)?|[Vv]al(?:id(?:ation)?)?|[Tt]est|[Ee]val(?:uation)?|[Dd]ev"
 """The first word of a name of two, such as "train loss"."""
 _WORD = r"[A-Za-z_][\w/.@-]{0,63}(?: ?\([\w()/]{1,12}\))?"
-_SIGN = r"(?P<sign> {0,4}[:=]\s{0,12}|\s{1,8})"
+_SIGN = r"(?P<sign> {0,4}[:=]\s{0,12}| {1,4}is {1,4}|\s{1,8})"
 _VALUE = (
     rf"(?P<value>{NUMBER})(?P<percent> ?%)?"
     r"(?: {0,2}/ {0,4}(?P<total>\d{1,12})(?![\w.%]))?"
-    r"(?: ?(?P<unit>ms|us|s|secs?|seconds|min)\b(?!/))?(?![\w:/@-]|\.[\w.]|,\d)"
+    r"(?: ?(?P<unit>ms|us|s|secs?|seconds|min)\b(?!/))?(?![\w:/@-]|\.\w|,\d)"
 )
 _AT_BEGINNING = LazyRegex(rf"(?P<name>{_WORD}(?:(?: {{1,4}}| / ){_WORD}){{0,3}}?){_SIGN}{_VALUE}")
 """A name has several words only if nothing but a separator stands before it."""
@@ -54,7 +54,7 @@ class Pair(NamedTuple):
     total: str
     """What the value is part of, as in "97/100"; "" without one."""
     is_signed: bool
-    """A colon or = stands between name and value."""
+    """A colon, = or "is" stands between name and value."""
     is_separate: bool
     """The end of the line, a separator or another pair follows."""
     begin: int
