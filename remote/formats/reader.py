@@ -53,6 +53,7 @@ class LogReader:
         """By format and the rank that lines begin with; -1 for lines without one."""
         self._memories: dict[int, Memory] = {}
         """By the same rank: ranks that print into one log need not be at the same step."""
+        self._first_rank = -1
         self._open_format: LogFormat | None = None
         self._cut_record = ""
         self._last_steps: dict[int, int] = {}
@@ -182,7 +183,12 @@ class LogReader:
         return True
 
     def _memory_of(self, rank: int) -> Memory:
-        if rank not in self._memories and len(self._memories) >= MAX_RANKS:
+        # Lines that name no rank go on with those of the first one that is named: most programs
+        # name their rank in some lines only.
+        if self._first_rank < 0:
+            self._first_rank = rank
+        is_full = len(self._memories) >= MAX_RANKS
+        if rank == self._first_rank or (is_full and rank not in self._memories):
             rank = -1
         memory = self._memories.get(rank)
         if memory is None:

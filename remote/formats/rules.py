@@ -62,7 +62,7 @@ class Rule:
 
     def check(self) -> None:
         """Refuse a rule with a mistake. Raises: ValueError, which says what to write instead."""
-        pattern = self.pattern
+        pattern = self._expression
         try:
             regex = re.compile(pattern)
         except (re.error, OverflowError, RecursionError) as error:
@@ -118,7 +118,12 @@ class Rule:
     def pattern(self) -> str:
         """The regular expression with its short forms written out. A space matches any number of
         spaces and tabs: programs align what they print."""
-        return _SPACES.sub(_any_spaces, _SHORT_FORM.sub(_expanded, self.line))
+        return _SPACES.sub(_any_spaces, self._expression)
+
+    @property
+    def _expression(self) -> str:
+        """The line with its short forms written out."""
+        return _SHORT_FORM.sub(_expanded, self.line)
 
 
 def _expanded(short_form: re.Match[str]) -> str:
