@@ -124,6 +124,8 @@ class RunFigures:
     metrics: tuple[MetricValue, ...] = ()
     prints_other_loss: bool = False
     """It printed another loss than that of its steps, so that this is left out."""
+    trains_apart: bool = False
+    """The ranks of a script exchange nothing: each trains a model of its own."""
     conditions: Conditions = UNKNOWN
 
     @property
@@ -154,9 +156,11 @@ class RunFigures:
         return self.steps.early().mean("seconds")
 
     def samples_per_second(self) -> float:
-        """Return samples per second of all ranks together, over iterations 2 to 40; NaN without
-        steps."""
-        return self.steps.early().samples_per_second()
+        """Return samples per second over iterations 2 to 40; NaN without steps.
+
+        They are of all ranks together, or of a rank on average if ranks train apart.
+        """
+        return self.steps.early().samples_per_second(are_apart=self.trains_apart)
 
     def final_loss(self) -> float:
         """Return the training loss of the last batch, as the mean over ranks; NaN without
@@ -243,6 +247,7 @@ def make_figures(folder: Path, state: RunState, collector: RunCollector) -> RunF
         summary=summary.summarize(state),
         metrics=tuple(value._replace(time=value.time - zero) for value in collector.metrics),
         prints_other_loss=state.progress.prints_other_loss,
+        trains_apart=state.trains_apart,
         conditions=find_conditions(state),
     )
 

@@ -1,7 +1,7 @@
 """Watches a user's own program while it trains, without a line changed and without a print.
 
 Runs in the user's process, on any Python from 3.9 and any torch from 2.0; `sitecustomize` of the
-agent loads it by its path. It says what it sees over a pipe, as the wire event `Step`.
+agent loads it by its path. It says what it sees over a pipe, as the wire event `StepFinished`.
 
 It takes part in nothing: it never waits for a GPU, changes no result, and is in no traceback. What
 fails in it is said once, and ends it. Only at the end of a program it helps it: see `gloo`.

@@ -13,7 +13,10 @@ _UNITS = (
     r"(?:global|train|epoch)[_ ]step|epochs?|ep|iterations?|iters?|steps?|it|(?:mini-?)?batch"
     r"|updates?|rounds?|episodes?"
 )
-_NUMBERED = r"[\s:=#\[(]{1,12}(?P<n>\d{1,12})(?:\s{0,4}(?:/|of)\s{0,4}(?P<total>\d{1,12}))?(?![\w%]|\.\d)\]?"
+_NUMBERED = (
+    r"[\s:=#\[(]{1,12}(?P<n>\d{1,12})(?:\s{0,4}(?:/|of)\s{0,4}(?P<total>\d{1,12}))?"
+    r"(?![\w%]|\.\d)\]?"
+)
 _FIRST_COUNTER = LazyRegex(
     r"[\W_]{0,16}(?:rank[= :]{1,2}\d{1,6}[\s,|\]]{1,4})?"
     rf"(?:(?:train(?:ing)?|current|end of|(?P<evaluation>{EVALUATION_WORDS}))[\s\]:|>-]{{1,4}})?"
