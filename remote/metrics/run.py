@@ -177,8 +177,8 @@ class RunFigures:
         printed = [value for value in self.metrics if value.name == "loss"]
         points = [value for value in printed if value.rank == printed[0].rank]
         columns = [(value.step, value.time, value.value) for value in points]
-        steps, times, losses = np.array(columns, dtype=float).reshape(-1, 3).T
-        return steps, times, losses
+        printed_steps, times, printed_losses = np.array(columns, dtype=float).reshape(-1, 3).T
+        return printed_steps, times, printed_losses
 
     def phases(self) -> dict[str, float]:
         """Return the mean seconds of a step, and how many went into `data`, `compute` and `sync`,
