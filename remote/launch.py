@@ -18,6 +18,7 @@ from remote.host_commands.kept_plan import KeptPlan
 from remote.plan import needs, placeholders
 from remote.plan import plan as planning
 from remote.plan.environment import forwarded
+from remote.plan.main_program import find_main_program
 from remote.plan.pasted.line import PastedLine, find_pasted_line
 from remote.plan.pasted.script_facts import LARGEST_SOURCE
 from remote.plan.plan import Plan, PlanError, Policy, Script, Upload
@@ -183,8 +184,9 @@ def _cwd(plan: Plan) -> str:
 
 def _check_uploaded(script: Script, uploads: Sequence[Upload]) -> None:
     """Raises: PlanError, where a file of the program is not among those that go to the hosts."""
-    kind, name = needs.kind_of_program(script)
-    here = Path(name).absolute()
+    program = find_main_program(script.words)
+    kind, name = program.kind, program.name
+    here = Path(program.folder, name).absolute()
     if uploads and len(name.split()) > 1 and not here.exists():
         raise PlanError(f"there is no program '{name}': leave out the quotes: -- {name}")
     is_path = bool(name) if kind == "file" else kind == "command" and "/" in name
@@ -194,7 +196,8 @@ def _check_uploaded(script: Script, uploads: Sequence[Upload]) -> None:
     if kind == "command" and here.is_dir():
         raise PlanError(f"{name} is a folder: name the program in it")
     if not here.exists():
-        raise PlanError(f"there is no {name} in {Path.cwd()}, whose files --upload sends")
+        folder = Path(program.folder).absolute()
+        raise PlanError(f"there is no {name} in {folder}, whose files --upload sends")
     if not any(here.is_relative_to(upload.source) for upload in uploads):
         raise PlanError(f"--upload does not send {name}: add --upload .")
 

@@ -86,7 +86,7 @@ def _gather_facts(name: str, kind: str, folder: str, read_source: ReadSource) ->
 
 
 @dataclass(frozen=True)
-class _ShellWord:
+class ShellWord:
     """A word in the text of a shell."""
 
     text: str
@@ -103,7 +103,7 @@ def _rewrite_shell_text(
     folder = ""
     changes: list[tuple[int, int, str]] = []
     shared_texts: list[str] = []
-    for command in _split_commands(shell_text):
+    for command in split_commands(shell_text):
         words = [word.text for word in command]
         if words[0] == "cd" and len(words) > 1:
             folder = posixpath.join(folder, words[1])
@@ -125,9 +125,9 @@ def _rewrite_shell_text(
     return shell_text, shared_texts[0]
 
 
-def _split_commands(shell_text: str) -> Iterator[list[_ShellWord]]:
+def split_commands(shell_text: str) -> Iterator[list[ShellWord]]:
     """Yield the words of each command in the text of a shell."""
-    command: list[_ShellWord] = []
+    command: list[ShellWord] = []
     for match in _SHELL_WORD.finditer(shell_text):
         start, end = match.span()
         previous_end = command[-1].end if command else start
@@ -139,6 +139,6 @@ def _split_commands(shell_text: str) -> Iterator[list[_ShellWord]]:
             word_text = "".join(shlex.split(match[0]))
         except ValueError:
             word_text = match[0]
-        command.append(_ShellWord(word_text, start, end))
+        command.append(ShellWord(word_text, start, end))
     if command:
         yield command
