@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from remote.plan.placeholders import PLACEHOLDERS
+from remote.plan.placeholders import LOCAL_WORLD_SIZE, PLACEHOLDERS, WORLD_SIZE
 from remote.plan.plan import Script
 from remote.study.mistakes import StudyMistakes, format_toml
 from remote.study.study import REPETITION, Cell, CellPlace, Labels
-from remote.study.tables import PlaceKeys, belongs_to_top, format_label, read_table
+from remote.study.tables import PlaceKeys, belongs_to_top, format_label, place_cell, read_table
 from training.registry import did_you_mean
 
 SCRIPT = "script"
@@ -20,6 +20,11 @@ SCRIPT = "script"
 PLACEHOLDER = re.compile(r"(?<!\$)\{(\w+)\}")
 """An argument that a cell sets."""
 RANK_PLACES = {placeholder.name for placeholder in PLACEHOLDERS}
+"""Arguments that the start of a rank sets."""
+SIZES = ("nodes", "processes", "ranks")
+"""Settings that each cell has, whether they are written or not."""
+SETTINGS_OF_SIZES = {WORLD_SIZE.name: "ranks", LOCAL_WORLD_SIZE.name: "processes"}
+"""The settings by which a cell says how many ranks there are."""
 WRITE = 'script = "train.py --lr {lr}"'
 
 
@@ -53,24 +58,31 @@ class ScriptCells:
     def read_cell(self, labels: Labels, varied: Mapping[str, Any]) -> Cell | None:
         """Return the cell that varies these values, or None if they have a mistake."""
         num_mistakes = len(self.mistakes)
-        place_settings: dict[str, Any] = {"nodes": self.num_hosts or 1}
+        place_settings: dict[str, Any] = {}
         values: dict[str, Any] = {}
         for key, value in {**self.base, **varied}.items():
             target_table = place_settings if key in PlaceKeys.model_fields else values
             target_table[key] = value
         checked_place = read_table(PlaceKeys, place_settings, self.mistakes)
-        self._check_values(values)
-        if len(self.mistakes) > num_mistakes:
+        cell_place = place_cell(
+            checked_place.model_dump(exclude_unset=True), self.num_hosts, self.mistakes
+        )
+        self._check_values(values, {*SIZES, *checked_place.model_fields_set})
+        if len(self.mistakes) > num_mistakes or not cell_place:
             return None
-        return Cell(labels, self._fill(values), CellPlace(**checked_place.model_dump()))
+        return Cell(labels, self._fill(_values_of_place(cell_place) | values), cell_place)
 
-    def _check_values(self, values: Mapping[str, Any]) -> None:
-        """Check that each value has a placeholder, and each placeholder a value."""
+    def _check_values(self, values: Mapping[str, Any], known_keys: Collection[str]) -> None:
+        """Check that each value has a placeholder, and each placeholder a value, or one of the keys
+        that are known anyway."""
         placeholders = [
             placeholder for word in self.script for placeholder in PLACEHOLDER.findall(word)
         ]
         for key, value in values.items():
-            if key not in placeholders and self.script:
+            if key in SETTINGS_OF_SIZES:
+                setting = SETTINGS_OF_SIZES[key]
+                self.mistakes.add_at(key, f"{key} is a result: write {setting} = … instead")
+            elif key not in placeholders and self.script:
                 self._note_without_placeholder(key, placeholders)
             if not isinstance(value, str | int | float):
                 value_text = format_toml(value)
@@ -80,7 +92,8 @@ class ScriptCells:
         for placeholder in placeholders:
             # The number of the repetition is put in by the trial, the place of a rank by its start.
             is_put_in_later = f"{{{placeholder}}}" == REPETITION or placeholder in RANK_PLACES
-            if placeholder not in values and not is_put_in_later:
+            has_value = placeholder in values or placeholder in known_keys
+            if not has_value and not is_put_in_later:
                 self.mistakes.add_at(
                     SCRIPT,
                     f"{{{placeholder}}} has no values: write {placeholder} = [1, 2] below [axes], "
@@ -109,3 +122,8 @@ class ScriptCells:
             return value_texts.get(placeholder[1], placeholder[0])
 
         return Script(tuple(PLACEHOLDER.sub(replace, word) for word in self.script))
+
+
+def _values_of_place(cell_place: CellPlace) -> dict[str, Any]:
+    """Return what the settings of a cell's place stand for in a script."""
+    return {"ranks": cell_place.ranks, **vars(cell_place)}
