@@ -157,7 +157,7 @@ def find_pasted_ranks(plan: Plan) -> PastedLine | None:
     """
     if not isinstance(plan.work, Script) or plan.world_size < 2:
         return None
-    folders = (Path(plan.rank_cwd(plan.slots[0])), Path.cwd())
+    folders = (Path(plan.rank_cwd(plan.first_slot(0))), Path.cwd())
 
     def read_source(path: str) -> str:
         for folder in folders:

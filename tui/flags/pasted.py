@@ -17,8 +17,14 @@ AS_IS = "--as-is starts the line as you wrote it"
 def describe_problem(pasted: PastedLine, world_size: int) -> str:
     """Say why the ranks cannot all have the line as it was typed."""
     if pasted.shared:
-        return f"all {world_size} ranks would get {pasted.shared}"
-    return f"nothing in this line says which of the {world_size} ranks each one is"
+        problem = f"all {world_size} ranks would get {pasted.shared}"
+    else:
+        problem = f"nothing in this line says which of the {world_size} ranks each one is"
+    if not pasted.own_workers:
+        return problem
+    # Its author's way is one start on each node.
+    workers_hint = f"with {pasted.own_workers}, one slot is enough for a host"
+    return f"{problem} ({workers_hint})"
 
 
 def refuse_line(
@@ -29,9 +35,9 @@ def refuse_line(
     `typed` are all words of that command line, in which those of the script come last.
     """
     own_words = typed[: len(typed) - len(script.words)]
-    if tuple(typed[len(own_words) :]) != script.words:
-        # Flags of torchrun say how to start the program: of the others, nothing is lost.
-        own_words = [*typed[: [*typed, "--"].index("--")], "--"]
+    # Some flags of torchrun have become words of the script, such as --module.
+    if (*own_words, *script.words) != tuple(typed):
+        own_words = typed[: typed.index("--") + 1]
     command_line = shlex.join(["rankboard", *own_words, *pasted.words])
     return UsageError(f"{describe_problem(pasted, world_size)}: write\n  {command_line}\n{AS_IS}")
 

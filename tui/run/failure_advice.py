@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from remote.cluster.hosts import Host
 from remote.plan.pasted.arguments import Places
-from remote.plan.pasted.meanings import Meaning, find_meaning, find_meaning_in_script
+from remote.plan.pasted.meanings import find_required_meaning
 from remote.plan.pasted.script_facts import ScriptFacts
 from remote.plan.placeholders import find_shell_text
 from remote.plan.plan import Plan, Script
@@ -51,7 +51,7 @@ def _pass_variable(name: str, hosts_file: str) -> str:
 
 def _give_place(lack: MissingOptions, script: Script) -> str:
     """Say how to give each rank its options, if they are those of its place among the ranks."""
-    meanings = {names: _find_meaning(names) for names in lack.options}
+    meanings = {names: find_required_meaning(names) for names in lack.options}
     places = Places.find(set(filter(None, meanings.values())), ScriptFacts())
     option_words: list[str] = []
     for names, meaning in meanings.items():
@@ -62,12 +62,6 @@ def _give_place(lack: MissingOptions, script: Script) -> str:
         return ""
     command_line = shlex.join(_add_words(script.words, option_words))
     return f"each rank gets its own place by placeholders; write -- {command_line}"
-
-
-def _find_meaning(names: tuple[str, ...]) -> Meaning | None:
-    """Return what an option of these names means that a script requires."""
-    known_meanings = (find_meaning(name) for name in names)
-    return find_meaning_in_script(names) or next(filter(None, known_meanings), None)
 
 
 def _add_words(words: Sequence[str], added_words: Sequence[str]) -> list[str]:

@@ -49,6 +49,9 @@ class RewrittenArguments:
     """The index of the argument behind which they belong."""
     shared: str = ""
     """What all ranks would share, as it was typed, such as `--rank 0`; "" if it was not typed."""
+    own_workers: str = ""
+    """The option by which each of several ranks of a host starts several workers, such as
+    `--nproc 2`; "" if none does."""
 
 
 def rewrite_arguments(
@@ -76,7 +79,17 @@ def rewrite_arguments(
         tuple(_find_missing(given, facts, places)),
         max(option.value_index for option in given),
         next((str(option) for option in ranks if option in changed), ""),
+        "" if is_one_per_host else _find_workers(given, changed),
     )
+
+
+def _find_workers(given: Sequence[GivenOption], changed: Sequence[GivenOption]) -> str:
+    """Return the option that lets each start of the script start several workers; "" if none."""
+    for option in given:
+        is_number = option.meaning is Meaning.LOCAL_WORLD_SIZE and option.value.isdecimal()
+        if is_number and option not in changed and int(option.value) > 1:
+            return str(option)
+    return ""
 
 
 def _has_literal_rank(
@@ -197,7 +210,8 @@ class Places:
             return f"tcp://{placeholders.MASTER_ADDR}:{placeholders.MASTER_PORT}"
         if meaning is Meaning.MASTER_ADDR:
             return str(placeholders.MASTER_ADDR)
-        return str(self.placeholder(meaning))
+        # A start of the script that is a node of its own has one rank.
+        return str(self.placeholder(meaning) or 1)
 
 
 def _find_missing(

@@ -6,10 +6,10 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from remote.plan.pasted.arguments import RewrittenArguments, rewrite_arguments
-from remote.plan.pasted.script_facts import ScriptFacts, read_facts
+from remote.plan.pasted.script_facts import TELLING, ScriptFacts, read_facts
 from remote.plan.placeholders import find_shell_text
 from remote.plan.python_line import MODULE, python_line
 
@@ -31,6 +31,9 @@ class PastedLine:
     shared: str
     """What all ranks would share, as it was typed, such as `--rank 0`; "" if an option is missing
     that gives each its rank."""
+    own_workers: str = ""
+    """The option by which each of several ranks of a host starts workers, such as `--nproc 2`; ""
+    if none does."""
 
 
 def find_pasted_line(
@@ -48,13 +51,12 @@ def find_pasted_line(
         end = rewritten.added_index + 1
         arguments = rewritten.arguments
         new_words = (*arguments[:end], *rewritten.added, *arguments[end:])
-        return PastedLine(new_words, rewritten.shared)
-    found = _rewrite_shell_text(words[shell_index], read_source, is_one_per_host)
-    if not found:
+        return PastedLine(new_words, rewritten.shared, rewritten.own_workers)
+    pasted_text = _rewrite_shell_text(words[shell_index], read_source, is_one_per_host)
+    if not pasted_text:
         return None
-    shell_text, shared = found
-    new_words = (*words[:shell_index], shell_text, *words[shell_index + 1 :])
-    return PastedLine(new_words, shared)
+    new_words = (*words[:shell_index], *pasted_text.words, *words[shell_index + 1 :])
+    return replace(pasted_text, words=new_words)
 
 
 def _rewrite_command(
@@ -62,12 +64,23 @@ def _rewrite_command(
 ) -> RewrittenArguments | None:
     """Return the words of one command with placeholders; None if each rank can have them."""
     facts = ScriptFacts()
+    num_program_words = 1
     for index in range(min(len(words), _MOST_STARTERS)):
         python_words = python_line(words[index:])
         if python_words and python_words.name:
             facts = _gather_facts(python_words.name, python_words.kind, folder, read_source)
+            num_program_words = len(words) - len(python_words.rest)
             break
-    return rewrite_arguments(words, facts, is_one_per_host=is_one_per_host)
+    # Options of Python itself, such as -m, are none of the script.
+    program_words, arguments = words[:num_program_words], words[num_program_words:]
+    rewritten = rewrite_arguments(arguments, facts, is_one_per_host=is_one_per_host)
+    if not rewritten:
+        return None
+    return replace(
+        rewritten,
+        arguments=(*program_words, *rewritten.arguments),
+        added_index=num_program_words + rewritten.added_index,
+    )
 
 
 def _gather_facts(name: str, kind: str, folder: str, read_source: ReadSource) -> ScriptFacts:
@@ -81,7 +94,9 @@ def _gather_facts(name: str, kind: str, folder: str, read_source: ReadSource) ->
         # One in a package is named from where Python starts, or from the package itself.
         for start in {folder, posixpath.dirname(path)}:
             module_source = read_source(posixpath.join(start, module.replace(".", "/") + ".py"))
-            facts |= read_facts(module_source)
+            # To parse a large module takes a second.
+            if any(word in module_source for word in TELLING):
+                facts |= read_facts(module_source)
     return facts
 
 
@@ -97,12 +112,12 @@ class ShellWord:
 
 def _rewrite_shell_text(
     shell_text: str, read_source: ReadSource, is_one_per_host: bool
-) -> tuple[str, str] | None:
-    """Return the text of a shell with placeholders in its commands, and what all ranks would share;
-    None if each rank can have it as it is."""
+) -> PastedLine | None:
+    """Return the text of a shell with placeholders in its commands, as one word; None if each rank
+    can have it as it is."""
     folder = ""
     changes: list[tuple[int, int, str]] = []
-    shared_texts: list[str] = []
+    rewritten_commands: list[RewrittenArguments] = []
     for command in split_commands(shell_text):
         words = [word.text for word in command]
         if words[0] == "cd" and len(words) > 1:
@@ -110,19 +125,20 @@ def _rewrite_shell_text(
         rewritten = _rewrite_command(words, folder, read_source, is_one_per_host)
         if not rewritten:
             continue
-        shared_texts.append(rewritten.shared)
+        rewritten_commands.append(rewritten)
         for word, new_word in zip(command, rewritten.arguments, strict=True):
             if new_word != word.text:
                 changes.append((word.start, word.end, new_word))
         if rewritten.added:
             end = command[rewritten.added_index].end
             changes.append((end, end, " " + " ".join(rewritten.added)))
-    if not changes:
+    if not rewritten_commands:
         return None
     # From the end, so that the places of the others stay.
     for start, end, new_text in sorted(changes, reverse=True):
         shell_text = shell_text[:start] + new_text + shell_text[end:]
-    return shell_text, shared_texts[0]
+    first_command = rewritten_commands[0]
+    return PastedLine((shell_text,), first_command.shared, first_command.own_workers)
 
 
 def split_commands(shell_text: str) -> Iterator[list[ShellWord]]:

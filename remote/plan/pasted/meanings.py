@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 
@@ -38,7 +38,7 @@ _NAMES = {
 }
 MEANINGS = {name: meaning for meaning, names in _NAMES.items() for name in names.split()}
 """Well-known names of options, with underscores."""
-AMBIGUOUS_NAMES = ("size",)
+_AMBIGUOUS_NAMES = ("size",)
 """They mean that only where a script requires them."""
 _NAMES_IN_SCRIPT = {
     "r": Meaning.RANK,
@@ -75,7 +75,9 @@ def normalize(option: str) -> str:
 
 def find_meaning(option: str) -> Meaning | None:
     """Return what an option means of which only its name is known; None if it does not tell."""
-    return MEANINGS.get(normalize(option)) if option.startswith("--") else None
+    name = normalize(option)
+    is_telling = option.startswith("--") and name not in _AMBIGUOUS_NAMES
+    return MEANINGS.get(name) if is_telling else None
 
 
 def find_meaning_in_script(
@@ -88,9 +90,17 @@ def find_meaning_in_script(
     names = [normalize(name) for name in (*sorted(flags, key=len, reverse=True), dest)]
     for known_names in (MEANINGS, _NAMES_IN_SCRIPT):
         for name in names:
-            if name in known_names and name not in AMBIGUOUS_NAMES:
+            if name in known_names and name not in _AMBIGUOUS_NAMES:
                 return known_names[name]
     for meaning, pattern in _HELP:
         if re.search(pattern, help_text, re.IGNORECASE):
             return meaning
     return None
+
+
+def find_required_meaning(flags: Sequence[str]) -> Meaning | None:
+    """Return what an option of these names means without which a script does not start; None if
+    it is of no rank's place."""
+    names = [normalize(flag) for flag in flags]
+    ambiguous_meanings = [MEANINGS[name] for name in names if name in _AMBIGUOUS_NAMES]
+    return find_meaning_in_script(flags) or next(iter(ambiguous_meanings), None)

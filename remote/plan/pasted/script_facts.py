@@ -13,6 +13,9 @@ from remote.plan.pasted.meanings import RANK_MEANINGS, Meaning, find_meaning_in_
 LARGEST_SOURCE = 1_000_000
 """Characters of a source that is read."""
 _INIT = "init_process_group"
+_ADD = "add_argument"
+TELLING = (_INIT, _ADD, "RANK")
+"""Words of which a source has at least one that says anything."""
 _RANK_POSITION = 4
 """The place of `rank` among the arguments of `init_process_group`."""
 _WITHOUT_VALUE = ("store_true", "store_false", "store_const", "count", "help", "version")
@@ -89,7 +92,7 @@ def _read_options(calls: Iterable[ast.Call]) -> Iterator[ScriptOption]:
     for call in calls:
         flags = [flag for flag in map(_literal, call.args) if isinstance(flag, str)]
         keywords = {keyword.arg: _literal(keyword.value) for keyword in call.keywords}
-        is_option = _name_of(call.func) == "add_argument" and flags
+        is_option = _name_of(call.func) == _ADD and flags
         if not is_option or not flags[0].startswith("-"):
             continue
         if keywords.get("action") in _WITHOUT_VALUE:

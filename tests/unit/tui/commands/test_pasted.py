@@ -78,6 +78,12 @@ def test_the_flag_needs_a_script(folder: Path) -> None:
     assert "--as-is is for your own script" in done.stderr
 
 
+def test_it_is_said_that_a_script_starts_workers_itself() -> None:
+    pasted = asking.PastedLine(("a.py",), "-nr 0", "-np 2")
+    said = "all 4 ranks would get -nr 0 (with -np 2, one slot is enough for a host)"
+    assert asking.describe_problem(pasted, 4) == said
+
+
 @pytest.mark.parametrize("agrees", [True, False])
 def test_the_dashboard_asks_before_it_opens(
     agrees: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -130,6 +130,7 @@ PLACES = {
     ("--local_rank", "--world_size"): "--local_rank {rank} --world_size {world_size}",
     ("--node-rank", "--nnodes"): "--node-rank {rank} --nnodes {world_size}",
     ("--node-rank", "--local-rank"): "--node-rank {node_rank} --local-rank {local_rank}",
+    ("--node-rank", "--nproc_per_node"): "--node-rank {rank} --nproc_per_node 1",
     ("--rank", "--data"): "--rank {rank}",
     ("--dist-url",): "--dist-url tcp://{master_addr}:{master_port}",
 }

@@ -115,9 +115,13 @@ REWRITTEN = {
     "-m pkg.train -x 10.1.1.1 --rank 0": (
         "-m pkg.train -x {master_addr} --rank {rank} --num-nodes {world_size}"
     ),
+    # -m is an option of Python here, and one of the script there.
+    "python -m course -m 10.1.1.1 -n 4 -r 0": (
+        "python -m course -m {master_addr} -n {world_size} -r {rank}"
+    ),
     # By well-known names, where the source is not here or says nothing.
-    "broken.py --rank 0 --world_size 4 --master_port 1234 -n 4": (
-        "broken.py --rank {rank} --world_size {world_size} --master_port {master_port} -n 4"
+    "broken.py --rank 0 --world_size 4 --port 1234 -n 4 --size 9": (
+        "broken.py --rank {rank} --world_size {world_size} --port {master_port} -n 4 --size 9"
     ),
     "./train --local_rank 0 --world_size 4 --master_ip tcp://10.1.1.1": (
         "./train --local_rank {rank} --world_size {world_size} --master_ip tcp://{master_addr}"
@@ -172,6 +176,15 @@ def test_a_local_rank_is_the_same_where_each_host_has_one() -> None:
 def test_it_is_named_what_all_ranks_would_share() -> None:
     shared = [find(line) for line in ("course.py -r 0", "course.py --rank=0", "course.py -n 4")]
     assert [pasted and pasted.shared for pasted in shared] == ["-r 0", "--rank=0", ""]
+
+
+def test_workers_of_its_own_are_named_where_a_host_has_several_ranks() -> None:
+    line = "spawns.py -n 3 -np 2 -nr 0"
+    named = [find(line, is_one_per_host=is_one_per_host) for is_one_per_host in (True, False)]
+    assert [pasted and pasted.own_workers for pasted in named] == ["", "-np 2"]
+    pasted = find("spawns.py -n 3 -np 1 -nr 0", is_one_per_host=False)
+    assert pasted
+    assert pasted.own_workers == ""
 
 
 SHELL = {
