@@ -18,8 +18,9 @@ from remote.host_commands.kept_plan import KeptPlan
 from remote.plan import needs, placeholders
 from remote.plan import plan as planning
 from remote.plan.environment import forwarded
+from remote.plan.fixed_ports import find_fixed_ports
 from remote.plan.main_program import find_main_program
-from remote.plan.pasted.line import PastedLine, find_pasted_line
+from remote.plan.pasted.line import PastedLine, ReadSource, find_pasted_line
 from remote.plan.pasted.script_facts import LARGEST_SOURCE
 from remote.plan.plan import Plan, PlanError, Policy, Script, Upload
 from remote.record import marks, resume
@@ -99,7 +100,7 @@ class Launcher:
         values = forwarded(plan, os.environ)
         plan = replace(plan, label=marks.checked_name(name))
         recorder = Recorder(self.runs_dir, plan)
-        session = Session(plan, self.transport, recorder, _cwd(plan), values)
+        session = Session(_with_fixed_ports(plan), self.transport, recorder, _cwd(plan), values)
         session.notifier = self.notifier
         return session
 
@@ -147,7 +148,7 @@ class Launcher:
         kept."""
         from remote.session.examination import Examination
 
-        return Examination(plan, self.transport)
+        return Examination(_with_fixed_ports(plan), self.transport)
 
 
 def find_pasted_ranks(plan: Plan) -> PastedLine | None:
@@ -157,6 +158,21 @@ def find_pasted_ranks(plan: Plan) -> PastedLine | None:
     """
     if not isinstance(plan.work, Script) or plan.world_size < 2:
         return None
+    is_one_per_host = all(host.slots == 1 for host in plan.hosts)
+    return find_pasted_line(
+        plan.work.words, _make_source_reader(plan), is_one_per_host=is_one_per_host
+    )
+
+
+def _with_fixed_ports(plan: Plan) -> Plan:
+    """Return the plan with the ports that its script fixes, which the first host is to check."""
+    if not isinstance(plan.work, Script) or not plan.policy.doctor:
+        return plan
+    return replace(plan, fixed_ports=find_fixed_ports(plan.work.words, _make_source_reader(plan)))
+
+
+def _make_source_reader(plan: Plan) -> ReadSource:
+    """Return what reads the sources of a script, as far as they are on this machine."""
     folders = (Path(plan.rank_cwd(plan.first_slot(0))), Path.cwd())
 
     def read_source(path: str) -> str:
@@ -167,8 +183,7 @@ def find_pasted_ranks(plan: Plan) -> PastedLine | None:
                     return source_path.read_text(encoding="utf-8", errors="replace")
         return ""
 
-    is_one_per_host = all(host.slots == 1 for host in plan.hosts)
-    return find_pasted_line(plan.work.words, read_source, is_one_per_host=is_one_per_host)
+    return read_source
 
 
 def _cwd(plan: Plan) -> str:

@@ -38,7 +38,10 @@ def needs_of_host(plan: Plan, host_index: int) -> dict[str, Any]:
     if program.kind == MODULE and "PYTHONPATH" in (*dict(host.env), *host.env_from):
         program_name = ""  # the agent has another path
     program_folder = working_folder and program.folder_from(working_folder)
-    return {"program": {"cwd": program_folder, program.kind: program_name}}
+    script_needs: dict[str, Any] = {"cwd": program_folder, program.kind: program_name}
+    if host_index == 0 and plan.fixed_ports:
+        script_needs["ports"] = [port.number for port in plan.fixed_ports]
+    return {"program": script_needs}
 
 
 def needs_of_job(job: Job) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,15 +12,17 @@ from pathlib import Path
 import pytest
 
 from remote.cluster.hosts import Cluster, Host
-from remote.doctor.doctor import FAILED, OK, check_facts
+from remote.doctor.doctor import FAILED, OK, WARNING, check_connections, check_facts
 from remote.events import CheckFinished
 from remote.launch import Launcher
 from remote.plan import frameworks, needs
+from remote.plan.fixed_ports import FixedPort
 from remote.plan.plan import Plan, PlanError, Script
 from remote.transport.local import LocalTransport
 from tests.kit.checks import hello
 from training.agent.host import program as programs
 from training.agent.ranks.ranks import ERROR_BYTES, read_error_file
+from training.wire.events import Reserved
 
 
 def plan(words: str, cwd: Path | str) -> Plan:
@@ -103,6 +106,32 @@ def test_a_module_on_a_path_of_its_own_is_not_looked_for(folder: Path) -> None:
     ):
         wanted = needs.needs_of_host(replace(of, hosts=(own,)), 0)["program"]
         assert programs.check_script(wanted)["program_lacks"] == ""
+
+
+@pytest.mark.parametrize(
+    ("argument", "outcome", "text"),
+    [
+        ("--master-port {port}", FAILED, "--master-port {port}: port {port} is in use"),
+        ("", WARNING, "the source of the script names it: port {port} is in use"),
+    ],
+)
+def test_a_port_that_the_script_fixes_is_free_on_the_first_host(
+    argument: str, outcome: str, text: str, folder: Path
+) -> None:
+    hosts = (*plan("", folder).hosts, Host("node2", "10.0.0.2", cwd=str(folder)))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        number = listener.getsockname()[1]
+        fixed_port = FixedPort(number, argument.format(port=number))
+        of = Plan("run", hosts, Script(("train.py",)), fixed_ports=(fixed_port,))
+        facts = programs.check_script(needs.needs_of_host(of, 0)["program"])
+    assert "ports" not in needs.needs_of_host(of, 1)["program"]
+    reserved = [Reserved("10.0.0.1", 29_500), None]
+    first_hello = replace(hello(0), ports_taken=facts["ports_taken"])
+    [check, *_] = check_connections(of, [first_hello, hello(1)], reserved, [(), ()])
+    assert (check.check, check.outcome) == ("port", outcome)
+    assert check.text.startswith(text.format(port=number))
+    free = programs.check_script(needs.needs_of_host(of, 0)["program"])
+    assert free["ports_taken"] == ()
 
 
 def test_a_folder_that_is_not_there(folder: Path) -> None:

@@ -322,6 +322,8 @@ class Hello(Event):
     """Installed packages, of those that `training.agent.host.program` looks for."""
     unnamed: tuple[str, ...] = ()
     """Packages that the script's file does not name; none if it could not be read."""
+    ports_taken: tuple[tuple[int, str], ...] = ()
+    """The ports that the script fixes and that cannot be bound, and why."""
     accelerator: bool = False
     """There is a GPU, or the like."""
     data_damaged: tuple[str, ...] = ()

@@ -63,14 +63,7 @@ def _rewrite_command(
     words: Sequence[str], folder: str, read_source: ReadSource, is_one_per_host: bool
 ) -> RewrittenArguments | None:
     """Return the words of one command with placeholders; None if each rank can have them."""
-    facts = ScriptFacts()
-    num_program_words = 1
-    for index in range(min(len(words), _MOST_STARTERS)):
-        python_words = python_line(words[index:])
-        if python_words and python_words.name:
-            facts = _gather_facts(python_words.name, python_words.kind, folder, read_source)
-            num_program_words = len(words) - len(python_words.rest)
-            break
+    facts, num_program_words = read_script(words, folder, read_source)
     # Options of Python itself, such as -m, are none of the script.
     program_words, arguments = words[:num_program_words], words[num_program_words:]
     rewritten = rewrite_arguments(arguments, facts, is_one_per_host=is_one_per_host)
@@ -81,6 +74,19 @@ def _rewrite_command(
         arguments=(*program_words, *rewritten.arguments),
         added_index=num_program_words + rewritten.added_index,
     )
+
+
+def read_script(
+    words: Sequence[str], folder: str, read_source: ReadSource
+) -> tuple[ScriptFacts, int]:
+    """Return what the script of one command says, and how many of its words stand before the
+    arguments of that script."""
+    for index in range(min(len(words), _MOST_STARTERS)):
+        python_words = python_line(words[index:])
+        if python_words and python_words.name:
+            facts = _gather_facts(python_words.name, python_words.kind, folder, read_source)
+            return facts, len(words) - len(python_words.rest)
+    return ScriptFacts(), 1
 
 
 def _gather_facts(name: str, kind: str, folder: str, read_source: ReadSource) -> ScriptFacts:
@@ -115,13 +121,10 @@ def _rewrite_shell_text(
 ) -> PastedLine | None:
     """Return the text of a shell with placeholders in its commands, as one word; None if each rank
     can have it as it is."""
-    folder = ""
     changes: list[tuple[int, int, str]] = []
     rewritten_commands: list[RewrittenArguments] = []
-    for command in split_commands(shell_text):
+    for folder, command in _split_with_folders(shell_text):
         words = [word.text for word in command]
-        if words[0] == "cd" and len(words) > 1:
-            folder = posixpath.join(folder, words[1])
         rewritten = _rewrite_command(words, folder, read_source, is_one_per_host)
         if not rewritten:
             continue
@@ -139,6 +142,24 @@ def _rewrite_shell_text(
         shell_text = shell_text[:start] + new_text + shell_text[end:]
     first_command = rewritten_commands[0]
     return PastedLine((shell_text,), first_command.shared, first_command.own_workers)
+
+
+def split_line(words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the words of each command of a line, with the folder in which a shell starts it."""
+    shell_index = find_shell_text(words)
+    if shell_index < 0:
+        yield "", list(words)
+        return
+    for folder, command in _split_with_folders(words[shell_index]):
+        yield folder, [word.text for word in command]
+
+
+def _split_with_folders(shell_text: str) -> Iterator[tuple[str, list[ShellWord]]]:
+    folder = ""
+    for command in split_commands(shell_text):
+        if command[0].text == "cd" and len(command) > 1:
+            folder = posixpath.join(folder, command[1].text)
+        yield folder, command
 
 
 def split_commands(shell_text: str) -> Iterator[list[ShellWord]]:
