@@ -19,7 +19,7 @@ from remote.plan import needs, placeholders
 from remote.plan import plan as planning
 from remote.plan.environment import forwarded
 from remote.plan.fixed_ports import find_fixed_ports
-from remote.plan.main_program import find_main_program
+from remote.plan.main_program import MainProgram, find_main_program
 from remote.plan.pasted.line import PastedLine, ReadSource, find_pasted_line
 from remote.plan.pasted.script_facts import LARGEST_SOURCE
 from remote.plan.plan import Plan, PlanError, Policy, Script, Upload
@@ -63,7 +63,6 @@ class Launcher:
         if isinstance(work, Job):
             work = self._located(cluster, work, uploads)
         else:
-            _check_uploaded(work, uploads)
             work = replace(work, rules=rules_for(cluster))
             cluster = _with_cwd(cluster, uploads)
         run = planning.new_run(work, datetime.now())
@@ -77,6 +76,7 @@ class Launcher:
         plan = Plan(run, hosts, work, policy, uploads, project)
         planning.check(plan)
         plan = planning.with_folders(plan)
+        _check_uploaded(plan)
         if policy.min_nodes > len(hosts):
             problem = f"the run has only {count(len(hosts), 'host')}"
             raise PlanError(Mistake("--min-hosts", str(policy.min_nodes), problem))
@@ -197,16 +197,26 @@ def _cwd(plan: Plan) -> str:
     return named_folder or os.getcwd()
 
 
-def _check_uploaded(script: Script, uploads: Sequence[Upload]) -> None:
+def _check_uploaded(plan: Plan) -> None:
     """Raises: PlanError, where a file of the program is not among those that go to the hosts."""
-    program = find_main_program(script.words)
+    if not isinstance(plan.work, Script) or not plan.uploads:
+        return
+    program = find_main_program(plan.work.words)
+    names: dict[str, None] = {}
+    for host_index in range(len(plan.hosts)):
+        names |= dict.fromkeys(needs.names_on_host(plan, host_index, program.name))
+    for name in names:
+        if not placeholders.has_any(name):  # the address of the master is not known yet
+            _check_uploaded_program(replace(program, name=name), plan.uploads)
+
+
+def _check_uploaded_program(program: MainProgram, uploads: Sequence[Upload]) -> None:
     kind, name = program.kind, program.name
     here = Path(program.folder, name).absolute()
-    if uploads and len(name.split()) > 1 and not here.exists():
+    if len(name.split()) > 1 and not here.exists():
         raise PlanError(f"there is no program '{name}': leave out the quotes: -- {name}")
     is_path = bool(name) if kind == "file" else kind == "command" and "/" in name
-    is_same = not placeholders.has_any(name)  # else each host may have its own
-    if not uploads or not is_path or not is_same or name.startswith(("/", "~")):
+    if not is_path or name.startswith(("/", "~")):
         return
     if kind == "command" and here.is_dir():
         raise PlanError(f"{name} is a folder: name the program in it")

@@ -178,7 +178,7 @@ def check_program(checked: CheckedHost) -> HostFinding | str:
     hello = checked.hello
     assert isinstance(plan.work, Script), "only scripts are checked"
     program = find_main_program(plan.work.words)
-    program_name = program.name
+    program_name = hello.program_lacking or program.name
     working_folder = program.folder_from(plan.cwd(checked.index))
     missing_part = hello.program_lacks
     if plan.is_local:

@@ -3,6 +3,7 @@ there in the facts. Pure."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from remote.cluster.hosts import Host
@@ -34,14 +35,28 @@ def needs_of_host(plan: Plan, host_index: int) -> dict[str, Any]:
     first_slot = plan.first_slot(host_index)
     working_folder = "" if plan.project else host.cwd and plan.rank_cwd(first_slot)
     program = find_main_program(work.words)
-    program_name = placeholders.fill(program.name, plan.place_values(first_slot))
+    program_names = names_on_host(plan, host_index, program.name)
     if program.kind == MODULE and "PYTHONPATH" in (*dict(host.env), *host.env_from):
-        program_name = ""  # the agent has another path
+        program_names = [""]  # the agent has another path
     program_folder = working_folder and program.folder_from(working_folder)
-    script_needs: dict[str, Any] = {"cwd": program_folder, program.kind: program_name}
+    script_needs: dict[str, Any] = {"cwd": program_folder, program.kind: program_names[0]}
+    if len(program_names) > 1:
+        script_needs["others"] = program_names[1:]
     if host_index == 0 and plan.fixed_ports:
         script_needs["ports"] = [port.number for port in plan.fixed_ports]
     return {"program": script_needs}
+
+
+def names_on_host(plan: Plan, host_index: int, name: str) -> list[str]:
+    """Return the names that the name of a program means for the ranks of a host."""
+    if not placeholders.has_any(name):
+        return [name]
+    slot = plan.first_slot(host_index)
+    names: dict[str, None] = {}
+    for local_rank in range(plan.hosts[host_index].slots):
+        rank_slot = replace(slot, rank=slot.rank + local_rank, local_rank=local_rank)
+        names[placeholders.fill(name, plan.place_values(rank_slot))] = None
+    return list(names)
 
 
 def needs_of_job(job: Job) -> dict[str, Any]:

@@ -98,6 +98,33 @@ def test_a_folder_and_a_line_in_quotes_are_no_programs(word: str, said: str, fol
     assert f"{told.text}: {told.advice}" == said
 
 
+def test_each_rank_may_have_a_program_of_its_own(folder: Path) -> None:
+    for name in ("master", "slave"):
+        (folder / name).mkdir()
+    (folder / "master" / "a.py").write_text("")
+    hosts = (
+        Host("node1", "10.0.0.1", cwd=str(folder)),
+        Host("node2", "10.0.0.2", cwd=str(folder), slots=2),
+    )
+    of = Plan("run", hosts, Script(("python", "{rank:master:slave}/a.py")))
+    first_facts, other_facts = (
+        programs.check_script(needs.needs_of_host(of, host_index)["program"])
+        for host_index in (0, 1)
+    )
+    assert first_facts["program_lacks"] == ""
+    lacking = {key: other_facts[key] for key in ("program_lacks", "program_lacking")}
+    assert lacking == {"program_lacks": programs.FILE, "program_lacking": "slave/a.py"}
+    found = check_facts(of, [hello(0), replace(hello(1), **lacking)], [0.0, 0.0])
+    [text] = [check.text for check in found if check.outcome == FAILED]
+    assert text == f"there is no slave/a.py in {folder}"
+
+    # Ranks of one host may differ, too.
+    here = Plan("run", (replace(hosts[0], slots=3),), of.work)
+    wanted = needs.needs_of_host(here, 0)["program"]
+    assert (wanted["file"], wanted["others"]) == ("master/a.py", ["slave/a.py"])
+    assert programs.check_script(wanted)["program_lacking"] == "slave/a.py"
+
+
 def test_a_module_on_a_path_of_its_own_is_not_looked_for(folder: Path) -> None:
     of = plan("-m no_such_package.x", folder)
     for own in (
@@ -162,6 +189,8 @@ def test_what_is_uploaded_is_looked_for_here(folder: Path, monkeypatch: pytest.M
         with pytest.raises(PlanError, match=said):
             launcher.plan(there, Script((word,)))
     whole = replace(there, sync=(str(folder),))
+    with pytest.raises(PlanError, match=r"there is no node1\.py in"):
+        launcher.plan(whole, Script(("{host}.py",)))
     made = launcher.plan(whole, Script(("train.py",)))
     assert made.uploads[0].target == ""
     assert needs.needs_of_host(made, 0)["program"]["cwd"] == ""

@@ -318,6 +318,8 @@ class Hello(Event):
     """rankboard's code on the host differed from what was sent, and was replaced."""
     program_lacks: str = ""
     """Why the script cannot be started: a word of `training.agent.host.program`."""
+    program_lacking: str = ""
+    """The program that this is said of; ranks of a host may have different ones."""
     packages: tuple[str, ...] = ()
     """Installed packages, of those that `training.agent.host.program` looks for."""
     unnamed: tuple[str, ...] = ()

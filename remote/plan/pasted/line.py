@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from remote.plan import placeholders
 from remote.plan.pasted.arguments import RewrittenArguments, rewrite_arguments
 from remote.plan.pasted.script_facts import TELLING, ScriptFacts, read_facts
 from remote.plan.placeholders import find_shell_text
@@ -17,6 +18,9 @@ ReadSource = Callable[[str], str]
 """Reads a file, by its path from the folder of the ranks; "" if there is none here."""
 _MOST_STARTERS = 5
 """Words that may stand before Python, as in `env A=B timeout 60 python train.py`."""
+_FIRST_NODE = "master"
+_OTHER_NODES = ("slave", "worker")
+"""Folders or files with the programs of the first node and of the others."""
 _MOST_MODULES = 50
 _SHELL_WORD = re.compile(r"""(?:[^\s'"\\;&|()<>]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+""")
 _NEXT_COMMAND = re.compile(r"[;&|()\n]")
@@ -69,11 +73,27 @@ def _rewrite_command(
     rewritten = rewrite_arguments(arguments, facts, is_one_per_host=is_one_per_host)
     if not rewritten:
         return None
+    *starters, program_name = program_words
+    program_name = _with_other_program(program_name, folder, read_source)
     return replace(
         rewritten,
-        arguments=(*program_words, *rewritten.arguments),
+        arguments=(*starters, program_name, *rewritten.arguments),
         added_index=num_program_words + rewritten.added_index,
     )
+
+
+def _with_other_program(name: str, folder: str, read_source: ReadSource) -> str:
+    """Return the program of every rank if node 0 has one of its own, such as `master/train.py`, and
+    that of the others is beside it."""
+    parts = name.split("/")
+    for index, part in enumerate(parts):
+        stem, dot, ending = part.partition(".")
+        for other_stem in _OTHER_NODES if stem == _FIRST_NODE else ():
+            other_parts = (*parts[:index], other_stem + dot + ending, *parts[index + 1 :])
+            if read_source(posixpath.join(folder, *other_parts)):
+                parts[index] = f"{{{placeholders.RANK.name}:{stem}:{other_stem}}}{dot}{ending}"
+                return "/".join(parts)
+    return name
 
 
 def read_script(

@@ -38,15 +38,28 @@ def check_script(script: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of `Hello` about the script.
 
     `script` has the folder `cwd` that it works in, and one of `file`, `module` and `command`,
-    unless that is not there yet; perhaps `ports`, which its rank 0 binds.
+    unless that is not there yet; perhaps `others`, which further ranks here have in its place; and
+    `ports`, which its rank 0 binds.
     """
+    lack, name_lacking = _find_first_lack(script)
     return {
-        "program_lacks": _find_lack(script),
+        "program_lacks": lack,
+        "program_lacking": name_lacking,
         "packages": tuple(filter(find_package, PACKAGES)),
         "unnamed": _find_unnamed(script),
         "ports_taken": _find_taken_ports(script.get("ports", ())),
         "accelerator": any(os.path.exists(f"/dev/{name}") for name in DEVICES),
     }
+
+
+def _find_first_lack(script: dict[str, Any]) -> tuple[str, str]:
+    """Return what is wrong with the program of a rank, and its name; nothing if all are well."""
+    kind = next((kind for kind in ("file", "module", "command") if kind in script), "")
+    for name in (script.get(kind, ""), *script.get("others", ())):
+        lack = _find_lack({**script, kind: name})
+        if lack:
+            return lack, name
+    return "", ""
 
 
 def _find_lack(script: dict[str, Any]) -> str:
