@@ -50,6 +50,9 @@ class Script:
     """Patterns of files to read as they grow."""
     fetch: tuple[str, ...] = ()
     """Patterns of files to copy from the hosts at the end."""
+    before: str = ""
+    """A command for the shell of each host, which runs once before the ranks; "" if there is
+    none."""
     rules: tuple[Rule, ...] = ()
     """Read its output."""
 

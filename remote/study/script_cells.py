@@ -17,6 +17,8 @@ from training.registry import did_you_mean
 
 SCRIPT = "script"
 """The key of [base] that has the script."""
+BEFORE = "before"
+"""The key of [base] that has the command which runs on each host before the ranks."""
 PLACEHOLDER = re.compile(r"(?<!\$)\{(\w+)\}")
 """An argument that a cell sets."""
 RANK_PLACES = {placeholder.name for placeholder in PLACEHOLDERS}
@@ -43,6 +45,17 @@ def read_script(base: Mapping[str, Any], mistakes: StudyMistakes) -> tuple[str, 
     return ()
 
 
+def read_before(base: Mapping[str, Any], mistakes: StudyMistakes) -> str:
+    """Return the command that runs before the ranks; "" if there is none, or it has a mistake."""
+    command = base.get(BEFORE, "")
+    if isinstance(command, str):
+        return command
+    mistakes.add_at(
+        BEFORE, f'before = {format_toml(command)}: write before = "mkdir -p output"', "base"
+    )
+    return ""
+
+
 @dataclass(frozen=True)
 class ScriptCells:
     """Makes cells of a script from its arguments."""
@@ -54,6 +67,9 @@ class ScriptCells:
     """The values that all cells share."""
     num_hosts: int
     """The number of hosts that there are; 0 if it is not known."""
+    before: str = ""
+    """The command that runs on each host before the ranks, with placeholders; "" if there is
+    none."""
 
     def read_cell(self, labels: Labels, varied: Mapping[str, Any]) -> Cell | None:
         """Return the cell that varies these values, or None if they have a mistake."""
@@ -75,9 +91,7 @@ class ScriptCells:
     def _check_values(self, values: Mapping[str, Any], known_keys: Collection[str]) -> None:
         """Check that each value has a placeholder, and each placeholder a value, or one of the keys
         that are known anyway."""
-        placeholders = [
-            placeholder for word in self.script for placeholder in PLACEHOLDER.findall(word)
-        ]
+        placeholders = PLACEHOLDER.findall(" ".join((*self.script, self.before)))
         for key, value in values.items():
             if key in SETTINGS_OF_SIZES:
                 setting = SETTINGS_OF_SIZES[key]
@@ -121,7 +135,10 @@ class ScriptCells:
         def replace(placeholder: re.Match[str]) -> str:
             return value_texts.get(placeholder[1], placeholder[0])
 
-        return Script(tuple(PLACEHOLDER.sub(replace, word) for word in self.script))
+        return Script(
+            tuple(PLACEHOLDER.sub(replace, word) for word in self.script),
+            before=PLACEHOLDER.sub(replace, self.before),
+        )
 
 
 def _values_of_place(cell_place: CellPlace) -> dict[str, Any]:

@@ -244,6 +244,9 @@ class AgentServer:
         match command:
             case commands.Reserve():
                 self._reserve_port(command)
+            case commands.RunBefore(placement) if not self._agent_state.end:
+                self._redaction.learn((placement,))
+                self._rank_starter.before.start(placement)
             case commands.Connect(targets, seconds):
                 self._dialler.dial(targets, seconds)
             case commands.Stacks():

@@ -374,6 +374,22 @@ class Connected(Event):
 
 
 @immutable
+class BeforeStarted(Event):
+    """The agent runs the command that comes before the ranks, once on its host."""
+
+
+@immutable
+class BeforeEnded(Event):
+    """That command has ended, and took so many seconds."""
+
+    bounds: ClassVar[Bounds] = {"seconds": SECONDS}
+
+    code: int
+    """Its exit code; 127 if it could not be started, negative after a signal."""
+    seconds: float
+
+
+@immutable
 class Launched(Event):
     """The agent begins to start these ranks of the attempt. `hosts` are the indices of all hosts of
     the attempt, `attempts` is how many its launcher allows, `age` the seconds since the run began;
@@ -584,6 +600,8 @@ HOST_EVENTS = (
     Hello,
     Reserved,
     Connected,
+    BeforeStarted,
+    BeforeEnded,
     Launched,
     Spawned,
     OutputText,

@@ -66,6 +66,18 @@ def test_a_value_of_base_holds_for_all_cells_that_have_no_other() -> None:
     assert {cell.place.processes for cell in study.cells} == {2}
 
 
+def test_a_command_before_the_ranks_has_the_values_of_its_cell() -> None:
+    base = '[base]\nscript = "a.py {lr}"\nbefore = "mkdir -p out-{lr}-{seed}-{nodes}-{host}"\n'
+    study = parse_study("mine", f"{base}[axes]\nlr = [1, 2]\nnodes = [3]")
+    work = study.block(2)[0].work
+    assert isinstance(work, Script)
+    assert work.before in ("mkdir -p out-1-2-3-{host}", "mkdir -p out-2-2-3-{host}")
+    assert result_settings(study.cells[0])["before"] == "mkdir -p out-1-{seed}-3-{host}"
+    assert mistakes('[base]\nscript = "a.py"\nbefore = 3') == (
+        'mine.toml: line 3: before = 3: write before = "mkdir -p output"'
+    )
+
+
 def test_ranks_are_an_axis() -> None:
     text = """
         [base]
