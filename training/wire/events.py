@@ -576,7 +576,7 @@ class AgentEnded(Event):
 @immutable
 class RecordsDropped(Event):
     """Records `first` to `last`, inclusive, were deleted because the journal reached its limit. The
-    `Hello`, `Launched` and each `Exited` of the attempt among them come again."""
+    `Hello`, `BeforeEnded`, `Launched` and each `Exited` of the attempt among them come again."""
 
     wire_name = "dropped"
     bounds: ClassVar[Bounds] = {"first": COUNT, "last": COUNT}
