@@ -35,6 +35,7 @@ class BeforeCommand:
         self._spawn = spawn
         self._began_at = 0.0
         self._pid = 0
+        self._is_stopped = False
         self._pipes: tuple[Pipe, ...] = ()
 
     def start(self, placement: Placement) -> None:
@@ -62,10 +63,13 @@ class BeforeCommand:
     def stop(self) -> None:
         """Send TERM to the command and to what it has started."""
         if self._pid:
+            self._is_stopped = True
             processes.send_group(self._pid, signal.SIGTERM)
 
     def _end(self, exit_code: int) -> None:
         self._pid = 0
         # What it printed comes before its end, in the journal too.
         self._ranks.finish(self._pipes)
-        self._report_event(BeforeEnded(exit_code, time.monotonic() - self._began_at))
+        # A command that is stopped has not failed: the agent says why it ends.
+        if not self._is_stopped:
+            self._report_event(BeforeEnded(exit_code, time.monotonic() - self._began_at))
