@@ -124,18 +124,24 @@ def run_before(inputs: DecisionInput) -> Actions:
     failed_hosts = [host for host in _pending_before(inputs) if host.before_end]
     for host in failed_hosts:
         yield Say(StartRefused(host.index, _explain_before(inputs, host)))
-    if failed_hosts or inputs.missing_variables(launcher.hosts):
+    ready_positions = [
+        position
+        for position, (host, link) in enumerate(inputs.taking_part)
+        if not (host.is_prepared or is_done(host, link)) and can_send(link, RunBefore)
+    ]
+    # A launcher that has returned may lack what the command needs.
+    is_missing = bool(inputs.missing_variables(launcher.hosts))
+    if failed_hosts or is_missing or not ready_positions:
         return
     try:
         placements_by_host = place_ranks(inputs)
     except PlanError as error:
         yield Say(StartRefused(SESSION, str(error)))
         return
-    for position, (host, link) in enumerate(inputs.taking_part):
-        if not (host.is_prepared or is_done(host, link)):
-            first_placement = placements_by_host[position][0]
-            placement = place_before(inputs.plan, position, first_placement)
-            yield from send_once(link, RunBefore(placement))
+    for position in ready_positions:
+        _, link = inputs.taking_part[position]
+        placement = place_before(inputs.plan, position, placements_by_host[position][0])
+        yield from send_once(link, RunBefore(placement))
 
 
 def _pending_before(inputs: DecisionInput) -> list[HostState]:
