@@ -377,7 +377,7 @@ def make_journal(folder: str, host: int) -> Journal:
 
 
 class Ports:
-    """The module `training.agent.ranks.ports`."""
+    """The module `training.agent.host.ports`."""
 
     class PortError(Exception):
         """No port can be had."""

@@ -84,7 +84,7 @@ def _find_taken_ports(port_numbers: Sequence[int]) -> tuple[tuple[int, str], ...
     """Return the ports that cannot be bound, and why."""
     if not port_numbers:
         return ()
-    from training.agent.ranks import ports  # which most scripts do not need
+    from training.agent.host import ports  # which most scripts do not need
 
     taken_ports = []
     for port_number in port_numbers:
