@@ -93,13 +93,15 @@ def test_a_script_of_a_course_runs_by_what_its_failures_say(
 
 
 def test_a_command_runs_on_each_host_before_the_ranks(sshd: Sshd, tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("print(open('made/by').read())")
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "train.py").write_text("print(open('made/by').read())")
     start = ("--run", *over_ssh(sshd, 2), "--upload", ".", "--before")
     words = ("mkdir made && echo {host} of $MY > made/by", "--", "MY=mine", "train.py")
-    done = run(tmp_path, *start, *words)
+    done = run(mine, *start, *words)
     assert done.returncode == 0, done.stderr
     assert re.findall(r"(\w+) of mine", done.stdout) in (["node1", "node2"], ["node2", "node1"])
-    failed = run(tmp_path, *start, *words)
+    failed = run(mine, *start, *words)
     assert failed.returncode == 2
     assert "failed: exit code 1: mkdir: " in failed.stderr
 
