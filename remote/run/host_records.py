@@ -12,6 +12,7 @@ from remote.run.diagnosis.agent_end import STOPPING_ENDS, describe_end, explain_
 from remote.run.diagnosis.cause import explain_agent_end
 from remote.run.diagnosis.detector import Report
 from remote.run.diagnosis.stall_causes import explain_stall
+from remote.run import workers
 from remote.run.run_state import RunState, judge_rank, restart, take_age
 from remote.run.series.marks import CHECKPOINT, EPOCH, RESTART, TEST
 from remote.run.state.host_state import LAST_WORDS, HostState
@@ -45,16 +46,21 @@ from training.wire.events import (
     Started,
     StepFinished,
     StopHeard,
+    WorkerExited,
+    WorkerJoined,
 )
 
 
 def apply(run: RunState, record: Record, host: HostState, when: float) -> None:
     """Take in a record of a host."""
     host.hear(when, run.now)
-    rank = run.rank_of(getattr(record.event, "rank", -1), host)
+    rank = run.source_of(record.event, host)
     is_current = record.attempt >= run.attempt
     if isinstance(record.event, OutputText):
         _take_output(run, record.event, host, rank, when)
+    elif isinstance(record.event, WorkerJoined):
+        if is_current:
+            workers.take_join(run, record.event, host, when)
     elif rank is None:
         _apply_agent(run, record, host, when)
     elif is_current:
@@ -82,7 +88,7 @@ def _take_output(
 
 
 def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, when: float) -> None:
-    if isinstance(event, Exited) and rank.exited:  # a process ends once
+    if isinstance(event, Exited | WorkerExited) and rank.exited:  # a process ends once
         return
     # The GPU may be another program's: the rank itself has said that it computes on cores.
     if isinstance(event, GpuSample) and run.plan.job and not rank.on_gpu:
@@ -99,7 +105,7 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
     match event:
         case StepFinished():
             _take_step(run, event, host, rank, when)
-        case RankSample():
+        case RankSample(worker=False):
             host.loads[rank.rank] = event.cpu
         case Stack() if run.stall:
             run.replace_stall(explain_stall(run.stall, run.ranks, run.hosts))
@@ -129,6 +135,8 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
             _enter_phase(run, rank, RankPhase.TRAINING, when)
         case Exited():
             judge_rank(run, rank)
+        case WorkerExited():
+            workers.take_exit(run, event, rank, when)
     # Last, since detectors look at the rank as it is after the report.
     if isinstance(event, StepFinished | ScriptMetrics):
         _tell_detectors(run, event, rank, when)
@@ -253,7 +261,7 @@ def _apply_agent(run: RunState, record: Record, host: HostState, when: float) ->
             host.count_age(event.age, record.time)
             _take_launch(run, record.attempt, event, when)
             for rank_number in event.ranks:
-                rank = run.rank_of(rank_number, host)
+                rank = run.process_of(rank_number, host)
                 if rank:
                     _enter_phase(run, rank, RankPhase.IMPORTING, when)
         case Reserved(_, _, error) if error:
@@ -329,5 +337,7 @@ def _began_to_end_at(run: RunState, host: HostState, when: float) -> float:
 
     It first stops its ranks, and reports its own end only once they have ended.
     """
-    stopped_ranks = (rank for rank in run.ranks if rank.exited and rank.exited.stopped)
+    stopped_ranks = (
+        rank for rank in run.processes if rank.exited and rank.exited.stopped
+    )
     return min([when, *(rank.since for rank in stopped_ranks if rank.host == host.index)])

@@ -207,7 +207,7 @@ def test_a_rank_that_ends_while_it_is_asked_is_said_to_have(
 ) -> None:
     monkeypatch.setattr(stacks, "_stack_file", lambda *_: "/proc/self/fd/1000000")
     monkeypatch.setattr(stacks, "_has_signal", lambda *_: 1)
-    (stack,) = stacks.collect_stacks([(0, os.getpid())], str(tmp_path))
+    (stack,) = stacks.collect_stacks([stacks.StackSubject(0, os.getpid())], str(tmp_path))
     assert "it has just ended" in stack.text
 
 

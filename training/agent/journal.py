@@ -25,6 +25,8 @@ from training.wire.events import (
     Launched,
     Record,
     RecordsDropped,
+    WorkerExited,
+    WorkerJoined,
     decode,
     encode,
     other_format,
@@ -38,7 +40,7 @@ RESERVE = 1 << 20
 BLOCK = 1 << 20
 """Bytes of one read; no record is longer (a `Text` of 128 KiB with every byte escaped is not)."""
 
-_LASTING = (Hello, Launched, Exited)
+_LASTING = (Hello, Launched, WorkerJoined, WorkerExited, Exited)
 """What is written again once records were dropped."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 

@@ -76,6 +76,8 @@ class Cause:
     evidence: Evidence = Evidence.OWN
     refused: bool = False
     """Nothing had begun, and what was given cannot be used."""
+    pid: int = 0
+    """Of a worker that its program has started; else 0."""
     names_hosts: bool = False
     """`problem` begins with the names of its hosts."""
 
@@ -91,7 +93,8 @@ class Cause:
             moment_text = f" at step {self.step}"
         elif self.during:
             moment_text = f" while {self.during}"
-        cause_text = f"{source_prefix}{self.problem}{moment_text}"
+        pid_text = f" (pid {self.pid})" if self.pid else ""
+        cause_text = f"{source_prefix}{self.problem}{pid_text}{moment_text}"
         if self.victims:
             cause_text += f"; {ranks_text(self.victims)} failed as a consequence"
         return cause_text

@@ -27,7 +27,7 @@ from training.watch.clock import Clock
 from training.watch.gradients import MOST_LEARNT, GradientWatch
 from training.watch.hooks import Hooks
 from training.watch.inject import CannotInject, inject
-from training.watch.report import MOST, WatchReport
+from training.watch.report import MOST, Program, WatchReport
 from training.watch.spans import Spans
 from training.watch.steps import MOST as MOST_ENTRIES
 from training.watch.steps import Step, Steps
@@ -347,7 +347,7 @@ def test_the_copy_of_a_loss_is_on_the_host_whatever_the_default_device(
         cuda=cuda, Tensor=Loss, empty=lambda _, **options: asked.append(options) or Loss()
     )
     monkeypatch.setitem(sys.modules, "torch", torch)  # type: ignore[arg-type]
-    Hooks(steps, WatchReport(pipe[1], 0))._take_loss(Loss())
+    Hooks(steps, make_report(pipe[1], 0))._take_loss(Loss())
     assert asked == [{"dtype": "float32", "device": "cpu", "pin_memory": True}]
 
 
@@ -386,6 +386,12 @@ def pipe() -> Iterator[tuple[int, int]]:
         os.close(end)
 
 
+def make_report(pipe: int, rank: int, count: int = 4) -> WatchReport:
+    """The report of the process that has this pipe."""
+    channel = f"{pipe}:{os.getpid()}:{os.fstat(pipe).st_ino}"
+    return WatchReport(channel, Program(rank, count))
+
+
 def a_step(number: int, loss: float | None = 0.5) -> Step:
     return Step(number, 1e9, loss, 8, 4.0, 1.0, 2.0, 1.0, 2.5, 3.0)
 
@@ -402,7 +408,7 @@ def event(line: str) -> Any:
 def test_a_step_is_written_as_the_wire_has_it(pipe: tuple[int, int]) -> None:
     from training.wire.events import OutputText, expand
 
-    report = WatchReport(pipe[1], 3)
+    report = make_report(pipe[1], 3)
     report.steps([a_step(7)])
     for loss in (*map(float, ("nan", "inf", "-inf")), None):
         report.steps([a_step(8, loss)])
@@ -423,7 +429,7 @@ def test_an_agent_that_does_not_read_holds_nobody_up(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reports, "LAST_WRITE_SECONDS", 0.0)
-    report = WatchReport(pipe[1], 0)
+    report = make_report(pipe[1], 0)
     for number in range(2000):
         report.steps([a_step(number)])
     text = ""
@@ -442,7 +448,7 @@ def test_the_rest_is_written_to_a_pipe_of_any_number(monkeypatch: pytest.MonkeyP
     pipe, end = os.pipe()
     high = fcntl.fcntl(end, fcntl.F_DUPFD, 1024)
     os.close(end)
-    report = WatchReport(high, 0)
+    report = make_report(high, 0)
     for number in range(2000):
         report.steps([a_step(number)])
     assert report._waiting_bytes
@@ -455,7 +461,7 @@ def test_the_rest_is_written_to_a_pipe_of_any_number(monkeypatch: pytest.MonkeyP
 
 
 def test_a_failure_is_said_once(pipe: tuple[int, int]) -> None:
-    report = WatchReport(pipe[1], 0)
+    report = make_report(pipe[1], 0)
     for _ in range(2):
         try:
             raise ValueError("two\nlines")
@@ -471,7 +477,7 @@ def test_a_failure_is_said_once(pipe: tuple[int, int]) -> None:
 def test_a_torch_without_a_part_that_is_not_needed_is_watched_without(
     pipe: tuple[int, int], steps: Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    report = WatchReport(pipe[1], 0)
+    report = make_report(pipe[1], 0)
     hooks = Hooks(steps, report)
     for name, on in (("torch.cuda.streams", True), ("torch.optim.optimizer", False)):
         hook = hooks._hook_by_module[name] if on else hooks._hook_steps
@@ -490,14 +496,14 @@ def test_a_torch_without_a_part_that_is_not_needed_is_watched_without(
 
 def test_another_file_with_the_number_of_the_pipe_is_left_alone(tmp_path: Path) -> None:
     pipe, end = os.pipe()
-    report = WatchReport(end, 0)
+    report = make_report(end, 0)
     with (tmp_path / "file").open("w") as file:
         os.dup2(file.fileno(), end)
     report.steps([a_step(1)])
     assert not report.on
     assert (tmp_path / "file").read_text() == ""
     with pytest.raises(OSError, match="its pipe is closed"):
-        WatchReport(end, 0)
+        make_report(end, 0)
     os.close(pipe)
     os.close(end)
 
