@@ -252,6 +252,8 @@ def _summarize_rank(rank: RankState, state: RunState) -> dict[str, Any]:
     }
     if isinstance(rank, ScriptRank):
         summary["metrics"] = rank.metrics
+    if rank.process >= 0:
+        summary |= {"process": rank.process, "pid": rank.pid}
     return summary
 
 

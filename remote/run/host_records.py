@@ -101,7 +101,8 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
         _begin_script(run, event, when)
     rank.apply(event, when)
     # After the rank has taken it in, so that a step has its own number.
-    run.curves.take(event, rank.rank, rank.step, when - run.started)
+    if run.trains(rank):
+        run.curves.take(event, rank.rank, rank.step, when - run.started)
     match event:
         case StepFinished():
             _take_step(run, event, host, rank, when)
@@ -136,7 +137,7 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
         case Exited():
             judge_rank(run, rank)
         case WorkerExited():
-            workers.take_exit(run, event, rank, when)
+            workers.take_exit(run, rank, when)
     # Last, since detectors look at the rank as it is after the report.
     if isinstance(event, StepFinished | ScriptMetrics):
         _tell_detectors(run, event, rank, when)

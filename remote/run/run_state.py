@@ -267,6 +267,10 @@ class RunState:
         """Return True if the ranks are workers that the processes of the run have started."""
         return self.ranks is not self.processes
 
+    def trains(self, rank: RankState) -> bool:
+        """Return True if this is one of the ranks, not a process that has started some of them."""
+        return self.rank(rank.rank) is rank
+
     def process_of(self, number: int, host: HostState) -> RankState | None:
         """Return the rank of this number that rankboard started, or None if it is not one of the
         host's."""

@@ -9,7 +9,8 @@ from remote.run.run_state import RunState
 from remote.run.state.host_state import HostState
 from remote.run.state.phases import RankPhase
 from remote.run.state.rank_state import RankState
-from training.wire.events import WorkerExited, WorkerJoined
+from remote.run.state.types import Evidence
+from training.wire.events import WorkerJoined
 
 
 def take_join(run: RunState, joined: WorkerJoined, host: HostState, when: float) -> None:
@@ -60,9 +61,10 @@ def _make_ranks(run: RunState, world_size: int, when: float) -> None:
     run.replace_ranks(new_ranks, when)
 
 
-def take_exit(run: RunState, exited: WorkerExited, worker: RankState, when: float) -> None:
-    """Take in that a worker is gone: say so at once if it did not end well."""
+def take_exit(run: RunState, worker: RankState, when: float) -> None:
+    """Take in that a worker is gone: say so at once if it has failed by itself, as the process that
+    started it may do nothing about it."""
     run.judge.judge_worker(worker)
-    is_bad = exited.code != 0 or not exited.known
-    if is_bad and not exited.stopped and worker.death:
+    # Those that only follow, as others broke the connection to them, are named at the end.
+    if worker.death and worker.death.evidence < Evidence.WORDS:
         run.note("", worker.death.text(), when)

@@ -49,7 +49,8 @@ class RanksPanel(TablePanel):
     help = (
         "every rank: state, step, loss, seconds per step and until its gradients are ready, with "
         "the trend of that; how data ░, compute ▒ and sync █ split a step; load. What is equal on "
-        "all ranks stands above the table. Enter opens a rank, or a host"
+        "all ranks stands above the table. A process p0 has started the ranks below it itself. Enter "
+        "opens a rank, or a host"
     )
     row = ScreenRow.TOP
 
@@ -124,7 +125,7 @@ class RanksPanel(TablePanel):
             sign = "  "
         now = self._clock.now(run)
         dark = self.app.current_theme.dark
-        return RowContext(line.ranks, run, now, dark, self._scale, sign)
+        return RowContext(line.ranks, run, now, dark, self._scale, sign, line.is_process)
 
     def _shown_columns(
         self, run: RunState, cells: Mapping[RankColumn, Sequence[TableCell]], width: int
@@ -190,6 +191,8 @@ class RanksPanel(TablePanel):
         """Open the page of a rank; show or hide the ranks of a host."""
         message.stop()
         host_index = message.line.of_host
+        if message.line.is_process:
+            return
         if host_index < 0:
             self.post_message(ShowRank(message.line.ranks[0].rank))
         else:
