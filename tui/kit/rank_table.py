@@ -80,7 +80,9 @@ class RankTable(ChoiceTable):
         chosen_line = next(
             (chosen_line for chosen_line in self._lines if chosen_line.key == self._chosen), None
         )
-        return chosen_line.ranks[0] if chosen_line else None
+        if chosen_line is None or chosen_line.is_process:
+            return None
+        return chosen_line.ranks[0]
 
     def watch_cursor(self) -> None:
         super().watch_cursor()

@@ -14,6 +14,8 @@ MOST = 1024
 """Ranks that lines may name."""
 # Not "Rank-1", which names a metric: the share of queries whose first answer is right.
 _RANK = re.compile(r"[\[(<]?(?:rank|default)[ :_=#]{0,2}(?P<rank>\d{1,4})\b", re.IGNORECASE)
+_GLUED = re.compile(r"\s*(rank\d{1,4}):", re.IGNORECASE)
+"""What no format knows as a prefix: lines are read as if it was in brackets."""
 _Process = tuple[int, int]
 """A host and the rank whose program printed."""
 
@@ -129,5 +131,5 @@ def _split(text: str) -> Iterator[tuple[int, list[str]]]:
             yield last_rank, lines
             lines = []
         last_rank = rank
-        lines.append(line)
+        lines.append(_GLUED.sub(r"[\1]:", line, count=1) if _GLUED.match(line) else line)
     yield last_rank, lines

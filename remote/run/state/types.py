@@ -86,15 +86,15 @@ class Cause:
 
         Such as "node2, rank 1: killed by SIGKILL at step 12; rank 0 failed as a consequence".
         """
-        source_text = f"{self.host}, rank {self.rank}" if self.rank >= 0 else self.host
+        pid_text = f" (pid {self.pid})" if self.pid else ""
+        source_text = f"{self.host}, rank {self.rank}{pid_text}" if self.rank >= 0 else self.host
         source_prefix = f"{source_text}: " if source_text and not self.names_hosts else ""
         moment_text = ""
         if self.step:
             moment_text = f" at step {self.step}"
         elif self.during:
             moment_text = f" while {self.during}"
-        pid_text = f" (pid {self.pid})" if self.pid else ""
-        cause_text = f"{source_prefix}{self.problem}{pid_text}{moment_text}"
+        cause_text = f"{source_prefix}{self.problem}{moment_text}"
         if self.victims:
             cause_text += f"; {ranks_text(self.victims)} failed as a consequence"
         return cause_text
