@@ -8,11 +8,11 @@ from dataclasses import replace
 from remote.events import Parsed
 from remote.format import duration
 from remote.plan.plan import OnNan
+from remote.run import workers
 from remote.run.diagnosis.agent_end import STOPPING_ENDS, describe_end, explain_end
 from remote.run.diagnosis.cause import explain_agent_end
 from remote.run.diagnosis.detector import Report
 from remote.run.diagnosis.stall_causes import explain_stall
-from remote.run import workers
 from remote.run.run_state import RunState, judge_rank, restart, take_age
 from remote.run.series.marks import CHECKPOINT, EPOCH, RESTART, TEST
 from remote.run.state.host_state import LAST_WORDS, HostState
@@ -338,7 +338,5 @@ def _began_to_end_at(run: RunState, host: HostState, when: float) -> float:
 
     It first stops its ranks, and reports its own end only once they have ended.
     """
-    stopped_ranks = (
-        rank for rank in run.processes if rank.exited and rank.exited.stopped
-    )
+    stopped_ranks = (rank for rank in run.processes if rank.exited and rank.exited.stopped)
     return min([when, *(rank.since for rank in stopped_ranks if rank.host == host.index)])

@@ -6,8 +6,6 @@ import sys
 import textwrap
 from pathlib import Path
 
-import pytest
-
 from tests.kit.agents import Host
 from training.watch.gloo import LOCK_SECONDS
 from training.watch.steps import REPORT_INTERVAL

@@ -42,7 +42,8 @@ ParseReport = Callable[[str], "Report | None"]
 """Parses a line of a rank, see `parse_report`."""
 PREFIX = "@rankboard "
 WORKER = "worker "
-"""Follows PREFIX in what a worker reports: its rank is not that of the program, see `WorkerJoined`."""
+"""Follows PREFIX in what a worker reports, whose rank is another one than that of the program: see
+`WorkerJoined`."""
 FILE = "file:"
 """Begins the `stream` of text that comes from a file."""
 AGENT = -1

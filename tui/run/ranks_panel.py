@@ -49,8 +49,8 @@ class RanksPanel(TablePanel):
     help = (
         "every rank: state, step, loss, seconds per step and until its gradients are ready, with "
         "the trend of that; how data ░, compute ▒ and sync █ split a step; load. What is equal on "
-        "all ranks stands above the table. A process p0 has started the ranks below it itself. Enter "
-        "opens a rank, or a host"
+        "all ranks stands above the table. Process p0 has started the ranks below it. Enter opens "
+        "a rank, or a host"
     )
     row = ScreenRow.TOP
 

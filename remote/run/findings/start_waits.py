@@ -105,7 +105,9 @@ def _wait_for_ranks(run: RunState, now: float) -> list[Wait]:
             continue
         # A rank that is not started yet waits since its host was ready, or since the attempt
         # before was over.
-        rank_ages = [age(run.processes[rank].since or host.since, run, now) for rank in ranks_behind]
+        rank_ages = [
+            age(run.processes[rank].since or host.since, run, now) for rank in ranks_behind
+        ]
         if len(ranks_behind) == len(host_ranks):
             whole_hosts.append(host)
             ages_of_whole += rank_ages

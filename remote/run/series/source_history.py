@@ -185,7 +185,6 @@ class SourceHistory:
             most = CAPACITY * (4 if recent else 1)
             self._together.append(Downsampler(figures, 1, most, recent=recent))
 
-
     def _capacity(self, *, recent: bool) -> int:
         """Return the buckets of the curve of one row."""
         fits = ROOM // self._rows // (4 if recent else 1)

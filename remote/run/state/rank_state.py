@@ -288,14 +288,11 @@ class RankState:
         if event.out_of_memory:
             self.exit += ", out of memory"
 
-
     def _exit_as_worker(self, event: WorkerExited, when: float) -> None:
         self.worker_exit = event
         if event.error:
             self.raised = Raised(self.rank, event.error)
-        exited = Exited(
-            self.rank, event.code, event.signal, event.stopped, event.out_of_memory
-        )
+        exited = Exited(self.rank, event.code, event.signal, event.stopped, event.out_of_memory)
         self._exit(exited, when)
         if not event.known:
             self.exit = "without a word"

@@ -116,10 +116,9 @@ def describe_exit(
 ) -> WorkerExited:
     """Return the end of a worker, by its exit status if anybody has seen that, and by its own
     words."""
+    code = 1 if worker.error else 0
     if status is not None:
         code = os.waitstatus_to_exitcode(status)
-    else:
-        code = 1 if worker.error else 0
     return WorkerExited(
         worker.rank,
         code,

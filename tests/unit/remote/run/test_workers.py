@@ -47,7 +47,9 @@ def joined(hosts: int = 1, workers: int = 4) -> History:
 def stepped(process: int, rank: int, step: int, loss: float = 0.5) -> OutputText:
     """A worker's step, as its watch tells it in the pipe of the program."""
     event = StepFinished(rank, 0, step, loss, 0.5, 0.1, 0.3, 0.1)
-    return OutputText(process, "stdout", PREFIX + WORKER + dumps({"time": START} | to_object(event)))
+    return OutputText(
+        process, "stdout", PREFIX + WORKER + dumps({"time": START} | to_object(event))
+    )
 
 
 def state_of(history: History) -> RunState:
@@ -152,12 +154,16 @@ def test_lines_that_name_a_rank_are_of_that_worker() -> None:
     history = joined()
     for rank in range(4):
         history.rank(0, stepped(0, rank, 10))
-    lines = "\n".join(f"Rank {rank}, step 10/20 loss 0.5 grad_norm {rank + 1}.0" for rank in range(4))
+    lines = "\n".join(
+        f"Rank {rank}, step 10/20 loss 0.5 grad_norm {rank + 1}.0" for rank in range(4)
+    )
     run = state_of(history.rank(0, printed(lines)))
     assert [rank.metrics["grad_norm"] for rank in run.ranks] == [1.0, 2.0, 3.0, 4.0]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("prefix", ["Rank {},", "[rank {}]", "[rank{}]:", "rank{}:", "[default{}]:"])
+@pytest.mark.parametrize(
+    "prefix", ["Rank {},", "[rank {}]", "[rank{}]:", "rank{}:", "[default{}]:"]
+)
 def test_ranks_in_one_stdout_never_become_one_series(prefix: str) -> None:
     """Also where nobody watches: then the lines themselves tell of the workers."""
     history = started(script(1, 1))
