@@ -25,8 +25,8 @@ from .steps import Steps
 def begin(channel: str, register_stacks: Callable[[], None]) -> Callable[[], None]:
     """Watch this process, and write to the pipe that `channel` says: NUMBER:PID:INODE.
 
-    The function that is returned is to be called now and then while torch is imported. A fork calls
-    `register_stacks` if it turns out to be a worker.
+    The function that is returned is to be called now and then while torch is imported. A process
+    that turns out to be a worker calls `register_stacks`.
     """
     atexit.register(let_gloo_finish)
     report = WatchReport(channel, Program.read(os.environ), register_stacks)

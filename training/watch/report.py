@@ -67,9 +67,8 @@ class WatchReport:
         self._prefix = "@rankboard"
         self._is_worker = False
         self._waiting_bytes = b""
-        self._began_in = os.getpid()
         self._has_failed = False
-        self.on = self._began_in == self._owner
+        self.on = os.getpid() == self._owner
         if self.on:
             if not self._is_open():
                 raise OSError("its pipe is closed")
@@ -108,8 +107,7 @@ class WatchReport:
         if not self._is_open():
             raise OSError("its pipe is closed")
         self.on = True
-        if self._register_stacks and os.getpid() != self._began_in:
-            # A fork shares the file for stacks, in which all of them would write.
+        if self._register_stacks:
             self._register_stacks()
 
     def _tell_agent(self, message: dict[str, Any]) -> None:

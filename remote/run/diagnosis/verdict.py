@@ -13,7 +13,7 @@ from remote.run.diagnosis.cause import TAIL, advise_on_exit, find_first, join_de
 from remote.run.output.last_words import last_words
 from remote.run.output.missing_inputs import find_missing
 from remote.run.state.host_state import Hosts, HostState, names_host, strip_host_name
-from remote.run.state.phases import REPORTED_START, RankPhase, Verdict
+from remote.run.state.phases import FATES, REPORTED_START, RankPhase, Verdict
 from remote.run.state.rank_state import Ranks, RankState
 from remote.run.state.types import Cause, Evidence
 
@@ -249,13 +249,20 @@ class Judge:
     def settle(self) -> None:
         """Pick the cause anew, and with it the outcome of every rank that has ended."""
         death = self.first_death()
-        for rank in (*self.ranks, *self.workers):
-            host = self.hosts[rank.host]
-            outcome = outcome_of_rank(
-                rank, host, death, is_over=self.is_over, by_person=self.by_person
-            )
-            rank.phase = outcome or rank.phase
+        for rank in self.ranks:
+            rank.phase = self._outcome(rank, death) or rank.phase
+        for worker in self.workers:
+            process = self.ranks[worker.process] if worker.process >= 0 else None
+            if worker.exited is None and process and process.phase in FATES:
+                # Nobody sees the end of one that is known by its lines alone.
+                worker.phase = process.phase
+            else:
+                worker.phase = self._outcome(worker, death) or worker.phase
         self.cause = self._explain(death) if death else None
+
+    def _outcome(self, rank: RankState, death: Cause | None) -> RankPhase | None:
+        host = self.hosts[rank.host]
+        return outcome_of_rank(rank, host, death, is_over=self.is_over, by_person=self.by_person)
 
     def _explain(self, death: Cause) -> Cause:
         unreached_deaths = [host.death for host in self.hosts if host.death and not host.hello]

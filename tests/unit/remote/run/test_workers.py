@@ -177,6 +177,13 @@ def test_ranks_in_one_stdout_never_become_one_series(prefix: str) -> None:
     assert curve(run, "loss", 1) == [1.1, 1.2, 1.3]
 
 
+def test_workers_that_are_only_known_by_their_lines_end_with_their_process() -> None:
+    history = started(script(1, 1)).rank(0, printed("Rank 0 starts\nRank 1 starts"))
+    run = state_of(history.rank(0, Exited(0, 0)).ended())
+    assert [rank.phase for rank in run.ranks] == [RankPhase.FINISHED, RankPhase.FINISHED]
+    assert run.verdict is Verdict.FINISHED
+
+
 def test_a_program_that_names_one_rank_has_no_workers() -> None:
     run = state_of(started(script(1, 1)).rank(0, printed("[rank7]: step 3 loss 0.5\n" * 3)))
     assert not run.has_workers

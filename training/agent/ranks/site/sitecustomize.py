@@ -20,7 +20,16 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 WATCH = os.path.normpath(os.path.join(HERE, "..", "..", "..", "watch", "__init__.py"))
 
 
+registered_in = 0
+
+
 def register() -> None:
+    """Let this process report its stacks, unless it can. A fork shares the file of its parent, in
+    which all of them would write."""
+    global registered_in
+    if sys.platform != "linux" or registered_in == os.getpid():
+        return
+    registered_in = os.getpid()
     try:
         path = os.path.join(os.environ["RANKBOARD_FOLDER"], "stacks", str(os.getpid()))
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
@@ -106,7 +115,6 @@ def give_way() -> None:
         sys.modules["sitecustomize"] = our_module
 
 
-if sys.platform == "linux":
-    register()
+register()
 listen()
 give_way()
