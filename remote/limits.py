@@ -48,6 +48,9 @@ class Limits:
     """Records that a host may leave out between two others."""
     attempts: int = 1000
     """Attempts of a run of which a host may tell a launcher that comes back to it."""
+    ahead: int = 16 * MIB
+    """Records of an attempt of another launcher that wait until the other hosts tell of the end of
+    the one before."""
     clock_step: float = 1.0
     """How far a host's clock may move against the launcher's before its offset is measured anew."""
     busy: float = 600.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -48,6 +49,17 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.set_threshold(20_000, 20, 50)
         gc.enable()
+        _compute_with_one_thread()
+
+
+def _compute_with_one_thread() -> None:
+    """Have torch use one thread here. Its threads wait for each other by spinning: where several
+    workers share few cores, that takes three times the CPU time of the work.
+
+    What tests start is not concerned: its number of threads is that of its environment.
+    """
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

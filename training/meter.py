@@ -24,7 +24,7 @@ from training.watch.steps import StepSoFar
 @dataclass
 class MeteredStep(StepSoFar):
     """One step, from the end of the step before it to its own end. `figures` are what the sync
-    method and others have added, by their names in `Step`."""
+    method and others have added, by their names in `StepFinished`."""
 
     figures: dict[str, Any] = field(default_factory=dict)
 
@@ -77,7 +77,7 @@ class Meter:
         lap.waits.append((lap.gradient or lap.start, self._now()))
 
     def add(self, name: str, value: int | float) -> None:
-        """Add to a figure of this step, which is 0 at its start; `name` is a field of `Step`."""
+        """Add to a figure of this step, 0 at its start; `name` is a field of `StepFinished`."""
         self._present_step.figures[name] = self._present_step.figures.get(name, 0) + value
 
     def lap(self) -> MeteredStep:

@@ -73,7 +73,7 @@ class FormatLine(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_un
         """The compiled pattern."""
         return LinePattern(self.pattern, self.pairs, self.names)
 
-    @property
+    @cached_property
     def reading_kind(self) -> ReadingKind | None:
         """The kind of its readings; None: as the names of the values say."""
         return None if self.kind == "any" else ReadingKind(self.kind)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -161,9 +160,10 @@ class LogReader:
         if reader is None:
             reader = self._readers[log_format] = make_reader(log_format)
         start, rank = records.peel(line)
-        reading = None
-        with suppress(ValueError, ArithmeticError):  # no number, such as 0.5.3, or too large a one
+        try:
             reading = reader.read(line, start, self._memory)
+        except (ValueError, ArithmeticError):  # no number, such as 0.5.3, or too large a one
+            reading = None
         self._open_format = log_format if reader.open else None
         if reading is None:
             return False
@@ -304,7 +304,9 @@ class FormatChoice:
     def _forget_hits(self) -> None:
         """Begin to count anew. Formats that are better than a generic one need not come in a
         row."""
-        if self._hits and self._locked_kin not in self._generic_kin:
+        if not self._hits:
+            return
+        if self._locked_kin not in self._generic_kin:
             self._hits.clear()
         for kin in self._hits.keys() & self._generic_kin:
             del self._hits[kin]
@@ -326,9 +328,11 @@ class FormatChoice:
 
     def _name(self, log_format: LogFormat) -> None:
         """Take the name of this format, or of a more specific one of its family."""
-        hint = self._hints.get(log_format.kin, log_format)
         named = self._named
-        candidates = [log_format, hint]
+        # So it is for nearly every line, and what follows takes as long as parsing five numbers.
+        if named is log_format and not self._hints:
+            return
+        candidates = [log_format, self._hints.get(log_format.kin, log_format)]
         if named is not None and named.kin == log_format.kin:
             candidates.append(named)
         # Of a family, the catalog has the more specific formats first.

@@ -153,7 +153,8 @@ def _find_printed_losses(records: Sequence[Record], expand: Expand) -> list[floa
 def _from_events(folder: Path, on_failure: files.Failed) -> Overview:
     """Return the overview of a run of an older version.
 
-    `preview_tape` skips most samples and steps, so that the largest of all may be missed.
+    Of a long run `preview_tape` skips most steps, so that the mean time of an iteration is that of
+    the others.
     """
     from remote.plan.serialize import OtherFormat
     from remote.record.tape import preview_tape

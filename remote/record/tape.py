@@ -22,7 +22,7 @@ MEMORY = 256 << 20
 APART = 1 << 20
 """Bytes of records between two copies, at the least."""
 LARGE = 8 << 20
-"""Bytes of records beyond which `preview_tape` is much faster than reading all of them."""
+"""Bytes of records beyond which a preview leaves some out, as reading all of them takes long."""
 WHOLE = 1 << 18
 """Bytes at the beginning and at the end of which a preview reads all records."""
 STEPS = 4_000
@@ -97,8 +97,9 @@ class Tape:
         return True
 
     def preview(self) -> None:
-        """Apply all records but most steps, samples and lines of text. The curves then have the
-        same course with fewer points. Raises: OtherFormat; RunFolderError."""
+        """Apply all records; if they are `LARGE`, leave out most steps, samples and lines of text.
+        The curves then have the same course with fewer points. Raises: OtherFormat;
+        RunFolderError."""
         self._reader.require_file()
         for block in self._select_blocks():
             for record in self._reader.parser.parse(block):
@@ -111,13 +112,14 @@ class Tape:
         other.
         """
         file_size = self._reader.size
+        is_small = file_size <= LARGE
         group_size = 4 * self.plan.world_size
         group_distance = file_size // max(PLACES, STEPS // group_size)
         next_group = 0
         pending_lines = 0  # lines of the current group that are still to come
         offset = 0
         while block := self._reader.read_block(BLOCK):
-            is_whole = offset < WHOLE or offset > file_size - WHOLE
+            is_whole = is_small or offset < WHOLE or offset > file_size - WHOLE
             if offset >= next_group:
                 pending_lines = group_size
                 next_group = offset + group_distance

@@ -188,6 +188,10 @@ class Controller:
     def settle(self, now: float) -> list[Action]:
         """Decide until nothing is left to be decided. Return what is to be carried out, in
         order."""
+        # First what hosts have sent: the end of the last rank may be the sign that another launcher
+        # has restarted the run, or that this one is to do so.
+        for host_index, loss_reason in self._intake.take_waiting(self._inputs(now)):
+            self.give_up(host_index, loss_reason)
         chosen_actions: list[Action] = []
         while next_actions := decide(self._inputs(now)):
             chosen_actions += self._follow(next_actions, now)

@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from rich.style import Style
+from textual._context import visible_screen_stack
 from textual.pilot import Pilot
 from textual.strip import Strip
 from textual.widgets import Input
@@ -140,5 +141,6 @@ def render_strips(app: Any) -> list[Strip]:
 
 
 def screen_text(app: Any) -> str:
-    """Return the characters of the screen."""
+    """Return the characters of the screen, over those of the screens that it leaves visible."""
+    visible_screen_stack.set(app._background_screens)
     return "\n".join(strip.text for strip in render_strips(app))

@@ -32,6 +32,7 @@ from tests.kit.acted_study import acted_runner, finish, stopped
 from tests.kit.checks import hello
 from tests.kit.dashboard import asked
 from tests.kit.dumps import LOADS, WAITS, by
+from tests.kit.idle import draw_nothing
 from tests.kit.looks import draw, screen_text
 from tests.kit.played import Nowhere
 from tests.kit.recorded import record, recorded
@@ -87,18 +88,13 @@ def still(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
         patch.setattr(SessionClock.__init__, "__defaults__", (lambda: 0.0,))
         patch.setattr("remote.plan.plan.secrets.token_hex", lambda _: f"{next(count):x}")
         patch.setattr("remote.record.lock._named", lambda _: Holder(4711, socket.gethostname()))
-        patch.setattr(Screen, "_compositor_refresh", _forget)  # nobody sees it
+        patch.setattr(Screen, "_compositor_refresh", draw_nothing)
         patch.setenv("TZ", "UTC")
         patch.setenv("TERM", "xterm-256color")
         patch.setenv("COLORTERM", "truecolor")
         time.tzset()
         yield
     time.tzset()
-
-
-def _forget(screen: Screen[object]) -> None:
-    screen._dirty_widgets.clear()
-    screen._compositor._dirty_regions.clear()
 
 
 # Runs that are acted out

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.launches import RANKBOARD
+from tests.kit.slow import slow
 
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
 DUMP = 'env -0 > "$DUMPS/$RANK"'
@@ -93,7 +94,7 @@ def by_rankboard(folder: Path, nodes: int, slots: int) -> list[dict[str, str]]:
     return dumped(folder)
 
 
-@pytest.mark.parametrize(("nodes", "slots"), [(1, 4), (2, 2)])
+@pytest.mark.parametrize(("nodes", "slots"), [pytest.param(1, 4, marks=slow), (2, 2)])
 def test_the_environment_is_that_of_torchrun(nodes: int, slots: int, tmp_path: Path) -> None:
     """But for the documented differences, which it prints (pytest -s)."""
     pairs = zip(

@@ -97,14 +97,21 @@ def _() -> AbstractContextManager[object]:
 def _() -> AbstractContextManager[object]:
     real = Intake._take_record
 
-    def take(self: Any, record: Any, line: bytes, view: Any) -> str:
+    def take(self: Any, record: Any, line: bytes, arrived_at: float, view: Any) -> str:
         host = view.run.hosts[record.host]
         known, host.seq = host.seq, min(host.seq, record.seq - 1)
-        why = real(self, record, line, view)
+        why = real(self, record, line, arrived_at, view)
         host.seq = max(known, host.seq)
         return why
 
     return patch.object(Intake, "_take_record", take)
+
+
+@_mistake(
+    "a launcher does not wait for the hosts that tell later of another launcher's restart", 15002
+)
+def _() -> AbstractContextManager[object]:
+    return patch.object(Intake, "_must_wait", lambda *_: False)
 
 
 @_mistake("a launcher asks for one record too late", 0)

@@ -10,7 +10,9 @@ from tests.simulation.patches import simulated
 from tests.simulation.scenario import draw_scenario
 from tests.simulation.shrink import problem_of
 
-SEEDS, PART = 500, 50
+SEEDS, PART = 300, 50
+"""Nearly all planted mistakes show in these; `test_mistakes` runs the seeds that show the others,
+and `make simulate` many more."""
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -38,7 +38,8 @@ SEGMENT = 16 << 20
 LIMIT = 1 << 30
 RESERVE = 1 << 20
 BLOCK = 1 << 20
-"""Bytes of one read; no record is longer (a `Text` of 128 KiB with every byte escaped is not)."""
+"""Bytes of one read; no record is longer (as 128 KiB of text are not,
+with every byte escaped)."""
 
 _LASTING = (Hello, Launched, WorkerJoined, WorkerExited, Exited)
 """What is written again once records were dropped."""

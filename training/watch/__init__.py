@@ -1,7 +1,7 @@
 """Watches a user's own program while it trains, without a line changed and without a print.
 
 Runs in the user's process, on any Python from 3.9 and any torch from 2.0; `sitecustomize` of the
-agent loads it by its path. It says what it sees over a pipe, as the wire event `Step`.
+agent loads it by its path. It says what it sees over a pipe, as the wire event `StepFinished`.
 
 What the program starts is watched as well, but is silent until it has joined a process group: then
 it is a worker, see `report`. Processes that load data never are.

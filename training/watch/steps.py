@@ -26,8 +26,8 @@ Spans = list[tuple[Point, Point]]
 
 @dataclass
 class Step:
-    """What a rank's event `Step` tells; the names are its fields. `loss` is None if it is unknown,
-    as of a backward pass of several losses."""
+    """What a rank's event `StepFinished` tells, by the names of its fields. `loss` is None if it is
+    unknown, as of a backward pass of several losses."""
 
     step: int
     time: float
@@ -68,7 +68,7 @@ class StepSoFar:
         return has_passed(self.end) and (self.gradient is None or has_passed(self.gradient))
 
     def phases(self) -> dict[str, float]:
-        """Return the seconds of the step and of its phases, by the names of their fields in `Step`:
+        """Return the seconds of the step and of its phases, by their fields in `StepFinished`:
         `data` + `compute` + `sync` = `seconds`; `ready` and `cpu_seconds` overlap with them."""
         wait_seconds = [seconds_between(*wait) for wait in self.waits]
         paused_seconds = _total_seconds(self.pauses)

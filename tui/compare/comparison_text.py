@@ -30,6 +30,13 @@ DISPENSABLE_COLUMNS = (
     "sync share",
 )
 """Columns that a narrow terminal leaves out, in this order."""
+
+
+def _format_training_time(seconds_of_steps: float) -> str:
+    """Format the seconds of all steps; a run without steps has none."""
+    return fixed(seconds_of_steps, 2, " s") if seconds_of_steps else UNKNOWN
+
+
 RESULT_COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
     "loss": ("loss", format_loss),
     "test loss": ("test_loss", format_loss),
@@ -38,7 +45,7 @@ RESULT_COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
     "samples/s": ("samples_per_second", rate),
     "sync share": ("sync_share", percent),
     "sent/iter": ("bytes_per_step", size),
-    "training": ("training_seconds", partial(fixed, decimals=2, unit=" s")),
+    "training": ("training_seconds", _format_training_time),
     "total": ("elapsed", duration),
 }
 """The columns of figures: the key of each in JSON, and how it looks."""

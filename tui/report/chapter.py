@@ -46,15 +46,16 @@ def _list_verdict(subject: ReportSubject) -> Iterator[str]:
     fixed_names = [host.name for run in subject.runs for host in run.hosts]
     # A sentence begins with the first part of a label only.
     fixed_names += [label.split(", ")[0] for label in subject.labels.values()]
-    for line in (*subject.verdict, *_list_remarks(subject, is_warning=False)):
+    outcome_lines = list(subject.verdict)
+    if len(subject.groups) == 1 and subject.runs and not outcome_lines:
+        outcome_lines = [describe_outcome(subject.runs[0])]
+    for line in (*outcome_lines, *_list_remarks(subject, is_warning=False)):
         # Names of cells and hosts keep their first letter small in a sentence.
         is_name = line.startswith(tuple(fixed_names))
         yield line if is_name else line[:1].upper() + line[1:]
     # The verdict of a study says which cell is best, not whether all came to the same result.
     if len(subject.groups) > 1:
         yield from describe_equality(subject)
-    elif subject.runs and not subject.verdict:
-        yield describe_outcome(subject.runs[0])
 
 
 def _list_remarks(subject: ReportSubject, *, is_warning: bool) -> Iterator[str]:

@@ -42,8 +42,11 @@ def format_bounds(value: Interval | None, write: Callable[[float], str]) -> str:
 
 def format_final(value: float, *, is_share: bool) -> str:
     """Format a final loss, or an accuracy in percent."""
-    # A host may report any accuracy.
-    return percent(min(1.0, max(0.0, value)), 2) if is_share else format_loss(value)
+    if not is_share:
+        return format_loss(value)
+    # A host may report any accuracy; if it is not known, it is NaN, of which `max` would make 0.
+    known_share = value if math.isnan(value) else min(1.0, max(0.0, value))
+    return percent(known_share, 2)
 
 
 def format_difference(value: float, *, is_share: bool) -> str:

@@ -15,6 +15,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.kit.acted import until
+from tests.kit.looks import screen_text
 from tests.kit.played import KINDS, Played, compared, form, home, live, replayed, study
 from tui.kit.dialogs import TooSmall, is_too_small
 from tui.kit.key_names import parse_key
@@ -70,6 +71,7 @@ async def play(
             played.go_on()
         pressed.append(chance.choice(KEYS))
         await pilot.press(pressed[-1])
+        screen_text(app)
         if len(pressed) % 10 == 0:
             app.tick()
     played.end()
@@ -117,5 +119,6 @@ async def test_every_size_of_every_screen(
             await pilot.pause()
             small = is_too_small(played.app.size)
             await until(pilot, lambda small=small: isinstance(played.app.screen, TooSmall) is small)
+            screen_text(played.app)
         assert played.app.screen is screen
         played.end()

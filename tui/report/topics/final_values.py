@@ -42,6 +42,8 @@ class FinalValue:
 
     name: str
     of: Callable[[RunFigures], float]
+    is_known: Callable[[RunFigures], bool]
+    """Return True if the run has such a value, which is NaN if the run has diverged."""
     is_share: bool = False
 
     def write(self, value: float) -> str:
@@ -83,9 +85,17 @@ def _last_test(name: str) -> Callable[[RunFigures], float]:
     return read
 
 
-TRAINING_LOSS = FinalValue("training loss", RunFigures.final_loss)
-TEST_LOSS = FinalValue("test loss", _last_test("loss"))
-ACCURACY = FinalValue("test accuracy", _last_test("accuracy"), is_share=True)
+def _is_tested(run: RunFigures) -> bool:
+    return bool(run.evaluations)
+
+
+def _has_steps(run: RunFigures) -> bool:
+    return len(run.steps) > 0
+
+
+TRAINING_LOSS = FinalValue("training loss", RunFigures.final_loss, _has_steps)
+TEST_LOSS = FinalValue("test loss", _last_test("loss"), _is_tested)
+ACCURACY = FinalValue("test accuracy", _last_test("accuracy"), _is_tested, is_share=True)
 VERDICT_VALUES = (TRAINING_LOSS, ACCURACY)
 """The values that the verdict tells."""
 

@@ -37,8 +37,8 @@ def _row(group: RunGroup, timing: SubjectTiming, final_values: list[FinalValue])
     group_timing = timing.find(group)
     final_texts = []
     for value in final_values:
-        mean = finite_mean(value.of(run) for run in group.runs)
-        final_texts.append(value.write(mean))
+        values = [value.of(run) for run in group.runs if value.is_known(run)]
+        final_texts.append(value.write(finite_mean(values)) if values else UNKNOWN)
     runs_text = f"{len(group.runs):,}"
     if group.failures:
         runs_text += f", {len(group.failures)} failed"

@@ -356,6 +356,22 @@ def test_a_live_run_is_listed_with_the_time_that_its_header_shows(tmp_path: Path
     assert found.elapsed == pytest.approx(35.0)
 
 
+def test_the_time_of_an_iteration_of_an_older_version_is_of_all_steps_of_a_record_of_some_length(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("STEPS", 50), ("WHOLE", 4_096), ("BLOCK", 1_000)):
+        monkeypatch.setattr(tape, name, value)
+    history = History(named("a")).training()
+    for step in range(1, 402):
+        history.rank(0, stepped(0, step, step % 7)).rank(1, stepped(1, step, step % 7))
+    folder = recorded(tmp_path, named("a"), history.done(0, 1))
+    (with_overview,) = index.entries(tmp_path)
+    (folder / OVERVIEW).unlink()
+    (tmp_path / INDEX).unlink(missing_ok=True)
+    (without_overview,) = index.entries(tmp_path)
+    assert without_overview.step_seconds == with_overview.step_seconds
+
+
 @pytest.mark.parametrize("step", [3, 100, 397])
 def test_the_newest_evaluation_of_a_long_record_is_found_wherever_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
@@ -368,7 +384,7 @@ def test_the_newest_evaluation_of_a_long_record_is_found_wherever_it_is(
         into.raw(encode(one).encode())
     into.flush()
     into.release()
-    for name, value in (("STEPS", 50), ("WHOLE", 4_096), ("BLOCK", 1_000)):
+    for name, value in (("LARGE", 0), ("STEPS", 50), ("WHOLE", 4_096), ("BLOCK", 1_000)):
         monkeypatch.setattr(tape, name, value)
     (found,) = index.entries(tmp_path)
     assert (found.step, found.steps) == (400, 40)

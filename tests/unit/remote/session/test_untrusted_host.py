@@ -449,6 +449,13 @@ def line_of(event: Event, **head: Any) -> bytes:
 SAMPLE = HostSample((1.0,), 1, 1)
 
 
+def waits_and_samples(line: End, command: Command | None) -> None:
+    """`waits_once`, with a sign of life at each lease."""
+    waits_once(line, command)
+    if isinstance(command, Lease):
+        line.say(SAMPLE)
+
+
 @pytest.mark.parametrize(
     ("line", "why"),
     [
@@ -486,7 +493,7 @@ SAMPLE = HostSample((1.0,), 1, 1)
 def test_a_record_that_cannot_be_used_costs_its_host_alone(
     line: bytes, why: str, policy: Policy, tmp_path: Path
 ) -> None:
-    stage = Stage(waits_once, waits_once)
+    stage = Stage(waits_and_samples, waits_once)
     session, batches = running(stage, tmp_path, policy)
     send(stage.lines[1], line)
     to_the_end(batches)

@@ -291,19 +291,26 @@ async def test_no_keys_on_a_chart_and_no_sizes_break_it(seed: int) -> None:
     ]
     dice, stage = random.Random(seed), Stage()
     async with stage.app.run_test(size=(80, 24)) as pilot:
-        await pilot.press("3", *dice.choices(keys, k=10))  # before there is anything
+        await press_and_draw(stage, pilot, "3", *dice.choices(keys, k=10))  # nothing is there yet
         await stage.train(pilot, 20)
         for step in range(21, 51, 10):
-            await pilot.press(*dice.choices(keys, k=15))
+            await press_and_draw(stage, pilot, *dice.choices(keys, k=15))
             stage.session.steps(step, step + 9)
             stage.app.tick()
             await pilot.resize_terminal(dice.randrange(1, 220), dice.randrange(1, 70))
             await pilot.pause()
+            stage.text()
         await pilot.resize_terminal(80, 24)
         stage.session.finish(50, 1)
         await stage.ended(pilot)
-        await pilot.press(*dice.choices(keys, k=20))
+        await press_and_draw(stage, pilot, *dice.choices(keys, k=20))
         assert stage.app.is_running
+
+
+async def press_and_draw(stage: Stage, pilot: Pilot[None], *keys: str) -> None:
+    for key in keys:
+        await pilot.press(key)
+        stage.text()
 
 
 async def test_deep_in_a_long_run_the_record_is_read_again(tmp_path: Path) -> None:

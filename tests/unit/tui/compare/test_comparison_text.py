@@ -142,6 +142,18 @@ def test_what_one_has_to_know_comes_first(run: Run, runs: list[str], tmp_path: P
     assert found["runs"][0]["loss"] is None
 
 
+def test_a_run_without_steps_has_no_training_time(
+    run: Run, runs: list[str], tmp_path: Path
+) -> None:
+    history = History(replace(plan(2), run="c")).training().done(0, 1)
+    recorded(tmp_path / "runs", history.session(SessionClosed()))
+    done = run(compare, runs=[runs[0], "c"], markdown=True)
+    cells_of_rows = [line.split(" | ") for line in done.stdout.splitlines()]
+    [head] = [cells for cells in cells_of_rows if "training" in cells]
+    [row] = [cells for cells in cells_of_rows if cells[0] == "| B" and len(cells) == len(head)]
+    assert row[head.index("training")] == "-"
+
+
 def test_what_more_nodes_cannot_bring_gets_no_verdict(run: Run, tmp_path: Path) -> None:
     for name, nodes, seconds, threads in (("one", 1, 1.9, 2), ("four", 4, 0.1, 1)):
         history = History(replace(plan(nodes), run=name)).training(threads=threads)

@@ -566,6 +566,7 @@ async def test_no_keys_break_it(seed: int, runs_dir: Path) -> None:
         await home.shows(pilot, "a-1")
         for key in chance.choices(KEYS, k=80):
             await pilot.press(key)
+            screen_text(home.app)
         home.app.tick()
 
 

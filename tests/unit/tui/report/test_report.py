@@ -30,19 +30,21 @@ from tests.kit.histories import History, plan, raised
 from tests.kit.recorded import recorded
 from tests.kit.scripts import script, seen, started
 from tests.kit.studies import BYTES, study
-from training.wire.events import Exited, HostSample, OutputText
+from training.wire.events import Evaluated, Exited, HostSample, OutputText, Saved
 from tui.commands import report as command
 from tui.commands.report import report
 from tui.report.chapter import make_chapter
 from tui.report.data import to_csv, to_json
 from tui.report.load import SubjectReader
 from tui.report.pages import escape_markdown, to_html, to_markdown
-from tui.report.render import render
+from tui.report.render import RenderedPicture
 from tui.report.write import assemble_report
 
 Run = Callable[..., Done]
 assert run  # the fixture
 
+NO_PICTURE = RenderedPicture("<svg/>", "", b"")
+"""For a page of which the text is read."""
 EVIL = "<script>alert('x')</script>"
 TEXT = f"""
 title = "Two ways {EVIL}"
@@ -377,7 +379,7 @@ def test_a_speed_up_that_nodes_cannot_bring_is_the_headline(tmp_path: Path) -> N
     [results] = [section for section in made.sections if section.name == "results"]
     assert [row[-2] for row in results.tables[0].rows][1] == "19.00 ?"
     written = assemble_report([made], "")
-    drawn = {picture.name: render(picture) for picture in written.pictures}
+    drawn = {picture.name: NO_PICTURE for picture in written.pictures}
     shown_first = re.findall(r"<p class=.([a-z]+).>", to_html(written, drawn))
     assert shown_first[:3] == ["note", "question", "doubt"]
     assert f"- **{escape_markdown(first)}**" in to_markdown(written)
@@ -444,6 +446,30 @@ def test_names_of_hosts_and_notes_stay_text(run: Run, tmp_path: Path) -> None:
     assert "\x1b" not in text
     assert text.count("&lt;script&gt;") > 5
     html5lib.HTMLParser(strict=True).parse(text)
+
+
+def test_the_report_of_a_run_begins_with_what_became_of_it(run: Run, tmp_path: Path) -> None:
+    of = History(replace(plan(2), run="alone")).training(3)
+    of.rank(0, Saved(0, 1, 3, 0.5, 1 << 20)).rank(1, Saved(1, 1, 3, 0.5, 1 << 20))
+    recorded(tmp_path / "runs", of.done(0, 1).session(SessionClosed()))
+    assert run(report, names=["alone"]).returncode == 0
+    lines = Path("report-alone/report.md").read_text().splitlines()
+    verdict = [line for line in lines if line.startswith("- ")]
+    assert verdict[0].startswith("- 2 ranks on 2 hosts, ddp, lenet5 on digits; finished after")
+    assert verdict[1].startswith("- 1 checkpoint of ")
+
+
+def test_a_run_that_was_not_tested_has_no_values_of_a_test(run: Run, tmp_path: Path) -> None:
+    tested = History(replace(plan(2), run="a-run")).training(3)
+    tested.rank(0, Evaluated(0, 1, 3, 0.5, 0.75, 100, 0.1)).done(0, 1)
+    recorded(tmp_path / "runs", tested.session(SessionClosed()))
+    finished(tmp_path / "runs", "b-run")
+    assert run(report, names=["a-run", "b-run"]).returncode == 0
+    [path] = Path.cwd().glob("report-*/report.md")
+    lines = path.read_text().splitlines()
+    begin = lines.index("| task | s/iter | test loss | test accuracy | speed-up | runs |")
+    rows_of_table = [line.split(" | ") for line in lines[begin + 2 : begin + 4]]
+    assert [cells[2:4] for cells in rows_of_table] == [["0.5000", "75.00%"], ["-", "-"]]
 
 
 def test_several_runs_are_compared_with_the_first(run: Run, tmp_path: Path) -> None:

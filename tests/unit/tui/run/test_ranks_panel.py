@@ -355,9 +355,12 @@ async def test_any_size_any_name_any_figure(seed: int) -> None:
             stage.session.say(0, one, events.RankSample(0, 1e9, 1 << 62))
             await pilot.resize_terminal(chance.randrange(40, 301), chance.randrange(10, 101))
             keys = ["1", "o", "enter", "escape", "down", "right", "end", "left", "s", "c", "f"]
-            await pilot.press(*chance.choices(keys, k=4))
+            for key in chance.choices(keys, k=4):
+                await pilot.press(key)
+                stage.text()
             stage.app.tick()
             await pilot.pause()
+            stage.text()
         while not isinstance(stage.app.screen, RunScreen):
             await pilot.press("escape")
 

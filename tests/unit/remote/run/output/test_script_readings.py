@@ -7,6 +7,7 @@ import math
 import pickle
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -481,8 +482,9 @@ def test_what_is_read_of_files_is_not_in_the_log_of_the_rank(tmp_path: Path) -> 
 # Whoever reads ------------------------------------------------------------------------------------
 
 
+@cache
 def long_run(watch: bool) -> History:
-    """Rank 0's steps are watched, rank 3 prints; the run restarts."""
+    """Rank 0's steps are watched, rank 3 prints; the run restarts. All tests read the same one."""
     history = started(script(watch=watch))
     for attempt, first in enumerate((1, 201)):
         history.attempt = attempt
@@ -510,6 +512,12 @@ def told(state: RunState) -> tuple[object, ...]:
     return repr((summary.summarize(state), curves, series, lines, state.eta(state.now), state.now))  # type: ignore[return-value]
 
 
+@cache
+def told_of_long_run(watch: bool) -> tuple[object, ...]:
+    """All that can be compared of the state that the long run comes to."""
+    return told(long_run(watch).state())
+
+
 def applied(of: Plan, records: Iterable[Record]) -> RunState:
     state = RunState(of)
     for record in records:
@@ -523,7 +531,7 @@ def test_all_readers_come_to_the_same(
 ) -> None:
     """A live session, one that returns in the middle, a replay at any time, one who follows."""
     history = long_run(watch)
-    whole = told(history.state())
+    whole = told_of_long_run(watch)
     folder = recorded(tmp_path, history)
     here = history.plan
     assert told(applied(here, read(folder, 2, expand=expander(here)))) == whole
@@ -566,7 +574,7 @@ def test_a_session_that_returns_goes_on_reading(watch: bool, left_at: int, tmp_p
         else:
             ledger.take(record, encode(record).encode())
     into.release()
-    assert told(ledger.state) == told(history.state())
+    assert told(ledger.state) == told_of_long_run(watch)
 
 
 def applied_until(history: History, until: float) -> RunState:
