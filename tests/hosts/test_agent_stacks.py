@@ -211,6 +211,14 @@ def test_a_rank_that_ends_while_it_is_asked_is_said_to_have(
     assert "it has just ended" in stack.text
 
 
+def test_a_fork_answers_by_its_own_file_if_it_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [("/proc/7/fd/3", "/f/5 (deleted)"), ("/proc/7/fd/4", "/f/7 (deleted)")]
+    monkeypatch.setattr(stacks, "open_files", lambda _: iter(files))
+    assert stacks._stack_file(7, "/f") == "/proc/7/fd/4"
+    assert stacks._stack_file(8, "/f") == "/proc/7/fd/3"
+    assert stacks._stack_file(7, "/g") == ""
+
+
 def test_a_rank_that_is_not_there_yet_is_told_by_what_starts_it(host: Host) -> None:
     preload = (
         "import sys; sys.path.insert(0, '.'); import os; from training.agent.host import stacks; "

@@ -8,6 +8,7 @@ import inspect
 import json
 import os
 import resource
+import select
 import sys
 import threading
 import time
@@ -20,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from training.place import EVENTS_FD
+from training.place import EVENTS_FD, PROCESS
 from training.watch import gloo
 from training.watch import report as reports
 from training.watch.clock import Clock
@@ -32,7 +33,7 @@ from training.watch.spans import Spans
 from training.watch.steps import MOST as MOST_ENTRIES
 from training.watch.steps import Step, Steps
 from training.watch.waits import WaitingMethod
-from training.wire.events import PREFIX
+from training.wire.events import PREFIX, WORKER
 from training.wire.events import StepFinished as Told
 from training.wire.records import Record
 
@@ -458,6 +459,95 @@ def test_the_rest_is_written_to_a_pipe_of_any_number(monkeypatch: pytest.MonkeyP
     os.close(pipe)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     report.on = False
+
+
+def test_each_write_is_of_whole_lines_and_none_of_another_process_comes_in_between(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[bytes] = []
+
+    def write(number: int, data: bytes, real: Callable[[int, bytes], int] = os.write) -> int:
+        written.append(data)
+        return real(number, data)
+
+    monkeypatch.setattr(os, "write", write)
+    make_report(pipe[1], 0).steps([a_step(number) for number in range(100)])
+    assert len(written) > 1
+    assert all(len(data) <= select.PIPE_BUF and data.endswith(b"\n") for data in written)
+    assert [event(line)["step"] for line in read(pipe[0])] == [*range(100)]
+
+
+# Workers
+
+
+def of_worker(line: str) -> Any:
+    assert line.startswith(PREFIX + WORKER)
+    return json.loads(line.removeprefix(PREFIX + WORKER))
+
+
+def test_a_process_of_a_larger_group_is_a_worker(pipe: tuple[int, int]) -> None:
+    report = make_report(pipe[1], 1, count=2)
+    report.join(5, 8)
+    report.steps([a_step(1)])
+    report.close()
+    report.close()
+    joined, step, left = map(of_worker, read(pipe[0]))
+    assert joined == {"joined": 5, "world_size": 8, "pid": os.getpid()}
+    assert (step["event"], step["rank"], step["step"]) == ("step", 5, 1)
+    assert left == {"left": 5, "pid": os.getpid(), "error": ""}
+
+
+def test_a_process_of_a_group_as_large_as_the_run_stands_for_the_program(
+    pipe: tuple[int, int],
+) -> None:
+    report = make_report(pipe[1], 1, count=2)
+    assert not report.join(0, 2)  # whatever its rank is there
+    report.steps([a_step(1)])
+    report.close()
+    (line,) = read(pipe[0])
+    assert event(line)["rank"] == 1
+
+
+def test_a_fork_is_silent_until_it_has_joined_a_group(pipe: tuple[int, int]) -> None:
+    report = make_report(pipe[1], 1, count=2)
+    registered: list[int] = []
+    report._register_stacks = lambda: registered.append(os.getpid())
+    report._be_silent()  # as in a fork
+    report.steps([a_step(1)])
+    assert not report.join(0, 2)  # another one has this rank
+    assert not report.on
+    assert report.join(1, 2)
+    report.steps([a_step(2)])
+    report.close()
+    assert [event(line)["step"] for line in read(pipe[0])] == [2]
+    assert registered == [os.getpid()]
+    os.close(report._pipe)
+
+
+def test_a_watch_that_has_failed_joins_no_group(pipe: tuple[int, int]) -> None:
+    report = make_report(pipe[1], 0)
+    report.failed(ValueError())
+    assert not report.join(5, 8)
+    assert not report.on
+
+
+def test_a_worker_says_what_it_has_raised_in_one_write(pipe: tuple[int, int]) -> None:
+    report = make_report(pipe[1], 0)
+    report.join(5, 8)
+    try:
+        raise ValueError("é" * 10_000 + " at the end")
+    except ValueError:
+        report.close()
+    line = read(pipe[0])[-1]
+    assert len(line) < select.PIPE_BUF
+    assert of_worker(line)["error"].endswith(" at the end\n")
+
+
+def test_the_program_is_named_by_the_agent_not_by_a_launcher_within() -> None:
+    env = {"RANK": "7", "WORLD_SIZE": "9"}
+    assert Program.read(env) == Program(7, 9)
+    assert Program.read({**env, PROCESS: "1/2"}) == Program(1, 2)
+    assert Program.read({}) == Program(0, 1)
 
 
 def test_a_failure_is_said_once(pipe: tuple[int, int]) -> None:
