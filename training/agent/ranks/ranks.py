@@ -17,7 +17,7 @@ from training.agent.host import processes
 from training.agent.host.redaction import Redaction
 from training.agent.host.samples import OutOfMemory
 from training.agent.live_runs import open_regular
-from training.agent.ranks.pipes import Pipe
+from training.agent.ranks.pipes import CHUNK, Pipe
 from training.agent.ranks.workers import Worker, Workers, describe_exit
 from training.wire.events import Event, Exited, OutputText, Raised, Spawned
 from training.wire.jsonl import load
@@ -165,10 +165,11 @@ class RankProcesses:
 
     def _worker_exited(self, rank: RankProcess, worker: Worker, status: int | None) -> None:
         """Report that a worker is gone, after what it has written."""
-        if rank.events:
-            for text in rank.events.read():
+        # A pipe may hold several reads.
+        for _ in range(EVENTS // CHUNK):
+            for text in rank.events.read() if rank.events else ():
                 self._report_output(rank.events, text)
-        exited = describe_exit(worker, status, signal_name=signal_name)
+        exited = describe_exit(worker, status)
         out_of_memory = (
             exited.code == -signal.SIGKILL and not rank.stopped and self.out_of_memory.rose()
         )
@@ -205,9 +206,8 @@ class RankProcesses:
         out_of_memory = (
             exit_code == -signal.SIGKILL and not rank.stopped and self.out_of_memory.rose()
         )
-        self._report_event(
-            Exited(rank.number, exit_code, signal_name(exit_code), rank.stopped, out_of_memory)
-        )
+        signal_text = processes.signal_name(exit_code)
+        self._report_event(Exited(rank.number, exit_code, signal_text, rank.stopped, out_of_memory))
 
     def reaped(self, pid: int, status: int) -> None:
         """Note that a child of the agent has exited: a rank that was started as a program, or an
@@ -232,16 +232,6 @@ class RankProcesses:
                 processes.send_group(rank.pid, signal.SIGKILL)
         for pid in processes.descendants(os.getpid()):
             processes.send(pid, signal.SIGKILL)
-
-
-def signal_name(exit_code: int) -> str:
-    """Return the name of the signal of a negative exit code, else ""."""
-    if exit_code >= 0:
-        return ""
-    try:
-        return signal.Signals(-exit_code).name
-    except ValueError:  # a real-time signal
-        return f"SIG{-exit_code}"
 
 
 def read_error_file(path: str) -> str:

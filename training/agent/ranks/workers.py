@@ -96,8 +96,9 @@ class Workers:
         for worker in self.live:
             if state_letter(worker.pid) in "ZX":
                 status = _read_exit_status(worker.pid)
-                self._forget(worker)
+                # It may have said more, which is taken in before it is forgotten.
                 self._report_exit(worker, status)
+                self._forget(worker)
 
     def close(self) -> None:
         """Forget all of them."""
@@ -111,9 +112,7 @@ class Workers:
             os.close(worker.handle)
 
 
-def describe_exit(
-    worker: Worker, status: int | None, *, signal_name: Callable[[int], str]
-) -> WorkerExited:
+def describe_exit(worker: Worker, status: int | None) -> WorkerExited:
     """Return the end of a worker, by its exit status if anybody has seen that, and by its own
     words."""
     code = 1 if worker.error else 0
@@ -122,7 +121,7 @@ def describe_exit(
     return WorkerExited(
         worker.rank,
         code,
-        signal_name(code),
+        processes.signal_name(code),
         known=status is not None or worker.error is not None,
         error=worker.error or "",
     )

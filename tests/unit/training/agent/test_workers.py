@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from training.agent.ranks.ranks import signal_name
 from training.agent.ranks.workers import Worker, Workers, describe_exit
 from training.wire.events import PREFIX, WORKER, Event, OutputText, WorkerExited, WorkerJoined
 from training.wire.jsonl import dumps
@@ -84,11 +83,11 @@ def test_a_killed_worker_is_noticed_with_its_signal(child: subprocess.Popen[byte
     heard.workers.look()
     ((worker, status),) = heard.ends
     assert heard.workers.live == []
-    exited = describe_exit(worker, status, signal_name=signal_name)
+    exited = describe_exit(worker, status)
     assert exited == WorkerExited(5, -9, "SIGKILL")
 
 
 def test_who_has_said_how_it_ends_needs_no_exit_code() -> None:
     for error, code, is_known in ((None, 0, False), ("", 0, True), ("ValueError", 1, True)):
-        exited = describe_exit(Worker(5, 1, error=error), None, signal_name=signal_name)
+        exited = describe_exit(Worker(5, 1, error=error), None)
         assert (exited.code, exited.known, exited.error) == (code, is_known, error or "")
