@@ -37,7 +37,7 @@ from training.wire.events import (
     Stack,
 )
 
-PROCESS_EVENTS = (Spawned, OutputText, RankSample, GpuSample, Stack, Raised, Exited)
+PROCESS_EVENTS = frozenset((Spawned, OutputText, RankSample, GpuSample, Stack, Raised, Exited))
 """Events whose `rank` is that of a process which rankboard has started, where these are others than
 the ranks. A worker has samples and stacks of its own."""
 
@@ -283,7 +283,7 @@ class RunState:
         Agents report of processes, unless they say otherwise; all else is of ranks.
         """
         number = getattr(event, "rank", -1)
-        if isinstance(event, PROCESS_EVENTS) and not getattr(event, "worker", False):
+        if type(event) in PROCESS_EVENTS and not getattr(event, "worker", False):
             return self.process_of(number, host)
         return self.rank_of(number, host)
 

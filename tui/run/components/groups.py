@@ -40,14 +40,14 @@ def table_lines(
 def _below_processes(run: RunState, order: RankOrder, room: int) -> Iterator[RankTableLine]:
     """The processes that rankboard has started, each with the ranks below it that it has started
     itself, in their order."""
-    ordered_ranks = sort_ranks(run.ranks, run, order, room - len(run.processes))
+    lines_of_process: dict[int, list[RankTableLine]] = {}
+    for rank in sort_ranks(run.ranks, run, order, room - len(run.processes)):
+        lines_of_process.setdefault(rank.process, []).append(RankTableLine((rank,)))
     for process in run.processes:
         yield RankTableLine((process,), is_process=True)
-        for rank in ordered_ranks:
-            if rank.process == process.rank:
-                yield RankTableLine((rank,))
+        yield from lines_of_process.get(process.rank, ())
     # Nobody knows yet who starts these.
-    yield from (RankTableLine((rank,)) for rank in ordered_ranks if rank.process < 0)
+    yield from lines_of_process.get(-1, ())
 
 
 def _hosts(run: RunState, order: RankOrder, room: int) -> list[RankTableLine]:

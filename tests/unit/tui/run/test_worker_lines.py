@@ -8,6 +8,7 @@ from training.wire.events import RankSample, WorkerJoined
 from tui.run.components.groups import table_lines
 from tui.run.components.rank_columns import RANK_COLUMNS, RowContext, TrendScale, state_cell
 from tui.run.components.rank_order import RANK_ORDERS
+from tui.run.ranks_panel import RanksPanel
 
 BY = {order.name: order for order in RANK_ORDERS}
 CELL = {column.column.title: column.cell for column in RANK_COLUMNS}
@@ -43,3 +44,9 @@ def test_a_process_has_its_own_figures() -> None:
     ]
     assert texts == [["p0", "250%", "-"], ["0", "-", "1.00"], ["1", "90%", "2.00"]]
     assert state_cell(run.processes[0], run, 0.0).text.endswith("running")
+
+
+def test_the_table_has_room_for_them() -> None:
+    processes_and_ranks = 2 + 4
+    without_workers = started(script(processes_and_ranks, 1)).state()
+    assert RanksPanel.lines_needed(joined()) == RanksPanel.lines_needed(without_workers)
