@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 from remote.events import Parsed
@@ -13,6 +14,7 @@ from remote.run.diagnosis.agent_end import STOPPING_ENDS, describe_end, explain_
 from remote.run.diagnosis.cause import explain_agent_end
 from remote.run.diagnosis.detector import Report
 from remote.run.diagnosis.stall_causes import explain_stall
+from remote.run.output.worker_lines import split_by_rank
 from remote.run.run_state import RunState, judge_rank, restart, take_age
 from remote.run.series.marks import CHECKPOINT, EPOCH, RESTART, TEST
 from remote.run.state.host_state import LAST_WORDS, HostState
@@ -75,13 +77,25 @@ def _take_output(
 ) -> None:
     if text.path:  # it was written to a file, not printed
         return
-    rank_number = rank.rank if rank else -1
-    shown_lines = run.log.add(when, host.name, rank_number, text.stream, text.text)
+    shown_lines: list[str] = []
+    for rank_number, part in _split_output(run, text.text, rank):
+        shown_lines += run.log.add(when, host.name, rank_number, text.stream, part)
     if text.stream != "stderr":
         return
     (rank or host).tail.extend(shown_lines[-LAST_WORDS:])
     if rank and rank.exited:  # output that comes after the exit may change what it means
         judge_rank(run, rank)
+
+
+def _split_output(run: RunState, text: str, process: RankState | None) -> Iterator[tuple[int, str]]:
+    """Yield the parts of what a process has printed, each with the rank that it is of."""
+    if process is None or not run.has_workers:
+        yield (process.rank if process else -1), text
+        return
+    own_ranks = [rank.rank for rank in run.ranks if rank.process == process.rank]
+    first_rank = own_ranks[0] if own_ranks else process.rank
+    for named_rank, lines in split_by_rank(text):
+        yield (named_rank if named_rank in own_ranks else first_rank), "\n".join(lines)
 
 
 # Ranks --------------------------------------------------------------------------------------------

@@ -114,7 +114,7 @@ class RankScreen(Screen[None], LiveScreen):
                 return
             self._show_facts(rank, run, now)
             self._show_charts(run)
-            self._show_log(rank, run)
+            self._show_log(run)
             if self.has_class("-stack"):
                 self._show_stack(rank, run, now)
 
@@ -124,10 +124,9 @@ class RankScreen(Screen[None], LiveScreen):
             self.notify(f"rank {self._rank} is not part of attempt {run.attempt + 1}")
             self.dismiss()
 
-    def _show_log(self, rank: RankState, run: RunState) -> None:
+    def _show_log(self, run: RunState) -> None:
         log_panel = self.query_one(LogPanel)
-        # Workers print into the stdout of the process that started them.
-        log_panel.fix_rank(rank.rank if rank.process < 0 else rank.process)
+        log_panel.fix_rank(self._rank)
         log_panel.show(run)
 
     def _show_facts(self, rank: RankState, run: RunState, now: float) -> None:

@@ -294,12 +294,19 @@ class Judge:
         ]
 
     def _counts(self, worker: RankState) -> bool:
-        """Return True if the end of a worker may be a cause. One of which nothing is known is none
-        where its process has ended well."""
+        """Return True if the end of a worker may be a cause."""
         process_exit = self.ranks[worker.process].exited if worker.process >= 0 else None
         if process_exit is None or worker.worker_exit is None:
             return False
-        return worker.worker_exit.known or process_exit.code != 0
+        if worker.worker_exit.known:
+            return True
+        # One of which nothing is known explains why others failed, if nothing else does.
+        others = [other for other in self.workers if other.death and other is not worker]
+        is_explained = any(other.death and other.death.evidence is Evidence.OWN for other in others)
+        have_failed = process_exit.code != 0 or any(
+            other.death and other.death.evidence is Evidence.ORDER for other in others
+        )
+        return have_failed and not is_explained
 
     def _describe_unexplained(self) -> str:
         """Return why a run has failed although nothing of it has died."""

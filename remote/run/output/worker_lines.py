@@ -14,7 +14,7 @@ MOST = 1024
 """Ranks that lines may name."""
 # Not "Rank-1", which names a metric: the share of queries whose first answer is right.
 _RANK = re.compile(r"[\[(<]?(?:rank|default)[ :_=#]{0,2}(?P<rank>\d{1,4})\b", re.IGNORECASE)
-_GLUED = re.compile(r"\s*(rank\d{1,4}):", re.IGNORECASE)
+_GLUED = re.compile(r"^\s*(rank\d{1,4}):", re.IGNORECASE)
 """What no format knows as a prefix: lines are read as if it was in brackets."""
 _Process = tuple[int, int]
 """A host and the rank whose program printed."""
@@ -59,7 +59,9 @@ class WorkerLines:
         named_ranks = self._named[process]
         if not _may_name(output.text):
             return []
-        new_ranks = {rank for rank, _ in _split(output.text) if 0 <= rank < MOST} - named_ranks
+        new_ranks = {
+            rank for rank, _ in split_by_rank(output.text) if 0 <= rank < MOST
+        } - named_ranks
         if not new_ranks:
             return []
         named_ranks |= new_ranks
@@ -87,10 +89,10 @@ class WorkerLines:
         if not known_ranks or not _may_name(output.text):
             yield first_worker, False, output
             return
-        for rank, lines in _split(output.text):
+        for rank, lines in split_by_rank(output.text):
             is_named = rank in known_ranks
-            text = replace(output, text="\n".join(lines))
-            yield (rank if is_named else first_worker), is_named, text
+            text = "\n".join(_GLUED.sub(r"[\1]:", line, count=1) for line in lines)
+            yield (rank if is_named else first_worker), is_named, replace(output, text=text)
 
     def select(self, host: int, process: int, records: Sequence[Record]) -> list[Record]:
         """Return what was read from lines of a process that name no rank, without values that
@@ -120,7 +122,7 @@ def _may_name(text: str) -> bool:
     return "ank" in text or "RANK" in text or "default" in text
 
 
-def _split(text: str) -> Iterator[tuple[int, list[str]]]:
+def split_by_rank(text: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the lines of a text that follow each other and name the same rank, or (-1) none."""
     last_rank = -1
     lines: list[str] = []
@@ -131,5 +133,5 @@ def _split(text: str) -> Iterator[tuple[int, list[str]]]:
             yield last_rank, lines
             lines = []
         last_rank = rank
-        lines.append(_GLUED.sub(r"[\1]:", line, count=1) if _GLUED.match(line) else line)
+        lines.append(line)
     yield last_rank, lines

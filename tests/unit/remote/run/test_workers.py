@@ -253,6 +253,15 @@ def test_a_worker_that_is_gone_without_a_word_counts_if_its_process_fails() -> N
         assert (cause.rank if cause else None) == rank
 
 
+def test_a_worker_that_is_gone_without_a_word_explains_why_others_failed() -> None:
+    for error, cause in ((GLOO, 2), ("ValueError: 1", 1)):
+        history = joined().rank(0, exited(2, code=0, known=False))
+        history.rank(0, exited(1, error=TRACEBACK + error), Exited(0, 0))
+        found = state_of(history.ended()).cause
+        assert found
+        assert found.rank == cause
+
+
 def test_a_worker_that_is_started_again_is_no_cause() -> None:
     history = joined().rank(0, exited(2, code=-9, signal="SIGKILL"))
     history.rank(0, WorkerJoined(2, 0, 4, 777), *(exited(rank, code=0) for rank in range(4)))
