@@ -7,7 +7,7 @@ from remote.cluster.hosts import RANKS
 from remote.format import count
 from remote.run.run_state import RunState
 from remote.run.state.host_state import HostState
-from remote.run.state.phases import RankPhase
+from remote.run.state.phases import START_PHASES, RankPhase
 from remote.run.state.rank_state import RankState
 from remote.run.state.types import Evidence
 from training.wire.events import WorkerJoined
@@ -37,6 +37,8 @@ def take_join(run: RunState, joined: WorkerJoined, host: HostState, when: float)
     worker.pid = joined.pid or worker.pid
     worker.heard = when
     worker.enter(RankPhase.TRAINING, when)
+    if process.phase in START_PHASES:  # it may be a worker itself, and has joined the others as one
+        process.enter(RankPhase.TRAINING, when)
 
 
 def _make_ranks(run: RunState, world_size: int, when: float) -> None:

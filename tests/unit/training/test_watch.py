@@ -648,6 +648,13 @@ def test_a_changed_function_does_what_it_did_and_tells_of_it() -> None:
     assert Sample.method.__qualname__ == "Sample.method"
 
 
+def test_a_function_that_is_changed_twice_tells_both() -> None:
+    first, second = told_by(plain), told_by(plain)
+    first.clear()
+    plain(5)
+    assert [when for when, _ in first] == [when for when, _ in second] == ["before", "after"]
+
+
 def test_a_traceback_is_as_it_was() -> None:
     def raised(call: Callable[[], object]) -> str:
         try:
