@@ -64,8 +64,8 @@ class WatchReport:
         self._program = program
         self._register_stacks = register_stacks
         self._rank = program.number
-        self._prefix = "@rankboard"
         self._is_worker = False
+        self._has_left = False
         self._waiting_bytes = b""
         self._has_failed = False
         self.on = os.getpid() == self._owner
@@ -95,8 +95,8 @@ class WatchReport:
             self._open_pipe()
         if is_worker:
             self._rank = rank
-            self._prefix = "@rankboard worker"
             self._is_worker = True
+            self._has_left = False
             self._tell_agent({"joined": rank, "world_size": world_size, "pid": os.getpid()})
         return begins
 
@@ -111,12 +111,12 @@ class WatchReport:
             self._register_stacks()
 
     def _tell_agent(self, message: dict[str, Any]) -> None:
-        self._queue_text(f"@rankboard worker {json.dumps(message)}\n")
+        self._queue_text(f"@rankboard {json.dumps(message)}\n")
         self._write_waiting()
 
     def _tell_end(self) -> None:
         """Say that this worker ends, and what it has raised, once."""
-        self._is_worker = False
+        self._has_left = True
         error = sys.exc_info()[1] or getattr(sys, "last_value", None)
         if isinstance(error, SystemExit):
             error = error.__context__ if error.code else None
@@ -139,7 +139,7 @@ class WatchReport:
         loss_text = loss if math.isfinite(loss) else _NOT_FINITE[str(loss)]
         is_known = "true" if step.loss is not None else "false"
         return (  # ten times as fast as `json.dumps`
-            f'{self._prefix} {{"time":{step.time:.6f},"event":"step","rank":{self._rank},"epoch":0,'
+            f'@rankboard {{"time":{step.time:.6f},"event":"step","rank":{self._rank},"epoch":0,'
             f'"step":{step.step},"loss":{loss_text},"seconds":{step.seconds:.6f},'
             f'"data":{step.data:.6f},"compute":{step.compute:.6f},"sync":{step.sync:.6f},'
             f'"ready":{step.ready:.6f},"cpu_seconds":{step.cpu_seconds:.6f},'
@@ -164,6 +164,8 @@ class WatchReport:
             self._stop_reporting()
 
     def _queue_text(self, text: str) -> None:
+        if self._is_worker:
+            text = text.replace("@rankboard {", "@rankboard worker {")
         if self.on and len(self._waiting_bytes) < MOST:
             self._waiting_bytes += text.encode("utf-8", "replace")
 
@@ -189,7 +191,7 @@ class WatchReport:
         """Write the rest, if the agent takes it soon: the process ends."""
         if not self.on:
             return
-        if self._is_worker:
+        if self._is_worker and not self._has_left:
             self._tell_end()
         self._write_waiting()
         if self._waiting_bytes:
