@@ -59,7 +59,7 @@ class WatchReport:
         """Use the pipe of the channel NUMBER:PID:INODE. Raises: OSError, if it is none."""
         number, owner, inode = channel.split(":")
         self._pipe = int(number)
-        self._owner = int(owner)
+        self._owners_end = f"/proc/{owner}/fd/{number}"
         self._inode = int(inode)
         self._program = program
         self._register_stacks = register_stacks
@@ -68,7 +68,7 @@ class WatchReport:
         self._has_left = False
         self._waiting_bytes = b""
         self._has_failed = False
-        self.on = os.getpid() == self._owner
+        self.on = os.getpid() == int(owner)
         if self.on:
             if not self._is_open():
                 raise OSError("its pipe is closed")
@@ -102,8 +102,7 @@ class WatchReport:
 
     def _open_pipe(self) -> None:
         """Open the pipe where its owner has it open. Raises: OSError."""
-        path = f"/proc/{self._owner}/fd/{self._pipe}"
-        self._pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._pipe = os.open(self._owners_end, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         if not self._is_open():
             raise OSError("its pipe is closed")
         self.on = True
