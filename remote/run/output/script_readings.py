@@ -134,6 +134,9 @@ class Expander:
 
     def _read_text(self, text: OutputText, record: Record) -> Sequence[Record]:
         derived_records = self._lines.find_joined(record, text)
+        if derived_records:  # what was read until now may be of any of them
+            self._outputs.pop((record.host, text.rank), None)
+            self._waiting.discard((record.host, text.rank))
         for rank, is_named, part in self._lines.split(record, text):
             rank_output = self._find_output(record, rank)
             if rank_output is None:

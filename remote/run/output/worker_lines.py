@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from training.wire.events import OutputText, Record, ScriptMetrics, WorkerJoined
@@ -13,7 +13,7 @@ from training.wire.events import OutputText, Record, ScriptMetrics, WorkerJoined
 MOST = 1024
 """Ranks that lines may name."""
 # Not "Rank-1", which names a metric: the share of queries whose first answer is right.
-_RANK = re.compile(r"[\[(<]?(?:rank|default)[ :_=#]{0,2}(?P<rank>\d{1,4})\b", re.IGNORECASE)
+_RANK = re.compile(r"(?:[\[(<]?rank[ :_=#]{0,2}|\[default)(?P<rank>\d{1,4})\b", re.IGNORECASE)
 _GLUED = re.compile(r"^\s*(rank\d{1,4}):", re.IGNORECASE)
 """What no format knows as a prefix: lines are read as if it was in brackets."""
 _Process = tuple[int, int]
@@ -66,7 +66,7 @@ class WorkerLines:
             return []
         named_ranks |= new_ranks
         world_size = max(named_ranks) + 1
-        if len(named_ranks) < 2 or world_size <= self._started:
+        if not _are_ranks(named_ranks) or world_size <= self._started:
             return []
         joined_events = [
             WorkerJoined(rank, output.rank, max(world_size, self.world_size), 0)
@@ -79,13 +79,12 @@ class WorkerLines:
     def split(self, record: Record, output: OutputText) -> Iterator[tuple[int, bool, OutputText]]:
         """Yield the parts of a text, each with its rank, and whether its lines name that rank.
 
-        A line that names none is of the first worker. While a program names one rank only, all of
-        its lines are of the program.
+        A line that names none is of the first worker.
         """
         process = (record.host, output.rank)
         first_worker = self.workers_of(*process)[0]
         named_ranks = self._named[process]
-        known_ranks = self._workers.get(process) or (named_ranks if len(named_ranks) > 1 else ())
+        known_ranks = self._workers.get(process) or (named_ranks if _are_ranks(named_ranks) else ())
         if not known_ranks or not _may_name(output.text):
             yield first_worker, False, output
             return
@@ -115,6 +114,12 @@ class WorkerLines:
             if name not in mixed_names:
                 kept_values.append((name, value))
         return replace(record, event=replace(event, values=tuple(kept_values)))
+
+
+def _are_ranks(named: Collection[int]) -> bool:
+    """Return True if these numbers are those of ranks that share a stdout, as there are several of
+    them from 0 on: the rank of a matrix is another thing."""
+    return len(named) > 1 and 0 in named
 
 
 def _may_name(text: str) -> bool:

@@ -175,6 +175,7 @@ def test_ranks_in_one_stdout_never_become_one_series(prefix: str) -> None:
     assert [rank.step for rank in run.ranks] == [3, 3, 3, 3]
     assert [rank.loss for rank in run.ranks] == [0.3, 1.3, 2.3, 3.3]
     assert curve(run, "loss", 1) == [1.1, 1.2, 1.3]
+    assert curve(run, "loss", 0) == [0.1, 0.2, 0.3]
 
 
 def test_workers_that_are_only_known_by_their_lines_end_with_their_process() -> None:
@@ -190,9 +191,16 @@ def test_a_program_that_names_one_rank_has_no_workers() -> None:
     assert run.ranks[0].step == 3
 
 
-def test_a_metric_that_is_called_rank_1_names_no_rank() -> None:
-    run = state_of(started(script(1, 1)).rank(0, printed("Rank-1: 0.9\nRank-5: 0.95\nRank-10: 1")))
-    assert not run.has_workers
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "Rank-0: 0.8\nRank-1: 0.9\nRank-5: 0.95",  # shares of right answers
+        "rank=8 step 1 loss 0.5\nrank=16 step 2 loss 0.4",  # of matrices
+        "default 0\ndefault 1",
+    ],
+)
+def test_other_things_that_are_called_rank_are_no_ranks(lines: str) -> None:
+    assert not state_of(started(script(1, 1)).rank(0, printed(lines))).has_workers
 
 
 def test_values_that_several_workers_print_without_a_name_are_no_series() -> None:
