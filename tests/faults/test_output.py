@@ -9,10 +9,11 @@ from tests.faults import broken
 from tests.faults.proof import FINISHED, RANKS, Stage, recorded
 from tests.kit.launches import QUICK
 from tests.kit.slow import slow
+from training.agent.ranks.pipes import CHUNK
 
 LINES, WIDE, LONG = 200_000, 100, 50_000_000
 KEPT = 16 * 2**20
-"""The bytes that are kept of a line without an end."""
+"""The bytes that are kept of a line without an end, or up to one read of a pipe more."""
 FLOOD = f"""
 data = b"".join(b"%06d " % number + b"f" * {WIDE - 8} + b"\\n" for number in range({LINES}))
 while data:
@@ -55,4 +56,5 @@ def strange(log: Path) -> None:
     text = log.read_text(errors="strict")
     assert text.count("�") == 8 * 128
     assert "red [bold]no markup[/]\n@rankboard {}\n" in text
-    assert sum(line.count("x") for line in text.splitlines() if set(line) == {"x"}) == KEPT
+    kept = sum(line.count("x") for line in text.splitlines() if set(line) == {"x"})
+    assert KEPT <= kept < KEPT + CHUNK

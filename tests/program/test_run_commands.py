@@ -90,7 +90,7 @@ def test_runs_of_all_hosts(live: Live, run: Callable[..., Done]) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     head, a, b = table(done.stdout)
     assert head == ["run", "state", "hosts", "ranks", "step", "started", "age", "size"]
-    assert a[:4] == ["a-run", "starting", "1 of 2 live", "2"]
+    assert a[:4] == ["a-run", "importing", "1 of 2 live", "2"]
     assert b[:4] == ["b-run", "failed", "2", "2"]
     assert [row[0] for row in table(run(ps, live=True).stdout)] == ["run", "a-run"]
     assert run(prune, older_than="0", yes=True).stderr == (
@@ -148,7 +148,7 @@ def test_hosts_of_runs_that_were_left_are_asked_also_if_no_file_names_them(
         done = run(ps, **words)
         assert (done.returncode, done.stderr) == (0, "")
         (row,) = table(done.stdout)[1:]
-        assert row[:4] == ["a-run", "starting", "1 of 2 live", "2"], "and not b-run, nobody's here"
+        assert row[:4] == ["a-run", "importing", "1 of 2 live", "2"], "and not b-run, nobody's here"
     answered = History(tmp_path / "runs").ask({"a-run"})
     assert list(answered.live) == ["a-run"]
     assert History(tmp_path / "runs").ask(()).live == {}, "its end is known"
@@ -303,7 +303,7 @@ def test_a_live_local_run_stays_and_its_orphans_are_found(
         line = agent.follow()
         line.start(python(SLEEP))
         line.wait_for_text("up")
-        assert table(run(ps).stdout)[1][:4] == ["a-run", "starting", "1", "1"]
+        assert table(run(ps).stdout)[1][:4] == ["a-run", "importing", "1", "1"]
         assert "nothing to remove" in run(prune, older_than="0", yes=True).stderr
         rank = line.pid()
         kill_both(line)

@@ -18,7 +18,7 @@ from tui.charts.raster import Cells, Curve, DotPicture, cell_at
 from tui.kit import palette
 
 PICTURE_ROWS = 17
-"""A picture has as many ticks as so many rows of cells."""
+"""The axes of a picture end where those of a frame with as many rows would."""
 AREA_SIGNS = ("data", "compute", "sync")
 """The signs of areas that are stacked, from the bottom."""
 

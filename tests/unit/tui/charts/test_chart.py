@@ -13,7 +13,7 @@ from textual.app import App, ComposeResult
 
 from tui.charts import axis, raster
 from tui.charts.chart import Chart
-from tui.charts.plot_frame import PlotFrame, PlotOptions, make_frame
+from tui.charts.plot_frame import PlotFrame, PlotOptions, make_frame, picture_axes
 from tui.charts.raster import ASCII, BRAILLE, MARK_COLOUR, NO_COLOUR, Curve
 from tui.kit import palette
 
@@ -269,3 +269,13 @@ def test_areas_of_times_below_zero_are_none() -> None:
 def test_times_on_a_log_axis_have_no_label_at_zero() -> None:
     ticks = axis.clock_ticks(axis.Axis(1e-9, 9.0, log=True), 5)
     assert [text for _, text in ticks] == ["2 s", "4 s", "6 s", "8 s"]
+
+
+def test_the_axis_of_a_picture_ends_at_values_as_round_as_those_of_a_frame() -> None:
+    x = np.linspace(0, 100, 50)
+    values = np.linspace(0.11, 2.13, 50)
+    curve = Curve("0", 0, x, values, values, values)
+    axes = picture_axes([curve], PlotOptions("step", window=(0.0, 100.0)))
+    assert axes is not None
+    y_axis = axes[1]
+    assert y_axis.ends == pytest.approx((0.0, 2.2))

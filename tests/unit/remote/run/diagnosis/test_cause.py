@@ -10,10 +10,10 @@ import pytest
 
 from remote.events import HostLost, HostSilent, SessionClosed, StartRefused, Stopping
 from remote.format import ranks_text
-from remote.run.diagnosis.cause import judge_exit
+from remote.run.diagnosis.cause import find_first, judge_exit
 from remote.run.output.tracebacks import find_exception
 from remote.run.state.phases import Verdict
-from remote.run.state.types import Evidence
+from remote.run.state.types import Cause, Evidence
 from tests.kit.histories import GLOO, TRACEBACK, History, plan, raised, said, state_of
 from training.wire.enums import EndReason
 from training.wire.events import AGENT, SESSION, AgentEnded, Exited, OutputText, Record
@@ -376,6 +376,12 @@ def test_histories(build: Build, verdict: Verdict, cause: str, fates: str) -> No
     assert state.verdict is verdict
     assert (state.cause.text() if state.cause else "") == cause
     assert [rank.phase.value for rank in state.ranks] == [FATES[letter] for letter in fates]
+
+
+def test_a_host_of_which_nothing_is_known_is_the_cause_rather_than_a_victim() -> None:
+    victim = Cause("node1", 0, "connection reset", evidence=Evidence.ORDER, time=1.0)
+    unheard = Cause("node2", -1, "never heard", evidence=Evidence.UNHEARD, time=2.0)
+    assert find_first([victim, unheard]) is unheard
 
 
 def test_before_the_start() -> None:
