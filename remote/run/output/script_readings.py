@@ -133,8 +133,9 @@ class Expander:
         return rank_output if record.attempt == rank_output.attempt else None
 
     def _read_text(self, text: OutputText, record: Record) -> Sequence[Record]:
+        had_workers = self._lines.has_workers(record.host, text.rank)
         derived_records = self._lines.find_joined(record, text)
-        if derived_records:  # what was read until now may be of any of them
+        if derived_records and not had_workers:  # what is held back may be of any of them
             self._outputs.pop((record.host, text.rank), None)
             self._waiting.discard((record.host, text.rank))
         for rank, is_named, part in self._lines.split(record, text):

@@ -48,6 +48,10 @@ class WorkerLines:
         self._mixed.clear()
         self.world_size = self._started
 
+    def has_workers(self, host: int, process: int) -> bool:
+        """Return True if a worker of the process is known."""
+        return bool(self._workers.get((host, process)))
+
     def workers_of(self, host: int, process: int) -> Sequence[int]:
         """Return the workers of a process, in order; the process itself if it has none."""
         return sorted(self._workers.get((host, process), ())) or (process,)

@@ -165,10 +165,10 @@ class RankProcesses:
 
     def _worker_exited(self, rank: RankProcess, worker: Worker, status: int | None) -> None:
         """Report that a worker is gone, after what it has written."""
-        # A pipe may hold several reads.
-        for _ in range(EVENTS // CHUNK):
-            for text in rank.events.read() if rank.events else ():
-                self._report_output(rank.events, text)
+        if rank.events:
+            for _ in range(EVENTS // CHUNK):  # a pipe may hold several reads
+                for text in rank.events.read():
+                    self._report_output(rank.events, text)
         exited = describe_exit(worker, status)
         out_of_memory = (
             exited.code == -signal.SIGKILL and not rank.stopped and self.out_of_memory.rose()

@@ -166,12 +166,12 @@ def test_lines_that_name_a_rank_are_of_that_worker() -> None:
 )
 def test_ranks_in_one_stdout_never_become_one_series(prefix: str) -> None:
     """Also where nobody watches: then the lines themselves tell of the workers."""
-    history = started(script(1, 1))
+    history = started(script(1, 1, watch=True))
     for step in range(1, 4):
         for rank in (2, 0, 3, 1):
             line = f"{prefix.format(rank)} step {step}/9 loss {rank + step / 10}"
             history.rank(0, printed(line))
-    run = state_of(history)
+    run = state_of(history.say(0, HostSample((1.0,), 1, 2), after=2.0))
     assert [rank.step for rank in run.ranks] == [3, 3, 3, 3]
     assert [rank.loss for rank in run.ranks] == [0.3, 1.3, 2.3, 3.3]
     assert curve(run, "loss", 1) == [1.1, 1.2, 1.3]
