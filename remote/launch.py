@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -14,9 +15,11 @@ from remote.cluster.hosts import Cluster
 from remote.cluster.rules import rules_for
 from remote.format import count
 from remote.host_commands.kept_plan import KeptPlan
-from remote.plan import needs
+from remote.plan import needs, placeholders
 from remote.plan import plan as planning
 from remote.plan.environment import forwarded
+from remote.plan.pasted.line import PastedLine, find_pasted_line
+from remote.plan.pasted.script_facts import LARGEST_SOURCE
 from remote.plan.plan import Plan, PlanError, Policy, Script, Upload
 from remote.record import marks, resume
 from remote.record.events_file import Remark, read_records
@@ -71,6 +74,7 @@ class Launcher:
         policy = replace(policy, fetch=policy.fetch and (is_looked_for or not local))
         plan = Plan(run, hosts, work, policy, uploads, project)
         planning.check(plan)
+        plan = planning.with_folders(plan)
         if policy.min_nodes > len(hosts):
             problem = f"the run has only {count(len(hosts), 'host')}"
             raise PlanError(Mistake("--min-hosts", str(policy.min_nodes), problem))
@@ -145,9 +149,36 @@ class Launcher:
         return Examination(plan, self.transport)
 
 
+def find_pasted_ranks(plan: Plan) -> PastedLine | None:
+    """Return how the command line of a script reads for all ranks, if it was typed for one node.
+
+    The source of the script says what its options mean, if the file is on this machine, too.
+    """
+    if not isinstance(plan.work, Script) or plan.world_size < 2:
+        return None
+    folders = (Path(plan.rank_cwd(plan.first_slot(0))), Path.cwd())
+
+    def read_source(path: str) -> str:
+        for folder in folders:
+            source_path = folder / path
+            with suppress(OSError, ValueError):
+                if source_path.is_file() and source_path.stat().st_size <= LARGEST_SOURCE:
+                    return source_path.read_text(encoding="utf-8", errors="replace")
+        return ""
+
+    is_one_per_host = all(host.slots == 1 for host in plan.hosts)
+    return find_pasted_line(plan.work.words, read_source, is_one_per_host=is_one_per_host)
+
+
 def _cwd(plan: Plan) -> str:
-    """Return the folder of ranks that see the files of this machine; "" for those that do not."""
-    return (plan.hosts[0].cwd or os.getcwd()) if is_here(plan.hosts) else ""
+    """Return the folder of ranks that see the files of this machine; "" if the plan says where they
+    work."""
+    if not is_here(plan.hosts):
+        return ""
+    named_folder = plan.hosts[0].cwd
+    if isinstance(plan.work, Script) and named_folder:
+        return ""  # each host may have its own
+    return named_folder or os.getcwd()
 
 
 def _check_uploaded(script: Script, uploads: Sequence[Upload]) -> None:
@@ -157,7 +188,8 @@ def _check_uploaded(script: Script, uploads: Sequence[Upload]) -> None:
     if uploads and len(name.split()) > 1 and not here.exists():
         raise PlanError(f"there is no program '{name}': leave out the quotes: -- {name}")
     is_path = bool(name) if kind == "file" else kind == "command" and "/" in name
-    if not uploads or not is_path or name.startswith(("/", "~")):
+    is_same = not placeholders.has_any(name)  # else each host may have its own
+    if not uploads or not is_path or not is_same or name.startswith(("/", "~")):
         return
     if kind == "command" and here.is_dir():
         raise PlanError(f"{name} is a folder: name the program in it")

@@ -120,6 +120,8 @@ class RunFigures:
     summary: dict[str, Any]
     """That of `remote.record.summary`."""
     metrics: tuple[MetricValue, ...] = ()
+    trains_apart: bool = False
+    """The ranks of a script exchange nothing: each trains a model of its own."""
     conditions: Conditions = UNKNOWN
 
     @property
@@ -150,9 +152,11 @@ class RunFigures:
         return self.steps.early().mean("seconds")
 
     def samples_per_second(self) -> float:
-        """Return samples per second of all ranks together, over iterations 2 to 40; NaN without
-        steps."""
-        return self.steps.early().samples_per_second()
+        """Return samples per second over iterations 2 to 40; NaN without steps.
+
+        They are of all ranks together, or of a rank on average if ranks train apart.
+        """
+        return self.steps.early().samples_per_second(are_apart=self.trains_apart)
 
     def final_loss(self) -> float:
         """Return the training loss of the last batch, as the mean over ranks; NaN without
@@ -226,6 +230,7 @@ def make_figures(folder: Path, state: RunState, collector: RunCollector) -> RunF
         remarks=tuple(find_remarks(state)),
         summary=summary.summarize(state),
         metrics=tuple(value._replace(time=value.time - zero) for value in collector.metrics),
+        trains_apart=state.trains_apart,
         conditions=find_conditions(state),
     )
 

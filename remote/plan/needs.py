@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from remote.cluster.hosts import Host
+from remote.plan import placeholders
 from remote.plan.plan import NO_PYTHON, PYTHONS, Plan, Script
 from remote.plan.python_line import MODULE, python_line
 from training import registry
@@ -29,8 +30,10 @@ def needs_of_host(plan: Plan, host_index: int) -> dict[str, Any]:
         if not plan.policy.doctor:
             needed |= {"sums": {}, "sources": ()}
         return needed
-    working_folder = "" if plan.project else host.cwd
+    first_slot = plan.first_slot(host_index)
+    working_folder = "" if plan.project else host.cwd and plan.rank_cwd(first_slot)
     program_kind, program_name = kind_of_program(work)
+    program_name = placeholders.fill(program_name, plan.place_values(first_slot))
     if program_kind == MODULE and "PYTHONPATH" in (*dict(host.env), *host.env_from):
         program_name = ""  # the agent has another path
     return {"program": {"cwd": working_folder, program_kind: program_name}}

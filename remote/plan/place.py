@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from types import MappingProxyType
 
 from remote.cluster.hosts import Host
-from remote.plan import elastic, frameworks
+from remote.plan import elastic, frameworks, placeholders
 from remote.plan.elastic import Variables
 from remote.plan.plan import Plan, PlanError, Script
 from training.place import COPIES
@@ -40,25 +40,22 @@ def place(
     for slot in plan.slots:
         host = plan.hosts[slot.host]
         hello = facts[slot.host]
-        place_variables: Variables = {
-            "RANK": slot.rank,
-            "LOCAL_RANK": slot.local_rank,
-            "WORLD_SIZE": plan.world_size,
-            "LOCAL_WORLD_SIZE": host.slots,
-            "GROUP_RANK": slot.host,
-            "GROUP_WORLD_SIZE": len(plan.hosts),
-            "MASTER_ADDR": address,
-            "MASTER_PORT": port,
-            "RANKBOARD_RUN": plan.run,
+        values = plan.place_values(slot) | {
+            placeholders.MASTER_ADDR.name: address,
+            placeholders.MASTER_PORT.name: port,
         }
+        place_variables: Variables = placeholders.variables(values) | {"RANKBOARD_RUN": plan.run}
         if plan.keeps_copies:
             place_variables[COPIES] = 1
         thread_variables: Variables = {"OMP_NUM_THREADS": threads_by_host[slot.host]}
         interface_variables = _interface(host.interface or _route_interface(plan, hello))
-        chosen_variables = (*host.env, *_forwarded(host, forwarded))
+        host_texts = tuple((name, placeholders.fill(value, values)) for name, value in host.env)
+        chosen_variables = (*host_texts, *_forwarded(host, forwarded))
         default_texts: Texts = ()
+        working_folder = ""
         if isinstance(plan.work, Script):
-            argv = plan.work.argv(hello.executable if hello else host.python, slot.local_rank)
+            argv = plan.work.argv(hello.executable if hello else host.python, values)
+            working_folder = plan.rank_cwd(slot) if placeholders.is_of_rank(host.cwd) else ""
             place_variables |= elastic.fixed(plan, slot, hello, attempt)
             environment = (
                 *_texts(elastic.replaceable(plan) | _said(host)),
@@ -80,7 +77,10 @@ def place(
                 *_texts(place_variables | thread_variables | interface_variables),
             )
         placements[slot.host].append(
-            Placement(slot.rank, slot.local_rank, argv, environment, host.env_from, default_texts)
+            Placement(
+                *(slot.rank, slot.local_rank, argv, environment, host.env_from, default_texts),
+                cwd=working_folder,
+            )
         )
     return tuple(map(tuple, placements))
 

@@ -8,12 +8,14 @@ import posixpath
 import re
 import secrets
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
 from remote.cluster.hosts import HOSTS, HOSTS_FILE, RANKS, Host, hosts_option
 from remote.formats.rules import Rule
+from remote.plan import placeholders
+from remote.plan.placeholders import Values
 from remote.plan.python_line import python_line
 from training.agent.layout import LAST, NODE, UPLOADS, run_folder
 from training.job import Job, JobError
@@ -29,8 +31,6 @@ NO_PYTHON = "--no-python"
 """Stands before a file of Python that is executed as it is."""
 PYTHONS = ("python", "python3")
 """Names of Python that mean the host's own."""
-LOCAL_RANK = "${local_rank}"
-"""Stands in an argument for the number of the rank on its host."""
 
 
 class PlanError(MistakeError):
@@ -55,13 +55,11 @@ class Script:
     rules: tuple[Rule, ...] = ()
     """Read its output."""
 
-    def argv(self, python: str, local_rank: int) -> tuple[str, ...]:
+    def argv(self, python: str, values: Values) -> tuple[str, ...]:
         """Return what to execute for a rank, as torchrun would: `-m MODULE` and a file of Python
         with `python`, the host's own; any other program, and what follows NO_PYTHON, as it is.
-        `${local_rank}` in an argument is the number of the rank on its host."""
-        first_word, *other_words = (
-            word.replace(LOCAL_RANK, str(local_rank)) for word in self.words
-        )
+        `values` are those of the placeholders in its words."""
+        first_word, *other_words = placeholders.fill_words(self.words, values)
         if first_word == NO_PYTHON:
             return tuple(other_words)
         if first_word in PYTHONS:
@@ -229,6 +227,11 @@ class Plan:
             for rank, (host_index, local_rank) in enumerate(rank_places)
         )
 
+    def first_slot(self, host_index: int) -> Slot:
+        """Return the place of the first rank of host number `host_index`."""
+        first_rank = sum(host.slots for host in self.hosts[:host_index])
+        return Slot(first_rank, 0, host_index)
+
     @property
     def keeps_copies(self) -> bool:
         """Return True if every host keeps a copy of the model in a checkpoint, since the run may
@@ -240,11 +243,50 @@ class Plan:
         return run_folder(self.hosts[host_index].workdir, self.run, host_index)
 
     def cwd(self, host_index: int) -> str:
-        """Return the folder in which the ranks of host number `host_index` work."""
+        """Return the folder in which the ranks of host number `host_index` work; the one that has
+        their folders if each rank has its own."""
         host = self.hosts[host_index]
         if self.project:
             return f"{host.workdir}/{UPLOADS}/{self.project}"
-        return host.workdir if self.job else host.cwd or host.workdir
+        if self.job:
+            return host.workdir
+        folder = host.cwd or host.workdir
+        while placeholders.is_of_rank(folder):
+            folder = posixpath.dirname(folder)
+        return folder
+
+    def rank_cwd(self, slot: Slot) -> str:
+        """Return the folder in which a rank works."""
+        host = self.hosts[slot.host]
+        if self.job or self.project or not placeholders.is_of_rank(host.cwd):
+            return self.cwd(slot.host)
+        return placeholders.fill(host.cwd, self.place_values(slot))
+
+    def place_values(self, slot: Slot) -> dict[str, int | str]:
+        """Return the values of placeholders for a rank, without those of the master's address,
+        which is found once the hosts are reached."""
+        host = self.hosts[slot.host]
+        return {
+            placeholders.RANK.name: slot.rank,
+            placeholders.LOCAL_RANK.name: slot.local_rank,
+            placeholders.WORLD_SIZE.name: self.world_size,
+            placeholders.LOCAL_WORLD_SIZE.name: host.slots,
+            placeholders.NODE_RANK.name: slot.host,
+            placeholders.NODES.name: len(self.hosts),
+            placeholders.HOST.name: host.name,
+        }
+
+
+def with_folders(plan: Plan) -> Plan:
+    """Return the plan with values for the placeholders in the folders of its hosts. Those that tell
+    apart the ranks of a host stay if it has several."""
+    hosts: list[Host] = []
+    for host_index, host in enumerate(plan.hosts):
+        values = plan.place_values(plan.first_slot(host_index))
+        if host.slots > 1:
+            del values[placeholders.RANK.name], values[placeholders.LOCAL_RANK.name]
+        hosts.append(replace(host, cwd=placeholders.fill(host.cwd, values)))
+    return replace(plan, hosts=tuple(hosts))
 
 
 def what(work: Job | Script) -> str:

@@ -14,6 +14,7 @@ from remote.run.diagnosis.agent_end import STOPPING_ENDS, describe_end, explain_
 from remote.run.diagnosis.cause import explain_agent_end
 from remote.run.diagnosis.detector import Report
 from remote.run.diagnosis.stall_causes import explain_stall
+from remote.run.findings.isolation import describe_isolation
 from remote.run.output.worker_lines import split_by_rank
 from remote.run.run_state import RunState, judge_rank, restart, take_age
 from remote.run.series.marks import CHECKPOINT, EPOCH, RESTART, TEST
@@ -26,6 +27,7 @@ from remote.run.state.types import Cause, Evidence
 from training.wire.enums import EndReason
 from training.wire.events import (
     AgentEnded,
+    Collectives,
     Drifted,
     Entered,
     Epoch,
@@ -35,6 +37,7 @@ from training.wire.events import (
     Finished,
     GpuSample,
     HostSample,
+    Isolation,
     Launched,
     OutputText,
     RankSample,
@@ -111,6 +114,9 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
         if run.plan.job:
             return
         event = _take_metrics(run, event, rank, when)
+    elif isinstance(event, Isolation):
+        _take_isolation(run, event, rank, when)
+        return
     elif rank.begun is None and isinstance(event, StepFinished):  # a script reports no start
         _begin_script(run, event, when)
     rank.apply(event, when)
@@ -118,6 +124,8 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
     if run.trains(rank):
         run.curves.take(event, rank.rank, rank.step, when - run.started)
     match event:
+        case Collectives():
+            _end_stall_if_over(run, when)
         case StepFinished():
             _take_step(run, event, host, rank, when)
         case RankSample(worker=False):
@@ -166,6 +174,16 @@ def _take_step(
     if run.stalls:
         _end_stall_if_over(run, when)
     _update_forecast(run, rank)
+
+
+def _take_isolation(run: RunState, event: Isolation, rank: RankState, when: float) -> None:
+    """Take in that a rank of a script trains alone, or no longer; note it once all ranks do."""
+    were_apart = run.trains_apart
+    rank.apply(event, when)
+    if run.trains_apart and not were_apart:
+        run.note("", describe_isolation(run), when)
+    elif were_apart and not run.trains_apart:
+        run.note("", f"rank {rank.rank} exchanges something with other ranks now", when)
 
 
 def _tell_detectors(run: RunState, report: Report, rank: RankState, when: float) -> None:

@@ -201,9 +201,20 @@ class RunState:
         return self._sum_of_rates("sync") / max(1, len(sync_rates))
 
     @property
+    def trains_apart(self) -> bool:
+        """Return True if each rank trains a model of its own, as the ranks exchange nothing."""
+        if len(self.ranks) < 2:
+            return False
+        return all(isinstance(rank, ScriptRank) and rank.is_isolated for rank in self.ranks)
+
+    @property
     def throughput(self) -> float:
-        """Return the samples per second of all ranks, by their last steps; NaN if it is unknown."""
-        return self._sum_of_rates("samples")
+        """Return the samples per second of all ranks, by their last steps; NaN if it is unknown.
+
+        It is their mean if each trains a model of its own.
+        """
+        throughput = self._sum_of_rates("samples")
+        return throughput / len(self._rates("samples")) if self.trains_apart else throughput
 
     @property
     def bytes_per_second(self) -> float:
@@ -213,7 +224,12 @@ class RunState:
     @property
     def means(self) -> Means:
         """Return the means over all iterations but the first, which warms up."""
-        return join_means(rank.timing.warm for rank in self.ranks)
+        return self.join_means("warm")
+
+    def join_means(self, part: str) -> Means:
+        """Return the means of all ranks over a part of their iterations, as in `StepTotals`."""
+        means_of_ranks = (getattr(rank.timing, part) for rank in self.ranks)
+        return join_means(means_of_ranks, are_apart=self.trains_apart)
 
     def _rates(self, figure: str) -> list[float]:
         return [rank.pace.per_second(figure) for rank in self.ranks if rank.pace]

@@ -19,6 +19,10 @@ def watch(inputs: DecisionInput) -> Actions:
         yield from ask_stacks(inputs)
         return
     current_stall = inputs.run.stall
+    silent_since = stall.find_silent_exchange(inputs.run, inputs.now, inputs.times.stall)
+    if silent_since is not None and inputs.launcher.stacks_asked_at < silent_since:
+        yield from ask_stacks(inputs)
+        return
     if not current_stall or current_stall.explained:
         return
     asked_at = inputs.launcher.stacks_asked_at

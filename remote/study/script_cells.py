@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from remote.plan.placeholders import PLACEHOLDERS
 from remote.plan.plan import Script
 from remote.study.mistakes import StudyMistakes, format_toml
 from remote.study.study import REPETITION, Cell, CellPlace, Labels
@@ -17,7 +18,8 @@ from training.registry import did_you_mean
 SCRIPT = "script"
 """The key of [base] that has the script."""
 PLACEHOLDER = re.compile(r"(?<!\$)\{(\w+)\}")
-"""An argument that a cell sets. What torchrun replaces, such as ${rank}, is none."""
+"""An argument that a cell sets."""
+RANK_PLACES = {placeholder.name for placeholder in PLACEHOLDERS}
 WRITE = 'script = "train.py --lr {lr}"'
 
 
@@ -76,8 +78,9 @@ class ScriptCells:
                     key, f"{key} = {value_text}: write a text in quotes, or a number"
                 )
         for placeholder in placeholders:
-            # The repetition's number is put in by the trial, not by the cell.
-            if placeholder not in values and f"{{{placeholder}}}" != REPETITION:
+            # The number of the repetition is put in by the trial, the place of a rank by its start.
+            is_put_in_later = f"{{{placeholder}}}" == REPETITION or placeholder in RANK_PLACES
+            if placeholder not in values and not is_put_in_later:
                 self.mistakes.add_at(
                     SCRIPT,
                     f"{{{placeholder}}} has no values: write {placeholder} = [1, 2] below [axes], "

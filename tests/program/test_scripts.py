@@ -185,3 +185,22 @@ def test_a_file_in_a_folder_that_hosts_share_is_read_once(sshd: Sshd, tmp_path: 
     steps = [event for event in events if event["event"] == "step"]
     assert [event["step"] for event in steps] == [10, 20, 30, 40, 50, 60]
     assert len({event["rank"] for event in steps}) == 1
+
+
+PLACE = """
+import os, sys
+print("place", os.path.basename(os.getcwd()), os.environ["OUT"], *sys.argv[1:], flush=True)
+"""
+
+
+def test_each_rank_has_its_own_arguments_variables_and_folder(tmp_path: Path) -> None:
+    for rank in range(2):
+        (tmp_path / f"part{rank}").mkdir()
+        (tmp_path / f"part{rank}" / "place.py").write_text(PLACE)
+    line = ("OUT={host}-$RANK", "place.py", "--rank={rank}", "$WORLD_SIZE", "{x}")
+    done = run(tmp_path, "--run", "--local", "2", "--cwd", "part{rank}", "--", *line)
+    assert done.returncode == 0, done.stderr
+    assert sorted(re.findall(r"place (.*)", done.stdout)) == [
+        "part0 local-0 --rank=0 2 {x}",
+        "part1 local-1 --rank=1 2 {x}",
+    ]

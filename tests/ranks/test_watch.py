@@ -21,6 +21,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 from tests.kit import rank_calls
 from tests.kit.forked_ranks import Forker
 from training.place import Place
+from training.watch import isolation
 from training.watch.hooks import Hooks, samples_of
 from training.watch.report import Program, WatchReport
 from training.watch.steps import Steps
@@ -35,7 +36,7 @@ WORLDS = {
         *("evaluating_like_gpt", "compiled", "by_workers", "several_losses", "without_backward"),
         *("failing", "evaluating_between", "compiled_evaluating", "penalised"),
     ),
-    2: ("ddp", "ddp_accumulating", "collectives", "asynchronous", "sharded"),
+    2: ("ddp", "ddp_accumulating", "collectives", "asynchronous", "sharded", "unwrapped"),
 }
 
 
@@ -317,6 +318,19 @@ def ddp_accumulating(place: Place) -> Parameters:
     return of(model)
 
 
+def unwrapped(place: Place) -> Parameters:
+    """As `ddp`, but nothing is exchanged while it trains."""
+    distributed.barrier()
+    model = network()
+    optimizer = adam(model)
+    for batch in batches(place.rank):
+        optimizer.zero_grad()
+        loss_of(model, *batch).backward()
+        optimizer.step()
+    distributed.barrier()
+    return of(model)
+
+
 def collectives(place: Place) -> Parameters:
     return reduced(place, asynchronously=False)
 
@@ -368,10 +382,13 @@ def both(loop: Callable[[Place], Parameters]) -> Callable[[Place], Result]:
         pipe, end = os.pipe()
         channel = f"{end}:{os.getpid()}:{os.fstat(end).st_ino}"
         report = WatchReport(channel, Program(place.rank, place.world_size))
-        Hooks(Steps(report.steps, gather=0), report).look()
+        hooks = Hooks(Steps(report.steps, gather=0), report)
+        hooks.look()
+        isolation.PATIENCE = STEPS - 1
         if loop is failing:
             fail_in_third_step()
         found = loop(place)
+        hooks.end()
         report.close()
         report.on = False
         os.close(end)
@@ -409,9 +426,14 @@ def results(forked: Forker, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 
 def steps(result: Result) -> list[dict[str, Any]]:
+    return reports(result, "step")
+
+
+def reports(result: Result, event: str) -> list[dict[str, Any]]:
     lines = result["text"].splitlines()
     assert all(line.startswith(PREFIX) for line in lines), lines
-    return [json.loads(line.removeprefix(PREFIX)) for line in lines]
+    events = [json.loads(line.removeprefix(PREFIX)) for line in lines]
+    return [one for one in events if one["event"] == event]
 
 
 @pytest.mark.parametrize("name", [name for names in WORLDS.values() for name in names])
@@ -433,6 +455,29 @@ def test_each_step_is_seen_with_its_loss_and_samples(results: dict[str, list[Res
         assert parts == pytest.approx(step["seconds"], abs=1e-5)
         assert 0 < step["data"] < step["ready"] <= step["seconds"]
         assert step["sync"] == 0
+
+
+def test_only_ranks_that_exchange_nothing_train_alone(results: dict[str, list[Result]]) -> None:
+    for name in WORLDS[2]:
+        for rank in results[name]:
+            found = [one["has_group"] for one in reports(rank, "isolation")]
+            assert found == ([True] if name == "unwrapped" else []), name
+
+
+@pytest.mark.parametrize(("name", "calls"), [("collectives", 4), ("asynchronous", 4), ("ddp", 0)])
+def test_collectives_are_counted_with_their_bytes(
+    name: str, calls: int, results: dict[str, list[Result]]
+) -> None:
+    """One for each parameter. DDP exchanges gradients in C++."""
+    numbers = sum(parameter.numel() for parameter in network().parameters()) if calls else 0
+    for rank in results[name]:
+        found = reports(rank, "collectives")
+        assert sum(one["count"] for one in found) == STEPS * calls
+        assert sum(one["bytes"] for one in found) == 4 * STEPS * numbers
+        assert {one["name"] for one in found} <= {"all_reduce"}
+    if calls:  # rank 1 is late in each step
+        waited = sum(one["seconds"] for one in reports(results[name][0], "collectives"))
+        assert waited > 0.5 * STEPS * WAIT
 
 
 def test_a_round_of_all_optimisers_is_a_step(results: dict[str, list[Result]]) -> None:
@@ -536,7 +581,7 @@ def test_a_failure_of_the_watch_is_said_once_and_ends_it(results: dict[str, list
     )
 
 
-@pytest.mark.parametrize("name", WORLDS[2])
+@pytest.mark.parametrize("name", [name for name in WORLDS[2] if name != "unwrapped"])
 def test_the_others_wait_for_the_slow_rank(name: str, results: dict[str, list[Result]]) -> None:
     ranks = [steps(rank) for rank in results[name]]
     assert [len(found) for found in ranks] == [STEPS, STEPS]

@@ -5,17 +5,20 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Mapping
+from functools import partial
 from operator import attrgetter
 from threading import get_ident
 from types import ModuleType
 from typing import Any
 
+from .exchange import Exchange
 from .gradients import GradientWatch
 from .inject import inject
+from .isolation import IsolationWatch
 from .report import WatchReport
 from .spans import Spans
 from .steps import Steps
-from .waits import COLLECTIVES, WaitingMethod
+from .waits import COLLECTIVES, REMOTE_CALLS, TRANSFERS, WaitingMethod
 
 Locals = dict[str, Any]
 REQUIRED_MODULES = ("torch.autograd", "torch.optim.optimizer")
@@ -49,6 +52,8 @@ class Hooks:
         self._report = report
         self._gradients = GradientWatch(self._make_safe(steps.gradient))
         self._spans = Spans(steps.clock, self._is_training)
+        self._exchange = Exchange(report.collectives)
+        self._isolation = IsolationWatch(self._exchange, report.isolation)
         self._thread = get_ident()
         self._open_passes = 0
         self._backward_count = self._backwards_at_step = 0
@@ -63,6 +68,7 @@ class Hooks:
             "torch.utils.data.dataloader": self._hook_functions,
             "torch.nn.modules.module": self._hook_modes,
             GROUPS: self._hook_collectives,
+            "torch.distributed.rpc.api": self._hook_remote_calls,
             "torch.nn.parallel.distributed": self._hook_functions,
             "torch.amp.grad_scaler": self._hook_scaling,
             "torch.cuda.amp.grad_scaler": self._hook_scaling,
@@ -93,8 +99,9 @@ class Hooks:
             self._report.failed(error, f"cannot watch {name}", ends=name in REQUIRED_MODULES)
 
     def end(self) -> None:
-        """Report the last steps, as the program ends."""
+        """Report the last steps and collectives, as the program ends."""
         self._make_safe(self._steps.report)()
+        self._make_safe(self._exchange.report)()
 
     # Process groups
 
@@ -217,6 +224,7 @@ class Hooks:
             return
         self._backwards_at_step = backward_count
         self._thread = get_ident()
+        self._isolation.step(optimizer, has_evaluated=bool(self._steps.lap.pauses))
         self._steps.end()
 
     # Batches and evaluations
@@ -252,15 +260,32 @@ class Hooks:
     # Waits for other ranks
 
     def _hook_collectives(self, module: ModuleType) -> None:
-        begin_wait = self._make_safe(self._wait)
-        end_wait = self._make_safe(self._waited)
+        end_wait = self._make_safe(self._collective_ended)
         module_members = vars(module)
         for name in COLLECTIVES:
             if name in module_members:
+                begin_wait = self._make_safe(partial(self._collective, name))
                 inject(module_members[name], begin_wait, end_wait)
+        for name in TRANSFERS:
+            inject(module_members[name], self._make_safe(partial(self._exchange.add, name)))
         work_class = module_members.get("Work")
         if work_class:
+            begin_wait = self._make_safe(partial(self._collective, "", {}))
             work_class.wait = WaitingMethod(work_class.wait, begin_wait, end_wait)
+
+    def _hook_remote_calls(self, module: ModuleType) -> None:
+        end_call = self._make_safe(self._exchange.end)
+        for name in REMOTE_CALLS:
+            begin_call = self._make_safe(partial(self._exchange.begin, name))
+            inject(vars(module)[name], begin_call, end_call)
+
+    def _collective(self, name: str, variables: Locals) -> None:
+        self._exchange.begin(name, variables)
+        self._wait()
+
+    def _collective_ended(self, _: Locals | None = None) -> None:
+        self._waited()
+        self._exchange.end()
 
     def _wait(self, _: Locals | None = None) -> None:
         if self._steps.clock.is_beside():
@@ -284,6 +309,7 @@ class Hooks:
 
     def _watch_gradients(self, variables: Locals) -> None:
         self._gradients.watch(variables["self"])
+        self._isolation.connect()
 
     def _hook_scaling(self, module: ModuleType) -> None:
         for module_class in [*vars(module).values()]:

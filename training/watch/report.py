@@ -9,11 +9,14 @@ import os
 import select
 import stat
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .exchange import Collectives
+from .isolation import Isolation
 from .steps import Step
 
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
@@ -131,6 +134,25 @@ class WatchReport:
     def steps(self, steps: Sequence[Step]) -> None:
         """Report steps."""
         self._queue_text("".join(map(self._format_step, steps)))
+        self._write_waiting()
+
+    def collectives(self, collectives: Collectives) -> None:
+        """Report what was exchanged since the report before."""
+        self._queue_text(
+            f'@rankboard {{"time":{time.time():.6f},"event":"collectives","rank":{self._rank},'
+            f'"count":{collectives.count},"bytes":{collectives.bytes},'
+            f'"seconds":{collectives.seconds:.6f},"span":{collectives.span:.6f},'
+            f'"name":"{collectives.name}","inside":{"true" if collectives.inside else "false"}}}\n'
+        )
+        self._write_waiting()
+
+    def isolation(self, isolation: Isolation) -> None:
+        """Report that the rank trains alone, or no longer."""
+        self._queue_text(
+            f'@rankboard {{"time":{time.time():.6f},"event":"isolation","rank":{self._rank},'
+            f'"steps":{isolation.steps},"has_group":{"true" if isolation.has_group else "false"},'
+            f'"driver":"{isolation.driver}","over":{"true" if isolation.over else "false"}}}\n'
+        )
         self._write_waiting()
 
     def _format_step(self, step: Step) -> str:

@@ -25,6 +25,8 @@ class Placement:
     """The variables whose values only the rank may see."""
     defaults: tuple[tuple[str, str], ...] = ()
     """Variables to add if the environment has none of that name."""
+    cwd: str = ""
+    """The folder to work in; "" if it is that of all ranks of the host."""
 
 
 def stand_in(name: str) -> str:

@@ -53,6 +53,8 @@ MOST_WRITTEN = 20
 """Files that an agent names at its end."""
 LONGEST_WRITTEN = 300
 """Characters of the path of such a file."""
+LONGEST_NAME = 64
+"""Characters of the name of a function."""
 DEEPEST_WRITTEN = 32
 """Folders in the path of such a file."""
 _CPU = (-100.0 * MOST_CORES, 100.0 * MOST_CORES)
@@ -68,6 +70,13 @@ _STARTED_COUNTS = (
     *("pid", "world_size", "threads", "parameters", "steps", "steps_per_epoch"),
     *("train_samples", "test_samples", "resumed"),
 )
+
+
+def _require_name(field: str, name: str) -> None:
+    """Check that this is a name in Python, or "". Raises: ValueError."""
+    require(f"the length of {field}", len(name), 0, LONGEST_NAME)
+    if name and not name.isidentifier():
+        raise ValueError(f"{field} is {name!r}, which is no name")
 
 
 # From a rank --------------------------------------------------------------------------------------
@@ -256,6 +265,59 @@ class ScriptMetrics(Event):
     step: int
     epoch: float
     values: tuple[tuple[str, float], ...]
+
+
+@immutable
+class Collectives(Event):
+    """What a rank of a script has exchanged by functions of torch.distributed since the event
+    before: watched, not printed. DDP exchanges gradients in C++, which is not part of it."""
+
+    bounds: ClassVar[Bounds] = {
+        "count": COUNT,
+        "bytes": COUNT,
+        "seconds": SECONDS,
+        "span": SECONDS,
+    }
+
+    rank: int
+    count: int
+    """Calls, also of `isend`, `irecv` and those of torch.distributed.rpc."""
+    bytes: int = 0
+    """Of each call, the tensors that go in or come out, whichever are more."""
+    seconds: float = 0.0
+    """In which the rank was blocked in these calls, or waited for those before."""
+    span: float = 0.0
+    """Seconds since the event before; 0 for the first."""
+    name: str = ""
+    """The function that was called last."""
+    inside: bool = False
+    """That call has not returned yet."""
+
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        Event.validate(self)
+        _require_name("name", self.name)
+
+
+@immutable
+class Isolation(Event):
+    """A rank of a script has exchanged nothing with others in its first `steps` steps."""
+
+    bounds: ClassVar[Bounds] = {"steps": COUNT}
+
+    rank: int
+    steps: int
+    has_group: bool = False
+    """It has a process group, and does not use it."""
+    driver: str = ""
+    """The framework that calls its optimiser: `fabric`, `lightning` or `accelerate`; else ""."""
+    over: bool = False
+    """It exchanges something now."""
+
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        Event.validate(self)
+        _require_name("driver", self.driver)
 
 
 @immutable
@@ -621,6 +683,8 @@ RANK_EVENTS = (
     Evaluated,
     Finished,
     ScriptMetrics,
+    Collectives,
+    Isolation,
 )
 HOST_EVENTS = (
     Hello,

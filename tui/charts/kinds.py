@@ -77,6 +77,22 @@ KINDS = (
     ChartKind("gpu_memory", "GPU memory", "memory in use on each rank's GPU", ("gpu_memory",)),
     ChartKind("bytes", "sent B/s", "bytes per second that all ranks send", ("bytes",)),
     ChartKind(
+        "exchanged",
+        "exchanged B/s",
+        "bytes per second that all ranks pass to collectives",
+        ("exchanged",),
+    ),
+    ChartKind(
+        "collectives", "collectives/s", "collectives per second of all ranks", ("collectives",)
+    ),
+    ChartKind(
+        "blocked",
+        "blocked",
+        "share of the time in which each rank waits in collectives",
+        ("blocked",),
+        each=True,
+    ),
+    ChartKind(
         "seconds", "s/iteration by rank", "how long each rank's iterations take", ("seconds",)
     ),
     ChartKind(

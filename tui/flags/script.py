@@ -36,6 +36,13 @@ class ScriptFlags:
             help="watch torch in your script to see loss, iterations and waits (default: on)",
         ),
     ] = True
+    as_is: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="give all ranks the same arguments, also if they were typed for one node",
+        ),
+    ] = False
     follow: Annotated[
         tuple[str, ...],
         Parameter(
@@ -88,6 +95,7 @@ def _refuse_script_flags(flags: ScriptFlags) -> None:
     given_flags = {
         "--cwd": flags.cwd,
         "--no-watch": not flags.watch,
+        "--as-is": flags.as_is,
         "--follow": flags.follow,
         "--fetch": flags.results,
     }

@@ -19,6 +19,7 @@ from remote.format import (
     percent,
     rate,
     seconds,
+    size,
 )
 from remote.plan.plan import Plan
 from remote.run.findings import script_visibility as seen
@@ -28,6 +29,7 @@ from remote.run.series.step_times import join_means
 from remote.run.state.host_state import is_trust_command
 from remote.run.state.phases import FATES, Verdict
 from remote.run.state.rank_state import RankState
+from remote.run.state.script_rank import ScriptRank, join_totals
 from remote.run.state.types import Cause
 from remote.statistics.mean import finite_mean
 from tui.kit.text_table import rule_lines
@@ -68,10 +70,12 @@ def result_table(state: RunState) -> tuple[list[str], list[tuple[str, ...]]]:
         for rank in ranks
     ]
     if len(ranks) > 1:
-        table_rows.append({"host": "all", "rank": ""} | _result_cells(ranks, early_name))
+        all_cells = _result_cells(ranks, early_name, are_apart=state.trains_apart)
+        table_rows.append({"host": "all", "rank": ""} | all_cells)
     # Shares are of the mean over all ranks, as the times of single ranks differ by their waits.
-    early_means = join_means(rank.timing.early for rank in ranks)
-    if early_means.compute or early_means.sync:
+    early_means = state.join_means("early")
+    has_split = not math.isnan(early_means.seconds) and (early_means.compute or early_means.sync)
+    if has_split:
         phase_shares = {
             name: percent(early_means.share(getattr(early_means, name))) for name in PHASES
         }
@@ -84,16 +88,25 @@ def result_table(state: RunState) -> tuple[list[str], list[tuple[str, ...]]]:
     return columns, [tuple(row.get(name, "") for name in columns) for row in table_rows]
 
 
-def _result_cells(ranks: Sequence[RankState], early_name: str) -> dict[str, str]:
-    """Return the figures of one rank, or of all of them, as cells by the names of their columns."""
+def _result_cells(
+    ranks: Sequence[RankState], early_name: str, *, are_apart: bool = False
+) -> dict[str, str]:
+    """Return the figures of one rank, or of all of them, as cells by the names of their columns.
+
+    `are_apart`: see `join_means`.
+    """
     whole_means = join_means(rank.timing.whole for rank in ranks)
-    early_means = join_means(rank.timing.early for rank in ranks)
+    early_means = join_means((rank.timing.early for rank in ranks), are_apart=are_apart)
     phase_seconds = [getattr(early_means, name) for name in PHASES]
     # A script may tell none of them, or `data` alone, which splits nothing.
     if not any(phase_seconds[1:]):
         phase_seconds = [math.nan] * len(phase_seconds)
     epoch_seconds = [seconds for rank in ranks for seconds in rank.epoch_seconds]
     losses = [rank.loss for rank in ranks if rank.step]
+    exchanging_ranks = [
+        rank for rank in ranks if isinstance(rank, ScriptRank) and rank.only_exchanges
+    ]
+    totals = join_totals(exchanging_ranks)
     newest_loss = losses[0] if len(losses) == 1 else finite_mean(losses)
     own_accuracy = finite_mean(rank.own_accuracy for rank in ranks)
     return {
@@ -104,6 +117,9 @@ def _result_cells(ranks: Sequence[RankState], early_name: str) -> dict[str, str]
         "epoch": fixed(finite_mean(epoch_seconds), 2, " s"),
         "last loss": loss(newest_loss, len(losses)),
         "own accuracy": percent(own_accuracy, 2),
+        "collectives": f"{totals.count:,}" if totals.count else UNKNOWN,
+        "exchanged": size(totals.bytes) if totals.bytes else UNKNOWN,
+        "blocked": fixed(totals.seconds, 2, " s") if totals.count else UNKNOWN,
     }
 
 
@@ -126,6 +142,8 @@ def result_captions(state: RunState) -> list[str]:
             f"iter {iterations.replace(' to ', '-')}, data, compute, sync, samples/s: means of "
             f"iterations {iterations}",
         ]
+    if state.trains_apart and "samples/s" in result_table(state)[0]:
+        caption_lines.append("samples/s of all: the mean, as each rank trains a model of its own")
     return caption_lines + describe_test(state)
 
 
@@ -141,7 +159,9 @@ def describe_test(state: RunState) -> list[str]:
 
 def has_results(state: RunState) -> bool:
     """Whether the run has ended and there is anything to put into the table."""
-    return state.verdict is not None and any(rank.timing.count for rank in state.ranks)
+    return state.verdict is not None and any(
+        rank.timing.count or rank.only_exchanges for rank in state.ranks
+    )
 
 
 def opening_line(state: RunState) -> str:

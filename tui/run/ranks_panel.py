@@ -131,8 +131,9 @@ class RanksPanel(TablePanel):
         self, run: RunState, cells: Mapping[RankColumn, Sequence[TableCell]], width: int
     ) -> dict[RankColumn, TableColumn]:
         """The columns that tell something of a rank, as wide as they are drawn. A column that has
-        appeared stays, and gets no narrower, while the run is in the same phase."""
-        drawn_stage = (run, run.attempt, run.phase, width)
+        appeared stays, and gets no narrower, while the run is in the same phase, and before or
+        after its first step."""
+        drawn_stage = (run, run.attempt, run.phase, run.step > 0, width)
         if drawn_stage != self._stage:
             self._stage = drawn_stage
             self._folded = FoldedColumns()

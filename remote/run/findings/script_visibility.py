@@ -62,9 +62,10 @@ def unread(run: RunState) -> int:
 
 
 def sees_nothing(run: RunState) -> bool:
-    """Return True if a script has shown neither steps nor values."""
+    """Return True if a script has shown neither steps, nor values, nor collectives."""
     ranks = script_ranks(run)
-    return bool(ranks) and not run.metrics.named and not any(rank.step for rank in ranks)
+    has_shown = any(rank.step or rank.collectives.count for rank in ranks)
+    return bool(ranks) and not run.metrics.named and not has_shown
 
 
 def unused_rules(run: RunState) -> list[str]:

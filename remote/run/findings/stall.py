@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from remote.events import Stalled
 from remote.plan.plan import Plan
+from remote.run.diagnosis.stacks import Presence, locate_rank
 from remote.run.run_state import RunState
 from remote.run.state.host_state import FRESH, HostState
 from remote.run.state.phases import MEETINGS, HostPhase, RankPhase, RunPhase
@@ -41,6 +42,9 @@ def find_stall(run: RunState, now: float, limits: StallLimits = STALL_LIMITS) ->
     judged_ranks = [
         rank for rank in run.ranks if _is_judged(rank, run.hosts[rank.host], run.plan, now)
     ]
+    exchanging_ranks = _list_exchanging(run, now)
+    if any(map(_is_seen_waiting, exchanging_ranks)):
+        judged_ranks += exchanging_ranks
     # This is asked for every batch of records. There may be 1,000 ranks, whose limits take far
     # longer to compute than it takes to see that one of them has just moved.
     if not any(_has_been_still(rank, run.hosts[rank.host], limits.near) for rank in judged_ranks):
@@ -58,6 +62,43 @@ def find_stall(run: RunState, now: float, limits: StallLimits = STALL_LIMITS) ->
         if silence >= limit - limits.near:
             silence_of_rank[rank.rank] = silence
     return Stalled(tuple(silence_of_rank), min(silence_of_rank.values())) if has_new else None
+
+
+def find_silent_exchange(
+    run: RunState, now: float, limits: StallLimits = STALL_LIMITS
+) -> float | None:
+    """Return since when ranks that make no steps have exchanged nothing, if that is too long.
+
+    Only their stacks tell if they wait for each other: they may be computing.
+    """
+    silent_since = None
+    for rank in _list_exchanging(run, now) if run.phase is RunPhase.TRAINING else ():
+        host = run.hosts[rank.host]
+        silence = host.heard - max(_moved_at(rank), host.back)
+        if silence >= stall_limit(rank, run.plan, limits):
+            silent_since = max(silent_since or 0.0, _moved_at(rank))
+    return silent_since
+
+
+def _list_exchanging(run: RunState, now: float) -> list[RankState]:
+    """Return the ranks that live and are heard, and of which only collectives are seen."""
+    if run.plan.job:  # this is asked for every batch of records, also of 1,000 ranks
+        return []
+    return [
+        rank
+        for rank in run.ranks
+        if rank.only_exchanges
+        and rank.phase is RankPhase.TRAINING
+        and run.hosts[rank.host].phase is HostPhase.READY
+        and now - run.hosts[rank.host].heard <= FRESH
+    ]
+
+
+def _is_seen_waiting(rank: RankState) -> bool:
+    """Return True if a rank that makes no steps waits for others, by a stack of its silence."""
+    if not rank.stack or rank.stack_time < _moved_at(rank):
+        return False
+    return locate_rank(rank.stack).presence is Presence.INSIDE
 
 
 def measure_silence(
@@ -80,6 +121,8 @@ def stall_limit(rank: RankState, plan: Plan, limits: StallLimits = STALL_LIMITS)
         return max(limits.compiling, limits.factor * rank.between, expected_seconds)
     # Before its first step, nobody knows how long one takes.
     if not rank.pace:
+        if rank.only_exchanges:
+            return max(limits.least, limits.factor * rank.between)
         is_compiling = plan.job is not None and plan.job.compile
         return limits.compiling if is_compiling else limits.least
     return max(limits.least, limits.factor * rank.between)

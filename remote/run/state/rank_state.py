@@ -159,6 +159,11 @@ class RankState:
         return True
 
     @property
+    def only_exchanges(self) -> bool:
+        """Return True if collectives are all that is seen of what it does, as in some scripts."""
+        return False
+
+    @property
     def makes_steps(self) -> bool:
         """Return True if its steps say how far the run is."""
         return not self.serves

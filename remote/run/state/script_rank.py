@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -11,7 +12,7 @@ from remote.events import Parsed
 from remote.run.series.step_times import RECENT
 from remote.run.state.phases import RankPhase
 from remote.run.state.rank_state import LASTING_FIELDS, RankState
-from training.wire.events import Event, ScriptMetrics, StepFinished
+from training.wire.events import Collectives, Event, Isolation, ScriptMetrics, StepFinished
 
 REPORTS = 20
 """Reports that say how often there are some."""
@@ -32,6 +33,41 @@ def unknown_if_zero(value: float) -> float:
 
 
 @dataclass(slots=True)
+class CollectiveTotals:
+    """What a rank has exchanged by functions of torch.distributed, as far as these are watched."""
+
+    count: int = 0
+    """Calls."""
+    bytes: int = 0
+    seconds: float = 0.0
+    """In which it was blocked."""
+    newest: Collectives | None = None
+
+    def append(self, event: Collectives) -> None:
+        """Take in the next report."""
+        self.count += event.count
+        self.bytes += event.bytes
+        self.seconds += event.seconds
+        self.newest = event
+
+    def per_second(self, figure: str) -> float:
+        """Return how much of a figure came in a second of the time before the newest report."""
+        if not self.newest or not self.newest.span:
+            return math.nan
+        return float(getattr(self.newest, figure)) / self.newest.span
+
+
+def join_totals(ranks: Iterable[ScriptRank]) -> CollectiveTotals:
+    """Return what these ranks have exchanged together."""
+    joined = CollectiveTotals()
+    for rank in ranks:
+        joined.count += rank.collectives.count
+        joined.bytes += rank.collectives.bytes
+        joined.seconds += rank.collectives.seconds
+    return joined
+
+
+@dataclass(slots=True)
 class ScriptRank(RankState):
     """A rank of a script.
 
@@ -45,6 +81,13 @@ class ScriptRank(RankState):
     """Its newest values by name."""
     parsed: Parsed | None = None
     """How its output is read."""
+    collectives: CollectiveTotals = field(default_factory=CollectiveTotals)
+    isolation: Isolation | None = None
+    """The newest report that it trains alone, or no longer."""
+    isolated_at: float = 0.0
+    """When it first reported that."""
+    connected_at: float = 0.0
+    """When it reported that it no longer does; 0 before."""
     gaps: deque[float] = field(default_factory=lambda: deque(maxlen=REPORTS))
     """The seconds between its last reports."""
     longest_gap: float = 0.0
@@ -59,6 +102,16 @@ class ScriptRank(RankState):
         # With its arguments: `super()` alone does not know the class that a dataclass with slots
         # becomes.
         return "running" if is_silent else super(ScriptRank, self).doing
+
+    @property
+    def only_exchanges(self) -> bool:
+        """See `RankState.only_exchanges`."""
+        return not self.step and self.collectives.count > 0
+
+    @property
+    def is_isolated(self) -> bool:
+        """Return True if it has exchanged nothing with other ranks so far."""
+        return self.isolation is not None and not self.isolation.over
 
     @property
     def makes_steps(self) -> bool:
@@ -90,6 +143,17 @@ class ScriptRank(RankState):
             case Parsed():
                 self.parsed = event
                 return
+            case Collectives():
+                self.heard = when
+                self.collectives.append(event)
+                # Once it makes steps, these say how far it is.
+                if not self.step:
+                    self._note_report(when)
+                return
+            case Isolation():
+                self.heard = when
+                self._take_isolation(event, when)
+                return
             case StepFinished() | ScriptMetrics():
                 self._note_report(when)
         if isinstance(event, ScriptMetrics):
@@ -105,6 +169,13 @@ class ScriptRank(RankState):
             self.longest_gap = max(self.longest_gap, gap)
         self.stepped_at = when
         self.stalled = False
+
+    def _take_isolation(self, event: Isolation, when: float) -> None:
+        self.isolation = event
+        if event.over:
+            self.connected_at = when
+        else:
+            self.isolated_at = when
 
     def _take_metrics(self, event: ScriptMetrics) -> None:
         self.metrics.update(event.values)

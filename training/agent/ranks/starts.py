@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from training.agent.host import processes
-from training.agent.layout import ERRORS
+from training.agent.layout import ERRORS, expand_path
 from training.agent.options import AgentOptions
 from training.agent.ranks.launch import (
     PRELOAD,
@@ -125,7 +125,7 @@ class RankStarter:
         spec = ProcessSpec(
             placement.argv,
             rank_env,
-            self._options.cwd,
+            expand_path(placement.cwd) if placement.cwd else self._options.cwd,
             *ends,
             inherited=inherited_descriptors,
             umask=self._options.umask,

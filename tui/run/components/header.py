@@ -23,6 +23,7 @@ from tui.kit.draw_turn import DrawTurn
 from tui.kit.session_clock import SessionClock
 from tui.kit.text_table import justify, progress_line
 from tui.kit.widgets.phase import phase_cell
+from tui.run.components.exchange_text import describe_exchange, list_exchanging
 
 GAP = "  "
 MIN_WIDTH = 20
@@ -164,9 +165,13 @@ def pace_facts(run: RunState) -> Iterator[str]:
     """How fast a run trains and how well it has tested, the most important first; "" for what is
     not known."""
     throughput, step_seconds, sync_share, bytes_sent = _pace(run)
-    yield _known_fact("{} samples/s", throughput, rate)
+    each = " each" if run.trains_apart else ""
+    yield _known_fact(f"{{}} samples/s{each}", throughput, rate)
     yield _known_fact("{} s/iter", step_seconds, seconds)
     yield _known_fact("sync {}", sync_share, percent)
+    # Of ranks that have come to a halt, or ended, the last second says nothing.
+    if not run.stall and run.phase is not RunPhase.ENDED:
+        yield describe_exchange(list_exchanging(run))
     yield GAP.join(seen.ways(run))
     yield _printed_rate(run)
     accuracies = [evaluation.accuracy for evaluation in run.progress.evaluations]

@@ -60,6 +60,7 @@ from training.wire.enums import EndReason, Phase, Reach
 from training.wire.events import (
     SESSION,
     AgentEnded,
+    Collectives,
     Entered,
     Event,
     Exited,
@@ -69,6 +70,7 @@ from training.wire.events import (
     Record,
     Reserved,
     Saved,
+    Spawned,
     Started,
     StepFinished,
     StopHeard,
@@ -86,12 +88,13 @@ class Case:
     policy: Policy = UNCHECKED
     hosts: int = 2
     now: float = START
+    script: bool = False
     plan: Plan = field(init=False)
     run: RunState = field(init=False)
     links: list[HostLink] = field(init=False)
 
     def __post_init__(self) -> None:
-        plan = histories.plan(self.hosts)
+        plan = histories.plan(self.hosts, script=self.script)
         self.plan = replace(plan, policy=self.policy)
         self.run = RunState(self.plan)
         self.links = [HostLink(index, is_open=True, met=True) for index in range(self.hosts)]
@@ -261,6 +264,14 @@ def behind(case: Case, seconds: float) -> Case:
 def stalled(case: Case) -> Case:
     case.started().stepped(0, 1).lives(60)
     return case.say(SESSION, Stalled((0, 1), 60.0), StacksAsked())
+
+
+def exchanging() -> Case:
+    """Ranks of a script have exchanged something, a while ago."""
+    case = Case(script=True).started()
+    for rank in range(2):
+        case.say(rank, Spawned(rank, 1), Collectives(rank, 1, 8, name="recv"))
+    return case.lives(40)
 
 
 TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
@@ -523,6 +534,11 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
         lambda: Case().started().stepped(0, 1).lives(40),
         [Stalled, StacksAsked, Stacks, Stacks],
     ),
+    "where only collectives are seen, stacks tell if ranks wait": (
+        exchanging,
+        [StacksAsked, Stacks, Stacks],
+    ),
+    "they are asked for once": (lambda: exchanging().say(SESSION, StacksAsked()).lives(9), []),
     "stacks are waited for": (lambda: stalled(Case()), []),
     "a stall is explained once they should have come": (
         lambda: stalled(Case()).lives(5),

@@ -16,7 +16,7 @@ TEN_LINES = """
 title = "Batch size"
 repetitions = 2
 [base]
-script = "train.py --batch-size {batch_size} --name 'a b' --rank ${local_rank}"
+script = "train.py --batch-size {batch_size} --name 'a b' --rank ${local_rank} --of {world_size}"
 [axes]
 batch_size = [64, 256]
 nodes = [1, 2]
@@ -37,13 +37,13 @@ def test_arguments_are_axes() -> None:
         ("batch_size=256 nodes=1", 1),
         ("batch_size=256 nodes=2", 2),
     ]
-    # what torchrun replaces stays
+    # What each rank has its own value for stays.
     words = ("train.py", "--batch-size", "64", "--name", "a b", "--rank", "${local_rank}")
-    assert study.cells[0].work == Script(words)
+    assert study.cells[0].work == Script((*words, "--of", "{world_size}"))
     assert study.is_of_script
     assert study.measured == "seconds per step"
     assert result_settings(study.cells[0])["script"] == (
-        "train.py --batch-size 64 --name 'a b' --rank '${local_rank}'"
+        "train.py --batch-size 64 --name 'a b' --rank '${local_rank}' --of '{world_size}'"
     )
 
 

@@ -349,7 +349,9 @@ def test_what_is_left_of_a_step_may_be_a_little_below_zero() -> None:
 
 
 def test_the_names_on_the_wire_are_those_of_all_recorded_runs() -> None:
-    by_ranks = "entered started step epoch drifted saved evaluated finished metrics"
+    by_ranks = (
+        "entered started step epoch drifted saved evaluated finished metrics collectives isolation"
+    )
     by_agents = (
         "hello reserved connected launched spawned text hostsample ranksample gpusample stack "
         "workerjoined workerexited raised exited stopheard ended dropped"
