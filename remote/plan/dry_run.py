@@ -7,7 +7,7 @@ import shlex
 
 from remote.cluster.hosts import Host
 from remote.format import count
-from remote.plan.place import place
+from remote.plan.place import place, place_before
 from remote.plan.plan import Plan, Script
 from training.wire.commands import Placement, stand_in
 
@@ -37,6 +37,8 @@ def dry_run(plan: Plan) -> str:
         for upload in plan.uploads:
             upload_target = posixpath.join(plan.cwd(index), upload.target)
             text_lines.append(f"  upload {upload.source} to {upload_target}")
+        if isinstance(plan.work, Script) and plan.work.before:
+            text_lines.append(f"  before: {place_before(plan, index, placements[0]).argv[-1]}")
         for placement in placements:
             variables = dict(placement.defaults) | dict(placement.env)
             environment_text = " ".join(

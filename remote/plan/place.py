@@ -4,8 +4,10 @@ Pure.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from ipaddress import ip_address
 from types import MappingProxyType
 
@@ -17,6 +19,10 @@ from training.place import COPIES
 from training.wire.commands import Placement
 from training.wire.events import Hello
 
+_OF_RANKS = re.compile(
+    rf"RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|ROLE_.*|TORCHELASTIC_.*|{elastic.WATCH}"
+)
+"""Variables that make a process a rank, or watched as one."""
 Texts = tuple[tuple[str, str], ...]
 
 
@@ -83,6 +89,23 @@ def place(
             )
         )
     return tuple(map(tuple, placements))
+
+
+def place_before(plan: Plan, host_index: int, placement: Placement) -> Placement:
+    """Return how the command of a script runs that comes before the ranks of a host, by the
+    placement of the first of them: as that rank, but without what makes a process a rank."""
+    assert isinstance(plan.work, Script)
+    environment = dict(placement.env)
+    values = plan.place_values(plan.first_slot(host_index))
+    for placeholder in (placeholders.MASTER_ADDR, placeholders.MASTER_PORT):
+        values[placeholder.name] = environment[placeholder.variable]
+    for placeholder in (placeholders.RANK, placeholders.LOCAL_RANK):
+        del values[placeholder.name]
+    command = placeholders.fill(plan.work.before, values, is_code=True)
+    kept_variables = tuple(
+        (name, value) for name, value in placement.env if not _OF_RANKS.fullmatch(name)
+    )
+    return replace(placement, argv=("sh", "-c", command), env=kept_variables, cwd="")
 
 
 def _said(host: Host) -> Variables:

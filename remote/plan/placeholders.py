@@ -51,7 +51,9 @@ PLACEHOLDERS = (
 _NAMES_BY_VARIABLE = {
     placeholder.variable: placeholder.name for placeholder in PLACEHOLDERS if placeholder.variable
 }
-_BRACES = r"(?P<double>\{\{\w+\}\})|(?<!\$)\{(?P<braces>\w+)\}"
+_CHOICES = r"(?P<choices>(?::[^{}:,\s]+){2,})"
+"""Texts of which the number of a place chooses one, as in `{rank:master:slave}`."""
+_BRACES = rf"(?P<double>\{{\{{\w+\}}\}})|(?<!\$)\{{(?P<braces>\w+){_CHOICES}?\}}"
 """Two braces are those of a format string, as in `{{rank}}`."""
 _IN_CODE = re.compile(_BRACES)
 _IN_WORD = re.compile(rf"{_BRACES}|\$\{{(?P<dollar_braces>\w+)\}}|\$(?P<variable>\w+)")
@@ -70,7 +72,8 @@ def fill(text: str, values: Values, *, is_code: bool = False) -> str:
     """Return the text with the values of its placeholders; a name without a value stays as it is.
 
     `${rank}`, `$RANK` and `${RANK}` are placeholders as well, but not in code, such as a text that
-    `bash -c` runs: it has variables of its own.
+    `bash -c` runs: it has variables of its own. `{rank:master:slave}` is `master` for rank 0, and
+    `slave` for all others.
     """
 
     def find_value(match: re.Match[str]) -> str:
@@ -78,7 +81,11 @@ def fill(text: str, values: Values, *, is_code: bool = False) -> str:
         name = groups["braces"] or groups.get("dollar_braces") or ""
         variable_name = groups.get("variable") or groups.get("dollar_braces") or ""
         name = _NAMES_BY_VARIABLE.get(variable_name, name)
-        return str(values[name]) if name in values else match[0]
+        value = values.get(name)
+        if groups["choices"] and isinstance(value, int):
+            choices = groups["choices"].split(":")[1:]
+            return choices[min(value, len(choices) - 1)]
+        return match[0] if value is None or groups["choices"] else str(value)
 
     pattern = _IN_CODE if is_code else _IN_WORD
     return pattern.sub(find_value, text)
@@ -94,12 +101,12 @@ def fill_words(words: Sequence[str], values: Values) -> tuple[str, ...]:
 
 def has_any(text: str) -> bool:
     """Return True if the text has a placeholder."""
-    return fill(text, {placeholder.name: "" for placeholder in PLACEHOLDERS}) != text
+    return fill(text, {placeholder.name: 0 for placeholder in PLACEHOLDERS}) != text
 
 
 def is_of_rank(text: str) -> bool:
     """Return True if a placeholder in the text tells apart the ranks of one host."""
-    return fill(text, {RANK.name: "", LOCAL_RANK.name: ""}) != text
+    return fill(text, {RANK.name: 0, LOCAL_RANK.name: 0}) != text
 
 
 def find_code(words: Sequence[str]) -> int:

@@ -15,6 +15,8 @@ from enum import StrEnum
 from remote.cluster.hosts import HOSTS, HOSTS_FILE, RANKS, Host, hosts_option
 from remote.formats.rules import Rule
 from remote.plan import placeholders
+from remote.plan.fixed_ports import FixedPort
+from remote.plan.main_program import NO_PYTHON, PYTHONS, find_main_program
 from remote.plan.placeholders import Values
 from remote.plan.python_line import python_line
 from training.agent.layout import LAST, NODE, UPLOADS, run_folder
@@ -27,10 +29,6 @@ LONGEST_LABEL = 60
 """Characters of the name that a person gives a run."""
 LOG_FILES = "log-files"
 """The name of a run that log files are shown as, see `remote.record.log_files`."""
-NO_PYTHON = "--no-python"
-"""Stands before a file of Python that is executed as it is."""
-PYTHONS = ("python", "python3")
-"""Names of Python that mean the host's own."""
 
 
 class PlanError(MistakeError):
@@ -52,6 +50,9 @@ class Script:
     """Patterns of files to read as they grow."""
     fetch: tuple[str, ...] = ()
     """Patterns of files to copy from the hosts at the end."""
+    before: str = ""
+    """A command for the shell of each host, which runs once before the ranks; "" if there is
+    none."""
     rules: tuple[Rule, ...] = ()
     """Read its output."""
 
@@ -73,11 +74,9 @@ class Script:
     @property
     def stem(self) -> str:
         """Name the script in one plain word, such as `train` of `scripts/train.py`."""
-        program_words = [word for word in self.words if word != NO_PYTHON]
-        python_words = python_line(program_words)
-        program_name = posixpath.basename(
-            python_words.name if python_words else "".join(program_words[:1])
-        )
+        python_words = python_line([word for word in self.words if word != NO_PYTHON])
+        program = python_words or find_main_program(self.words)
+        program_name = posixpath.basename(program.name)
         program_name = program_name.removesuffix(".py").removesuffix(".sh")
         return re.sub(r"[^A-Za-z0-9_]+", "-", program_name).strip("-")[:24] or "script"
 
@@ -170,6 +169,8 @@ class Plan:
     """"" if nothing is uploaded."""
     label: str = ""
     """The name that a person gave the run at its start."""
+    fixed_ports: tuple[FixedPort, ...] = ()
+    """The ports that a script fixes, for the checks before a start; they are not recorded."""
     rules_left_out: int = 0
     """How many rules for its output the recorded plan has that are not used, as somebody else may
     have written them."""

@@ -28,6 +28,7 @@ RULES: tuple[tuple[Rule, tuple[Stage, ...]], ...] = (
     (start.check_hosts, (REACHING,)),
     (start.prepare, (STARTING,)),
     (start.ask, (STARTING,)),
+    (start.run_before, (STARTING,)),
     (start.start, (STARTING,)),
     (start.send_starts, (RUNNING,)),
     (user_requests.leave, (RUNNING,)),

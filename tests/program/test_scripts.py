@@ -92,6 +92,20 @@ def test_a_script_of_a_course_runs_by_what_its_failures_say(
     assert "with --fetch 'out/*', a run brings" in told
 
 
+def test_a_command_runs_on_each_host_before_the_ranks(sshd: Sshd, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "train.py").write_text("print(open('made/by').read())")
+    start = ("--run", *over_ssh(sshd, 2), "--upload", ".", "--before")
+    words = ("mkdir made && echo {host} of $MY > made/by", "--", "MY=mine", "train.py")
+    done = run(mine, *start, *words)
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r"(\w+) of mine", done.stdout) in (["node1", "node2"], ["node2", "node1"])
+    failed = run(mine, *start, *words)
+    assert failed.returncode == 2
+    assert "failed: exit code 1: mkdir: " in failed.stderr
+
+
 def test_a_program_that_no_host_has_is_not_started(sshd: Sshd, tmp_path: Path) -> None:
     """Both are named in one line, with what to do."""
     hosts = over_ssh(sshd, 2)

@@ -17,7 +17,7 @@ from dataclasses import replace
 from training.agent import decide, layout
 from training.agent.connections import FollowerConnections
 from training.agent.file_tail.files import FileFollower
-from training.agent.host import facts, processes
+from training.agent.host import facts, ports, processes
 from training.agent.host.dial import Dialler
 from training.agent.host.gpus import GpuSampler
 from training.agent.host.redaction import Redaction
@@ -25,7 +25,6 @@ from training.agent.host.samples import sampler
 from training.agent.host.stacks import StackCollector, StackSubject
 from training.agent.journal import Journal
 from training.agent.options import AgentOptions
-from training.agent.ranks import ports
 from training.agent.ranks.launch import CODE, Preload
 from training.agent.ranks.pipes import CHUNK
 from training.agent.ranks.ranks import RankProcesses
@@ -244,6 +243,9 @@ class AgentServer:
         match command:
             case commands.Reserve():
                 self._reserve_port(command)
+            case commands.RunBefore(placement) if not self._agent_state.end:
+                self._redaction.learn((placement,))
+                self._rank_starter.before.start(placement)
             case commands.Connect(targets, seconds):
                 self._dialler.dial(targets, seconds)
             case commands.Stacks():

@@ -69,6 +69,15 @@ class Stacks:
 
 
 @dataclass(frozen=True, slots=True)
+class RunBefore:
+    """Run the user's command that comes before the ranks, once on this host, and report its end
+    (`BeforeEnded`). `placement` says how: its rank is the first one of the host."""
+
+    wire_name = "before"
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True)
 class StartAttempt:
     """Start the placements as this attempt."""
 
@@ -120,7 +129,18 @@ class Lease:
     """The launcher is alive. It sends this every second."""
 
 
-Command = Reserve | Keep | Connect | StartAttempt | Stacks | Stop | Close | OnDisconnect | Lease
+Command = (
+    Reserve
+    | Keep
+    | Connect
+    | RunBefore
+    | StartAttempt
+    | Stacks
+    | Stop
+    | Close
+    | OnDisconnect
+    | Lease
+)
 _codec = Codec("command", get_args(Command))
 
 

@@ -383,10 +383,14 @@ class Hello(Event):
     """rankboard's code on the host differed from what was sent, and was replaced."""
     program_lacks: str = ""
     """Why the script cannot be started: a word of `training.agent.host.program`."""
+    program_lacking: str = ""
+    """The program that this is said of; ranks of a host may have different ones."""
     packages: tuple[str, ...] = ()
     """Installed packages, of those that `training.agent.host.program` looks for."""
     unnamed: tuple[str, ...] = ()
     """Packages that the script's file does not name; none if it could not be read."""
+    ports_taken: tuple[tuple[int, str], ...] = ()
+    """The ports that the script fixes and that cannot be bound, and why."""
     accelerator: bool = False
     """There is a GPU, or the like."""
     data_damaged: tuple[str, ...] = ()
@@ -432,6 +436,22 @@ class Connected(Event):
     port: int
     seconds: float
     error: str = ""
+
+
+@immutable
+class BeforeStarted(Event):
+    """The agent runs the command that comes before the ranks, once on its host."""
+
+
+@immutable
+class BeforeEnded(Event):
+    """That command has ended, and took so many seconds."""
+
+    bounds: ClassVar[Bounds] = {"seconds": SECONDS}
+
+    code: int
+    """Its exit code; 127 if it could not be started, negative after a signal."""
+    seconds: float
 
 
 @immutable
@@ -664,7 +684,7 @@ class AgentEnded(Event):
 @immutable
 class RecordsDropped(Event):
     """Records `first` to `last`, inclusive, were deleted because the journal reached its limit. The
-    `Hello`, `Launched` and each `Exited` of the attempt among them come again."""
+    `Hello`, `BeforeEnded`, `Launched` and each `Exited` of the attempt among them come again."""
 
     wire_name = "dropped"
     bounds: ClassVar[Bounds] = {"first": COUNT, "last": COUNT}
@@ -690,6 +710,8 @@ HOST_EVENTS = (
     Hello,
     Reserved,
     Connected,
+    BeforeStarted,
+    BeforeEnded,
     Launched,
     Spawned,
     OutputText,

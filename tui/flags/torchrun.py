@@ -13,8 +13,8 @@ from types import MappingProxyType
 
 from remote.cluster.hosts import PLACE, Cluster, with_slots
 from remote.cluster.load import has_usual
+from remote.plan.main_program import NO_PYTHON, PYTHONS
 from remote.plan.placeholders import LOCAL_RANK
-from remote.plan.plan import NO_PYTHON, PYTHONS
 from remote.plan.python_line import python_line
 from tui.flags.common import HOSTS
 from tui.flags.policy import PolicyFlags

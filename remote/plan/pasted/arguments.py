@@ -61,7 +61,7 @@ def rewrite_arguments(
 
     `facts` are those of the script that gets them. `is_one_per_host`: no host has several ranks.
     """
-    given = [*_read_given(arguments, facts)]
+    given = [*read_given(arguments, facts)]
     places = Places.find({option.meaning for option in given}, facts)
     changed = [option for option in given if places.new_value(option) != option.value]
     ranks = [option for option in given if option.meaning in RANK_MEANINGS]
@@ -117,7 +117,7 @@ def _lacks_rank(facts: ScriptFacts, places: Places) -> bool:
     return can_be_given and not facts.reads_rank
 
 
-def _read_given(arguments: Sequence[str], facts: ScriptFacts) -> Iterator[GivenOption]:
+def read_given(arguments: Sequence[str], facts: ScriptFacts) -> Iterator[GivenOption]:
     """Yield the options among arguments that have to do with the place of a rank."""
     for index, argument in enumerate(arguments):
         if not re.match(r"-{1,2}[A-Za-z]", argument):

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from remote.plan import placeholders
 from remote.plan.pasted.arguments import RewrittenArguments, rewrite_arguments
 from remote.plan.pasted.script_facts import TELLING, ScriptFacts, read_facts
 from remote.plan.placeholders import find_shell_text
@@ -17,6 +18,9 @@ ReadSource = Callable[[str], str]
 """Reads a file, by its path from the folder of the ranks; "" if there is none here."""
 _MOST_STARTERS = 5
 """Words that may stand before Python, as in `env A=B timeout 60 python train.py`."""
+_FIRST_NODE = "master"
+_OTHER_NODES = ("slave", "worker")
+"""Folders or files with the programs of the first node and of the others."""
 _MOST_MODULES = 50
 _SHELL_WORD = re.compile(r"""(?:[^\s'"\\;&|()<>]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+""")
 _NEXT_COMMAND = re.compile(r"[;&|()\n]")
@@ -63,24 +67,46 @@ def _rewrite_command(
     words: Sequence[str], folder: str, read_source: ReadSource, is_one_per_host: bool
 ) -> RewrittenArguments | None:
     """Return the words of one command with placeholders; None if each rank can have them."""
-    facts = ScriptFacts()
-    num_program_words = 1
-    for index in range(min(len(words), _MOST_STARTERS)):
-        python_words = python_line(words[index:])
-        if python_words and python_words.name:
-            facts = _gather_facts(python_words.name, python_words.kind, folder, read_source)
-            num_program_words = len(words) - len(python_words.rest)
-            break
+    facts, num_program_words = read_script(words, folder, read_source)
     # Options of Python itself, such as -m, are none of the script.
     program_words, arguments = words[:num_program_words], words[num_program_words:]
     rewritten = rewrite_arguments(arguments, facts, is_one_per_host=is_one_per_host)
     if not rewritten:
         return None
+    *starters, program_name = program_words
+    program_name = _with_other_program(program_name, folder, read_source)
     return replace(
         rewritten,
-        arguments=(*program_words, *rewritten.arguments),
+        arguments=(*starters, program_name, *rewritten.arguments),
         added_index=num_program_words + rewritten.added_index,
     )
+
+
+def _with_other_program(name: str, folder: str, read_source: ReadSource) -> str:
+    """Return the program of every rank if node 0 has one of its own, such as `master/train.py`, and
+    that of the others is beside it."""
+    parts = name.split("/")
+    for index, part in enumerate(parts):
+        stem, dot, ending = part.partition(".")
+        for other_stem in _OTHER_NODES if stem == _FIRST_NODE else ():
+            other_parts = (*parts[:index], other_stem + dot + ending, *parts[index + 1 :])
+            if read_source(posixpath.join(folder, *other_parts)):
+                parts[index] = f"{{{placeholders.RANK.name}:{stem}:{other_stem}}}{dot}{ending}"
+                return "/".join(parts)
+    return name
+
+
+def read_script(
+    words: Sequence[str], folder: str, read_source: ReadSource
+) -> tuple[ScriptFacts, int]:
+    """Return what the script of one command says, and how many of its words stand before the
+    arguments of that script."""
+    for index in range(min(len(words), _MOST_STARTERS)):
+        python_words = python_line(words[index:])
+        if python_words and python_words.name:
+            facts = _gather_facts(python_words.name, python_words.kind, folder, read_source)
+            return facts, len(words) - len(python_words.rest)
+    return ScriptFacts(), 1
 
 
 def _gather_facts(name: str, kind: str, folder: str, read_source: ReadSource) -> ScriptFacts:
@@ -101,7 +127,7 @@ def _gather_facts(name: str, kind: str, folder: str, read_source: ReadSource) ->
 
 
 @dataclass(frozen=True)
-class _ShellWord:
+class ShellWord:
     """A word in the text of a shell."""
 
     text: str
@@ -115,13 +141,10 @@ def _rewrite_shell_text(
 ) -> PastedLine | None:
     """Return the text of a shell with placeholders in its commands, as one word; None if each rank
     can have it as it is."""
-    folder = ""
     changes: list[tuple[int, int, str]] = []
     rewritten_commands: list[RewrittenArguments] = []
-    for command in _split_commands(shell_text):
+    for folder, command in _split_with_folders(shell_text):
         words = [word.text for word in command]
-        if words[0] == "cd" and len(words) > 1:
-            folder = posixpath.join(folder, words[1])
         rewritten = _rewrite_command(words, folder, read_source, is_one_per_host)
         if not rewritten:
             continue
@@ -141,9 +164,27 @@ def _rewrite_shell_text(
     return PastedLine((shell_text,), first_command.shared, first_command.own_workers)
 
 
-def _split_commands(shell_text: str) -> Iterator[list[_ShellWord]]:
+def split_line(words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the words of each command of a line, with the folder in which a shell starts it."""
+    shell_index = find_shell_text(words)
+    if shell_index < 0:
+        yield "", list(words)
+        return
+    for folder, command in _split_with_folders(words[shell_index]):
+        yield folder, [word.text for word in command]
+
+
+def _split_with_folders(shell_text: str) -> Iterator[tuple[str, list[ShellWord]]]:
+    folder = ""
+    for command in split_commands(shell_text):
+        if command[0].text == "cd" and len(command) > 1:
+            folder = posixpath.join(folder, command[1].text)
+        yield folder, command
+
+
+def split_commands(shell_text: str) -> Iterator[list[ShellWord]]:
     """Yield the words of each command in the text of a shell."""
-    command: list[_ShellWord] = []
+    command: list[ShellWord] = []
     for match in _SHELL_WORD.finditer(shell_text):
         start, end = match.span()
         previous_end = command[-1].end if command else start
@@ -155,6 +196,6 @@ def _split_commands(shell_text: str) -> Iterator[list[_ShellWord]]:
             word_text = "".join(shlex.split(match[0]))
         except ValueError:
             word_text = match[0]
-        command.append(_ShellWord(word_text, start, end))
+        command.append(ShellWord(word_text, start, end))
     if command:
         yield command

@@ -5,6 +5,7 @@ executed. Pure.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -12,12 +13,14 @@ from remote.plan.pasted.meanings import RANK_MEANINGS, Meaning, find_meaning_in_
 
 LARGEST_SOURCE = 1_000_000
 """Characters of a source that is read."""
+PORTS = range(1, 65_536)
 _INIT = "init_process_group"
 _ADD = "add_argument"
 TELLING = (_INIT, _ADD, "RANK")
 """Words of which a source has at least one that says anything."""
 _RANK_POSITION = 4
 """The place of `rank` among the arguments of `init_process_group`."""
+_PORT_IN_ADDRESS = re.compile(r"(?:tcp://[^:\s]*)?:(\d{4,5})/?")
 _WITHOUT_VALUE = ("store_true", "store_false", "store_const", "count", "help", "version")
 
 
@@ -46,6 +49,9 @@ class ScriptFacts:
     """It calls `init_process_group` without one, which then reads the variable RANK."""
     modules: tuple[str, ...] = ()
     """The modules that it imports."""
+    ports: tuple[int, ...] = ()
+    """The ports in its addresses, such as that of `tcp://10.10.1.1:6585`, and in what it sets
+    MASTER_PORT to."""
 
     @property
     def reads_rank(self) -> bool:
@@ -61,6 +67,7 @@ class ScriptFacts:
             self.gives_rank or other.gives_rank,
             self.joins_without_rank or other.joins_without_rank,
             self.modules,
+            (*self.ports, *other.ports),
         )
 
 
@@ -85,6 +92,7 @@ def read_facts(source: str) -> ScriptFacts:
         gives_rank=any(joins),
         joins_without_rank=not all(joins),
         modules=tuple(_find_modules(nodes)),
+        ports=tuple(_find_ports(nodes)),
     )
 
 
@@ -122,6 +130,20 @@ def _find_modules(nodes: Iterable[ast.AST]) -> Iterator[str]:
             yield node.module
         elif isinstance(node, ast.ImportFrom):
             yield from (name.name for name in node.names)
+
+
+def _find_ports(nodes: Iterable[ast.AST]) -> Iterator[int]:
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            # The address may be joined from parts: f"tcp://{args.ip}:6585".
+            address = _PORT_IN_ADDRESS.fullmatch(node.value)
+            if address and int(address[1]) in PORTS:
+                yield int(address[1])
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+            number_text = str(_literal(node.value))
+            is_port = number_text.isdecimal() and int(number_text) in PORTS
+            if is_port and _literal(node.targets[0].slice) == "MASTER_PORT":
+                yield int(number_text)
 
 
 def _literal(node: ast.expr) -> object:

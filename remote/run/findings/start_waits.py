@@ -7,13 +7,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from remote.format import duration, ranks_text
+from remote.plan.plan import Script
 from remote.run.run_state import RunState
 from remote.run.state.host_state import Hosts, HostState
 from remote.run.state.phases import START_PHASES, HostPhase, RankPhase, RunPhase
+from remote.sanitise import cut
 from remote.transport.registry import load_transport
 
 NAMED_AFTER = 4.0
 """Seconds in one phase before anybody is named, so that it is said within five."""
+LONGEST_COMMAND = 60
+"""Characters of a command that are shown."""
 NAMES = 3
 """Hosts that are named one by one; of more, their number."""
 
@@ -48,7 +52,7 @@ def waiting(run: RunState, now: float) -> tuple[Wait, ...]:
     """
     if run.phase not in (RunPhase.STARTING, RunPhase.TRAINING):
         return ()
-    waits = _wait_for_hosts(run, now) or _wait_for_ranks(run, now)
+    waits = _wait_for_hosts(run, now) or _wait_for_before(run, now) or _wait_for_ranks(run, now)
     return tuple(wait for wait in waits if wait.seconds >= NAMED_AFTER)
 
 
@@ -81,6 +85,17 @@ def _wait_for_hosts(run: RunState, now: float) -> list[Wait]:
             wait_seconds = max(age(host.since, run, now) for host in hosts_behind)
             return [Wait(_name_hosts(hosts_behind, run), progress, wait_seconds)]
     return []
+
+
+def _wait_for_before(run: RunState, now: float) -> list[Wait]:
+    """Return hosts on which the command runs that comes before the ranks."""
+    work = run.plan.work
+    hosts_behind = [host for host in run.hosts if host.before_since and not host.before_end]
+    if not isinstance(work, Script) or not hosts_behind:
+        return []
+    wait_seconds = max(age(host.before_since, run, now) for host in hosts_behind)
+    progress = f"before: {cut(work.before, LONGEST_COMMAND)}"
+    return [Wait(_name_hosts(hosts_behind, run), progress, wait_seconds)]
 
 
 def _describe_reached(hosts: Iterable[HostState], run: RunState) -> str:

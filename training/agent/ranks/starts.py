@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from training.agent.host import processes
 from training.agent.layout import ERRORS, expand_path
 from training.agent.options import AgentOptions
+from training.agent.ranks.before import BeforeCommand
 from training.agent.ranks.launch import (
     PRELOAD,
     Preload,
@@ -65,6 +66,7 @@ class RankStarter:
         self._rank_source = preload
         self._spawner = Spawner()
         self._preload: PreloadProcess | None = None
+        self.before = BeforeCommand(options, report_event, ranks, self._spawn)
 
     @property
     def preload(self) -> int:
@@ -214,6 +216,7 @@ class RankStarter:
         if self._preload and pid == self._preload.pid:
             self._preload_ended(status)
         else:
+            self.before.reaped(pid, status)
             self._ranks.reaped(pid, status)
 
     def _preload_ended(self, wait_status: int) -> None:
@@ -237,7 +240,9 @@ class RankStarter:
             self._ranks.exited(rank, wait_status or _FAILED)
 
     def stop(self) -> None:
-        """Send TERM to every rank, and to preload if it has not forked all of them."""
+        """Send TERM to every rank, to preload if it has not forked all of them, and to the command
+        that comes before them."""
+        self.before.stop()
         self._ranks.stop()
         if self._preload and not all(rank.pid for rank in self._ranks.live):
             processes.send_group(self._preload.pid, signal.SIGTERM)

@@ -27,6 +27,10 @@ VALUES = {"rank": 3, "local_rank": 1, "world_size": 4, "master_addr": "10.0.0.1"
         ("tcp://{master_addr}:29500", "tcp://10.0.0.1:29500"),
         ("${rank} ${RANK} $RANK,$LOCAL_RANK", "3 3 3,1"),
         ('{"rank":{rank}}', '{"rank":3}'),
+        # The number of a place chooses one of several texts; the last one is for all others.
+        ("{rank:master:slave}/a.py", "slave/a.py"),
+        ("{local_rank:a:b:c}", "b"),
+        ("--lora={rank:8} {rank:8,alpha:16} {master_addr:a:b}",) * 2,
         # What is none stays: JSON, format strings, other variables, names without a value.
         ('{"a": {x}, "rank": 1}', '{"a": {x}, "rank": 1}'),
         ("{{rank}} {step:04d} {RANK} {}", "{{rank}} {step:04d} {RANK} {}"),

@@ -31,7 +31,7 @@ from remote.events import (
     Stopping,
     Transferring,
 )
-from remote.plan.plan import OnNan, OnStall, Plan, Policy, Upload
+from remote.plan.plan import OnNan, OnStall, Plan, Policy, Script, Upload
 from remote.run.apply import apply_record
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
@@ -52,14 +52,18 @@ from training.wire.commands import (
     Keep,
     OnDisconnect,
     Reserve,
+    RunBefore,
     Stacks,
     StartAttempt,
     Stop,
 )
 from training.wire.enums import EndReason, Phase, Reach
 from training.wire.events import (
+    AGENT,
     SESSION,
     AgentEnded,
+    BeforeEnded,
+    BeforeStarted,
     Collectives,
     Entered,
     Event,
@@ -67,6 +71,7 @@ from training.wire.events import (
     Finished,
     HostSample,
     Launched,
+    OutputText,
     Record,
     Reserved,
     Saved,
@@ -192,6 +197,14 @@ def kinds(actions: list[Action]) -> list[type]:
         else type(action)
         for action in actions
     ]
+
+
+def with_before() -> Case:
+    """A script with a command before its ranks, all of whose hosts are checked."""
+    case = Case()
+    case.plan = replace(case.plan, work=Script(("train.py",), before="mkdir -p {host}"))
+    case.run = RunState(case.plan)
+    return case.prepared()
 
 
 def unreached() -> Case:
@@ -349,6 +362,38 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
     "a start waits for the upload": (
         lambda: Case().prepared().say(SESSION, Transferring("upload")),
         [],
+    ),
+    "a command before the ranks runs on each host": (with_before, [RunBefore, RunBefore]),
+    "it runs once": (lambda: asked(with_before()), []),
+    "but after the upload": (
+        lambda: with_before().say(SESSION, Transferring("upload")),
+        [],
+    ),
+    "ranks wait for it on all hosts": (
+        lambda: asked(with_before().all_say(BeforeStarted()).say(0, BeforeEnded(0, 9.0))),
+        [],
+    ),
+    "then it is done": (
+        lambda: with_before().all_say(BeforeStarted(), BeforeEnded(0, 9.0)),
+        [Starting],
+    ),
+    "a start is refused if it fails": (
+        lambda: with_before().all_say(BeforeStarted()).say(1, BeforeEnded(1, 9.0)),
+        [StartRefused],
+    ),
+    "a restart does not run it again": (
+        lambda: (
+            with_before()
+            .all_say(BeforeStarted(), BeforeEnded(0, 9.0))
+            .say(SESSION, Starting())
+            .say(0, Launched((0,), (0, 1)))
+            .say(1, Launched((1,), (0, 1)))
+            .say(SESSION, Restarted((0, 1), "x"))
+            .say(SESSION, Preparing((0, 1)))
+            .say(0, Reserved("127.0.0.1", 29_500))
+            .say(SESSION, Prepared())
+        ),
+        [Starting],
     ),
     "then the ranks are started": (lambda: Case().prepared(), [Starting]),
     "each host is told": (
@@ -684,6 +729,27 @@ def asked(case: Case) -> Case:
         if isinstance(action, Send):
             case.links[action.host].sent.add(action.key)
     return case
+
+
+def test_a_command_before_the_ranks_is_that_of_each_host() -> None:
+    commands = [action.command for action in with_before().decide() if isinstance(action, Send)]
+    placements = [command.placement for command in commands if isinstance(command, RunBefore)]
+    assert [placement.argv for placement in placements] == [
+        ("sh", "-c", "mkdir -p node1"),
+        ("sh", "-c", "mkdir -p node2"),
+    ]
+    names = {name for name, _ in placements[0].env}
+    assert "GROUP_RANK" in names
+    assert names.isdisjoint({"RANK", "WORLD_SIZE", "LOCAL_RANK", "ROLE_RANK", "RANKBOARD_WATCH"})
+
+
+def test_a_command_before_the_ranks_that_fails_is_told_with_its_last_words() -> None:
+    case = with_before().all_say(BeforeStarted())
+    case.say(1, OutputText(AGENT, "stderr", "mkdir: no permission\n"), BeforeEnded(1, 9.0))
+    [refused] = events(case.decide())
+    assert refused == StartRefused(
+        1, "node2: --before 'mkdir -p {host}' failed: exit code 1: mkdir: no permission"
+    )
 
 
 def again(case: Case) -> Case:

@@ -64,6 +64,8 @@ parser.add_argument("--lora-rank", dest="rank2", help="rank of the low-rank matr
 ELSEWHERE = "from options import get_parser\nargs = get_parser().parse_args()\n"
 SOURCES = {
     "course.py": COURSE,
+    "master/course.py": COURSE,
+    "slave/course.py": COURSE,
     "spawns.py": SPAWNS,
     "global.py": GLOBAL,
     "launched.py": LAUNCHED,
@@ -92,6 +94,10 @@ REWRITTEN = {
     ),
     "./course.py --master-ip=node0 --num=4 --rank=2": (
         "./course.py --master-ip={master_addr} --num={world_size} --rank={rank}"
+    ),
+    # A program of its own for node 0, and one for the others beside it.
+    "python master/course.py -r 0 -n 4 -m 10.1.1.1": (
+        "python {rank:master:slave}/course.py -r {rank} -n {world_size} -m {master_addr}"
     ),
     # What node 0 can leave out: the default of each is that of its author's nodes.
     "course.py -r 0 -e 3": (
