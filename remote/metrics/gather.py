@@ -68,7 +68,8 @@ class RunCollector:
         event = record.event
         match event:
             case StepFinished():
-                self.steps.add(event, record.attempt, when)
+                shown_step = rank.shown_step(event) if isinstance(rank, ScriptRank) else event
+                self.steps.add(shown_step, record.attempt, when)
             case RankSample():
                 self.ranks[rank.rank].append((when, event.cpu, event.memory))
             # The state takes no sample of a GPU that the rank does not use.

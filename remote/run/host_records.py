@@ -23,6 +23,7 @@ from remote.run.state.phases import HostPhase, RankPhase, RunPhase
 from remote.run.state.progress import WATCHED, Diverged
 from remote.run.state.rank_state import RankState, find_leader
 from remote.run.state.script_metrics import MOST
+from remote.run.state.script_rank import ScriptRank
 from remote.run.state.types import Cause, Evidence
 from training.wire.enums import EndReason
 from training.wire.events import (
@@ -119,7 +120,10 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
         return
     elif rank.begun is None and isinstance(event, StepFinished):  # a script reports no start
         _begin_script(run, event, when)
+    if isinstance(rank, ScriptRank) and isinstance(event, StepFinished):
+        event = rank.shown_step(event)
     rank.apply(event, when)
+    _hide_step_losses(run, rank)
     # After the rank has taken it in, so that a step has its own number.
     if run.trains(rank):
         run.curves.take(event, rank.rank, rank.step, when - run.started)
@@ -210,6 +214,18 @@ def _take_metrics(
         others_text = f"others, such as {example_name}, are counted but not kept"
         run.note("", f"the run has {MOST} metrics, the limit; {others_text}", when)
     return event
+
+
+def _hide_step_losses(run: RunState, rank: RankState) -> None:
+    """Leave out the losses of steps of all ranks once one of them prints another quantity: means of
+    both would be of neither."""
+    if run.progress.prints_other_loss or not isinstance(rank, ScriptRank):
+        return
+    if rank.prints_other_loss:
+        run.progress.prints_other_loss = True
+        for other_rank in run.ranks:
+            if isinstance(other_rank, ScriptRank):
+                other_rank.hide_step_losses()
 
 
 def _begin_script(run: RunState, step: StepFinished, when: float) -> None:

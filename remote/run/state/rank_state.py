@@ -159,6 +159,16 @@ class RankState:
         return True
 
     @property
+    def prints_loss(self) -> bool:
+        """Return True if its `loss` is one that it prints, beside the losses of its steps."""
+        return False
+
+    @property
+    def tells_loss(self) -> bool:
+        """Return True if its `loss` is known, be it NaN."""
+        return self.step > 0
+
+    @property
     def only_exchanges(self) -> bool:
         """Return True if collectives are all that is seen of what it does, as in some scripts."""
         return False

@@ -134,8 +134,9 @@ def _loss_cell(row_context: RowContext) -> TableCell:
 
 
 def mean_loss(rank: RankState) -> float:
-    """The mean of its last steps; of a user's own program that does not tell their loss, the newest
-    that it printed."""
+    """Return the mean of its last steps; of a script that prints its loss, the newest one."""
+    if rank.prints_loss:
+        return rank.loss
     mean = rank.pace.mean("loss")
     return rank.loss if math.isnan(mean) else mean
 
