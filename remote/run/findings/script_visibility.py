@@ -47,7 +47,7 @@ def ways(run: RunState) -> list[str]:
 def unfollowed(run: RunState) -> str:
     """Return a remark if the script has ended, and none of its files was read; else ""."""
     script = _script(run)
-    has_ended = any(rank.exited for rank in run.ranks)
+    has_ended = any(rank.exited for rank in run.processes)
     if not has_ended or not script or not script.follow or run.progress.files:
         return ""
     return f"nothing was read: no file was written that matches --follow {' '.join(script.follow)}"
@@ -141,7 +141,7 @@ def _advice_on_lines(run: RunState, now: float) -> str:
 
 def _advice_on_silence(run: RunState, now: float) -> str:
     """Return why neither steps nor values of a live script are seen, if it has had the time."""
-    spawned_at = [rank.spawned_at for rank in run.ranks if rank.spawned_at]
+    spawned_at = [rank.spawned_at for rank in run.processes if rank.spawned_at]
     is_due = bool(spawned_at) and now - min(spawned_at) >= SOON
     # Who holds up the start is said elsewhere.
     if not is_due or run.stall or find_late_ranks(run):
