@@ -59,9 +59,9 @@ class RunCollector:
         if isinstance(record.event, HostSample):
             self.hosts[host.index].append(host_row(record.event, when))
             return
-        rank = state.rank_of(getattr(record.event, "rank", -1), host)
+        rank = state.source_of(record.event, host)
         # What ranks of an attempt before the restart still report is of no use.
-        if rank is not None and record.attempt >= state.attempt:
+        if rank is not None and state.trains(rank) and record.attempt >= state.attempt:
             self._take_of_rank(record, rank, when)
 
     def _take_of_rank(self, record: Record, rank: RankState, when: float) -> None:
