@@ -28,7 +28,7 @@ from training.wire.events import Hello
 
 LATER_FACTS = ("data_damaged", "data_unread", "data_unreachable", "link_speeds")
 """Facts of hosts that older runs lack."""
-HOW_FOUND = ("time", "evidence", "refused", "names_hosts")
+HOW_FOUND = ("time", "evidence", "refused", "names_hosts", "pid")
 """Fields of a cause that only say how it was found, and how to make its text."""
 PHASES = ("data", "compute", "sync")
 """The parts of an iteration."""
@@ -258,6 +258,8 @@ def _summarize_rank(rank: RankState, state: RunState) -> dict[str, Any]:
         summary["metrics"] = rank.metrics
         if rank.collectives.count:
             summary["collectives"] = _pick(rank.collectives, COLLECTIVES)
+    if rank.process >= 0:
+        summary |= {"process": rank.process, "pid": rank.pid}
     return summary
 
 

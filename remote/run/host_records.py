@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 from remote.events import Parsed
 from remote.format import duration
 from remote.plan.plan import OnNan
+from remote.run import workers
 from remote.run.diagnosis.agent_end import STOPPING_ENDS, describe_end, explain_end
 from remote.run.diagnosis.cause import explain_agent_end
 from remote.run.diagnosis.detector import Report
 from remote.run.diagnosis.stall_causes import explain_stall
 from remote.run.findings.isolation import describe_isolation
+from remote.run.output.worker_lines import split_by_rank
 from remote.run.run_state import RunState, judge_rank, restart, take_age
 from remote.run.series.marks import CHECKPOINT, EPOCH, RESTART, TEST
 from remote.run.state.host_state import LAST_WORDS, HostState
@@ -20,6 +23,7 @@ from remote.run.state.phases import HostPhase, RankPhase, RunPhase
 from remote.run.state.progress import WATCHED, Diverged
 from remote.run.state.rank_state import RankState, find_leader
 from remote.run.state.script_metrics import MOST
+from remote.run.state.script_rank import ScriptRank
 from remote.run.state.types import Cause, Evidence
 from training.wire.enums import EndReason
 from training.wire.events import (
@@ -48,16 +52,21 @@ from training.wire.events import (
     Started,
     StepFinished,
     StopHeard,
+    WorkerExited,
+    WorkerJoined,
 )
 
 
 def apply(run: RunState, record: Record, host: HostState, when: float) -> None:
     """Take in a record of a host."""
     host.hear(when, run.now)
-    rank = run.rank_of(getattr(record.event, "rank", -1), host)
+    rank = run.source_of(record.event, host)
     is_current = record.attempt >= run.attempt
     if isinstance(record.event, OutputText):
         _take_output(run, record.event, host, rank, when)
+    elif isinstance(record.event, WorkerJoined):
+        if is_current:
+            workers.take_join(run, record.event, host, when)
     elif rank is None:
         _apply_agent(run, record, host, when)
     elif is_current:
@@ -72,8 +81,9 @@ def _take_output(
 ) -> None:
     if text.path:  # it was written to a file, not printed
         return
-    rank_number = rank.rank if rank else -1
-    shown_lines = run.log.add(when, host.name, rank_number, text.stream, text.text)
+    shown_lines: list[str] = []
+    for rank_number, part in _split_output(run, text.text, rank):
+        shown_lines += run.log.add(when, host.name, rank_number, text.stream, part)
     if text.stream != "stderr":
         return
     (rank or host).tail.extend(shown_lines[-LAST_WORDS:])
@@ -81,11 +91,22 @@ def _take_output(
         judge_rank(run, rank)
 
 
+def _split_output(run: RunState, text: str, process: RankState | None) -> Iterator[tuple[int, str]]:
+    """Yield the parts of what a process has printed, each with the rank that it is of."""
+    if process is None or not run.has_workers:
+        yield (process.rank if process else -1), text
+        return
+    own_ranks = [rank.rank for rank in run.ranks if rank.process == process.rank]
+    first_rank = own_ranks[0] if own_ranks else process.rank
+    for named_rank, lines in split_by_rank(text):
+        yield (named_rank if named_rank in own_ranks else first_rank), "\n".join(lines)
+
+
 # Ranks --------------------------------------------------------------------------------------------
 
 
 def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, when: float) -> None:
-    if isinstance(event, Exited) and rank.exited:  # a process ends once
+    if isinstance(event, Exited | WorkerExited) and rank.exited:  # a process ends once
         return
     # The GPU may be another program's: the rank itself has said that it computes on cores.
     if isinstance(event, GpuSample) and run.plan.job and not rank.on_gpu:
@@ -99,15 +120,19 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
         return
     elif rank.begun is None and isinstance(event, StepFinished):  # a script reports no start
         _begin_script(run, event, when)
+    if isinstance(rank, ScriptRank) and isinstance(event, StepFinished):
+        event = rank.shown_step(event)
     rank.apply(event, when)
+    _hide_step_losses(run, rank)
     # After the rank has taken it in, so that a step has its own number.
-    run.curves.take(event, rank.rank, rank.step, when - run.started)
+    if run.trains(rank):
+        run.curves.take(event, rank.rank, rank.step, when - run.started)
     match event:
         case Collectives():
             _end_stall_if_over(run, when)
         case StepFinished():
             _take_step(run, event, host, rank, when)
-        case RankSample():
+        case RankSample(worker=False):
             host.loads[rank.rank] = event.cpu
         case Stack() if run.stall:
             run.replace_stall(explain_stall(run.stall, run.ranks, run.hosts))
@@ -137,6 +162,8 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
             _enter_phase(run, rank, RankPhase.TRAINING, when)
         case Exited():
             judge_rank(run, rank)
+        case WorkerExited():
+            workers.take_exit(run, rank, when)
     # Last, since detectors look at the rank as it is after the report.
     if isinstance(event, StepFinished | ScriptMetrics):
         _tell_detectors(run, event, rank, when)
@@ -187,6 +214,18 @@ def _take_metrics(
         others_text = f"others, such as {example_name}, are counted but not kept"
         run.note("", f"the run has {MOST} metrics, the limit; {others_text}", when)
     return event
+
+
+def _hide_step_losses(run: RunState, rank: RankState) -> None:
+    """Leave out the losses of steps of all ranks once one of them prints another quantity: means of
+    both would be of neither."""
+    if run.progress.prints_other_loss or not isinstance(rank, ScriptRank):
+        return
+    if rank.prints_other_loss:
+        run.progress.prints_other_loss = True
+        for other_rank in run.ranks:
+            if isinstance(other_rank, ScriptRank):
+                other_rank.hide_step_losses()
 
 
 def _begin_script(run: RunState, step: StepFinished, when: float) -> None:
@@ -271,7 +310,7 @@ def _apply_agent(run: RunState, record: Record, host: HostState, when: float) ->
             host.count_age(event.age, record.time)
             _take_launch(run, record.attempt, event, when)
             for rank_number in event.ranks:
-                rank = run.rank_of(rank_number, host)
+                rank = run.process_of(rank_number, host)
                 if rank:
                     _enter_phase(run, rank, RankPhase.IMPORTING, when)
         case Reserved(_, _, error) if error:
@@ -347,5 +386,5 @@ def _began_to_end_at(run: RunState, host: HostState, when: float) -> float:
 
     It first stops its ranks, and reports its own end only once they have ended.
     """
-    stopped_ranks = (rank for rank in run.ranks if rank.exited and rank.exited.stopped)
+    stopped_ranks = (rank for rank in run.processes if rank.exited and rank.exited.stopped)
     return min([when, *(rank.since for rank in stopped_ranks if rank.host == host.index)])

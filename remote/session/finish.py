@@ -148,7 +148,7 @@ def close(inputs: DecisionInput) -> Actions:
 def has_failed(inputs: DecisionInput) -> bool:
     """Return True if something of the attempt has failed."""
     run_state = inputs.run
-    if run_state.cause or any(rank.exited and rank.exited.code for rank in run_state.ranks):
+    if run_state.cause or any(rank.exited and rank.exited.code for rank in run_state.processes):
         return True
     attempt_hosts = [host for host, _ in inputs.taking_part]
     if any(host.gone or _has_ended_badly(host) for host in attempt_hosts):
@@ -162,7 +162,7 @@ def _stand_still(inputs: DecisionInput) -> bool:
     run_state = inputs.run
     if run_state.stall:
         return True
-    heard_ranks = [rank for rank in run_state.ranks if run_state.hosts[rank.host].hello]
+    heard_ranks = [rank for rank in run_state.processes if run_state.hosts[rank.host].hello]
     living_ranks = [rank for rank in heard_ranks if not rank.exited]
     return bool(living_ranks) and all(_is_joining(rank, inputs) for rank in living_ranks)
 
@@ -265,6 +265,6 @@ def _is_to_fetch(inputs: DecisionInput) -> bool:
     if inputs.launcher.person_stopped and not has_finished:
         return False
     has_begun = (
-        run_state.has_begun if run_state.plan.job else any(rank.pid for rank in run_state.ranks)
+        run_state.has_begun if run_state.plan.job else any(rank.pid for rank in run_state.processes)
     )
     return inputs.policy.fetch and has_begun

@@ -207,8 +207,16 @@ def test_a_rank_that_ends_while_it_is_asked_is_said_to_have(
 ) -> None:
     monkeypatch.setattr(stacks, "_stack_file", lambda *_: "/proc/self/fd/1000000")
     monkeypatch.setattr(stacks, "_has_signal", lambda *_: 1)
-    (stack,) = stacks.collect_stacks([(0, os.getpid())], str(tmp_path))
+    (stack,) = stacks.collect_stacks([stacks.StackSubject(0, os.getpid())], str(tmp_path))
     assert "it has just ended" in stack.text
+
+
+def test_a_fork_answers_by_its_own_file_if_it_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [("/proc/7/fd/3", "/f/5 (deleted)"), ("/proc/7/fd/4", "/f/7 (deleted)")]
+    monkeypatch.setattr(stacks, "open_files", lambda _: iter(files))
+    assert stacks._stack_file(7, "/f") == "/proc/7/fd/4"
+    assert stacks._stack_file(8, "/f") == "/proc/7/fd/3"
+    assert stacks._stack_file(7, "/g") == ""
 
 
 def test_a_rank_that_is_not_there_yet_is_told_by_what_starts_it(host: Host) -> None:

@@ -23,7 +23,7 @@ from tests.kit.forked_ranks import Forker
 from training.place import Place
 from training.watch import isolation
 from training.watch.hooks import Hooks, samples_of
-from training.watch.report import WatchReport
+from training.watch.report import Program, WatchReport
 from training.watch.steps import Steps
 from training.wire.events import PREFIX
 
@@ -380,7 +380,8 @@ def both(loop: Callable[[Place], Parameters]) -> Callable[[Place], Result]:
     def run(place: Place) -> Result:
         without = loop(place)
         pipe, end = os.pipe()
-        report = WatchReport(end, place.rank)
+        channel = f"{end}:{os.getpid()}:{os.fstat(end).st_ino}"
+        report = WatchReport(channel, Program(place.rank, place.world_size))
         hooks = Hooks(Steps(report.steps, gather=0), report)
         hooks.look()
         isolation.PATIENCE = STEPS - 1

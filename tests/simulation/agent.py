@@ -225,8 +225,8 @@ class Collector:
     def __init__(self, _: Any, say: Callable[[Event], None], folder: str) -> None:
         self._host, self._say = here.host, say
 
-    def ask(self, ranks: Any) -> None:
-        found = [Stack(number, "faulthandler", self._where(pid)) for number, pid in ranks]
+    def ask(self, subjects: Any) -> None:
+        found = [Stack(one.rank, "faulthandler", self._where(one.pid)) for one in subjects]
 
         def tell() -> None:
             for stack in found:

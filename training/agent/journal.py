@@ -26,6 +26,8 @@ from training.wire.events import (
     Launched,
     Record,
     RecordsDropped,
+    WorkerExited,
+    WorkerJoined,
     decode,
     encode,
     other_format,
@@ -41,7 +43,7 @@ BLOCK = 1 << 20
 with every byte escaped)."""
 
 _OF_HOST = (Hello, BeforeEnded)
-_LASTING = (*_OF_HOST, Launched, Exited)
+_LASTING = (*_OF_HOST, Launched, WorkerJoined, WorkerExited, Exited)
 """What is written again once records were dropped."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 

@@ -39,6 +39,7 @@ FUNCTIONS = {
     ),
 }
 """Functions by their module, with the methods of `Hooks` to call before and after each."""
+GROUPS = "torch.distributed.distributed_c10d"
 LEADER_PATIENCE = 16
 """Steps of another optimiser, after which it leads."""
 
@@ -60,12 +61,13 @@ class Hooks:
         self._leader: weakref.ref[Any] | None = None
         self._steps_of_others = 0
         self._communicates = False
+        self._are_groups_hooked = False
         self._hook_by_module: dict[str, Callable[[ModuleType], None]] = {
             "torch.autograd": self._hook_functions,
             "torch.optim.optimizer": self._hook_steps,
             "torch.utils.data.dataloader": self._hook_functions,
             "torch.nn.modules.module": self._hook_modes,
-            "torch.distributed.distributed_c10d": self._hook_collectives,
+            GROUPS: self._hook_collectives,
             "torch.distributed.rpc.api": self._hook_remote_calls,
             "torch.nn.parallel.distributed": self._hook_functions,
             "torch.amp.grad_scaler": self._hook_scaling,
@@ -75,24 +77,63 @@ class Hooks:
         }
 
     def look(self) -> None:
-        """Hook what has been imported since."""
+        """Hook what has been imported since. As long as this process is silent, that is only what
+        may make it a worker."""
+        groups = sys.modules.get(GROUPS)
+        if not self._are_groups_hooked and groups and has_been_imported(groups):
+            self._are_groups_hooked = True
+            self._hook(GROUPS, groups, self._hook_groups)
         for name in [*self._hook_by_module] if self._report.on else ():
             module = sys.modules.get(name)
-            # A module is in sys.modules before its body has run.
-            if module and not getattr(module.__spec__, "_initializing", False):
+            if module and has_been_imported(module):
                 hook_module = self._hook_by_module.pop(name, None)
-                try:
-                    if hook_module:
-                        hook_module(module)
-                except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
-                    self._report.failed(
-                        error, f"cannot watch {name}", ends=name in REQUIRED_MODULES
-                    )
+                if hook_module:
+                    self._hook(name, module, hook_module)
+
+    def _hook(
+        self, name: str, module: ModuleType, hook_module: Callable[[ModuleType], None]
+    ) -> None:
+        try:
+            hook_module(module)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
+            self._report.failed(error, f"cannot watch {name}", ends=name in REQUIRED_MODULES)
 
     def end(self) -> None:
         """Report the last steps and collectives, as the program ends."""
         self._make_safe(self._steps.report)()
         self._make_safe(self._exchange.report)()
+
+    # Process groups
+
+    def _hook_groups(self, module: ModuleType) -> None:
+        inject(vars(module)["init_process_group"], None, self._joined)
+
+    def _joined(self, _: Locals) -> None:
+        """Take in that this process may have joined a process group, and so be a worker."""
+        try:
+            groups = vars(sys.modules[GROUPS])
+            if not groups["is_initialized"]():  # it has failed to
+                return
+            if self._report.join(groups["get_rank"](), groups["get_world_size"]()):
+                self._begin_here()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
+            self._report.failed(error)
+
+    def _begin_here(self) -> None:
+        """Begin to watch a process that was silent until now: it may be a fork of one that has
+        made steps."""
+        self._thread = get_ident()
+        self._open_passes = 0
+        self._steps.restart()
+        self.look()
+        # Processes of multiprocessing call no function of atexit.
+        multiprocessing_util = sys.modules.get("multiprocessing.util")
+        if multiprocessing_util:
+            vars(multiprocessing_util)["Finalize"](None, self._end_process, exitpriority=-100)
+
+    def _end_process(self) -> None:
+        self.end()
+        self._report.close()
 
     def _make_safe(self, hook: Callable[..., None]) -> Callable[..., None]:
         """Return the hook in a form that raises nothing, and ends the watch if it fails. It does
@@ -291,6 +332,11 @@ class Hooks:
         """Forget what was scaled: `torch.autograd.grad` was called on it, as for a gradient
         penalty, so it is no loss of a step."""
         self._unscaled_loss = None
+
+
+def has_been_imported(module: ModuleType) -> bool:
+    """Return True if the body of a module has run: it is in `sys.modules` before."""
+    return not getattr(module.__spec__, "_initializing", False)
 
 
 def is_compiling() -> bool:

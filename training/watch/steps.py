@@ -140,6 +140,14 @@ class Steps:
         self._cpu_start = 0.0
         self.lap = StepSoFar(0.0)
 
+    def restart(self) -> None:
+        """Forget all steps, and count from 1 again: this is another process."""
+        self._step_count = 0
+        self._unreported.clear()
+        self.pauses.clear()
+        self._shares_gradients = self._has_begun = False
+        self.lap = StepSoFar(0.0)
+
     def begin(self) -> None:
         """Begin the first step, if training has not begun: what was before is part of no step."""
         if not self._has_begun:

@@ -41,6 +41,9 @@ Report = tuple[Any, "float | None"]
 ParseReport = Callable[[str], "Report | None"]
 """Parses a line of a rank, see `parse_report`."""
 PREFIX = "@rankboard "
+WORKER = "worker "
+"""Follows PREFIX in what a worker reports, whose rank is another one than that of the program: see
+`WorkerJoined`."""
 FILE = "file:"
 """Begins the `stream` of text that comes from a file."""
 AGENT = -1
@@ -531,6 +534,8 @@ class RankSample(Event):
     cpu: float
     memory: int
     processes: int = 1
+    worker: bool = False
+    """`rank` is that of a worker, see `WorkerJoined`."""
 
 
 @immutable
@@ -567,6 +572,47 @@ class Stack(Event):
     rank: int
     source: str
     text: str
+    worker: bool = False
+    """`rank` is that of a worker, see `WorkerJoined`."""
+
+
+@immutable
+class WorkerJoined(Event):
+    """A process that the program of a rank has started has joined a process group of more ranks
+    than rankboard has started: it is rank `rank` of the run from now on.
+
+    Its steps have this rank, and so have samples and stacks with `worker`. All else is of `process`
+    or another rank that rankboard started.
+    """
+
+    bounds = dict.fromkeys(("rank", "process", "world_size", "pid"), COUNT)
+
+    rank: int
+    process: int
+    """The rank whose program started it."""
+    world_size: int
+    """The number of ranks in its process group."""
+    pid: int
+    """0 if it is only known by the lines that it prints."""
+
+
+@immutable
+class WorkerExited(Event):
+    """A worker is gone, see `WorkerJoined`. Only its parent is sure to learn its exit code."""
+
+    rank: int
+    code: int
+    """As of `Exited`."""
+    signal: str = ""
+    """The name of the signal that ended it."""
+    stopped: bool = False
+    """The agent had sent a signal to the program that started it."""
+    out_of_memory: bool = False
+    """The OOM killer of the kernel killed it."""
+    known: bool = True
+    """False if nobody knows the exit code: it has not said that it ends, and left no trace."""
+    error: str = ""
+    """The traceback of what it raised."""
 
 
 @immutable
@@ -673,6 +719,8 @@ HOST_EVENTS = (
     RankSample,
     GpuSample,
     Stack,
+    WorkerJoined,
+    WorkerExited,
     Raised,
     Exited,
     StopHeard,
@@ -717,8 +765,8 @@ def expand(record: Record, parse: ParseReport = parse_report) -> Sequence[Record
     order. Return any other record as it is.
 
     A wire event has the time that its rank gave it, but never a later one than the record, and the
-    host, attempt and seq of the record. An event that a rank reports for another rank is text.
-    `parse` reads one line of a report.
+    host, attempt and seq of the record. An event that a rank reports for another rank is text,
+    unless a worker reports it. `parse` reads one line of a report.
     """
     output = record.event
     # Most text has no event in it, and is not cut into lines. A followed file may have a copy of
@@ -728,8 +776,10 @@ def expand(record: Record, parse: ParseReport = parse_report) -> Sequence[Record
     records: list[Record] = []
     plain_lines: list[str] = []
     for line in output.text.split("\n"):
-        report = parse(line.removeprefix(PREFIX)) if line.startswith(PREFIX) else None
-        if report is None or report[0].rank != output.rank:
+        report_text = line.removeprefix(PREFIX) if line.startswith(PREFIX) else ""
+        is_workers = report_text.startswith(WORKER)
+        report = parse(report_text.removeprefix(WORKER)) if report_text else None
+        if report is None or not (is_workers or report[0].rank == output.rank):
             plain_lines.append(line)
             continue
         if plain_lines:

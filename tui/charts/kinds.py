@@ -148,7 +148,9 @@ def _place_in_script(kind: ChartKind) -> int:
 def _for_script(kind: ChartKind, run: RunState) -> ChartKind:
     """Return the chart for a script: of what it prints, if nothing else is known."""
     name = kind.series[0]
-    if not run.curves.has_values(name) and metric_id(name) in run.curves.metrics:
+    is_printed = metric_id(name) in run.curves.metrics
+    is_other_loss = name == "loss" and run.progress.prints_other_loss
+    if is_printed and (is_other_loss or not run.curves.has_values(name)):
         kind = replace(kind, series=(metric_id(name),))
     validation = metric_id(f"val_{name}")
     if kind.tests and validation in run.curves.metrics:

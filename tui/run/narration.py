@@ -105,8 +105,9 @@ class Narration:
                 if not outcome.repeats_cause(text, state.cause):
                     yield f"{_host_names(numbers, state)}: {text}"
             elif state.has_begun or not state.refused:
-                rank = state.rank(numbers[0]) if len(numbers) == 1 else None
-                host_prefix = f"{state.host_name(rank.host)}: " if rank else ""
+                is_known = len(numbers) == 1 and numbers[0] < len(state.processes)
+                process = state.processes[numbers[0]] if is_known else None
+                host_prefix = f"{state.host_name(process.host)}: " if process else ""
                 yield f"{host_prefix}{ranks_text(numbers)} {text}"
 
     def _stage_lines(self, state: RunState) -> Iterator[str]:

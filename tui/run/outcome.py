@@ -102,7 +102,7 @@ def _result_cells(
     if not any(phase_seconds[1:]):
         phase_seconds = [math.nan] * len(phase_seconds)
     epoch_seconds = [seconds for rank in ranks for seconds in rank.epoch_seconds]
-    losses = [rank.loss for rank in ranks if rank.step]
+    losses = [rank.loss for rank in ranks if rank.tells_loss]
     exchanging_ranks = [
         rank for rank in ranks if isinstance(rank, ScriptRank) and rank.only_exchanges
     ]
@@ -137,8 +137,10 @@ def result_captions(state: RunState) -> list[str]:
     iterations = early_iterations(state)
     # A script that tells no phases lacks most of the columns that need words.
     if "sync" in result_table(state)[0]:
+        prints_loss = any(rank.prints_loss for rank in state.ranks)
+        last_loss = "the newest that a rank prints" if prints_loss else "of each rank's last batch"
         caption_lines += [
-            "s/iter: mean of all iterations; last loss: of each rank's last batch",
+            f"s/iter: mean of all iterations; last loss: {last_loss}",
             f"iter {iterations.replace(' to ', '-')}, data, compute, sync, samples/s: means of "
             f"iterations {iterations}",
         ]

@@ -46,7 +46,7 @@ def ways(run: RunState) -> list[str]:
 def unfollowed(run: RunState) -> str:
     """Return a remark if the script has ended, and none of its files was read; else ""."""
     script = _script(run)
-    has_ended = any(rank.exited for rank in run.ranks)
+    has_ended = any(rank.exited for rank in run.processes)
     if not has_ended or not script or not script.follow or run.progress.files:
         return ""
     return f"nothing was read: no file was written that matches --follow {' '.join(script.follow)}"
@@ -107,7 +107,7 @@ def _advice_on_lines(run: RunState, now: float) -> str:
 def _is_late(run: RunState, now: float) -> bool:
     """Return True if a script has had the time to show something."""
     training_since = [rank.since for rank in run.ranks if rank.phase is RankPhase.TRAINING]
-    exit_codes = [rank.exited.code for rank in run.ranks if rank.exited]
+    exit_codes = [rank.exited.code for rank in run.processes if rank.exited]
     if run.phase is RunPhase.ENDED:  # of one that failed at once, the cause is what counts
         return bool(exit_codes) and (not any(exit_codes) or run.elapsed >= SOON)
     return bool(training_since) and now - min(training_since) >= SOON

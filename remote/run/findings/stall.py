@@ -131,7 +131,11 @@ def stall_limit(rank: RankState, plan: Plan, limits: StallLimits = STALL_LIMITS)
 def has_all_stacks(run: RunState) -> bool:
     """Return True if the stacks of all ranks that live have come since the stall began."""
     stall_began = run.stall.since if run.stall else 0.0
-    return all(rank.stack_time >= stall_began for rank in run.ranks if rank.exited is None)
+    return all(
+        rank.stack_time >= stall_began
+        for rank in run.ranks
+        if rank.exited is None and not (run.has_workers and not rank.pid)
+    )
 
 
 def _moved_at(rank: RankState) -> float:

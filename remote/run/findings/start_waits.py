@@ -64,7 +64,7 @@ def age(since: float, run: RunState, now: float) -> float:
 def _wait_for_hosts(run: RunState, now: float) -> list[Wait]:
     """Return hosts that are not reached yet, or have gone silent on the way to the first step."""
     # A host that falls silent later is an alert, and nobody's start waits for it.
-    starting_hosts = {rank.host for rank in run.ranks if rank.phase in START_PHASES}
+    starting_hosts = {rank.host for rank in run.processes if rank.phase in START_PHASES}
     silent_hosts = [
         host
         for host in run.hosts
@@ -106,7 +106,7 @@ def _describe_reached(hosts: Iterable[HostState], run: RunState) -> str:
 
 def _wait_for_ranks(run: RunState, now: float) -> list[Wait]:
     """Return one wait for the hosts on which all ranks are behind, and one for each other host."""
-    phases = {rank.phase for rank in run.ranks}
+    phases = {rank.phase for rank in run.processes}
     phase = next((phase for phase in START_PHASES if phase in phases), None)
     if phase is None:
         return []
@@ -114,13 +114,15 @@ def _wait_for_ranks(run: RunState, now: float) -> list[Wait]:
     whole_hosts = []
     ages_of_whole: list[float] = []
     for host in run.hosts:
-        host_ranks = [rank for rank in run.ranks if rank.host == host.index]
+        host_ranks = [rank for rank in run.processes if rank.host == host.index]
         ranks_behind = [rank.rank for rank in host_ranks if rank.phase is phase]
         if not ranks_behind or host.phase is not HostPhase.READY:
             continue
         # A rank that is not started yet waits since its host was ready, or since the attempt
         # before was over.
-        rank_ages = [age(run.ranks[rank].since or host.since, run, now) for rank in ranks_behind]
+        rank_ages = [
+            age(run.processes[rank].since or host.since, run, now) for rank in ranks_behind
+        ]
         if len(ranks_behind) == len(host_ranks):
             whole_hosts.append(host)
             ages_of_whole += rank_ages

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from remote.events import Parsed
 from remote.run.series.step_times import RECENT
 from remote.run.state.phases import RankPhase
 from remote.run.state.rank_state import LASTING_FIELDS, RankState
+from remote.statistics.mean import finite_mean
 from training.wire.events import Collectives, Event, Isolation, ScriptMetrics, StepFinished
 
 REPORTS = 20
@@ -19,6 +20,9 @@ REPORTS = 20
 LONGEST_GAP_WEIGHT = 0.2
 """How much the longest time between two reports counts: an evaluation, which no script announces,
 takes as long the next time."""
+OTHER_LOSS = 2.5
+"""From this ratio on, what a script prints is another quantity than what it calls `backward` on: a
+mean instead of a sum, or the loss before it is divided by the steps of accumulation."""
 LOSSES_FOR_DIVERGED = 3
 """Losses in a row that are no numbers until the run has diverged: a log may have a gap."""
 
@@ -72,11 +76,11 @@ class ScriptRank(RankState):
     """A rank of a script.
 
     If its log has only every hundredth step, a recorded step stands for the hundred since the last.
-    Its `loss` is that of its newest step. If steps come without a loss, it is the newest that the
-    script prints as "loss".
+    Its `loss` is the newest that the script prints as "loss", as long as it goes on to print it;
+    else that of its newest step.
     """
 
-    lasting_fields: ClassVar[tuple[str, ...]] = (*LASTING_FIELDS, "metrics")
+    lasting_fields: ClassVar[tuple[str, ...]] = (*LASTING_FIELDS, "metrics", "hides_step_losses")
     metrics: dict[str, float] = field(default_factory=dict)
     """Its newest values by name."""
     parsed: Parsed | None = None
@@ -91,6 +95,15 @@ class ScriptRank(RankState):
     gaps: deque[float] = field(default_factory=lambda: deque(maxlen=REPORTS))
     """The seconds between its last reports."""
     longest_gap: float = 0.0
+    is_watched: bool = False
+    """The watch reports its steps."""
+    printed_step: int = 0
+    """The step of the newest loss that it printed, beside what the watch reports; 0: none."""
+    steps_between_prints: int = 0
+    loss_ratio: float = 0.0
+    """Between the first loss that it printed and those of its steps, at least 1; 0: not known."""
+    hides_step_losses: bool = False
+    """The script prints a loss of another quantity than that of its steps."""
     losses: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
     """The losses of its last steps; NaN for a loss that diverged. Steps whose loss nobody reads are
     left out, and so are losses that it prints without a step."""
@@ -137,6 +150,29 @@ class ScriptRank(RankState):
         # Losses that never were numbers are those of a script that does not report any.
         return has_lasted and not all(are_nan)
 
+    @property
+    def prints_loss(self) -> bool:
+        """See `RankState.prints_loss`."""
+        if not self.printed_step:
+            return False
+        return self.step - self.printed_step <= 2 * self.steps_between_prints
+
+    @property
+    def tells_loss(self) -> bool:
+        """See `RankState.tells_loss`."""
+        return self.step > 0 and not (self.hides_step_losses and "loss" not in self.metrics)
+
+    @property
+    def prints_other_loss(self) -> bool:
+        """True if the first loss that it printed is another quantity than that of its steps."""
+        return self.loss_ratio >= OTHER_LOSS
+
+    def hide_step_losses(self) -> None:
+        """Leave the losses of steps out from now on, since the script prints another quantity."""
+        self.hides_step_losses = True
+        self.losses.clear()
+        self.loss = self.metrics.get("loss", math.nan)
+
     def apply(self, event: Event, when: float) -> None:
         """See `RankState.apply`."""
         match event:
@@ -179,16 +215,36 @@ class ScriptRank(RankState):
 
     def _take_metrics(self, event: ScriptMetrics) -> None:
         self.metrics.update(event.values)
-        if not self._steps_have_losses:
-            self.loss = self.metrics.get("loss", self.loss)
+        printed_loss = dict(event.values).get("loss")
+        # Steps that are read from a log have its losses themselves.
+        if printed_loss is not None and (self.is_watched or not self._steps_have_losses):
+            self._take_printed_loss(printed_loss, event.step or self.step)
         self.accuracy = self.metrics.get("accuracy", self.accuracy)
+
+    def _take_printed_loss(self, printed_loss: float, step: int) -> None:
+        self.loss = printed_loss
+        self.steps_between_prints = max(1, step - self.printed_step)
+        self.printed_step = step
+        if self.hides_step_losses:
+            self.losses.append(printed_loss)
+        step_loss = finite_mean(self.losses)
+        # Once, at the first loss: later, a mean over an epoch may be far behind the steps.
+        if not self.loss_ratio and printed_loss > 0 and step_loss > 0:
+            self.loss_ratio = max(printed_loss / step_loss, step_loss / printed_loss)
 
     @property
     def _steps_have_losses(self) -> bool:
         return not all(map(math.isnan, self.losses))
 
+    def shown_step(self, step: StepFinished) -> StepFinished:
+        """Return a step as it is shown: without its loss, where the script prints another one."""
+        if self.hides_step_losses and _is_of_watch(step):
+            return replace(step, loss=math.nan, loss_known=False)
+        return step
+
     def take_step(self, step: StepFinished) -> None:
         """Take in one step, or the last of several."""
+        self.is_watched = self.is_watched or _is_of_watch(step)
         # A log may have every hundredth step only, whose time then stands for all hundred.
         steps_made = step.step - self.step if 0 < self.step < step.step else 1
         self.step = step.step
@@ -196,10 +252,15 @@ class ScriptRank(RankState):
         self.epoch = step.epoch or self.epoch
         if step.loss_known:
             self.losses.append(step.loss)
-            if self._steps_have_losses:
+            if self._steps_have_losses and not (self.is_watched and self.prints_loss):
                 self.loss = step.loss
         if math.isfinite(step.seconds):
             self.pace.append(step)
             self.timing.append(step, steps_made)
         else:
             self.timing.begin_after(step.step)
+
+
+def _is_of_watch(step: StepFinished) -> bool:
+    """Return True if the watch reports a step: a log does not tell how its time is split."""
+    return step.compute > 0 or step.sync > 0

@@ -21,7 +21,7 @@ from training.watch.isolation import (
     find_driver,
     has_other_ways,
 )
-from training.watch.report import WatchReport
+from training.watch.report import Program, WatchReport
 from training.wire.events import Collectives as Told
 from training.wire.events import Isolation as ToldIsolation
 from training.wire.events import OutputText, expand
@@ -292,7 +292,8 @@ def test_the_framework_that_calls_the_optimiser_is_found() -> None:
 
 def test_both_are_written_as_the_wire_has_them() -> None:
     end, pipe = os.pipe()
-    report = WatchReport(pipe, 3)
+    channel = f"{pipe}:{os.getpid()}:{os.fstat(pipe).st_ino}"
+    report = WatchReport(channel, Program(3, 4))
     report.collectives(Collectives(5, 6_000, 0.25, 1.5, "all_reduce", inside=True))
     report.isolation(Isolation(20, has_group=True, driver="fabric", over=True))
     report.close()

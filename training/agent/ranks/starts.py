@@ -27,7 +27,7 @@ from training.agent.ranks.launch import (
 )
 from training.agent.ranks.pipes import CHUNK, LineDecoder, Pipe
 from training.agent.ranks.ranks import RankProcesses
-from training.place import ERROR_FILE, EVENTS_FD, LISTEN_FD, WATCH
+from training.place import ERROR_FILE, EVENTS_FD, LISTEN_FD, PROCESS, WATCH
 from training.wire import commands
 from training.wire.commands import Placement
 from training.wire.events import AGENT, Event, Launched
@@ -119,6 +119,7 @@ class RankStarter:
             events_end = self._ranks.open_events(rank)
             own_ends.append(events_end)
             rank_env[EVENTS_FD] = str(events_end)
+            rank_env[PROCESS] = f"{placement.rank}/{rank_env.get('WORLD_SIZE', 1)}"
         inherited_descriptors = own_ends.copy()
         if listener and placement.rank == 0:  # it stays open here, for `start` to close
             inherited_descriptors.append(listener.fileno())

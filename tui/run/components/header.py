@@ -70,7 +70,7 @@ class RunHeader(Static):
             self._advice = seen.advice(run, now)
         head_lines = (
             _title_line(
-                f"{_phase_text(run)}  {_work_text(run.plan)}",
+                f"{_phase_text(run)}  {_work_text(run)}",
                 run.plan.run,
                 plain(given_name),
                 width,
@@ -123,8 +123,9 @@ def _fold_text(text: str, width: int) -> list[str]:
     return [line.replace(_TIE, " ") for line in lines]
 
 
-def _work_text(plan: Plan) -> str:
-    ranks_text = count(plan.world_size, "rank")
+def _work_text(run: RunState) -> str:
+    plan = run.plan
+    ranks_text = count(len(run.ranks) if run.has_workers else plan.world_size, "rank")
     hosts_text = f" on {count(len(plan.hosts), 'host')}" if len(plan.hosts) > 1 else ""
     if plan.job:
         return f"{plan.what}, {ranks_text}{hosts_text}"

@@ -49,7 +49,8 @@ class TrendScale:
 @dataclass(frozen=True)
 class RowContext:
     """What the cells of a row are made from: a rank, or the ranks of a host, of which the first one
-    needs most to be seen. `sign` stands before the name of the host."""
+    needs most to be seen. `sign` stands before the name of the host. `is_process`: it is no rank,
+    but has started some."""
 
     ranks: Sequence[RankState]
     run: RunState
@@ -57,6 +58,7 @@ class RowContext:
     dark: bool
     scale: TrendScale
     sign: str = ""
+    is_process: bool = False
 
     @property
     def rank(self) -> RankState:
@@ -65,7 +67,7 @@ class RowContext:
 
     def ready(self, rank: RankState) -> float:
         """The median `ready` of a rank, taken already where the scale is by it."""
-        if self.scale.figure == "ready":
+        if self.scale.figure == "ready" and not self.is_process:
             return self.scale.medians[rank.rank]
         return rank.pace.median("ready")
 
@@ -93,6 +95,8 @@ class RankColumn:
 
 
 def _number_cell(row_context: RowContext) -> TableCell:
+    if row_context.is_process:
+        return TableCell(f"p{row_context.rank.rank}", "table--dim")
     if len(row_context.ranks) == 1:
         return TableCell(
             str(row_context.rank.rank), palette.rank_colour(row_context.rank.rank, row_context.dark)
@@ -130,8 +134,9 @@ def _loss_cell(row_context: RowContext) -> TableCell:
 
 
 def mean_loss(rank: RankState) -> float:
-    """The mean of its last steps; of a user's own program that does not tell their loss, the newest
-    that it printed."""
+    """Return the mean of its last steps; of a script that prints its loss, the newest one."""
+    if rank.prints_loss:
+        return rank.loss
     mean = rank.pace.mean("loss")
     return rank.loss if math.isnan(mean) else mean
 

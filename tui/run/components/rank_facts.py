@@ -146,6 +146,7 @@ def _describe_process(rank: RankState, run: RunState) -> str:
         device_text = f"on {rank.begun.device} with {threads_text}, {rank.begun.backend}"
     return _join(
         f"pid {rank.pid}{lab_text}" if rank.pid else "not started",
+        f"started by process {rank.process}" if rank.process >= 0 else "",
         device_text,
         _known_fact("CPU {} of a core", rank.cpu / 100, percent),
         _known_fact("memory {}", rank.memory or math.nan, size),

@@ -355,7 +355,7 @@ def test_the_names_on_the_wire_are_those_of_all_recorded_runs() -> None:
     )
     by_agents = (
         "hello reserved connected beforestarted beforeended launched spawned text hostsample "
-        "ranksample gpusample stack raised exited stopheard ended dropped"
+        "ranksample gpusample stack workerjoined workerexited raised exited stopheard ended dropped"
     )
     by_launchers = (
         "reaching clock said checked silent parted lost refused stalled stacksasked stallexplained "
