@@ -155,7 +155,15 @@ class LogReader:
         """Read a line by the first format that can. Return False if none can."""
         if self._open_format is not None and self._read_as(self._open_format, line):
             return True
-        return any(mark in line and self._read_as(format_, line) for mark, format_ in active)
+        tried_format = None
+        for mark, format_ in active:
+            # Marks of one format follow each other, and a line may have several.
+            if format_ is tried_format or mark not in line:
+                continue
+            tried_format = format_
+            if self._read_as(format_, line):
+                return True
+        return False
 
     def _read_as(self, log_format: LogFormat, line: str) -> bool:
         """Read a line as one of this format. Return False if it is none."""

@@ -16,7 +16,7 @@ from remote.formats.memory import Memory, is_of_evaluation
 from remote.formats.names import NEVER, PLACES, is_outcome, is_standard
 from remote.formats.numbers import number
 from remote.formats.patterns import UNITS, LazyRegex, NameTable
-from remote.formats.readers.line_pairs import Pair, find_pairs
+from remote.formats.readers.line_pairs import Pair, begins_with_pair, find_pairs
 from remote.formats.readers.line_places import (
     EVALUATION_WORDS,
     LineHead,
@@ -63,9 +63,9 @@ class KeyValueLine:
             memory.epochs = int(epoch[1]) or memory.epochs
             return UNDERSTOOD
         head = read_head(line, start)
+        if head is None and ("(" in line or not begins_with_pair(line, start)):  # code, or text
+            return None
         if "(" in line:
-            if head is None:  # code
-                return None
             line = WRAPPED.sub(r"\1", line)
         begin = head.end if head is not None else start
         pairs = list(find_pairs(line, begin))
@@ -90,11 +90,9 @@ class KeyValueLine:
 
     def _is_one(self, head: LineHead | None, pairs: Sequence[Pair], begin: int) -> bool:
         """Return True if a line begins as one of these do."""
-        first = pairs[0]
-        if head is None:
-            return first.begin == begin and first.is_signed
-        if head.places and not head.is_number_alone:
+        if head is None or (head.places and not head.is_number_alone):
             return True
+        first = pairs[0]
         # Without a word for the number, a sentence could begin so: "3 files: 5 changed".
         if head.is_number_alone and first.begin > begin + 2:
             return False

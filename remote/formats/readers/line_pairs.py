@@ -69,11 +69,13 @@ def find_pairs(line: str, begin: int) -> Iterator[Pair]:
         if between is not None:
             after_separator = after_separator or not _SEPARATORS.isdisjoint(between[0])
             begin = between.end()
-        match = None
-        if after_separator:
-            match = _RATE.match(line, begin) or _AT_BEGINNING.match(line, begin)
+        # A look at one character is cheaper than an expression that does not match.
+        if line[begin : begin + 1].isalpha() or line.startswith("_", begin):
+            match = (_AT_BEGINNING if after_separator else _WITHIN).match(line, begin)
+            pair = _pair(line, match) if match is not None else None
         else:
-            match = _WITHIN.match(line, begin)
+            match = _RATE.match(line, begin) if after_separator else None
+            pair = _rate(match) if match is not None else None
         if match is None:
             skipped = _SKIPPED.match(line, begin)
             if skipped is None:
@@ -81,32 +83,43 @@ def find_pairs(line: str, begin: int) -> Iterator[Pair]:
             begin = skipped.end()
             after_separator = False
             continue
-        pair = _pair(line, match)
         if pair is not None:
             yield pair
-        mean = _MEAN.match(line, match.end())
-        begin = mean.end() if mean is not None else match.end()
+        begin = match.end()
+        mean = _MEAN.match(line, begin) if "(" in line[begin : begin + 3] else None
+        if mean is not None:
+            begin = mean.end()
         after_separator = True
+
+
+def begins_with_pair(line: str, begin: int) -> bool:
+    """Return True if a pair with a sign stands at `begin`. Most lines have none there, which this
+    finds out in less time than to look at all of a line."""
+    match = _AT_BEGINNING.match(line, begin)
+    return match is not None and not match["sign"].isspace()
 
 
 def _pair(line: str, match: re.Match[str]) -> Pair | None:
     """Return the pair of a match, None if it is part of a sentence or tells the best value so
     far."""
-    fields = match.groupdict()
-    printed_name = fields["name"]
-    name = _without_prose(printed_name)
-    if not name:
+    printed_name, sign, value, percent, total, unit = match.groups()
+    name = _without_prose(printed_name) if " " in printed_name else printed_name
+    if not name or name in _PROSE:
         return None
-    sign = fields.get("sign", "=").strip()  # a rate has none, and is as clear as one with it
-    return Pair(
-        name=" ".join(name.split()).replace(" / ", "/"),
-        value=fields["value"],
-        unit="%" if fields.get("percent") else fields.get("unit") or "",
-        total=fields.get("total") or "",
-        is_signed=bool(sign),
-        is_separate=bool(sign) or _BOUNDARY.match(line, match.end()) is not None,
-        begin=match.start("name") + len(printed_name) - len(name),
-    )
+    end = match.end()
+    is_signed = not sign.isspace()
+    is_separate = is_signed or _BOUNDARY.match(line, end) is not None
+    begin = match.start() + len(printed_name) - len(name)
+    if " " in name:
+        name = " ".join(name.split()).replace(" / ", "/")
+    unit = "%" if percent else unit or ""
+    return Pair(name, value, unit, total or "", is_signed, is_separate, begin)
+
+
+def _rate(match: re.Match[str]) -> Pair:
+    """Return the pair of a rate, whose name is its unit. It is as clear as one with a sign."""
+    value, name = match.groups()
+    return Pair(name, value, "", "", True, True, match.start())
 
 
 def _without_prose(name: str) -> str:

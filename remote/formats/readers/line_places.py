@@ -103,6 +103,8 @@ def read_head(line: str, start: int) -> LineHead | None:
     place of the training."""
     first = _FIRST_COUNTER.match(line, start)
     if first is None:
+        if line[start : start + 1].isalpha():
+            return _read_word(line, start)
         return _read_brackets(line, start) or _read_number(line, start) or _read_word(line, start)
     head = LineHead(first.end(), is_evaluation=first["evaluation"] is not None)
     head.add_counter(first["unit"], first["n"], first["total"])
@@ -121,6 +123,8 @@ def read_head(line: str, start: int) -> LineHead | None:
 
 def read_epoch_alone(line: str, start: int) -> tuple[float, float] | None:
     """Return the epoch of a line that has nothing else, and the number of epochs or 0."""
+    if "poch" not in line and "POCH" not in line:  # cheaper than the expression, in most lines
+        return None
     epoch = _EPOCH_ALONE.match(line, start)
     return (float(epoch["n"]), float(epoch["total"] or 0)) if epoch is not None else None
 
