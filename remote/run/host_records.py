@@ -158,7 +158,7 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
             _end_stall_if_over(run, when)
         case Parsed():
             _note_parsing(run, event, when)
-        case Spawned() if not run.plan.job:  # a script reports no phases
+        case Spawned() if not run.plan.job:  # a script reports no phases but its meetings
             _enter_phase(run, rank, RankPhase.TRAINING, when)
         case Exited():
             judge_rank(run, rank)
@@ -268,13 +268,26 @@ def _rewind(run: RunState, step: int) -> None:
 
 
 def _enter_phase(run: RunState, rank: RankState, phase: RankPhase, when: float) -> None:
+    has_met = run.plan.job is None and rank.phase is RankPhase.JOINING is not phase
     if not rank.enter(phase, when):
         return
+    if has_met:
+        _take_meeting_over(run)
     _end_stall_if_over(run, when)
     if rank.pace:
         _update_forecast(run, rank)
     if phase is RankPhase.TRAINING and run.phase is RunPhase.STARTING:
         run.phase = RunPhase.TRAINING
+
+
+def _take_meeting_over(run: RunState) -> None:
+    """Take in that a rank of a script no longer waits for the others before its first step.
+
+    So all have come, also those that cannot tell, as they are not watched.
+    """
+    for rank in run.ranks:
+        if not rank.pace:
+            rank.stalled = False
 
 
 def _take_divergence(run: RunState, diverged: Diverged, host: HostState, when: float) -> None:

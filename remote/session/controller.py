@@ -211,7 +211,7 @@ class Controller:
         # A rank of a script may never report steps, so that there, only time can tell.
         if run_state.plan.job or any(rank.stepped_at for rank in run_state.ranks):
             return True
-        newest_start = max(rank.since for rank in run_state.ranks)
+        newest_start = max(rank.spawned_at for rank in run_state.processes)
         return run_state.now - newest_start >= self._times.settling
 
     @property

@@ -17,7 +17,8 @@ from remote.run.diagnosis.stall_causes import find_culprits
 from tests.kit.agents import Follower, Host, python
 from tests.kit.wait import wait
 from training.agent.host import stacks
-from training.agent.host.proc_files import state_letter
+from training.agent.host.proc_files import LONGEST_COMMAND, shorten_command, state_letter
+from training.agent.host.processes import descendants
 from training.agent.host.stacks import SIGNAL
 from training.agent.ranks.launch import SITE
 from training.wire.commands import Placement, Stacks, StartAttempt
@@ -172,6 +173,28 @@ def test_what_could_die_of_the_signal_is_not_sent_it(host: Host, tmp_path: Path)
     follower.stop(0.1)
     assert {exit.signal for exit in follower.exits(4).values()} == {"SIGTERM"}
     follower.close()
+
+
+def test_of_another_program_it_is_told_what_runs(host: Host) -> None:
+    long_argument = "x" * 200
+    follower = host.follow()
+    follower.start(
+        Placement(0, 0, ("sh", "-c", "echo at it; sleep 1000; exit 1"), ()),
+        Placement(1, 1, ("sh", "-c", f"echo at it; sleep 1000; {long_argument}"), ()),
+    )
+    for rank in range(2):
+        follower.wait_for_text("at it", rank)
+    wait(lambda: all(descendants(follower.pid(rank)) for rank in range(2)), "the sleep of each")
+    found = {rank: locate_rank(stack).program for rank, stack in ask(follower, 2).items()}
+    assert found == dict.fromkeys(range(2), "sh -c …: sleep 1000")
+    follower.stop(0.1)
+    follower.close()
+
+
+def test_a_command_is_told_in_short() -> None:
+    assert shorten_command(["/bin/bash", "-c", "sleep 1"], words_shown=2) == "bash -c …"
+    assert shorten_command(["sleep", "1"], words_shown=2) == "sleep 1"
+    assert len(shorten_command(["sh", "x" * 200], words_shown=2)) <= LONGEST_COMMAND + 1
 
 
 def test_below_a_shell_the_python_program_is_asked(host: Host, tmp_path: Path) -> None:

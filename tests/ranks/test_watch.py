@@ -34,7 +34,7 @@ WORLDS = {
     1: (
         *("alone", "two_optimisers", "accumulating", "scaled", "checkpointed", "evaluating"),
         *("evaluating_like_gpt", "compiled", "by_workers", "several_losses", "without_backward"),
-        *("failing", "evaluating_between", "compiled_evaluating", "penalised"),
+        *("failing", "evaluating_between", "compiled_evaluating", "penalised", "joining"),
     ),
     2: ("ddp", "ddp_accumulating", "collectives", "asynchronous", "sharded", "unwrapped"),
 }
@@ -371,6 +371,17 @@ def sharded(place: Place) -> Parameters:
     return [one.full_tensor() for one in of(model)]
 
 
+def joining(_: Place) -> Parameters:
+    """Joins a group of its own anew. What a smaller group does is no meeting of all."""
+    distributed.destroy_process_group()
+    store = distributed.HashStore()  # type: ignore[attr-defined]
+    distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    distributed.barrier()
+    distributed.all_reduce(torch.ones(1), group=distributed.new_group([0]))
+    distributed.all_reduce(torch.ones(1), group=distributed.group.WORLD)
+    return of(network())
+
+
 # Each of them without the watch, then with it -----------------------------------------------------
 
 Result = dict[str, Any]
@@ -468,16 +479,17 @@ def test_only_ranks_that_exchange_nothing_train_alone(results: dict[str, list[Re
 def test_collectives_are_counted_with_their_bytes(
     name: str, calls: int, results: dict[str, list[Result]]
 ) -> None:
-    """One for each parameter. DDP exchanges gradients in C++."""
+    """One for each parameter, until the second step: then it is known that ranks exchange some.
+    DDP exchanges gradients in C++."""
     numbers = sum(parameter.numel() for parameter in network().parameters()) if calls else 0
     for rank in results[name]:
         found = reports(rank, "collectives")
-        assert sum(one["count"] for one in found) == STEPS * calls
-        assert sum(one["bytes"] for one in found) == 4 * STEPS * numbers
+        assert sum(one["count"] for one in found) == 2 * calls
+        assert sum(one["bytes"] for one in found) == 4 * 2 * numbers
         assert {one["name"] for one in found} <= {"all_reduce"}
     if calls:  # rank 1 is late in each step
         waited = sum(one["seconds"] for one in reports(results[name][0], "collectives"))
-        assert waited > 0.5 * STEPS * WAIT
+        assert waited > WAIT
 
 
 def test_a_round_of_all_optimisers_is_a_step(results: dict[str, list[Result]]) -> None:
@@ -592,3 +604,28 @@ def test_the_others_wait_for_the_slow_rank(name: str, results: dict[str, list[Re
     (ready, slow_ready), (sync, slow_sync) = typical("ready"), typical("sync")
     assert slow_ready > max(WAIT, 1.5 * ready)
     assert sync > max(0.7 * WAIT, 1.5 * slow_sync)
+
+
+@pytest.mark.parametrize(
+    ("name", "calls"),
+    [
+        ("ddp", ["DistributedDataParallel"]),
+        ("collectives", ["all_reduce"] * 4),
+        ("alone", []),
+    ],
+)
+def test_where_all_ranks_meet_before_the_first_step_is_reported(
+    name: str, calls: list[str], results: dict[str, list[Result]]
+) -> None:
+    for rank in results[name]:
+        entered = reports(rank, "entered")
+        found = [(one["phase"], one["call"]) for one in entered]
+        expected = [pair for call in calls for pair in (("joining", call), ("training", ""))]
+        assert found == expected
+        assert all(one["time"] <= steps(rank)[0]["time"] for one in entered)
+
+
+def test_to_join_the_group_is_a_meeting(results: dict[str, list[Result]]) -> None:
+    for rank in results["joining"]:
+        calls = [one["call"] for one in reports(rank, "entered")]
+        assert calls == ["init_process_group", "", "barrier", "", "all_reduce", ""]

@@ -15,6 +15,7 @@ from .exchange import Exchange
 from .gradients import GradientWatch
 from .inject import inject
 from .isolation import IsolationWatch
+from .meetings import POINT_TO_POINT, Meetings
 from .report import WatchReport
 from .spans import Spans
 from .steps import Steps
@@ -30,7 +31,7 @@ FUNCTIONS = {
     ),
     "torch.utils.data.dataloader": (("_BaseDataLoaderIter.__next__", "_load", "_loaded"),),
     "torch.nn.parallel.distributed": (
-        ("DistributedDataParallel.__init__", "", "_watch_gradients"),
+        ("DistributedDataParallel.__init__", "_meet_in_ddp", "_watch_gradients"),
         ("DistributedDataParallel._distributed_broadcast_coalesced", "_wait", "_waited"),
     ),
     "torch.cuda.streams": (
@@ -54,6 +55,7 @@ class Hooks:
         self._spans = Spans(steps.clock, self._is_training)
         self._exchange = Exchange(report.collectives)
         self._isolation = IsolationWatch(self._exchange, report.isolation)
+        self._meetings = Meetings(report.entered)
         self._thread = get_ident()
         self._open_passes = 0
         self._backward_count = self._backwards_at_step = 0
@@ -106,11 +108,13 @@ class Hooks:
     # Process groups
 
     def _hook_groups(self, module: ModuleType) -> None:
-        inject(vars(module)["init_process_group"], None, self._joined)
+        begin_joining = self._make_safe(lambda _: self._meet("init_process_group"))
+        inject(vars(module)["init_process_group"], begin_joining, self._joined)
 
     def _joined(self, _: Locals) -> None:
         """Take in that this process may have joined a process group, and so be a worker."""
         try:
+            self._meetings.end()
             groups = vars(sys.modules[GROUPS])
             if not groups["is_initialized"]():  # it has failed to
                 return
@@ -261,17 +265,31 @@ class Hooks:
 
     def _hook_collectives(self, module: ModuleType) -> None:
         end_wait = self._make_safe(self._collective_ended)
+        end_meeting = self._make_safe(self._meeting_ended)
         module_members = vars(module)
         for name in COLLECTIVES:
             if name in module_members:
-                begin_wait = self._make_safe(partial(self._collective, name))
-                inject(module_members[name], begin_wait, end_wait)
+                begin_call = self._make_safe(partial(self._collective, name))
+                end_call = end_wait if name in POINT_TO_POINT else end_meeting
+                inject(module_members[name], begin_call, end_call)
         for name in TRANSFERS:
             inject(module_members[name], self._make_safe(partial(self._exchange.add, name)))
         work_class = module_members.get("Work")
         if work_class:
             begin_wait = self._make_safe(partial(self._collective, "", {}))
             work_class.wait = WaitingMethod(work_class.wait, begin_wait, end_wait)
+
+    def _meeting_ended(self, _: Locals) -> None:
+        self._collective_ended()
+        self._meetings.end()
+
+    def _meet_in_ddp(self, variables: Locals) -> None:
+        group = variables.get("process_group") or variables.get("device_mesh")
+        self._meet("DistributedDataParallel", group)
+
+    def _meet(self, name: str, group: Any = None) -> None:
+        if not self._steps.step_count:
+            self._meetings.begin(name, group)
 
     def _hook_remote_calls(self, module: ModuleType) -> None:
         end_call = self._make_safe(self._exchange.end)
@@ -280,6 +298,9 @@ class Hooks:
             inject(vars(module)[name], begin_call, end_call)
 
     def _collective(self, name: str, variables: Locals) -> None:
+        """Note that a collective begins; without a name, a wait for one."""
+        if name and name not in POINT_TO_POINT:
+            self._meet(name, variables.get("group"))
         self._exchange.begin(name, variables)
         self._wait()
 
@@ -308,6 +329,7 @@ class Hooks:
             self._spans.skip()
 
     def _watch_gradients(self, variables: Locals) -> None:
+        self._meetings.end()
         self._gradients.watch(variables["self"])
         self._isolation.connect()
 

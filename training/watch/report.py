@@ -155,6 +155,14 @@ class WatchReport:
         )
         self._write_waiting()
 
+    def entered(self, phase: str, call: str) -> None:
+        """Report that the rank has entered a phase, in a call of this function."""
+        self._queue_text(
+            f'@rankboard {{"time":{time.time():.6f},"event":"entered","rank":{self._rank},'
+            f'"phase":"{phase}","call":"{call}"}}\n'
+        )
+        self._write_waiting()
+
     def _format_step(self, step: Step) -> str:
         loss = math.nan if step.loss is None else step.loss
         loss_text = loss if math.isfinite(loss) else _NOT_FINITE[str(loss)]

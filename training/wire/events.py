@@ -84,10 +84,13 @@ def _require_name(field: str, name: str) -> None:
 
 @immutable
 class Entered(Event):
-    """A rank has entered a phase."""
+    """A rank has entered a phase. A script enters `JOINING` where it waits for all others before
+    its first step, and leaves it for `TRAINING`."""
 
     rank: int
     phase: Phase
+    call: str = ""
+    """The function of torch in which a script waits."""
 
 
 @immutable

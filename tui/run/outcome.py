@@ -126,9 +126,13 @@ def _result_cells(
 def closing_advice(state: RunState) -> list[str]:
     """Say what to do where a script was not seen, or in part, and which of its files stay."""
     has_run = state.verdict not in (None, Verdict.REFUSED)
-    visibility = seen.advice(state, state.now) if has_run else ""
-    files_advice = describe_unfetched_files(state)
-    return [visibility, *files_advice] if visibility else files_advice
+    visibility = describe_visibility(state) if has_run else []
+    return [*visibility, *describe_unfetched_files(state)]
+
+
+def describe_visibility(state: RunState) -> list[str]:
+    """Say what was not seen of a script that has ended: its steps, or some of its lines."""
+    return list(filter(None, (seen.describe_unseen_end(state), seen.advice(state, state.now))))
 
 
 def result_captions(state: RunState) -> list[str]:
@@ -314,8 +318,10 @@ def verdict_line(state: RunState) -> str:
             training_text = (
                 f"; training took {fixed(training_seconds, 2)} s of it" if training_seconds else ""
             )
+            unseen_text = "; no step was seen" if seen.ended_unseen(state) else ""
             return (
-                f"finished in {elapsed}{after_restarts}{_describe_divergence(state)}{training_text}"
+                f"finished in {elapsed}{after_restarts}{_describe_divergence(state)}"
+                f"{training_text}{unseen_text}"
             )
         case Verdict.STOPPED:
             stop_reason = state.stop_reason or "its launcher is gone"

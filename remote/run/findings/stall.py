@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from remote.events import Stalled
 from remote.plan.plan import Plan
 from remote.run.diagnosis.stacks import Presence, locate_rank
+from remote.run.findings.late_ranks import find_late_ranks
 from remote.run.run_state import RunState
 from remote.run.state.host_state import FRESH, HostState
 from remote.run.state.phases import MEETINGS, HostPhase, RankPhase, RunPhase
@@ -24,6 +25,8 @@ class StallLimits:
     """For slow steps, the limit as a multiple of the median step."""
     compiling: float = 300.0
     """For a first step that compiles the model, an evaluation and a checkpoint."""
+    joining: float = 60.0
+    """For ranks of a script that others wait for before the first step."""
     near: float = 3.0
     """Ranks that wait for each other come to a halt within so many seconds."""
 
@@ -39,6 +42,9 @@ def find_stall(run: RunState, now: float, limits: StallLimits = STALL_LIMITS) ->
     """
     if run.phase is not RunPhase.TRAINING:  # it is being stopped
         return None
+    late_start = _find_late_start(run, now, limits)
+    if late_start:
+        return late_start
     judged_ranks = [
         rank for rank in run.ranks if _is_judged(rank, run.hosts[rank.host], run.plan, now)
     ]
@@ -62,6 +68,30 @@ def find_stall(run: RunState, now: float, limits: StallLimits = STALL_LIMITS) ->
         if silence >= limit - limits.near:
             silence_of_rank[rank.rank] = silence
     return Stalled(tuple(silence_of_rank), min(silence_of_rank.values())) if has_new else None
+
+
+def _find_late_start(run: RunState, now: float, limits: StallLimits) -> Stalled | None:
+    """Return the ranks of a script that have come to a halt before the first step.
+
+    These are the ranks that wait for others, and those that they wait for.
+    """
+    late_ranks = find_late_ranks(run)
+    if not late_ranks:
+        return None
+    halted_ranks = (*late_ranks.waiting, *late_ranks.late)
+    if all(rank.stalled for rank in halted_ranks):
+        return None
+    halted_hosts = [run.hosts[rank.host] for rank in halted_ranks]
+    if not all(_is_heard(host, now) for host in halted_hosts):
+        return None
+    silence = min(host.heard for host in halted_hosts) - late_ranks.since
+    # Ranks that load their data for minutes may need some minutes more than the quickest one.
+    seconds_of_quickest = min(
+        rank.since - rank.spawned_at if rank.spawned_at else 0.0 for rank in late_ranks.waiting
+    )
+    if silence < max(limits.joining, seconds_of_quickest):
+        return None
+    return Stalled(tuple(sorted(rank.rank for rank in halted_ranks)), silence)
 
 
 def find_silent_exchange(
@@ -89,8 +119,7 @@ def _list_exchanging(run: RunState, now: float) -> list[RankState]:
         for rank in run.ranks
         if rank.only_exchanges
         and rank.phase is RankPhase.TRAINING
-        and run.hosts[rank.host].phase is HostPhase.READY
-        and now - run.hosts[rank.host].heard <= FRESH
+        and _is_heard(run.hosts[rank.host], now)
     ]
 
 
@@ -165,8 +194,12 @@ def _is_judged(rank: RankState, host: HostState, plan: Plan, now: float) -> bool
 
     A parameter server makes none: if it comes to a halt, so do the ranks that train.
     """
-    if host.phase is not HostPhase.READY or now - host.heard > FRESH:
+    if not _is_heard(host, now):
         return False
     if rank.phase is RankPhase.TRAINING:
         return bool(rank.pace) or plan.job is not None  # a script may report no steps at all
     return rank.phase in MEETINGS and bool(rank.pace)
+
+
+def _is_heard(host: HostState, now: float) -> bool:
+    return host.phase is HostPhase.READY and now - host.heard <= FRESH

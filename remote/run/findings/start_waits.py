@@ -3,11 +3,14 @@ are, and for how long. Pure."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from remote.format import duration, ranks_text
 from remote.plan.plan import Script
+from remote.run.findings.late_ranks import LateRanks, find_late_ranks
+from remote.run.findings.script_visibility import script_ranks
 from remote.run.run_state import RunState
 from remote.run.state.host_state import Hosts, HostState
 from remote.run.state.phases import START_PHASES, HostPhase, RankPhase, RunPhase
@@ -20,6 +23,8 @@ LONGEST_COMMAND = 60
 """Characters of a command that are shown."""
 NAMES = 3
 """Hosts that are named one by one; of more, their number."""
+MOST_LOCATED = 16
+"""Late ranks of a script of which it is said what they do."""
 
 REACHING = (HostPhase.WAITING, HostPhase.CONNECTING, HostPhase.DEPLOYING, HostPhase.STARTING)
 """The way to a host, in order; then its ranks begin theirs."""
@@ -106,9 +111,15 @@ def _describe_reached(hosts: Iterable[HostState], run: RunState) -> str:
 
 def _wait_for_ranks(run: RunState, now: float) -> list[Wait]:
     """Return one wait for the hosts on which all ranks are behind, and one for each other host."""
+    late_ranks = find_late_ranks(run)
+    if late_ranks:
+        # Once it counts as a stall, that says who is late.
+        return [] if run.stall else _wait_for_late(late_ranks, run, now)
     phases = {rank.phase for rank in run.processes}
     phase = next((phase for phase in START_PHASES if phase in phases), None)
-    if phase is None:
+    # Ranks of a script leave some meetings before others: those that are left are not behind.
+    is_between = run.plan.job is None and phase is RankPhase.JOINING and len(phases) > 1
+    if phase is None or is_between:
         return []
     waits = []
     whole_hosts = []
@@ -143,6 +154,26 @@ def _wait_for_ranks(run: RunState, now: float) -> list[Wait]:
     return waits[:NAMES]
 
 
+def _wait_for_late(late_ranks: LateRanks, run: RunState, now: float) -> list[Wait]:
+    """Return one wait for the late ranks of each host that do the same."""
+    ranks_by_activity = defaultdict[tuple[int, str], list[int]](list)
+    for number, rank in enumerate(late_ranks.late):
+        # There may be 1,000 of them, whose stacks are long.
+        activity = late_ranks.describe_activity(rank) if number < MOST_LOCATED else ""
+        ranks_by_activity[rank.host, activity].append(rank.rank)
+    waiting_text = ranks_text([rank.rank for rank in late_ranks.waiting])
+    waiting_text += " waits in it" if len(late_ranks.waiting) == 1 else " wait in it"
+    waits = []
+    for (host, activity), ranks in ranks_by_activity.items():
+        progress = f"{'has' if len(ranks) == 1 else 'have'} not called {late_ranks.call}"
+        if activity:
+            progress += f", {activity}" if len(ranks) == 1 else f", each {activity}"
+        subject = f"{ranks_text(ranks)} on {run.host_name(host)}"
+        wait_seconds = age(late_ranks.since, run, now)
+        waits.append(Wait(subject, f"{progress}; {waiting_text}", wait_seconds))
+    return waits[:NAMES]
+
+
 def _describe_phase(phase: RankPhase, hosts: Iterable[HostState], run: RunState) -> str:
     job = run.plan.job
     template = phase.wait if job else phase.script_wait
@@ -150,6 +181,7 @@ def _describe_phase(phase: RankPhase, hosts: Iterable[HostState], run: RunState)
         reached=_describe_reached(hosts, run),
         port=run.rendezvous or "the port where ranks meet",
         dataset=job.dataset if job else "",
+        call=next((rank.meeting for rank in script_ranks(run) if rank.meeting), ""),
     )
 
 

@@ -62,6 +62,8 @@ class RankState:
     since: float = 0.0
     """When its phase began."""
     pid: int = 0
+    spawned_at: float = 0.0
+    """When its process began."""
     process: int = -1
     """The number of the process that has started it, if it is a worker that has joined a process
     group; else -1."""
@@ -235,6 +237,7 @@ class RankState:
                 self.finished = True
             case Spawned():
                 self.pid = event.pid
+                self.spawned_at = when
             case Raised():
                 self.raised = event
             case Exited():

@@ -13,13 +13,23 @@ from remote.run.series.step_times import RECENT
 from remote.run.state.phases import RankPhase
 from remote.run.state.rank_state import LASTING_FIELDS, RankState
 from remote.statistics.mean import finite_mean
-from training.wire.events import Collectives, Event, Isolation, ScriptMetrics, StepFinished
+from training.wire.enums import Phase
+from training.wire.events import (
+    Collectives,
+    Entered,
+    Event,
+    Isolation,
+    ScriptMetrics,
+    StepFinished,
+)
 
 REPORTS = 20
 """Reports that say how often there are some."""
 LONGEST_GAP_WEIGHT = 0.2
 """How much the longest time between two reports counts: an evaluation, which no script announces,
 takes as long the next time."""
+LONGEST_CALL = 60
+"""Characters of the name of a function of torch."""
 OTHER_LOSS = 2.5
 """From this ratio on, what a script prints is another quantity than what it calls `backward` on: a
 mean instead of a sum, or the loss before it is divided by the steps of accumulation."""
@@ -81,6 +91,10 @@ class ScriptRank(RankState):
     """
 
     lasting_fields: ClassVar[tuple[str, ...]] = (*LASTING_FIELDS, "metrics", "hides_step_losses")
+    meeting: str = ""
+    """The function of torch in which it waits for the others; "" if that is not known."""
+    meetings: int = 0
+    """How often it has come to such a function, in this attempt before its first step."""
     metrics: dict[str, float] = field(default_factory=dict)
     """Its newest values by name."""
     parsed: Parsed | None = None
@@ -192,11 +206,21 @@ class ScriptRank(RankState):
                 return
             case StepFinished() | ScriptMetrics():
                 self._note_report(when)
+            case Entered(_, phase, call):
+                self._take_meeting(phase, call)
         if isinstance(event, ScriptMetrics):
             self.heard = when
             self._take_metrics(event)
         else:
             RankState.apply(self, event, when)
+
+    def _take_meeting(self, phase: Phase, call: str) -> None:
+        self.meeting = ""
+        if phase == Phase.JOINING:
+            # A host may send anything.
+            is_name = call.isidentifier() and len(call) <= LONGEST_CALL
+            self.meeting = call if is_name else "a collective"
+            self.meetings += 1
 
     def _note_report(self, when: float) -> None:
         if self.stepped_at and when > self.stepped_at:

@@ -28,12 +28,14 @@ from training.watch.clock import Clock
 from training.watch.gradients import MOST_LEARNT, GradientWatch
 from training.watch.hooks import Hooks
 from training.watch.inject import CannotInject, inject
+from training.watch.meetings import MOST_MEETINGS, Meetings
 from training.watch.report import MOST, Program, WatchReport
 from training.watch.spans import Spans
 from training.watch.steps import MOST as MOST_ENTRIES
 from training.watch.steps import Step, Steps
 from training.watch.waits import WaitingMethod
-from training.wire.events import PREFIX, WORKER
+from training.wire.enums import Phase
+from training.wire.events import PREFIX, WORKER, Entered
 from training.wire.events import StepFinished as Told
 from training.wire.records import Record
 
@@ -813,3 +815,54 @@ def test_it_is_written_for_python_3_9_and_imports_nothing_of_ours(path: Path) ->
 def test_the_environment_is_that_of_the_agent() -> None:
     text = (FOLDER.parent / "agent" / "ranks" / "site" / "sitecustomize.py").read_text()
     assert text.count(f'"{EVENTS_FD}"') == 2
+
+
+# Meetings -----------------------------------------------------------------------------------------
+
+
+def test_of_nested_meetings_the_outermost_is_reported() -> None:
+    told: list[tuple[str, str]] = []
+    meetings = Meetings(lambda phase, name: told.append((phase, name)))
+    meetings.end()  # it began before the watch, or was none of all ranks
+    meetings.begin("init_process_group")
+    meetings.begin("barrier")
+    meetings.end()
+    assert told == [("joining", "init_process_group")]
+    meetings.end()
+    meetings.begin("barrier")
+    meetings.end()
+    assert told[1:] == [("training", ""), ("joining", "barrier"), ("training", "")]
+
+
+def test_a_program_without_steps_reports_so_many_meetings() -> None:
+    told: list[tuple[str, str]] = []
+    meetings = Meetings(lambda phase, name: told.append((phase, name)))
+    for _ in range(2 * MOST_MEETINGS):
+        meetings.begin("all_reduce")
+        meetings.end()
+    assert len(told) == 2 * MOST_MEETINGS
+    assert told[-1] == ("training", "")
+
+
+def test_meetings_of_two_threads_are_apart() -> None:
+    told: list[tuple[str, str]] = []
+    meetings = Meetings(lambda phase, name: told.append((phase, name)))
+    meetings.begin("barrier")
+    other = threading.Thread(target=meetings.end)
+    other.start()
+    other.join()
+    assert told == [("joining", "barrier")]
+    meetings.end()
+    assert told[-1] == ("training", "")
+
+
+def test_a_meeting_is_a_wire_event(pipe: tuple[int, int]) -> None:
+    from training.wire.events import OutputText, expand
+
+    report = make_report(pipe[1], 3)
+    report.entered("joining", "barrier")
+    report.entered("training", "")
+    report.close()
+    text = OutputText(3, "stdout", "\n".join(read(pipe[0])))
+    events = [one.event for one in expand(Record(0, 0, 1, 2e9, text))]
+    assert events == [Entered(3, Phase.JOINING, "barrier"), Entered(3, Phase.TRAINING)]

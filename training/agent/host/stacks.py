@@ -27,7 +27,9 @@ from training.agent.host import processes
 from training.agent.host.proc_files import (
     describe_state,
     open_files,
+    read_command,
     read_status,
+    shorten_command,
     state_letter,
 )
 from training.agent.layout import STACKS
@@ -44,6 +46,8 @@ LOOK = 0.01
 MOST = 64 << 10
 """The most characters of a stack that are reported: the last ones, because faulthandler writes the
 main thread last."""
+OUTER_PROGRAMS = 2
+"""Processes that are named of those above the last one."""
 SOURCE = 2 << 20
 """Bytes of the largest source file of which a line is shown."""
 
@@ -108,7 +112,8 @@ class StackCollector:
 class StackRequest:
     """A request for the stacks of a rank. `process` is the rank's, or a descendant, that has the
     file for its stacks at `path`. `size` is that of the file before; `blocked` are threads that
-    always block the signal. `problem` is why the process was not asked."""
+    always block the signal. `problem` is why the process was not asked, `program` what it runs if
+    that is no Python program."""
 
     subject: StackSubject
     process: int
@@ -116,6 +121,7 @@ class StackRequest:
     size: int = 0
     blocked: frozenset[str] = frozenset()
     problem: str = ""
+    program: str = ""
 
 
 def collect_stacks(subjects: Sequence[StackSubject], folder: str) -> Iterator[Stack]:
@@ -135,7 +141,9 @@ def collect_stacks(subjects: Sequence[StackSubject], folder: str) -> Iterator[St
         request.problem = f"it has not reported its stack within {ANSWER:g} s"
     for request in requests:
         if request.problem:
-            yield _make_stack(request, "kernel", f"no Python stack: {request.problem}")
+            program_line = f"\nruns: {request.program}" if request.program else ""
+            stack_text = f"no Python stack: {request.problem}{program_line}"
+            yield _make_stack(request, "kernel", stack_text)
 
 
 def _make_stack(request: StackRequest, source: str, text: str) -> Stack:
@@ -151,13 +159,14 @@ def _request_stack(subject: StackSubject, folder: str) -> StackRequest:
         return StackRequest(subject, 0, problem="its process does not exist yet")
     # The rank may be a shell or a wrapper: the first process below it that can answers.
     others = [] if subject.is_worker else processes.descendants(pid)
-    for asked_pid in (pid, *others):
+    pids = (pid, *others)
+    for asked_pid in pids:
         path = _stack_file(asked_pid, folder)
         if path and _has_signal(asked_pid, "SigCgt"):
             break
     else:
         problem = "it is no Python program that was started with rankboard's sitecustomize"
-        return StackRequest(subject, pid, problem=problem)
+        return StackRequest(subject, pid, problem=problem, program=_describe_programs(pids))
     state_code = state_letter(asked_pid)
     if state_code in "Tt":  # T by a signal, t by a debugger
         problem = "it is stopped, so it cannot report its stack"
@@ -172,6 +181,19 @@ def _request_stack(subject: StackSubject, folder: str) -> StackRequest:
     if not _has_signal(asked_pid, "ShdPnd"):  # else an earlier one is still pending
         processes.send(asked_pid, SIGNAL)
     return request
+
+
+def _describe_programs(pids: Sequence[int]) -> str:
+    """Return what these processes run, parents first: "bash -c …: sleep 600"."""
+    all_words = [words for words in map(read_command, pids) if words]
+    if not all_words:
+        return ""
+    *outer_words, last_words = all_words
+    # Those in between are seldom news, and there may be many.
+    if len(outer_words) > OUTER_PROGRAMS:
+        outer_words[OUTER_PROGRAMS - 1 : -1] = []
+    outer_texts = [shorten_command(words, words_shown=2) for words in outer_words]
+    return ": ".join([*outer_texts, shorten_command(last_words, words_shown=len(last_words))])
 
 
 def _stack_file(process: int, folder: str) -> str:

@@ -303,3 +303,15 @@ def test_workers_that_make_no_step_any_more_have_stalled() -> None:
     stalled = find_stall(run, run.now)
     assert stalled
     assert stalled.ranks == (0, 1, 2, 3)
+
+
+def test_those_that_are_ended_once_one_was_killed_are_its_victims() -> None:
+    history = joined().rank(0, exited(2, code=-9, signal="SIGKILL"))
+    history.rank(0, exited(0, code=0, known=False), exited(1, code=-15, signal="SIGTERM"))
+    run = state_of(history.rank(0, Exited(0, 1)).ended())
+    assert [rank.phase for rank in run.ranks[:3]] == [
+        RankPhase.VICTIM,
+        RankPhase.VICTIM,
+        RankPhase.FAILED,
+    ]
+    assert [line.text for line in run.log.notes if "gone" in line.text] == []

@@ -17,6 +17,7 @@ from remote.events import (
     HostLost,
     HostPhaseChanged,
     HostSilent,
+    Parsed,
     Prepared,
     Preparing,
     RemarkMade,
@@ -43,7 +44,7 @@ from remote.session.decide import decide
 from remote.session.decision_input import DecisionInput
 from remote.session.host_link import HostLink
 from remote.session.times import TIMES
-from tests.kit import histories
+from tests.kit import dumps, histories
 from tests.kit.scripts import script, seen, started
 from tests.kit.stage import HELLO
 from training.wire.commands import (
@@ -75,6 +76,7 @@ from training.wire.events import (
     Record,
     Reserved,
     Saved,
+    ScriptMetrics,
     Spawned,
     Started,
     StepFinished,
@@ -272,6 +274,14 @@ def behind(case: Case, seconds: float) -> Case:
     for link in case.links:
         link.behind = seconds
     return case
+
+
+def joining(policy: Policy = UNCHECKED) -> Case:
+    """Rank 0 of a script has called `init_process_group`, and rank 1 has not."""
+    case = Case(policy, script=True).started()
+    for rank in (0, 1):
+        case.say(rank, Spawned(rank, 100 + rank))
+    return case.say(0, Entered(0, Phase.JOINING, "init_process_group"))
 
 
 def stalled(case: Case) -> Case:
@@ -579,6 +589,26 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
         lambda: Case().started().stepped(0, 1).lives(40),
         [Stalled, StacksAsked, Stacks, Stacks],
     ),
+    "ranks that hold up the start have a moment": (lambda: joining().lives(3), []),
+    "where they are is asked for": (lambda: joining().lives(4), [StacksAsked, Stacks, Stacks]),
+    "not at once again": (lambda: joining().lives(4).say(SESSION, StacksAsked()).lives(3), []),
+    "later it is, as they go on": (
+        lambda: joining().lives(4).say(SESSION, StacksAsked()).lives(4),
+        [StacksAsked, Stacks, Stacks],
+    ),
+    "after a minute it is a stall": (
+        lambda: joining().lives(60),
+        [Stalled, StacksAsked, Stacks, Stacks],
+    ),
+    "which stops the run where that is wanted": (
+        lambda: (
+            joining(Policy(doctor=False, on_stall=OnStall.STOP))
+            .lives(60)
+            .say(SESSION, Stalled((0, 1), 60.0), StacksAsked())
+            .lives(5)
+        ),
+        [Stopping],
+    ),
     "where only collectives are seen, stacks tell if ranks wait": (
         exchanging,
         [StacksAsked, Stacks, Stacks],
@@ -856,3 +886,62 @@ def test_a_start_that_takes_too_long_names_the_ranks_without_a_step() -> None:
     (said,) = events(case.decide())
     assert isinstance(said, Stopping)
     assert said.reason == "rank 1 had made no step 5 s after the start"
+
+
+START_LIMIT = Policy(doctor=False, start_timeout=5.0)
+
+
+def late_script(*events_of_rank_0: Event) -> Case:
+    case = Case(START_LIMIT, script=True).started()
+    for rank in (0, 1):
+        case.say(rank, Spawned(rank, 100 + rank))
+    return case.say(0, *events_of_rank_0).lives(6)
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        (
+            Case(START_LIMIT, script=True).started().lives(6),
+            "ranks 0 and 1 had not been started 5 s after the start",
+        ),
+        (late_script(), "the script had shown no step 5 s after the start"),
+        (
+            joining(START_LIMIT).lives(6).say(SESSION, StacksAsked()),
+            "rank 1 had not called init_process_group 5 s after the start",
+        ),
+        (
+            joining(START_LIMIT)
+            .lives(4)
+            .say(1, dumps.by(dumps.LOADS, 1))
+            .say(SESSION, StacksAsked())
+            .lives(2),
+            "rank 1 had not called init_process_group 5 s after the start; "
+            "rank 1 is in train.py:41, load_batch",
+        ),
+    ],
+)
+def test_a_script_that_shows_no_step_in_time_is_stopped(case: Case, reason: str) -> None:
+    (said,) = events(case.decide())
+    assert isinstance(said, Stopping)
+    assert said.reason == reason
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        StepFinished(0, 1, 1, 2.0, 0.1),
+        ScriptMetrics(0, 0, 0, (("loss", 1.0),)),
+        Parsed(0, "", unread=1),
+    ],
+)
+def test_a_script_that_shows_a_step_or_may_train_unseen_goes_on(shown: Event) -> None:
+    assert not late_script(shown).decide()
+
+
+@pytest.mark.parametrize("shown", [Parsed(1, "", unread=1), Collectives(1, 1)])
+def test_what_is_no_step_is_none_where_torch_is_watched(shown: Event) -> None:
+    case = joining(START_LIMIT).say(1, Entered(1, Phase.JOINING, "init_process_group"))
+    case.say(1, shown).lives(6)
+    (said,) = events(case.decide())
+    assert isinstance(said, Stopping)
