@@ -22,7 +22,7 @@ _PREFIX = re.compile(
     r"\[\s{0,4}(?:[Rr]ank|RANK|default)[\s:-]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?"
     r"\s{0,4}\]\s{0,2}:?"
     r"|(?:[Rr]ank|RANK)(?::\s|\s{1,2})(?P<word>\d{1,6})\s?[,;:|-]?(?=\s)"
-    r"|[Rr]ank(?P<joined>\d{1,6}):(?=\s)"
+    r"|(?:[Rr]ank|RANK)(?P<joined>\d{1,6}):(?=\s)"
     r"|\((?P<share>\d{1,6})/\d{1,6}\)(?=\sEpoch)"  # icefall
     r"|[\w.-]{1,64}:(?P<tee>\d{1,6}):(?=\s)"  # torchrun's template host:rank:
     r"|[A-Za-z][\w.-]{0,63}\|(?P<bar>\d{1,6})\|[\w.-]{1,64}:"  # torchrun --tee

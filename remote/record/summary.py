@@ -256,7 +256,7 @@ def _summarize_rank(rank: RankState, state: RunState) -> dict[str, Any]:
     }
     if isinstance(rank, ScriptRank):
         summary["metrics"] = rank.metrics
-        if rank.collectives.count:
+        if rank.only_exchanges:
             summary["collectives"] = _pick(rank.collectives, COLLECTIVES)
     if rank.process >= 0:
         summary |= {"process": rank.process, "pid": rank.pid}

@@ -479,16 +479,17 @@ def test_only_ranks_that_exchange_nothing_train_alone(results: dict[str, list[Re
 def test_collectives_are_counted_with_their_bytes(
     name: str, calls: int, results: dict[str, list[Result]]
 ) -> None:
-    """One for each parameter. DDP exchanges gradients in C++."""
+    """One for each parameter, until the second step: then it is known that ranks exchange some.
+    DDP exchanges gradients in C++."""
     numbers = sum(parameter.numel() for parameter in network().parameters()) if calls else 0
     for rank in results[name]:
         found = reports(rank, "collectives")
-        assert sum(one["count"] for one in found) == STEPS * calls
-        assert sum(one["bytes"] for one in found) == 4 * STEPS * numbers
+        assert sum(one["count"] for one in found) == 2 * calls
+        assert sum(one["bytes"] for one in found) == 4 * 2 * numbers
         assert {one["name"] for one in found} <= {"all_reduce"}
     if calls:  # rank 1 is late in each step
         waited = sum(one["seconds"] for one in reports(results[name][0], "collectives"))
-        assert waited > 0.5 * STEPS * WAIT
+        assert waited > WAIT
 
 
 def test_a_round_of_all_optimisers_is_a_step(results: dict[str, list[Result]]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tests.kit.dumps import C10D, LOADS, OUTER, dump
 from tests.simulation.here import here
 from training.agent import decide
+from training.agent.host import processes
 from training.agent.journal import Journal
 from training.agent.options import AgentOptions
 from training.agent.ranks.before import BeforeCommand
@@ -393,6 +394,8 @@ class Processes:
     @staticmethod
     def send_group(pid: int, number: int) -> None:
         here.host.signal(pid, signal.Signals(number))
+
+    signal_name = staticmethod(processes.signal_name)
 
     @staticmethod
     def leftovers(_: float) -> list[str]:

@@ -50,6 +50,8 @@ class Exchange:
         """Calls so far that may have exchanged parts of a model."""
         self.bytes = 0
         """Of all calls so far."""
+        self.is_counting = True
+        """Steps say more once there are some, and each call that is counted takes microseconds."""
         self._report = report
         self._clock = clock
         self._calls_by_thread: dict[int, list[Call]] = {}
@@ -62,6 +64,8 @@ class Exchange:
     def begin(self, name: str, arguments: dict[str, Any]) -> None:
         """Note that a function begins. Without a name it is no call of its own, but a wait for one
         before."""
+        if not self.is_counting:
+            return
         calls = self._calls_by_thread.setdefault(get_ident(), [])
         payload = count_bytes(arguments.values()) if name else 0
         now = self._clock()
@@ -89,7 +93,7 @@ class Exchange:
 
     def add(self, name: str, arguments: dict[str, Any]) -> None:
         """Note a call that does not wait."""
-        if not self._calls_by_thread.get(get_ident()):
+        if self.is_counting and not self._calls_by_thread.get(get_ident()):
             self._add_call(name, count_bytes(arguments.values()))
             now = self._clock()
             if now >= self._due_at:

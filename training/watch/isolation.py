@@ -65,6 +65,7 @@ class IsolationWatch:
     def step(self, optimizer: Any, *, has_evaluated: bool) -> None:
         """Note that a step ends. `has_evaluated`: an evaluation was in it."""
         if self._is_settled:
+            self._exchange.is_counting = False
             return
         calls = self._exchange.calls_with_data
         has_called = calls != self._calls_at_step

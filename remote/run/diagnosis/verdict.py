@@ -149,7 +149,9 @@ class Judge:
             return
         stderr_lines = worker.raised.text.split("\n") if worker.raised else []
         evidence, problem = judge_exit(exited, stderr_lines, complete=True)
-        if not worker.worker_exit.known:
+        if not worker.worker_exit.known and self._explains_ends(worker.process):
+            evidence, problem = Evidence.ORDER, "gone without a word, after another rank had failed"
+        elif not worker.worker_exit.known:
             evidence, problem = Evidence.KILLED, "gone without a word, as if it was killed"
         elif exited.signal == "SIGTERM" and not exited.stopped:  # as others of them had failed
             evidence, problem = Evidence.ORDER, "terminated by the process that started it"
@@ -292,6 +294,18 @@ class Judge:
             for death in deaths
             if death and death.time + clock_slack.get(death.evidence, 0.0) < self._person_stop_at
         ]
+
+    def _explains_ends(self, process: int) -> bool:
+        """Return True if a worker of this process has failed by itself, as is known: what starts
+        workers then ends the others."""
+        return any(
+            worker.death is not None
+            and worker.death.evidence < Evidence.WORDS
+            and worker.worker_exit is not None
+            and worker.worker_exit.known
+            for worker in self.workers
+            if worker.process == process
+        )
 
     def _counts(self, worker: RankState) -> bool:
         """Return True if the end of a worker may be a cause."""

@@ -8,14 +8,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
+from remote.formats.records import part_ranks
 from training.wire.events import OutputText, Record, ScriptMetrics, WorkerJoined
 
 MOST = 1024
 """Ranks that lines may name."""
 # Not "Rank-1", which names a metric: the share of queries whose first answer is right.
 _RANK = re.compile(r"(?:[\[(<]?rank[ :_=#]{0,2}|\[default)(?P<rank>\d{1,4})\b", re.IGNORECASE)
-_GLUED = re.compile(r"^\s*(rank\d{1,4}):", re.IGNORECASE)
-"""What no format knows as a prefix: lines are read as if it was in brackets."""
 _Process = tuple[int, int]
 """A host and the rank whose program printed."""
 
@@ -94,8 +93,8 @@ class WorkerLines:
             return
         for rank, lines in split_by_rank(output.text):
             is_named = rank in known_ranks
-            text = "\n".join(_GLUED.sub(r"[\1]:", line, count=1) for line in lines)
-            yield (rank if is_named else first_worker), is_named, replace(output, text=text)
+            text = replace(output, text="\n".join(lines))
+            yield (rank if is_named else first_worker), is_named, text
 
     def select(self, host: int, process: int, records: Sequence[Record]) -> list[Record]:
         """Return what was read from lines of a process that name no rank, without values that
@@ -135,7 +134,7 @@ def split_by_rank(text: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the lines of a text that follow each other and name the same rank, or (-1) none."""
     last_rank = -1
     lines: list[str] = []
-    for line in text.split("\n"):
+    for line in part_ranks(text).split("\n"):
         match = _RANK.match(line.lstrip())
         rank = int(match["rank"]) if match else -1
         if lines and rank != last_rank:

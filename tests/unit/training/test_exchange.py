@@ -221,6 +221,18 @@ def test_one_whose_model_was_sent_before_the_first_step_is_not_alone(trained: Tr
     assert trained.steps(100).alone == []
 
 
+def test_once_steps_are_made_and_something_is_exchanged_nothing_is_counted(
+    trained: Trained,
+) -> None:
+    trained.watch.connect()
+    trained.call("broadcast", tensor=Tensor(1))
+    trained.steps(1)
+    trained.call("all_gather", tensor=Tensor(1))
+    trained.exchange.add("isend", {"tensor": Tensor(1)})
+    trained.exchange.report()
+    assert [one.name for one in trained.told] == ["broadcast"]
+
+
 def test_a_seed_that_was_sent_before_the_first_step_is_no_model(trained: Trained) -> None:
     trained.call("broadcast", tensor=Tensor(1))
     assert trained.steps().alone

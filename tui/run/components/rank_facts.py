@@ -69,7 +69,7 @@ def _describe_trouble(rank: RankState, run: RunState, now: float) -> str:
 
 def _script_facts(rank: ScriptRank) -> Iterator[RankFact]:
     """What a user's own program tells, and how that is read."""
-    if rank.collectives.newest:
+    if rank.only_exchanges and rank.collectives.newest:
         yield "exchange", _describe_exchange(rank.collectives, rank.collectives.newest)
     if rank.metrics:
         value_texts = [f"{name} {number(value)}" for name, value in rank.metrics.items()]

@@ -178,6 +178,17 @@ def test_ranks_in_one_stdout_never_become_one_series(prefix: str) -> None:
     assert curve(run, "loss", 0) == [0.1, 0.2, 0.3]
 
 
+def test_lines_of_two_ranks_behind_each_other_are_of_both() -> None:
+    """Each process ends its line by another write."""
+    history = joined(workers=2)
+    for rank in range(2):
+        history.rank(0, stepped(0, rank, 1))
+    lines = "Rank 0, step 1 acc: 11.5%Rank 1, step 1 acc: 12.5%\n\n"
+    run = state_of(history.rank(0, printed(lines)))
+    accuracies = [rank.accuracy for rank in run.ranks]
+    assert accuracies == pytest.approx([0.115, 0.125])
+
+
 def test_workers_that_are_only_known_by_their_lines_end_with_their_process() -> None:
     history = started(script(1, 1)).rank(0, printed("Rank 0 starts\nRank 1 starts"))
     run = state_of(history.rank(0, Exited(0, 0)).ended())
@@ -292,3 +303,15 @@ def test_workers_that_make_no_step_any_more_have_stalled() -> None:
     stalled = find_stall(run, run.now)
     assert stalled
     assert stalled.ranks == (0, 1, 2, 3)
+
+
+def test_those_that_are_ended_once_one_was_killed_are_its_victims() -> None:
+    history = joined().rank(0, exited(2, code=-9, signal="SIGKILL"))
+    history.rank(0, exited(0, code=0, known=False), exited(1, code=-15, signal="SIGTERM"))
+    run = state_of(history.rank(0, Exited(0, 1)).ended())
+    assert [rank.phase for rank in run.ranks[:3]] == [
+        RankPhase.VICTIM,
+        RankPhase.VICTIM,
+        RankPhase.FAILED,
+    ]
+    assert [line.text for line in run.log.notes if "gone" in line.text] == []
