@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -14,9 +15,13 @@ from remote.cluster.hosts import Cluster
 from remote.cluster.rules import rules_for
 from remote.format import count
 from remote.host_commands.kept_plan import KeptPlan
-from remote.plan import needs
+from remote.plan import needs, placeholders
 from remote.plan import plan as planning
 from remote.plan.environment import forwarded
+from remote.plan.fixed_ports import find_fixed_ports
+from remote.plan.main_program import MainProgram, find_main_program
+from remote.plan.pasted.line import PastedLine, ReadSource, find_pasted_line
+from remote.plan.pasted.script_facts import LARGEST_SOURCE
 from remote.plan.plan import Plan, PlanError, Policy, Script, Upload
 from remote.record import marks, resume
 from remote.record.events_file import Remark, read_records
@@ -58,7 +63,6 @@ class Launcher:
         if isinstance(work, Job):
             work = self._located(cluster, work, uploads)
         else:
-            _check_uploaded(work, uploads)
             work = replace(work, rules=rules_for(cluster))
             cluster = _with_cwd(cluster, uploads)
         run = planning.new_run(work, datetime.now())
@@ -71,6 +75,8 @@ class Launcher:
         policy = replace(policy, fetch=policy.fetch and (is_looked_for or not local))
         plan = Plan(run, hosts, work, policy, uploads, project)
         planning.check(plan)
+        plan = planning.with_folders(plan)
+        _check_uploaded(plan)
         if policy.min_nodes > len(hosts):
             problem = f"the run has only {count(len(hosts), 'host')}"
             raise PlanError(Mistake("--min-hosts", str(policy.min_nodes), problem))
@@ -94,7 +100,7 @@ class Launcher:
         values = forwarded(plan, os.environ)
         plan = replace(plan, label=marks.checked_name(name))
         recorder = Recorder(self.runs_dir, plan)
-        session = Session(plan, self.transport, recorder, _cwd(plan), values)
+        session = Session(_with_fixed_ports(plan), self.transport, recorder, _cwd(plan), values)
         session.notifier = self.notifier
         return session
 
@@ -142,27 +148,81 @@ class Launcher:
         kept."""
         from remote.session.examination import Examination
 
-        return Examination(plan, self.transport)
+        return Examination(_with_fixed_ports(plan), self.transport)
+
+
+def find_pasted_ranks(plan: Plan) -> PastedLine | None:
+    """Return how the command line of a script reads for all ranks, if it was typed for one node.
+
+    The source of the script says what its options mean, if the file is on this machine, too.
+    """
+    if not isinstance(plan.work, Script) or plan.world_size < 2:
+        return None
+    is_one_per_host = all(host.slots == 1 for host in plan.hosts)
+    return find_pasted_line(
+        plan.work.words, _make_source_reader(plan), is_one_per_host=is_one_per_host
+    )
+
+
+def _with_fixed_ports(plan: Plan) -> Plan:
+    """Return the plan with the ports that its script fixes, which the first host is to check."""
+    if not isinstance(plan.work, Script) or not plan.policy.doctor:
+        return plan
+    return replace(plan, fixed_ports=find_fixed_ports(plan.work.words, _make_source_reader(plan)))
+
+
+def _make_source_reader(plan: Plan) -> ReadSource:
+    """Return what reads the sources of a script, as far as they are on this machine."""
+    folders = (Path(plan.rank_cwd(plan.first_slot(0))), Path.cwd())
+
+    def read_source(path: str) -> str:
+        for folder in folders:
+            source_path = folder / path
+            with suppress(OSError, ValueError):
+                if source_path.is_file() and source_path.stat().st_size <= LARGEST_SOURCE:
+                    return source_path.read_text(encoding="utf-8", errors="replace")
+        return ""
+
+    return read_source
 
 
 def _cwd(plan: Plan) -> str:
-    """Return the folder of ranks that see the files of this machine; "" for those that do not."""
-    return (plan.hosts[0].cwd or os.getcwd()) if is_here(plan.hosts) else ""
+    """Return the folder of ranks that see the files of this machine; "" if the plan says where they
+    work."""
+    if not is_here(plan.hosts):
+        return ""
+    named_folder = plan.hosts[0].cwd
+    if isinstance(plan.work, Script) and named_folder:
+        return ""  # each host may have its own
+    return named_folder or os.getcwd()
 
 
-def _check_uploaded(script: Script, uploads: Sequence[Upload]) -> None:
+def _check_uploaded(plan: Plan) -> None:
     """Raises: PlanError, where a file of the program is not among those that go to the hosts."""
-    kind, name = needs.kind_of_program(script)
-    here = Path(name).absolute()
-    if uploads and len(name.split()) > 1 and not here.exists():
+    if not isinstance(plan.work, Script) or not plan.uploads:
+        return
+    program = find_main_program(plan.work.words)
+    names: dict[str, None] = {}
+    for host_index in range(len(plan.hosts)):
+        names |= dict.fromkeys(needs.names_on_host(plan, host_index, program.name))
+    for name in names:
+        if not placeholders.has_any(name):  # the address of the master is not known yet
+            _check_uploaded_program(replace(program, name=name), plan.uploads)
+
+
+def _check_uploaded_program(program: MainProgram, uploads: Sequence[Upload]) -> None:
+    kind, name = program.kind, program.name
+    here = Path(program.folder, name).absolute()
+    if len(name.split()) > 1 and not here.exists():
         raise PlanError(f"there is no program '{name}': leave out the quotes: -- {name}")
     is_path = bool(name) if kind == "file" else kind == "command" and "/" in name
-    if not uploads or not is_path or name.startswith(("/", "~")):
+    if not is_path or name.startswith(("/", "~")):
         return
     if kind == "command" and here.is_dir():
         raise PlanError(f"{name} is a folder: name the program in it")
     if not here.exists():
-        raise PlanError(f"there is no {name} in {Path.cwd()}, whose files --upload sends")
+        folder = Path(program.folder).absolute()
+        raise PlanError(f"there is no {name} in {folder}, whose files --upload sends")
     if not any(here.is_relative_to(upload.source) for upload in uploads):
         raise PlanError(f"--upload does not send {name}: add --upload .")
 

@@ -19,7 +19,11 @@ ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 WATCH = "RANKBOARD_WATCH"
 """1 where a user's own program is watched; see `training.watch`."""
 EVENTS_FD = "RANKBOARD_EVENTS_FD"
-"""Number of the pipe to which its watch writes; then `NUMBER:PID`, once process PID has it."""
+"""Number of the pipe to which its watch writes; then `NUMBER:PID:INODE`, once process PID has it:
+workers that it starts open it there."""
+PROCESS = "RANKBOARD_PROCESS"
+"""`NUMBER/COUNT`: which of the ranks that rankboard has started the program is, and how many these
+are. The program may change RANK and WORLD_SIZE for what it starts."""
 
 
 @dataclass(frozen=True)

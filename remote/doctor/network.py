@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from ipaddress import ip_address, ip_interface
 
 from remote.doctor.host_facts import FAILED, WARNING, CheckedHost, HostFinding
+from remote.plan import placeholders
 from remote.plan.place import interface_addresses, is_loopback
 from remote.plan.plan import Plan
 from training.wire.events import Connected, Reserved
@@ -142,7 +143,7 @@ def check_port(checked: CheckedHost, reserved: Reserved) -> HostFinding | str:
     """Check the port that was reserved on the host: the rendezvous on the first, any other one
     elsewhere."""
     if not reserved.error:
-        return f"{reserved.port} is free"
+        return _check_fixed_ports(checked) or f"{reserved.port} is free"
     hosts_file = checked.plan.hosts_file
     if checked.index:
         return HostFinding(FAILED, reserved.error, f"set interface for it in {hosts_file}")
@@ -151,6 +152,22 @@ def check_port(checked: CheckedHost, reserved: Reserved) -> HostFinding | str:
         "chosen"
     )
     return HostFinding(FAILED, reserved.error, advice)
+
+
+def _check_fixed_ports(checked: CheckedHost) -> HostFinding | None:
+    """Check the ports of the first host that the script itself fixes."""
+    reasons = dict(checked.hello.ports_taken)
+    for port in checked.plan.fixed_ports:
+        if port.number not in reasons:
+            continue
+        reason = reasons[port.number]
+        if port.argument:
+            advice = f"end what uses it, or write {placeholders.MASTER_PORT} for a free port"
+            return HostFinding(FAILED, f"{port.argument}: {reason}", advice)
+        # The script may come to use another one.
+        advice = f"if the script takes {port.number}, end what uses it, or change it there"
+        return HostFinding(WARNING, f"the source of the script names it: {reason}", advice)
+    return None
 
 
 def check_connect(

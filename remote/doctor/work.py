@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from remote.doctor.host_facts import FAILED, OK, WARNING, CheckedHost, HostFinding
 from remote.format import count, listed, size
-from remote.plan.needs import kind_of_program, path_of
+from remote.plan.main_program import find_main_program
+from remote.plan.needs import path_of
 from remote.plan.plan import Plan, Script
 from training import registry
 from training.job import Job
@@ -176,8 +177,9 @@ def check_program(checked: CheckedHost) -> HostFinding | str:
     plan = checked.plan
     hello = checked.hello
     assert isinstance(plan.work, Script), "only scripts are checked"
-    _, program_name = kind_of_program(plan.work)
-    working_folder = plan.cwd(checked.index)
+    program = find_main_program(plan.work.words)
+    program_name = hello.program_lacking or program.name
+    working_folder = program.folder_from(plan.cwd(checked.index))
     missing_part = hello.program_lacks
     if plan.is_local:
         place_advice = "see --cwd, which names another folder"

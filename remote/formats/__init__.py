@@ -1,4 +1,4 @@
-"""Read steps and metrics out of what training programs print: about sixty formats, which are data
+"""Read steps and metrics out of what training programs print: about seventy formats, which are data
 in `known/`, each with samples of its lines. Pure: text in, readings out."""
 
 from remote.formats.reader import LogReader

@@ -8,11 +8,14 @@ the line only says something about later lines, None if the line is not of the f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from remote.formats.memory import Memory
 
 Values = dict[str, float]
+_LOSSES = ("box", "obj", "cls")
+"""What YOLOv5 called its losses."""
 
 
 def samples_per_second(values: Values, kept: Values, memory: Memory) -> Values:
@@ -51,7 +54,8 @@ def part_of_epoch(values: Values, kept: Values, memory: Memory) -> Values:
     """Compute the epochs that have passed from the samples seen in this one. Such a line has no
     number of steps."""
     part = values.pop("n") / max(1, values.pop("total"))
-    return values | {"epoch": values["epoch"] - 1 + part}
+    passed = values.pop("epoch_index") if "epoch_index" in values else values["epoch"] - 1
+    return values | {"epoch": passed + part}
 
 
 def part_of_begun_epoch(values: Values, kept: Values, memory: Memory) -> Values:
@@ -71,10 +75,57 @@ def in_begun_epoch(values: Values, kept: Values, memory: Memory) -> Values:
     return values | {"epoch": float(memory.epoch)}
 
 
-def share_of_right(values: Values, kept: Values, memory: Memory) -> Values:
-    """Compute the accuracy from the number of right answers."""
-    right = values.pop("right")
-    return values | {"val_accuracy": right / max(1, values.pop("all"))}
+def from_1_if_first(values: Values, kept: Values, memory: Memory) -> Values:
+    """Count the steps of an epoch from 1, whether the program does or begins with 0. In a log
+    without its beginning, every tenth step says which."""
+    n = values.pop("n")
+    if "offset" not in kept:
+        kept["offset"] = 0.0 if n % 10 == 1 else 1.0
+    return values | {"n": n + kept["offset"]}
+
+
+def keep_loss_until_all(values: Values, kept: Values, memory: Memory) -> Values:
+    """Remember the mean loss so far of an evaluation. It is that of the evaluation with the last
+    batch, or once a line says that it is over."""
+    if values.pop("n") == values.pop("total"):
+        kept.pop("val_loss", None)
+        return values
+    kept["val_loss"] = values["val_loss"]
+    return {}
+
+
+def add_kept_loss(values: Values, kept: Values, memory: Memory) -> Values:
+    """Add the mean loss of the evaluation that is over."""
+    if "val_loss" in kept:
+        values.setdefault("val_loss", kept.pop("val_loss"))
+    return values
+
+
+def time_if_any(values: Values, kept: Values, memory: Memory) -> Values:
+    """Leave out a time of 0, which is that of a step before the first one."""
+    if not values.get("step_seconds"):
+        values.pop("step_seconds", None)
+    return values
+
+
+def time_of_iterations(values: Values, kept: Values, memory: Memory) -> Values:
+    """Add up the seconds of the iterations that make a step, which gradients are accumulated over.
+    If one of them was not printed, nobody knows how long the step took."""
+    iteration = values.pop("iteration")
+    seconds = values.pop("iteration_seconds")
+    is_next = iteration == kept.get("iteration", 0.0) + 1
+    kept["iteration"] = iteration
+    kept["seconds"] = kept.get("seconds", 0.0) + seconds if is_next else math.nan
+    if "step" not in values:
+        return {}
+    step_seconds = seconds if iteration == values["step"] else kept["seconds"]
+    kept["seconds"] = 0.0
+    return values if math.isnan(step_seconds) else values | {"step_seconds": step_seconds}
+
+
+def in_begun_epoch_from_0(values: Values, kept: Values, memory: Memory) -> Values:
+    """Add the epoch that has begun, in a program that counts them from 0."""
+    return values | {"epoch": float(memory.epoch + 1)}
 
 
 def keep_place(values: Values, kept: Values, memory: Memory) -> Values:
@@ -111,13 +162,30 @@ def samples_if_any(values: Values, kept: Values, memory: Memory) -> Values:
     return values
 
 
+def epochs_from_0(values: Values, kept: Values, memory: Memory) -> Values:
+    """Remember that the rows below number their epochs from 0."""
+    memory.epoch_offset = 1
+    return {}
+
+
+def epochs_from_1(values: Values, kept: Values, memory: Memory) -> Values:
+    """Remember that the rows below number their epochs from 1."""
+    memory.epoch_offset = 0
+    return {}
+
+
 def sum_of_losses(values: Values, kept: Values, memory: Memory) -> Values | None:
     """Add the sum of the losses in a row. Without one, the line is not of the format."""
-    losses = [value for name, value in values.items() if name.endswith("loss")]
+    losses = [values[name] for name in values if name.endswith("loss") or name in _LOSSES]
+    last = values.pop("last")
+    values["epoch"] += memory.epoch_offset
+    values["epochs"] = last + memory.epoch_offset
     kept["epoch"] = values["epoch"]
-    if losses and not values["n"]:
-        return {}
-    return values | {"loss": sum(losses)} if losses else None
+    if not losses:
+        return None
+    values.setdefault("loss", sum(losses))
+    # At the first frame of a bar there is no loss yet.
+    return values if values.get("n", 1.0) else {}
 
 
 def several_values(values: Values, kept: Values, memory: Memory) -> Values | None:
@@ -135,13 +203,20 @@ DERIVATIONS: dict[str, Callable[[Values, Values, Memory], Values | None]] = {
         part_of_begun_epoch,
         begin_epoch,
         in_begun_epoch,
-        share_of_right,
+        in_begun_epoch_from_0,
+        from_1_if_first,
+        keep_loss_until_all,
+        add_kept_loss,
+        time_if_any,
+        time_of_iterations,
         keep_place,
         at_kept_place,
         end_epoch,
         in_next_epoch,
         of_ended_epoch,
         samples_if_any,
+        epochs_from_0,
+        epochs_from_1,
         sum_of_losses,
         several_values,
     )

@@ -39,6 +39,8 @@ class CountBase:
 class Memory:
     """The memory of one rank. 0 is unknown."""
 
+    rank: int = -1
+    """The rank that its lines begin with; -1 if they begin with none."""
     bar: int = 0
     """Where the last progress bar without metrics stood, until a line used it."""
     steps: int = 0
@@ -46,6 +48,8 @@ class Memory:
     epoch: int = 0
     """The one that has begun, from 1."""
     epochs: int = 0
+    epoch_offset: int = 0
+    """What to add to epochs of a table, so that they count from 1."""
     per_epoch: float = 0.0
     """Steps of an epoch."""
     step: int = 0

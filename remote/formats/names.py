@@ -23,7 +23,8 @@ _ALIASES_OF = {
     "loss": "train_loss train_loss_step train/loss train/loss_step training_loss lm_loss "
     "lm_loss_value total_loss reduced_train_loss loss/train/total loss/train "
     "train/ce_loss cost train/crossentropyloss avr_loss step_loss loss_step trl gpt_loss "
-    "avg_loss average_loss running_loss tr_loss training/loss batch_loss train/total_loss",
+    "avg_loss avg._loss average_loss mean_loss running_loss tr_loss training/loss "
+    "batch_loss train/total_loss",
     "val_loss": "eval_loss valid_loss validation_loss eval/loss valid/loss test_loss tel dev_loss "
     "test/loss val_loss_epoch validation/loss eval_loss_epoch val/loss loss/test loss/val "
     "loss/valid loss/eval loss/validation",
@@ -42,8 +43,9 @@ _ALIASES_OF = {
     "perplexity": "ppl train_ppl train/perplexity",
     "val_perplexity": "val_ppl eval_ppl valid_ppl eval_perplexity",
     "step_seconds": "step_time seconds_per_step train_step_timing_in_s batch_cost avg_batch_cost "
-    "timing_s/step sec_per_step s/it time_per_step batch_time last_time",
-    "data_seconds": "data_time avg_reader_cost reader_cost data_load_time last_data_time",
+    "timing_s/step sec_per_step s/it time_per_step batch_time last_time iter_time "
+    "time_per_iteration time_per_iter time/iter sec/step s/step sec/it sec/iter s/iter s/batch",
+    "data_seconds": "data_time avg_reader_cost reader_cost data_load_time last_data_time data_cost",
     "samples_per_second": "samples/sec samples/s currsamplespersec throughput/samples_per_sec "
     "imgs/s images/sec samples_per_sec examples/s img/s",
     "tokens_per_second": "tok/sec tok/s tokens/sec tokens/s wps words/s tokens_per_sec "
@@ -51,8 +53,8 @@ _ALIASES_OF = {
     "tokens_per_second_per_device": "tps tokens/s/device tokens/sec/gpu tokens/s/gpu "
     "tokens/train_per_sec_per_gpu tokens_per_second_per_gpu throughput/device/tokens_per_sec",
     "samples_per_second_per_device": "throughput/device/samples_per_sec",
-    "step": "_step global_step num_updates iteration iter it update global_steps train_step "
-    "steps_done trainer/global_step current_step current_steps num_update",
+    "step": "_step global_step num_updates iteration iterations iter it update global_steps "
+    "train_step steps_done trainer/global_step current_step current_steps num_update",
     "steps": "max_steps total_steps num_steps",
     "epoch": "train_epoch cur_epoch current_epoch",
     "epochs": "max_epochs num_epochs total_epochs",
@@ -65,10 +67,18 @@ _SCALED = {
     "step_ms": ("step_seconds", 1e-3),
     "elapsed_time_per_iteration_(ms)": ("step_seconds", 1e-3),
     "ms/step": ("step_seconds", 1e-3),
+    "ms/iter": ("step_seconds", 1e-3),
+    "ms/it": ("step_seconds", 1e-3),
+    "ms/batch": ("step_seconds", 1e-3),
     "train_speed(s/it)": ("step_seconds", 1.0),
     "train_speed(iter/s)": ("steps_per_second", 1.0),
     "ups": ("steps_per_second", 1.0),
     "it/s": ("steps_per_second", 1.0),
+    "it/sec": ("steps_per_second", 1.0),
+    "its/s": ("steps_per_second", 1.0),
+    "step/s": ("steps_per_second", 1.0),
+    "steps/s": ("steps_per_second", 1.0),
+    "steps/sec": ("steps_per_second", 1.0),
 }
 _SETTING_NAMES = """
 v_num eta pid port seed rank local_rank world_size node host gpu device time_ms timestamp ts version
@@ -78,7 +88,9 @@ thread process level id line size attempt _timestamp _runtime
 """
 _SETTINGS = frozenset(_SETTING_NAMES.split())
 """Names of what is no value of the training."""
-_EVALUATION = re.compile(r"^(?:eval|valid|validation|val|dev|test)[/_ ](?=.)", re.IGNORECASE)
+_EVALUATION = re.compile(
+    r"^(?:eval|valid|validation|val|dev|test|testing)\.?[/_ ](?:set[/_ ])?(?=.)", re.IGNORECASE
+)
 _OUTCOMES = re.compile(
     r"loss|acc(?:uracy)?(?:$|[@_/\d])|perplexity|ppl|reward|return|f1|auc|bleu|rouge|mse|rmse|mae"
     r"|(?:^|_)r2$|bpb|bpc|nll|iou|map(?:$|[@_\d])|precision|recall|error|err$|score|psnr|ssim|fid"
@@ -103,6 +115,11 @@ def canonical(name: str) -> tuple[str, float]:
         if rest and rest not in PLACES and not rest.startswith("val_"):
             return f"val_{rest}", factor
     return name.strip(), 1.0
+
+
+def is_standard(name: str) -> bool:
+    """Return True if a name is one of those that names are normalised to."""
+    return name in _ALIASES_OF
 
 
 @lru_cache(2_000)

@@ -19,6 +19,8 @@ LOCK = 3
 """Readings of one format after which it is that of the rank."""
 TAKE_OVER = 8
 """Readings of another format, with none of the rank's own between them, after which it is that."""
+MAX_RANKS = 1_024
+"""Ranks in a log that are kept apart."""
 PIECE = 1 << 16
 """A text of so many characters without a newline is a piece of a longer line."""
 BARS = "tqdm"
@@ -46,8 +48,11 @@ class LogReader:
         self.unread = 0
         self._on_unread = on_unread
         self._choice = FormatChoice((*rule_formats(rules), *known_formats()))
-        self._readers: dict[LogFormat, FormatReader] = {}
-        self._memory = Memory()
+        self._readers: dict[tuple[LogFormat, int], FormatReader] = {}
+        """By format and the rank that lines begin with; -1 for lines without one."""
+        self._memories: dict[int, Memory] = {}
+        """By the same rank: ranks that print into one log need not be at the same step."""
+        self._first_rank = -1
         self._open_format: LogFormat | None = None
         self._cut_record = ""
         self._last_steps: dict[int, int] = {}
@@ -150,18 +155,27 @@ class LogReader:
         """Read a line by the first format that can. Return False if none can."""
         if self._open_format is not None and self._read_as(self._open_format, line):
             return True
-        return any(mark in line and self._read_as(format_, line) for mark, format_ in active)
+        tried_format = None
+        for mark, format_ in active:
+            # Marks of one format follow each other, and a line may have several.
+            if format_ is tried_format or mark not in line:
+                continue
+            tried_format = format_
+            if self._read_as(format_, line):
+                return True
+        return False
 
     def _read_as(self, log_format: LogFormat, line: str) -> bool:
         """Read a line as one of this format. Return False if it is none."""
         line = line[: records.LONGEST]
-        # A reader keeps state, so each rank has its own; most formats never need one.
-        reader = self._readers.get(log_format)
-        if reader is None:
-            reader = self._readers[log_format] = make_reader(log_format)
         start, rank = records.peel(line)
+        memory = self._memory_of(rank)
+        # A reader keeps state, so each rank has its own; most formats never need one.
+        reader = self._readers.get((log_format, memory.rank))
+        if reader is None:
+            reader = self._readers[log_format, memory.rank] = make_reader(log_format)
         try:
-            reading = reader.read(line, start, self._memory)
+            reading = reader.read(line, start, memory)
         except (ValueError, ArithmeticError):  # no number, such as 0.5.3, or too large a one
             reading = None
         self._open_format = log_format if reader.open else None
@@ -170,11 +184,24 @@ class LogReader:
         if rank >= 0:
             reading = replace(reading, rank=rank)
         if reading.step:
-            self._memory.step = reading.step
+            memory.step = reading.step
         chosen = self._choice.filter(log_format, reading)
         if chosen is not None:
             self._add(LineReading(line, log_format, chosen))
         return True
+
+    def _memory_of(self, rank: int) -> Memory:
+        # Lines that name no rank go on with those of the first one that is named: most programs
+        # name their rank in some lines only.
+        if self._first_rank < 0:
+            self._first_rank = rank
+        is_full = len(self._memories) >= MAX_RANKS
+        if rank == self._first_rank or (is_full and rank not in self._memories):
+            rank = -1
+        memory = self._memories.get(rank)
+        if memory is None:
+            memory = self._memories[rank] = Memory(rank)
+        return memory
 
     def _add(self, new: LineReading) -> None:
         """Add a reading. One of the same step joins the one before: the states of a bar, the lines

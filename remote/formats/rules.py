@@ -44,6 +44,8 @@ _REPLACEMENTS = (
 """What Python's regular expressions have and those of rules have not, and what to write instead."""
 _UP_TO = re.compile(r"(?<!\\)\{,(\d+)\}")
 """A repetition in Python, and text in RE2."""
+_SPACES = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]| +(?![*+?{])", re.DOTALL)
+"""The spaces of an expression, and what may have spaces that stay as they are: classes."""
 _PARTS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[()|]", re.DOTALL)
 
 
@@ -60,7 +62,7 @@ class Rule:
 
     def check(self) -> None:
         """Refuse a rule with a mistake. Raises: ValueError, which says what to write instead."""
-        pattern = self.pattern
+        pattern = self._expression
         try:
             regex = re.compile(pattern)
         except (re.error, OverflowError, RecursionError) as error:
@@ -114,7 +116,13 @@ class Rule:
 
     @property
     def pattern(self) -> str:
-        """The regular expression with its short forms written out."""
+        """The regular expression with its short forms written out. A space matches any number of
+        spaces and tabs: programs align what they print."""
+        return _SPACES.sub(_any_spaces, self._expression)
+
+    @property
+    def _expression(self) -> str:
+        """The line with its short forms written out."""
         return _SHORT_FORM.sub(_expanded, self.line)
 
 
@@ -125,6 +133,10 @@ def _expanded(short_form: re.Match[str]) -> str:
     if name == "int":
         return f"(?:{_WHOLE})"
     return f"(?P<{name}>{_WHOLE if name in PLACES else NUMBER})"
+
+
+def _any_spaces(part: re.Match[str]) -> str:
+    return r"[ \t]+" if part[0].startswith(" ") else part[0]
 
 
 def _is_mistyped(name: str, usual: str) -> bool:

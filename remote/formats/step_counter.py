@@ -6,9 +6,28 @@ from collections.abc import Collection
 
 from remote.formats.memory import MAX_COUNT, Memory
 from remote.formats.names import PLACES, is_outcome
-from remote.formats.reading import Reading
+from remote.formats.reading import EVALUATION, Reading, ReadingKind
 
 _ACCURACIES = ("accuracy", "accuracy_top5", "val_accuracy", "val_accuracy_top5")
+
+
+class Percentages:
+    """Finds out which accuracies are percentages without a sign: those above 1, and since then all
+    of the same name."""
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+
+    def make_fractions(self, values: dict[str, float], fractions: Collection[str] = ()) -> None:
+        """Divide percentages by 100, except those that are `fractions` by now."""
+        for name in _ACCURACIES:
+            if name not in values or name in fractions:
+                continue
+            if values[name] > 1:
+                self._names.add(name)
+            # An accuracy of 0.9 may be 0.9 % if this program has printed 91.5 before.
+            if name in self._names:
+                values[name] /= 100
 
 
 class StepCounter:
@@ -18,29 +37,36 @@ class StepCounter:
     def __init__(self) -> None:
         self._epoch = 0.0
         self._step = 0.0
+        self._first_epoch = 0.0
         self._steps_before = 0.0
         self._counts_anew = False
-        self._percentages: set[str] = set()
+        self._percentages = Percentages()
 
-    def reading(self, values: dict[str, float], memory: Memory) -> Reading | None:
-        """Return the reading of values and places, None if there are only places."""
+    def reading(
+        self,
+        values: dict[str, float],
+        memory: Memory,
+        kind: ReadingKind | None = None,
+        percentages: Collection[str] = (),
+        *,
+        may_be_of_epoch: bool = False,
+    ) -> Reading | None:
+        """Return the reading of values and places, None if there are only places. `percentages`
+        are names whose values had a sign of percent, and are fractions by now. `may_be_of_epoch`:
+        the line does not say whether its `steps` are those of an epoch or of the run."""
+        part = values.pop("part", None)
         if "step" in values:
-            values["step"] = memory.count(None, values["step"], values)
+            values["step"] = memory.count(kind, values["step"], values)
         if "epoch" in values:
             values["epoch"] = memory.count_epoch(values["epoch"], values)
-        if "step" in values and "epoch" in values:
+        if part is not None and "step" not in values:
+            values["epoch"] = max(0.0, values["epoch"] - 1) + part
+        if "step" in values and "epoch" in values and kind is not EVALUATION:
             self._count_over_epochs(values)
-        for name in _ACCURACIES:
-            if name in values:
-                self._as_fraction(name, values)
-        return memory.placed(None, values)
-
-    def _as_fraction(self, name: str, values: dict[str, float]) -> None:
-        if values[name] > 1:
-            self._percentages.add(name)
-        # An accuracy of 0.9 may be 0.9 % if this program has printed 91.5 before.
-        if name in self._percentages:
-            values[name] /= 100
+            if may_be_of_epoch and (self._counts_anew or self._epoch == self._first_epoch):
+                values.pop("steps", None)
+        self._percentages.make_fractions(values, percentages)
+        return memory.placed(kind, values)
 
     def _count_over_epochs(self, values: dict[str, float]) -> None:
         epoch = values["epoch"]
@@ -58,6 +84,7 @@ class StepCounter:
             self._counts_anew = True
         if self._counts_anew and is_next_epoch:
             self._steps_before += values.get("steps", self._step)
+        self._first_epoch = self._first_epoch or epoch
         self._epoch = epoch
         self._step = step
         if self._counts_anew:

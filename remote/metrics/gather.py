@@ -59,16 +59,17 @@ class RunCollector:
         if isinstance(record.event, HostSample):
             self.hosts[host.index].append(host_row(record.event, when))
             return
-        rank = state.rank_of(getattr(record.event, "rank", -1), host)
+        rank = state.source_of(record.event, host)
         # What ranks of an attempt before the restart still report is of no use.
-        if rank is not None and record.attempt >= state.attempt:
+        if rank is not None and state.trains(rank) and record.attempt >= state.attempt:
             self._take_of_rank(record, rank, when)
 
     def _take_of_rank(self, record: Record, rank: RankState, when: float) -> None:
         event = record.event
         match event:
             case StepFinished():
-                self.steps.add(event, record.attempt, when)
+                shown_step = rank.shown_step(event) if isinstance(rank, ScriptRank) else event
+                self.steps.add(shown_step, record.attempt, when)
             case RankSample():
                 self.ranks[rank.rank].append((when, event.cpu, event.memory))
             # The state takes no sample of a GPU that the rank does not use.

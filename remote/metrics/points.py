@@ -14,6 +14,9 @@ Points = tuple[Floats, Floats]
 def training_points(run: RunFigures, figure: str, *, by_time: bool) -> Points:
     """Return a figure of the steps, as means over ranks, by step or by seconds since the first step
     began."""
+    if figure == "loss":
+        loss_steps, times, losses = run.loss_course()
+        return (times if by_time else loss_steps), losses
     steps, values = run.steps.mean_over_ranks(figure)
     if by_time:
         return run.steps.mean_over_ranks("time")[1], values

@@ -7,11 +7,13 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from remote.jsonl import load
 from remote.limits import LIMITS
 from remote.metrics.conditions import UNKNOWN, Conditions, find_conditions
 from remote.metrics.gather import MetricValue, RunCollector
-from remote.metrics.steps import StepTable
+from remote.metrics.steps import Floats, StepTable
 from remote.metrics.usage import GpuUsage, HostUsage, RankUsage, as_columns
 from remote.metrics.waiting import WaitTimes, measure_waits
 from remote.plan.expected import GRADIENT
@@ -120,6 +122,10 @@ class RunFigures:
     summary: dict[str, Any]
     """That of `remote.record.summary`."""
     metrics: tuple[MetricValue, ...] = ()
+    prints_other_loss: bool = False
+    """It printed another loss than that of its steps, so that this is left out."""
+    trains_apart: bool = False
+    """The ranks of a script exchange nothing: each trains a model of its own."""
     conditions: Conditions = UNKNOWN
 
     @property
@@ -150,15 +156,29 @@ class RunFigures:
         return self.steps.early().mean("seconds")
 
     def samples_per_second(self) -> float:
-        """Return samples per second of all ranks together, over iterations 2 to 40; NaN without
-        steps."""
-        return self.steps.early().samples_per_second()
+        """Return samples per second over iterations 2 to 40; NaN without steps.
+
+        They are of all ranks together, or of a rank on average if ranks train apart.
+        """
+        return self.steps.early().samples_per_second(are_apart=self.trains_apart)
 
     def final_loss(self) -> float:
         """Return the training loss of the last batch, as the mean over ranks; NaN without
         steps."""
-        _, losses = self.steps.mean_over_ranks("loss")
+        _, _, losses = self.loss_course()
         return float(losses[-1]) if losses.size else float("nan")
+
+    def loss_course(self) -> tuple[Floats, Floats, Floats]:
+        """Return steps, times and training losses: means over the ranks, or what the first rank
+        printed that did, where that is another quantity."""
+        if not self.prints_other_loss:
+            steps, losses = self.steps.mean_over_ranks("loss")
+            return steps.astype(float), self.steps.mean_over_ranks("time")[1], losses
+        printed = [value for value in self.metrics if value.name == "loss"]
+        points = [value for value in printed if value.rank == printed[0].rank]
+        columns = [(value.step, value.time, value.value) for value in points]
+        printed_steps, times, printed_losses = np.array(columns, dtype=float).reshape(-1, 3).T
+        return printed_steps, times, printed_losses
 
     def phases(self) -> dict[str, float]:
         """Return the mean seconds of a step, and how many went into `data`, `compute` and `sync`,
@@ -226,6 +246,8 @@ def make_figures(folder: Path, state: RunState, collector: RunCollector) -> RunF
         remarks=tuple(find_remarks(state)),
         summary=summary.summarize(state),
         metrics=tuple(value._replace(time=value.time - zero) for value in collector.metrics),
+        prints_other_loss=state.progress.prints_other_loss,
+        trains_apart=state.trains_apart,
         conditions=find_conditions(state),
     )
 

@@ -94,8 +94,11 @@ class StepTable:
         column_values = self.column(column)
         return float(column_values[np.isfinite(column_values)].sum())
 
-    def samples_per_second(self) -> float:
-        """Return samples per second of all ranks together; NaN without steps."""
+    def samples_per_second(self, *, are_apart: bool = False) -> float:
+        """Return samples per second of all ranks together; NaN without steps.
+
+        It is their mean if they `are_apart`: each trains a model of its own.
+        """
         if not len(self):
             return float("nan")
         total_rate = 0.0
@@ -104,7 +107,7 @@ class StepTable:
             seconds = rank_steps.total("seconds")
             if seconds > 0:
                 total_rate += rank_steps.total("samples") / seconds
-        return total_rate
+        return total_rate / len(self.ranks) if are_apart else total_rate
 
     def mean_over_ranks(self, column: str) -> tuple[Ints, Floats]:
         """Return the steps, in order, and the mean of a column over the ranks that made each.

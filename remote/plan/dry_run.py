@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import posixpath
+import shlex
 
+from remote.cluster.hosts import Host
 from remote.format import count
-from remote.plan.place import place
-from remote.plan.plan import Plan
-from training.wire.commands import stand_in
+from remote.plan.place import place, place_before
+from remote.plan.plan import Plan, Script
+from training.wire.commands import Placement, stand_in
 
 
 def dry_run(plan: Plan) -> str:
@@ -35,13 +37,27 @@ def dry_run(plan: Plan) -> str:
         for upload in plan.uploads:
             upload_target = posixpath.join(plan.cwd(index), upload.target)
             text_lines.append(f"  upload {upload.source} to {upload_target}")
+        if isinstance(plan.work, Script) and plan.work.before:
+            text_lines.append(f"  before: {place_before(plan, index, placements[0]).argv[-1]}")
         for placement in placements:
             variables = dict(placement.defaults) | dict(placement.env)
             environment_text = " ".join(
                 f"{name}={_quote(value)}" for name, value in variables.items()
             )
             text_lines.append(f"  rank {placement.rank}: {environment_text}")
+            command_line = _own_command(plan, placement, host)
+            if command_line:
+                text_lines.append(f"    {command_line}")
     return "\n".join(text_lines)
+
+
+def _own_command(plan: Plan, placement: Placement, host: Host) -> str:
+    """Return the command line of a rank if it has values of its own; "" if all have the same."""
+    if not isinstance(plan.work, Script):
+        return ""
+    folder_text = f"cd {shlex.quote(placement.cwd)} && " if placement.cwd else ""
+    is_shared = placement.argv == plan.work.argv(host.python, {})
+    return "" if is_shared and not folder_text else folder_text + shlex.join(placement.argv)
 
 
 def _quote(variable_value: str) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from remote.plan.elastic import Variables
-from remote.plan.plan import NO_PYTHON, Plan, Script
+from remote.plan.main_program import NO_PYTHON
+from remote.plan.plan import Plan, Script
 from remote.plan.python_line import python_line
 from training.wire.events import Hello
 

@@ -3,11 +3,14 @@ there in the facts. Pure."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from remote.cluster.hosts import Host
-from remote.plan.plan import NO_PYTHON, PYTHONS, Plan, Script
-from remote.plan.python_line import MODULE, python_line
+from remote.plan import placeholders
+from remote.plan.main_program import find_main_program
+from remote.plan.plan import Plan
+from remote.plan.python_line import MODULE
 from training import registry
 from training.job import Job
 
@@ -29,21 +32,31 @@ def needs_of_host(plan: Plan, host_index: int) -> dict[str, Any]:
         if not plan.policy.doctor:
             needed |= {"sums": {}, "sources": ()}
         return needed
-    working_folder = "" if plan.project else host.cwd
-    program_kind, program_name = kind_of_program(work)
-    if program_kind == MODULE and "PYTHONPATH" in (*dict(host.env), *host.env_from):
-        program_name = ""  # the agent has another path
-    return {"program": {"cwd": working_folder, program_kind: program_name}}
+    first_slot = plan.first_slot(host_index)
+    working_folder = "" if plan.project else host.cwd and plan.rank_cwd(first_slot)
+    program = find_main_program(work.words)
+    program_names = names_on_host(plan, host_index, program.name)
+    if program.kind == MODULE and "PYTHONPATH" in (*dict(host.env), *host.env_from):
+        program_names = [""]  # the agent has another path
+    program_folder = working_folder and program.folder_from(working_folder)
+    script_needs: dict[str, Any] = {"cwd": program_folder, program.kind: program_names[0]}
+    if len(program_names) > 1:
+        script_needs["others"] = program_names[1:]
+    if host_index == 0 and plan.fixed_ports:
+        script_needs["ports"] = [port.number for port in plan.fixed_ports]
+    return {"program": script_needs}
 
 
-def kind_of_program(script: Script) -> tuple[str, str]:
-    """Return the kind of a script, `file` of Python, `module` or `command`, and its name; the name
-    is "" if it cannot be known."""
-    python_words = python_line(script.words)
-    if python_words and python_words.interpreter in ("", *PYTHONS):
-        return python_words.kind, python_words.name
-    first_word, second_word, *_ = (*script.words, "")
-    return "command", second_word if first_word == NO_PYTHON else first_word
+def names_on_host(plan: Plan, host_index: int, name: str) -> list[str]:
+    """Return the names that the name of a program means for the ranks of a host."""
+    if not placeholders.has_any(name):
+        return [name]
+    slot = plan.first_slot(host_index)
+    names: dict[str, None] = {}
+    for local_rank in range(plan.hosts[host_index].slots):
+        rank_slot = replace(slot, rank=slot.rank + local_rank, local_rank=local_rank)
+        names[placeholders.fill(name, plan.place_values(rank_slot))] = None
+    return list(names)
 
 
 def needs_of_job(job: Job) -> dict[str, Any]:

@@ -4,19 +4,25 @@ Pure.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from ipaddress import ip_address
 from types import MappingProxyType
 
 from remote.cluster.hosts import Host
-from remote.plan import elastic, frameworks
+from remote.plan import elastic, frameworks, placeholders
 from remote.plan.elastic import Variables
 from remote.plan.plan import Plan, PlanError, Script
 from training.place import COPIES
 from training.wire.commands import Placement
 from training.wire.events import Hello
 
+_OF_RANKS = re.compile(
+    rf"RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|ROLE_.*|TORCHELASTIC_.*|{elastic.WATCH}"
+)
+"""Variables that make a process a rank, or watched as one."""
 Texts = tuple[tuple[str, str], ...]
 
 
@@ -40,25 +46,22 @@ def place(
     for slot in plan.slots:
         host = plan.hosts[slot.host]
         hello = facts[slot.host]
-        place_variables: Variables = {
-            "RANK": slot.rank,
-            "LOCAL_RANK": slot.local_rank,
-            "WORLD_SIZE": plan.world_size,
-            "LOCAL_WORLD_SIZE": host.slots,
-            "GROUP_RANK": slot.host,
-            "GROUP_WORLD_SIZE": len(plan.hosts),
-            "MASTER_ADDR": address,
-            "MASTER_PORT": port,
-            "RANKBOARD_RUN": plan.run,
+        values = plan.place_values(slot) | {
+            placeholders.MASTER_ADDR.name: address,
+            placeholders.MASTER_PORT.name: port,
         }
+        place_variables: Variables = placeholders.variables(values) | {"RANKBOARD_RUN": plan.run}
         if plan.keeps_copies:
             place_variables[COPIES] = 1
         thread_variables: Variables = {"OMP_NUM_THREADS": threads_by_host[slot.host]}
         interface_variables = _interface(host.interface or _route_interface(plan, hello))
-        chosen_variables = (*host.env, *_forwarded(host, forwarded))
+        host_texts = tuple((name, placeholders.fill(value, values)) for name, value in host.env)
+        chosen_variables = (*host_texts, *_forwarded(host, forwarded))
         default_texts: Texts = ()
+        working_folder = ""
         if isinstance(plan.work, Script):
-            argv = plan.work.argv(hello.executable if hello else host.python, slot.local_rank)
+            argv = plan.work.argv(hello.executable if hello else host.python, values)
+            working_folder = plan.rank_cwd(slot) if placeholders.is_of_rank(host.cwd) else ""
             place_variables |= elastic.fixed(plan, slot, hello, attempt)
             environment = (
                 *_texts(elastic.replaceable(plan) | _said(host)),
@@ -80,9 +83,29 @@ def place(
                 *_texts(place_variables | thread_variables | interface_variables),
             )
         placements[slot.host].append(
-            Placement(slot.rank, slot.local_rank, argv, environment, host.env_from, default_texts)
+            Placement(
+                *(slot.rank, slot.local_rank, argv, environment, host.env_from, default_texts),
+                cwd=working_folder,
+            )
         )
     return tuple(map(tuple, placements))
+
+
+def place_before(plan: Plan, host_index: int, placement: Placement) -> Placement:
+    """Return how the command of a script runs that comes before the ranks of a host, by the
+    placement of the first of them: as that rank, but without what makes a process a rank."""
+    assert isinstance(plan.work, Script)
+    environment = dict(placement.env)
+    values = plan.place_values(plan.first_slot(host_index))
+    for placeholder in (placeholders.MASTER_ADDR, placeholders.MASTER_PORT):
+        values[placeholder.name] = environment[placeholder.variable]
+    for placeholder in (placeholders.RANK, placeholders.LOCAL_RANK):
+        del values[placeholder.name]
+    command = placeholders.fill(plan.work.before, values, is_code=True)
+    kept_variables = tuple(
+        (name, value) for name, value in placement.env if not _OF_RANKS.fullmatch(name)
+    )
+    return replace(placement, argv=("sh", "-c", command), env=kept_variables, cwd="")
 
 
 def _said(host: Host) -> Variables:

@@ -8,12 +8,16 @@ import posixpath
 import re
 import secrets
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
 from remote.cluster.hosts import HOSTS, HOSTS_FILE, RANKS, Host, hosts_option
 from remote.formats.rules import Rule
+from remote.plan import placeholders
+from remote.plan.fixed_ports import FixedPort
+from remote.plan.main_program import NO_PYTHON, PYTHONS, find_main_program
+from remote.plan.placeholders import Values
 from remote.plan.python_line import python_line
 from training.agent.layout import LAST, NODE, UPLOADS, run_folder
 from training.job import Job, JobError
@@ -25,12 +29,6 @@ LONGEST_LABEL = 60
 """Characters of the name that a person gives a run."""
 LOG_FILES = "log-files"
 """The name of a run that log files are shown as, see `remote.record.log_files`."""
-NO_PYTHON = "--no-python"
-"""Stands before a file of Python that is executed as it is."""
-PYTHONS = ("python", "python3")
-"""Names of Python that mean the host's own."""
-LOCAL_RANK = "${local_rank}"
-"""Stands in an argument for the number of the rank on its host."""
 
 
 class PlanError(MistakeError):
@@ -52,16 +50,17 @@ class Script:
     """Patterns of files to read as they grow."""
     fetch: tuple[str, ...] = ()
     """Patterns of files to copy from the hosts at the end."""
+    before: str = ""
+    """A command for the shell of each host, which runs once before the ranks; "" if there is
+    none."""
     rules: tuple[Rule, ...] = ()
     """Read its output."""
 
-    def argv(self, python: str, local_rank: int) -> tuple[str, ...]:
+    def argv(self, python: str, values: Values) -> tuple[str, ...]:
         """Return what to execute for a rank, as torchrun would: `-m MODULE` and a file of Python
         with `python`, the host's own; any other program, and what follows NO_PYTHON, as it is.
-        `${local_rank}` in an argument is the number of the rank on its host."""
-        first_word, *other_words = (
-            word.replace(LOCAL_RANK, str(local_rank)) for word in self.words
-        )
+        `values` are those of the placeholders in its words."""
+        first_word, *other_words = placeholders.fill_words(self.words, values)
         if first_word == NO_PYTHON:
             return tuple(other_words)
         if first_word in PYTHONS:
@@ -75,11 +74,9 @@ class Script:
     @property
     def stem(self) -> str:
         """Name the script in one plain word, such as `train` of `scripts/train.py`."""
-        program_words = [word for word in self.words if word != NO_PYTHON]
-        python_words = python_line(program_words)
-        program_name = posixpath.basename(
-            python_words.name if python_words else "".join(program_words[:1])
-        )
+        python_words = python_line([word for word in self.words if word != NO_PYTHON])
+        program = python_words or find_main_program(self.words)
+        program_name = posixpath.basename(program.name)
         program_name = program_name.removesuffix(".py").removesuffix(".sh")
         return re.sub(r"[^A-Za-z0-9_]+", "-", program_name).strip("-")[:24] or "script"
 
@@ -172,6 +169,8 @@ class Plan:
     """"" if nothing is uploaded."""
     label: str = ""
     """The name that a person gave the run at its start."""
+    fixed_ports: tuple[FixedPort, ...] = ()
+    """The ports that a script fixes, for the checks before a start; they are not recorded."""
     rules_left_out: int = 0
     """How many rules for its output the recorded plan has that are not used, as somebody else may
     have written them."""
@@ -229,6 +228,11 @@ class Plan:
             for rank, (host_index, local_rank) in enumerate(rank_places)
         )
 
+    def first_slot(self, host_index: int) -> Slot:
+        """Return the place of the first rank of host number `host_index`."""
+        first_rank = sum(host.slots for host in self.hosts[:host_index])
+        return Slot(first_rank, 0, host_index)
+
     @property
     def keeps_copies(self) -> bool:
         """Return True if every host keeps a copy of the model in a checkpoint, since the run may
@@ -240,11 +244,50 @@ class Plan:
         return run_folder(self.hosts[host_index].workdir, self.run, host_index)
 
     def cwd(self, host_index: int) -> str:
-        """Return the folder in which the ranks of host number `host_index` work."""
+        """Return the folder in which the ranks of host number `host_index` work; the one that has
+        their folders if each rank has its own."""
         host = self.hosts[host_index]
         if self.project:
             return f"{host.workdir}/{UPLOADS}/{self.project}"
-        return host.workdir if self.job else host.cwd or host.workdir
+        if self.job:
+            return host.workdir
+        folder = host.cwd or host.workdir
+        while placeholders.is_of_rank(folder):
+            folder = posixpath.dirname(folder)
+        return folder
+
+    def rank_cwd(self, slot: Slot) -> str:
+        """Return the folder in which a rank works."""
+        host = self.hosts[slot.host]
+        if self.job or self.project or not placeholders.is_of_rank(host.cwd):
+            return self.cwd(slot.host)
+        return placeholders.fill(host.cwd, self.place_values(slot))
+
+    def place_values(self, slot: Slot) -> dict[str, int | str]:
+        """Return the values of placeholders for a rank, without those of the master's address,
+        which is found once the hosts are reached."""
+        host = self.hosts[slot.host]
+        return {
+            placeholders.RANK.name: slot.rank,
+            placeholders.LOCAL_RANK.name: slot.local_rank,
+            placeholders.WORLD_SIZE.name: self.world_size,
+            placeholders.LOCAL_WORLD_SIZE.name: host.slots,
+            placeholders.NODE_RANK.name: slot.host,
+            placeholders.NODES.name: len(self.hosts),
+            placeholders.HOST.name: host.name,
+        }
+
+
+def with_folders(plan: Plan) -> Plan:
+    """Return the plan with values for the placeholders in the folders of its hosts. Those that tell
+    apart the ranks of a host stay if it has several."""
+    hosts: list[Host] = []
+    for host_index, host in enumerate(plan.hosts):
+        values = plan.place_values(plan.first_slot(host_index))
+        if host.slots > 1:
+            del values[placeholders.RANK.name], values[placeholders.LOCAL_RANK.name]
+        hosts.append(replace(host, cwd=placeholders.fill(host.cwd, values)))
+    return replace(plan, hosts=tuple(hosts))
 
 
 def what(work: Job | Script) -> str:

@@ -47,8 +47,8 @@ def dump(plan: Plan) -> str:
     # It names a file of the machine that launched the run: no reader may take it for its own.
     for host in plan_data["hosts"]:
         del host["hosts_file"]
-    # These say how this plan was read, not what it is.
-    del plan_data["rules_left_out"]
+    # These say how this plan was made or read, not what it is.
+    del plan_data["rules_left_out"], plan_data["fixed_ports"]
     # Plans without a name stay byte for byte what they were before there were names.
     if not plan.label:
         del plan_data["label"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from remote.format import count, listed, size
+from remote.run.findings.isolation import describe_isolation
 from remote.run.run_state import RunState
 from remote.run.state.host_state import HostState
 
@@ -33,7 +34,8 @@ def find_remarks(state: RunState) -> list[Remark]:
 
 
 def find_training_remarks(state: RunState) -> list[Remark]:
-    """Return the remarks on what checkpoints cost, and on models that drifted apart."""
+    """Return the remarks on what checkpoints cost, on ranks that exchange nothing, and on models
+    that drifted apart."""
     remarks = list[Remark]()
     slowest_rank = max(state.ranks, key=lambda rank: rank.saving_seconds, default=None)
     if slowest_rank and slowest_rank.saved:
@@ -44,6 +46,8 @@ def find_training_remarks(state: RunState) -> list[Remark]:
             f"the newest is of step {slowest_rank.saved_step}"
         )
         remarks.append(Remark(remark_text, is_warning=False))
+    if state.trains_apart:
+        remarks.append(Remark(describe_isolation(state)))
     first_drift = state.progress.drift
     largest_drift = state.progress.largest_drift
     if first_drift and largest_drift:

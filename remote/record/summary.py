@@ -20,7 +20,7 @@ from remote.record.remarks import find_remarks
 from remote.run.findings import script_visibility
 from remote.run.findings.alerts import find_alerts
 from remote.run.run_state import RunState
-from remote.run.series.step_times import Means, join_means
+from remote.run.series.step_times import Means
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
 from remote.run.state.types import Cause
@@ -28,7 +28,7 @@ from training.wire.events import Hello
 
 LATER_FACTS = ("data_damaged", "data_unread", "data_unreachable", "link_speeds")
 """Facts of hosts that older runs lack."""
-HOW_FOUND = ("time", "evidence", "refused", "names_hosts")
+HOW_FOUND = ("time", "evidence", "refused", "names_hosts", "pid")
 """Fields of a cause that only say how it was found, and how to make its text."""
 PHASES = ("data", "compute", "sync")
 """The parts of an iteration."""
@@ -71,6 +71,12 @@ EPOCH = {
     "seconds": "seconds",
 }
 EVALUATION = {name: name for name in ("epoch", "step", "loss", "accuracy", "samples", "seconds")}
+COLLECTIVES = {
+    "count": "count",
+    "bytes": "bytes",
+    "seconds": "seconds",
+    "newest": "newest.name",
+}
 HOST = {
     "name": "name",
     "phase": "phase.value",
@@ -83,7 +89,6 @@ HOST = {
 def summarize(state: RunState) -> dict[str, Any]:
     """Return the summary of a run."""
     progress = state.progress
-    timings = [rank.timing for rank in state.ranks]
     summary: dict[str, Any] = {
         "run": state.plan.run,
         "verdict": state.verdict.word if state.verdict else None,
@@ -96,8 +101,7 @@ def summarize(state: RunState) -> dict[str, Any]:
         "diverged": _summarize_divergence(state),
         "training_seconds": state.training_seconds,
         "means": {
-            key: _summarize_mean(join_means(map(attrgetter(mean_name), timings)))
-            for key, mean_name in MEANS.items()
+            key: _summarize_mean(state.join_means(mean_name)) for key, mean_name in MEANS.items()
         },
         **_describe_work(state.plan),
         "test": _summarize_test(state),
@@ -252,6 +256,10 @@ def _summarize_rank(rank: RankState, state: RunState) -> dict[str, Any]:
     }
     if isinstance(rank, ScriptRank):
         summary["metrics"] = rank.metrics
+        if rank.only_exchanges:
+            summary["collectives"] = _pick(rank.collectives, COLLECTIVES)
+    if rank.process >= 0:
+        summary |= {"process": rank.process, "pid": rank.pid}
     return summary
 
 

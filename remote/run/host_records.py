@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 from remote.events import Parsed
 from remote.format import duration
 from remote.plan.plan import OnNan
+from remote.run import workers
 from remote.run.diagnosis.agent_end import STOPPING_ENDS, describe_end, explain_end
 from remote.run.diagnosis.cause import explain_agent_end
 from remote.run.diagnosis.detector import Report
 from remote.run.diagnosis.stall_causes import explain_stall
+from remote.run.findings.isolation import describe_isolation
+from remote.run.output.worker_lines import split_by_rank
 from remote.run.run_state import RunState, judge_rank, restart, take_age
 from remote.run.series.marks import CHECKPOINT, EPOCH, RESTART, TEST
 from remote.run.state.host_state import LAST_WORDS, HostState
@@ -19,10 +23,12 @@ from remote.run.state.phases import HostPhase, RankPhase, RunPhase
 from remote.run.state.progress import WATCHED, Diverged
 from remote.run.state.rank_state import RankState, find_leader
 from remote.run.state.script_metrics import MOST
+from remote.run.state.script_rank import ScriptRank
 from remote.run.state.types import Cause, Evidence
 from training.wire.enums import EndReason
 from training.wire.events import (
     AgentEnded,
+    Collectives,
     Drifted,
     Entered,
     Epoch,
@@ -32,6 +38,7 @@ from training.wire.events import (
     Finished,
     GpuSample,
     HostSample,
+    Isolation,
     Launched,
     OutputText,
     RankSample,
@@ -45,16 +52,21 @@ from training.wire.events import (
     Started,
     StepFinished,
     StopHeard,
+    WorkerExited,
+    WorkerJoined,
 )
 
 
 def apply(run: RunState, record: Record, host: HostState, when: float) -> None:
     """Take in a record of a host."""
     host.hear(when, run.now)
-    rank = run.rank_of(getattr(record.event, "rank", -1), host)
+    rank = run.source_of(record.event, host)
     is_current = record.attempt >= run.attempt
     if isinstance(record.event, OutputText):
         _take_output(run, record.event, host, rank, when)
+    elif isinstance(record.event, WorkerJoined):
+        if is_current:
+            workers.take_join(run, record.event, host, when)
     elif rank is None:
         _apply_agent(run, record, host, when)
     elif is_current:
@@ -69,8 +81,9 @@ def _take_output(
 ) -> None:
     if text.path:  # it was written to a file, not printed
         return
-    rank_number = rank.rank if rank else -1
-    shown_lines = run.log.add(when, host.name, rank_number, text.stream, text.text)
+    shown_lines: list[str] = []
+    for rank_number, part in _split_output(run, text.text, rank):
+        shown_lines += run.log.add(when, host.name, rank_number, text.stream, part)
     if text.stream != "stderr":
         return
     (rank or host).tail.extend(shown_lines[-LAST_WORDS:])
@@ -78,11 +91,22 @@ def _take_output(
         judge_rank(run, rank)
 
 
+def _split_output(run: RunState, text: str, process: RankState | None) -> Iterator[tuple[int, str]]:
+    """Yield the parts of what a process has printed, each with the rank that it is of."""
+    if process is None or not run.has_workers:
+        yield (process.rank if process else -1), text
+        return
+    own_ranks = [rank.rank for rank in run.ranks if rank.process == process.rank]
+    first_rank = own_ranks[0] if own_ranks else process.rank
+    for named_rank, lines in split_by_rank(text):
+        yield (named_rank if named_rank in own_ranks else first_rank), "\n".join(lines)
+
+
 # Ranks --------------------------------------------------------------------------------------------
 
 
 def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, when: float) -> None:
-    if isinstance(event, Exited) and rank.exited:  # a process ends once
+    if isinstance(event, Exited | WorkerExited) and rank.exited:  # a process ends once
         return
     # The GPU may be another program's: the rank itself has said that it computes on cores.
     if isinstance(event, GpuSample) and run.plan.job and not rank.on_gpu:
@@ -91,15 +115,24 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
         if run.plan.job:
             return
         event = _take_metrics(run, event, rank, when)
+    elif isinstance(event, Isolation):
+        _take_isolation(run, event, rank, when)
+        return
     elif rank.begun is None and isinstance(event, StepFinished):  # a script reports no start
         _begin_script(run, event, when)
+    if isinstance(rank, ScriptRank) and isinstance(event, StepFinished):
+        event = rank.shown_step(event)
     rank.apply(event, when)
+    _hide_step_losses(run, rank)
     # After the rank has taken it in, so that a step has its own number.
-    run.curves.take(event, rank.rank, rank.step, when - run.started)
+    if run.trains(rank):
+        run.curves.take(event, rank.rank, rank.step, when - run.started)
     match event:
+        case Collectives():
+            _end_stall_if_over(run, when)
         case StepFinished():
             _take_step(run, event, host, rank, when)
-        case RankSample():
+        case RankSample(worker=False):
             host.loads[rank.rank] = event.cpu
         case Stack() if run.stall:
             run.replace_stall(explain_stall(run.stall, run.ranks, run.hosts))
@@ -125,10 +158,12 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
             _end_stall_if_over(run, when)
         case Parsed():
             _note_parsing(run, event, when)
-        case Spawned() if not run.plan.job:  # a script reports no phases
+        case Spawned() if not run.plan.job:  # a script reports no phases but its meetings
             _enter_phase(run, rank, RankPhase.TRAINING, when)
         case Exited():
             judge_rank(run, rank)
+        case WorkerExited():
+            workers.take_exit(run, rank, when)
     # Last, since detectors look at the rank as it is after the report.
     if isinstance(event, StepFinished | ScriptMetrics):
         _tell_detectors(run, event, rank, when)
@@ -143,6 +178,16 @@ def _take_step(
     if run.stalls:
         _end_stall_if_over(run, when)
     _update_forecast(run, rank)
+
+
+def _take_isolation(run: RunState, event: Isolation, rank: RankState, when: float) -> None:
+    """Take in that a rank of a script trains alone, or no longer; note it once all ranks do."""
+    were_apart = run.trains_apart
+    rank.apply(event, when)
+    if run.trains_apart and not were_apart:
+        run.note("", describe_isolation(run), when)
+    elif were_apart and not run.trains_apart:
+        run.note("", f"rank {rank.rank} exchanges something with other ranks now", when)
 
 
 def _tell_detectors(run: RunState, report: Report, rank: RankState, when: float) -> None:
@@ -169,6 +214,18 @@ def _take_metrics(
         others_text = f"others, such as {example_name}, are counted but not kept"
         run.note("", f"the run has {MOST} metrics, the limit; {others_text}", when)
     return event
+
+
+def _hide_step_losses(run: RunState, rank: RankState) -> None:
+    """Leave out the losses of steps of all ranks once one of them prints another quantity: means of
+    both would be of neither."""
+    if run.progress.prints_other_loss or not isinstance(rank, ScriptRank):
+        return
+    if rank.prints_other_loss:
+        run.progress.prints_other_loss = True
+        for other_rank in run.ranks:
+            if isinstance(other_rank, ScriptRank):
+                other_rank.hide_step_losses()
 
 
 def _begin_script(run: RunState, step: StepFinished, when: float) -> None:
@@ -211,13 +268,26 @@ def _rewind(run: RunState, step: int) -> None:
 
 
 def _enter_phase(run: RunState, rank: RankState, phase: RankPhase, when: float) -> None:
+    has_met = run.plan.job is None and rank.phase is RankPhase.JOINING is not phase
     if not rank.enter(phase, when):
         return
+    if has_met:
+        _take_meeting_over(run)
     _end_stall_if_over(run, when)
     if rank.pace:
         _update_forecast(run, rank)
     if phase is RankPhase.TRAINING and run.phase is RunPhase.STARTING:
         run.phase = RunPhase.TRAINING
+
+
+def _take_meeting_over(run: RunState) -> None:
+    """Take in that a rank of a script no longer waits for the others before its first step.
+
+    So all have come, also those that cannot tell, as they are not watched.
+    """
+    for rank in run.ranks:
+        if not rank.pace:
+            rank.stalled = False
 
 
 def _take_divergence(run: RunState, diverged: Diverged, host: HostState, when: float) -> None:
@@ -253,7 +323,7 @@ def _apply_agent(run: RunState, record: Record, host: HostState, when: float) ->
             host.count_age(event.age, record.time)
             _take_launch(run, record.attempt, event, when)
             for rank_number in event.ranks:
-                rank = run.rank_of(rank_number, host)
+                rank = run.process_of(rank_number, host)
                 if rank:
                     _enter_phase(run, rank, RankPhase.IMPORTING, when)
         case Reserved(_, _, error) if error:
@@ -329,5 +399,5 @@ def _began_to_end_at(run: RunState, host: HostState, when: float) -> float:
 
     It first stops its ranks, and reports its own end only once they have ended.
     """
-    stopped_ranks = (rank for rank in run.ranks if rank.exited and rank.exited.stopped)
+    stopped_ranks = (rank for rank in run.processes if rank.exited and rank.exited.stopped)
     return min([when, *(rank.since for rank in stopped_ranks if rank.host == host.index)])

@@ -199,7 +199,7 @@ def _take_start(run: RunState) -> None:
     """Take in that the hosts of the attempt have been told to start its ranks."""
     for index in run.launcher.hosts:
         run.hosts[index].launched = True
-    for rank in run.ranks:
+    for rank in run.processes:
         run.hosts[rank.host].running.add(rank.rank)
 
 

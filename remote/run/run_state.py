@@ -24,7 +24,22 @@ from remote.run.state.rank_state import RankState
 from remote.run.state.script_metrics import RunMetrics
 from remote.run.state.script_rank import ScriptRank, unknown_if_zero
 from remote.run.state.types import Cause, Stall
-from training.wire.events import SESSION, Record
+from training.wire.events import (
+    SESSION,
+    Event,
+    Exited,
+    GpuSample,
+    OutputText,
+    Raised,
+    RankSample,
+    Record,
+    Spawned,
+    Stack,
+)
+
+PROCESS_EVENTS = frozenset((Spawned, OutputText, RankSample, GpuSample, Stack, Raised, Exited))
+"""Events whose `rank` is that of a process which rankboard has started, where these are others than
+the ranks. A worker has samples and stacks of its own."""
 
 AGE_TOLERANCE = 60.0
 """Seconds by which the age of the run that a host reports may differ from what follows from the
@@ -59,7 +74,12 @@ class RunState:
         self.hosts = [HostState(index, host.name) for index, host in enumerate(plan.hosts)]
         make_rank = RankState if plan.job else ScriptRank
         self.ranks = [make_rank(slot.rank, slot.local_rank, slot.host) for slot in plan.slots]
-        """The ranks of this attempt, by number."""
+        """The ranks of this attempt, by number: those that train."""
+        self.processes = self.ranks
+        """The ranks that rankboard has started. They are other ones than `ranks` where a script
+        starts workers itself, see `remote.run.workers`."""
+        self.former_workers: list[RankState] = []
+        """The workers of the attempt before."""
         self.all_ranks = [*self.ranks]
         """Those as well that are not part of this attempt, as they were last."""
         self.launcher = LauncherState(plan.policy, hosts=tuple(range(len(plan.hosts))))
@@ -181,9 +201,20 @@ class RunState:
         return self._sum_of_rates("sync") / max(1, len(sync_rates))
 
     @property
+    def trains_apart(self) -> bool:
+        """Return True if each rank trains a model of its own, as the ranks exchange nothing."""
+        if len(self.ranks) < 2:
+            return False
+        return all(isinstance(rank, ScriptRank) and rank.is_isolated for rank in self.ranks)
+
+    @property
     def throughput(self) -> float:
-        """Return the samples per second of all ranks, by their last steps; NaN if it is unknown."""
-        return self._sum_of_rates("samples")
+        """Return the samples per second of all ranks, by their last steps; NaN if it is unknown.
+
+        It is their mean if each trains a model of its own.
+        """
+        throughput = self._sum_of_rates("samples")
+        return throughput / len(self._rates("samples")) if self.trains_apart else throughput
 
     @property
     def bytes_per_second(self) -> float:
@@ -193,7 +224,12 @@ class RunState:
     @property
     def means(self) -> Means:
         """Return the means over all iterations but the first, which warms up."""
-        return join_means(rank.timing.warm for rank in self.ranks)
+        return self.join_means("warm")
+
+    def join_means(self, part: str) -> Means:
+        """Return the means of all ranks over a part of their iterations, as in `StepTotals`."""
+        means_of_ranks = (getattr(rank.timing, part) for rank in self.ranks)
+        return join_means(means_of_ranks, are_apart=self.trains_apart)
 
     def _rates(self, figure: str) -> list[float]:
         return [rank.pace.per_second(figure) for rank in self.ranks if rank.pace]
@@ -242,6 +278,31 @@ class RunState:
         rank = self.rank(number)
         return rank if rank and rank.host == host.index else None
 
+    @property
+    def has_workers(self) -> bool:
+        """Return True if the ranks are workers that the processes of the run have started."""
+        return self.ranks is not self.processes
+
+    def trains(self, rank: RankState) -> bool:
+        """Return True if this is one of the ranks, not a process that has started some of them."""
+        return self.rank(rank.rank) is rank
+
+    def process_of(self, number: int, host: HostState) -> RankState | None:
+        """Return the rank of this number that rankboard started, or None if it is not one of the
+        host's."""
+        process = self.processes[number] if 0 <= number < len(self.processes) else None
+        return process if process and process.host == host.index else None
+
+    def source_of(self, event: Event, host: HostState) -> RankState | None:
+        """Return the rank, or the process, of the host that an event is of; None if there is none.
+
+        Agents report of processes, unless they say otherwise; all else is of ranks.
+        """
+        number = getattr(event, "rank", -1)
+        if type(event) in PROCESS_EVENTS and not getattr(event, "worker", False):
+            return self.process_of(number, host)
+        return self.rank_of(number, host)
+
     def are_hosts(self, numbers: tuple[int, ...]) -> bool:
         """Return True if these are hosts of the run, each once and in order."""
         is_in_order = sorted({*numbers}) == list(numbers)
@@ -257,6 +318,18 @@ class RunState:
         """Hold the time of a replay here, up to which nothing more has happened."""
         self.is_held = True
         self.now = max(self.now, when)
+
+    def replace_rank(self, rank: RankState) -> None:
+        """Replace a worker that is started again."""
+        self.ranks[rank.rank] = rank
+
+    def replace_ranks(self, ranks: list[RankState], when: float) -> None:
+        """Replace the ranks by workers that the processes start themselves."""
+        self.ranks = ranks
+        self.curves.make_room(len(ranks))
+        self.judge.workers = ranks
+        for detector in self.detectors:
+            detector.restart(ranks, when)
 
     def mark(self, letter: str, step: int, when: float) -> None:
         """Mark what has happened after this step, for charts."""
@@ -302,7 +375,9 @@ def restart(
     run.forecast = Forecast()
     plan_of_attempt = replace(run.plan, hosts=tuple(run.plan.hosts[index] for index in hosts))
     ranks_before = run.all_ranks
-    run.ranks = [
+    if run.has_workers:
+        run.former_workers = run.ranks
+    run.ranks = run.processes = [
         ranks_before[slot.rank].restart(slot.local_rank, hosts[slot.host], when)
         for slot in plan_of_attempt.slots
     ]

@@ -206,12 +206,12 @@ class Controller:
         run_state = self.state
         if self._inputs(0.0).ranks_without_step:
             return False
-        if any(rank.exited and rank.exited.code for rank in run_state.ranks):
+        if any(rank.exited and rank.exited.code for rank in run_state.processes):
             return False
         # A rank of a script may never report steps, so that there, only time can tell.
         if run_state.plan.job or any(rank.stepped_at for rank in run_state.ranks):
             return True
-        newest_start = max(rank.since for rank in run_state.ranks)
+        newest_start = max(rank.spawned_at for rank in run_state.processes)
         return run_state.now - newest_start >= self._times.settling
 
     @property

@@ -87,7 +87,7 @@ class DecisionInput:
     def ranks_without_step(self) -> list[int]:
         """Return the ranks that have made no step in this attempt. In a script: those that have
         not been started."""
-        ranks = self.run.ranks
+        ranks = self.run.processes
         if self.run.plan.job:
             return [state.rank for state in ranks if not (state.pace or state.serves)]
         return [state.rank for state in ranks if not state.pid]

@@ -17,7 +17,8 @@ from remote.format import ranks_text
 from remote.plan.plan import OnNan
 from remote.run.diagnosis import agent_end
 from remote.run.diagnosis.verdict import STOPPED_ELSEWHERE
-from remote.run.findings.script_visibility import unfollowed
+from remote.run.findings.late_ranks import find_late_ranks
+from remote.run.findings.script_visibility import has_shown_start, unfollowed
 from remote.run.state.host_state import HostState
 from remote.run.state.launcher_state import FETCH, UPLOAD, Stage
 from remote.run.state.phases import RankPhase
@@ -62,12 +63,11 @@ def stop_late(inputs: DecisionInput) -> Actions:
     attempt_began = launcher.attempt_at or inputs.run.started
     if not start_timeout or launcher.returned or inputs.now < attempt_began + start_timeout:
         return
-    late_ranks = inputs.ranks_without_step
-    if late_ranks:
-        missing_progress = "made no step" if inputs.run.plan.job else "not been started"
-        stop_reason = (
-            f"{ranks_text(late_ranks)} had {missing_progress} {start_timeout:g} s after the start"
-        )
+    missing_progress, activity = _describe_missing_start(inputs)
+    if missing_progress:
+        stop_reason = f"{missing_progress} {start_timeout:g} s after the start"
+        if activity:
+            stop_reason += f"; {activity}"
         yield Say(Stopping(stop_reason, by_person=False))
 
 
@@ -148,12 +148,30 @@ def close(inputs: DecisionInput) -> Actions:
 def has_failed(inputs: DecisionInput) -> bool:
     """Return True if something of the attempt has failed."""
     run_state = inputs.run
-    if run_state.cause or any(rank.exited and rank.exited.code for rank in run_state.ranks):
+    if run_state.cause or any(rank.exited and rank.exited.code for rank in run_state.processes):
         return True
     attempt_hosts = [host for host, _ in inputs.taking_part]
     if any(host.gone or _has_ended_badly(host) for host in attempt_hosts):
         return True
     return any(host.lost for host in attempt_hosts) and _stand_still(inputs)
+
+
+def _describe_missing_start(inputs: DecisionInput) -> tuple[str, str]:
+    """Return which ranks have not done what before their first step, "" if all have begun; and
+    what the first of them does, "" if that is not known."""
+    run_state = inputs.run
+    behind_ranks = inputs.ranks_without_step
+    if behind_ranks:
+        missing_progress = "made no step" if run_state.plan.job else "not been started"
+        return f"{ranks_text(behind_ranks)} had {missing_progress}", ""
+    if run_state.plan.job or has_shown_start(run_state):
+        return "", ""
+    late_ranks = find_late_ranks(run_state)
+    if late_ranks is None:
+        return "the script had shown no step", ""
+    first_rank = late_ranks.late[0]
+    activity = late_ranks.describe_activity(first_rank)
+    return late_ranks.describe_late(), f"rank {first_rank.rank} {activity}" if activity else ""
 
 
 def _stand_still(inputs: DecisionInput) -> bool:
@@ -162,7 +180,7 @@ def _stand_still(inputs: DecisionInput) -> bool:
     run_state = inputs.run
     if run_state.stall:
         return True
-    heard_ranks = [rank for rank in run_state.ranks if run_state.hosts[rank.host].hello]
+    heard_ranks = [rank for rank in run_state.processes if run_state.hosts[rank.host].hello]
     living_ranks = [rank for rank in heard_ranks if not rank.exited]
     return bool(living_ranks) and all(_is_joining(rank, inputs) for rank in living_ranks)
 
@@ -265,6 +283,6 @@ def _is_to_fetch(inputs: DecisionInput) -> bool:
     if inputs.launcher.person_stopped and not has_finished:
         return False
     has_begun = (
-        run_state.has_begun if run_state.plan.job else any(rank.pid for rank in run_state.ranks)
+        run_state.has_begun if run_state.plan.job else any(rank.pid for rank in run_state.processes)
     )
     return inputs.policy.fetch and has_begun

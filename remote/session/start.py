@@ -21,19 +21,23 @@ from remote.events import (
     Transferring,
 )
 from remote.plan import frameworks, serialize
-from remote.plan.place import master_address, place
+from remote.plan.place import master_address, place, place_before
 from remote.plan.plan import Plan, PlanError, Script
 from remote.record.layout import PLAN
 from remote.run.diagnosis import agent_end
 from remote.run.state.host_state import HostState
 from remote.run.state.launcher_state import UPLOAD
+from remote.sanitise import cut
 from remote.session.actions import Actions, Say, Upload
 from remote.session.decision_input import DecisionInput, can_send, is_done, send_once
 from remote.session.host_link import HostLink
 from remote.session.reach import lose
 from remote.session.restart import restart
-from training.wire.commands import Keep, Placement, Reserve, StartAttempt
+from training.wire.commands import Keep, Placement, Reserve, RunBefore, StartAttempt
 from training.wire.events import SESSION, Connected
+
+LONGEST_LINE = 300
+"""Characters of a last line that a refusal has."""
 
 
 def upload(inputs: DecisionInput) -> Actions:
@@ -110,6 +114,55 @@ def ask(inputs: DecisionInput) -> Actions:
         yield from _ask_for_connections(inputs)
 
 
+def run_before(inputs: DecisionInput) -> Actions:
+    """Have each host run the command that comes before its ranks, once. Refuse the start if it
+    fails."""
+    launcher = inputs.launcher
+    is_ready = launcher.prepared and not launcher.refused and not launcher.is_transferring(UPLOAD)
+    if not is_ready or not _pending_before(inputs):
+        return
+    failed_hosts = [host for host in _pending_before(inputs) if host.before_end]
+    for host in failed_hosts:
+        yield Say(StartRefused(host.index, _explain_before(inputs, host)))
+    ready_positions = [
+        position
+        for position, (host, link) in enumerate(inputs.taking_part)
+        if not (host.is_prepared or is_done(host, link)) and can_send(link, RunBefore)
+    ]
+    # A launcher that has returned may lack what the command needs.
+    is_missing = bool(inputs.missing_variables(launcher.hosts))
+    if failed_hosts or is_missing or not ready_positions:
+        return
+    try:
+        placements_by_host = place_ranks(inputs)
+    except PlanError as error:
+        yield Say(StartRefused(SESSION, str(error)))
+        return
+    for position in ready_positions:
+        _, link = inputs.taking_part[position]
+        placement = place_before(inputs.plan, position, placements_by_host[position][0])
+        yield from send_once(link, RunBefore(placement))
+
+
+def _pending_before(inputs: DecisionInput) -> list[HostState]:
+    """Return the hosts on which the command that comes before the ranks has not done its work."""
+    work = inputs.run.plan.work
+    if not isinstance(work, Script) or not work.before:
+        return []
+    return [host for host, _ in inputs.taking_part if not host.is_prepared]
+
+
+def _explain_before(inputs: DecisionInput, host: HostState) -> str:
+    work = inputs.run.plan.work
+    assert isinstance(work, Script)
+    assert host.before_end
+    code = host.before_end.code
+    end_text = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+    last_line = next((line for line in reversed(host.tail) if line.strip()), "")
+    reason = f"{host.name}: --before '{work.before}' failed: {end_text}"
+    return f"{reason}: {cut(last_line.strip(), LONGEST_LINE)}" if last_line else reason
+
+
 def start(inputs: DecisionInput) -> Actions:
     """StartAttempt the ranks, once all has been checked and is there."""
     launcher = inputs.launcher
@@ -119,7 +172,7 @@ def start(inputs: DecisionInput) -> Actions:
         yield Say(SessionClosing())
         return
     has_lost_one = any(is_done(host, link) for host, link in inputs.taking_part)
-    if launcher.is_transferring(UPLOAD) or has_lost_one:
+    if launcher.is_transferring(UPLOAD) or has_lost_one or _pending_before(inputs):
         return
     try:
         place_ranks(inputs)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from remote.events import StacksAsked, StallExplained, Stopping
 from remote.plan.plan import OnStall
 from remote.run.findings import stall
+from remote.run.findings.late_ranks import find_late_ranks
+from remote.run.findings.start_waits import NAMED_AFTER
 from remote.run.state.types import Stall
 from remote.session.actions import Actions, Say, Send
 from remote.session.decision_input import DecisionInput
@@ -19,6 +21,10 @@ def watch(inputs: DecisionInput) -> Actions:
         yield from ask_stacks(inputs)
         return
     current_stall = inputs.run.stall
+    silent_since = stall.find_silent_exchange(inputs.run, inputs.now, inputs.times.stall)
+    if silent_since is not None and inputs.launcher.stacks_asked_at < silent_since:
+        yield from ask_stacks(inputs)
+        return
     if not current_stall or current_stall.explained:
         return
     asked_at = inputs.launcher.stacks_asked_at
@@ -39,6 +45,20 @@ def watch(inputs: DecisionInput) -> Actions:
     else:
         is_final = on_stall is OnStall.STOP
         yield Say(Stopping(current_stall.text, by_person=False, final=is_final))
+
+
+def locate_late(inputs: DecisionInput) -> Actions:
+    """Ask for stacks if ranks of a script hold up the first step: they show where these are.
+
+    A rank that is late goes on, so they are asked for again, each time after twice as long.
+    """
+    late_ranks = find_late_ranks(inputs.run)
+    if not late_ranks:
+        return
+    wait_seconds = inputs.now - late_ranks.since
+    waited_when_asked = inputs.launcher.stacks_asked_at - late_ranks.since
+    if wait_seconds >= max(NAMED_AFTER, 2 * waited_when_asked):
+        yield from ask_stacks(inputs)
 
 
 def ask_stacks(inputs: DecisionInput) -> Actions:

@@ -10,7 +10,7 @@ from typing import Any
 
 from remote.study.job_cells import JobCells
 from remote.study.mistakes import StudyMistakes, format_toml
-from remote.study.script_cells import SCRIPT, ScriptCells, read_script
+from remote.study.script_cells import BEFORE, SCRIPT, ScriptCells, read_before, read_script
 from remote.study.study import AxisValue, Cell, Labels, StudyAxis
 from remote.study.tables import StudyKeys, format_label, is_label, with_underscores
 
@@ -103,9 +103,11 @@ class CellReader:
                 "job", "a study is of a [job] or of a script, [base]: leave one out"
             )
         script = read_script(keys.base, self.mistakes)
+        before = read_before(keys.base, self.mistakes)
         base = with_underscores(keys.base)
         base.pop(SCRIPT, None)
-        return ScriptCells(self.mistakes, script, base, self.num_hosts)
+        base.pop(BEFORE, None)
+        return ScriptCells(self.mistakes, script, base, self.num_hosts, before)
 
     def _read_tables(
         self, tables: Sequence[Mapping[str, Any]], axes: Sequence[StudyAxis]

@@ -8,8 +8,15 @@ from typing import Any
 
 from remote.format import count
 from remote.study.mistakes import StudyMistakes
-from remote.study.study import Cell, CellPlace, Labels, cell_key
-from remote.study.tables import CellKeys, PlaceKeys, belongs_to_top, override, read_table
+from remote.study.study import Cell, Labels, cell_key
+from remote.study.tables import (
+    CellKeys,
+    PlaceKeys,
+    belongs_to_top,
+    override,
+    place_cell,
+    read_table,
+)
 from training import options, registry
 from training.job import Job, JobError
 from training.registry import did_you_mean
@@ -25,11 +32,14 @@ SYNONYMS = {
     "seed": "randomseed",
     "weight_decay": "wd decay l2",
     "nodes": "hosts node workers machines numnodes nnodes",
-    "processes": "ranks procs slots process nprocpernode",
+    "ranks": "worldsize numranks",
+    "processes": "procs slots process nprocpernode",
     "link": "bandwidth rate",
     "cpus": "cores cpu",
 }
 """What other programs call the settings, without underscores."""
+NUMBER_KEYS = ("nodes", "ranks")
+"""The settings of which one tells how many ranks a cell has."""
 OPTIMISERS = ("optimizer", "optimiser", "optim")
 
 
@@ -62,8 +72,10 @@ class JobCells:
             target_table = place_settings if key in PlaceKeys.model_fields else job_settings
             target_table[key] = getattr(cell_keys, key)
         job_settings["sync_option"] = (*job_settings.get("sync_option", ()), *sync_words)
-        is_place_known = self.num_hosts > 0 or "nodes" in place_settings
-        cell_place = CellPlace(**{"nodes": self.num_hosts or 1, **place_settings})
+        is_place_known = self.num_hosts > 0 or not place_settings.keys().isdisjoint(NUMBER_KEYS)
+        cell_place = place_cell(place_settings, self.num_hosts, self.mistakes)
+        if cell_place is None:
+            return None
         try:
             job = Job.of(job_settings)
             # Without hosts, --dry-run and reports still read the study: how many ranks is unknown
@@ -116,8 +128,8 @@ class JobCells:
             + (
                 _name_used_here(key)
                 or did_you_mean(key, (*CellKeys.model_fields, *own_options))
-                or ": write a job option, nodes, processes, link, cpus, or an option of a sync "
-                "method"
+                or ": write a job option, nodes, processes, ranks, link, cpus, or an option of a "
+                "sync method"
             )
         )
         self.mistakes.add_at(key, mistake_text)

@@ -208,7 +208,8 @@ def result_settings(cell: Cell) -> dict[str, object]:
     """Return the settings of a cell on which its results may depend, with those of its method."""
     place = vars(cell.place)
     if isinstance(cell.work, Script):
-        return {"script": cell.work.command_line(), **place}
+        before = {"before": cell.work.before} if cell.work.before else {}
+        return {"script": cell.work.command_line(), **before, **place}
     settings = vars(cell.work) | place | {"one seed for all repetitions": cell.has_seed}
     # Options are compared one by one, below. The others change no result.
     for name in ("sync_option", *names_by_effect(Effect.NOTHING)):

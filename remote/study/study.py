@@ -132,7 +132,8 @@ class Trial:
         if isinstance(work, Script):
             repetition_text = str(self.repetition)
             script_words = tuple(word.replace(REPETITION, repetition_text) for word in work.words)
-            return replace(work, words=script_words)
+            before = work.before.replace(REPETITION, repetition_text)
+            return replace(work, words=script_words, before=before)
         if self.cell.has_seed:
             return work
         # The sum may go past the largest seed.

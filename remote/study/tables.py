@@ -23,7 +23,7 @@ from remote.cluster.hosts import RANKS
 from remote.plan.job_keys import job_keys, number_as_text
 from remote.statistics import REPETITIONS
 from remote.study.mistakes import StudyMistakes, format_toml
-from remote.study.study import UNITS, Target
+from remote.study.study import UNITS, CellPlace, Target
 from training import options
 from training.job import JobError
 from training.registry import did_you_mean
@@ -122,6 +122,7 @@ class PlaceKeys(BaseModel):
 
     nodes: RankCount = 1
     processes: RankCount = 1
+    ranks: RankCount = 1
     link: NumberOrText = Field("", description='a text in quotes, such as "1gbit"')
     cpus: NumberOrText = Field("", description='a text in quotes, such as "0.5"')
 
@@ -132,6 +133,33 @@ CellKeys = create_model(
     __doc__="The settings of a cell that trains a job of ours.",
     **job_keys(),
 )
+
+
+def place_cell(
+    settings: Mapping[str, Any], num_hosts: int, mistakes: StudyMistakes
+) -> CellPlace | None:
+    """Return where a cell runs, by its checked settings; None if they contradict each other.
+
+    Without `nodes`, a cell runs on all hosts, of which there are `num_hosts` (0 if that is not
+    known); with `ranks`, on as many of them as have equal shares.
+    """
+    place_settings = {"nodes": num_hosts or 1, **settings}
+    num_ranks = place_settings.pop("ranks", 0)
+    if not num_ranks:
+        return CellPlace(**place_settings)
+    if "nodes" not in settings:
+        most_hosts = num_ranks // settings.get("processes", 1)
+        counts = range(1, min(most_hosts, num_hosts or most_hosts) + 1)
+        place_settings["nodes"] = max((n for n in counts if num_ranks % n == 0), default=1)
+    cell_place = CellPlace(**{"processes": num_ranks // place_settings["nodes"], **place_settings})
+    if cell_place.ranks == num_ranks:
+        return cell_place
+    mistakes.add_at(
+        "ranks",
+        f"ranks = {num_ranks} is the number of all ranks, but nodes = {cell_place.nodes} with "
+        f"processes = {cell_place.processes} each has {cell_place.ranks}: leave one of them out",
+    )
+    return None
 
 
 def read_table(

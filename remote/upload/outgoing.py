@@ -51,11 +51,16 @@ def upload_to_host(
         raise send_error or error from None
     if damaged_paths:
         raise ValueError(f"{list_paths(damaged_paths)} changed while being uploaded: start again")
-    if not needed_sources:
+    needed_count = _count_files(needed_sources)
+    if not needed_count:
         transfer.report(f"all files are in {folder}")
         return
-    files_text = f"{len(needed_sources):,} of {len(announcement.sources):,} files"
+    files_text = f"{needed_count:,} of {_count_files(announcement.sources):,} files"
     transfer.report(f"{files_text} ({size(transfer.size)}) uploaded to {folder}")
+
+
+def _count_files(sources: Sequence[UploadSource]) -> int:
+    return sum(not source.entry.is_folder for source in sources)
 
 
 def _report_changes(transfer: Transfer, answer: dict[str, Any]) -> None:
@@ -88,7 +93,7 @@ def _send(transfer: Transfer, sources: Sequence[UploadSource]) -> OSError | None
 
 def _read_contents(source: UploadSource) -> Iterator[bytes]:
     """Yield the bytes of a file, as many as announced. Raises: PlanError."""
-    if source.entry.link:
+    if source.entry.link or source.entry.is_folder:
         return
     try:
         with open_file(source.path) as file:

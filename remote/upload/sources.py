@@ -1,5 +1,5 @@
-"""Find what an upload is made of: the files below the named folders, without what .gitignore
-leaves out."""
+"""Find what an upload is made of: the files and empty folders below the named folders, without what
+.gitignore leaves out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from remote.format import size
 from remote.plan.plan import PlanError, Upload
 from remote.upload.digests import DigestCache
-from remote.upload.ignore import REPOSITORY, IgnoreRules
+from remote.upload.ignore import FILE, REPOSITORY, IgnoreRules
 from training.transfer.entries import FileEntry, Stamp, stamp_of, stays_inside
 
 LARGE = 200 * 1000**2
@@ -32,7 +32,7 @@ ADVICE = "make it readable, or name it in a .gitignore"
 
 @dataclass(frozen=True)
 class UploadSource:
-    """A file or link of this machine."""
+    """A file, link or empty folder of this machine."""
 
     path: str
     entry: FileEntry
@@ -118,7 +118,8 @@ def _describe_mistakes(mistakes: Sequence[str]) -> str:
 
 
 def _walk_upload(upload: Upload) -> Iterator[UploadSource]:
-    """Yield the files and links of one upload. Raises: PlanError, if something cannot be read."""
+    """Yield the files, links and empty folders of one upload. Raises: PlanError, if something
+    cannot be read."""
     try:
         if os.path.isdir(upload.source):
             rules = IgnoreRules.above(Path(upload.source))
@@ -136,6 +137,18 @@ def _unreadable(path: str, error: OSError) -> PlanError:
 
 
 def _walk_folder(folder: str, target: str, rules: IgnoreRules) -> Iterator[UploadSource]:
+    """Yield what travels of a folder; if it is nothing, the folder itself, as a script may write
+    into it."""
+    is_empty = True
+    for source in _walk_entries(folder, target, rules):
+        is_empty = False
+        yield source
+    # A folder whose own .gitignore leaves out all, such as a venv, is left out itself.
+    if is_empty and target and not os.path.lexists(f"{folder}/{FILE}"):
+        yield UploadSource(folder, FileEntry(target, is_folder=True), stamp_of(os.lstat(folder)))
+
+
+def _walk_entries(folder: str, target: str, rules: IgnoreRules) -> Iterator[UploadSource]:
     rules = rules.inside(folder)
     with os.scandir(folder) as entries:
         sorted_entries = sorted(entries, key=lambda entry: entry.name)
@@ -168,7 +181,7 @@ def with_digest(
     source: UploadSource, digests: DigestCache, on_progress: Callable[[], object]
 ) -> UploadSource:
     """Return the source with the digest of what it contains now. Raises: PlanError."""
-    if source.entry.link:
+    if source.entry.link or source.entry.is_folder:
         return source
     try:
         file_size, digest = digests.find(source.path, source.stamp, on_progress)

@@ -195,6 +195,26 @@ def test_an_evaluation_before_verl_trains_counts_nothing() -> None:
     assert [one.step for line in lines for one in reader.read(line)] == [0, 1]
 
 
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("round {step}: cost {loss}", "round    3:\tcost   0.5"),
+        (r"round {step} \| cost {loss}", "round 3   | cost 0.5"),
+        ("round[ ]{step} {2}cost {loss}", "round 3  cost   0.5"),
+    ],
+)
+def test_a_space_of_a_rule_is_any_number_of_spaces(line: str, text: str) -> None:
+    Rule(line).check()
+    (found,) = LogReader([Rule(line)]).read(text)
+    assert (found.step, found.values) == (3, {"loss": 0.5})
+
+
+def test_spaces_that_a_rule_counts_are_counted() -> None:
+    rule = Rule("round[ ]{step} {2}cost {loss}")
+    assert not LogReader([rule]).read("round  3  cost 0.5")
+    assert not LogReader([rule]).read("round 3 cost 0.5")
+
+
 def test_an_own_rule_may_use_groups_and_aliases() -> None:
     (found,) = LogReader([Rule(r"gen (?P<epoch>\d+) best {num} mean {fitness}")]).read(
         "gen 3 best 9.5 mean 4.25"

@@ -19,11 +19,22 @@ from training.agent.__main__ import main
 from training.agent.host.processes import descendants
 from training.agent.host.system import LINUX
 from training.agent.times import AgentTimes
-from training.wire.commands import Close, Keep, Lease, Placement, Reserve, StartAttempt, Stop
+from training.wire.commands import (
+    Close,
+    Keep,
+    Lease,
+    Placement,
+    Reserve,
+    RunBefore,
+    StartAttempt,
+    Stop,
+)
 from training.wire.enums import EndReason
 from training.wire.events import (
     AGENT,
     AgentEnded,
+    BeforeEnded,
+    BeforeStarted,
     Exited,
     GpuSample,
     Hello,
@@ -322,6 +333,37 @@ def test_a_command_that_comes_twice_is_obeyed_once(host: Host) -> None:
     line.start(python("print('again')"))
     line.close()
     assert line.text() == "once"
+
+
+def before(command: str, **env: str) -> RunBefore:
+    return RunBefore(Placement(0, 0, ("sh", "-c", command), tuple(env.items())))
+
+
+def test_a_command_before_the_ranks_runs_once_where_they_work(host: Host) -> None:
+    line = host.follow("--cwd", str(host.folder.parent))
+    command = before("pwd; echo $WORD >&2; echo x >> before.txt; exit 3", WORD="secret")
+    line.send(command, command)
+    [ended_command] = line.wait_for(BeforeEnded)
+    assert ended_command.code == 3
+    line.start(python("print('rank')"))
+    line.exits(1)
+    records = line.close()
+    kinds = [type(record.event) for record in records]
+    assert kinds.index(BeforeStarted) < kinds.index(BeforeEnded) < kinds.index(Launched)
+    assert line.text(AGENT) == str(host.folder.parent)
+    assert line.text(AGENT, "stderr") == "secret"
+    assert (host.folder.parent / "before.txt").read_text() == "x\n"
+
+
+def test_the_agent_is_awake_while_a_command_before_the_ranks_runs_and_a_close_ends_it(
+    host: Host,
+) -> None:
+    line = host.follow("--policy", "stop")
+    line.send(before("echo up; sleep 600"))
+    line.wait_for(OutputText, 1, AGENT)
+    line.send(Reserve("127.0.0.1", 0))
+    line.wait_for(Reserved)
+    assert ended(line.close()) == AgentEnded(EndReason.CLOSED)
 
 
 # Followers

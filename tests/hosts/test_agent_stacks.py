@@ -17,7 +17,8 @@ from remote.run.diagnosis.stall_causes import find_culprits
 from tests.kit.agents import Follower, Host, python
 from tests.kit.wait import wait
 from training.agent.host import stacks
-from training.agent.host.proc_files import state_letter
+from training.agent.host.proc_files import LONGEST_COMMAND, shorten_command, state_letter
+from training.agent.host.processes import descendants
 from training.agent.host.stacks import SIGNAL
 from training.agent.ranks.launch import SITE
 from training.wire.commands import Placement, Stacks, StartAttempt
@@ -174,6 +175,28 @@ def test_what_could_die_of_the_signal_is_not_sent_it(host: Host, tmp_path: Path)
     follower.close()
 
 
+def test_of_another_program_it_is_told_what_runs(host: Host) -> None:
+    long_argument = "x" * 200
+    follower = host.follow()
+    follower.start(
+        Placement(0, 0, ("sh", "-c", "echo at it; sleep 1000; exit 1"), ()),
+        Placement(1, 1, ("sh", "-c", f"echo at it; sleep 1000; {long_argument}"), ()),
+    )
+    for rank in range(2):
+        follower.wait_for_text("at it", rank)
+    wait(lambda: all(descendants(follower.pid(rank)) for rank in range(2)), "the sleep of each")
+    found = {rank: locate_rank(stack).program for rank, stack in ask(follower, 2).items()}
+    assert found == dict.fromkeys(range(2), "sh -c …: sleep 1000")
+    follower.stop(0.1)
+    follower.close()
+
+
+def test_a_command_is_told_in_short() -> None:
+    assert shorten_command(["/bin/bash", "-c", "sleep 1"], words_shown=2) == "bash -c …"
+    assert shorten_command(["sleep", "1"], words_shown=2) == "sleep 1"
+    assert len(shorten_command(["sh", "x" * 200], words_shown=2)) <= LONGEST_COMMAND + 1
+
+
 def test_below_a_shell_the_python_program_is_asked(host: Host, tmp_path: Path) -> None:
     path = script(tmp_path, LOAD + "load_batch()\n")
     follower = host.follow()
@@ -207,8 +230,16 @@ def test_a_rank_that_ends_while_it_is_asked_is_said_to_have(
 ) -> None:
     monkeypatch.setattr(stacks, "_stack_file", lambda *_: "/proc/self/fd/1000000")
     monkeypatch.setattr(stacks, "_has_signal", lambda *_: 1)
-    (stack,) = stacks.collect_stacks([(0, os.getpid())], str(tmp_path))
+    (stack,) = stacks.collect_stacks([stacks.StackSubject(0, os.getpid())], str(tmp_path))
     assert "it has just ended" in stack.text
+
+
+def test_a_fork_answers_by_its_own_file_if_it_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [("/proc/7/fd/3", "/f/5 (deleted)"), ("/proc/7/fd/4", "/f/7 (deleted)")]
+    monkeypatch.setattr(stacks, "open_files", lambda _: iter(files))
+    assert stacks._stack_file(7, "/f") == "/proc/7/fd/4"
+    assert stacks._stack_file(8, "/f") == "/proc/7/fd/3"
+    assert stacks._stack_file(7, "/g") == ""
 
 
 def test_a_rank_that_is_not_there_yet_is_told_by_what_starts_it(host: Host) -> None:

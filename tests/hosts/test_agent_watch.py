@@ -10,7 +10,14 @@ from tests.kit.agents import Host
 from training.watch.gloo import LOCK_SECONDS
 from training.watch.steps import REPORT_INTERVAL
 from training.wire.commands import Placement
-from training.wire.events import OutputText, StepFinished, expand
+from training.wire.events import (
+    Event,
+    OutputText,
+    StepFinished,
+    WorkerExited,
+    WorkerJoined,
+    expand,
+)
 
 WATCHED = {"RANKBOARD_WATCH": "1", "RANK": "3"}
 STEP = """
@@ -69,6 +76,43 @@ os.execv(sys.executable, [sys.executable, "-c", "print('exec', {IS_WATCHED})"])
 """
 
 
+WORKERS = """
+import multiprocessing, os, sys, time, torch
+from torch import distributed
+import torch.testing._internal.distributed.fake_pg  # a backend that waits for nobody
+
+def work(rank, how):
+    weight = torch.ones(3, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    weight.sum().backward()
+    optimizer.step()  # of nobody, as it is not known which rank this is
+    world = 1 if how == "alone" else 8
+    distributed.init_process_group(
+        "fake", store=distributed.HashStore(), rank=rank % world, world_size=world
+    )
+    for _ in range(2):
+        weight.sum().backward()
+        optimizer.step()
+        time.sleep(0.1)
+    weight.sum().backward()  # what has waited is told now
+    if how == "killed":
+        os.kill(os.getpid(), 9)
+    if how == "failing":
+        raise ValueError("no batch")
+
+if __name__ == "__main__":
+    processes = multiprocessing.get_context(sys.argv[1])
+    children = [
+        processes.Process(target=work, args=(rank, how)) for rank, how in enumerate(sys.argv[2:], 4)
+    ]
+    for child in children:
+        child.start()
+    time.sleep(0.2)
+    for child in children:
+        child.join()
+"""
+
+
 def run(host: Host, code: str, ends: int = 0, **env: str) -> tuple[list[StepFinished], str]:
     """What is seen of a program, and what it prints; `ends` is its exit code."""
     follower = host.follow()
@@ -101,10 +145,48 @@ def test_threads_of_gloo_get_time_to_finish_also_without_the_watch(host: Host) -
     assert run(host, GLOO)[1] == f"slept {LOCK_SECONDS}"
 
 
-def test_children_are_not_watched_but_what_the_rank_becomes(host: Host) -> None:
+def test_children_are_watched_where_they_may_become_workers(host: Host) -> None:
     steps, text = run(host, CHILDREN)
-    assert text.split("\n") == ["self True", *["child False"] * 3, "exec True"]
+    children = ["child True", "child False", "child False"]
+    assert text.split("\n") == ["self True", *children, "exec True"]
     assert steps == []
+
+
+def run_workers(host: Host, folder: Path, *words: str) -> list[Event]:
+    """What is heard of a program that starts a worker by each word."""
+    (folder / "workers.py").write_text(WORKERS)
+    follower = host.follow()
+    command = (sys.executable, str(folder / "workers.py"), *words)
+    follower.start(Placement(3, 0, command, (*WATCHED.items(),)))
+    assert follower.exits(1)[3].code == 0, follower.text(3, "stderr")
+    return [one.event for record in follower.close() for one in expand(record)]
+
+
+def test_forked_workers_tell_their_steps_and_their_ends(host: Host, tmp_path: Path) -> None:
+    found = run_workers(host, tmp_path, "fork", "well", "failing", "killed", "alone")
+    joined = {event.rank: event for event in found if isinstance(event, WorkerJoined)}
+    assert {(one.process, one.world_size) for one in joined.values()} == {(3, 8)}
+    assert sorted(joined) == [4, 5, 6]  # the other one is no worker, and no rank of the program
+    assert len({one.pid for one in joined.values()}) == 3
+    steps = [(event.rank, event.step) for event in found if isinstance(event, StepFinished)]
+    assert sorted(steps) == [(rank, step) for rank in (4, 5, 6) for step in (1, 2)]
+    ends = {event.rank: event for event in found if isinstance(event, WorkerExited)}
+    assert (ends[4].code, ends[4].error) == (0, "")
+    assert ends[5].code == 1
+    assert ends[5].error.endswith("ValueError: no batch\n")
+    assert ends[6].error == ""
+    assert (ends[6].code, ends[6].signal) == (-9, "SIGKILL") or not ends[6].known
+
+
+def test_a_spawned_worker_tells_the_same(host: Host, tmp_path: Path) -> None:
+    found = run_workers(host, tmp_path, "spawn", "failing")
+    (joined,) = [event for event in found if isinstance(event, WorkerJoined)]
+    assert (joined.rank, joined.process, joined.world_size) == (4, 3, 8)
+    steps = [(event.rank, event.step) for event in found if isinstance(event, StepFinished)]
+    assert steps == [(4, 1), (4, 2)]
+    (end,) = [event for event in found if isinstance(event, WorkerExited)]
+    assert (end.rank, end.code) == (4, 1)
+    assert end.error.endswith("ValueError: no batch\n")
 
 
 def test_who_does_not_want_it_is_not_watched(host: Host) -> None:

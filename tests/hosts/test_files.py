@@ -187,6 +187,58 @@ def test_a_folder_in_place_of_a_file_and_a_link_in_place_of_a_folder(
     assert contents(upload.root(0)) == contents(here)
 
 
+def test_empty_folders_are_on_the_host(sshd: Sshd, here: Path) -> None:
+    for name in ("output", "logs/a", "cache"):
+        (here / name).mkdir(parents=True)
+    upload = Uploading(sshd.make_hosts(1), here)
+    assert upload() == {}
+    root = upload.root(0)
+    assert (root / "output").is_dir()
+    assert (root / "logs" / "a").is_dir()
+
+    # What the ranks write there changes nothing for the next upload.
+    (root / "output" / "made_there.txt").write_text("x")
+    assert upload() == {}
+    assert upload.told == [f"node1: all files are in {root}"]
+    assert upload.transport.sent == 0
+
+    # A user may have moved one to another disk.
+    (root / "logs" / "a").rmdir()
+    (root / "logs" / "a").symlink_to("/tmp")
+    (here / "output").rmdir()
+    (here / "cache").rmdir()
+    (here / "cache").write_text("a file now")
+    assert upload() == {}
+    assert (root / "output" / "made_there.txt").exists()
+    assert (root / "logs" / "a").is_symlink()
+    assert (root / "cache").read_text() == "a file now"
+
+    (here / "cache").unlink()
+    (here / "cache").mkdir()
+    shutil.rmtree(here / "logs")
+    assert upload() == {}
+    assert (root / "cache").is_dir()
+
+
+def test_folders_of_which_nothing_goes_are_empty_unless_they_leave_out_themselves(
+    tmp_path: Path,
+) -> None:
+    tree(
+        tmp_path,
+        {
+            ".gitignore": "*.pt\nbuild\n",
+            "build/x": "",
+            "output/model.pt": "",
+            "venv/.gitignore": "*",
+            "venv/bin/python": "",
+        },
+    )
+    assert [source.entry.path for source in sources.find_sources([Upload(str(tmp_path), "")])] == [
+        ".gitignore",
+        "output",
+    ]
+
+
 def test_two_hosts_with_one_home_do_not_disturb_each_other(sshd: Sshd, here: Path) -> None:
     first, second = sshd.make_hosts(2)
     tree(here, {f"many/{n}": str(n) for n in range(200)})
@@ -325,7 +377,11 @@ def test_what_git_leaves_out_is_left_out(tmp_path: Path) -> None:
             capture_output=True,
             check=True,
         )
-        found = [source.entry.path for source in sources.find_sources([Upload(str(root), "")])]
+        found = [
+            source.entry.path
+            for source in sources.find_sources([Upload(str(root), "")])
+            if not source.entry.is_folder  # which git does not know
+        ]
         assert found == sorted(os.fsdecode(path) for path in listed.stdout.split(b"\0") if path), (
             seed
         )
@@ -335,6 +391,7 @@ def test_what_git_leaves_out_is_left_out(tmp_path: Path) -> None:
                 assert [
                     one.entry.path
                     for one in sources.find_sources([Upload(str(folder), folder.name)])
+                    if not one.entry.is_folder
                 ] == below
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,15 +12,17 @@ from pathlib import Path
 import pytest
 
 from remote.cluster.hosts import Cluster, Host
-from remote.doctor.doctor import FAILED, OK, check_facts
+from remote.doctor.doctor import FAILED, OK, WARNING, check_connections, check_facts
 from remote.events import CheckFinished
 from remote.launch import Launcher
 from remote.plan import frameworks, needs
+from remote.plan.fixed_ports import FixedPort
 from remote.plan.plan import Plan, PlanError, Script
 from remote.transport.local import LocalTransport
 from tests.kit.checks import hello
 from training.agent.host import program as programs
 from training.agent.ranks.ranks import ERROR_BYTES, read_error_file
+from training.wire.events import Reserved
 
 
 def plan(words: str, cwd: Path | str) -> Plan:
@@ -95,6 +98,33 @@ def test_a_folder_and_a_line_in_quotes_are_no_programs(word: str, said: str, fol
     assert f"{told.text}: {told.advice}" == said
 
 
+def test_each_rank_may_have_a_program_of_its_own(folder: Path) -> None:
+    for name in ("master", "slave"):
+        (folder / name).mkdir()
+    (folder / "master" / "a.py").write_text("")
+    hosts = (
+        Host("node1", "10.0.0.1", cwd=str(folder)),
+        Host("node2", "10.0.0.2", cwd=str(folder), slots=2),
+    )
+    of = Plan("run", hosts, Script(("python", "{rank:master:slave}/a.py")))
+    first_facts, other_facts = (
+        programs.check_script(needs.needs_of_host(of, host_index)["program"])
+        for host_index in (0, 1)
+    )
+    assert first_facts["program_lacks"] == ""
+    lacking = {key: other_facts[key] for key in ("program_lacks", "program_lacking")}
+    assert lacking == {"program_lacks": programs.FILE, "program_lacking": "slave/a.py"}
+    found = check_facts(of, [hello(0), replace(hello(1), **lacking)], [0.0, 0.0])
+    [text] = [check.text for check in found if check.outcome == FAILED]
+    assert text == f"there is no slave/a.py in {folder}"
+
+    # Ranks of one host may differ, too.
+    here = Plan("run", (replace(hosts[0], slots=3),), of.work)
+    wanted = needs.needs_of_host(here, 0)["program"]
+    assert (wanted["file"], wanted["others"]) == ("master/a.py", ["slave/a.py"])
+    assert programs.check_script(wanted)["program_lacking"] == "slave/a.py"
+
+
 def test_a_module_on_a_path_of_its_own_is_not_looked_for(folder: Path) -> None:
     of = plan("-m no_such_package.x", folder)
     for own in (
@@ -103,6 +133,32 @@ def test_a_module_on_a_path_of_its_own_is_not_looked_for(folder: Path) -> None:
     ):
         wanted = needs.needs_of_host(replace(of, hosts=(own,)), 0)["program"]
         assert programs.check_script(wanted)["program_lacks"] == ""
+
+
+@pytest.mark.parametrize(
+    ("argument", "outcome", "text"),
+    [
+        ("--master-port {port}", FAILED, "--master-port {port}: port {port} is in use"),
+        ("", WARNING, "the source of the script names it: port {port} is in use"),
+    ],
+)
+def test_a_port_that_the_script_fixes_is_free_on_the_first_host(
+    argument: str, outcome: str, text: str, folder: Path
+) -> None:
+    hosts = (*plan("", folder).hosts, Host("node2", "10.0.0.2", cwd=str(folder)))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        number = listener.getsockname()[1]
+        fixed_port = FixedPort(number, argument.format(port=number))
+        of = Plan("run", hosts, Script(("train.py",)), fixed_ports=(fixed_port,))
+        facts = programs.check_script(needs.needs_of_host(of, 0)["program"])
+    assert "ports" not in needs.needs_of_host(of, 1)["program"]
+    reserved = [Reserved("10.0.0.1", 29_500), None]
+    first_hello = replace(hello(0), ports_taken=facts["ports_taken"])
+    [check, *_] = check_connections(of, [first_hello, hello(1)], reserved, [(), ()])
+    assert (check.check, check.outcome) == ("port", outcome)
+    assert check.text.startswith(text.format(port=number))
+    free = programs.check_script(needs.needs_of_host(of, 0)["program"])
+    assert free["ports_taken"] == ()
 
 
 def test_a_folder_that_is_not_there(folder: Path) -> None:
@@ -133,6 +189,8 @@ def test_what_is_uploaded_is_looked_for_here(folder: Path, monkeypatch: pytest.M
         with pytest.raises(PlanError, match=said):
             launcher.plan(there, Script((word,)))
     whole = replace(there, sync=(str(folder),))
+    with pytest.raises(PlanError, match=r"there is no node1\.py in"):
+        launcher.plan(whole, Script(("{host}.py",)))
     made = launcher.plan(whole, Script(("train.py",)))
     assert made.uploads[0].target == ""
     assert needs.needs_of_host(made, 0)["program"]["cwd"] == ""

@@ -91,6 +91,18 @@ def test_it_is_seen(example: str, tmp_path: Path) -> None:
         check_losses(example, summary, tmp_path)
 
 
+def test_workers_that_it_starts_itself_are_the_ranks(tmp_path: Path) -> None:
+    done = run(tmp_path, "--run", "--local", "1", "--", str(EXAMPLES / "spawn.py"), "--steps=20")
+    assert done.returncode == 0, done.stderr
+    (path,) = tmp_path.glob("runs/*/summary.json")
+    summary = json.loads(path.read_text())
+    check("spawn", summary)
+    first, second = summary["ranks"]
+    assert first["loss"] != second["loss"]
+    assert (first["process"], second["process"]) == (0, 0)
+    assert first["pid"] != second["pid"]
+
+
 @slow
 def test_it_trains_the_same_model_as_under_torchrun(example: str, tmp_path: Path) -> None:
     check_losses(example, summary_of(example, tmp_path), tmp_path)

@@ -92,6 +92,20 @@ def test_a_script_of_a_course_runs_by_what_its_failures_say(
     assert "with --fetch 'out/*', a run brings" in told
 
 
+def test_a_command_runs_on_each_host_before_the_ranks(sshd: Sshd, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "train.py").write_text("print(open('made/by').read())")
+    start = ("--run", *over_ssh(sshd, 2), "--upload", ".", "--before")
+    words = ("mkdir made && echo {host} of $MY > made/by", "--", "MY=mine", "train.py")
+    done = run(mine, *start, *words)
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r"(\w+) of mine", done.stdout) in (["node1", "node2"], ["node2", "node1"])
+    failed = run(mine, *start, *words)
+    assert failed.returncode == 2
+    assert "failed: exit code 1: mkdir: " in failed.stderr
+
+
 def test_a_program_that_no_host_has_is_not_started(sshd: Sshd, tmp_path: Path) -> None:
     """Both are named in one line, with what to do."""
     hosts = over_ssh(sshd, 2)
@@ -185,3 +199,22 @@ def test_a_file_in_a_folder_that_hosts_share_is_read_once(sshd: Sshd, tmp_path: 
     steps = [event for event in events if event["event"] == "step"]
     assert [event["step"] for event in steps] == [10, 20, 30, 40, 50, 60]
     assert len({event["rank"] for event in steps}) == 1
+
+
+PLACE = """
+import os, sys
+print("place", os.path.basename(os.getcwd()), os.environ["OUT"], *sys.argv[1:], flush=True)
+"""
+
+
+def test_each_rank_has_its_own_arguments_variables_and_folder(tmp_path: Path) -> None:
+    for rank in range(2):
+        (tmp_path / f"part{rank}").mkdir()
+        (tmp_path / f"part{rank}" / "place.py").write_text(PLACE)
+    line = ("OUT={host}-$RANK", "place.py", "--rank={rank}", "$WORLD_SIZE", "{x}")
+    done = run(tmp_path, "--run", "--local", "2", "--cwd", "part{rank}", "--", *line)
+    assert done.returncode == 0, done.stderr
+    assert sorted(re.findall(r"place (.*)", done.stdout)) == [
+        "part0 local-0 --rank=0 2 {x}",
+        "part1 local-1 --rank=1 2 {x}",
+    ]

@@ -20,8 +20,9 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 from tests.kit import rank_calls
 from tests.kit.forked_ranks import Forker
 from training.place import Place
+from training.watch import isolation
 from training.watch.hooks import Hooks, samples_of
-from training.watch.report import WatchReport
+from training.watch.report import Program, WatchReport
 from training.watch.steps import Steps
 from training.wire.events import PREFIX
 
@@ -32,9 +33,9 @@ WORLDS = {
     1: (
         *("alone", "two_optimisers", "accumulating", "scaled", "checkpointed", "evaluating"),
         *("evaluating_like_gpt", "compiled", "by_workers", "several_losses", "without_backward"),
-        *("failing", "evaluating_between", "compiled_evaluating", "penalised"),
+        *("failing", "evaluating_between", "compiled_evaluating", "penalised", "joining"),
     ),
-    2: ("ddp", "ddp_accumulating", "collectives", "asynchronous", "sharded"),
+    2: ("ddp", "ddp_accumulating", "collectives", "asynchronous", "sharded", "unwrapped"),
 }
 
 
@@ -316,6 +317,19 @@ def ddp_accumulating(place: Place) -> Parameters:
     return of(model)
 
 
+def unwrapped(place: Place) -> Parameters:
+    """As `ddp`, but nothing is exchanged while it trains."""
+    distributed.barrier()
+    model = network()
+    optimizer = adam(model)
+    for batch in batches(place.rank):
+        optimizer.zero_grad()
+        loss_of(model, *batch).backward()
+        optimizer.step()
+    distributed.barrier()
+    return of(model)
+
+
 def collectives(place: Place) -> Parameters:
     return reduced(place, asynchronously=False)
 
@@ -358,6 +372,17 @@ def sharded(place: Place) -> Parameters:
     return [one.full_tensor() for one in of(model)]
 
 
+def joining(_: Place) -> Parameters:
+    """Joins a group of its own anew. What a smaller group does is no meeting of all."""
+    distributed.destroy_process_group()
+    store = distributed.HashStore()  # type: ignore[attr-defined]
+    distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    distributed.barrier()
+    distributed.all_reduce(torch.ones(1), group=distributed.new_group([0]))
+    distributed.all_reduce(torch.ones(1), group=distributed.group.WORLD)
+    return of(network())
+
+
 # Each of them without the watch, then with it -----------------------------------------------------
 
 Result = dict[str, Any]
@@ -367,11 +392,15 @@ def both(loop: Callable[[Place], Parameters]) -> Callable[[Place], Result]:
     def run(place: Place) -> Result:
         without = loop(place)
         pipe, end = os.pipe()
-        report = WatchReport(end, place.rank)
-        Hooks(Steps(report.steps, gather=0), report).look()
+        channel = f"{end}:{os.getpid()}:{os.fstat(end).st_ino}"
+        report = WatchReport(channel, Program(place.rank, place.world_size))
+        hooks = Hooks(Steps(report.steps, gather=0), report)
+        hooks.look()
+        isolation.PATIENCE = STEPS - 1
         if loop is failing:
             fail_in_third_step()
         found = loop(place)
+        hooks.end()
         report.close()
         report.on = False
         os.close(end)
@@ -409,9 +438,14 @@ def results(forked: Forker, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 
 def steps(result: Result) -> list[dict[str, Any]]:
+    return reports(result, "step")
+
+
+def reports(result: Result, event: str) -> list[dict[str, Any]]:
     lines = result["text"].splitlines()
     assert all(line.startswith(PREFIX) for line in lines), lines
-    return [json.loads(line.removeprefix(PREFIX)) for line in lines]
+    events = [json.loads(line.removeprefix(PREFIX)) for line in lines]
+    return [one for one in events if one["event"] == event]
 
 
 @pytest.mark.parametrize("name", [name for names in WORLDS.values() for name in names])
@@ -433,6 +467,30 @@ def test_each_step_is_seen_with_its_loss_and_samples(results: dict[str, list[Res
         assert parts == pytest.approx(step["seconds"], abs=1e-5)
         assert 0 < step["data"] < step["ready"] <= step["seconds"]
         assert step["sync"] == 0
+
+
+def test_only_ranks_that_exchange_nothing_train_alone(results: dict[str, list[Result]]) -> None:
+    for name in WORLDS[2]:
+        for rank in results[name]:
+            found = [one["has_group"] for one in reports(rank, "isolation")]
+            assert found == ([True] if name == "unwrapped" else []), name
+
+
+@pytest.mark.parametrize(("name", "calls"), [("collectives", 4), ("asynchronous", 4), ("ddp", 0)])
+def test_collectives_are_counted_with_their_bytes(
+    name: str, calls: int, results: dict[str, list[Result]]
+) -> None:
+    """One for each parameter, until the second step: then it is known that ranks exchange some.
+    DDP exchanges gradients in C++."""
+    numbers = sum(parameter.numel() for parameter in network().parameters()) if calls else 0
+    for rank in results[name]:
+        found = reports(rank, "collectives")
+        assert sum(one["count"] for one in found) == 2 * calls
+        assert sum(one["bytes"] for one in found) == 4 * 2 * numbers
+        assert {one["name"] for one in found} <= {"all_reduce"}
+    if calls:  # rank 1 is late in each step
+        waited = sum(one["seconds"] for one in reports(results[name][0], "collectives"))
+        assert waited > WAIT
 
 
 def test_a_round_of_all_optimisers_is_a_step(results: dict[str, list[Result]]) -> None:
@@ -536,7 +594,7 @@ def test_a_failure_of_the_watch_is_said_once_and_ends_it(results: dict[str, list
     )
 
 
-@pytest.mark.parametrize("name", WORLDS[2])
+@pytest.mark.parametrize("name", [name for name in WORLDS[2] if name != "unwrapped"])
 def test_the_others_wait_for_the_slow_rank(name: str, results: dict[str, list[Result]]) -> None:
     ranks = [steps(rank) for rank in results[name]]
     assert [len(found) for found in ranks] == [STEPS, STEPS]
@@ -547,3 +605,28 @@ def test_the_others_wait_for_the_slow_rank(name: str, results: dict[str, list[Re
     (ready, slow_ready), (sync, slow_sync) = typical("ready"), typical("sync")
     assert slow_ready > max(WAIT, 1.5 * ready)
     assert sync > max(0.7 * WAIT, 1.5 * slow_sync)
+
+
+@pytest.mark.parametrize(
+    ("name", "calls"),
+    [
+        ("ddp", ["DistributedDataParallel"]),
+        ("collectives", ["all_reduce"] * 4),
+        ("alone", []),
+    ],
+)
+def test_where_all_ranks_meet_before_the_first_step_is_reported(
+    name: str, calls: list[str], results: dict[str, list[Result]]
+) -> None:
+    for rank in results[name]:
+        entered = reports(rank, "entered")
+        found = [(one["phase"], one["call"]) for one in entered]
+        expected = [pair for call in calls for pair in (("joining", call), ("training", ""))]
+        assert found == expected
+        assert all(one["time"] <= steps(rank)[0]["time"] for one in entered)
+
+
+def test_to_join_the_group_is_a_meeting(results: dict[str, list[Result]]) -> None:
+    for rank in results["joining"]:
+        calls = [one["call"] for one in reports(rank, "entered")]
+        assert calls == ["init_process_group", "", "barrier", "", "all_reduce", ""]

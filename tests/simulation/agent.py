@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from tests.kit.dumps import C10D, LOADS, OUTER, dump
 from tests.simulation.here import here
 from training.agent import decide
+from training.agent.host import processes
 from training.agent.journal import Journal
 from training.agent.options import AgentOptions
+from training.agent.ranks.before import BeforeCommand
 from training.agent.ranks.ranks import Ends, RankProcess, RankProcesses
 from training.agent.ranks.starts import _FAILED, PreloadProcess, RankStarter
 from training.agent.server import AgentServer
@@ -116,9 +118,12 @@ class HostRanks(RankProcesses):
         self.out_of_memory: Any = Memory()
 
     def open(self, number: int) -> tuple[RankProcess, Ends]:
-        pipes: Any = (Pipe(number, "stdout"), Pipe(number, "stderr"))
+        pipes, _ = self.open_pipes(number)
         self._live_ranks[number] = RankProcess(number, pipes)
         return self._live_ranks[number], (0, 0)
+
+    def open_pipes(self, number: int) -> tuple[Any, Ends]:
+        return (Pipe(number, "stdout"), Pipe(number, "stderr")), (0, 0)
 
     def hear(self, pipes: Any) -> None:
         """They are read when something comes."""
@@ -147,6 +152,7 @@ class HostStarter(RankStarter):
         self._rank_source = ()  # ranks are no forks of the agent
         self._preload: PreloadProcess | None = None
         self.attempt = 0
+        self.before = BeforeCommand(options, say, ranks, lambda _: self._host.spawn_before())
 
     def start(self, command: commands.StartAttempt, listener: Any) -> None:
         self.attempt = command.attempt
@@ -220,8 +226,8 @@ class Collector:
     def __init__(self, _: Any, say: Callable[[Event], None], folder: str) -> None:
         self._host, self._say = here.host, say
 
-    def ask(self, ranks: Any) -> None:
-        found = [Stack(number, "faulthandler", self._where(pid)) for number, pid in ranks]
+    def ask(self, subjects: Any) -> None:
+        found = [Stack(one.rank, "faulthandler", self._where(one.pid)) for one in subjects]
 
         def tell() -> None:
             for stack in found:
@@ -372,7 +378,7 @@ def make_journal(folder: str, host: int) -> Journal:
 
 
 class Ports:
-    """The module `training.agent.ranks.ports`."""
+    """The module `training.agent.host.ports`."""
 
     class PortError(Exception):
         """No port can be had."""
@@ -388,6 +394,8 @@ class Processes:
     @staticmethod
     def send_group(pid: int, number: int) -> None:
         here.host.signal(pid, signal.Signals(number))
+
+    signal_name = staticmethod(processes.signal_name)
 
     @staticmethod
     def leftovers(_: float) -> list[str]:

@@ -226,6 +226,12 @@ class Host:
         """The process that forks ranks."""
         return self._add(-1, attempt, ())
 
+    def spawn_before(self) -> int:
+        """The process of a command that comes before the ranks."""
+        process = self._add(-1, 0, ())
+        process.then(self.draw.uniform(0.05, 1.0), lambda: process.exit(0))
+        return process.pid
+
     def _add(self, rank: int, attempt: int, pipes: Any) -> Process:
         pid = PIDS + len(self.processes)
         self.processes[pid] = Process(self, pid, rank, attempt, pipes)

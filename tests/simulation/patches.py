@@ -32,7 +32,7 @@ from tests.simulation.launcher import Mailbox, Reading, Threading
 from tests.simulation.network import Connection
 from training import registry
 from training.agent import guard, journal, server
-from training.agent.ranks import ranks
+from training.agent.ranks import before, ranks
 
 DISK = DiskOs()
 
@@ -53,6 +53,7 @@ def simulated() -> Iterator[None]:
         ),
         (server, {"RankProcesses": HostRanks, "RankStarter": HostStarter, "Dialler": Dialler}),
         (server, {"StackCollector": Collector, "sampler": Sampler, "GpuSampler": Gpus}),
+        (before, {"time": HostTime, "processes": Processes}),
         (ranks, {"time": HostTime, "processes": Processes}),
         (journal, {"os": DISK, "time": HostTime, "open_regular": DISK.open}),
         (guard, {"_last_log_line": lambda: "OSError: [Errno 28] No space left on device"}),

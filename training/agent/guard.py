@@ -15,7 +15,6 @@ from training.agent.journal import JournalReader, write_last
 from training.agent.layout import LOG
 from training.agent.options import AgentOptions
 from training.agent.ranks.launch import Preload
-from training.agent.ranks.ranks import signal_name
 from training.agent.server import AgentServer
 from training.agent.times import AgentTimes
 from training.wire.enums import EndReason
@@ -85,7 +84,7 @@ def _run_agent(
 
 def _write_last_record(host: int, exit_code: int, surviving_pids: list[int]) -> None:
     """Write the last record in place of an agent that died."""
-    reason = signal_name(exit_code) or _last_log_line() or f"exit code {exit_code}"
+    reason = processes.signal_name(exit_code) or _last_log_line() or f"exit code {exit_code}"
     if not LINUX:
         reason += "; processes that left the process group of their rank may still run"
     write_last(".", host, AgentEnded(EndReason.AGENT_DIED, reason, left=tuple(surviving_pids)))

@@ -19,12 +19,15 @@ from training.agent.live_runs import open_regular
 from training.wire.events import (
     FIRST,
     AgentEnded,
+    BeforeEnded,
     Event,
     Exited,
     Hello,
     Launched,
     Record,
     RecordsDropped,
+    WorkerExited,
+    WorkerJoined,
     decode,
     encode,
     other_format,
@@ -39,7 +42,8 @@ BLOCK = 1 << 20
 """Bytes of one read; no record is longer (as 128 KiB of text are not,
 with every byte escaped)."""
 
-_LASTING = (Hello, Launched, Exited)
+_OF_HOST = (Hello, BeforeEnded)
+_LASTING = (*_OF_HOST, Launched, WorkerJoined, WorkerExited, Exited)
 """What is written again once records were dropped."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -112,7 +116,7 @@ class Journal:
         if attempt != self._attempt:
             self._attempt = attempt
             self._lasting_events = [
-                event for event in self._lasting_events if isinstance(event, Hello)
+                event for event in self._lasting_events if isinstance(event, _OF_HOST)
             ]
         new_events = list(events)
         lasting_events = [event for event in new_events if isinstance(event, _LASTING)]

@@ -17,15 +17,14 @@ from dataclasses import replace
 from training.agent import decide, layout
 from training.agent.connections import FollowerConnections
 from training.agent.file_tail.files import FileFollower
-from training.agent.host import facts, processes
+from training.agent.host import facts, ports, processes
 from training.agent.host.dial import Dialler
 from training.agent.host.gpus import GpuSampler
 from training.agent.host.redaction import Redaction
 from training.agent.host.samples import sampler
-from training.agent.host.stacks import StackCollector
+from training.agent.host.stacks import StackCollector, StackSubject
 from training.agent.journal import Journal
 from training.agent.options import AgentOptions
-from training.agent.ranks import ports
 from training.agent.ranks.launch import CODE, Preload
 from training.agent.ranks.pipes import CHUNK
 from training.agent.ranks.ranks import RankProcesses
@@ -244,13 +243,22 @@ class AgentServer:
         match command:
             case commands.Reserve():
                 self._reserve_port(command)
+            case commands.RunBefore(placement) if not self._agent_state.end:
+                self._redaction.learn((placement,))
+                self._rank_starter.before.start(placement)
             case commands.Connect(targets, seconds):
                 self._dialler.dial(targets, seconds)
             case commands.Stacks():
                 preload_pid = self._rank_starter.preload
-                self._stacks.ask(
-                    [(rank.number, rank.pid or preload_pid) for rank in self._ranks.live]
-                )
+                subjects = [
+                    StackSubject(rank.number, rank.pid or preload_pid) for rank in self._ranks.live
+                ]
+                for rank in self._ranks.live:
+                    subjects += [
+                        StackSubject(worker.rank, worker.pid, is_worker=True)
+                        for worker in rank.live_workers
+                    ]
+                self._stacks.ask(subjects)
             case commands.Keep(name, text, age):
                 if age and self._run_began_at == math.inf:  # else an earlier launcher has set it
                     self._run_began_at = time.monotonic() - age
@@ -299,6 +307,7 @@ class AgentServer:
 
     def _take_samples(self) -> None:
         self._ranks.out_of_memory.tick()
+        self._ranks.look_at_workers()
         self._look_for_guard()
         running_ranks = [rank for rank in self._ranks.live if rank.pid]
         if self._sampler:
@@ -307,6 +316,13 @@ class AgentServer:
                 sample = self._sampler.rank(rank.number, rank.pid)
                 if sample:
                     self._pending_events.append(sample)
+                for worker in rank.live_workers:
+                    # What the sampler has measured since is kept by pid.
+                    sample = None
+                    if worker.pid != rank.pid:
+                        sample = self._sampler.rank(worker.rank, worker.pid)
+                    if sample:
+                        self._pending_events.append(replace(sample, worker=True))
         self._pending_events += self._file_follower.news()
         self._pending_events += self._gpus.sample([rank.number for rank in running_ranks])
 

@@ -24,14 +24,15 @@ inode (ns), inode."""
 
 @dataclass(frozen=True)
 class FileEntry:
-    """A file of `size` bytes with this SHA-256, perhaps executable; or, with `link`, a symbolic
-    link that leads there."""
+    """A file of `size` bytes with this SHA-256, perhaps executable; with `link`, a symbolic link
+    that leads there; or an empty folder."""
 
     path: str
     size: int = 0
     digest: str = ""
     executable: bool = False
     link: str = ""
+    is_folder: bool = False
 
 
 read_entry = decoder_of(FileEntry)
@@ -63,7 +64,8 @@ def check_entry(entry: FileEntry) -> None:
     Misplaced."""
     parts = entry.path.split("/")
     is_plain = not any(part in ("", ".", "..") or "\0" in part for part in parts)
-    if not is_plain or entry.size < 0 or not _encodable(entry):
+    is_of_one_kind = not (entry.is_folder and (entry.size or entry.link))
+    if not is_plain or entry.size < 0 or not is_of_one_kind or not _encodable(entry):
         problem = "no name of a file below the folder"
     elif entry.link and not stays_inside(entry.path, entry.link):
         problem = f"a link that leads out of the folder, to {entry.link}"

@@ -106,6 +106,9 @@ class Tree:
         if state is None:
             return False
         with self._parent(entry.path) as (folder, name):
+            if entry.is_folder:
+                # A link there may lead to a folder on another disk.
+                return not stat.S_ISREG(state.st_mode)
             if entry.link or not stat.S_ISREG(state.st_mode):
                 is_link = stat.S_ISLNK(state.st_mode)
                 return is_link and os.readlink(name, dir_fd=folder) == entry.link
@@ -115,9 +118,14 @@ class Tree:
                 return compute_digest(file, moved) == entry.digest
 
     def put(self, entry: FileEntry, chunks: Iterable[bytes]) -> None:
-        """Write a file, or make a link, in place of whatever file or link is there. Takes all of
-        `chunks` where it is Damaged."""
+        """Write a file, or make a link or folder, in place of whatever file, link or empty folder
+        is there. Takes all of `chunks` where it is Damaged."""
         with self._parent(entry.path, make=True) as (folder, name):
+            if entry.is_folder:
+                _make_folder(folder, name)
+                return
+            with suppress(OSError):  # as of a file or of nothing
+                os.rmdir(name, dir_fd=folder)
             try:
                 if entry.link:
                     os.symlink(entry.link, self._temporary, dir_fd=self._staging)
@@ -152,18 +160,31 @@ class Tree:
         """Remove a file or link, and the folders above it that are empty then."""
         with self._parent(path) as (folder, name):
             os.unlink(name, dir_fd=folder)
-        while "/" in path:
-            path = path.rpartition("/")[0]
+        self.remove_empty_folders(os.path.dirname(path))
+
+    def remove_empty_folders(self, path: str) -> None:
+        """Remove a folder if it is empty, and those above it that are empty then."""
+        while path:
             try:
                 with self._parent(path) as (folder, name):
                     os.rmdir(name, dir_fd=folder)
             except OSError:
                 return
+            path = os.path.dirname(path)
 
 
 def _mode(entry: FileEntry) -> int:
     """Return the permissions of a file: those of its owner only."""
     return 0o700 if entry.executable else 0o600
+
+
+def _make_folder(folder: int, name: str) -> None:
+    """Make a folder in an open one, also in place of a file."""
+    try:
+        os.mkdir(name, mode=0o700, dir_fd=folder)
+    except FileExistsError:
+        os.unlink(name, dir_fd=folder)
+        os.mkdir(name, mode=0o700, dir_fd=folder)
 
 
 def _enter(folder: int, name: str, make: bool) -> int:

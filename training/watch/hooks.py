@@ -5,17 +5,21 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Mapping
+from functools import partial
 from operator import attrgetter
 from threading import get_ident
 from types import ModuleType
 from typing import Any
 
+from .exchange import Exchange
 from .gradients import GradientWatch
 from .inject import inject
+from .isolation import IsolationWatch
+from .meetings import POINT_TO_POINT, Meetings
 from .report import WatchReport
 from .spans import Spans
 from .steps import Steps
-from .waits import COLLECTIVES, WaitingMethod
+from .waits import COLLECTIVES, REMOTE_CALLS, TRANSFERS, WaitingMethod
 
 Locals = dict[str, Any]
 REQUIRED_MODULES = ("torch.autograd", "torch.optim.optimizer")
@@ -27,7 +31,7 @@ FUNCTIONS = {
     ),
     "torch.utils.data.dataloader": (("_BaseDataLoaderIter.__next__", "_load", "_loaded"),),
     "torch.nn.parallel.distributed": (
-        ("DistributedDataParallel.__init__", "", "_watch_gradients"),
+        ("DistributedDataParallel.__init__", "_meet_in_ddp", "_watch_gradients"),
         ("DistributedDataParallel._distributed_broadcast_coalesced", "_wait", "_waited"),
     ),
     "torch.cuda.streams": (
@@ -36,6 +40,7 @@ FUNCTIONS = {
     ),
 }
 """Functions by their module, with the methods of `Hooks` to call before and after each."""
+GROUPS = "torch.distributed.distributed_c10d"
 LEADER_PATIENCE = 16
 """Steps of another optimiser, after which it leads."""
 
@@ -48,6 +53,9 @@ class Hooks:
         self._report = report
         self._gradients = GradientWatch(self._make_safe(steps.gradient))
         self._spans = Spans(steps.clock, self._is_training)
+        self._exchange = Exchange(report.collectives)
+        self._isolation = IsolationWatch(self._exchange, report.isolation)
+        self._meetings = Meetings(report.entered)
         self._thread = get_ident()
         self._open_passes = 0
         self._backward_count = self._backwards_at_step = 0
@@ -55,12 +63,14 @@ class Hooks:
         self._leader: weakref.ref[Any] | None = None
         self._steps_of_others = 0
         self._communicates = False
+        self._are_groups_hooked = False
         self._hook_by_module: dict[str, Callable[[ModuleType], None]] = {
             "torch.autograd": self._hook_functions,
             "torch.optim.optimizer": self._hook_steps,
             "torch.utils.data.dataloader": self._hook_functions,
             "torch.nn.modules.module": self._hook_modes,
-            "torch.distributed.distributed_c10d": self._hook_collectives,
+            GROUPS: self._hook_collectives,
+            "torch.distributed.rpc.api": self._hook_remote_calls,
             "torch.nn.parallel.distributed": self._hook_functions,
             "torch.amp.grad_scaler": self._hook_scaling,
             "torch.cuda.amp.grad_scaler": self._hook_scaling,
@@ -69,23 +79,65 @@ class Hooks:
         }
 
     def look(self) -> None:
-        """Hook what has been imported since."""
+        """Hook what has been imported since. As long as this process is silent, that is only what
+        may make it a worker."""
+        groups = sys.modules.get(GROUPS)
+        if not self._are_groups_hooked and groups and has_been_imported(groups):
+            self._are_groups_hooked = True
+            self._hook(GROUPS, groups, self._hook_groups)
         for name in [*self._hook_by_module] if self._report.on else ():
             module = sys.modules.get(name)
-            # A module is in sys.modules before its body has run.
-            if module and not getattr(module.__spec__, "_initializing", False):
+            if module and has_been_imported(module):
                 hook_module = self._hook_by_module.pop(name, None)
-                try:
-                    if hook_module:
-                        hook_module(module)
-                except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
-                    self._report.failed(
-                        error, f"cannot watch {name}", ends=name in REQUIRED_MODULES
-                    )
+                if hook_module:
+                    self._hook(name, module, hook_module)
+
+    def _hook(
+        self, name: str, module: ModuleType, hook_module: Callable[[ModuleType], None]
+    ) -> None:
+        try:
+            hook_module(module)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
+            self._report.failed(error, f"cannot watch {name}", ends=name in REQUIRED_MODULES)
 
     def end(self) -> None:
-        """Report the last steps, as the program ends."""
+        """Report the last steps and collectives, as the program ends."""
         self._make_safe(self._steps.report)()
+        self._make_safe(self._exchange.report)()
+
+    # Process groups
+
+    def _hook_groups(self, module: ModuleType) -> None:
+        begin_joining = self._make_safe(lambda _: self._meet("init_process_group"))
+        inject(vars(module)["init_process_group"], begin_joining, self._joined)
+
+    def _joined(self, _: Locals) -> None:
+        """Take in that this process may have joined a process group, and so be a worker."""
+        try:
+            self._meetings.end()
+            groups = vars(sys.modules[GROUPS])
+            if not groups["is_initialized"]():  # it has failed to
+                return
+            if self._report.join(groups["get_rank"](), groups["get_world_size"]()):
+                self._begin_here()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
+            self._report.failed(error)
+
+    def _begin_here(self) -> None:
+        """Begin to watch a process that was silent until now: it may be a fork of one that has
+        made steps."""
+        self._thread = get_ident()
+        self._open_passes = 0
+        self._steps.restart()
+        self.look()
+        # Processes of multiprocessing call no function of atexit.
+        multiprocessing_util = sys.modules.get("multiprocessing.util")
+        if multiprocessing_util:
+            vars(multiprocessing_util)["Finalize"](None, self._end_process, exitpriority=-100)
+
+    def _end_process(self) -> None:
+        self.end()
+        self._report.close()
 
     def _make_safe(self, hook: Callable[..., None]) -> Callable[..., None]:
         """Return the hook in a form that raises nothing, and ends the watch if it fails. It does
@@ -176,6 +228,7 @@ class Hooks:
             return
         self._backwards_at_step = backward_count
         self._thread = get_ident()
+        self._isolation.step(optimizer, has_evaluated=bool(self._steps.lap.pauses))
         self._steps.end()
 
     # Batches and evaluations
@@ -211,15 +264,49 @@ class Hooks:
     # Waits for other ranks
 
     def _hook_collectives(self, module: ModuleType) -> None:
-        begin_wait = self._make_safe(self._wait)
-        end_wait = self._make_safe(self._waited)
+        end_wait = self._make_safe(self._collective_ended)
+        end_meeting = self._make_safe(self._meeting_ended)
         module_members = vars(module)
         for name in COLLECTIVES:
             if name in module_members:
-                inject(module_members[name], begin_wait, end_wait)
+                begin_call = self._make_safe(partial(self._collective, name))
+                end_call = end_wait if name in POINT_TO_POINT else end_meeting
+                inject(module_members[name], begin_call, end_call)
+        for name in TRANSFERS:
+            inject(module_members[name], self._make_safe(partial(self._exchange.add, name)))
         work_class = module_members.get("Work")
         if work_class:
+            begin_wait = self._make_safe(partial(self._collective, "", {}))
             work_class.wait = WaitingMethod(work_class.wait, begin_wait, end_wait)
+
+    def _meeting_ended(self, _: Locals) -> None:
+        self._collective_ended()
+        self._meetings.end()
+
+    def _meet_in_ddp(self, variables: Locals) -> None:
+        group = variables.get("process_group") or variables.get("device_mesh")
+        self._meet("DistributedDataParallel", group)
+
+    def _meet(self, name: str, group: Any = None) -> None:
+        if not self._steps.step_count:
+            self._meetings.begin(name, group)
+
+    def _hook_remote_calls(self, module: ModuleType) -> None:
+        end_call = self._make_safe(self._exchange.end)
+        for name in REMOTE_CALLS:
+            begin_call = self._make_safe(partial(self._exchange.begin, name))
+            inject(vars(module)[name], begin_call, end_call)
+
+    def _collective(self, name: str, variables: Locals) -> None:
+        """Note that a collective begins; without a name, a wait for one."""
+        if name and name not in POINT_TO_POINT:
+            self._meet(name, variables.get("group"))
+        self._exchange.begin(name, variables)
+        self._wait()
+
+    def _collective_ended(self, _: Locals | None = None) -> None:
+        self._waited()
+        self._exchange.end()
 
     def _wait(self, _: Locals | None = None) -> None:
         if self._steps.clock.is_beside():
@@ -242,7 +329,9 @@ class Hooks:
             self._spans.skip()
 
     def _watch_gradients(self, variables: Locals) -> None:
+        self._meetings.end()
         self._gradients.watch(variables["self"])
+        self._isolation.connect()
 
     def _hook_scaling(self, module: ModuleType) -> None:
         for module_class in [*vars(module).values()]:
@@ -265,6 +354,11 @@ class Hooks:
         """Forget what was scaled: `torch.autograd.grad` was called on it, as for a gradient
         penalty, so it is no loss of a step."""
         self._unscaled_loss = None
+
+
+def has_been_imported(module: ModuleType) -> bool:
+    """Return True if the body of a module has run: it is in `sys.modules` before."""
+    return not getattr(module.__spec__, "_initializing", False)
 
 
 def is_compiling() -> bool:

@@ -22,6 +22,10 @@ for _name in __future__.all_feature_names:
     _FUTURE |= getattr(__future__, _name).compiler_flag
 
 
+_injected: dict[types.FunctionType, tuple[Hook | None, Hook | None]] = {}
+"""What is called before and after functions."""
+
+
 class CannotInject(Exception):
     """The function is not as it is expected to be; the text says why."""
 
@@ -35,11 +39,19 @@ def inject(
     """Call `before` and `after` with the function's local variables, `after` also where it raises;
     only while `condition` is true, if there is one. Neither may raise.
 
+    What was injected into it before, without a condition, is called first.
+
     Raises: CannotInject, OSError, SyntaxError.
     """
     function = inspect.unwrap(function)
     if not isinstance(function, types.FunctionType) or "<locals>" in function.__qualname__:
         raise CannotInject(f"{function!r} is not a function of a module or a class")
+    if condition is None:
+        # The code is compiled from its source, which knows nothing of an earlier change.
+        earlier_before, earlier_after = _injected.get(function, (None, None))
+        before = _call_both(earlier_before, before)
+        after = _call_both(earlier_after, after)
+        _injected[function] = (before, after)
     global_names = []
     for injected in (before, after, condition):
         global_names.append("" if injected is None else f"_rankboard_{id(injected)}")
@@ -49,6 +61,17 @@ def inject(
     if code.co_freevars != function.__code__.co_freevars:
         raise CannotInject(f"{function.__qualname__} is a closure")
     function.__code__ = code
+
+
+def _call_both(first: Hook | None, second: Hook | None) -> Hook | None:
+    if first is None or second is None:
+        return first or second
+
+    def call(variables: dict[str, Any]) -> None:
+        first(variables)
+        second(variables)
+
+    return call
 
 
 def _compile_anew(

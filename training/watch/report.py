@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import atexit
+import json
 import math
 import os
 import select
 import stat
+import sys
+import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from .exchange import Collectives
+from .isolation import Isolation
 from .steps import Step
 
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
@@ -17,30 +24,143 @@ MOST = 1 << 16
 """Bytes that wait to be written; what comes while there are more is dropped."""
 LAST_WRITE_SECONDS = 1.0
 """Seconds that the agent has to take the rest, when the process ends."""
+LONGEST_ERROR = select.PIPE_BUF // 2
+"""Characters of a traceback that a worker reports, the last ones."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """Which of the programs that rankboard has started this is, and how many these are."""
+
+    number: int
+    count: int
+
+    @classmethod
+    def read(cls, env: Mapping[str, str]) -> Program:
+        """Read it from an environment. What RANK says may be of a launcher within the program."""
+        number, _, count = env.get("RANKBOARD_PROCESS", "").partition("/")
+        number = number or env.get("RANK", "")
+        count = count or env.get("WORLD_SIZE", "")
+        return cls(
+            int(number) if number.isdigit() else 0,
+            int(count) if count.isdigit() else 1,
+        )
 
 
 class WatchReport:
     """The pipe. It never blocks: what does not fit waits for the next step, and is dropped where
-    `MOST` bytes wait already. Ends for good at the first failure, and in forks of the process."""
+    `MOST` bytes wait already. Ends for good at the first failure.
 
-    def __init__(self, pipe: int, rank: int) -> None:
-        """Use the pipe from the agent. Raises: OSError, if it is none."""
-        status = os.fstat(pipe)
-        if not stat.S_ISFIFO(status.st_mode):
-            raise OSError("its pipe is closed")
-        os.set_blocking(pipe, False)
-        self._pipe = pipe
-        self._rank = rank
-        self._identity = (status.st_dev, status.st_ino)
+    The process that owns the pipe reports as the program that rankboard started. Any other one, as
+    a fork of it, is silent until it has joined a process group (`join`). If the group has more
+    ranks than rankboard has started, its processes are workers, and report under their ranks in it.
+    """
+
+    def __init__(
+        self, channel: str, program: Program, register_stacks: Callable[[], None] | None = None
+    ) -> None:
+        """Use the pipe of the channel NUMBER:PID:INODE. Raises: OSError, if it is none."""
+        number, owner, inode = channel.split(":")
+        self._pipe = int(number)
+        self._owners_end = f"/proc/{owner}/fd/{number}"
+        self._inode = int(inode)
+        self._program = program
+        self._register_stacks = register_stacks
+        self._rank = program.number
+        self._is_worker = False
+        self._has_left = False
         self._waiting_bytes = b""
-        self.on = True
+        self._has_failed = False
+        self.on = os.getpid() == int(owner)
+        if self.on:
+            if not self._is_open():
+                raise OSError("its pipe is closed")
+            os.set_blocking(self._pipe, False)
         # A data loader's process would report as if it was the rank.
-        os.register_at_fork(after_in_child=self._stop_reporting)
+        os.register_at_fork(after_in_child=self._be_silent)
         atexit.register(self.close)
+
+    def _is_open(self) -> bool:
+        """Return True unless the program has closed the pipe: another file may have its number."""
+        status = os.fstat(self._pipe)
+        return status.st_ino == self._inode and stat.S_ISFIFO(status.st_mode)
+
+    # Workers
+
+    def join(self, rank: int, world_size: int) -> bool:
+        """Take in that this process has joined a process group. Return True if it begins to report
+        by that."""
+        is_worker = world_size > self._program.count
+        if self._has_failed or not (is_worker or self.on or rank == self._program.number):
+            return False
+        begins = not self.on
+        if begins:
+            self._open_pipe()
+        if is_worker:
+            self._rank = rank
+            self._is_worker = True
+            self._has_left = False
+            self._tell_agent({"joined": rank, "world_size": world_size, "pid": os.getpid()})
+        return begins
+
+    def _open_pipe(self) -> None:
+        """Open the pipe where its owner has it open. Raises: OSError."""
+        self._pipe = os.open(self._owners_end, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not self._is_open():
+            raise OSError("its pipe is closed")
+        self.on = True
+        if self._register_stacks:
+            self._register_stacks()
+
+    def _tell_agent(self, message: dict[str, Any]) -> None:
+        self._queue_text(f"@rankboard {json.dumps(message)}\n")
+        self._write_waiting()
+
+    def _tell_end(self) -> None:
+        """Say that this worker ends, and what it has raised, once."""
+        self._has_left = True
+        error = sys.exc_info()[1] or getattr(sys, "last_value", None)
+        if isinstance(error, SystemExit):
+            error = error.__context__ if error.code else None
+        lines = traceback.format_exception(type(error), error, error.__traceback__) if error else []
+        error_text = "".join(lines)[-LONGEST_ERROR:]
+        # What is not ASCII takes more room as JSON.
+        while len(json.dumps(error_text)) > select.PIPE_BUF - 200:
+            error_text = error_text[len(error_text) // 2 :]
+        self._tell_agent({"left": self._rank, "pid": os.getpid(), "error": error_text})
+
+    # What is reported
 
     def steps(self, steps: Sequence[Step]) -> None:
         """Report steps."""
         self._queue_text("".join(map(self._format_step, steps)))
+        self._write_waiting()
+
+    def collectives(self, collectives: Collectives) -> None:
+        """Report what was exchanged since the report before."""
+        self._queue_text(
+            f'@rankboard {{"time":{time.time():.6f},"event":"collectives","rank":{self._rank},'
+            f'"count":{collectives.count},"bytes":{collectives.bytes},'
+            f'"seconds":{collectives.seconds:.6f},"span":{collectives.span:.6f},'
+            f'"name":"{collectives.name}","inside":{"true" if collectives.inside else "false"}}}\n'
+        )
+        self._write_waiting()
+
+    def isolation(self, isolation: Isolation) -> None:
+        """Report that the rank trains alone, or no longer."""
+        self._queue_text(
+            f'@rankboard {{"time":{time.time():.6f},"event":"isolation","rank":{self._rank},'
+            f'"steps":{isolation.steps},"has_group":{"true" if isolation.has_group else "false"},'
+            f'"driver":"{isolation.driver}","over":{"true" if isolation.over else "false"}}}\n'
+        )
+        self._write_waiting()
+
+    def entered(self, phase: str, call: str) -> None:
+        """Report that the rank has entered a phase, in a call of this function."""
+        self._queue_text(
+            f'@rankboard {{"time":{time.time():.6f},"event":"entered","rank":{self._rank},'
+            f'"phase":"{phase}","call":"{call}"}}\n'
+        )
         self._write_waiting()
 
     def _format_step(self, step: Step) -> str:
@@ -73,19 +193,23 @@ class WatchReport:
             self._stop_reporting()
 
     def _queue_text(self, text: str) -> None:
+        if self._is_worker:
+            text = text.replace("@rankboard {", "@rankboard worker {")
         if self.on and len(self._waiting_bytes) < MOST:
             self._waiting_bytes += text.encode("utf-8", "replace")
 
     def _write_waiting(self) -> None:
-        """Write what is waiting, unless the program has closed the pipe: another file may have got
-        its number."""
+        """Write what is waiting, unless the program has closed the pipe.
+
+        Several processes may write to it: each write is of whole lines, and short enough that
+        nothing of another one comes in between.
+        """
         try:
+            if self._waiting_bytes and self.on and not self._is_open():
+                self._stop_reporting()
             while self._waiting_bytes and self.on:
-                status = os.fstat(self._pipe)
-                if (status.st_dev, status.st_ino) != self._identity:
-                    self._stop_reporting()
-                    return
-                written = os.write(self._pipe, self._waiting_bytes)
+                end_of_lines = self._waiting_bytes.rfind(b"\n", 0, select.PIPE_BUF) + 1
+                written = os.write(self._pipe, self._waiting_bytes[: end_of_lines or None])
                 self._waiting_bytes = self._waiting_bytes[written:]
         except BlockingIOError:
             pass
@@ -94,6 +218,10 @@ class WatchReport:
 
     def close(self) -> None:
         """Write the rest, if the agent takes it soon: the process ends."""
+        if not self.on:
+            return
+        if self._is_worker and not self._has_left:
+            self._tell_end()
         self._write_waiting()
         if self._waiting_bytes:
             pipe_poll = select.poll()  # `select.select` knows no file from 1,024 on
@@ -102,5 +230,9 @@ class WatchReport:
                 self._write_waiting()
 
     def _stop_reporting(self) -> None:
+        self._has_failed = True
+        self._be_silent()
+
+    def _be_silent(self) -> None:
         self.on = False
         self._waiting_bytes = b""

@@ -133,11 +133,20 @@ class Steps:
         self._report = report
         self._gather_seconds = gather
         self._reported = 0.0
-        self._step_count = 0
+        self.step_count = 0
+        """Steps that have ended."""
         self._unreported: deque[tuple[int, StepSoFar]] = deque()
         self.pauses: list[PossibleEvaluation] = []
         self._shares_gradients = self._has_begun = False
         self._cpu_start = 0.0
+        self.lap = StepSoFar(0.0)
+
+    def restart(self) -> None:
+        """Forget all steps, and count from 1 again: this is another process."""
+        self.step_count = 0
+        self._unreported.clear()
+        self.pauses.clear()
+        self._shares_gradients = self._has_begun = False
         self.lap = StepSoFar(0.0)
 
     def begin(self) -> None:
@@ -185,7 +194,7 @@ class Steps:
     def _add_entry(self, entries: list[Any], entry: Any) -> None:
         """Add to the lap."""
         entries.append(entry)
-        if len(entries) > (ENDLESS if self._step_count else MOST):
+        if len(entries) > (ENDLESS if self.step_count else MOST):
             self.lap = StepSoFar(self.clock.now())
             self.pauses.clear()
             self._shares_gradients = False
@@ -245,8 +254,8 @@ class Steps:
         cpu_now = time.process_time()
         ended_step.cpu = cpu_now - self._cpu_start
         self._cpu_start = cpu_now
-        self._step_count += 1
-        self._unreported.append((self._step_count, ended_step))
+        self.step_count += 1
+        self._unreported.append((self.step_count, ended_step))
         self.pauses.clear()
         self.lap = StepSoFar(self.clock.next_step(ended_step.end))
         self.flush()

@@ -16,6 +16,10 @@ COLLECTIVES = (
     *("send_object_list", "recv_object_list"),
 )
 """Functions of torch.distributed that wait for other ranks, where their torch has them."""
+TRANSFERS = ("isend", "irecv")
+"""Those that do not wait."""
+REMOTE_CALLS = ("rpc_sync", "rpc_async", "remote")
+"""Functions of torch.distributed.rpc; only the first waits, and what the others return does."""
 
 
 class WaitingMethod:

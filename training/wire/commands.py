@@ -25,6 +25,8 @@ class Placement:
     """The variables whose values only the rank may see."""
     defaults: tuple[tuple[str, str], ...] = ()
     """Variables to add if the environment has none of that name."""
+    cwd: str = ""
+    """The folder to work in; "" if it is that of all ranks of the host."""
 
 
 def stand_in(name: str) -> str:
@@ -64,6 +66,15 @@ class Connect:
 @dataclass(frozen=True, slots=True)
 class Stacks:
     """Report the stack of each rank of this host (`Stack`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunBefore:
+    """Run the user's command that comes before the ranks, once on this host, and report its end
+    (`BeforeEnded`). `placement` says how: its rank is the first one of the host."""
+
+    wire_name = "before"
+    placement: Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +129,18 @@ class Lease:
     """The launcher is alive. It sends this every second."""
 
 
-Command = Reserve | Keep | Connect | StartAttempt | Stacks | Stop | Close | OnDisconnect | Lease
+Command = (
+    Reserve
+    | Keep
+    | Connect
+    | RunBefore
+    | StartAttempt
+    | Stacks
+    | Stop
+    | Close
+    | OnDisconnect
+    | Lease
+)
 _codec = Codec("command", get_args(Command))
 
 

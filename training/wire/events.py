@@ -41,6 +41,9 @@ Report = tuple[Any, "float | None"]
 ParseReport = Callable[[str], "Report | None"]
 """Parses a line of a rank, see `parse_report`."""
 PREFIX = "@rankboard "
+WORKER = "worker "
+"""Follows PREFIX in what a worker reports, whose rank is another one than that of the program: see
+`WorkerJoined`."""
 FILE = "file:"
 """Begins the `stream` of text that comes from a file."""
 AGENT = -1
@@ -50,6 +53,8 @@ MOST_WRITTEN = 20
 """Files that an agent names at its end."""
 LONGEST_WRITTEN = 300
 """Characters of the path of such a file."""
+LONGEST_NAME = 64
+"""Characters of the name of a function."""
 DEEPEST_WRITTEN = 32
 """Folders in the path of such a file."""
 _CPU = (-100.0 * MOST_CORES, 100.0 * MOST_CORES)
@@ -67,15 +72,25 @@ _STARTED_COUNTS = (
 )
 
 
+def _require_name(field: str, name: str) -> None:
+    """Check that this is a name in Python, or "". Raises: ValueError."""
+    require(f"the length of {field}", len(name), 0, LONGEST_NAME)
+    if name and not name.isidentifier():
+        raise ValueError(f"{field} is {name!r}, which is no name")
+
+
 # From a rank --------------------------------------------------------------------------------------
 
 
 @immutable
 class Entered(Event):
-    """A rank has entered a phase."""
+    """A rank has entered a phase. A script enters `JOINING` where it waits for all others before
+    its first step, and leaves it for `TRAINING`."""
 
     rank: int
     phase: Phase
+    call: str = ""
+    """The function of torch in which a script waits."""
 
 
 @immutable
@@ -256,6 +271,59 @@ class ScriptMetrics(Event):
 
 
 @immutable
+class Collectives(Event):
+    """What a rank of a script has exchanged by functions of torch.distributed since the event
+    before: watched, not printed. DDP exchanges gradients in C++, which is not part of it."""
+
+    bounds: ClassVar[Bounds] = {
+        "count": COUNT,
+        "bytes": COUNT,
+        "seconds": SECONDS,
+        "span": SECONDS,
+    }
+
+    rank: int
+    count: int
+    """Calls, also of `isend`, `irecv` and those of torch.distributed.rpc."""
+    bytes: int = 0
+    """Of each call, the tensors that go in or come out, whichever are more."""
+    seconds: float = 0.0
+    """In which the rank was blocked in these calls, or waited for those before."""
+    span: float = 0.0
+    """Seconds since the event before; 0 for the first."""
+    name: str = ""
+    """The function that was called last."""
+    inside: bool = False
+    """That call has not returned yet."""
+
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        Event.validate(self)
+        _require_name("name", self.name)
+
+
+@immutable
+class Isolation(Event):
+    """A rank of a script has exchanged nothing with others in its first `steps` steps."""
+
+    bounds: ClassVar[Bounds] = {"steps": COUNT}
+
+    rank: int
+    steps: int
+    has_group: bool = False
+    """It has a process group, and does not use it."""
+    driver: str = ""
+    """The framework that calls its optimiser: `fabric`, `lightning` or `accelerate`; else ""."""
+    over: bool = False
+    """It exchanges something now."""
+
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        Event.validate(self)
+        _require_name("driver", self.driver)
+
+
+@immutable
 class Hello(Event):
     """The facts of a host: the first record of its agent. Bytes of 0 are unknown."""
 
@@ -318,10 +386,14 @@ class Hello(Event):
     """rankboard's code on the host differed from what was sent, and was replaced."""
     program_lacks: str = ""
     """Why the script cannot be started: a word of `training.agent.host.program`."""
+    program_lacking: str = ""
+    """The program that this is said of; ranks of a host may have different ones."""
     packages: tuple[str, ...] = ()
     """Installed packages, of those that `training.agent.host.program` looks for."""
     unnamed: tuple[str, ...] = ()
     """Packages that the script's file does not name; none if it could not be read."""
+    ports_taken: tuple[tuple[int, str], ...] = ()
+    """The ports that the script fixes and that cannot be bound, and why."""
     accelerator: bool = False
     """There is a GPU, or the like."""
     data_damaged: tuple[str, ...] = ()
@@ -367,6 +439,22 @@ class Connected(Event):
     port: int
     seconds: float
     error: str = ""
+
+
+@immutable
+class BeforeStarted(Event):
+    """The agent runs the command that comes before the ranks, once on its host."""
+
+
+@immutable
+class BeforeEnded(Event):
+    """That command has ended, and took so many seconds."""
+
+    bounds: ClassVar[Bounds] = {"seconds": SECONDS}
+
+    code: int
+    """Its exit code; 127 if it could not be started, negative after a signal."""
+    seconds: float
 
 
 @immutable
@@ -449,6 +537,8 @@ class RankSample(Event):
     cpu: float
     memory: int
     processes: int = 1
+    worker: bool = False
+    """`rank` is that of a worker, see `WorkerJoined`."""
 
 
 @immutable
@@ -485,6 +575,47 @@ class Stack(Event):
     rank: int
     source: str
     text: str
+    worker: bool = False
+    """`rank` is that of a worker, see `WorkerJoined`."""
+
+
+@immutable
+class WorkerJoined(Event):
+    """A process that the program of a rank has started has joined a process group of more ranks
+    than rankboard has started: it is rank `rank` of the run from now on.
+
+    Its steps have this rank, and so have samples and stacks with `worker`. All else is of `process`
+    or another rank that rankboard started.
+    """
+
+    bounds = dict.fromkeys(("rank", "process", "world_size", "pid"), COUNT)
+
+    rank: int
+    process: int
+    """The rank whose program started it."""
+    world_size: int
+    """The number of ranks in its process group."""
+    pid: int
+    """0 if it is only known by the lines that it prints."""
+
+
+@immutable
+class WorkerExited(Event):
+    """A worker is gone, see `WorkerJoined`. Only its parent is sure to learn its exit code."""
+
+    rank: int
+    code: int
+    """As of `Exited`."""
+    signal: str = ""
+    """The name of the signal that ended it."""
+    stopped: bool = False
+    """The agent had sent a signal to the program that started it."""
+    out_of_memory: bool = False
+    """The OOM killer of the kernel killed it."""
+    known: bool = True
+    """False if nobody knows the exit code: it has not said that it ends, and left no trace."""
+    error: str = ""
+    """The traceback of what it raised."""
 
 
 @immutable
@@ -556,7 +687,7 @@ class AgentEnded(Event):
 @immutable
 class RecordsDropped(Event):
     """Records `first` to `last`, inclusive, were deleted because the journal reached its limit. The
-    `Hello`, `Launched` and each `Exited` of the attempt among them come again."""
+    `Hello`, `BeforeEnded`, `Launched` and each `Exited` of the attempt among them come again."""
 
     wire_name = "dropped"
     bounds: ClassVar[Bounds] = {"first": COUNT, "last": COUNT}
@@ -575,11 +706,15 @@ RANK_EVENTS = (
     Evaluated,
     Finished,
     ScriptMetrics,
+    Collectives,
+    Isolation,
 )
 HOST_EVENTS = (
     Hello,
     Reserved,
     Connected,
+    BeforeStarted,
+    BeforeEnded,
     Launched,
     Spawned,
     OutputText,
@@ -587,6 +722,8 @@ HOST_EVENTS = (
     RankSample,
     GpuSample,
     Stack,
+    WorkerJoined,
+    WorkerExited,
     Raised,
     Exited,
     StopHeard,
@@ -631,8 +768,8 @@ def expand(record: Record, parse: ParseReport = parse_report) -> Sequence[Record
     order. Return any other record as it is.
 
     A wire event has the time that its rank gave it, but never a later one than the record, and the
-    host, attempt and seq of the record. An event that a rank reports for another rank is text.
-    `parse` reads one line of a report.
+    host, attempt and seq of the record. An event that a rank reports for another rank is text,
+    unless a worker reports it. `parse` reads one line of a report.
     """
     output = record.event
     # Most text has no event in it, and is not cut into lines. A followed file may have a copy of
@@ -642,8 +779,10 @@ def expand(record: Record, parse: ParseReport = parse_report) -> Sequence[Record
     records: list[Record] = []
     plain_lines: list[str] = []
     for line in output.text.split("\n"):
-        report = parse(line.removeprefix(PREFIX)) if line.startswith(PREFIX) else None
-        if report is None or report[0].rank != output.rank:
+        report_text = line.removeprefix(PREFIX) if line.startswith(PREFIX) else ""
+        is_workers = report_text.startswith(WORKER)
+        report = parse(report_text.removeprefix(WORKER)) if report_text else None
+        if report is None or not (is_workers or report[0].rank == output.rank):
             plain_lines.append(line)
             continue
         if plain_lines:

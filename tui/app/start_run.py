@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from remote.launch import Launcher
+from remote.launch import Launcher, find_pasted_ranks
 from remote.plan import serialize
 from remote.plan.dry_run import dry_run as describe
 from remote.plan.plan import Script
@@ -17,6 +17,7 @@ from tui.app import show_run as front
 from tui.app.show_run import LineOptions
 from tui.flags.common import RUNS, make_notifier
 from tui.flags.mistakes import Mistakes, check_job
+from tui.flags.pasted import ask_for_line, refuse_line
 from tui.flags.policy import make_policy
 from tui.flags.run import RunCommand
 from tui.flags.script import make_script, with_cwd
@@ -95,6 +96,8 @@ def start(command: RunCommand) -> int:
             make_policy(policy, keep),
             notifier=make_notifier(flags.notify),
         )
+        if script and starts_at_once:
+            work = _check_pasted(launcher, chosen, script, command)
         if flags.dry_run:
             _print_plan(launcher, chosen, work, flags.json)
             return 0
@@ -114,6 +117,21 @@ def start(command: RunCommand) -> int:
             # A lab counts bits, everything else bytes.
             link=min(chosen.spec.rates) / 8 if chosen.spec else 0.0,
         )
+
+
+def _check_pasted(
+    launcher: Launcher, chosen: Selection, script: Script, command: RunCommand
+) -> Script:
+    """Return the script to start: with placeholders, if its line was typed for one node and the
+    user agrees. Raises: UsageError, if not, or if nobody can be asked."""
+    plan = launcher.plan(chosen.hosts, script)
+    pasted = None if command.script.as_is else find_pasted_ranks(plan)
+    if not pasted:
+        return script
+    if command.run.as_lines or command.run.dry_run:
+        raise refuse_line(pasted, plan.world_size, script, command.line.typed)
+    ask_for_line(pasted, plan.world_size)
+    return replace(script, words=pasted.words)
 
 
 def _find_job(command: RunCommand, is_local: bool) -> Job:

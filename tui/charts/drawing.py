@@ -66,6 +66,9 @@ def make_drawing(
 
     `fine_curves` are finer curves of the part in view.
     """
+    # Without a step, all points would stand at the same place.
+    if not run.has_begun and SERIES[kind.series[0]].source.by_time:
+        view = replace(view, along=XAxis.TIME)
     if fine_curves is None:
         return _Drawer(run, kind, view, run.curves).make()
     # Finer curves end near the view, but moving and zooming need the range of the whole run.

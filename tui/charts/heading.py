@@ -104,7 +104,7 @@ def cursor_text(drawing: Drawing, kind: ChartKind, view: ChartView, brevity: int
         if point is None:
             continue
         if not parts:
-            parts.append(_x_text(float(line.x[point]), view))
+            parts.append(_x_text(float(line.x[point]), drawing, view))
         parts.append(_point_text(line, point, kind, brevity))
     return "  ".join(parts)
 
@@ -118,8 +118,8 @@ def nearest_point(line: ChartLine, x: float) -> int | None:
     return int(known[np.argmin(distances)])
 
 
-def _x_text(x: float, view: ChartView) -> str:
-    if view.along is XAxis.TIME:
+def _x_text(x: float, drawing: Drawing, view: ChartView) -> str:
+    if drawing.options.clock:
         return duration(x)
     if view.along is XAxis.EPOCH:
         return f"epoch {x:.2f}"

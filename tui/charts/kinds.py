@@ -77,6 +77,22 @@ KINDS = (
     ChartKind("gpu_memory", "GPU memory", "memory in use on each rank's GPU", ("gpu_memory",)),
     ChartKind("bytes", "sent B/s", "bytes per second that all ranks send", ("bytes",)),
     ChartKind(
+        "exchanged",
+        "exchanged B/s",
+        "bytes per second that all ranks pass to collectives",
+        ("exchanged",),
+    ),
+    ChartKind(
+        "collectives", "collectives/s", "collectives per second of all ranks", ("collectives",)
+    ),
+    ChartKind(
+        "blocked",
+        "blocked",
+        "share of the time in which each rank waits in collectives",
+        ("blocked",),
+        each=True,
+    ),
+    ChartKind(
         "seconds", "s/iteration by rank", "how long each rank's iterations take", ("seconds",)
     ),
     ChartKind(
@@ -132,7 +148,9 @@ def _place_in_script(kind: ChartKind) -> int:
 def _for_script(kind: ChartKind, run: RunState) -> ChartKind:
     """Return the chart for a script: of what it prints, if nothing else is known."""
     name = kind.series[0]
-    if not run.curves.has_values(name) and metric_id(name) in run.curves.metrics:
+    is_printed = metric_id(name) in run.curves.metrics
+    is_other_loss = name == "loss" and run.progress.prints_other_loss
+    if is_printed and (is_other_loss or not run.curves.has_values(name)):
         kind = replace(kind, series=(metric_id(name),))
     validation = metric_id(f"val_{name}")
     if kind.tests and validation in run.curves.metrics:

@@ -165,7 +165,7 @@ class Charts(Panel):
         low, high = self._fine.steps
         read = partial(
             reread_steps,
-            ranks=run.plan.world_size,  # also ranks that a restart left out
+            ranks=max(run.plan.world_size, len(run.ranks)),  # also ranks that a restart left out
             clocks=RunClocks.of(run),
             first_step=low,
             last_step=high,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from itertools import takewhile
@@ -124,6 +125,7 @@ def _call_root(words: Sequence[str]) -> None:
         # Other words before -- are refused below, with or without a script.
         if "--" in words and not remaining_words:
             script_line = torchrun.parse_script_line(after_dashes, torchrun_flags)
+            script_line = replace(script_line, typed=tuple(words))
         elif torchrun_flags and not set(remaining_words).intersection(COMMANDS):
             _refuse_flags_of_torchrun(before_dashes, next(iter(torchrun_flags)))
         parsed_command = parse(app, given_words, flags)

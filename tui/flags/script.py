@@ -36,6 +36,20 @@ class ScriptFlags:
             help="watch torch in your script to see loss, iterations and waits (default: on)",
         ),
     ] = True
+    as_is: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="give all ranks the same arguments, also if they were typed for one node",
+        ),
+    ] = False
+    before: Annotated[
+        str,
+        Parameter(
+            metavar="COMMAND",
+            help="run this on each host once, before the ranks, such as 'mkdir -p output'",
+        ),
+    ] = ""
     follow: Annotated[
         tuple[str, ...],
         Parameter(
@@ -80,7 +94,7 @@ def make_script(
         if not (pattern.strip() and pattern.isprintable()):
             pattern_hint = "give the path of a file, or a pattern such as '**/metrics.csv'"
             raise PlanError(Mistake("--follow", hint=pattern_hint))
-    return Script(tuple(words), flags.watch, flags.follow, flags.results)
+    return Script(tuple(words), flags.watch, flags.follow, flags.results, flags.before.strip())
 
 
 def _refuse_script_flags(flags: ScriptFlags) -> None:
@@ -88,6 +102,8 @@ def _refuse_script_flags(flags: ScriptFlags) -> None:
     given_flags = {
         "--cwd": flags.cwd,
         "--no-watch": not flags.watch,
+        "--as-is": flags.as_is,
+        "--before": flags.before,
         "--follow": flags.follow,
         "--fetch": flags.results,
     }

@@ -13,7 +13,8 @@ from types import MappingProxyType
 
 from remote.cluster.hosts import PLACE, Cluster, with_slots
 from remote.cluster.load import has_usual
-from remote.plan.plan import LOCAL_RANK, NO_PYTHON, PYTHONS
+from remote.plan.main_program import NO_PYTHON, PYTHONS
+from remote.plan.placeholders import LOCAL_RANK
 from remote.plan.python_line import python_line
 from tui.flags.common import HOSTS
 from tui.flags.policy import PolicyFlags
@@ -82,6 +83,8 @@ class ScriptLine:
     flags: Mapping[str, str] = field(default_factory=dict)
     env: tuple[tuple[str, str], ...] = ()
     is_torchrun: bool = False
+    typed: tuple[str, ...] = ()
+    """All words of the command line of rankboard in which it stands."""
 
 
 def find_flag(word: str) -> str:

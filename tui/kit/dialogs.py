@@ -41,9 +41,12 @@ class Leave(Enum):
     NOW = "now"
     DELETE = "delete"
     DISCARD = "discard"
+    ACCEPT = "accept"
+    AS_IS = "as_is"
     STAY = "stay"
 
 
+HARMLESS_ANSWERS = (Leave.STAY, Leave.DETACH, Leave.ACCEPT)
 ANSWER_ACTIONS = {Leave.STAY: "back", Leave.DETACH: "detach", Leave.NOW: "leave-now"}
 """The actions of answers, see `tui.kit.actions`. To stop a run takes more than a key."""
 
@@ -94,7 +97,7 @@ class Dialog(ModalScreen[Leave]):
                 for answer, text in self.answers:
                     yield Button(
                         Content(self._label(answer, text)),
-                        "default" if answer in (Leave.STAY, Leave.DETACH) else "error",
+                        "default" if answer in HARMLESS_ANSWERS else "error",
                         id=answer.value,
                         compact=True,
                     )
@@ -206,6 +209,22 @@ class DiscardDialog(Dialog):
     def __init__(self, changed: int) -> None:
         super().__init__()
         self.question = f"Leave the form? {count(changed, 'changed setting')} would be lost."
+
+
+class PastedDialog(Dialog):
+    """The question whether to start a line with placeholders that was typed for one node."""
+
+    answers = (
+        (Leave.STAY, "Back"),
+        (Leave.ACCEPT, "Start with placeholders"),
+        (Leave.AS_IS, "Start as it is"),
+    )
+    of_live = False
+
+    def __init__(self, problem: str, command_line: str) -> None:
+        """`problem`: why the ranks cannot all have the line as it was typed."""
+        super().__init__()
+        self.question = f"{problem}. Each rank gets its own place with\n  {command_line}"
 
 
 class LeaveDialog(Dialog):

@@ -9,7 +9,6 @@ from textual.containers import Container
 from textual.content import Content
 from textual.geometry import Region
 
-from remote.plan.plan import Plan
 from remote.run.run_state import RunState
 from tui.kit.actions import KeyPlace
 
@@ -46,7 +45,7 @@ class Panel(Container):
     number = 0
 
     @classmethod
-    def lines_needed(cls, plan: Plan) -> int:
+    def lines_needed(cls, run: RunState) -> int:
         """How many lines of text a panel of the top row needs; 0 where it takes what is left."""
         return 0
 

@@ -26,10 +26,14 @@ class RankTableLine:
     ranks: Sequence[RankState]
     of_host: int = -1
     """The host that the line shows as a whole, or -1 if it shows one rank."""
+    is_process: bool = False
+    """It shows a process that has started ranks itself: these stand in the lines below."""
 
     @property
     def key(self) -> int:
-        """Return the rank's number, or a negative number that is unique to the host."""
+        """Return the rank's number, or a negative number that is unique to the host or process."""
+        if self.is_process:
+            return -1 - self.ranks[0].rank
         return -1 - self.of_host if self.of_host >= 0 else self.ranks[0].rank
 
 
@@ -76,7 +80,9 @@ class RankTable(ChoiceTable):
         chosen_line = next(
             (chosen_line for chosen_line in self._lines if chosen_line.key == self._chosen), None
         )
-        return chosen_line.ranks[0] if chosen_line else None
+        if chosen_line is None or chosen_line.is_process:
+            return None
+        return chosen_line.ranks[0]
 
     def watch_cursor(self) -> None:
         super().watch_cursor()

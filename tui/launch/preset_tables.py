@@ -26,6 +26,7 @@ class ScriptTable(BaseModel):
 
     words: Texts = []
     watch: bool = Field(True, description=WRITE["bool"])
+    before: str = Field("", description=WRITE["str"])
     follow: Texts = []
     fetch: Texts = []
 

@@ -37,7 +37,7 @@ from tui.launch.form_fields import format_policy, format_value, parse_policy, po
 
 NAME = re.compile(r"\w[\w. +-]{0,59}")
 SUFFIX = ".toml"
-SCRIPT_SETTINGS = ("words", "watch", "follow", "fetch")
+SCRIPT_SETTINGS = ("words", "watch", "before", "follow", "fetch")
 """The fields of `Script` that a preset has."""
 LARGEST = 100_000
 """Bytes of a file that is read."""

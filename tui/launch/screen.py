@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
+from functools import partial
+
 from textual.app import ComposeResult
 from textual.containers import Container, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
 from remote.format import count
+from remote.launch import find_pasted_ranks
 from remote.plan.dry_run import notes
+from remote.plan.pasted.line import PastedLine
 from tui.doctor.checks import take_findings
+from tui.flags.pasted import describe_problem
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, key_of
-from tui.kit.dialogs import DiscardDialog, Leave
+from tui.kit.dialogs import DiscardDialog, Leave, PastedDialog
 from tui.kit.messages import CheckHosts, ShowChecks, StartRun
 from tui.kit.open_runs import LaunchRequest
 from tui.kit.run_session import HostChecks, LiveScreen
@@ -245,8 +251,22 @@ class LaunchScreen(LiveScreen, PresetForm):
         """Start the run, unless another screen has come meanwhile, as after a key that came
         twice."""
         ready = self._check_ready() if self.is_active else None
-        if ready:
+        pasted = find_pasted_ranks(ready.plan) if ready else None
+        if ready and pasted:
+            problem = describe_problem(pasted, ready.plan.world_size)
+            dialog = PastedDialog(problem, shlex.join(pasted.words))
+            self.app.push_screen(dialog, partial(self._start_pasted, ready, pasted))
+        elif ready:
             self.post_message(StartRun(ready))
+
+    def _start_pasted(self, ready: ReadyRun, pasted: PastedLine, answer: Leave | None) -> None:
+        """Start a line that was typed for one node, as the user wants it."""
+        chosen_run: ReadyRun | None = ready if answer is Leave.AS_IS else None
+        if answer is Leave.ACCEPT:
+            self.draft.set_text(script_fields.WORDS, shlex.join(pasted.words))
+            chosen_run = self._check_ready()
+        if chosen_run:
+            self.post_message(StartRun(chosen_run))
 
     def _check_ready(self) -> ReadyRun | None:
         """Return the run of the form. If it cannot be started, go to the first mistake."""

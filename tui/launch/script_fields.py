@@ -17,6 +17,7 @@ GROUP = "your script"
 WORDS = "program.words"
 CWD = "program.cwd"
 WATCH = "program.watch"
+BEFORE = "program.before"
 FOLLOW = "program.follow"
 FETCH = "program.fetch"
 FIELDS = (
@@ -41,6 +42,12 @@ FIELDS = (
         SWITCH,
         bool,
         "--watch",
+    ),
+    FormField(
+        BEFORE,
+        "before",
+        "a command that runs on each host once before the ranks, such as mkdir -p output",
+        flag="--before",
     ),
     FormField(
         FOLLOW,
@@ -75,6 +82,7 @@ def parse_script(get_text: Callable[[str], str]) -> Script:
         raise PlanError(Mistake("--program", problem=line.env[0][0], hint=hint))
     flags = ScriptFlags(
         watch=get_text(WATCH) == ON,
+        before=get_text(BEFORE),
         follow=tuple(_split("--follow", get_text(FOLLOW))),
         results=tuple(_split("--fetch", get_text(FETCH))),
     )
@@ -88,6 +96,7 @@ def format_script(script: Script) -> Mapping[str, str]:
     return {
         WORDS: script.command_line(),
         WATCH: ON if script.watch else OFF,
+        BEFORE: script.before,
         FOLLOW: shlex.join(script.follow),
         FETCH: shlex.join(script.fetch),
     }
@@ -100,6 +109,8 @@ def format_script_arguments(script: Script, cwd: str) -> list[str]:
         arguments += ["--cwd", cwd]
     if not script.watch:
         arguments.append("--no-watch")
+    if script.before:
+        arguments += ["--before", script.before]
     for pattern in script.follow:
         arguments += ["--follow", pattern]
     for pattern in script.fetch:

@@ -79,7 +79,7 @@ def _collect_files(
         yield f"configuration/{file_name}.toml", text.encode()
     for run in runs:
         yield from _files_of_run(run)
-    scripts = {path.name: path for run in runs for path in _find_scripts(run)}
+    scripts = {name: path for run in runs for name, path in _find_scripts(run)}
     for file_name, path in scripts.items():
         yield f"code/{file_name}", path.read_bytes()
     if any(run.job for run in runs):
@@ -98,9 +98,12 @@ def _files_of_run(run: RunFigures) -> Iterator[NamedFile]:
             yield f"logs/{run.name}/{path.name}", path.read_bytes()
 
 
-def _find_scripts(run: RunFigures) -> Iterator[Path]:
-    """Yield the script of a run that this user has recorded: another's plan names no file of
-    ours."""
+def _find_scripts(run: RunFigures) -> Iterator[tuple[str, Path]]:
+    """Yield name and path of the script of a run that this user has recorded: another's plan names
+    no file of ours.
+
+    A name keeps its folders: part2a/main.py and part3/main.py are two scripts.
+    """
     if not run.script:
         return
     for upload in load_plan(run.folder).uploads:
@@ -110,7 +113,9 @@ def _find_scripts(run: RunFigures) -> Iterator[Path]:
             script_path = source if source.name == Path(word).name else source / word
             is_script = script_path.suffix == SCRIPT_SUFFIX and script_path.is_file()
             if is_script and script_path.stat().st_size <= LARGEST_SCRIPT:
-                yield script_path
+                # An archive unpacks nothing outside of its own folder.
+                is_inside = not Path(word).is_absolute() and ".." not in Path(word).parts
+                yield (Path(word).as_posix() if is_inside else script_path.name), script_path
 
 
 def _source_files(source: Traversable, name: str) -> Iterator[NamedFile]:

@@ -46,7 +46,7 @@ class RunBody(Container):
         self._first = 0  # the first chart that is shown
         self._different = Charts.copies  # charts that there are
         self._at_hosts: bool | None = None  # as the user has chosen
-        self._places = (False, False)
+        self._places: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
         for number, panel in enumerate(self.panels, 1):
@@ -69,6 +69,10 @@ class RunBody(Container):
         """Whether the hosts take the place of the charts."""
         is_chosen = self._is_starting if self._at_hosts is None else self._at_hosts
         return is_chosen and not self._is_beside
+
+    @property
+    def _lines_needed(self) -> int:
+        return max(kind.lines_needed(self._session.state) for kind in PANELS)
 
     def _seen_charts(self) -> list[int]:
         """The charts for which there is room, by their places; none twice."""
@@ -100,8 +104,7 @@ class RunBody(Container):
             panel.display = span > 0
             # A hidden panel takes no place, but textual takes no span of 0.
             panel.styles.column_span = max(span, 1)
-        lines_needed = max(kind.lines_needed(self._session.plan) for kind in PANELS)
-        top_lines = min(lines_needed, max(4, height * 5 // 12))
+        top_lines = min(self._lines_needed, max(4, height * 5 // 12))
         is_finished = self._session.state.verdict is Verdict.FINISHED
         row_heights = ["1fr" if height < LOW else str(top_lines)]
         if not is_low:
@@ -112,10 +115,11 @@ class RunBody(Container):
 
     def show(self, run: RunState) -> None:
         """Put the charts of the deck at their places, and the hosts away once the run trains."""
-        hosts_placing = (self._shows_hosts, self._is_beside)
+        # A script may start more ranks itself.
+        places = (self._shows_hosts, self._is_beside, self._lines_needed)
         # Laying out draws the whole screen, so it is done only when something moves.
-        if hosts_placing != self._places:
-            self._places = hosts_placing
+        if places != self._places:
+            self._places = places
             self.lay_out()
         # `available` looks at all curves, so it is asked only while a wanted chart is missing.
         if not any(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from remote.events import HostPhaseChanged
 from remote.format import count, listed, ranks_text
+from remote.run.findings import script_visibility as seen
 from remote.run.findings.start_waits import waiting
 from remote.run.run_state import RunState
 from remote.run.state.phases import START_PHASES, RunPhase
@@ -70,6 +71,8 @@ class Narration:
         self._started = False
         self._reaching: dict[int, str] = {}
         self._waiting = _Waiting()
+        self._clock = SessionClock()
+        self._told_silence = False
         self._stage = 0
         self._gathered = GatheredLines()
 
@@ -93,6 +96,7 @@ class Narration:
         if self._verbose:
             yield from self._stage_lines(state)
         yield from self._waiting.lines(state)
+        yield from self._silence_lines(state)
 
     def rest(self, state: RunState) -> Iterator[str]:
         """Release the lines that are still held at the end of the run."""
@@ -105,9 +109,22 @@ class Narration:
                 if not outcome.repeats_cause(text, state.cause):
                     yield f"{_host_names(numbers, state)}: {text}"
             elif state.has_begun or not state.refused:
-                rank = state.rank(numbers[0]) if len(numbers) == 1 else None
-                host_prefix = f"{state.host_name(rank.host)}: " if rank else ""
+                is_known = len(numbers) == 1 and numbers[0] < len(state.processes)
+                process = state.processes[numbers[0]] if is_known else None
+                host_prefix = f"{state.host_name(process.host)}: " if process else ""
                 yield f"{host_prefix}{ranks_text(numbers)} {text}"
+
+    def _silence_lines(self, state: RunState) -> Iterator[str]:
+        """Say once why nothing is seen of a script that has run for a while."""
+        if (
+            self._told_silence
+            or state.phase is not RunPhase.TRAINING
+            or not seen.sees_nothing(state)
+        ):
+            return
+        advice = seen.advice(state, self._clock.now(state))
+        self._told_silence = bool(advice)
+        yield from filter(None, [advice])
 
     def _stage_lines(self, state: RunState) -> Iterator[str]:
         """Name a stage of the start when the last rank reaches it."""

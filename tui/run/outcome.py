@@ -19,6 +19,7 @@ from remote.format import (
     percent,
     rate,
     seconds,
+    size,
 )
 from remote.plan.plan import Plan
 from remote.run.findings import script_visibility as seen
@@ -28,6 +29,7 @@ from remote.run.series.step_times import join_means
 from remote.run.state.host_state import is_trust_command
 from remote.run.state.phases import FATES, Verdict
 from remote.run.state.rank_state import RankState
+from remote.run.state.script_rank import ScriptRank, join_totals
 from remote.run.state.types import Cause
 from remote.statistics.mean import finite_mean
 from tui.kit.text_table import rule_lines
@@ -68,10 +70,12 @@ def result_table(state: RunState) -> tuple[list[str], list[tuple[str, ...]]]:
         for rank in ranks
     ]
     if len(ranks) > 1:
-        table_rows.append({"host": "all", "rank": ""} | _result_cells(ranks, early_name))
+        all_cells = _result_cells(ranks, early_name, are_apart=state.trains_apart)
+        table_rows.append({"host": "all", "rank": ""} | all_cells)
     # Shares are of the mean over all ranks, as the times of single ranks differ by their waits.
-    early_means = join_means(rank.timing.early for rank in ranks)
-    if early_means.compute or early_means.sync:
+    early_means = state.join_means("early")
+    has_split = not math.isnan(early_means.seconds) and (early_means.compute or early_means.sync)
+    if has_split:
         phase_shares = {
             name: percent(early_means.share(getattr(early_means, name))) for name in PHASES
         }
@@ -84,16 +88,25 @@ def result_table(state: RunState) -> tuple[list[str], list[tuple[str, ...]]]:
     return columns, [tuple(row.get(name, "") for name in columns) for row in table_rows]
 
 
-def _result_cells(ranks: Sequence[RankState], early_name: str) -> dict[str, str]:
-    """Return the figures of one rank, or of all of them, as cells by the names of their columns."""
+def _result_cells(
+    ranks: Sequence[RankState], early_name: str, *, are_apart: bool = False
+) -> dict[str, str]:
+    """Return the figures of one rank, or of all of them, as cells by the names of their columns.
+
+    `are_apart`: see `join_means`.
+    """
     whole_means = join_means(rank.timing.whole for rank in ranks)
-    early_means = join_means(rank.timing.early for rank in ranks)
+    early_means = join_means((rank.timing.early for rank in ranks), are_apart=are_apart)
     phase_seconds = [getattr(early_means, name) for name in PHASES]
     # A script may tell none of them, or `data` alone, which splits nothing.
     if not any(phase_seconds[1:]):
         phase_seconds = [math.nan] * len(phase_seconds)
     epoch_seconds = [seconds for rank in ranks for seconds in rank.epoch_seconds]
-    losses = [rank.loss for rank in ranks if rank.step]
+    losses = [rank.loss for rank in ranks if rank.tells_loss]
+    exchanging_ranks = [
+        rank for rank in ranks if isinstance(rank, ScriptRank) and rank.only_exchanges
+    ]
+    totals = join_totals(exchanging_ranks)
     newest_loss = losses[0] if len(losses) == 1 else finite_mean(losses)
     own_accuracy = finite_mean(rank.own_accuracy for rank in ranks)
     return {
@@ -104,15 +117,22 @@ def _result_cells(ranks: Sequence[RankState], early_name: str) -> dict[str, str]
         "epoch": fixed(finite_mean(epoch_seconds), 2, " s"),
         "last loss": loss(newest_loss, len(losses)),
         "own accuracy": percent(own_accuracy, 2),
+        "collectives": f"{totals.count:,}" if totals.count else UNKNOWN,
+        "exchanged": size(totals.bytes) if totals.bytes else UNKNOWN,
+        "blocked": fixed(totals.seconds, 2, " s") if totals.count else UNKNOWN,
     }
 
 
 def closing_advice(state: RunState) -> list[str]:
     """Say what to do where a script was not seen, or in part, and which of its files stay."""
     has_run = state.verdict not in (None, Verdict.REFUSED)
-    visibility = seen.advice(state, state.now) if has_run else ""
-    files_advice = describe_unfetched_files(state)
-    return [visibility, *files_advice] if visibility else files_advice
+    visibility = describe_visibility(state) if has_run else []
+    return [*visibility, *describe_unfetched_files(state)]
+
+
+def describe_visibility(state: RunState) -> list[str]:
+    """Say what was not seen of a script that has ended: its steps, or some of its lines."""
+    return list(filter(None, (seen.describe_unseen_end(state), seen.advice(state, state.now))))
 
 
 def result_captions(state: RunState) -> list[str]:
@@ -121,11 +141,15 @@ def result_captions(state: RunState) -> list[str]:
     iterations = early_iterations(state)
     # A script that tells no phases lacks most of the columns that need words.
     if "sync" in result_table(state)[0]:
+        prints_loss = any(rank.prints_loss for rank in state.ranks)
+        last_loss = "the newest that a rank prints" if prints_loss else "of each rank's last batch"
         caption_lines += [
-            "s/iter: mean of all iterations; last loss: of each rank's last batch",
+            f"s/iter: mean of all iterations; last loss: {last_loss}",
             f"iter {iterations.replace(' to ', '-')}, data, compute, sync, samples/s: means of "
             f"iterations {iterations}",
         ]
+    if state.trains_apart and "samples/s" in result_table(state)[0]:
+        caption_lines.append("samples/s of all: the mean, as each rank trains a model of its own")
     return caption_lines + describe_test(state)
 
 
@@ -141,7 +165,9 @@ def describe_test(state: RunState) -> list[str]:
 
 def has_results(state: RunState) -> bool:
     """Whether the run has ended and there is anything to put into the table."""
-    return state.verdict is not None and any(rank.timing.count for rank in state.ranks)
+    return state.verdict is not None and any(
+        rank.timing.count or rank.only_exchanges for rank in state.ranks
+    )
 
 
 def opening_line(state: RunState) -> str:
@@ -292,8 +318,10 @@ def verdict_line(state: RunState) -> str:
             training_text = (
                 f"; training took {fixed(training_seconds, 2)} s of it" if training_seconds else ""
             )
+            unseen_text = "; no step was seen" if seen.ended_unseen(state) else ""
             return (
-                f"finished in {elapsed}{after_restarts}{_describe_divergence(state)}{training_text}"
+                f"finished in {elapsed}{after_restarts}{_describe_divergence(state)}"
+                f"{training_text}{unseen_text}"
             )
         case Verdict.STOPPED:
             stop_reason = state.stop_reason or "its launcher is gone"

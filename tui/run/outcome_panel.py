@@ -14,6 +14,7 @@ from textual.widgets import Static
 from remote.format import fixed, percent
 from remote.record.classification import ClassificationReport
 from remote.record.layout import REPORT
+from remote.run.findings import script_visibility as seen
 from remote.run.findings.alerts import describe_slow_spells
 from remote.run.output.last_words import last_words
 from remote.run.run_state import RunState
@@ -87,6 +88,7 @@ def _outcome_text(run: RunState, max_output: int, *, is_brief: bool) -> str:
         outcome_lines.insert(bool(outcome_lines), f"{sign} {outcome.verdict_line(run)}")
     if run.verdict in (Verdict.FINISHED, Verdict.STOPPED):
         outcome_lines += _summary_lines(run, is_brief=is_brief)
+        outcome_lines += filter(None, [seen.describe_unseen_end(run)])
     outcome_lines += describe_unfetched_files(run)
     return "\n".join(map(plain, outcome_lines))
 

@@ -10,6 +10,7 @@ from statistics import fmean
 from remote.format import UNKNOWN, between, loss, percent, seconds
 from remote.run.run_state import RunState
 from tui.kit.session_clock import SessionClock
+from tui.run.components.exchange_text import describe_exchange, list_exchanging
 
 INTERVAL = 10.0
 """Seconds between two such lines, and after a line of a rank that tells steps."""
@@ -22,6 +23,7 @@ class ProgressLines:
         self._monotonic, self._clock = clock, SessionClock(clock)
         self._printed_at = clock()
         self._step = 0
+        self._calls = 0
 
     def lines(self, state: RunState, *, printed: bool) -> Iterator[str]:
         """A line, where one is due and the ranks have gone on. `printed`: lines of ranks were shown
@@ -29,15 +31,19 @@ class ProgressLines:
         monotonic_now = self._monotonic()
         if printed and state.progress.formats:
             self._printed_at = monotonic_now
-        if (
-            state.plan.job
-            or monotonic_now < self._printed_at + INTERVAL
-            or state.step == self._step
-        ):
+        if state.plan.job or monotonic_now < self._printed_at + INTERVAL:
+            return
+        exchanging_ranks = list_exchanging(state)
+        num_calls = sum(rank.collectives.count for rank in exchanging_ranks)
+        if state.step == self._step and (state.step or num_calls == self._calls):
             return
         self._printed_at = monotonic_now
         self._step = state.step
-        yield progress_text(state, self._clock.now(state))
+        self._calls = num_calls
+        if state.step:
+            yield progress_text(state, self._clock.now(state))
+        else:
+            yield describe_exchange(exchanging_ranks)
 
 
 def progress_text(state: RunState, now: float) -> str:

@@ -10,7 +10,6 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from remote.plan.plan import Plan
 from remote.run.run_state import RunState
 from remote.run.state.rank_state import RankState
 from tui.kit import palette
@@ -49,7 +48,8 @@ class RanksPanel(TablePanel):
     help = (
         "every rank: state, step, loss, seconds per step and until its gradients are ready, with "
         "the trend of that; how data ░, compute ▒ and sync █ split a step; load. What is equal on "
-        "all ranks stands above the table. Enter opens a rank, or a host"
+        "all ranks stands above the table. Process p0 has started the ranks below it. Enter opens "
+        "a rank, or a host"
     )
     row = ScreenRow.TOP
 
@@ -65,13 +65,14 @@ class RanksPanel(TablePanel):
         self._scale = TrendScale("seconds", (), 0.0)
 
     @classmethod
-    def lines_needed(cls, plan: Plan) -> int:
-        """One line per rank, also where they stand by host: those can be opened; the lines of the
-        heat strip, the head of the table and the border."""
-        strip_lines = (
-            -(-plan.world_size // RANKS_PER_LINE) if plan.world_size >= heat.MIN_RANKS else 0
-        )
-        return plan.world_size + strip_lines + 2
+    def lines_needed(cls, run: RunState) -> int:
+        """One line per rank, also where they stand by host: those can be opened; one for each
+        process that has started some; the lines of the heat strip, the head of the table and the
+        border."""
+        num_ranks = len(run.ranks) if run.has_workers else run.plan.world_size
+        strip_lines = -(-num_ranks // RANKS_PER_LINE) if num_ranks >= heat.MIN_RANKS else 0
+        process_lines = len(run.processes) if run.has_workers else 0
+        return num_ranks + process_lines + strip_lines + 2
 
     def compose(self) -> ComposeResult:
         yield RankTable()
@@ -124,14 +125,15 @@ class RanksPanel(TablePanel):
             sign = "  "
         now = self._clock.now(run)
         dark = self.app.current_theme.dark
-        return RowContext(line.ranks, run, now, dark, self._scale, sign)
+        return RowContext(line.ranks, run, now, dark, self._scale, sign, line.is_process)
 
     def _shown_columns(
         self, run: RunState, cells: Mapping[RankColumn, Sequence[TableCell]], width: int
     ) -> dict[RankColumn, TableColumn]:
         """The columns that tell something of a rank, as wide as they are drawn. A column that has
-        appeared stays, and gets no narrower, while the run is in the same phase."""
-        drawn_stage = (run, run.attempt, run.phase, width)
+        appeared stays, and gets no narrower, while the run is in the same phase, and before or
+        after its first step."""
+        drawn_stage = (run, run.attempt, run.phase, run.step > 0, width)
         if drawn_stage != self._stage:
             self._stage = drawn_stage
             self._folded = FoldedColumns()
@@ -190,6 +192,8 @@ class RanksPanel(TablePanel):
         """Open the page of a rank; show or hide the ranks of a host."""
         message.stop()
         host_index = message.line.of_host
+        if message.line.is_process:
+            return
         if host_index < 0:
             self.post_message(ShowRank(message.line.ranks[0].rank))
         else:

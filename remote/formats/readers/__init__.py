@@ -14,6 +14,7 @@ from remote.formats.readers.keras import KerasBar
 from remote.formats.readers.key_value import KeyValueLine
 from remote.formats.readers.lines import LineReader
 from remote.formats.readers.objects import ObjectLine
+from remote.formats.readers.ruled_table import RuledTable
 from remote.formats.readers.trainer import TrainerDict
 from remote.formats.reading import Reading
 
@@ -37,6 +38,7 @@ _READERS: dict[str, Callable[[LogFormat], FormatReader]] = {
     "lightning": LightningBar,
     "keras": KerasBar,
     "framed table": FramedTable,
+    "ruled table": RuledTable,
     "trainer": TrainerDict,
     "objects": ObjectLine,
     "name=value": KeyValueLine,

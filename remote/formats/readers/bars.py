@@ -6,10 +6,12 @@ import re
 
 from remote.formats.catalog import LogFormat
 from remote.formats.memory import Memory
-from remote.formats.names import is_outcome
+from remote.formats.names import canonical, is_outcome
 from remote.formats.numbers import NUMBER, number
 from remote.formats.patterns import LazyRegex, LinePattern, Pairs
+from remote.formats.readers.line_pairs import find_pairs
 from remote.formats.reading import EVALUATION, STEP, UNDERSTOOD, Reading, ReadingKind
+from remote.formats.step_counter import Percentages
 
 _UNITS = r"it/s|s/it|step/s|s/step|steps/s|batch/s|s/batch|batches/s|s/ba|ba/s"
 _BAR = LazyRegex(
@@ -17,10 +19,9 @@ _BAR = LazyRegex(
     r"\[(?:[\d:]{1,12}|\d{1,4} days?, [\d:]{1,12})<(?:\d{1,4} days?, )?[\d:?-]{1,12}, {1,4}"
     rf"(?P<rate>[\d.]{{1,16}}|\?)(?P<unit>{_UNITS})(?:, (?P<postfix>[^\]\n]{{0,4000}}\]?)|\])"
 )
-_EPOCH = LazyRegex(r"[Ee]poch\W{0,4}(\d{1,9})(?:\s{0,2}/\s{0,2}(\d{1,9}))?")
+_EPOCH = LazyRegex(r"[Ee]poch\W{0,12}(\d{1,9})(?:\s{0,2}/\s{0,2}(\d{1,9}))?")
 _EVALUATES = LazyRegex(r"valid|\bval\b|eval|test|predict|sanity|infer", re.IGNORECASE)
 _POSTFIX = Pairs(r"([A-Za-z_][^=,\s:|]{0,80})(?:=| ?: ?| )<num>(?=[,\]\s|;])")
-_DESCRIPTION = Pairs(r"([A-Za-z_][\w/@]{0,80})(?:=|: {0,4}| )<num>(?=[,\]\s|;:]|$)")
 _LONGEST_DESCRIPTION = 200
 
 
@@ -33,6 +34,7 @@ class Bar:
     def __init__(self, log_format: LogFormat) -> None:
         self._epochs_from_0 = False  # until epoch 0 is seen
         self._of_epoch: dict[str, float] = {}
+        self._percentages = Percentages()
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """See `FormatReader`."""
@@ -57,12 +59,13 @@ class Bar:
         if bar["postfix"]:
             _POSTFIX.add_to(values, bar["postfix"])
         # A description such as "epoch 3 lr 0.1" has settings too, which are no values of a step.
-        described: dict[str, float] = {}
-        _DESCRIPTION.add_to(described, description)
-        for name, value in described.items():
+        for pair in find_pairs(description.rstrip(" :"), 0):
+            name, factor = canonical(pair.name)
             if is_outcome(name):
-                values.setdefault(name, value)
+                fraction = 0.01 if pair.unit == "%" else factor
+                values.setdefault(name, number(pair.value) * fraction)
         values.pop("epoch", None)
+        self._percentages.make_fractions(values)
         for name in list(values):
             if name.startswith("val_") or name.endswith("_epoch"):
                 if self._of_epoch.get(name) == values[name]:
@@ -78,10 +81,18 @@ class Bar:
         if rate > 0:
             is_seconds = bar["unit"].startswith("s/")
             values.setdefault("step_seconds", rate if is_seconds else 1 / rate)
-        kind: ReadingKind | None = EVALUATION if _EVALUATES.search(description) else None
+        kind: ReadingKind | None = None
+        is_training = "train" in description.lower() or "loss" in values
+        if not is_training and _EVALUATES.search(description):
+            kind = EVALUATION
         count = float(bar["n"])
         total = float(bar["total"])
         epoch = _EPOCH.search(description)
+        if epoch and "step" in values:
+            # NeMo's `global_step` is one behind the bar. Its bar is that of the run.
+            del values["step"]
+            if "consumed_samples" in values and float(epoch[1]) == 0:
+                values["steps"] = total
         if epoch:
             self._epochs_from_0 = self._epochs_from_0 or epoch[1] == "0"
             if epoch[2]:

@@ -1,132 +1,244 @@
-"""Lines that people print themselves: `step=3 loss=0.5`, `epoch 3: train loss 0.5, lr 0.1`."""
+"""Lines that people print themselves: where the training is, then names with values.
+
+step=3 loss=0.5                                   Epoch [1/5], Step [20/98], Loss: 0.5 (0.6)
+epoch 3: train loss 0.5, val loss 0.6             20 loss:  3.9
+[0/5][20/98] Loss_D: 1.8 Loss_G: 5.6              ====> Test set loss: 222.3
+"""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Sequence
 
 from remote.formats.catalog import LogFormat
-from remote.formats.memory import Memory
-from remote.formats.names import NEVER, PLACES, is_outcome
-from remote.formats.numbers import NUMBER, number
-from remote.formats.patterns import LazyRegex, NameTable
+from remote.formats.memory import Memory, is_of_evaluation
+from remote.formats.names import NEVER, PLACES, is_outcome, is_standard
+from remote.formats.numbers import number
+from remote.formats.patterns import UNITS, LazyRegex, NameTable
+from remote.formats.readers.line_pairs import Pair, begins_with_pair, find_pairs
+from remote.formats.readers.line_places import (
+    EVALUATION_WORDS,
+    LineHead,
+    read_epoch_alone,
+    read_head,
+)
 from remote.formats.readers.objects import WRAPPED
-from remote.formats.reading import Reading
+from remote.formats.reading import EVALUATION, OTHER, UNDERSTOOD, Reading, ReadingKind
 from remote.formats.step_counter import StepCounter, reports_progress
 
-_QUALIFIER = r"[Tt]rain(?:ing)?|[Vv]al(?:id(?:ation)?)?|[Tt]est|[Ee]val(?:uation)?"
-"""The first word of a name of two, such as "train loss"."""
-_PAIR = LazyRegex(
-    rf"((?:(?:{_QUALIFIER}|[Ll]earning|[Gg]rad|[Aa]vg|[Aa]verage|[Mm]ean|[Tt]otal|[Rr]unning) )?"
-    rf"[A-Za-z_][\w/.@-]{{0,63}})(?: {{0,2}}= {{0,2}}| ?: {{0,4}})({NUMBER})(%?)(?![\w.:/@-]|,\d)"
-)
-_SPACED = LazyRegex(
-    rf"(?<![\w.])(?<![Bb]est )((?:(?:{_QUALIFIER}) )?"
-    rf"[A-Za-z_][\w/@]{{0,40}}):? {{1,4}}({NUMBER})(%?)(?![\w.:/@-])"
-)
-_LISTED = LazyRegex(
-    rf"(?:(?<=[\d.%,;|:)\]>-])|(?<=nan|inf|NaN|NAN|INF))\s{{1,8}}((?:(?:{_QUALIFIER}) )?"
-    rf"[A-Za-z_][\w/@.-]{{0,63}})\s{{1,4}}({NUMBER})(%?)(?=\s{{0,8}}(?:$|[,;|)\]])"
-    r"|\s{1,8}[A-Za-z_][\w/@.-]{0,63}(?: [A-Za-z_][\w/@.-]{0,63})?[:=\s]\s{0,4}[-+.\d])"
-)
-"""A name and a number without a sign between them, after the end of another pair and before one."""
-_PROSE_WORDS = """
-a after all and at before best but by each every for from in is last of on or over per since so the
-then to took until up was with within
-"""
-_PROSE = frozenset(_PROSE_WORDS.split())
-"""What stands before a number in a sentence and is no name of it."""
-_NUMBERED = (
-    r"[\s:=#\[(]{1,6}(?P<n>\d{1,12})(?:\s{0,4}(?:/|of)\s{0,4}(?P<total>\d{1,12}))?(?![\w.%])"
-)
-_FIRST_COUNTER = LazyRegex(
-    r"[\W_]{0,8}(?:rank[= :]{1,2}\d{1,6}[\s,|\]]{1,4})?(?:train(?:ing)?[\s:|>-]{1,4})?"
-    r"(?P<unit>global[_ ]step|train[_ ]step|epoch|iteration|iter|step|it|batch|update)\]?"
-    + _NUMBERED,
-    re.IGNORECASE,
-)
-_SECOND_COUNTER = LazyRegex(
-    r"[^\n]{0,12}?\b(?P<unit>step|iter|iteration|batch)\b" + _NUMBERED, re.IGNORECASE
-)
-
-_Fields = dict[str, tuple[str, float, tuple[int, int]]]
-"""By name: a number as printed, the factor into its unit, and where it stands."""
+_EVALUATION_WORD = LazyRegex(rf"\b(?:{EVALUATION_WORDS})\b", re.IGNORECASE)
+_FARTHEST = 80
+"""Characters between a place and the first name, in which it may say what the values are of."""
+_STEP_TIME = "dt"
+"""With a unit, it is the time of a step; without one, perhaps the step of a simulation."""
+_TOTALS = {"step": "steps", "epoch": "epochs"}
+"""The names of what places are part of."""
+_OF_TRAINING = ("loss", "accuracy")
+"""Names that only values of the training have."""
+_OF_EVALUATION = ("val_loss", "val_accuracy", "val_accuracy_top5", "val_perplexity")
+"""Names that say by themselves that a line is of an evaluation."""
+_MEANS = {"loss": "train_loss", "accuracy": "train_accuracy"}
+"""What the mean of an epoch is called, beside the values of its steps."""
 
 
 class KeyValueLine:
-    """Reads lines that begin with a counter such as `epoch 3`, or with name=value."""
+    """Reads lines that begin with a place of the training, with name=value, or with the word for an
+    evaluation."""
 
     open = False
 
     def __init__(self, log_format: LogFormat) -> None:
         self._names = NameTable(log_format.names)
         self._counter = StepCounter()
+        self._has_steps = False
+        self._last_batch = -1.0
+        self._restarts = False
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """See `FormatReader`."""
-        counter = _FIRST_COUNTER.match(line, start)
+        epoch = read_epoch_alone(line, start)
+        if epoch is not None:
+            memory.epoch = int(memory.count_epoch(epoch[0], {}))
+            memory.epochs = int(epoch[1]) or memory.epochs
+            return UNDERSTOOD
+        head = read_head(line, start)
+        if head is None and ("(" in line or not begins_with_pair(line, start)):  # code, or text
+            return None
         if "(" in line:
-            if counter is None:
-                return None
             line = WRAPPED.sub(r"\1", line)
-        elif counter is None and not _PAIR.match(line, start):
+        begin = head.end if head is not None else start
+        pairs = list(find_pairs(line, begin))
+        if not pairs or not self._is_one(head, pairs, begin):
             return None
-        fields = self._fields(line, start, counter)
-        if not reports_progress(fields):
+        values, percentages = self._values(pairs, head)
+        is_evaluation = head is not None and _is_evaluation(head, line, pairs, values)
+        if is_evaluation:
+            values = _as_evaluation(values)
+        if head is not None:
+            self._add_places(values, head, memory)
+        if is_evaluation:
+            _leave_out_own_steps(values, memory)
+        has_place = head is not None and bool(head.places)
+        if not _reports(values, has_place=has_place, is_evaluation=is_evaluation):
             return None
+        kind = EVALUATION if is_evaluation else self._kind_of_mean(values)
+        may_be_of_epoch = head is not None and "steps" in head.places and "epochs" not in values
+        return self._counter.reading(
+            values, memory, kind, percentages, may_be_of_epoch=may_be_of_epoch
+        )
+
+    def _is_one(self, head: LineHead | None, pairs: Sequence[Pair], begin: int) -> bool:
+        """Return True if a line begins as one of these do."""
+        if head is None or (head.places and not head.is_number_alone):
+            return True
+        first = pairs[0]
+        # Without a word for the number, a sentence could begin so: "3 files: 5 changed".
+        if head.is_number_alone and first.begin > begin + 2:
+            return False
+        return first.is_signed and is_outcome(self._names(first.name)[0])
+
+    def _values(
+        self, pairs: Sequence[Pair], head: LineHead | None
+    ) -> tuple[dict[str, float], set[str]]:
+        """Return the values by name, and the names of those with a sign of percent."""
         values: dict[str, float] = {}
-        for name, (text, factor, _) in fields.items():
-            values[name] = number(text) * factor
-        return self._counter.reading(values, memory)
+        percentages: set[str] = set()
+        unsigned: list[Pair] = []
+        for pair in pairs:
+            if pair.is_signed:
+                self._add(values, percentages, pair)
+            elif self._normalised(pair.name)[0] not in PLACES:
+                unsigned.append(pair)
+        # In a sentence a number follows a word as well. So a pair without a sign counts only if
+        # there is no other, or with separators around it, beside a place of the training.
+        if not any(map(is_outcome, values)):
+            for pair in filter(self._is_known, unsigned):
+                self._add(values, percentages, pair)
+        if head is not None and any(map(is_outcome, values)):
+            for pair in unsigned:
+                if pair.is_separate:
+                    self._add(values, percentages, pair)
+        return values, percentages
 
-    def _fields(self, line: str, start: int, counter: re.Match[str] | None) -> _Fields:
-        fields: _Fields = {}
-        for pair in _PAIR.finditer(line, start):
-            self._add(fields, pair)
-        # In prose a number follows a word as well, so such pairs are looked for only if there are
-        # no others.
-        if not any(map(is_outcome, fields)):
-            self._add_spaced(fields, line, start)
-        if counter is not None:
-            _add_counter(fields, counter)
-            second = _SECOND_COUNTER.match(line, counter.end())
-            if second is not None:
-                _add_counter(fields, second)
-            if any(map(is_outcome, fields)):
-                self._add_listed(fields, line, (second or counter).end())
-        return fields
+    def _is_known(self, pair: Pair) -> bool:
+        name, _ = self._normalised(pair.name)
+        return is_outcome(name) or name != pair.name
 
-    def _add_spaced(self, fields: _Fields, line: str, start: int) -> None:
-        """Add pairs with a space between name and number, if the name is one that is known."""
-        for pair in _SPACED.finditer(line, start):
-            name, _ = self._names(pair[1])
-            is_known = name != pair[1] and name not in PLACES
-            if is_outcome(name) or is_known:
-                self._add(fields, pair)
+    def _normalised(self, printed: str) -> tuple[str, float]:
+        """Return the normalised name, and the factor into its unit. `Average Loss(20)` is a loss,
+        `D(x)` no other name."""
+        name, factor = self._names(printed)
+        if name == printed and printed.endswith(")"):
+            bare = printed[: printed.index("(")]
+            bare_name, bare_factor = self._names(bare)
+            if bare_name != bare:
+                return bare_name, bare_factor
+        return name, factor
 
-    def _add_listed(self, fields: _Fields, line: str, begin: int) -> None:
-        """Add pairs without a sign, which stand between commas or one after the other."""
-        for pair in _LISTED.finditer(line, begin):
-            name, _ = self._names(pair[1])
-            if name not in PLACES and pair[1].lower() not in _PROSE:
-                self._add(fields, pair)
+    def _add(self, values: dict[str, float], percentages: set[str], pair: Pair) -> None:
+        name, factor = self._normalised(pair.name)
+        if name == _STEP_TIME and pair.unit in UNITS:
+            name = "step_seconds"
+        if name is NEVER or name in values:
+            return
+        value = number(pair.value) * factor
+        if pair.total and name in _TOTALS:
+            values[_TOTALS[name]] = float(pair.total)
+        elif pair.total:
+            # "97/100" is a share of what is right; of anything else, nobody knows what it is.
+            if "accuracy" not in name:
+                return
+            value /= max(1.0, float(pair.total))
+            percentages.add(name)
+        elif pair.unit == "%":
+            value /= 100
+            percentages.add(name)
+        elif name.endswith("_seconds"):
+            value *= UNITS.get(pair.unit, 1.0)
+        values[name] = value
 
-    def _add(self, fields: _Fields, pair: re.Match[str]) -> None:
-        name, factor = self._names(pair[1])
-        if name is not NEVER and name not in fields:
-            is_percentage = pair[3] != ""
-            fields[name] = pair[2], 0.01 if is_percentage else factor, pair.span(2)
+    def _add_places(self, values: dict[str, float], head: LineHead, memory: Memory) -> None:
+        """Add what the beginning of the line says. A pair such as `global_step: 3` goes before."""
+        places = dict(head.places)
+        if "n" in places:
+            step = places.pop("n")
+            places |= {"step": step, "steps": places.pop("total")}
+            if memory.epoch and "epoch" not in values:
+                places |= {"epoch": _printed_epoch(memory), "epochs": float(memory.epochs)}
+        elif head.is_of_begun_epoch and memory.epoch:
+            places["epoch"] = _printed_epoch(memory)
+        if head.is_batch and "epoch" not in places and "epoch" not in values:
+            places.pop("steps", None)  # perhaps those of an epoch
+            self._leave_out_restart(places)
+        for name, place in places.items():
+            values.setdefault(name, place)
+
+    def _leave_out_restart(self, places: dict[str, float]) -> None:
+        """Leave out the step of a line without an epoch once batches have begun anew: nobody knows
+        how many an epoch has."""
+        batch = places["step"]
+        self._restarts = self._restarts or batch < self._last_batch
+        self._last_batch = batch
+        if self._restarts:
+            places.clear()
+
+    def _kind_of_mean(self, values: dict[str, float]) -> ReadingKind | None:
+        """Rename what is the mean of an epoch: the values of a line without a step, in a log that
+        has steps. Return its kind, None for any other line."""
+        if "step" in values or "part" in values:
+            self._has_steps = True
+            return None
+        if not self._has_steps:
+            return None
+        for name, mean_name in _MEANS.items():
+            if name in values:
+                values[mean_name] = values.pop(name)
+        return None if any(map(is_of_evaluation, values)) else OTHER
 
 
-def _add_counter(fields: _Fields, counter: re.Match[str]) -> None:
-    unit = counter["unit"].lower()
-    if unit == "epoch":
-        names = "epoch", "epochs"
-    elif unit != "batch" or "epoch" in fields:
-        names = "step", "steps"
-    else:
-        return  # "batch 3" may be of an epoch that another line names
-    for name, group in zip(names, ("n", "total"), strict=True):
-        span = counter.span(group)
-        # A pair such as `step: 3` has read the same number before; another one stays.
-        if counter[group] and (name not in fields or fields[name][2] == span):
-            fields[name] = counter[group], 1.0, span
+def _printed_epoch(memory: Memory) -> float:
+    """Return the epoch that has begun, as the program counts."""
+    return float(memory.epoch - memory.epoch_base.offset)
+
+
+def _is_evaluation(
+    head: LineHead, line: str, pairs: Sequence[Pair], values: dict[str, float]
+) -> bool:
+    """Return True if all values of a line are of an evaluation, as it says itself, "Test set: loss
+    0.5", or by one name and none of the training: "testing psnr = 34, ssim = 0.9"."""
+    is_of_training = any(name in _OF_TRAINING or name.startswith("train") for name in values)
+    if head.is_evaluation or (any(map(is_of_evaluation, values)) and not is_of_training):
+        return True
+    about = line[head.end : min(pairs[0].begin, head.end + _FARTHEST)]
+    return _EVALUATION_WORD.search(about) is not None
+
+
+def _as_evaluation(values: dict[str, float]) -> dict[str, float]:
+    """Return what an evaluation reports, by the names of its values."""
+    renamed: dict[str, float] = {}
+    for name, value in values.items():
+        if name in PLACES or is_of_evaluation(name):
+            renamed[name] = value
+        elif is_outcome(name) or not is_standard(name):
+            renamed.setdefault(f"val_{name}", value)
+        else:
+            renamed[name] = value
+    return renamed
+
+
+def _leave_out_own_steps(values: dict[str, float], memory: Memory) -> None:
+    """Leave out the step of an evaluation that counts its own batches: it is behind the
+    training."""
+    values.pop("steps", None)
+    if values.get("step", math.inf) + memory.step_base.offset < memory.step:
+        del values["step"]
+
+
+def _reports(values: dict[str, float], *, has_place: bool, is_evaluation: bool) -> bool:
+    """Return True if values have a place and what training strives for. An evaluation with one of
+    the usual names needs no place."""
+    if reports_progress(values) or (has_place and any(map(is_outcome, values))):
+        return True
+    # "Validation error: 3 fields" begins so as well.
+    return is_evaluation and any(name in _OF_EVALUATION for name in values)

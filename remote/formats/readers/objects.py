@@ -19,7 +19,9 @@ WRAPPED = LazyRegex(
 )
 """A number as Python shows it within its type: `tensor(0.5, device='cuda:0')`."""
 _PYTHON_PAIR = LazyRegex(rf"'([\w/. ()@-]{{1,80}})': '?({NUMBER})'?(?![\w.])")
-_STEP_BEFORE = re.compile(r"\s{0,8}(\d{1,12}) \{")
+_STEP_BEFORE = re.compile(
+    r"\s{0,8}(?:(?:global_)?(?:step|iter|iteration)[\s:=]{1,3})?(\d{1,12}):? \{", re.IGNORECASE
+)
 _FARTHEST = 200
 """Characters between the prefixes of a line and an object in it."""
 

@@ -1,7 +1,7 @@
 """Reads a rank's stack: the frames of its main thread, and whether it waits for other ranks. Pure.
 
 The text of a `Stack` begins with a line `state: S (sleeping), in futex_wait`; then comes what
-faulthandler or py-spy wrote.
+faulthandler or py-spy wrote, or of another program `runs: bash -c …: sleep 600`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from remote.sanitise import shown
 from training.wire.events import Stack
 
 _STATE = re.compile(r"state: (?P<letter>\w)\b")
+_PROGRAM = re.compile(r"^runs: (?P<program>.{1,200})", re.MULTILINE)
 _HEAD = re.compile(r"(?:Current thread|Thread) \S+.*:|Thread \S+ \(.*\)(?:: .*)?")
 _MAIN = re.compile(r'Current thread |.*"MainThread"')
 _FAULTHANDLER = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+|\?+) in (?P<function>.*)')
@@ -57,6 +58,7 @@ class Presence(Enum):
     INSIDE = "inside a collective"
     ELSEWHERE = "elsewhere"
     STOPPED = "stopped"
+    ENDED = "ended"
     UNKNOWN = "unknown"
 
 
@@ -88,6 +90,8 @@ class Whereabouts:
     presence: Presence
     where: str
     """The collective that it is inside, else a place in its script."""
+    program: str = ""
+    """What it runs, if that is no Python program: "bash -c …: sleep 600"."""
 
 
 def split_threads(text: str) -> list[list[str]]:
@@ -143,7 +147,12 @@ def locate_rank(stack: Stack) -> Whereabouts:
     if state_letter in ("T", "t"):
         return Whereabouts(Presence.STOPPED, _find_script_place(stack_frames))
     if not stack_frames:
-        return Whereabouts(Presence.UNKNOWN, next(iter(shown(stack.text)), ""))
+        program = _PROGRAM.search("\n".join(shown(stack.text)))
+        return Whereabouts(
+            Presence.UNKNOWN,
+            next(iter(shown(stack.text)), ""),
+            program["program"] if program else "",
+        )
     collective = _find_collective(stack_frames, busy=state_letter == "R")
     if collective:
         return Whereabouts(Presence.INSIDE, collective)
@@ -188,6 +197,11 @@ def _find_collective(calls: list[StackFrame], *, busy: bool) -> str:
 
 def _name_collective(calls: list[StackFrame]) -> str:
     """Return the function of torch.distributed that was called, by the newest frame there."""
+    # It calls many others, whose names say less.
+    if any(
+        frame.place == "collective" and frame.function == "init_process_group" for frame in calls
+    ):
+        return "init_process_group"
     for frame in calls:
         # Many functions there are decorated, and a decorator's `wrapper` says nothing.
         if frame.place == "collective" and frame.function != "wrapper":

@@ -11,13 +11,16 @@ from remote.run.diagnosis.stacks import ON_GPU, Presence, Whereabouts, locate_ra
 from remote.run.state.host_state import Hosts
 from remote.run.state.phases import MEETINGS
 from remote.run.state.rank_state import Ranks, RankState
+from remote.run.state.script_rank import ScriptRank
 from remote.run.state.types import Cause, Stall
+from training.wire.events import Stack
 
 FRAMES = 20
 """Lines of its stack that are kept of the rank for which a run was stopped."""
 MOST_NAMED = 3
 """Ranks that are blamed one by one."""
 
+ENDED = Whereabouts(Presence.ENDED, "")
 Places = Mapping[int, Whereabouts]
 """By rank, what its stack says."""
 
@@ -38,16 +41,30 @@ def explain_stall(stall: Stall, ranks: Ranks, hosts: Hosts) -> Stall:
     # A rank that has exited leaves its last stack, which says nothing of the stall.
     living_ranks = [rank for rank in ranks if rank.exited is None]
     places = {
-        rank.rank: locate_rank(rank.stack)
+        rank.rank: _locate(rank, rank.stack)
         for rank in living_ranks
         if rank.stack and rank.stack_time >= stall.since
     }
     if not places:
         return stall
+    # Others may wait for a rank that has ended well before its first step. It has no stack.
+    places |= {rank: ENDED for rank in stall.ranks if _has_ended_early(ranks[rank])}
     silent_ranks = [rank.rank for rank in living_ranks if rank.rank not in places]
     rank_names = {rank.rank: _rank_name(rank, hosts) for rank in ranks}
     stall_text = describe_stall(places, silent_ranks, rank_names)
     return replace(stall, culprits=find_culprits(places), text=stall_text)
+
+
+def _has_ended_early(rank: RankState) -> bool:
+    has_ended_well = rank.exited is not None and rank.exited.code == 0
+    return isinstance(rank, ScriptRank) and has_ended_well and not rank.pace
+
+
+def _locate(rank: RankState, stack: Stack) -> Whereabouts:
+    """Return where the rank is: by its own word if it has said so, else by its stack."""
+    if isinstance(rank, ScriptRank) and rank.meeting:
+        return Whereabouts(Presence.INSIDE, rank.meeting)
+    return locate_rank(stack)
 
 
 def as_death(
@@ -75,10 +92,10 @@ def _rank_name(rank: RankState, hosts: Hosts) -> str:
 def find_culprits(places: Places) -> tuple[int, ...]:
     """Return the ranks that all others wait for.
 
-    These are the ranks that are stopped, and those that are not inside a collective while others
-    are; if there are none, those that could not tell.
+    These are the ranks that are stopped or have ended, and those that are not inside a collective
+    while others are; if there are none, those that could not tell.
     """
-    blamed_ranks = _ranks_at(places, Presence.STOPPED)
+    blamed_ranks = _ranks_at(places, Presence.STOPPED) + _ranks_at(places, Presence.ENDED)
     if _ranks_at(places, Presence.INSIDE):
         # Only if others wait: ranks of which none is in a collective may just be slow.
         blamed_ranks += _ranks_at(places, Presence.ELSEWHERE)
@@ -139,9 +156,13 @@ def _describe_culprits(places: Places, culprits: tuple[int, ...], names: Mapping
 
 
 def _describe_culprit(place: Whereabouts, name: str) -> str:
+    if place.presence is Presence.ENDED:
+        return f"{name} has ended with exit code 0"
     if place.presence is Presence.STOPPED:
         accusation = f"{name} is stopped, by SIGSTOP or a debugger"
         return f"{accusation}, in {place.where}" if place.where else accusation
+    if place.program:
+        return f"{name} is perhaps not inside a collective: it runs {place.program}"
     if place.presence is Presence.UNKNOWN:
         problem = f"it reports no Python stack ({place.where})"
         return f"{name} is perhaps not inside a collective: {problem}"

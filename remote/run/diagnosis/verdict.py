@@ -13,7 +13,7 @@ from remote.run.diagnosis.cause import TAIL, advise_on_exit, find_first, join_de
 from remote.run.output.last_words import last_words
 from remote.run.output.missing_inputs import find_missing
 from remote.run.state.host_state import Hosts, HostState, names_host, strip_host_name
-from remote.run.state.phases import REPORTED_START, RankPhase, Verdict
+from remote.run.state.phases import FATES, REPORTED_START, RankPhase, Verdict
 from remote.run.state.rank_state import Ranks, RankState
 from remote.run.state.types import Cause, Evidence
 
@@ -72,6 +72,9 @@ class Judge:
         self._limits = limits
         self.hosts = hosts
         self.ranks = ranks
+        """Those that rankboard has started."""
+        self.workers: Ranks = ()
+        """Those that these have started themselves."""
         self.refusal: Cause | None = None
         """Why the launcher refused, stopped or failed the run, unless something died before."""
         self.stop_reason = ""
@@ -87,6 +90,7 @@ class Judge:
         """Take in that another attempt begins, of these ranks: forget what the one before died
         of."""
         self.ranks = ranks
+        self.workers = ()
         self.refusal = None
         self.cause = None
         self.stop_reason = ""
@@ -134,6 +138,33 @@ class Judge:
             advice=advise_on_exit(exited, stderr_lines, self.plan.hosts[host.index]),
             of_agent=not rank.tail,
             lack=missing_input,
+        )
+        self.settle()
+
+    def judge_worker(self, worker: RankState) -> None:
+        """Judge the end of a worker, which is a cause once the process that started it is gone:
+        that may have started it again."""
+        exited = worker.exited
+        if exited is None or worker.worker_exit is None:
+            return
+        stderr_lines = worker.raised.text.split("\n") if worker.raised else []
+        evidence, problem = judge_exit(exited, stderr_lines, complete=True)
+        if not worker.worker_exit.known and self._explains_ends(worker.process):
+            evidence, problem = Evidence.ORDER, "gone without a word, after another rank had failed"
+        elif not worker.worker_exit.known:
+            evidence, problem = Evidence.KILLED, "gone without a word, as if it was killed"
+        elif exited.signal == "SIGTERM" and not exited.stopped:  # as others of them had failed
+            evidence, problem = Evidence.ORDER, "terminated by the process that started it"
+        worker.death = Cause(
+            self.hosts[worker.host].name,
+            worker.rank,
+            problem,
+            worker.step,
+            last_words(tuple(stderr_lines), TAIL),
+            time=worker.since,
+            evidence=evidence,
+            advice=advise_on_exit(exited, stderr_lines, self.plan.hosts[worker.host]),
+            pid=worker.pid,
         )
         self.settle()
 
@@ -221,17 +252,26 @@ class Judge:
         """Pick the cause anew, and with it the outcome of every rank that has ended."""
         death = self.first_death()
         for rank in self.ranks:
-            host = self.hosts[rank.host]
-            outcome = outcome_of_rank(
-                rank, host, death, is_over=self.is_over, by_person=self.by_person
-            )
-            rank.phase = outcome or rank.phase
+            rank.phase = self._outcome(rank, death) or rank.phase
+        for worker in self.workers:
+            process = self.ranks[worker.process] if worker.process >= 0 else None
+            if worker.exited is None and process and process.phase in FATES:
+                # Nobody sees the end of one that is known by its lines alone.
+                worker.phase = process.phase
+            else:
+                worker.phase = self._outcome(worker, death) or worker.phase
         self.cause = self._explain(death) if death else None
+
+    def _outcome(self, rank: RankState, death: Cause | None) -> RankPhase | None:
+        host = self.hosts[rank.host]
+        return outcome_of_rank(rank, host, death, is_over=self.is_over, by_person=self.by_person)
 
     def _explain(self, death: Cause) -> Cause:
         unreached_deaths = [host.death for host in self.hosts if host.death and not host.hello]
         death = join_deaths(death, unreached_deaths)
-        victim_ranks = tuple(rank.rank for rank in self.ranks if self._is_victim(rank, death))
+        victim_ranks = tuple(
+            rank.rank for rank in self.workers or self.ranks if self._is_victim(rank, death)
+        )
         return replace(death, victims=victim_ranks)
 
     def _is_victim(self, rank: RankState, death: Cause) -> bool:
@@ -247,13 +287,40 @@ class Judge:
         """
         deaths = [self.refusal]
         deaths += [host.death for host in self.hosts]
-        deaths += [rank.death for rank in self.ranks]
+        deaths += [rank.death for rank in (*self.ranks, *filter(self._counts, self.workers))]
         clock_slack = {Evidence.ORDER: self._limits.clock_step}
         return [
             death
             for death in deaths
             if death and death.time + clock_slack.get(death.evidence, 0.0) < self._person_stop_at
         ]
+
+    def _explains_ends(self, process: int) -> bool:
+        """Return True if a worker of this process has failed by itself, as is known: what starts
+        workers then ends the others."""
+        return any(
+            worker.death is not None
+            and worker.death.evidence < Evidence.WORDS
+            and worker.worker_exit is not None
+            and worker.worker_exit.known
+            for worker in self.workers
+            if worker.process == process
+        )
+
+    def _counts(self, worker: RankState) -> bool:
+        """Return True if the end of a worker may be a cause."""
+        process_exit = self.ranks[worker.process].exited if worker.process >= 0 else None
+        if process_exit is None or worker.worker_exit is None:
+            return False
+        if worker.worker_exit.known:
+            return True
+        # One of which nothing is known explains why others failed, if nothing else does.
+        others = [other for other in self.workers if other.death and other is not worker]
+        is_explained = any(other.death and other.death.evidence is Evidence.OWN for other in others)
+        have_failed = process_exit.code != 0 or any(
+            other.death and other.death.evidence is Evidence.ORDER for other in others
+        )
+        return have_failed and not is_explained
 
     def _describe_unexplained(self) -> str:
         """Return why a run has failed although nothing of it has died."""

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from remote.format import duration, size
 from remote.run.diagnosis.straggler import describe_stragglers
+from remote.run.findings.isolation import describe_isolation, isolated_ranks
 from remote.run.run_state import RunState
 from remote.run.state.phases import FATES, RankPhase
 from remote.run.state.types import Evidence
@@ -19,6 +20,7 @@ class Alarm(StrEnum):
     STALL = "stall"
     DIVERGED = "diverged"
     CHECKPOINT = "checkpoint"
+    ALONE = "alone"
     SILENCE = "silence"
     DISK = "disk"
     DRIFT = "drift"
@@ -61,6 +63,7 @@ def find_alerts(run: RunState) -> list[Alert]:
         _checkpoint_alerts,
         _stall_alerts,
         _straggler_alerts,
+        _isolation_alerts,
         _host_alerts,
     )
     alerts = [alert for source in sources for alert in source(run)]
@@ -142,6 +145,18 @@ def _straggler_alerts(run: RunState) -> Iterator[Alert]:
             straggler = run.stragglers.by_rank.get(straggler.rank, straggler)
         text = describe_stragglers([straggler], run.hosts)
         yield Alert(Alarm.STRAGGLER, episode.since, text, episode.over, straggler.rank)
+
+
+def _isolation_alerts(run: RunState) -> Iterator[Alert]:
+    """Yield that the ranks do not communicate, once all have reported it."""
+    ranks = isolated_ranks(run)
+    if not ranks:
+        return
+    since = max(rank.isolated_at for rank in ranks)
+    over = min((rank.connected_at for rank in ranks if rank.connected_at), default=0.0)
+    # Ranks of which one has exchanged something before the last one came so far were not alone.
+    if not over or over > since:
+        yield Alert(Alarm.ALONE, since, describe_isolation(run), over)
 
 
 def _host_alerts(run: RunState) -> Iterator[Alert]:

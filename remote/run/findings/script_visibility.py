@@ -7,8 +7,9 @@ from collections import defaultdict
 
 from remote.format import count, ranks_text
 from remote.plan.plan import LOG_FILES, Script
+from remote.run.findings.late_ranks import find_late_ranks
 from remote.run.run_state import RunState
-from remote.run.state.phases import RankPhase, RunPhase
+from remote.run.state.phases import RunPhase, Verdict
 from remote.run.state.progress import WATCHED
 from remote.run.state.script_rank import ScriptRank
 
@@ -46,7 +47,7 @@ def ways(run: RunState) -> list[str]:
 def unfollowed(run: RunState) -> str:
     """Return a remark if the script has ended, and none of its files was read; else ""."""
     script = _script(run)
-    has_ended = any(rank.exited for rank in run.ranks)
+    has_ended = any(rank.exited for rank in run.processes)
     if not has_ended or not script or not script.follow or run.progress.files:
         return ""
     return f"nothing was read: no file was written that matches --follow {' '.join(script.follow)}"
@@ -62,9 +63,41 @@ def unread(run: RunState) -> int:
 
 
 def sees_nothing(run: RunState) -> bool:
-    """Return True if a script has shown neither steps nor values."""
+    """Return True if a script has shown neither steps, nor values, nor collectives."""
     ranks = script_ranks(run)
-    return bool(ranks) and not run.metrics.named and not any(rank.step for rank in ranks)
+    has_shown = any(rank.step or rank.collectives.count for rank in ranks)
+    return bool(ranks) and not run.metrics.named and not has_shown
+
+
+def has_shown_start(run: RunState) -> bool:
+    """Return True if a script has shown a step in this attempt, or a value.
+
+    If torch is not watched in it, and it prints numbers that are not read, it may train unseen.
+    """
+    ranks = script_ranks(run)
+    is_watched = any(rank.meetings for rank in ranks)
+    may_train_unseen = unread(run) > 0 and not is_watched
+    return any(rank.pace for rank in ranks) or bool(run.metrics.named) or may_train_unseen
+
+
+def ended_unseen(run: RunState) -> bool:
+    """Return True if the ranks of a script have ended well, and no step or value was seen."""
+    return run.verdict is Verdict.FINISHED and sees_nothing(run) and not _log_files(run)
+
+
+def describe_unseen_end(run: RunState) -> str:
+    """Return what is known of a script that has ended well without a step; "" of any other."""
+    if not ended_unseen(run):
+        return ""
+    printed_lines = (
+        line for line in reversed(run.log.lines) if line.rank >= 0 and line.text.strip()
+    )
+    last_line = next(printed_lines, None)
+    if last_line is None:
+        end_text = "it printed nothing"
+    else:
+        end_text = f"the last line of rank {last_line.rank}: {last_line.text.strip()}"
+    return f"the program ended with exit code 0, and no step was seen; {end_text}"
 
 
 def unused_rules(run: RunState) -> list[str]:
@@ -92,24 +125,38 @@ def advice(run: RunState, now: float) -> str:
 def _advice_on_lines(run: RunState, now: float) -> str:
     has_log_files = bool(_log_files(run))
     command = _command(run)
-    if sees_nothing(run):
-        # What log files have is there at once.
-        is_due = run.log.count > 0 if has_log_files else _is_late(run, now)
-        return f"rankboard sees no steps and no values: {command} says why" if is_due else ""
     num_unread = unread(run)
-    # A live script often prints a few numbers that are no values; a file is all there is.
-    if num_unread < (1 if has_log_files else FEW):
+    unread_text = f"{count(num_unread, 'line')} with numbers not read: {command} shows them"
+    if sees_nothing(run) and has_log_files:
+        # What log files have is there at once.
+        is_due = run.log.count > 0
+        return f"rankboard sees no steps and no values: {command} says why" if is_due else ""
+    if sees_nothing(run) and run.phase is not RunPhase.ENDED:
+        return _advice_on_silence(run, now)
+    # A live script often prints a few numbers that are no values; a file is all there is, and so
+    # is what was printed if nothing else was seen.
+    is_all = has_log_files or ended_unseen(run)
+    return unread_text if num_unread >= (1 if is_all else FEW) else ""
+
+
+def _advice_on_silence(run: RunState, now: float) -> str:
+    """Return why neither steps nor values of a live script are seen, if it has had the time."""
+    spawned_at = [rank.spawned_at for rank in run.processes if rank.spawned_at]
+    is_due = bool(spawned_at) and now - min(spawned_at) >= SOON
+    # Who holds up the start is said elsewhere.
+    if not is_due or run.stall or find_late_ranks(run):
         return ""
-    return f"{count(num_unread, 'line')} with numbers not read: {command} shows them"
-
-
-def _is_late(run: RunState, now: float) -> bool:
-    """Return True if a script has had the time to show something."""
-    training_since = [rank.since for rank in run.ranks if rank.phase is RankPhase.TRAINING]
-    exit_codes = [rank.exited.code for rank in run.ranks if rank.exited]
-    if run.phase is RunPhase.ENDED:  # of one that failed at once, the cause is what counts
-        return bool(exit_codes) and (not any(exit_codes) or run.elapsed >= SOON)
-    return bool(training_since) and now - min(training_since) >= SOON
+    if unread(run):
+        reason = f"{_command(run)} says why"
+    else:
+        script = _script(run)
+        is_watched = script is not None and script.watch
+        reason = (
+            "no optimiser of torch has made a step, and no line has numbers"
+            if is_watched
+            else "torch is not watched, and no line has numbers"
+        )
+    return f"rankboard sees no steps and no values: {reason}"
 
 
 def _log_files(run: RunState) -> tuple[str, ...]:

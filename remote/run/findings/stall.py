@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from remote.events import Stalled
 from remote.plan.plan import Plan
+from remote.run.diagnosis.stacks import Presence, locate_rank
+from remote.run.findings.late_ranks import find_late_ranks
 from remote.run.run_state import RunState
 from remote.run.state.host_state import FRESH, HostState
 from remote.run.state.phases import MEETINGS, HostPhase, RankPhase, RunPhase
@@ -23,6 +25,8 @@ class StallLimits:
     """For slow steps, the limit as a multiple of the median step."""
     compiling: float = 300.0
     """For a first step that compiles the model, an evaluation and a checkpoint."""
+    joining: float = 60.0
+    """For ranks of a script that others wait for before the first step."""
     near: float = 3.0
     """Ranks that wait for each other come to a halt within so many seconds."""
 
@@ -38,9 +42,15 @@ def find_stall(run: RunState, now: float, limits: StallLimits = STALL_LIMITS) ->
     """
     if run.phase is not RunPhase.TRAINING:  # it is being stopped
         return None
+    late_start = _find_late_start(run, now, limits)
+    if late_start:
+        return late_start
     judged_ranks = [
         rank for rank in run.ranks if _is_judged(rank, run.hosts[rank.host], run.plan, now)
     ]
+    exchanging_ranks = _list_exchanging(run, now)
+    if any(map(_is_seen_waiting, exchanging_ranks)):
+        judged_ranks += exchanging_ranks
     # This is asked for every batch of records. There may be 1,000 ranks, whose limits take far
     # longer to compute than it takes to see that one of them has just moved.
     if not any(_has_been_still(rank, run.hosts[rank.host], limits.near) for rank in judged_ranks):
@@ -58,6 +68,66 @@ def find_stall(run: RunState, now: float, limits: StallLimits = STALL_LIMITS) ->
         if silence >= limit - limits.near:
             silence_of_rank[rank.rank] = silence
     return Stalled(tuple(silence_of_rank), min(silence_of_rank.values())) if has_new else None
+
+
+def _find_late_start(run: RunState, now: float, limits: StallLimits) -> Stalled | None:
+    """Return the ranks of a script that have come to a halt before the first step.
+
+    These are the ranks that wait for others, and those that they wait for.
+    """
+    late_ranks = find_late_ranks(run)
+    if not late_ranks:
+        return None
+    halted_ranks = (*late_ranks.waiting, *late_ranks.late)
+    if all(rank.stalled for rank in halted_ranks):
+        return None
+    halted_hosts = [run.hosts[rank.host] for rank in halted_ranks]
+    if not all(_is_heard(host, now) for host in halted_hosts):
+        return None
+    silence = min(host.heard for host in halted_hosts) - late_ranks.since
+    # Ranks that load their data for minutes may need some minutes more than the quickest one.
+    seconds_of_quickest = min(
+        rank.since - rank.spawned_at if rank.spawned_at else 0.0 for rank in late_ranks.waiting
+    )
+    if silence < max(limits.joining, seconds_of_quickest):
+        return None
+    return Stalled(tuple(sorted(rank.rank for rank in halted_ranks)), silence)
+
+
+def find_silent_exchange(
+    run: RunState, now: float, limits: StallLimits = STALL_LIMITS
+) -> float | None:
+    """Return since when ranks that make no steps have exchanged nothing, if that is too long.
+
+    Only their stacks tell if they wait for each other: they may be computing.
+    """
+    silent_since = None
+    for rank in _list_exchanging(run, now) if run.phase is RunPhase.TRAINING else ():
+        host = run.hosts[rank.host]
+        silence = host.heard - max(_moved_at(rank), host.back)
+        if silence >= stall_limit(rank, run.plan, limits):
+            silent_since = max(silent_since or 0.0, _moved_at(rank))
+    return silent_since
+
+
+def _list_exchanging(run: RunState, now: float) -> list[RankState]:
+    """Return the ranks that live and are heard, and of which only collectives are seen."""
+    if run.plan.job:  # this is asked for every batch of records, also of 1,000 ranks
+        return []
+    return [
+        rank
+        for rank in run.ranks
+        if rank.only_exchanges
+        and rank.phase is RankPhase.TRAINING
+        and _is_heard(run.hosts[rank.host], now)
+    ]
+
+
+def _is_seen_waiting(rank: RankState) -> bool:
+    """Return True if a rank that makes no steps waits for others, by a stack of its silence."""
+    if not rank.stack or rank.stack_time < _moved_at(rank):
+        return False
+    return locate_rank(rank.stack).presence is Presence.INSIDE
 
 
 def measure_silence(
@@ -80,6 +150,8 @@ def stall_limit(rank: RankState, plan: Plan, limits: StallLimits = STALL_LIMITS)
         return max(limits.compiling, limits.factor * rank.between, expected_seconds)
     # Before its first step, nobody knows how long one takes.
     if not rank.pace:
+        if rank.only_exchanges:
+            return max(limits.least, limits.factor * rank.between)
         is_compiling = plan.job is not None and plan.job.compile
         return limits.compiling if is_compiling else limits.least
     return max(limits.least, limits.factor * rank.between)
@@ -88,7 +160,11 @@ def stall_limit(rank: RankState, plan: Plan, limits: StallLimits = STALL_LIMITS)
 def has_all_stacks(run: RunState) -> bool:
     """Return True if the stacks of all ranks that live have come since the stall began."""
     stall_began = run.stall.since if run.stall else 0.0
-    return all(rank.stack_time >= stall_began for rank in run.ranks if rank.exited is None)
+    return all(
+        rank.stack_time >= stall_began
+        for rank in run.ranks
+        if rank.exited is None and not (run.has_workers and not rank.pid)
+    )
 
 
 def _moved_at(rank: RankState) -> float:
@@ -118,8 +194,12 @@ def _is_judged(rank: RankState, host: HostState, plan: Plan, now: float) -> bool
 
     A parameter server makes none: if it comes to a halt, so do the ranks that train.
     """
-    if host.phase is not HostPhase.READY or now - host.heard > FRESH:
+    if not _is_heard(host, now):
         return False
     if rank.phase is RankPhase.TRAINING:
         return bool(rank.pace) or plan.job is not None  # a script may report no steps at all
     return rank.phase in MEETINGS and bool(rank.pace)
+
+
+def _is_heard(host: HostState, now: float) -> bool:
+    return host.phase is HostPhase.READY and now - host.heard <= FRESH

@@ -3,19 +3,28 @@ are, and for how long. Pure."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from remote.format import duration, ranks_text
+from remote.plan.plan import Script
+from remote.run.findings.late_ranks import LateRanks, find_late_ranks
+from remote.run.findings.script_visibility import script_ranks
 from remote.run.run_state import RunState
 from remote.run.state.host_state import Hosts, HostState
 from remote.run.state.phases import START_PHASES, HostPhase, RankPhase, RunPhase
+from remote.sanitise import cut
 from remote.transport.registry import load_transport
 
 NAMED_AFTER = 4.0
 """Seconds in one phase before anybody is named, so that it is said within five."""
+LONGEST_COMMAND = 60
+"""Characters of a command that are shown."""
 NAMES = 3
 """Hosts that are named one by one; of more, their number."""
+MOST_LOCATED = 16
+"""Late ranks of a script of which it is said what they do."""
 
 REACHING = (HostPhase.WAITING, HostPhase.CONNECTING, HostPhase.DEPLOYING, HostPhase.STARTING)
 """The way to a host, in order; then its ranks begin theirs."""
@@ -48,7 +57,7 @@ def waiting(run: RunState, now: float) -> tuple[Wait, ...]:
     """
     if run.phase not in (RunPhase.STARTING, RunPhase.TRAINING):
         return ()
-    waits = _wait_for_hosts(run, now) or _wait_for_ranks(run, now)
+    waits = _wait_for_hosts(run, now) or _wait_for_before(run, now) or _wait_for_ranks(run, now)
     return tuple(wait for wait in waits if wait.seconds >= NAMED_AFTER)
 
 
@@ -60,7 +69,7 @@ def age(since: float, run: RunState, now: float) -> float:
 def _wait_for_hosts(run: RunState, now: float) -> list[Wait]:
     """Return hosts that are not reached yet, or have gone silent on the way to the first step."""
     # A host that falls silent later is an alert, and nobody's start waits for it.
-    starting_hosts = {rank.host for rank in run.ranks if rank.phase in START_PHASES}
+    starting_hosts = {rank.host for rank in run.processes if rank.phase in START_PHASES}
     silent_hosts = [
         host
         for host in run.hosts
@@ -83,6 +92,17 @@ def _wait_for_hosts(run: RunState, now: float) -> list[Wait]:
     return []
 
 
+def _wait_for_before(run: RunState, now: float) -> list[Wait]:
+    """Return hosts on which the command runs that comes before the ranks."""
+    work = run.plan.work
+    hosts_behind = [host for host in run.hosts if host.before_since and not host.before_end]
+    if not isinstance(work, Script) or not hosts_behind:
+        return []
+    wait_seconds = max(age(host.before_since, run, now) for host in hosts_behind)
+    progress = f"before: {cut(work.before, LONGEST_COMMAND)}"
+    return [Wait(_name_hosts(hosts_behind, run), progress, wait_seconds)]
+
+
 def _describe_reached(hosts: Iterable[HostState], run: RunState) -> str:
     """Return how a text begins about hosts that their transport has reached."""
     words = (load_transport(run.plan.hosts[host.index].transport).reached for host in hosts)
@@ -91,21 +111,29 @@ def _describe_reached(hosts: Iterable[HostState], run: RunState) -> str:
 
 def _wait_for_ranks(run: RunState, now: float) -> list[Wait]:
     """Return one wait for the hosts on which all ranks are behind, and one for each other host."""
-    phases = {rank.phase for rank in run.ranks}
+    late_ranks = find_late_ranks(run)
+    if late_ranks:
+        # Once it counts as a stall, that says who is late.
+        return [] if run.stall else _wait_for_late(late_ranks, run, now)
+    phases = {rank.phase for rank in run.processes}
     phase = next((phase for phase in START_PHASES if phase in phases), None)
-    if phase is None:
+    # Ranks of a script leave some meetings before others: those that are left are not behind.
+    is_between = run.plan.job is None and phase is RankPhase.JOINING and len(phases) > 1
+    if phase is None or is_between:
         return []
     waits = []
     whole_hosts = []
     ages_of_whole: list[float] = []
     for host in run.hosts:
-        host_ranks = [rank for rank in run.ranks if rank.host == host.index]
+        host_ranks = [rank for rank in run.processes if rank.host == host.index]
         ranks_behind = [rank.rank for rank in host_ranks if rank.phase is phase]
         if not ranks_behind or host.phase is not HostPhase.READY:
             continue
         # A rank that is not started yet waits since its host was ready, or since the attempt
         # before was over.
-        rank_ages = [age(run.ranks[rank].since or host.since, run, now) for rank in ranks_behind]
+        rank_ages = [
+            age(run.processes[rank].since or host.since, run, now) for rank in ranks_behind
+        ]
         if len(ranks_behind) == len(host_ranks):
             whole_hosts.append(host)
             ages_of_whole += rank_ages
@@ -126,6 +154,26 @@ def _wait_for_ranks(run: RunState, now: float) -> list[Wait]:
     return waits[:NAMES]
 
 
+def _wait_for_late(late_ranks: LateRanks, run: RunState, now: float) -> list[Wait]:
+    """Return one wait for the late ranks of each host that do the same."""
+    ranks_by_activity = defaultdict[tuple[int, str], list[int]](list)
+    for number, rank in enumerate(late_ranks.late):
+        # There may be 1,000 of them, whose stacks are long.
+        activity = late_ranks.describe_activity(rank) if number < MOST_LOCATED else ""
+        ranks_by_activity[rank.host, activity].append(rank.rank)
+    waiting_text = ranks_text([rank.rank for rank in late_ranks.waiting])
+    waiting_text += " waits in it" if len(late_ranks.waiting) == 1 else " wait in it"
+    waits = []
+    for (host, activity), ranks in ranks_by_activity.items():
+        progress = f"{'has' if len(ranks) == 1 else 'have'} not called {late_ranks.call}"
+        if activity:
+            progress += f", {activity}" if len(ranks) == 1 else f", each {activity}"
+        subject = f"{ranks_text(ranks)} on {run.host_name(host)}"
+        wait_seconds = age(late_ranks.since, run, now)
+        waits.append(Wait(subject, f"{progress}; {waiting_text}", wait_seconds))
+    return waits[:NAMES]
+
+
 def _describe_phase(phase: RankPhase, hosts: Iterable[HostState], run: RunState) -> str:
     job = run.plan.job
     template = phase.wait if job else phase.script_wait
@@ -133,6 +181,7 @@ def _describe_phase(phase: RankPhase, hosts: Iterable[HostState], run: RunState)
         reached=_describe_reached(hosts, run),
         port=run.rendezvous or "the port where ranks meet",
         dataset=job.dataset if job else "",
+        call=next((rank.meeting for rank in script_ranks(run) if rank.meeting), ""),
     )
 
 

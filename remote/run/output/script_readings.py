@@ -16,9 +16,18 @@ from remote.events import Parsed, expand
 from remote.formats import Reading, ReadingKind, Rule
 from remote.formats.files import FileReader, reader_of, source_of
 from remote.plan.plan import Plan, Script
+from remote.run.output.worker_lines import WorkerLines
 from remote.run.series.step_times import NAN
 from remote.sanitise import shown
-from training.wire.events import Event, Exited, OutputText, Record, ScriptMetrics, StepFinished
+from training.wire.events import (
+    Event,
+    Exited,
+    OutputText,
+    Record,
+    ScriptMetrics,
+    StepFinished,
+    WorkerJoined,
+)
 
 Expand = Callable[[Record], Sequence[Record]]
 _FirstReadings = dict[tuple[int, str], tuple[int, str]]
@@ -66,7 +75,8 @@ class Expander:
     """
 
     def __init__(self, ranks: int, *, watch: bool, rules: tuple[Rule, ...] = ()) -> None:
-        self._ranks = ranks
+        self._lines = WorkerLines(ranks)
+        self._attempt = 0
         self._watch = watch
         self._rules = rules
         self._outputs: dict[tuple[int, int], _RankOutput] = {}
@@ -79,6 +89,8 @@ class Expander:
         """Return the records that a record stands for."""
         record_parts = expand(record)
         is_output = type(record.event) in (OutputText, Exited)
+        if type(record.event) is WorkerJoined:
+            self._lines.take_join(record.host, record.event)
         if not is_output and not self._waiting:
             return record_parts
         expanded_records = self._release(record)
@@ -91,31 +103,65 @@ class Expander:
 
     def _read(self, record: Record) -> Sequence[Record]:
         event = record.event
-        rank = getattr(event, "rank", -1)
-        if not 0 <= rank < self._ranks:
+        if not 0 <= getattr(event, "rank", -1) < self._lines.world_size:
             return ()
+        if record.attempt > self._attempt:
+            self._attempt = record.attempt
+            self._lines.forget()
+        match event:
+            case OutputText():
+                return self._read_text(event, record)
+            case StepFinished(rank):
+                rank_output = self._find_output(record, rank)
+                if rank_output:
+                    rank_output.see_step(event)
+            case Exited(process):
+                return [
+                    derived_record
+                    for rank in self._lines.workers_of(record.host, process)
+                    for derived_record in self._end_output(record, rank)
+                ]
+        return ()
+
+    def _find_output(self, record: Record, rank: int) -> _RankOutput | None:
+        """Return what reads the output of a rank; None if the record is of an attempt before."""
         output_key = record.host, rank
         rank_output = self._outputs.get(output_key)
         if rank_output is None or record.attempt > rank_output.attempt:
             rank_output = _RankOutput(rank, record.attempt, self._rules, may_be_watched=self._watch)
             self._outputs[output_key] = rank_output
-        if record.attempt < rank_output.attempt:
-            return ()
-        match event:
-            case OutputText():
-                derived_records = rank_output.read(event, record, self._first_readings)
-            case StepFinished():
-                rank_output.see_step(event)
-                return ()
-            case Exited():
-                derived_records = rank_output.end(record)
-            case _:
-                return ()
-        if rank_output.waits:
-            self._waiting.add(output_key)
-        else:
-            self._waiting.discard(output_key)
+        return rank_output if record.attempt == rank_output.attempt else None
+
+    def _read_text(self, text: OutputText, record: Record) -> Sequence[Record]:
+        had_workers = self._lines.has_workers(record.host, text.rank)
+        derived_records = self._lines.find_joined(record, text)
+        if derived_records and not had_workers:  # what is held back may be of any of them
+            self._outputs.pop((record.host, text.rank), None)
+            self._waiting.discard((record.host, text.rank))
+        for rank, is_named, part in self._lines.split(record, text):
+            rank_output = self._find_output(record, rank)
+            if rank_output is None:
+                continue
+            readings = rank_output.read(part, record, self._first_readings)
+            if not is_named:
+                readings = self._lines.select(record.host, text.rank, readings)
+            derived_records += readings
+            self._note_waiting(record.host, rank_output)
         return derived_records
+
+    def _end_output(self, record: Record, rank: int) -> Sequence[Record]:
+        rank_output = self._find_output(record, rank)
+        if rank_output is None:
+            return ()
+        derived_records = rank_output.end(record)
+        self._note_waiting(record.host, rank_output)
+        return derived_records
+
+    def _note_waiting(self, host: int, rank_output: _RankOutput) -> None:
+        if rank_output.waits:
+            self._waiting.add((host, rank_output.rank))
+        else:
+            self._waiting.discard((host, rank_output.rank))
 
     def _release(self, record: Record) -> list[Record]:
         """Release what ranks of the host have printed and has waited long enough."""

@@ -83,6 +83,12 @@ class Curves:
             self._histories[series_id] = MetricHistory(SERIES[series_id].source)
         return self._histories[series_id]
 
+    def make_room(self, ranks: int) -> None:
+        """Make room for so many ranks, as a script has started some itself."""
+        for history in self._histories.values():
+            if history.source.scope is Scope.RANK and not isinstance(history, MetricHistory):
+                history.make_room(ranks)
+
     def rewind(self, step: int) -> None:
         """Forget the steps behind this one: the ranks make them anew."""
         self._step = step

@@ -11,7 +11,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
-from training.wire.events import Evaluated, GpuSample, RankSample, StepFinished
+from training.wire.events import Collectives, Evaluated, GpuSample, RankSample, StepFinished
 
 
 class Scope(Enum):
@@ -55,11 +55,12 @@ class Source:
 STEP = Source("step", Scope.RANK, StepFinished)
 RANK_SAMPLE = Source("rank sample", Scope.RANK, RankSample, by_time=True)
 GPU_SAMPLE = Source("GPU sample", Scope.RANK, GpuSample, by_time=True)
+COLLECTIVES = Source("collectives", Scope.RANK, Collectives, by_time=True)
 HOST_SAMPLE = Source("host sample", Scope.HOST, by_time=True)
 CORES = Source("cores", Scope.HOST, by_time=True)
 """A value for each core of a host."""
 TEST = Source("test", Scope.RUN, Evaluated)
-SOURCES = (STEP, RANK_SAMPLE, GPU_SAMPLE, HOST_SAMPLE, CORES, TEST)
+SOURCES = (STEP, RANK_SAMPLE, GPU_SAMPLE, COLLECTIVES, HOST_SAMPLE, CORES, TEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,9 @@ _ROWS: tuple[tuple[Any, ...], ...] = (
     ("memory", "memory of ranks", BYTES, RANK_SAMPLE, "memory"),
     ("gpu", "GPU use", SHARE, GPU_SAMPLE, "use", "", False, 0.01),
     ("gpu_memory", "GPU memory", BYTES, GPU_SAMPLE, "memory_used"),
+    ("collectives", "collectives/s", PER_SECOND, COLLECTIVES, "count", "span", True),
+    ("exchanged", "bytes/s exchanged", BYTES_PER_SECOND, COLLECTIVES, "bytes", "span", True),
+    ("blocked", "blocked in collectives", SHARE, COLLECTIVES, "seconds", "span"),
     ("host_cpu", "CPU of the host's quota", SHARE, HOST_SAMPLE, "cpu_share"),
     ("cores", "CPU of the machine's cores", SHARE, CORES, "cpu", "", False, 0.01),
     ("host_memory", "memory of hosts", BYTES, HOST_SAMPLE, "memory_used"),

@@ -77,6 +77,14 @@ class SourceHistory:
             if self._most == 1:
                 self._spread()
 
+    def make_room(self, rows: int) -> None:
+        """Make room for so many rows."""
+        self._rows = max(self._rows, rows)
+        self._each = [
+            each.resized(self._rows, self._capacity(recent=recent))
+            for recent, each in zip((False, True), self._each, strict=False)
+        ]
+
     def rewind(self, step: int) -> None:
         """Forget the points behind this step."""
         self.version += 1
@@ -169,14 +177,18 @@ class SourceHistory:
 
         figures = len(self.source.figures)
         for recent in (False, True):
-            fits = ROOM // self._rows // (4 if recent else 1)
-            capacity = _power(max(LEAST, min(CAPACITY, fits)))
+            capacity = self._capacity(recent=recent)
             named = self._has_parts
             self._each.append(
                 Downsampler(figures, self._rows, capacity, recent=recent, named=named)
             )
             most = CAPACITY * (4 if recent else 1)
             self._together.append(Downsampler(figures, 1, most, recent=recent))
+
+    def _capacity(self, *, recent: bool) -> int:
+        """Return the buckets of the curve of one row."""
+        fits = ROOM // self._rows // (4 if recent else 1)
+        return _power(max(LEAST, min(CAPACITY, fits)))
 
 
 class MetricHistory(SourceHistory):

@@ -41,8 +41,11 @@ class Means:
         return phase / self.seconds if self.seconds > 0 else NAN
 
 
-def join_means(ranks: Iterable[Means]) -> Means:
-    """Return the means of a run: over its ranks that make steps, whose throughput adds up."""
+def join_means(ranks: Iterable[Means], *, are_apart: bool = False) -> Means:
+    """Return the means of a run: over its ranks that make steps.
+
+    Their throughput adds up, unless they `are_apart`: each trains a model of its own.
+    """
     known_means = [rank for rank in ranks if not math.isnan(rank.seconds)]
     if not known_means:
         return Means()
@@ -51,7 +54,10 @@ def join_means(ranks: Iterable[Means]) -> Means:
         name: sum(getattr(rank, name) for rank in known_means) / len(known_means)
         for name in time_names
     }
-    return Means(**means, throughput=sum(rank.throughput for rank in known_means))
+    throughput = sum(rank.throughput for rank in known_means)
+    if are_apart:
+        throughput /= len(known_means)
+    return Means(**means, throughput=throughput)
 
 
 _Sums = tuple[int, float, float, float, float, int]

@@ -11,6 +11,8 @@ from remote.run.state.phases import HostPhase
 from remote.run.state.types import Cause
 from training.wire.events import (
     AgentEnded,
+    BeforeEnded,
+    BeforeStarted,
     Connected,
     Event,
     Exited,
@@ -125,6 +127,10 @@ class HostState:
     """Its ranks that have not ended."""
     reserved: Reserved | None = None
     """The port that it has reserved."""
+    before_since: float = 0.0
+    """When its agent began to run the command that comes before the ranks; 0 if it has not."""
+    before_end: BeforeEnded | None = None
+    """The end of that command."""
     connected: list[Connected] = field(default_factory=list)
     """The connections to other hosts that it has tried."""
     ended: AgentEnded | None = None
@@ -144,6 +150,12 @@ class HostState:
         if not self.hello or not self.hello.cores or not self.loads:
             return NAN
         return sum(self.loads.values()) / 100 / self.hello.cores
+
+    @property
+    def is_prepared(self) -> bool:
+        """Return True if the command that comes before its ranks has done its work."""
+        # Of an agent that has started ranks, the record of that may be dropped.
+        return self.attempt >= 0 or (self.before_end is not None and self.before_end.code == 0)
 
     @property
     def done(self) -> bool:
@@ -206,6 +218,10 @@ class HostState:
                 self.disk_low = (self.disk_low or when) if is_low else 0.0
             case Reserved() if self.reserved is None:
                 self.reserved = event
+            case BeforeStarted():
+                self.before_since = when
+            case BeforeEnded():
+                self.before_end = event
             case Connected():
                 self._take_connection(event)
             case Launched(ranks) if attempt > self.attempt:

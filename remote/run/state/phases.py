@@ -54,7 +54,7 @@ class RankPhase(StrEnum):
     """How far a rank is that the others wait for. `reached` is how its host was reached, `port`
     where ranks meet, `dataset` that of its job."""
     script_wait: str
-    """The same of a user's own program."""
+    """The same of a user's own program. `call` is the function of torch in which ranks wait."""
     is_reported: bool
     """The rank itself reports it."""
 
@@ -111,6 +111,7 @@ class RankPhase(StrEnum):
         PhasePart.START,
         "joining the others",
         "has reached {port}, connects to the other ranks",
+        "inside {call}, no rank is missing",
     )
     TRAINING = (Phase.TRAINING, PhasePart.STEPS, "training")
     SERVING = (Phase.SERVING, PhasePart.STEPS, "serving")

@@ -80,6 +80,9 @@ class TrainingProgress:
     """Steps of the whole run as a script prints them; 0 if it does not."""
     watched: bool = False
     """Torch is watched in the script."""
+    prints_other_loss: bool = False
+    """A script prints another loss than the one that it calls `backward` on, such as the mean of a
+    sum."""
     first_step_attempt: int = 0
     """The newest attempt of a script whose first step is known."""
     formats: list[str] = field(default_factory=list)

@@ -25,6 +25,7 @@ from training.wire.events import (
     Stack,
     Started,
     StepFinished,
+    WorkerExited,
 )
 
 CPU = "cpu"
@@ -61,6 +62,11 @@ class RankState:
     since: float = 0.0
     """When its phase began."""
     pid: int = 0
+    spawned_at: float = 0.0
+    """When its process began."""
+    process: int = -1
+    """The number of the process that has started it, if it is a worker that has joined a process
+    group; else -1."""
     epoch: int = 0
     """The epoch of its newest step."""
     step: int = 0
@@ -113,6 +119,8 @@ class RankState:
     """When something came of it last."""
     exited: Exited | None = None
     """The end of its process."""
+    worker_exit: WorkerExited | None = None
+    """The end of a worker."""
     raised: Raised | None = None
     """The exception of a script, as the script itself reports it."""
     exited_from: RankPhase = RankPhase.WAITING
@@ -151,6 +159,21 @@ class RankState:
         It always does in a job. A script may have no loss to report, see `ScriptRank`.
         """
         return True
+
+    @property
+    def prints_loss(self) -> bool:
+        """Return True if its `loss` is one that it prints, beside the losses of its steps."""
+        return False
+
+    @property
+    def tells_loss(self) -> bool:
+        """Return True if its `loss` is known, be it NaN."""
+        return self.step > 0
+
+    @property
+    def only_exchanges(self) -> bool:
+        """Return True if collectives are all that is seen of what it does, as in some scripts."""
+        return False
 
     @property
     def makes_steps(self) -> bool:
@@ -214,10 +237,13 @@ class RankState:
                 self.finished = True
             case Spawned():
                 self.pid = event.pid
+                self.spawned_at = when
             case Raised():
                 self.raised = event
             case Exited():
                 self._exit(event, when)
+            case WorkerExited():
+                self._exit_as_worker(event, when)
 
     def take_step(self, step: StepFinished) -> None:
         """Take in one step."""
@@ -279,6 +305,15 @@ class RankState:
         self.exit = event.signal or f"exit code {event.code}"
         if event.out_of_memory:
             self.exit += ", out of memory"
+
+    def _exit_as_worker(self, event: WorkerExited, when: float) -> None:
+        self.worker_exit = event
+        if event.error:
+            self.raised = Raised(self.rank, event.error)
+        exited = Exited(self.rank, event.code, event.signal, event.stopped, event.out_of_memory)
+        self._exit(exited, when)
+        if not event.known:
+            self.exit = "without a word"
 
 
 Ranks = Sequence[RankState]

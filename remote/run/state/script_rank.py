@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from remote.events import Parsed
 from remote.run.series.step_times import RECENT
 from remote.run.state.phases import RankPhase
 from remote.run.state.rank_state import LASTING_FIELDS, RankState
-from training.wire.events import Event, ScriptMetrics, StepFinished
+from remote.statistics.mean import finite_mean
+from training.wire.enums import Phase
+from training.wire.events import (
+    Collectives,
+    Entered,
+    Event,
+    Isolation,
+    ScriptMetrics,
+    StepFinished,
+)
 
 REPORTS = 20
 """Reports that say how often there are some."""
 LONGEST_GAP_WEIGHT = 0.2
 """How much the longest time between two reports counts: an evaluation, which no script announces,
 takes as long the next time."""
+LONGEST_CALL = 60
+"""Characters of the name of a function of torch."""
+OTHER_LOSS = 2.5
+"""From this ratio on, what a script prints is another quantity than what it calls `backward` on: a
+mean instead of a sum, or the loss before it is divided by the steps of accumulation."""
 LOSSES_FOR_DIVERGED = 3
 """Losses in a row that are no numbers until the run has diverged: a log may have a gap."""
 
@@ -32,22 +47,77 @@ def unknown_if_zero(value: float) -> float:
 
 
 @dataclass(slots=True)
+class CollectiveTotals:
+    """What a rank has exchanged by functions of torch.distributed, as far as these are watched."""
+
+    count: int = 0
+    """Calls."""
+    bytes: int = 0
+    seconds: float = 0.0
+    """In which it was blocked."""
+    newest: Collectives | None = None
+
+    def append(self, event: Collectives) -> None:
+        """Take in the next report."""
+        self.count += event.count
+        self.bytes += event.bytes
+        self.seconds += event.seconds
+        self.newest = event
+
+    def per_second(self, figure: str) -> float:
+        """Return how much of a figure came in a second of the time before the newest report."""
+        if not self.newest or not self.newest.span:
+            return math.nan
+        return float(getattr(self.newest, figure)) / self.newest.span
+
+
+def join_totals(ranks: Iterable[ScriptRank]) -> CollectiveTotals:
+    """Return what these ranks have exchanged together."""
+    joined = CollectiveTotals()
+    for rank in ranks:
+        joined.count += rank.collectives.count
+        joined.bytes += rank.collectives.bytes
+        joined.seconds += rank.collectives.seconds
+    return joined
+
+
+@dataclass(slots=True)
 class ScriptRank(RankState):
     """A rank of a script.
 
     If its log has only every hundredth step, a recorded step stands for the hundred since the last.
-    Its `loss` is that of its newest step. If steps come without a loss, it is the newest that the
-    script prints as "loss".
+    Its `loss` is the newest that the script prints as "loss", as long as it goes on to print it;
+    else that of its newest step.
     """
 
-    lasting_fields: ClassVar[tuple[str, ...]] = (*LASTING_FIELDS, "metrics")
+    lasting_fields: ClassVar[tuple[str, ...]] = (*LASTING_FIELDS, "metrics", "hides_step_losses")
+    meeting: str = ""
+    """The function of torch in which it waits for the others; "" if that is not known."""
+    meetings: int = 0
+    """How often it has come to such a function, in this attempt before its first step."""
     metrics: dict[str, float] = field(default_factory=dict)
     """Its newest values by name."""
     parsed: Parsed | None = None
     """How its output is read."""
+    collectives: CollectiveTotals = field(default_factory=CollectiveTotals)
+    isolation: Isolation | None = None
+    """The newest report that it trains alone, or no longer."""
+    isolated_at: float = 0.0
+    """When it first reported that."""
+    connected_at: float = 0.0
+    """When it reported that it no longer does; 0 before."""
     gaps: deque[float] = field(default_factory=lambda: deque(maxlen=REPORTS))
     """The seconds between its last reports."""
     longest_gap: float = 0.0
+    is_watched: bool = False
+    """The watch reports its steps."""
+    printed_step: int = 0
+    """The step of the newest loss that it printed, beside what the watch reports; 0: none."""
+    steps_between_prints: int = 0
+    loss_ratio: float = 0.0
+    """Between the first loss that it printed and those of its steps, at least 1; 0: not known."""
+    hides_step_losses: bool = False
+    """The script prints a loss of another quantity than that of its steps."""
     losses: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
     """The losses of its last steps; NaN for a loss that diverged. Steps whose loss nobody reads are
     left out, and so are losses that it prints without a step."""
@@ -59,6 +129,16 @@ class ScriptRank(RankState):
         # With its arguments: `super()` alone does not know the class that a dataclass with slots
         # becomes.
         return "running" if is_silent else super(ScriptRank, self).doing
+
+    @property
+    def only_exchanges(self) -> bool:
+        """See `RankState.only_exchanges`."""
+        return not self.step and self.collectives.count > 0
+
+    @property
+    def is_isolated(self) -> bool:
+        """Return True if it has exchanged nothing with other ranks so far."""
+        return self.isolation is not None and not self.isolation.over
 
     @property
     def makes_steps(self) -> bool:
@@ -84,19 +164,63 @@ class ScriptRank(RankState):
         # Losses that never were numbers are those of a script that does not report any.
         return has_lasted and not all(are_nan)
 
+    @property
+    def prints_loss(self) -> bool:
+        """See `RankState.prints_loss`."""
+        if not self.printed_step:
+            return False
+        return self.step - self.printed_step <= 2 * self.steps_between_prints
+
+    @property
+    def tells_loss(self) -> bool:
+        """See `RankState.tells_loss`."""
+        return self.step > 0 and not (self.hides_step_losses and "loss" not in self.metrics)
+
+    @property
+    def prints_other_loss(self) -> bool:
+        """True if the first loss that it printed is another quantity than that of its steps."""
+        return self.loss_ratio >= OTHER_LOSS
+
+    def hide_step_losses(self) -> None:
+        """Leave the losses of steps out from now on, since the script prints another quantity."""
+        self.hides_step_losses = True
+        self.losses.clear()
+        self.loss = self.metrics.get("loss", math.nan)
+
     def apply(self, event: Event, when: float) -> None:
         """See `RankState.apply`."""
         match event:
             case Parsed():
                 self.parsed = event
                 return
+            case Collectives():
+                self.heard = when
+                self.collectives.append(event)
+                # Once it makes steps, these say how far it is.
+                if not self.step:
+                    self._note_report(when)
+                return
+            case Isolation():
+                self.heard = when
+                self._take_isolation(event, when)
+                return
             case StepFinished() | ScriptMetrics():
                 self._note_report(when)
+            case Entered(_, phase, call):
+                self._take_meeting(phase, call)
         if isinstance(event, ScriptMetrics):
             self.heard = when
             self._take_metrics(event)
         else:
             RankState.apply(self, event, when)
+
+    def _take_meeting(self, phase: Phase, call: str) -> None:
+        self.meeting = ""
+        if phase == Phase.JOINING:
+            # A host may send anything.
+            is_name = call.isidentifier() and len(call) <= LONGEST_CALL
+            self.meeting = call if is_name else "a collective"
+            self.meetings += 1
 
     def _note_report(self, when: float) -> None:
         if self.stepped_at and when > self.stepped_at:
@@ -106,18 +230,45 @@ class ScriptRank(RankState):
         self.stepped_at = when
         self.stalled = False
 
+    def _take_isolation(self, event: Isolation, when: float) -> None:
+        self.isolation = event
+        if event.over:
+            self.connected_at = when
+        else:
+            self.isolated_at = when
+
     def _take_metrics(self, event: ScriptMetrics) -> None:
         self.metrics.update(event.values)
-        if not self._steps_have_losses:
-            self.loss = self.metrics.get("loss", self.loss)
+        printed_loss = dict(event.values).get("loss")
+        # Steps that are read from a log have its losses themselves.
+        if printed_loss is not None and (self.is_watched or not self._steps_have_losses):
+            self._take_printed_loss(printed_loss, event.step or self.step)
         self.accuracy = self.metrics.get("accuracy", self.accuracy)
+
+    def _take_printed_loss(self, printed_loss: float, step: int) -> None:
+        self.loss = printed_loss
+        self.steps_between_prints = max(1, step - self.printed_step)
+        self.printed_step = step
+        if self.hides_step_losses:
+            self.losses.append(printed_loss)
+        step_loss = finite_mean(self.losses)
+        # Once, at the first loss: later, a mean over an epoch may be far behind the steps.
+        if not self.loss_ratio and printed_loss > 0 and step_loss > 0:
+            self.loss_ratio = max(printed_loss / step_loss, step_loss / printed_loss)
 
     @property
     def _steps_have_losses(self) -> bool:
         return not all(map(math.isnan, self.losses))
 
+    def shown_step(self, step: StepFinished) -> StepFinished:
+        """Return a step as it is shown: without its loss, where the script prints another one."""
+        if self.hides_step_losses and _is_of_watch(step):
+            return replace(step, loss=math.nan, loss_known=False)
+        return step
+
     def take_step(self, step: StepFinished) -> None:
         """Take in one step, or the last of several."""
+        self.is_watched = self.is_watched or _is_of_watch(step)
         # A log may have every hundredth step only, whose time then stands for all hundred.
         steps_made = step.step - self.step if 0 < self.step < step.step else 1
         self.step = step.step
@@ -125,10 +276,15 @@ class ScriptRank(RankState):
         self.epoch = step.epoch or self.epoch
         if step.loss_known:
             self.losses.append(step.loss)
-            if self._steps_have_losses:
+            if self._steps_have_losses and not (self.is_watched and self.prints_loss):
                 self.loss = step.loss
         if math.isfinite(step.seconds):
             self.pace.append(step)
             self.timing.append(step, steps_made)
         else:
             self.timing.begin_after(step.step)
+
+
+def _is_of_watch(step: StepFinished) -> bool:
+    """Return True if the watch reports a step: a log does not tell how its time is split."""
+    return step.compute > 0 or step.sync > 0

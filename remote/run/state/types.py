@@ -76,6 +76,8 @@ class Cause:
     evidence: Evidence = Evidence.OWN
     refused: bool = False
     """Nothing had begun, and what was given cannot be used."""
+    pid: int = 0
+    """Of a worker that its program has started; else 0."""
     names_hosts: bool = False
     """`problem` begins with the names of its hosts."""
 
@@ -84,7 +86,8 @@ class Cause:
 
         Such as "node2, rank 1: killed by SIGKILL at step 12; rank 0 failed as a consequence".
         """
-        source_text = f"{self.host}, rank {self.rank}" if self.rank >= 0 else self.host
+        pid_text = f" (pid {self.pid})" if self.pid else ""
+        source_text = f"{self.host}, rank {self.rank}{pid_text}" if self.rank >= 0 else self.host
         source_prefix = f"{source_text}: " if source_text and not self.names_hosts else ""
         moment_text = ""
         if self.step:

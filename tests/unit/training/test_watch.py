@@ -8,6 +8,7 @@ import inspect
 import json
 import os
 import resource
+import select
 import sys
 import threading
 import time
@@ -20,19 +21,21 @@ from typing import Any
 
 import pytest
 
-from training.place import EVENTS_FD
+from training.place import EVENTS_FD, PROCESS
 from training.watch import gloo
 from training.watch import report as reports
 from training.watch.clock import Clock
 from training.watch.gradients import MOST_LEARNT, GradientWatch
 from training.watch.hooks import Hooks
 from training.watch.inject import CannotInject, inject
-from training.watch.report import MOST, WatchReport
+from training.watch.meetings import MOST_MEETINGS, Meetings
+from training.watch.report import MOST, Program, WatchReport
 from training.watch.spans import Spans
 from training.watch.steps import MOST as MOST_ENTRIES
 from training.watch.steps import Step, Steps
 from training.watch.waits import WaitingMethod
-from training.wire.events import PREFIX
+from training.wire.enums import Phase
+from training.wire.events import PREFIX, WORKER, Entered
 from training.wire.events import StepFinished as Told
 from training.wire.records import Record
 
@@ -347,7 +350,7 @@ def test_the_copy_of_a_loss_is_on_the_host_whatever_the_default_device(
         cuda=cuda, Tensor=Loss, empty=lambda _, **options: asked.append(options) or Loss()
     )
     monkeypatch.setitem(sys.modules, "torch", torch)  # type: ignore[arg-type]
-    Hooks(steps, WatchReport(pipe[1], 0))._take_loss(Loss())
+    Hooks(steps, make_report(pipe[1], 0))._take_loss(Loss())
     assert asked == [{"dtype": "float32", "device": "cpu", "pin_memory": True}]
 
 
@@ -386,6 +389,12 @@ def pipe() -> Iterator[tuple[int, int]]:
         os.close(end)
 
 
+def make_report(pipe: int, rank: int, count: int = 4) -> WatchReport:
+    """The report of the process that has this pipe."""
+    channel = f"{pipe}:{os.getpid()}:{os.fstat(pipe).st_ino}"
+    return WatchReport(channel, Program(rank, count))
+
+
 def a_step(number: int, loss: float | None = 0.5) -> Step:
     return Step(number, 1e9, loss, 8, 4.0, 1.0, 2.0, 1.0, 2.5, 3.0)
 
@@ -402,7 +411,7 @@ def event(line: str) -> Any:
 def test_a_step_is_written_as_the_wire_has_it(pipe: tuple[int, int]) -> None:
     from training.wire.events import OutputText, expand
 
-    report = WatchReport(pipe[1], 3)
+    report = make_report(pipe[1], 3)
     report.steps([a_step(7)])
     for loss in (*map(float, ("nan", "inf", "-inf")), None):
         report.steps([a_step(8, loss)])
@@ -423,7 +432,7 @@ def test_an_agent_that_does_not_read_holds_nobody_up(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reports, "LAST_WRITE_SECONDS", 0.0)
-    report = WatchReport(pipe[1], 0)
+    report = make_report(pipe[1], 0)
     for number in range(2000):
         report.steps([a_step(number)])
     text = ""
@@ -442,7 +451,7 @@ def test_the_rest_is_written_to_a_pipe_of_any_number(monkeypatch: pytest.MonkeyP
     pipe, end = os.pipe()
     high = fcntl.fcntl(end, fcntl.F_DUPFD, 1024)
     os.close(end)
-    report = WatchReport(high, 0)
+    report = make_report(high, 0)
     for number in range(2000):
         report.steps([a_step(number)])
     assert report._waiting_bytes
@@ -454,8 +463,97 @@ def test_the_rest_is_written_to_a_pipe_of_any_number(monkeypatch: pytest.MonkeyP
     report.on = False
 
 
+def test_each_write_is_of_whole_lines_and_none_of_another_process_comes_in_between(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[bytes] = []
+
+    def write(number: int, data: bytes, real: Callable[[int, bytes], int] = os.write) -> int:
+        written.append(data)
+        return real(number, data)
+
+    monkeypatch.setattr(os, "write", write)
+    make_report(pipe[1], 0).steps([a_step(number) for number in range(100)])
+    assert len(written) > 1
+    assert all(len(data) <= select.PIPE_BUF and data.endswith(b"\n") for data in written)
+    assert [event(line)["step"] for line in read(pipe[0])] == [*range(100)]
+
+
+# Workers
+
+
+def of_worker(line: str) -> Any:
+    assert line.startswith(PREFIX + WORKER)
+    return json.loads(line.removeprefix(PREFIX + WORKER))
+
+
+def test_a_process_of_a_larger_group_is_a_worker(pipe: tuple[int, int]) -> None:
+    report = make_report(pipe[1], 1, count=2)
+    report.join(5, 8)
+    report.steps([a_step(1)])
+    report.close()
+    report.close()
+    joined, step, left = map(of_worker, read(pipe[0]))
+    assert joined == {"joined": 5, "world_size": 8, "pid": os.getpid()}
+    assert (step["event"], step["rank"], step["step"]) == ("step", 5, 1)
+    assert left == {"left": 5, "pid": os.getpid(), "error": ""}
+
+
+def test_a_process_of_a_group_as_large_as_the_run_stands_for_the_program(
+    pipe: tuple[int, int],
+) -> None:
+    report = make_report(pipe[1], 1, count=2)
+    assert not report.join(0, 2)  # whatever its rank is there
+    report.steps([a_step(1)])
+    report.close()
+    (line,) = read(pipe[0])
+    assert event(line)["rank"] == 1
+
+
+def test_a_fork_is_silent_until_it_has_joined_a_group(pipe: tuple[int, int]) -> None:
+    report = make_report(pipe[1], 1, count=2)
+    registered: list[int] = []
+    report._register_stacks = lambda: registered.append(os.getpid())
+    report._be_silent()  # as in a fork
+    report.steps([a_step(1)])
+    assert not report.join(0, 2)  # another one has this rank
+    assert not report.on
+    assert report.join(1, 2)
+    report.steps([a_step(2)])
+    report.close()
+    assert [event(line)["step"] for line in read(pipe[0])] == [2]
+    assert registered == [os.getpid()]
+    os.close(report._pipe)
+
+
+def test_a_watch_that_has_failed_joins_no_group(pipe: tuple[int, int]) -> None:
+    report = make_report(pipe[1], 0)
+    report.failed(ValueError())
+    assert not report.join(5, 8)
+    assert not report.on
+
+
+def test_a_worker_says_what_it_has_raised_in_one_write(pipe: tuple[int, int]) -> None:
+    report = make_report(pipe[1], 0)
+    report.join(5, 8)
+    try:
+        raise ValueError("é" * 10_000 + " at the end")
+    except ValueError:
+        report.close()
+    line = read(pipe[0])[-1]
+    assert len(line) < select.PIPE_BUF
+    assert of_worker(line)["error"].endswith(" at the end\n")
+
+
+def test_the_program_is_named_by_the_agent_not_by_a_launcher_within() -> None:
+    env = {"RANK": "7", "WORLD_SIZE": "9"}
+    assert Program.read(env) == Program(7, 9)
+    assert Program.read({**env, PROCESS: "1/2"}) == Program(1, 2)
+    assert Program.read({}) == Program(0, 1)
+
+
 def test_a_failure_is_said_once(pipe: tuple[int, int]) -> None:
-    report = WatchReport(pipe[1], 0)
+    report = make_report(pipe[1], 0)
     for _ in range(2):
         try:
             raise ValueError("two\nlines")
@@ -471,7 +569,7 @@ def test_a_failure_is_said_once(pipe: tuple[int, int]) -> None:
 def test_a_torch_without_a_part_that_is_not_needed_is_watched_without(
     pipe: tuple[int, int], steps: Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    report = WatchReport(pipe[1], 0)
+    report = make_report(pipe[1], 0)
     hooks = Hooks(steps, report)
     for name, on in (("torch.cuda.streams", True), ("torch.optim.optimizer", False)):
         hook = hooks._hook_by_module[name] if on else hooks._hook_steps
@@ -490,14 +588,14 @@ def test_a_torch_without_a_part_that_is_not_needed_is_watched_without(
 
 def test_another_file_with_the_number_of_the_pipe_is_left_alone(tmp_path: Path) -> None:
     pipe, end = os.pipe()
-    report = WatchReport(end, 0)
+    report = make_report(end, 0)
     with (tmp_path / "file").open("w") as file:
         os.dup2(file.fileno(), end)
     report.steps([a_step(1)])
     assert not report.on
     assert (tmp_path / "file").read_text() == ""
     with pytest.raises(OSError, match="its pipe is closed"):
-        WatchReport(end, 0)
+        make_report(end, 0)
     os.close(pipe)
     os.close(end)
 
@@ -550,6 +648,13 @@ def test_a_changed_function_does_what_it_did_and_tells_of_it() -> None:
     assert [found.get("found") for _, found in told] == [None, [3]]
     assert Sample.method.__doc__ == words
     assert Sample.method.__qualname__ == "Sample.method"
+
+
+def test_a_function_that_is_changed_twice_tells_both() -> None:
+    first, second = told_by(plain), told_by(plain)
+    first.clear()
+    plain(5)
+    assert [when for when, _ in first] == [when for when, _ in second] == ["before", "after"]
 
 
 def test_a_traceback_is_as_it_was() -> None:
@@ -710,3 +815,54 @@ def test_it_is_written_for_python_3_9_and_imports_nothing_of_ours(path: Path) ->
 def test_the_environment_is_that_of_the_agent() -> None:
     text = (FOLDER.parent / "agent" / "ranks" / "site" / "sitecustomize.py").read_text()
     assert text.count(f'"{EVENTS_FD}"') == 2
+
+
+# Meetings -----------------------------------------------------------------------------------------
+
+
+def test_of_nested_meetings_the_outermost_is_reported() -> None:
+    told: list[tuple[str, str]] = []
+    meetings = Meetings(lambda phase, name: told.append((phase, name)))
+    meetings.end()  # it began before the watch, or was none of all ranks
+    meetings.begin("init_process_group")
+    meetings.begin("barrier")
+    meetings.end()
+    assert told == [("joining", "init_process_group")]
+    meetings.end()
+    meetings.begin("barrier")
+    meetings.end()
+    assert told[1:] == [("training", ""), ("joining", "barrier"), ("training", "")]
+
+
+def test_a_program_without_steps_reports_so_many_meetings() -> None:
+    told: list[tuple[str, str]] = []
+    meetings = Meetings(lambda phase, name: told.append((phase, name)))
+    for _ in range(2 * MOST_MEETINGS):
+        meetings.begin("all_reduce")
+        meetings.end()
+    assert len(told) == 2 * MOST_MEETINGS
+    assert told[-1] == ("training", "")
+
+
+def test_meetings_of_two_threads_are_apart() -> None:
+    told: list[tuple[str, str]] = []
+    meetings = Meetings(lambda phase, name: told.append((phase, name)))
+    meetings.begin("barrier")
+    other = threading.Thread(target=meetings.end)
+    other.start()
+    other.join()
+    assert told == [("joining", "barrier")]
+    meetings.end()
+    assert told[-1] == ("training", "")
+
+
+def test_a_meeting_is_a_wire_event(pipe: tuple[int, int]) -> None:
+    from training.wire.events import OutputText, expand
+
+    report = make_report(pipe[1], 3)
+    report.entered("joining", "barrier")
+    report.entered("training", "")
+    report.close()
+    text = OutputText(3, "stdout", "\n".join(read(pipe[0])))
+    events = [one.event for one in expand(Record(0, 0, 1, 2e9, text))]
+    assert events == [Entered(3, Phase.JOINING, "barrier"), Entered(3, Phase.TRAINING)]

@@ -10,12 +10,30 @@ from training.agent.host.system import read_text
 
 TYPE_CHECKING = False  # as typing itself takes long to import
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+LONGEST_COMMAND = 60
+"""Characters of a command that are shown."""
 
 
 def read_name(pid: int | str) -> str:
     """Return the name of a process, which is not that of its program: a process may set it."""
     return read_text(f"/proc/{pid}/comm").strip()
+
+
+def read_command(pid: int) -> list[str]:
+    """Return the program of a process and its arguments, each in one line; none of the kernel's."""
+    words = read_text(f"/proc/{pid}/cmdline").rstrip("\0").split("\0")
+    return [" ".join(word.split()) for word in words] if words != [""] else []
+
+
+def shorten_command(words: Sequence[str], *, words_shown: int) -> str:
+    """Return a command in so many words and at most `LONGEST_COMMAND` characters."""
+    program, *arguments = words[:words_shown]
+    text = " ".join([os.path.basename(program), *arguments])
+    if len(text) > LONGEST_COMMAND:
+        return f"{text[:LONGEST_COMMAND]}…"
+    return f"{text} …" if len(words) > words_shown else text
 
 
 def read_stat(pid: int) -> list[str]:

@@ -115,6 +115,16 @@ def send_group(leader_pid: int, signal_number: int) -> None:
         os.killpg(leader_pid, signal_number)
 
 
+def signal_name(exit_code: int) -> str:
+    """Return the name of the signal of a negative exit code, else ""."""
+    if exit_code >= 0:
+        return ""
+    try:
+        return signal.Signals(-exit_code).name
+    except ValueError:  # a real-time signal
+        return f"SIG{-exit_code}"
+
+
 def end_descendants(seconds: float) -> list[int]:
     """Send KILL to all descendants until none is left, for at most `seconds`. Return the pids that
     are left."""

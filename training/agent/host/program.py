@@ -11,6 +11,7 @@ from training.agent.layout import expand_path
 
 TYPE_CHECKING = False  # as typing itself takes long to import
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 FOLDER = "folder"
@@ -37,14 +38,28 @@ def check_script(script: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of `Hello` about the script.
 
     `script` has the folder `cwd` that it works in, and one of `file`, `module` and `command`,
-    unless that is not there yet.
+    unless that is not there yet; perhaps `others`, which further ranks here have in its place; and
+    `ports`, which its rank 0 binds.
     """
+    lack, name_lacking = _find_first_lack(script)
     return {
-        "program_lacks": _find_lack(script),
+        "program_lacks": lack,
+        "program_lacking": name_lacking,
         "packages": tuple(filter(find_package, PACKAGES)),
         "unnamed": _find_unnamed(script),
+        "ports_taken": _find_taken_ports(script.get("ports", ())),
         "accelerator": any(os.path.exists(f"/dev/{name}") for name in DEVICES),
     }
+
+
+def _find_first_lack(script: dict[str, Any]) -> tuple[str, str]:
+    """Return what is wrong with the program of a rank, and its name; nothing if all are well."""
+    kind = next((kind for kind in ("file", "module", "command") if kind in script), "")
+    for name in (script.get(kind, ""), *script.get("others", ())):
+        lack = _find_lack({**script, kind: name})
+        if lack:
+            return lack, name
+    return "", ""
 
 
 def _find_lack(script: dict[str, Any]) -> str:
@@ -63,6 +78,21 @@ def _find_lack(script: dict[str, Any]) -> str:
         is_there = os.path.isdir(module_path) or os.path.isfile(f"{module_path}.py")
         return "" if is_there or find_package(os.path.basename(module_path)) else MODULE
     return _check_executable(cwd, script.get("command") or "")
+
+
+def _find_taken_ports(port_numbers: Sequence[int]) -> tuple[tuple[int, str], ...]:
+    """Return the ports that cannot be bound, and why."""
+    if not port_numbers:
+        return ()
+    from training.agent.host import ports  # which most scripts do not need
+
+    taken_ports = []
+    for port_number in port_numbers:
+        try:
+            ports.reserve_port("", port_number).close()
+        except ports.PortError as error:
+            taken_ports.append((port_number, str(error)))
+    return tuple(taken_ports)
 
 
 def _find_unnamed(script: dict[str, Any]) -> tuple[str, ...]:

@@ -21,12 +21,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from queue import SimpleQueue
+from typing import NamedTuple
 
 from training.agent.host import processes
 from training.agent.host.proc_files import (
     describe_state,
     open_files,
+    read_command,
     read_status,
+    shorten_command,
     state_letter,
 )
 from training.agent.layout import STACKS
@@ -43,6 +46,8 @@ LOOK = 0.01
 MOST = 64 << 10
 """The most characters of a stack that are reported: the last ones, because faulthandler writes the
 main thread last."""
+OUTER_PROGRAMS = 2
+"""Processes that are named of those above the last one."""
 SOURCE = 2 << 20
 """Bytes of the largest source file of which a line is shown."""
 
@@ -58,6 +63,14 @@ def register(folder: str) -> None:
         faulthandler.register(SIGNAL, file)
 
 
+class StackSubject(NamedTuple):
+    """Of whom a stack is asked for: a rank, or a worker that its program has started."""
+
+    rank: int
+    pid: int
+    is_worker: bool = False
+
+
 class StackCollector:
     """Collects stacks in a thread of its own, because that takes up to a second; the agent loop
     reports them."""
@@ -71,21 +84,21 @@ class StackCollector:
         self._collected: deque[Stack] = deque()
         self._wake_reader, self._wake_writer = os.pipe()
         selector.register(self._wake_reader, selectors.EVENT_READ, self._report_collected)
-        self._requested_ranks: SimpleQueue[Sequence[tuple[int, int]]] = SimpleQueue()
+        self._requested: SimpleQueue[Sequence[StackSubject]] = SimpleQueue()
         self._thread = threading.Thread(target=self._collect_requested, name="stacks", daemon=True)
 
-    def ask(self, ranks: Sequence[tuple[int, int]]) -> None:
-        """Report the stacks of these (rank, pid) soon. A request before that is merged with it."""
-        self._requested_ranks.put(ranks)
+    def ask(self, subjects: Sequence[StackSubject]) -> None:
+        """Report the stacks of these soon. A request before that is merged with it."""
+        self._requested.put(subjects)
         if not self._thread.ident:
             self._thread.start()
 
     def _collect_requested(self) -> None:
         while True:
-            ranks = self._requested_ranks.get()
-            while not self._requested_ranks.empty():
-                ranks = self._requested_ranks.get()
-            for stack in collect_stacks(ranks, self._folder):
+            subjects = self._requested.get()
+            while not self._requested.empty():
+                subjects = self._requested.get()
+            for stack in collect_stacks(subjects, self._folder):
                 self._collected.append(stack)
                 os.write(self._wake_writer, b"\n")
 
@@ -99,20 +112,22 @@ class StackCollector:
 class StackRequest:
     """A request for the stacks of a rank. `process` is the rank's, or a descendant, that has the
     file for its stacks at `path`. `size` is that of the file before; `blocked` are threads that
-    always block the signal. `problem` is why the process was not asked."""
+    always block the signal. `problem` is why the process was not asked, `program` what it runs if
+    that is no Python program."""
 
-    rank: int
+    subject: StackSubject
     process: int
     path: str = ""
     size: int = 0
     blocked: frozenset[str] = frozenset()
     problem: str = ""
+    program: str = ""
 
 
-def collect_stacks(ranks: Sequence[tuple[int, int]], folder: str) -> Iterator[Stack]:
-    """Yield the stack of each of these (rank, pid), in the order in which they answer, within about
-    a second."""
-    requests = [_request_stack(rank, pid, folder) for rank, pid in ranks]
+def collect_stacks(subjects: Sequence[StackSubject], folder: str) -> Iterator[Stack]:
+    """Yield the stack of each of these, in the order in which they answer, within about a
+    second."""
+    requests = [_request_stack(subject, folder) for subject in subjects]
     pending = [request for request in requests if not request.problem]
     deadline = time.monotonic() + ANSWER
     while pending and time.monotonic() < deadline:
@@ -126,45 +141,72 @@ def collect_stacks(ranks: Sequence[tuple[int, int]], folder: str) -> Iterator[St
         request.problem = f"it has not reported its stack within {ANSWER:g} s"
     for request in requests:
         if request.problem:
-            yield _make_stack(request, "kernel", f"no Python stack: {request.problem}")
+            program_line = f"\nruns: {request.program}" if request.program else ""
+            stack_text = f"no Python stack: {request.problem}{program_line}"
+            yield _make_stack(request, "kernel", stack_text)
 
 
 def _make_stack(request: StackRequest, source: str, text: str) -> Stack:
-    return Stack(request.rank, source, f"{describe_state(request.process)}\n{text}")
+    subject = request.subject
+    stack_text = f"{describe_state(request.process)}\n{text}"
+    return Stack(subject.rank, source, stack_text, worker=subject.is_worker)
 
 
-def _request_stack(rank: int, pid: int, folder: str) -> StackRequest:
-    """Send the signal to a rank, unless there is a `problem`."""
+def _request_stack(subject: StackSubject, folder: str) -> StackRequest:
+    """Send the signal to a rank or worker, unless there is a `problem`."""
+    pid = subject.pid
     if not pid:
-        return StackRequest(rank, 0, problem="its process does not exist yet")
+        return StackRequest(subject, 0, problem="its process does not exist yet")
     # The rank may be a shell or a wrapper: the first process below it that can answers.
-    for asked_pid in (pid, *processes.descendants(pid)):
+    others = [] if subject.is_worker else processes.descendants(pid)
+    pids = (pid, *others)
+    for asked_pid in pids:
         path = _stack_file(asked_pid, folder)
         if path and _has_signal(asked_pid, "SigCgt"):
             break
     else:
         problem = "it is no Python program that was started with rankboard's sitecustomize"
-        return StackRequest(rank, pid, problem=problem)
+        return StackRequest(subject, pid, problem=problem, program=_describe_programs(pids))
     state_code = state_letter(asked_pid)
     if state_code in "Tt":  # T by a signal, t by a debugger
         problem = "it is stopped, so it cannot report its stack"
         if state_code == "T":
             problem += f"; it goes on by: kill -CONT {asked_pid}"
-        return StackRequest(rank, asked_pid, problem=problem)
+        return StackRequest(subject, asked_pid, problem=problem)
     try:
         old_size = os.stat(path).st_size
     except OSError:
-        return StackRequest(rank, asked_pid, problem="it has just ended")
-    request = StackRequest(rank, asked_pid, path, old_size, _blocking_threads(asked_pid))
+        return StackRequest(subject, asked_pid, problem="it has just ended")
+    request = StackRequest(subject, asked_pid, path, old_size, _blocking_threads(asked_pid))
     if not _has_signal(asked_pid, "ShdPnd"):  # else an earlier one is still pending
         processes.send(asked_pid, SIGNAL)
     return request
 
 
+def _describe_programs(pids: Sequence[int]) -> str:
+    """Return what these processes run, parents first: "bash -c …: sleep 600"."""
+    all_words = [words for words in map(read_command, pids) if words]
+    if not all_words:
+        return ""
+    *outer_words, last_words = all_words
+    # Those in between are seldom news, and there may be many.
+    if len(outer_words) > OUTER_PROGRAMS:
+        outer_words[OUTER_PROGRAMS - 1 : -1] = []
+    outer_texts = [shorten_command(words, words_shown=2) for words in outer_words]
+    return ": ".join([*outer_texts, shorten_command(last_words, words_shown=len(last_words))])
+
+
 def _stack_file(process: int, folder: str) -> str:
-    """Return the path below /proc of the file for stacks that the process has open, or ""."""
-    paths = (path for path, target in open_files(process) if os.path.dirname(target) == folder)
-    return next(paths, "")
+    """Return the path below /proc of the file for stacks that the process has open, or "".
+
+    A fork may have a file of its own beside that of its parent.
+    """
+    path_by_name = {
+        os.path.basename(target).partition(" ")[0]: path
+        for path, target in open_files(process)
+        if os.path.dirname(target) == folder
+    }
+    return path_by_name.get(str(process)) or next(iter(path_by_name.values()), "")
 
 
 def _read_answer(request: StackRequest) -> str:

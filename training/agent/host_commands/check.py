@@ -75,7 +75,7 @@ def _make_event(name: str, **fields: object) -> dict[str, Any]:
 
 
 def _reserve_port(address: str, port: int, reserved_ports: list[socket.socket]) -> dict[str, Any]:
-    from training.agent.ranks import ports  # not needed for the facts alone
+    from training.agent.host import ports  # not needed for the facts alone
 
     try:
         listener = ports.reserve_port(address, port)

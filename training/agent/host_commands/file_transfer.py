@@ -46,6 +46,8 @@ BEAT = 10
 """Seconds after which a host command that reads long says so."""
 _reported_at = time.monotonic()
 
+FOLDER_STAMP: Stamp = (0, 0, 0, 0)
+"""Stands for any state of a folder, which changes with what the ranks write in it."""
 Answers = Iterator["dict[str, Any] | bytes"]
 
 
@@ -121,7 +123,7 @@ def _take_upload(
             damaged_paths.append(str(error))
             del announced[entry.path]
     complete_uploads = {
-        path: UploadedFile(entry, stamp_by_path[path] or _current_stamp(tree, path))
+        path: UploadedFile(entry, stamp_by_path[path] or _current_stamp(tree, entry))
         for path, entry in announced.items()
     }
     complete_mark = "" if damaged_paths else announced_mark
@@ -136,8 +138,11 @@ def _remove_unannounced(tree: Tree, unannounced: list[UploadedFile]) -> list[str
     changed_paths = []
     for uploaded in unannounced:
         path = uploaded.entry.path
+        if uploaded.entry.is_folder:
+            tree.remove_empty_folders(path)
+            continue
         with suppress(Misplaced):  # what lies behind a link is not what we put here
-            stamp = _current_stamp(tree, path)
+            stamp = _current_stamp(tree, uploaded.entry)
             if stamp is None:
                 continue
             if uploaded.stamp == stamp or tree.holds(uploaded.entry, _report_working):
@@ -156,6 +161,8 @@ def _stamp_if_there(
     """
     if file_state is None:
         return None
+    if entry.is_folder:
+        return FOLDER_STAMP if tree.holds(entry) else None
     stamp = stamp_of(file_state)
     if uploaded and uploaded.stamp == stamp:
         is_there = (uploaded.entry.digest, uploaded.entry.link) == (entry.digest, entry.link)
@@ -165,7 +172,7 @@ def _stamp_if_there(
         return None
     if not entry.link and _is_executable(file_state) != entry.executable:
         tree.mark(entry)
-        return _current_stamp(tree, entry.path)
+        return _current_stamp(tree, entry)
     return stamp
 
 
@@ -182,8 +189,10 @@ def _is_changed(uploaded: UploadedFile | None, file_state: os.stat_result | None
     return uploaded.stamp not in (None, stamp_of(file_state))
 
 
-def _current_stamp(tree: Tree, path: str) -> Stamp | None:
-    file_state = tree.state(path)
+def _current_stamp(tree: Tree, entry: FileEntry) -> Stamp | None:
+    if entry.is_folder:
+        return FOLDER_STAMP
+    file_state = tree.state(entry.path)
     return stamp_of(file_state) if file_state else None
 
 

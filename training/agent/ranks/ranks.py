@@ -10,14 +10,16 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from training.agent.host import processes
 from training.agent.host.redaction import Redaction
 from training.agent.host.samples import OutOfMemory
 from training.agent.live_runs import open_regular
-from training.agent.ranks.pipes import Pipe
-from training.wire.events import Event, Exited, Raised, Spawned
+from training.agent.ranks.pipes import CHUNK, Pipe
+from training.agent.ranks.workers import Worker, Workers, describe_exit
+from training.wire.events import Event, Exited, OutputText, Raised, Spawned
 from training.wire.jsonl import load
 
 Ends = tuple[int, int]
@@ -31,13 +33,21 @@ EVENTS = 1 << 18
 @dataclass
 class RankProcess:
     """A rank that has not exited. `pid` is 0 until its process exists; `stopped`: the agent sent it
-    a signal. `error_file` is where its program may say what it failed of."""
+    a signal. `error_file` is where its program may say what it failed of. `events` is the pipe of
+    its watch, `workers` are those that this has told of."""
 
     number: int
     pipes: tuple[Pipe, ...]
     pid: int = 0
     stopped: bool = False
     error_file: str = ""
+    events: Pipe | None = None
+    workers: Workers | None = None
+
+    @property
+    def live_workers(self) -> list[Worker]:
+        """Return the workers that have not exited."""
+        return self.workers.live if self.workers else []
 
 
 class RankProcesses:
@@ -109,7 +119,11 @@ class RankProcesses:
         # Linux only, and there within the user's share (/proc/sys/fs/pipe-user-pages-soft).
         with suppress(OSError, AttributeError):
             fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, EVENTS)
-        rank.pipes += (self._make_pipe(reader, rank.number, "stdout"),)
+        rank.events = self._make_pipe(reader, rank.number, "stdout")
+        rank.workers = Workers(
+            rank.number, self._selector, self._report_event, partial(self._worker_exited, rank)
+        )
+        rank.pipes += (rank.events,)
         return write_end
 
     def hear(self, pipes: Sequence[Pipe]) -> None:
@@ -126,7 +140,7 @@ class RankProcesses:
         ready_pipes: list[Pipe] = [key.data for key, _ in self._pipes.select(0)]
         for pipe in ready_pipes:
             for text in pipe.read():
-                self._report_event(text)
+                self._report_output(pipe, text)
             if pipe.ended:
                 self._pipes.unregister(pipe)
         if not any(pipe.filled for pipe in ready_pipes):
@@ -139,7 +153,33 @@ class RankProcesses:
             if pipe.fileno() in self._pipes.get_map():
                 self._pipes.unregister(pipe)
             for text in pipe.finish():
-                self._report_event(text)
+                self._report_output(pipe, text)
+
+    def _report_output(self, pipe: Pipe, text: OutputText) -> None:
+        rank = self._live_ranks.get(text.rank)
+        other_text: OutputText | None = text
+        if rank and rank.workers and pipe is rank.events:
+            other_text = rank.workers.take(text, rank.pid)
+        if other_text:
+            self._report_event(other_text)
+
+    def _worker_exited(self, rank: RankProcess, worker: Worker, status: int | None) -> None:
+        """Report that a worker is gone, after what it has written."""
+        if rank.events:
+            for _ in range(EVENTS // CHUNK):  # a pipe may hold several reads
+                for text in rank.events.read():
+                    self._report_output(rank.events, text)
+        exited = describe_exit(worker, status)
+        out_of_memory = (
+            exited.code == -signal.SIGKILL and not rank.stopped and self.out_of_memory.rose()
+        )
+        self._report_event(replace(exited, stopped=rank.stopped, out_of_memory=out_of_memory))
+
+    def look_at_workers(self) -> None:
+        """Report workers that are gone, and whose system has not told so."""
+        for rank in self.live:
+            if rank.workers:
+                rank.workers.look()
 
     def spawned(self, rank: RankProcess, pid: int) -> None:
         """Note that the rank's process exists."""
@@ -151,9 +191,13 @@ class RankProcesses:
 
     def exited(self, rank: RankProcess, status: int) -> None:
         """Note that the process of the rank has exited with this wait status."""
-        del self._live_ranks[rank.number]
-        # What it printed comes before its exit, in the journal too.
+        # What it and its workers printed comes before its exit, in the journal too.
         self.finish(rank.pipes)
+        rank.events = None
+        if rank.workers:
+            rank.workers.look()
+            rank.workers.close()
+        del self._live_ranks[rank.number]
         exit_code = os.waitstatus_to_exitcode(status)
         if exit_code and rank.error_file:
             error_text = read_error_file(rank.error_file)
@@ -162,9 +206,8 @@ class RankProcesses:
         out_of_memory = (
             exit_code == -signal.SIGKILL and not rank.stopped and self.out_of_memory.rose()
         )
-        self._report_event(
-            Exited(rank.number, exit_code, signal_name(exit_code), rank.stopped, out_of_memory)
-        )
+        signal_text = processes.signal_name(exit_code)
+        self._report_event(Exited(rank.number, exit_code, signal_text, rank.stopped, out_of_memory))
 
     def reaped(self, pid: int, status: int) -> None:
         """Note that a child of the agent has exited: a rank that was started as a program, or an
@@ -189,16 +232,6 @@ class RankProcesses:
                 processes.send_group(rank.pid, signal.SIGKILL)
         for pid in processes.descendants(os.getpid()):
             processes.send(pid, signal.SIGKILL)
-
-
-def signal_name(exit_code: int) -> str:
-    """Return the name of the signal of a negative exit code, else ""."""
-    if exit_code >= 0:
-        return ""
-    try:
-        return signal.Signals(-exit_code).name
-    except ValueError:  # a real-time signal
-        return f"SIG{-exit_code}"
 
 
 def read_error_file(path: str) -> str:

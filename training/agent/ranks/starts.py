@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from training.agent.host import processes
-from training.agent.layout import ERRORS
+from training.agent.layout import ERRORS, expand_path
 from training.agent.options import AgentOptions
+from training.agent.ranks.before import BeforeCommand
 from training.agent.ranks.launch import (
     PRELOAD,
     Preload,
@@ -26,7 +27,7 @@ from training.agent.ranks.launch import (
 )
 from training.agent.ranks.pipes import CHUNK, LineDecoder, Pipe
 from training.agent.ranks.ranks import RankProcesses
-from training.place import ERROR_FILE, EVENTS_FD, LISTEN_FD, WATCH
+from training.place import ERROR_FILE, EVENTS_FD, LISTEN_FD, PROCESS, WATCH
 from training.wire import commands
 from training.wire.commands import Placement
 from training.wire.events import AGENT, Event, Launched
@@ -65,6 +66,7 @@ class RankStarter:
         self._rank_source = preload
         self._spawner = Spawner()
         self._preload: PreloadProcess | None = None
+        self.before = BeforeCommand(options, report_event, ranks, self._spawn)
 
     @property
     def preload(self) -> int:
@@ -117,6 +119,7 @@ class RankStarter:
             events_end = self._ranks.open_events(rank)
             own_ends.append(events_end)
             rank_env[EVENTS_FD] = str(events_end)
+            rank_env[PROCESS] = f"{placement.rank}/{rank_env.get('WORLD_SIZE', 1)}"
         inherited_descriptors = own_ends.copy()
         if listener and placement.rank == 0:  # it stays open here, for `start` to close
             inherited_descriptors.append(listener.fileno())
@@ -124,7 +127,7 @@ class RankStarter:
         spec = ProcessSpec(
             placement.argv,
             rank_env,
-            self._options.cwd,
+            expand_path(placement.cwd) if placement.cwd else self._options.cwd,
             *ends,
             inherited=inherited_descriptors,
             umask=self._options.umask,
@@ -213,6 +216,7 @@ class RankStarter:
         if self._preload and pid == self._preload.pid:
             self._preload_ended(status)
         else:
+            self.before.reaped(pid, status)
             self._ranks.reaped(pid, status)
 
     def _preload_ended(self, wait_status: int) -> None:
@@ -236,7 +240,9 @@ class RankStarter:
             self._ranks.exited(rank, wait_status or _FAILED)
 
     def stop(self) -> None:
-        """Send TERM to every rank, and to preload if it has not forked all of them."""
+        """Send TERM to every rank, to preload if it has not forked all of them, and to the command
+        that comes before them."""
+        self.before.stop()
         self._ranks.stop()
         if self._preload and not all(rank.pid for rank in self._ranks.live):
             processes.send_group(self._preload.pid, signal.SIGTERM)

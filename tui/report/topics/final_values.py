@@ -122,7 +122,7 @@ def loss_ends(runs: Iterable[RunFigures]) -> list[tuple[str, float, float]]:
     """Return the name, the first and the last training loss of each run that has steps."""
     named_ends = []
     for run in runs:
-        _, losses = run.steps.mean_over_ranks("loss")
+        _, _, losses = run.loss_course()
         if losses.size:
             named_ends.append((run.name, float(losses[0]), float(losses[-1])))
     return named_ends

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from remote.plan.plan import Plan
 from remote.run.run_state import RunState
@@ -23,6 +23,8 @@ def table_lines(
     run: RunState, order: RankOrder, opened: Collection[int], room: int
 ) -> list[RankTableLine]:
     """The lines in this order. Of the hosts that are `opened` the ranks follow, in order."""
+    if run.has_workers:
+        return list(_below_processes(run, order, room))
     if not is_grouped(run.plan):
         return [RankTableLine((rank,)) for rank in sort_ranks(run.ranks, run, order, room)]
     rank_lines = []
@@ -33,6 +35,19 @@ def table_lines(
                 RankTableLine((rank,)) for rank in sorted(host_line.ranks, key=order.key)
             ]
     return rank_lines
+
+
+def _below_processes(run: RunState, order: RankOrder, room: int) -> Iterator[RankTableLine]:
+    """The processes that rankboard has started, each with the ranks below it that it has started
+    itself, in their order."""
+    lines_of_process: dict[int, list[RankTableLine]] = {}
+    for rank in sort_ranks(run.ranks, run, order, room - len(run.processes)):
+        lines_of_process.setdefault(rank.process, []).append(RankTableLine((rank,)))
+    for process in run.processes:
+        yield RankTableLine((process,), is_process=True)
+        yield from lines_of_process.get(process.rank, ())
+    # Nobody knows yet who starts these.
+    yield from lines_of_process.get(-1, ())
 
 
 def _hosts(run: RunState, order: RankOrder, room: int) -> list[RankTableLine]:

@@ -23,6 +23,7 @@ from tui.kit.draw_turn import DrawTurn
 from tui.kit.session_clock import SessionClock
 from tui.kit.text_table import justify, progress_line
 from tui.kit.widgets.phase import phase_cell
+from tui.run.components.exchange_text import describe_exchange, list_exchanging
 
 GAP = "  "
 MIN_WIDTH = 20
@@ -69,7 +70,7 @@ class RunHeader(Static):
             self._advice = seen.advice(run, now)
         head_lines = (
             _title_line(
-                f"{_phase_text(run)}  {_work_text(run.plan)}",
+                f"{_phase_text(run)}  {_work_text(run)}",
                 run.plan.run,
                 plain(given_name),
                 width,
@@ -122,8 +123,9 @@ def _fold_text(text: str, width: int) -> list[str]:
     return [line.replace(_TIE, " ") for line in lines]
 
 
-def _work_text(plan: Plan) -> str:
-    ranks_text = count(plan.world_size, "rank")
+def _work_text(run: RunState) -> str:
+    plan = run.plan
+    ranks_text = count(len(run.ranks) if run.has_workers else plan.world_size, "rank")
     hosts_text = f" on {count(len(plan.hosts), 'host')}" if len(plan.hosts) > 1 else ""
     if plan.job:
         return f"{plan.what}, {ranks_text}{hosts_text}"
@@ -163,9 +165,13 @@ def pace_facts(run: RunState) -> Iterator[str]:
     """How fast a run trains and how well it has tested, the most important first; "" for what is
     not known."""
     throughput, step_seconds, sync_share, bytes_sent = _pace(run)
-    yield _known_fact("{} samples/s", throughput, rate)
+    each = " each" if run.trains_apart else ""
+    yield _known_fact(f"{{}} samples/s{each}", throughput, rate)
     yield _known_fact("{} s/iter", step_seconds, seconds)
     yield _known_fact("sync {}", sync_share, percent)
+    # Of ranks that have come to a halt, or ended, the last second says nothing.
+    if not run.stall and run.phase is not RunPhase.ENDED:
+        yield describe_exchange(list_exchanging(run))
     yield GAP.join(seen.ways(run))
     yield _printed_rate(run)
     accuracies = [evaluation.accuracy for evaluation in run.progress.evaluations]

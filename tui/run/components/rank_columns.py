@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import TypeGuard
 
 from remote.format import duration, number, or_unknown, percent, rate, short_size
 from remote.plan.plan import Plan
@@ -48,7 +49,8 @@ class TrendScale:
 @dataclass(frozen=True)
 class RowContext:
     """What the cells of a row are made from: a rank, or the ranks of a host, of which the first one
-    needs most to be seen. `sign` stands before the name of the host."""
+    needs most to be seen. `sign` stands before the name of the host. `is_process`: it is no rank,
+    but has started some."""
 
     ranks: Sequence[RankState]
     run: RunState
@@ -56,6 +58,7 @@ class RowContext:
     dark: bool
     scale: TrendScale
     sign: str = ""
+    is_process: bool = False
 
     @property
     def rank(self) -> RankState:
@@ -64,7 +67,7 @@ class RowContext:
 
     def ready(self, rank: RankState) -> float:
         """The median `ready` of a rank, taken already where the scale is by it."""
-        if self.scale.figure == "ready":
+        if self.scale.figure == "ready" and not self.is_process:
             return self.scale.medians[rank.rank]
         return rank.pace.median("ready")
 
@@ -92,6 +95,8 @@ class RankColumn:
 
 
 def _number_cell(row_context: RowContext) -> TableCell:
+    if row_context.is_process:
+        return TableCell(f"p{row_context.rank.rank}", "table--dim")
     if len(row_context.ranks) == 1:
         return TableCell(
             str(row_context.rank.rank), palette.rank_colour(row_context.rank.rank, row_context.dark)
@@ -129,8 +134,9 @@ def _loss_cell(row_context: RowContext) -> TableCell:
 
 
 def mean_loss(rank: RankState) -> float:
-    """The mean of its last steps; of a user's own program that does not tell their loss, the newest
-    that it printed."""
+    """Return the mean of its last steps; of a script that prints its loss, the newest one."""
+    if rank.prints_loss:
+        return rank.loss
     mean = rank.pace.mean("loss")
     return rank.loss if math.isnan(mean) else mean
 
@@ -250,6 +256,35 @@ def _sum_column(
     return replace(_mean_column(title, width, format_value, value, border_text), cell=cell)
 
 
+def _per_second_of_calls(figure: str) -> RankFigure:
+    """Return how to read a figure of the collectives of a rank, where it makes no steps."""
+    return lambda rank: rank.collectives.per_second(figure) if exchanges(rank) else math.nan
+
+
+def exchanges(rank: RankState) -> TypeGuard[ScriptRank]:
+    """Return True if collectives are all that is seen of the rank."""
+    return isinstance(rank, ScriptRank) and rank.only_exchanges
+
+
+def _num_calls(rank: RankState) -> float:
+    return float(rank.collectives.count) if exchanges(rank) else math.nan
+
+
+def _call_cell(row_context: RowContext) -> TableCell:
+    rank = row_context.rank
+    newest = rank.collectives.newest if exchanges(rank) else None
+    return TableCell(newest.name if newest else "", "table--dim")
+
+
+def _samples_cell(row_context: RowContext) -> TableCell:
+    known_rates = row_context.known(_per_second("samples"))
+    samples_per_second = sum(known_rates)
+    # Of ranks that train a model each, more ranks are not faster.
+    if known_rates and row_context.run.trains_apart:
+        samples_per_second /= len(known_rates)
+    return TableCell(rate(samples_per_second or math.nan))
+
+
 RANK_COLUMNS = (
     RankColumn(TableColumn("rank", 5), _number_cell),
     RankColumn(
@@ -273,10 +308,16 @@ RANK_COLUMNS = (
     RankColumn(TableColumn("ready", 7), _ready_cell),
     RankColumn(TableColumn("trend", 10, right=False, most=TREND_STEPS + 1, tail=True), _trend_cell),
     RankColumn(TableColumn("split", BAR_WIDTH + 1, right=False), _split_cell),
+    _sum_column("calls", 7, rate, _num_calls),
+    _mean_column("blocked", 8, percent, _per_second_of_calls("seconds")),
+    _sum_column("exch/s", 7, short_size, _per_second_of_calls("bytes")),
+    RankColumn(TableColumn("last call", 10, right=False, most=24), _call_cell),
     _sum_column("rank CPU", 9, percent, lambda rank: rank.cpu / 100),
     _mean_column("GPU", 5, percent, _gpu_use),
     _sum_column("GPU mem", 8, short_size, _gpu_memory, "GPU memory"),
-    _sum_column("samples/s", 10, rate, _per_second("samples"), "samples/s"),
+    replace(
+        _sum_column("samples/s", 10, rate, _per_second("samples"), "samples/s"), cell=_samples_cell
+    ),
     _mean_column("acc", 5, percent, rank_accuracy),
     _sum_column("memory", 7, short_size, lambda rank: float(rank.memory), "memory"),
     _sum_column("sent/s", 7, short_size, _per_second("bytes_sent"), "sent/s"),

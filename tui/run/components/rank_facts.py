@@ -13,8 +13,8 @@ from remote.run.run_state import RunState
 from remote.run.state.host_state import HostState
 from remote.run.state.phases import FATES, HostPhase, RankPhase
 from remote.run.state.rank_state import RankState
-from remote.run.state.script_rank import ScriptRank
-from training.wire.events import Exited, GpuSample, Hello
+from remote.run.state.script_rank import CollectiveTotals, ScriptRank
+from training.wire.events import Collectives, Exited, GpuSample, Hello
 from tui.kit.widgets.phase import phase_cell
 from tui.run.components.rank_columns import (
     PHASES,
@@ -69,6 +69,8 @@ def _describe_trouble(rank: RankState, run: RunState, now: float) -> str:
 
 def _script_facts(rank: ScriptRank) -> Iterator[RankFact]:
     """What a user's own program tells, and how that is read."""
+    if rank.only_exchanges and rank.collectives.newest:
+        yield "exchange", _describe_exchange(rank.collectives, rank.collectives.newest)
     if rank.metrics:
         value_texts = [f"{name} {number(value)}" for name, value in rank.metrics.items()]
         num_more = len(value_texts) - MAX_VALUES
@@ -82,6 +84,17 @@ def _script_facts(rank: ScriptRank) -> Iterator[RankFact]:
         )
         if any(reading_parts):
             yield "read", _join(*reading_parts)
+
+
+def _describe_exchange(totals: CollectiveTotals, newest: Collectives) -> str:
+    return _join(
+        count(totals.count, "collective"),
+        f"{size(totals.bytes)}",
+        f"blocked for {totals.seconds:.2f} s",
+        _known_fact("now {} of the time", totals.per_second("seconds"), percent),
+        _known_fact("{}/s", totals.per_second("bytes"), size),
+        f"last {newest.name}",
+    )
 
 
 def _join(*parts: str) -> str:
@@ -133,6 +146,7 @@ def _describe_process(rank: RankState, run: RunState) -> str:
         device_text = f"on {rank.begun.device} with {threads_text}, {rank.begun.backend}"
     return _join(
         f"pid {rank.pid}{lab_text}" if rank.pid else "not started",
+        f"started by process {rank.process}" if rank.process >= 0 else "",
         device_text,
         _known_fact("CPU {} of a core", rank.cpu / 100, percent),
         _known_fact("memory {}", rank.memory or math.nan, size),

@@ -24,7 +24,8 @@ def severity(rank: RankState, run: RunState) -> int:
     has_ended = rank.phase in FATES
     if rank.stalled and not has_ended:
         return STALLED
-    straggler = run.stragglers.by_rank.get(rank.rank)
+    # A process that has started ranks makes no steps: the straggler of its number is another one.
+    straggler = run.stragglers.by_rank.get(rank.rank) if run.trains(rank) else None
     if straggler and straggler.is_slow:
         return SLOW
     # A suspicion says nothing once the rank has ended; a slow rank is why the run took so long.

@@ -193,11 +193,11 @@ def test_a_runs_name_is_one_folders() -> None:
         ("/opt/python train.py", "/opt/python train.py"),
         ("./a.sh train.py", "./a.sh train.py"),
         ("--no-python ./tool.py x", "./tool.py x"),
-        ("train.py --local_rank=${local_rank} $rank", "PY -u train.py --local_rank=3 $rank"),
+        ("train.py --local_rank={local_rank} $rank", "PY -u train.py --local_rank=3 $rank"),
     ],
 )
 def test_what_a_rank_of_a_program_executes(words: str, executed: str) -> None:
-    assert " ".join(Script(tuple(words.split())).argv("PY", 3)) == executed
+    assert " ".join(Script(tuple(words.split())).argv("PY", {"local_rank": 3})) == executed
 
 
 def script_plan(*hosts: Host, **more: Any) -> Plan:

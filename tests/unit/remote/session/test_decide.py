@@ -17,6 +17,7 @@ from remote.events import (
     HostLost,
     HostPhaseChanged,
     HostSilent,
+    Parsed,
     Prepared,
     Preparing,
     RemarkMade,
@@ -31,7 +32,7 @@ from remote.events import (
     Stopping,
     Transferring,
 )
-from remote.plan.plan import OnNan, OnStall, Plan, Policy, Upload
+from remote.plan.plan import OnNan, OnStall, Plan, Policy, Script, Upload
 from remote.run.apply import apply_record
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
@@ -43,7 +44,7 @@ from remote.session.decide import decide
 from remote.session.decision_input import DecisionInput
 from remote.session.host_link import HostLink
 from remote.session.times import TIMES
-from tests.kit import histories
+from tests.kit import dumps, histories
 from tests.kit.scripts import script, seen, started
 from tests.kit.stage import HELLO
 from training.wire.commands import (
@@ -52,23 +53,31 @@ from training.wire.commands import (
     Keep,
     OnDisconnect,
     Reserve,
+    RunBefore,
     Stacks,
     StartAttempt,
     Stop,
 )
 from training.wire.enums import EndReason, Phase, Reach
 from training.wire.events import (
+    AGENT,
     SESSION,
     AgentEnded,
+    BeforeEnded,
+    BeforeStarted,
+    Collectives,
     Entered,
     Event,
     Exited,
     Finished,
     HostSample,
     Launched,
+    OutputText,
     Record,
     Reserved,
     Saved,
+    ScriptMetrics,
+    Spawned,
     Started,
     StepFinished,
     StopHeard,
@@ -86,12 +95,13 @@ class Case:
     policy: Policy = UNCHECKED
     hosts: int = 2
     now: float = START
+    script: bool = False
     plan: Plan = field(init=False)
     run: RunState = field(init=False)
     links: list[HostLink] = field(init=False)
 
     def __post_init__(self) -> None:
-        plan = histories.plan(self.hosts)
+        plan = histories.plan(self.hosts, script=self.script)
         self.plan = replace(plan, policy=self.policy)
         self.run = RunState(self.plan)
         self.links = [HostLink(index, is_open=True, met=True) for index in range(self.hosts)]
@@ -191,6 +201,14 @@ def kinds(actions: list[Action]) -> list[type]:
     ]
 
 
+def with_before() -> Case:
+    """A script with a command before its ranks, all of whose hosts are checked."""
+    case = Case()
+    case.plan = replace(case.plan, work=Script(("train.py",), before="mkdir -p {host}"))
+    case.run = RunState(case.plan)
+    return case.prepared()
+
+
 def unreached() -> Case:
     case = Case()
     for link in case.links:
@@ -258,9 +276,25 @@ def behind(case: Case, seconds: float) -> Case:
     return case
 
 
+def joining(policy: Policy = UNCHECKED) -> Case:
+    """Rank 0 of a script has called `init_process_group`, and rank 1 has not."""
+    case = Case(policy, script=True).started()
+    for rank in (0, 1):
+        case.say(rank, Spawned(rank, 100 + rank))
+    return case.say(0, Entered(0, Phase.JOINING, "init_process_group"))
+
+
 def stalled(case: Case) -> Case:
     case.started().stepped(0, 1).lives(60)
     return case.say(SESSION, Stalled((0, 1), 60.0), StacksAsked())
+
+
+def exchanging() -> Case:
+    """Ranks of a script have exchanged something, a while ago."""
+    case = Case(script=True).started()
+    for rank in range(2):
+        case.say(rank, Spawned(rank, 1), Collectives(rank, 1, 8, name="recv"))
+    return case.lives(40)
 
 
 TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
@@ -338,6 +372,38 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
     "a start waits for the upload": (
         lambda: Case().prepared().say(SESSION, Transferring("upload")),
         [],
+    ),
+    "a command before the ranks runs on each host": (with_before, [RunBefore, RunBefore]),
+    "it runs once": (lambda: asked(with_before()), []),
+    "but after the upload": (
+        lambda: with_before().say(SESSION, Transferring("upload")),
+        [],
+    ),
+    "ranks wait for it on all hosts": (
+        lambda: asked(with_before().all_say(BeforeStarted()).say(0, BeforeEnded(0, 9.0))),
+        [],
+    ),
+    "then it is done": (
+        lambda: with_before().all_say(BeforeStarted(), BeforeEnded(0, 9.0)),
+        [Starting],
+    ),
+    "a start is refused if it fails": (
+        lambda: with_before().all_say(BeforeStarted()).say(1, BeforeEnded(1, 9.0)),
+        [StartRefused],
+    ),
+    "a restart does not run it again": (
+        lambda: (
+            with_before()
+            .all_say(BeforeStarted(), BeforeEnded(0, 9.0))
+            .say(SESSION, Starting())
+            .say(0, Launched((0,), (0, 1)))
+            .say(1, Launched((1,), (0, 1)))
+            .say(SESSION, Restarted((0, 1), "x"))
+            .say(SESSION, Preparing((0, 1)))
+            .say(0, Reserved("127.0.0.1", 29_500))
+            .say(SESSION, Prepared())
+        ),
+        [Starting],
     ),
     "then the ranks are started": (lambda: Case().prepared(), [Starting]),
     "each host is told": (
@@ -523,6 +589,31 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
         lambda: Case().started().stepped(0, 1).lives(40),
         [Stalled, StacksAsked, Stacks, Stacks],
     ),
+    "ranks that hold up the start have a moment": (lambda: joining().lives(3), []),
+    "where they are is asked for": (lambda: joining().lives(4), [StacksAsked, Stacks, Stacks]),
+    "not at once again": (lambda: joining().lives(4).say(SESSION, StacksAsked()).lives(3), []),
+    "later it is, as they go on": (
+        lambda: joining().lives(4).say(SESSION, StacksAsked()).lives(4),
+        [StacksAsked, Stacks, Stacks],
+    ),
+    "after a minute it is a stall": (
+        lambda: joining().lives(60),
+        [Stalled, StacksAsked, Stacks, Stacks],
+    ),
+    "which stops the run where that is wanted": (
+        lambda: (
+            joining(Policy(doctor=False, on_stall=OnStall.STOP))
+            .lives(60)
+            .say(SESSION, Stalled((0, 1), 60.0), StacksAsked())
+            .lives(5)
+        ),
+        [Stopping],
+    ),
+    "where only collectives are seen, stacks tell if ranks wait": (
+        exchanging,
+        [StacksAsked, Stacks, Stacks],
+    ),
+    "they are asked for once": (lambda: exchanging().say(SESSION, StacksAsked()).lives(9), []),
     "stacks are waited for": (lambda: stalled(Case()), []),
     "a stall is explained once they should have come": (
         lambda: stalled(Case()).lives(5),
@@ -670,6 +761,27 @@ def asked(case: Case) -> Case:
     return case
 
 
+def test_a_command_before_the_ranks_is_that_of_each_host() -> None:
+    commands = [action.command for action in with_before().decide() if isinstance(action, Send)]
+    placements = [command.placement for command in commands if isinstance(command, RunBefore)]
+    assert [placement.argv for placement in placements] == [
+        ("sh", "-c", "mkdir -p node1"),
+        ("sh", "-c", "mkdir -p node2"),
+    ]
+    names = {name for name, _ in placements[0].env}
+    assert "GROUP_RANK" in names
+    assert names.isdisjoint({"RANK", "WORLD_SIZE", "LOCAL_RANK", "ROLE_RANK", "RANKBOARD_WATCH"})
+
+
+def test_a_command_before_the_ranks_that_fails_is_told_with_its_last_words() -> None:
+    case = with_before().all_say(BeforeStarted())
+    case.say(1, OutputText(AGENT, "stderr", "mkdir: no permission\n"), BeforeEnded(1, 9.0))
+    [refused] = events(case.decide())
+    assert refused == StartRefused(
+        1, "node2: --before 'mkdir -p {host}' failed: exit code 1: mkdir: no permission"
+    )
+
+
 def again(case: Case) -> Case:
     """The run was restarted, and has failed again."""
     case.say(SESSION, Restarted((0, 1), "why"), Preparing((0, 1)), Prepared(), Starting())
@@ -774,3 +886,62 @@ def test_a_start_that_takes_too_long_names_the_ranks_without_a_step() -> None:
     (said,) = events(case.decide())
     assert isinstance(said, Stopping)
     assert said.reason == "rank 1 had made no step 5 s after the start"
+
+
+START_LIMIT = Policy(doctor=False, start_timeout=5.0)
+
+
+def late_script(*events_of_rank_0: Event) -> Case:
+    case = Case(START_LIMIT, script=True).started()
+    for rank in (0, 1):
+        case.say(rank, Spawned(rank, 100 + rank))
+    return case.say(0, *events_of_rank_0).lives(6)
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        (
+            Case(START_LIMIT, script=True).started().lives(6),
+            "ranks 0 and 1 had not been started 5 s after the start",
+        ),
+        (late_script(), "the script had shown no step 5 s after the start"),
+        (
+            joining(START_LIMIT).lives(6).say(SESSION, StacksAsked()),
+            "rank 1 had not called init_process_group 5 s after the start",
+        ),
+        (
+            joining(START_LIMIT)
+            .lives(4)
+            .say(1, dumps.by(dumps.LOADS, 1))
+            .say(SESSION, StacksAsked())
+            .lives(2),
+            "rank 1 had not called init_process_group 5 s after the start; "
+            "rank 1 is in train.py:41, load_batch",
+        ),
+    ],
+)
+def test_a_script_that_shows_no_step_in_time_is_stopped(case: Case, reason: str) -> None:
+    (said,) = events(case.decide())
+    assert isinstance(said, Stopping)
+    assert said.reason == reason
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        StepFinished(0, 1, 1, 2.0, 0.1),
+        ScriptMetrics(0, 0, 0, (("loss", 1.0),)),
+        Parsed(0, "", unread=1),
+    ],
+)
+def test_a_script_that_shows_a_step_or_may_train_unseen_goes_on(shown: Event) -> None:
+    assert not late_script(shown).decide()
+
+
+@pytest.mark.parametrize("shown", [Parsed(1, "", unread=1), Collectives(1, 1)])
+def test_what_is_no_step_is_none_where_torch_is_watched(shown: Event) -> None:
+    case = joining(START_LIMIT).say(1, Entered(1, Phase.JOINING, "init_process_group"))
+    case.say(1, shown).lives(6)
+    (said,) = events(case.decide())
+    assert isinstance(said, Stopping)

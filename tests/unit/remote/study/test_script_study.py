@@ -16,7 +16,7 @@ TEN_LINES = """
 title = "Batch size"
 repetitions = 2
 [base]
-script = "train.py --batch-size {batch_size} --name 'a b' --rank ${local_rank}"
+script = "train.py --batch-size {batch_size} --name 'a b' --rank ${local_rank} --of {world_size}"
 [axes]
 batch_size = [64, 256]
 nodes = [1, 2]
@@ -37,13 +37,13 @@ def test_arguments_are_axes() -> None:
         ("batch_size=256 nodes=1", 1),
         ("batch_size=256 nodes=2", 2),
     ]
-    # what torchrun replaces stays
+    # What each rank has its own value for stays.
     words = ("train.py", "--batch-size", "64", "--name", "a b", "--rank", "${local_rank}")
-    assert study.cells[0].work == Script(words)
+    assert study.cells[0].work == Script((*words, "--of", "{world_size}"))
     assert study.is_of_script
     assert study.measured == "seconds per step"
     assert result_settings(study.cells[0])["script"] == (
-        "train.py --batch-size 64 --name 'a b' --rank '${local_rank}'"
+        "train.py --batch-size 64 --name 'a b' --rank '${local_rank}' --of '{world_size}'"
     )
 
 
@@ -64,6 +64,57 @@ def test_a_value_of_base_holds_for_all_cells_that_have_no_other() -> None:
         ("0.01", "--model", "b"),
     ]
     assert {cell.place.processes for cell in study.cells} == {2}
+
+
+def test_a_command_before_the_ranks_has_the_values_of_its_cell() -> None:
+    base = '[base]\nscript = "a.py {lr}"\nbefore = "mkdir -p out-{lr}-{seed}-{nodes}-{host}"\n'
+    study = parse_study("mine", f"{base}[axes]\nlr = [1, 2]\nnodes = [3]")
+    work = study.block(2)[0].work
+    assert isinstance(work, Script)
+    assert work.before in ("mkdir -p out-1-2-3-{host}", "mkdir -p out-2-2-3-{host}")
+    assert result_settings(study.cells[0])["before"] == "mkdir -p out-1-{seed}-3-{host}"
+    assert mistakes('[base]\nscript = "a.py"\nbefore = 3') == (
+        'mine.toml: line 3: before = 3: write before = "mkdir -p output"'
+    )
+
+
+def test_ranks_are_an_axis() -> None:
+    text = """
+        [base]
+        script = "a.py -n {nodes} -p {processes} -w {ranks} -r {rank} --of {world_size}"
+        [axes]
+        ranks = [1, 4, 6, 8]
+        """
+    cells = parse_study("mine", text, num_hosts=4).cells
+    # As many of the hosts as have equal shares.
+    assert [(cell.place.nodes, cell.place.processes) for cell in cells] == [
+        (1, 1),
+        (4, 1),
+        (3, 2),
+        (4, 2),
+    ]
+    [*_, last_cell] = cells
+    assert isinstance(last_cell.work, Script)
+    assert " ".join(last_cell.work.words) == "a.py -n 4 -p 2 -w 8 -r {rank} --of {world_size}"
+
+
+def test_ranks_are_shared_by_the_hosts_that_are_named() -> None:
+    base = '[base]\nscript = "a.py"\n'
+    on_two = parse_study("mine", f"{base}nodes = 2\n[axes]\nranks = [2, 4]", num_hosts=4).cells
+    in_twos = parse_study("mine", f"{base}processes = 2\n[axes]\nranks = [2, 6]").cells
+    assert [(cell.place.nodes, cell.place.processes) for cell in (*on_two, *in_twos)] == [
+        (2, 1),
+        (2, 2),
+        (1, 2),
+        (3, 2),
+    ]
+    assert mistakes(f"{base}nodes = 2\n[axes]\nranks = [3]") == (
+        "mine.toml: line 5: ranks = 3 is the number of all ranks, but nodes = 2 with "
+        "processes = 1 each has 2: leave one of them out"
+    )
+    assert mistakes(f"{base}[axes]\nworld_size = [2, 4]") == (
+        "mine.toml: line 4: world_size is a result: write ranks = … instead"
+    )
 
 
 def test_a_seed_is_that_of_the_repetition_unless_the_study_varies_it() -> None:

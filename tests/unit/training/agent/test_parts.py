@@ -15,10 +15,9 @@ import psutil
 import pytest
 
 from tests.kit.wait import looks
-from training.agent.host import facts, processes, samples
+from training.agent.host import facts, ports, processes, samples
 from training.agent.host.system import LINUX
 from training.agent.journal import Journal, JournalReader, list_segments, write_reserve
-from training.agent.ranks import ports
 from training.agent.ranks.pipes import CHUNK, STATES, LineDecoder, Pipe
 from training.wire.enums import EndReason
 from training.wire.events import (

@@ -70,6 +70,7 @@ VALUES: dict[str, Any] = {
     "tuple[float, ...]": ((), (1.0, 2.5)),
     "tuple[str, ...]": ((), ("a", "ö")),
     "tuple[tuple[int, ...], ...]": ((), ((1, 2), (3,))),
+    "tuple[tuple[int, str], ...]": ((), ((7, "a"), (0, "ö"))),
     "tuple[tuple[str, int], ...]": ((), (("a", 7), ("ö", 0))),
     "tuple[tuple[str, str], ...]": ((), (("a", ""), ("ö", "b"))),
     "tuple[tuple[str, float], ...]": ((), (("a", 0.5), ("ö", 2))),
@@ -349,17 +350,19 @@ def test_what_is_left_of_a_step_may_be_a_little_below_zero() -> None:
 
 
 def test_the_names_on_the_wire_are_those_of_all_recorded_runs() -> None:
-    by_ranks = "entered started step epoch drifted saved evaluated finished metrics"
+    by_ranks = (
+        "entered started step epoch drifted saved evaluated finished metrics collectives isolation"
+    )
     by_agents = (
-        "hello reserved connected launched spawned text hostsample ranksample gpusample stack "
-        "raised exited stopheard ended dropped"
+        "hello reserved connected beforestarted beforeended launched spawned text hostsample "
+        "ranksample gpusample stack workerjoined workerexited raised exited stopheard ended dropped"
     )
     by_launchers = (
         "reaching clock said checked silent parted lost refused stalled stacksasked stallexplained "
         "attached preparing prepared starting failing transferring stopping restarted leaving "
         "detached closing closed"
     )
-    to_agents = "reserve keep connect start stacks stop close ondisconnect lease"
+    to_agents = "reserve keep connect before start stacks stop close ondisconnect lease"
     of_hosts = "runfolder archive orphan live signalled removed"
     assert [event.wire_name for event in EVENTS] == f"{by_ranks} {by_agents}".split()
     assert {event.wire_name for event in LAUNCHER_EVENTS} == set(by_launchers.split())

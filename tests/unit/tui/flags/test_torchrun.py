@@ -59,11 +59,11 @@ def test_every_flag_of_torchrun_is_known() -> None:
         ("python -m torch.distributed.run --nproc-per-node 2 train.py", "train.py"),
         ("-m torch.distributed.run train.py", "train.py"),
         ("python -m pkg.train", "python -m pkg.train"),
-        (f"{LAUNCH} --nproc_per_node 2 train.py -x", "train.py --local-rank=${local_rank} -x"),
+        (f"{LAUNCH} --nproc_per_node 2 train.py -x", "train.py --local-rank={local_rank} -x"),
         (f"{LAUNCH} --use_env train.py -x", "train.py -x"),
         (
             "python -u -m torch.distributed.launch --nproc_per_node=2 train.py",
-            "train.py --local-rank=${local_rank}",
+            "train.py --local-rank={local_rank}",
         ),
         ("python3.11 -Wignore -X dev -m torch.distributed.run -m pkg.train", "-m pkg.train"),
         ("/venv/bin/python -um torch.distributed.run train.py", "train.py"),

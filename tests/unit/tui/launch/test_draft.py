@@ -345,7 +345,13 @@ def test_a_mistake_in_a_program_is_shown_beside_it(name: str, text: str, message
     "script",
     [
         Script(("train.py", "--lr", "0.1")),
-        Script(("-m", "pkg", "a b"), watch=False, follow=("*.csv",), fetch=("out/*.pt", "x")),
+        Script(
+            ("-m", "pkg", "a b"),
+            watch=False,
+            before="mkdir -p 'a b'",
+            follow=("*.csv",),
+            fetch=("out/*.pt", "x"),
+        ),
     ],
 )
 def test_the_command_line_of_a_program_is_understood_as_the_same(

@@ -15,7 +15,7 @@ from textual.events import Key
 from textual.geometry import Size
 from textual.pilot import Pilot
 from textual.screen import Screen
-from textual.widgets import OptionList, Static
+from textual.widgets import Button, OptionList, Static
 
 from remote.cluster.hosts import Cluster, Host
 from remote.events import CheckFinished
@@ -31,7 +31,7 @@ from tui.doctor import checks
 from tui.doctor.screen import DoctorScreen
 from tui.kit import choice_dialogs
 from tui.kit.choice_dialogs import ChoiceDialog
-from tui.kit.dialogs import DeleteDialog
+from tui.kit.dialogs import DeleteDialog, PastedDialog
 from tui.kit.open_runs import LaunchRequest
 from tui.launch import host_marks, presets, script_fields
 from tui.launch import screen as launch
@@ -709,6 +709,29 @@ async def test_a_program_is_typed_and_started() -> None:
         await pilot.press("f5")
         await until(pilot, lambda: form.begun)
     assert form.begun[0].work == Script(("train.py", "--lr", "0.1"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("accept", "train.py --rank {rank} --world-size {world_size}"),
+        ("as_is", "train.py --rank 0 --world-size 2"),
+        ("stay", ""),
+    ],
+)
+async def test_a_line_of_one_node_is_asked_about(answer: str, words: str) -> None:
+    form = Form(work=Script(("train.py", "--rank", "0", "--world-size", "2")))
+    async with form.opened((120, 40)) as pilot:
+        await pilot.press("f5")
+        await until(pilot, lambda: isinstance(form.app.screen, PastedDialog))
+        assert "all 4 ranks would get --rank 0" in screen_text(form.app)
+        assert "train.py --rank '{rank}' --world-size '{world_size}'" in screen_text(form.app)
+        form.app.screen.query_one(f"#{answer}", Button).press()
+        if words:
+            await until(pilot, lambda: form.begun)
+        else:
+            await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
+    assert [plan.work for plan in form.begun] == ([Script(tuple(words.split()))] if words else [])
 
 
 @pytest.mark.parametrize("size", SIZES)

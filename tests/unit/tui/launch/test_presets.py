@@ -49,7 +49,10 @@ def written(folder: Path) -> Callable[[str], str]:
         Preset(Job(), Policy()),
         Preset(Job(model="vgg11"), Policy()),
         Preset(Script(("train.py", "--lr", "0.1", '"')), Policy(max_restarts=1)),
-        Preset(Script(("-m", "pkg"), watch=False, follow=("*.csv",), fetch=("a", "b")), Policy()),
+        Preset(
+            Script(("-m", "pkg"), watch=False, before="x", follow=("*.csv",), fetch=("a", "b")),
+            Policy(),
+        ),
     ],
 )
 def test_a_preset_comes_back_as_it_was_saved(preset: Preset, folder: Path) -> None:

@@ -21,7 +21,7 @@ import html5lib
 import pytest
 
 from remote.events import SessionClosed
-from remote.plan.plan import Upload
+from remote.plan.plan import Script, Upload
 from remote.record.marks import write_note
 from remote.study.folder import RunBegun, RunEnded, StudyCall, StudyFolder, TrialOutcome
 from remote.study.study import Trial
@@ -505,6 +505,27 @@ def test_a_submission_has_the_users_own_script(run: Run, tmp_path: Path) -> None
     assert run(report, names=["mine"], submission=True).returncode == 0
     with zipfile.ZipFile("report-mine/report-mine.zip") as archive:
         assert "report-mine/code/train.py" not in archive.namelist()
+
+
+def test_a_submission_has_the_scripts_of_all_parts(run: Run, tmp_path: Path) -> None:
+    upload = Upload(str(tmp_path / "project"), "")
+    for part in ("part2a", "part3"):
+        script = tmp_path / "project" / part / "main.py"
+        script.parent.mkdir(parents=True)
+        script.write_text(part)
+        made_by = replace(
+            plan(1, script=True),
+            run=part,
+            work=Script((f"{part}/main.py",)),
+            uploads=(upload,),
+            project="p",
+        )
+        of = History(made_by).rank(0, Exited(0, 0)).session(SessionClosed())
+        recorded(tmp_path / "runs", of)
+    assert run(report, names=["part2a", "part3"], out=Path("ours"), submission=True).returncode == 0
+    with zipfile.ZipFile("ours/ours.zip") as archive:
+        assert archive.read("ours/code/part2a/main.py") == b"part2a"
+        assert archive.read("ours/code/part3/main.py") == b"part3"
 
 
 def test_what_is_no_report_is_not_replaced(run: Run, tmp_path: Path) -> None:

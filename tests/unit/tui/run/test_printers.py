@@ -32,6 +32,7 @@ from remote.events import (
 )
 from remote.launch import Launcher
 from remote.run.apply import apply_record
+from remote.run.findings.script_visibility import SOON
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
 from remote.run.state.phases import Verdict
@@ -64,6 +65,7 @@ from tui.run import live_printer as live
 from tui.run import outcome
 from tui.run.json_printer import JsonPrinter
 from tui.run.narration import HOLD_SECONDS, GatheredLines, Narration
+from tui.run.outcome_panel import _outcome_text
 from tui.run.plain_printer import PlainPrinter
 from tui.run.printer import run_printer
 from tui.run.progress_lines import ProgressLines, progress_text
@@ -634,8 +636,22 @@ def test_a_program_of_which_nothing_is_seen() -> None:
     out, err = printed(history, PlainPrinter)
     assert out == ""
     assert (
-        f"rankboard sees no steps and no values: rankboard parse {history.plan.run} says why" in err
+        "rankboard: the program ended with exit code 0, and no step was seen; it printed nothing\n"
+        in err
     )
+    assert err.endswith("rankboard: finished in 0 s; no step was seen\n")
+    panel_text = _outcome_text(history.state(), 20, is_brief=True)
+    assert "finished in 0 s; no step was seen" in panel_text
+    assert "no step was seen; it printed nothing" in panel_text
+
+
+def test_while_a_program_shows_nothing_it_is_said_once_why() -> None:
+    history = started(script())
+    for _ in range(round(2 * SOON)):
+        history.say(0, HostSample((10.0,), 1, 2), after=1.0)
+    err = printed(history, PlainPrinter)[1]
+    told = "rankboard sees no steps and no values: torch is not watched, and no line has numbers"
+    assert err.count(told) == 1
 
 
 def watching(steps: int, seconds: float) -> History:

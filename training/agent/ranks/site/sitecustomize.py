@@ -20,7 +20,16 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 WATCH = os.path.normpath(os.path.join(HERE, "..", "..", "..", "watch", "__init__.py"))
 
 
+registered_in = 0
+
+
 def register() -> None:
+    """Let this process report its stacks, unless it can. A fork shares the file of its parent, in
+    which all of them would write."""
+    global registered_in
+    if sys.platform != "linux" or registered_in == os.getpid():
+        return
+    registered_in = os.getpid()
     try:
         path = os.path.join(os.environ["RANKBOARD_FOLDER"], "stacks", str(os.getpid()))
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
@@ -34,19 +43,18 @@ class ImportWatcher:
     """Finds no module, but hears of each import: so no line of ours is in what an import raises.
     Once torch is looked for, the watch is told of each."""
 
-    def __init__(self, pipe: int) -> None:
-        self.pipe = pipe
-        self.pid = os.getpid()
+    def __init__(self, channel: str) -> None:
+        self.channel = channel
         self.look = int  # does nothing
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        if self.pipe and name == "torch" and os.getpid() == self.pid:
-            pipe = self.pipe
-            self.pipe = 0
+        if self.channel and name == "torch":
+            channel = self.channel
+            self.channel = ""
             try:
-                self.look = watch().begin(pipe)
+                self.look = watch().begin(channel, register)
             except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
-                tell(pipe, "cannot watch this program: " + repr(error))
+                tell(channel, "cannot watch this program: " + repr(error))
         self.look()
 
 
@@ -64,28 +72,36 @@ def watch() -> "Any":
     return module
 
 
-def tell(pipe: int, text: str) -> None:
-    if is_pipe(pipe):
-        os.write(pipe, ("rankboard: " + text + "\n").encode("utf-8", "replace"))
+def tell(channel: str, text: str) -> None:
+    number, pid, _ = channel.split(":")
+    if pid == str(os.getpid()) and inode_of_pipe(number):
+        os.write(int(number), ("rankboard: " + text + "\n").encode("utf-8", "replace"))
 
 
-def is_pipe(number: int) -> bool:
+def inode_of_pipe(number: str) -> str:
     try:
-        return stat.S_ISFIFO(os.fstat(number).st_mode)
-    except OSError:
-        return False
+        status = os.fstat(int(number))
+    except (OSError, ValueError):
+        return ""
+    return str(status.st_ino) if stat.S_ISFIFO(status.st_mode) else ""
 
 
 def listen() -> None:
-    """Watch this process, unless another one of this rank is watched already: the pipe is for
-    whichever comes first, also after an `exec`, and not for its children."""
-    number, _, pid = os.environ.get("RANKBOARD_EVENTS_FD", "").partition(":")
+    """Watch this process. The pipe is for whichever process of a rank comes first, also after an
+    `exec`. What it starts finds the pipe by /proc, and reports once it turns out to be a worker."""
+    channel = os.environ.get("RANKBOARD_EVENTS_FD", "")
     if os.environ.get("RANKBOARD_WATCH") != "1" or sys.version_info < (3, 9):
         return
+    number, _, owner = channel.partition(":")
     own_pid = str(os.getpid())
-    if number.isdigit() and pid in ("", own_pid) and is_pipe(int(number)):
-        os.environ["RANKBOARD_EVENTS_FD"] = number + ":" + own_pid
-        sys.meta_path.insert(0, ImportWatcher(int(number)))
+    if owner.partition(":")[0] in ("", own_pid):
+        inode = inode_of_pipe(number)
+        if not inode:
+            return
+        channel = os.environ["RANKBOARD_EVENTS_FD"] = ":".join((number, own_pid, inode))
+    elif sys.platform != "linux":
+        return
+    sys.meta_path.insert(0, ImportWatcher(channel))
 
 
 def give_way() -> None:
@@ -99,7 +115,6 @@ def give_way() -> None:
         sys.modules["sitecustomize"] = our_module
 
 
-if sys.platform == "linux":
-    register()
+register()
 listen()
 give_way()

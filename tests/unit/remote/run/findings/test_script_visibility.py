@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from remote.formats.rules import Rule
 from remote.plan.plan import Script
 from remote.record import summary
@@ -14,6 +12,7 @@ from remote.run.findings.script_visibility import (
     FEW,
     SOON,
     advice,
+    describe_unseen_end,
     sees_nothing,
     unfollowed,
     unread,
@@ -21,7 +20,8 @@ from remote.run.findings.script_visibility import (
 )
 from tests.kit.histories import History, plan, said
 from tests.kit.scripts import ended, logging, script, seen, started
-from training.wire.events import Exited, HostSample
+from training.wire.enums import Phase
+from training.wire.events import Entered, Exited, HostSample
 
 SAMPLE = HostSample((10.0,), 1, 2)
 
@@ -53,19 +53,50 @@ def test_where_nothing_is_seen_it_is_said_after_a_while() -> None:
     assert sees_nothing(state)
     assert advice(state, state.now) == ""
     said_later = advice(state, state.now + SOON)
-    told = f"rankboard sees no steps and no values: rankboard parse {state.plan.run} says why"
-    assert said_later == told
+    nothing = "rankboard sees no steps and no values"
+    assert said_later == f"{nothing}: torch is not watched, and no line has numbers"
+    watched = started(script(watch=True)).state()
+    told = f"{nothing}: no optimiser of torch has made a step, and no line has numbers"
+    assert advice(watched, watched.now + SOON) == told
+    state = history.say(0, said(0, "round 3 costs 0.5", "stdout")).state()
+    told = f"{nothing}: rankboard parse {state.plan.run} says why"
+    assert advice(state, state.now + SOON) == told
+
+
+def test_while_others_wait_for_a_rank_it_is_no_matter_of_lines() -> None:
+    history = started(script(watch=True)).rank(0, Entered(0, Phase.JOINING, "init_process_group"))
+    state = history.say(0, said(0, "took 0.5", "stdout")).state()
+    assert advice(state, state.now + SOON) == ""
+
+
+def test_once_it_has_ended_only_lines_that_are_not_read_are_told() -> None:
+    state = ended(started(script()).say(0, SAMPLE, after=SOON)).closed()
+    assert advice(state, state.now) == ""
+    history = started(script()).say(0, said(0, "round 3 costs 0.5", "stdout"))
     state = ended(history).closed()
-    assert advice(state, state.now) == said_later
+    told = f"1 line with numbers not read: rankboard parse {state.plan.run} shows them"
+    assert advice(state, state.now) == told
 
 
-@pytest.mark.parametrize(("after", "is_told"), [(1.0, False), (SOON, True)])
-def test_where_a_program_failed_at_once_its_cause_is_enough(after: float, is_told: bool) -> None:
-    history = started(script()).say(0, Exited(0, 2), Exited(1, 2), after=after / 2)
-    history.say(1, Exited(2, 2), Exited(3, 2))
+def test_where_a_program_failed_its_cause_is_enough() -> None:
+    history = started(script()).say(0, said(0, "round 3 costs 0.5", "stdout"))
+    history.say(0, Exited(0, 2), Exited(1, 2)).say(1, Exited(2, 2), Exited(3, 2))
     state = history.closed()
     assert sees_nothing(state)
-    assert ("says why" in advice(state, state.now)) == is_told
+    assert (advice(state, state.now), describe_unseen_end(state)) == ("", "")
+
+
+def test_a_program_that_ends_well_without_a_step_is_said_to() -> None:
+    history = ended(started(script(watch=True)))
+    assert describe_unseen_end(history.state()) == "", "it may still go on"
+    end = "the program ended with exit code 0, and no step was seen"
+    assert describe_unseen_end(history.closed()) == f"{end}; it printed nothing"
+    history = started(script()).rank(1, said(1, "this needs 2 GPUs\n\n", "stdout"))
+    told = describe_unseen_end(ended(history).closed())
+    assert told == f"{end}; the last line of rank 1: this needs 2 GPUs"
+    history = ended(logging(started(script()), 3, range(1, 4), 1.0))
+    assert describe_unseen_end(history.closed()) == ""
+    assert describe_unseen_end(History(plan()).training(3).closed()) == ""
 
 
 def test_a_program_without_a_step_runs_and_nobody_says_that_it_trains() -> None:

@@ -22,7 +22,13 @@ from remote.record import summary
 from remote.run.diagnosis import stall_causes
 from remote.run.diagnosis.stacks import Presence, locate_rank
 from remote.run.findings import stall
-from remote.run.findings.stall import STALL_LIMITS, StallLimits, find_stall, has_all_stacks
+from remote.run.findings.stall import (
+    STALL_LIMITS,
+    StallLimits,
+    find_silent_exchange,
+    find_stall,
+    has_all_stacks,
+)
 from remote.run.run_state import RunState
 from remote.run.state.phases import RankPhase, Verdict
 from remote.run.state.rank_state import RankState
@@ -30,6 +36,7 @@ from tests.kit.dumps import C10D, LOADS, OUTER, SITE, STOPPED, WAITS, by, dump
 from tests.kit.histories import History, plan, stepped
 from training.wire.events import (
     SESSION,
+    Collectives,
     Entered,
     Event,
     Exited,
@@ -585,3 +592,74 @@ def test_stacks_from_a_node_reach_the_terminal_as_text_only() -> None:
     assert state.stall
     assert "train.py:41, load_batch" in state.stall.text
     assert "\x1b" not in state.stall.text
+
+
+# Ranks of which only collectives are seen ---------------------------------------------------------
+
+
+def exchanging(seconds: int = 5) -> History:
+    """Four ranks of a script exchange something each second."""
+    history = trained(script=True)
+    for rank in range(4):
+        history.rank(rank, history.launched(rank), Spawned(rank, 100 + rank))
+    for _ in range(seconds):
+        waiting(history, 1)
+        for rank in range(4):
+            history.rank(rank, Collectives(rank, 10, 400, 0.5, 1.0, "recv"))
+    return history
+
+
+def stacked(history: History, *stacks: Stack) -> History:
+    for rank, stack in enumerate(stacks):
+        history.rank(rank, by(stack, rank))
+    return history
+
+
+def test_ranks_that_exchange_nothing_any_more_are_looked_at_once() -> None:
+    history = waiting(exchanging(), STALL_LIMITS.least - 2)
+    assert find_silent_exchange(history.state(), history.now) is None
+    state = waiting(history, 4).state()
+    silent_since = find_silent_exchange(state, history.now)
+    assert silent_since == max(rank.stepped_at for rank in state.ranks)
+    assert find_stall(state, history.now) is None, "they may compute"
+
+
+def test_they_have_stalled_where_one_waits_for_others() -> None:
+    history = stacked(waiting(exchanging(), 40), WAITS, LOADS, WAITS, WAITS)
+    said = found(history)
+    assert said
+    assert said.ranks == (0, 1, 2, 3)
+    state = history.session(said).state()
+    assert state.stall
+    assert state.stall.culprits == (1,)
+    assert state.stall.text.startswith("rank 1 on node2 is not inside a collective: it is in train")
+    assert "ranks 0, 2 and 3 wait for it in all_reduce" in state.stall.text
+    for rank in range(4):
+        history.rank(rank, Collectives(rank, 1, 4, 40.0, 41.0, "recv"))
+    (stall_over,) = history.state().stalls
+    assert stall_over.over
+
+
+def test_they_have_not_where_all_compute_or_the_stacks_are_old() -> None:
+    assert not found(stacked(waiting(exchanging(), 40), LOADS, LOADS, LOADS, LOADS))
+    history = stacked(waiting(exchanging(), 40), WAITS, WAITS)
+    for rank in range(4):
+        history.rank(rank, Collectives(rank, 1, 4, 40.0, 41.0, "recv"))
+    assert not found(waiting(history, 40))
+
+
+def test_rare_collectives_have_ten_times_as_long() -> None:
+    history = exchanging(0)
+    for _ in range(4):
+        waiting(history, 10)
+        for rank in range(4):
+            history.rank(rank, Collectives(rank, 1, 4, 1.0, 10.0, "recv"))
+    assert find_silent_exchange(waiting(history, 60).state(), history.now) is None
+    assert find_silent_exchange(waiting(history, 60).state(), history.now)
+
+
+def test_ranks_that_make_steps_are_judged_by_these() -> None:
+    history = exchanging()
+    for rank in range(4):
+        history.rank(rank, stepped(rank, 1))
+    assert find_silent_exchange(waiting(history, 60).state(), history.now) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -15,16 +16,26 @@ from remote.events import (
     Restarted,
 )
 from remote.events import Stopping as StoppingEvent
+from remote.plan.plan import Script
 from remote.run.findings.start_waits import NAMED_AFTER, waiting
 from remote.run.run_state import RunState
 from tests.kit.histories import History, plan
 from tests.kit.starts import HELLO, going, reached
-from training.wire.events import Exited, Reserved
+from training.wire.events import BeforeEnded, BeforeStarted, Exited, Reserved
 
 
 def texts(history: History, after: float = 12.0) -> list[str]:
     state = history.state()
     return [wait.text() for wait in waiting(state, state.now + after)]
+
+
+def preparing() -> History:
+    """A command runs on both hosts before the ranks of a script; it has ended on the first."""
+    history = reached(2)
+    work = Script(("train.py",), before="pip install x")
+    history.plan = replace(history.plan, work=work)
+    history.say(0, BeforeStarted(), BeforeEnded(0, 2.0))
+    return history.say(1, BeforeStarted())
 
 
 CASES: list[tuple[str, Callable[[], History], list[str]]] = [
@@ -64,6 +75,11 @@ CASES: list[tuple[str, Callable[[], History], list[str]]] = [
         "all are ready, nothing starts",
         lambda: reached(2),
         ["waiting for all 2 hosts: ssh ok, ready, but no rank is started yet (12 s)"],
+    ),
+    (
+        "a command before the ranks",
+        preparing,
+        ["waiting for node2: before: pip install x (12 s)"],
     ),
     (
         "one cannot reach the port",

@@ -17,7 +17,8 @@ class PortError(Exception):
 
 
 def reserve_port(address: str, port: int) -> socket.socket:
-    """Bind a socket to the address and port, and listen; port 0 is any free one.
+    """Bind a socket to the address and port, and listen; port 0 is any free one, and the address ""
+    are all.
 
     Raises: PortError.
     """
@@ -34,13 +35,14 @@ def reserve_port(address: str, port: int) -> socket.socket:
 
 
 def _explain_error(address: str, port: int, error: Exception) -> str:
+    port_text = f"port {port} on {address}" if address else f"port {port}"
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-        return f"port {port} on {address} is in use{_describe_holder(port)}"
+        return f"{port_text} is in use{_describe_holder(port)}"
     if isinstance(error, OSError) and error.errno == errno.EADDRNOTAVAIL:
         return f"{address} is not an address of this host"
     if isinstance(error, PermissionError):
-        return f"port {port} on {address}: permission denied, take one above 1023"
-    return f"port {port} on {address}: {error}"
+        return f"{port_text}: permission denied, take one above 1023"
+    return f"{port_text}: {error}"
 
 
 def _describe_holder(port: int) -> str:

@@ -1,0 +1,63 @@
+"""Ports that a script fixes itself for the place where its ranks meet. Pure, but for the sources
+that a caller reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from remote.plan.pasted.arguments import read_given
+from remote.plan.pasted.line import ReadSource, read_script, split_line
+from remote.plan.pasted.meanings import MASTER_MEANINGS, Meaning
+from remote.plan.pasted.script_facts import PORTS, ScriptFacts
+
+_PORT_MEANINGS = (Meaning.MASTER_PORT, Meaning.MASTER_URL)
+_PORT_OF_ADDRESS = re.compile(r"[^\s,]*:(\d+)/?")
+
+
+@dataclass(frozen=True)
+class FixedPort:
+    """A port on the first host that rank 0 binds whatever rankboard chooses."""
+
+    number: int
+    argument: str = ""
+    """What names it in the command line, such as `--master-port 6585`; "" if only the source does,
+    which may not come to use it."""
+
+
+def find_fixed_ports(words: Sequence[str], read_source: ReadSource) -> tuple[FixedPort, ...]:
+    """Return the ports that the arguments of a script fix, or else its source."""
+    ports: dict[int, FixedPort] = {}
+    for folder, command in split_line(words):
+        facts, num_program_words = read_script(command, folder, read_source)
+        for port in _find_in_command(command[num_program_words:], facts):
+            ports.setdefault(port.number, port)
+    return tuple(ports.values())
+
+
+def _find_in_command(arguments: Sequence[str], facts: ScriptFacts) -> Iterator[FixedPort]:
+    given = [*read_given(arguments, facts)]
+    for option in given:
+        for number in _read_port(option.meaning, option.value):
+            yield FixedPort(number, str(option))
+    # An option goes before what the source has.
+    if any(option.meaning in _PORT_MEANINGS for option in given):
+        return
+    for script_option in facts.options:
+        for number in _read_port(script_option.meaning, str(script_option.default)):
+            yield FixedPort(number)
+    yield from map(FixedPort, facts.ports)
+
+
+def _read_port(meaning: Meaning | None, value: str) -> Iterator[int]:
+    """Yield the port in the value of an option, if it has one in figures."""
+    address = _PORT_OF_ADDRESS.fullmatch(value)
+    if meaning is Meaning.MASTER_PORT and value.isdecimal():
+        number_text = value
+    elif meaning in MASTER_MEANINGS and address:
+        number_text = address[1]
+    else:
+        return
+    if int(number_text) in PORTS:
+        yield int(number_text)

@@ -1,0 +1,87 @@
+"""The program that the words of a script lead to, such as `train.py` of `bash -c 'cd src && python
+train.py'`. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from remote.plan.pasted.line import split_commands
+from remote.plan.placeholders import find_shell_text
+from remote.plan.python_line import FILE, MODULE, python_line
+
+COMMAND = "command"
+PYTHONS = ("python", "python3")
+"""Names of Python that mean the host's own."""
+NO_PYTHON = "--no-python"
+"""Stands before a file of Python that is executed as it is."""
+_BEFORE_COMMAND = ("then", "do", "else", "if", "while", "!", "{", "exec", "env", "time", "nohup")
+"""Words of a shell that may stand before a command."""
+_VARIABLE = re.compile(r"[A-Za-z_]\w*=")
+_LAUNCHERS = ("torchrun", "accelerate", "fabric", "deepspeed")
+_LAUNCHER_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate")
+_EXPANDED = re.compile(r"[$`*?]")
+"""What the shell of a host replaces, so that the launcher cannot know the name."""
+
+
+@dataclass(frozen=True)
+class MainProgram:
+    """The program of a script."""
+
+    kind: str
+    """FILE of Python, MODULE, or COMMAND."""
+    name: str
+    """"" if it cannot be known."""
+    folder: str = ""
+    """The folder into which a shell goes before it starts the program; "" if it stays."""
+
+    def folder_from(self, start: str) -> str:
+        """Return the folder of the program if the shell begins in `start`."""
+        return posixpath.join(start, self.folder) if self.folder else start
+
+
+def find_main_program(words: Sequence[str]) -> MainProgram:
+    """Return the program that the words of a script lead to."""
+    shell_index = find_shell_text(words)
+    in_shell = _find_in_shell(words[shell_index]) if shell_index >= 0 else None
+    if in_shell:
+        return in_shell
+    python_words = python_line(words)
+    if python_words and python_words.interpreter in ("", *PYTHONS):
+        return MainProgram(python_words.kind, python_words.name)
+    first_word, second_word, *_ = (*words, "")
+    return MainProgram(COMMAND, second_word if first_word == NO_PYTHON else first_word)
+
+
+def _find_in_shell(shell_text: str) -> MainProgram | None:
+    """Return the first program of Python that the text of a shell starts, if there is any."""
+    folder = ""
+    for command in split_commands(shell_text):
+        words = [word.text for word in command]
+        while words and (words[0] in _BEFORE_COMMAND or _VARIABLE.match(words[0])):
+            del words[0]
+        if words[:1] == ["cd"] and len(words) > 1:
+            folder = posixpath.join(folder, words[1])
+        program = _find_in_command(words)
+        if program:
+            kind, name = program
+            is_known = not _EXPANDED.search(folder + name)
+            return MainProgram(kind, name if is_known else "", folder)
+    return None
+
+
+def _find_in_command(words: Sequence[str]) -> tuple[str, str] | None:
+    """Return the kind and the name of what a command of a shell makes Python run, if it does."""
+    python_words = python_line(words)
+    is_launcher = bool(words) and posixpath.basename(words[0]) in _LAUNCHERS
+    if python_words and python_words.kind == MODULE and python_words.name in _LAUNCHER_MODULES:
+        is_launcher = True
+    if is_launcher:
+        # Which of its options take a value is known to the launcher only.
+        scripts = [word for word in words[1:] if word.endswith(".py")]
+        return (FILE, scripts[0]) if scripts else None
+    if python_words and python_words.name:
+        return python_words.kind, python_words.name
+    return None

@@ -1,0 +1,51 @@
+"""Ranks that have not called `init_process_group` while another waits in it: a Python program that
+sleeps, and a shell that does. Both are named, with what they do."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from remote.cluster.hosts import Host
+from remote.plan.plan import Plan, Script
+from remote.record.write import Recorder
+from remote.run.findings.start_waits import waiting
+from remote.run.state.phases import Verdict
+from remote.session.session import Session
+from remote.transport.local import LocalTransport
+
+RANKS = 3
+PROGRAM = """
+import os, time
+def load():
+    time.sleep(600)
+if os.environ["RANK"] == "1":
+    load()
+import torch.distributed as dist
+dist.init_process_group("gloo")
+"""
+COMMAND = 'if [ "$RANK" = 2 ]; then sleep 600; exit 1; fi; exec "$0" "$1"'
+
+
+def test_ranks_that_hold_up_the_start_are_named_with_what_they_do(tmp_path: Path) -> None:
+    host = Host("local", "127.0.0.1", python=sys.executable, workdir=str(tmp_path), slots=RANKS)
+    program = tmp_path / "train.py"
+    program.write_text(PROGRAM)
+    words = ("sh", "-c", COMMAND, sys.executable, str(program))
+    plan = Plan("run", (host,), Script(words))
+    session = Session(plan, LocalTransport(), Recorder(tmp_path / "runs", plan), str(tmp_path))
+    said: set[str] = set()
+    expected = {
+        "rank 1 on local": "has not called init_process_group, is in train.py:4, load; "
+        "rank 0 waits in it",
+        "rank 2 on local": "has not called init_process_group, runs sh -c …: sleep 600; "
+        "rank 0 waits in it",
+    }
+    for _ in session.batches():
+        state = session.state
+        waits = {wait.subject: wait.progress for wait in waiting(state, state.now)}
+        said |= set(waits.values())
+        if waits == expected:
+            session.stop("all is named")
+    assert session.state.verdict is Verdict.STOPPED, said
+    assert session.state.stop_reason == "all is named", said

@@ -1,0 +1,280 @@
+"""Ranks of a script that others wait for before the first step: named, and in the end a stall."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from remote.events import HostPhaseChanged, Restarted, Stalled, StallExplained
+from remote.run.findings.late_ranks import find_late_ranks
+from remote.run.findings.stall import STALL_LIMITS, find_stall
+from remote.run.findings.start_waits import NAMED_AFTER, waiting
+from tests.kit.dumps import LOADS, OUTER, SITE, STOPPED, by, dump
+from tests.kit.histories import History
+from tests.kit.scripts import script, seen, started
+from training.wire.enums import Phase
+from training.wire.events import Entered, Event, Exited, HostSample, Spawned, Stack
+
+INIT = "init_process_group"
+SLEEPS = Stack(
+    3,
+    "kernel",
+    "state: S (sleeping), in do_wait; process 7, bash\n"
+    "no Python stack: it is no Python program\nruns: bash -c …: sleep 600",
+)
+MUTE = Stack(3, "kernel", "state: S (sleeping), in pipe_read\nno Python stack: it has just ended")
+JOINS = dump(
+    (f"{SITE}/torch/distributed/rendezvous.py", "_create_c10d_store"),
+    (f"{SITE}/torch/distributed/distributed_c10d.py", INIT),
+    (f"{SITE}/torch/distributed/c10d_logger.py", "wrapper"),
+    *OUTER,
+)
+
+
+def comes(rank: int, call: str = INIT) -> Event:
+    return Entered(rank, Phase.JOINING, call)
+
+
+def leaves(rank: int) -> Event:
+    return Entered(rank, Phase.TRAINING)
+
+
+def going(*meetings: str, late: tuple[int, ...] = ()) -> History:
+    """Four ranks on two hosts; all have left these meetings but the last one, where `late` ranks
+    are missed."""
+    history = started(script(watch=True))
+    history.session(*(HostPhaseChanged(index, "ready") for index in range(2)))
+    for call in meetings:
+        is_last = call == meetings[-1]
+        for rank in range(4):
+            if not (is_last and rank in late):
+                history.rank(rank, comes(rank, call))
+        for rank in range(4) if not is_last else ():
+            history.rank(rank, leaves(rank))
+    return history
+
+
+def lasting(history: History, seconds: float) -> History:
+    """Both hosts report, and nothing else happens."""
+    for _ in range(round(seconds)):
+        for host in range(2):
+            history.say(host, HostSample((1.0,), 1, 2), after=0.5)
+    return history
+
+
+def texts(history: History, after: float = 0.0) -> list[str]:
+    state = history.state()
+    return [wait.text() for wait in waiting(state, state.now + after)]
+
+
+CASES: list[tuple[str, Callable[[], History], list[str]]] = [
+    (
+        "one rank has not come",
+        lambda: going(INIT, late=(3,)),
+        [f"waiting for rank 3 on node2: has not called {INIT}; ranks 0 to 2 wait in it (12 s)"],
+    ),
+    (
+        "several, on two hosts",
+        lambda: going(INIT, late=(1, 2, 3)),
+        [
+            f"waiting for rank 1 on node1: has not called {INIT}; rank 0 waits in it (12 s)",
+            f"waiting for ranks 2 and 3 on node2: have not called {INIT}; rank 0 waits in it "
+            "(12 s)",
+        ],
+    ),
+    (
+        "its stack says where it is",
+        lambda: going(INIT, late=(3,)).rank(3, by(LOADS, 3)),
+        [
+            f"waiting for rank 3 on node2: has not called {INIT}, is in train.py:41, load_batch; "
+            "ranks 0 to 2 wait in it (12 s)"
+        ],
+    ),
+    (
+        "of another program, what it runs",
+        lambda: going(INIT, late=(3,)).rank(3, SLEEPS),
+        [
+            f"waiting for rank 3 on node2: has not called {INIT}, runs bash -c …: sleep 600; "
+            "ranks 0 to 2 wait in it (12 s)"
+        ],
+    ),
+    (
+        "several that do the same",
+        lambda: going(INIT, late=(2, 3)).rank(2, by(LOADS, 2)).rank(3, by(LOADS, 3)),
+        [
+            f"waiting for ranks 2 and 3 on node2: have not called {INIT}, each is in "
+            "train.py:41, load_batch; ranks 0 and 1 wait in it (12 s)"
+        ],
+    ),
+    (
+        "it is stopped",
+        lambda: going(INIT, late=(3,)).rank(3, by(STOPPED, 3)),
+        [
+            f"waiting for rank 3 on node2: has not called {INIT}, is stopped, by SIGSTOP or a "
+            "debugger; ranks 0 to 2 wait in it (12 s)"
+        ],
+    ),
+    (
+        "it cannot tell",
+        lambda: going(INIT, late=(3,)).rank(3, MUTE),
+        [f"waiting for rank 3 on node2: has not called {INIT}; ranks 0 to 2 wait in it (12 s)"],
+    ),
+    (
+        "it has ended well",
+        lambda: going(INIT, late=(3,)).rank(3, Exited(3, 0)),
+        [
+            f"waiting for rank 3 on node2: has not called {INIT}, has ended with exit code 0; "
+            "ranks 0 to 2 wait in it (12 s)"
+        ],
+    ),
+    (
+        "at a later meeting",
+        lambda: going(INIT, "barrier", late=(0,)),
+        ["waiting for rank 0 on node1: has not called barrier; ranks 1 to 3 wait in it (12 s)"],
+    ),
+    (
+        "all have come",
+        lambda: going(INIT),
+        [f"waiting for all 2 hosts: inside {INIT}, no rank is missing (12 s)"],
+    ),
+    ("nobody waits: a script may load for as long as it likes", lambda: going(), []),
+    (
+        "who has left a meeting is not late for it",
+        lambda: going("gather").rank(1, leaves(1)),
+        [],
+    ),
+    (
+        "after the first step it is no start any more",
+        lambda: going(INIT, late=(3,)).rank(3, seen(3, 1, 1.0)),
+        [],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "told"), [row[1:] for row in CASES], ids=[row[0] for row in CASES]
+)
+def test_who_is_late_is_named(make: Callable[[], History], told: list[str]) -> None:
+    assert texts(make(), 12.0) == told
+
+
+def test_it_is_named_within_five_seconds() -> None:
+    history = going(INIT, late=(3,))
+    assert texts(history, NAMED_AFTER - 0.1) == []
+    assert texts(history, 4.9)
+
+
+def test_a_stack_from_before_the_wait_says_nothing_of_it() -> None:
+    history = going().rank(3, by(LOADS, 3)).rank(0, comes(0))
+    assert "load_batch" not in "".join(texts(history, 12.0))
+
+
+def test_a_rank_that_is_not_watched_is_late_for_the_first_meeting_alone() -> None:
+    history = going(INIT, late=(3,))
+    late_ranks = find_late_ranks(history.state())
+    assert late_ranks
+    assert [rank.rank for rank in late_ranks.late] == [3]
+    for rank in range(3):
+        history.rank(rank, leaves(rank))
+    for rank in range(3):
+        history.rank(rank, comes(rank, "barrier"))
+    assert find_late_ranks(history.state()) is None
+
+
+def test_a_name_that_a_host_makes_up_is_not_shown() -> None:
+    history = going("\x1b[2J ", late=(3,))
+    assert "has not called a collective;" in texts(history, 12.0)[0]
+
+
+# As a stall ---------------------------------------------------------------------------------------
+
+
+def test_after_a_minute_it_is_a_stall_and_said_once() -> None:
+    history = lasting(going(INIT, late=(3,)), STALL_LIMITS.joining - 3)
+    assert find_stall(history.state(), history.now) is None
+    said = find_stall(lasting(history, 5).state(), history.now)
+    assert isinstance(said, Stalled)
+    assert said.ranks == (0, 1, 2, 3)
+    assert said.seconds >= STALL_LIMITS.joining
+    history.session(said)
+    state = history.state()
+    assert find_stall(state, history.now) is None
+    assert waiting(state, history.now + 30) == (), "the stall says it"
+    for rank, stack in enumerate((JOINS, JOINS, JOINS, SLEEPS)):
+        history.rank(rank, by(stack, rank))
+    stall = history.state().stall
+    assert stall
+    assert stall.culprits == (3,)
+    assert stall.text == (
+        "rank 3 on node2 is perhaps not inside a collective: it runs bash -c …: sleep 600; "
+        f"ranks 0 to 2 wait for it in {INIT}"
+    )
+
+
+def test_who_loads_data_for_minutes_may_take_twice_as_long_as_the_quickest() -> None:
+    history = lasting(going(), 200)
+    history.rank(0, comes(0))
+    assert find_stall(lasting(history, 190).state(), history.now) is None
+    assert find_stall(lasting(history, 20).state(), history.now)
+
+
+def test_a_host_that_is_not_heard_is_no_stall() -> None:
+    history = going(INIT, late=(3,))
+    for _ in range(100):
+        history.say(0, HostSample((1.0,), 1, 2), after=1.0)
+    assert find_stall(history.state(), history.now) is None
+
+
+@pytest.mark.parametrize("is_watched", [True, False])
+def test_the_stall_is_over_once_all_have_met(*, is_watched: bool) -> None:
+    history = lasting(going(INIT, late=(3,)), STALL_LIMITS.joining + 2)
+    said = find_stall(history.state(), history.now)
+    assert said
+    history.session(said, StallExplained("so it is"))
+    for rank in range(4) if is_watched else range(3):
+        history.rank(rank, *([comes(3)] if rank == 3 else []), leaves(rank))
+    state = history.state()
+    assert state.stall is None
+    assert not any(rank.stalled for rank in state.ranks)
+
+
+def test_a_restart_begins_anew() -> None:
+    history = going(INIT, "barrier", late=(3,))
+    history.session(Restarted((0, 1), "rank 3 died"))
+    for rank in range(4):
+        history.rank(rank, Spawned(rank, 200 + rank))
+    history.rank(0, comes(0))
+    late_ranks = find_late_ranks(history.state())
+    assert late_ranks
+    assert late_ranks.call == INIT
+    assert [rank.rank for rank in late_ranks.late] == [1, 2, 3]
+
+
+def test_a_rank_that_says_that_it_waits_is_not_blamed_by_its_stack() -> None:
+    history = lasting(going("DistributedDataParallel", late=(3,)), STALL_LIMITS.joining + 2)
+    said = find_stall(history.state(), history.now)
+    assert said
+    history.session(said)
+    verifies = dump((f"{SITE}/torch/distributed/utils.py", "_verify_param_shape"), *OUTER)
+    for rank, stack in enumerate((verifies, verifies, verifies, LOADS)):
+        history.rank(rank, by(stack, rank))
+    stall = history.state().stall
+    assert stall
+    assert stall.culprits == (3,)
+    assert stall.text.endswith("ranks 0 to 2 wait for it in DistributedDataParallel")
+
+
+def test_a_rank_that_has_ended_well_holds_up_the_others() -> None:
+    history = going(INIT, late=(3,)).rank(3, Exited(3, 0))
+    said = find_stall(lasting(history, STALL_LIMITS.joining + 2).state(), history.now)
+    assert said
+    history.session(said)
+    for rank in range(3):
+        history.rank(rank, by(JOINS, rank))
+    stall = history.state().stall
+    assert stall
+    assert stall.culprits == (3,)
+    assert stall.text == (
+        f"rank 3 on node2 has ended with exit code 0; ranks 0 to 2 wait for it in {INIT}"
+    )

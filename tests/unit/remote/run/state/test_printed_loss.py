@@ -1,0 +1,64 @@
+"""The loss that a script prints, beside the one that the watch sees."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from remote.run.run_state import RunState
+from tests.kit.histories import said
+from tests.kit.scripts import script, seen, started
+
+
+def watched_run(
+    printed: dict[int, float], seen_losses: dict[int, float], *, steps: int = 40
+) -> RunState:
+    """Two ranks make steps, of which rank 0 prints the loss of some."""
+    history = started(script(1, 2, watch=True))
+    for step in range(1, steps + 1):
+        for rank, loss in seen_losses.items():
+            history.say(0, seen(rank, step, loss, compute=0.5), after=0.1)
+        if step in printed:
+            history.say(0, said(0, f"step={step} loss={printed[step]}", "stdout"), after=0.1)
+    return history.state()
+
+
+def losses(state: RunState) -> list[float]:
+    return [rank.loss for rank in state.ranks]
+
+
+def test_a_printed_loss_goes_before_that_of_the_watch() -> None:
+    state = watched_run({10: 0.51, 20: 0.52, 30: 0.53}, {0: 0.5, 1: 0.75})
+    assert losses(state) == [0.53, 0.75]
+    assert not state.progress.prints_other_loss
+
+
+def test_a_loss_that_was_printed_long_ago_does_not() -> None:
+    state = watched_run({1: 0.51, 5: 0.53}, {0: 0.5, 1: 0.75})
+    assert losses(state) == [0.5, 0.75]
+
+
+def test_the_losses_of_the_watch_are_hidden_if_the_script_prints_another_quantity() -> None:
+    state = watched_run({5: 208.5, 10: 207.5}, {0: 27_000.0, 1: 27_500.0})
+    assert state.progress.prints_other_loss
+    assert state.ranks[0].loss == 207.5
+    assert math.isnan(state.ranks[1].loss)
+    assert [rank.tells_loss for rank in state.ranks] == [True, False]
+    assert all(math.isnan(rank.pace.mean("loss")) for rank in state.ranks)
+    assert not state.progress.diverged
+
+
+def test_a_log_without_the_watch_has_its_losses_as_before() -> None:
+    history = started(script(1, 2))
+    for step in range(1, 6):
+        history.say(0, said(0, f"step={step} loss={step}.5", "stdout"), after=0.1)
+    (first, second) = losses(history.state())
+    assert first == 5.5
+    assert math.isnan(second)
+
+
+@pytest.mark.parametrize("printed", [{}, {10: math.nan}])
+def test_without_a_printed_loss_nothing_is_hidden(printed: dict[int, float]) -> None:
+    state = watched_run(printed, {0: 0.5, 1: 0.75}, steps=9)
+    assert losses(state) == [0.5, 0.75]

@@ -1,0 +1,58 @@
+"""Reports where this rank waits for all others, before its first step.
+
+Ranks that have not come there are those that hold up the start. After the first step nothing is
+reported: how long a rank waits then is part of its steps.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from threading import get_ident
+from typing import Any
+
+POINT_TO_POINT = ("send", "recv", "send_object_list", "recv_object_list")
+"""Functions that wait for one other rank."""
+MOST_MEETINGS = 100
+"""Meetings that are reported: a program that never makes a step may have millions."""
+
+
+class Meetings:
+    """The functions in which this rank waits for all others. Of nested ones, only the outermost
+    counts."""
+
+    def __init__(self, report: Callable[[str, str], None]) -> None:
+        """Report by `report(phase, function name)`."""
+        self._report = report
+        self._meeting_count = 0
+        self._depths: dict[int, int] = {}
+        """By thread, how many functions run that are part of a meeting."""
+
+    def begin(self, name: str, group: Any = None) -> None:
+        """Note that a function begins in which the ranks of a group meet; None is all ranks."""
+        thread = get_ident()
+        depth = self._depths.get(thread, 0)
+        if not depth:
+            is_of_all = group is None or is_of_all_ranks(group)
+            if not is_of_all or self._meeting_count >= MOST_MEETINGS:
+                return
+            self._meeting_count += 1
+            self._report("joining", name)
+        self._depths[thread] = depth + 1
+
+    def end(self) -> None:
+        """Note that the function ends that began last, if it is part of a meeting."""
+        if not self._depths:
+            return
+        thread = get_ident()
+        depth = self._depths.pop(thread, 0)
+        if depth == 1:
+            self._report("training", "")
+        elif depth:
+            self._depths[thread] = depth - 1
+
+
+def is_of_all_ranks(group: Any) -> bool:
+    """Return True if this is the group of all ranks."""
+    c10d = sys.modules["torch.distributed.distributed_c10d"]
+    return group is vars(c10d)["GroupMember"].WORLD
