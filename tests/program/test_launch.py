@@ -322,7 +322,7 @@ FRONT_ENDS = pytest.mark.parametrize("front_end", [(), ("--run",)], ids=["dashbo
 
 @FRONT_ENDS
 def test_closed_terminal_stops_the_run(front_end: tuple[str, ...], tmp_path: Path) -> None:
-    pid, terminal = in_a_terminal(tmp_path, "--local", "2", *front_end, *IDLE)
+    pid, terminal = in_a_terminal(tmp_path, "--local", "2", *LONG, *front_end)
     wait(lambda: says_meanwhile(b'"launched"', terminal, tmp_path), "ranks")
     os.close(terminal)
     wait(lambda: os.waitpid(pid, os.WNOHANG)[0] == pid, "the end of the launcher")
