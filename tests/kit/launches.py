@@ -44,6 +44,8 @@ RANKBOARD = _write_command()
 QUICK = ("--model", "lenet5", "--dataset", "digits")
 LONG = (*QUICK, "--steps", "100000")
 """More than any test waits for."""
+IDLE = ("--", "sh", "-c", "echo idle; exec sleep 600")
+"""Ranks that last as long, of a program that computes nothing. No word can follow."""
 
 
 @dataclass

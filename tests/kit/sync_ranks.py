@@ -9,6 +9,7 @@ world's ranks are killed and new ones forked, which go on with the next case.
 
 from __future__ import annotations
 
+import copyreg
 import ctypes
 import gc
 import math
@@ -27,7 +28,7 @@ from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 from unittest.mock import patch
 
 import psutil
@@ -440,6 +441,8 @@ def substitutes(case: Case, rank: int, said: list[Event]) -> Iterator[None]:
     """The case's net in place of the job's model, other weights on each rank to begin with, and
     nothing on stdout."""
     load = registry.load_module
+    on_cpu = not torch.cuda.is_initialized()
+    seed = torch.default_generator.manual_seed if on_cpu else torch.manual_seed
 
     def build(name: str, shape: tuple[int, int, int], classes: int) -> nn.Module:
         net = NETS[case.net].net()
@@ -458,6 +461,8 @@ def substitutes(case: Case, rank: int, said: list[Event]) -> Iterator[None]:
 
     with (
         patch.object(models, "build", build),
+        # torch's own keeps a traceback of each call, for each kind of device that is not in use
+        patch.object(torch, "manual_seed", seed),
         patch.object(registry, "load_module", found),
         patch.object(loop, "emit", said.append),
         patch.object(reports, "emit", said.append),
@@ -465,6 +470,15 @@ def substitutes(case: Case, rank: int, said: list[Event]) -> Iterator[None]:
         patch.object(reports, "print_line", lambda _: None),
     ):
         yield
+
+
+class OutcomePickler(pickle.Pickler):
+    """Writes tensors as arrays of numpy: `torch.save` calls Python for every object in between."""
+
+    dispatch_table: ClassVar[dict[type, Any]] = {
+        **copyreg.dispatch_table,
+        torch.Tensor: lambda tensor: (torch.from_numpy, (tensor.numpy(),)),
+    }
 
 
 def play(case: Case, place: Place, device: torch.device) -> Outcome:
@@ -564,7 +578,8 @@ class World:
             outcome = self.attempt(case, case.places()[rank], store)
             path = files(self.folder, case)[rank]
             new = path.with_name(f"{path.name}.new")
-            torch.save(outcome, new)
+            with new.open("wb") as file:
+                OutcomePickler(file).dump(outcome)
             new.rename(path)
             if outcome.error:
                 return sys.exit(1)
@@ -627,8 +642,7 @@ def files(folder: Path, case: Case) -> list[Path]:
 def outcomes(folder: Path, case: Case) -> list[Outcome | None]:
     """What each rank has left; None where it has not, or not yet."""
     return [
-        torch.load(path, weights_only=False) if path.exists() else None
-        for path in files(folder, case)
+        pickle.loads(path.read_bytes()) if path.exists() else None for path in files(folder, case)
     ]
 
 

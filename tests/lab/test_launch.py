@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests.kit.labs import refused, spaces
-from tests.kit.launches import LONG, RANKBOARD, launch, run
+from tests.kit.launches import IDLE, RANKBOARD, launch, run
 from tests.kit.wait import wait
 
 
@@ -57,7 +57,7 @@ def test_dry_run_makes_no_lab(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(bool(refused()), reason=f"no lab can be made here: {refused()}")
 def test_killed_launcher_leaves_nothing(tmp_path: Path) -> None:
-    running = launch(tmp_path, "--local", "2", "--link", "1gbit", *LONG)
+    running = launch(tmp_path, "--local", "2", "--link", "1gbit", *IDLE)
     running.events("launched", 2)
     family = psutil.Process(running.process.pid).children(recursive=True)
     inside = frozenset[str]().union(*(spaces(process.pid) for process in family)) - spaces(

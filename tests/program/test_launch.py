@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.launches import LONG, QUICK, RANKBOARD, launch, left_behind, run
+from tests.kit.launches import IDLE, LONG, QUICK, RANKBOARD, launch, left_behind, run
 from tests.kit.slow import slow
 from tests.kit.sshd import Sshd
 from tests.kit.wait import wait
@@ -336,9 +336,9 @@ def test_a_kept_run_goes_on_when_its_launcher_is_terminated(
 ) -> None:
     """As at a shutdown of the laptop, before its network goes."""
     pid, terminal = in_a_terminal(
-        tmp_path, "--local", "2", "--on-disconnect", "keep", *LONG, *front_end
+        tmp_path, "--local", "2", "--on-disconnect", "keep", *front_end, *IDLE
     )
-    wait(lambda: says_meanwhile(rb"\"step\"", terminal, tmp_path), "steps")
+    wait(lambda: says_meanwhile(b'"idle"', terminal, tmp_path), "ranks")
     os.kill(pid, signal.SIGTERM)
     wait(
         lambda: says_meanwhile(b"", terminal, tmp_path) and os.waitpid(pid, os.WNOHANG) == (pid, 0),

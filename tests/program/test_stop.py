@@ -24,7 +24,7 @@ from tests.kit.commands import (
     watching,
 )
 from tests.kit.foreign_runs import records
-from tests.kit.launches import LONG, RANKBOARD, launch
+from tests.kit.launches import IDLE, RANKBOARD, launch
 from training.job import Job
 from training.wire.enums import EndReason
 from training.wire.events import (
@@ -149,7 +149,7 @@ def test_what_a_launcher_has_left_behind_is_stopped_without_it(
 
 
 def test_a_run_is_stopped_at_once_from_another_terminal(tmp_path: Path) -> None:
-    running = launch(tmp_path, "--local", "2", *LONG)
+    running = launch(tmp_path, "--local", "2", *IDLE)
     running.events("launched")
     words = [RANKBOARD, "stop", "last", "--now"]
     with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as stop:

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import torch
 from torch import distributed, nn
-from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, Dataset, TensorDataset
@@ -357,6 +356,8 @@ def reduced(place: Place, *, asynchronously: bool) -> Parameters:
 
 
 def sharded(place: Place) -> Parameters:
+    from torch.distributed.fsdp import fully_shard  # the ranks' process has it, pytest has not
+
     mesh = distributed.init_device_mesh("cpu", (place.world_size,))
     model = network()
     for layer in (model[0], model[2]):

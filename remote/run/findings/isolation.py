@@ -13,8 +13,11 @@ _QUESTIONS = {
     "accelerate": "without a GPU, does it have ACCELERATE_USE_CPU=true?",
 }
 """What to look at first, by the framework that calls the optimiser."""
-_IDLE_GROUP = "is the model wrapped, as in DistributedDataParallel? The process group is not used"
-_NO_GROUP = "does it call init_process_group? There is no process group"
+_IDLE_GROUP = (
+    "the process group is not used: is the model wrapped, as in DistributedDataParallel, or are "
+    "its gradients exchanged?"
+)
+_NO_GROUP = "there is no process group: does it call init_process_group?"
 
 
 def isolated_ranks(run: RunState) -> list[ScriptRank]:

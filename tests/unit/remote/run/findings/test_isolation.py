@@ -76,12 +76,12 @@ def test_a_single_rank_is_not_alone_and_neither_is_one_of_a_job() -> None:
 @pytest.mark.parametrize(
     ("event", "words"),
     [
-        (ALONE, "There is no process group"),
+        (ALONE, "there is no process group"),
         (Isolation(0, 20, has_group=True), "DistributedDataParallel"),
         (Isolation(0, 20, driver="fabric"), "Fabric(devices=2, num_nodes=2) and fabric.launch()"),
         (Isolation(0, 20, driver="lightning"), "devices=2 and num_nodes=2"),
         (Isolation(0, 20, driver="accelerate"), "ACCELERATE_USE_CPU=true"),
-        (Isolation(0, 20, driver="another"), "There is no process group"),
+        (Isolation(0, 20, driver="another"), "there is no process group"),
     ],
 )
 def test_the_usual_reason_is_asked_for(event: Isolation, words: str) -> None:
