@@ -80,7 +80,10 @@ def _find_in_command(words: Sequence[str]) -> tuple[str, str] | None:
         is_launcher = True
     if is_launcher:
         # Which of its options take a value is known to the launcher only.
-        scripts = [word for word in words[1:] if word.endswith(".py")]
+        launched_words = words[len(words) - len(python_words.rest) :] if python_words else words[1:]
+        if "-m" in launched_words[:-1]:
+            return MODULE, launched_words[launched_words.index("-m") + 1]
+        scripts = [word for word in launched_words if word.endswith(".py")]
         return (FILE, scripts[0]) if scripts else None
     if python_words and python_words.name:
         return python_words.kind, python_words.name
