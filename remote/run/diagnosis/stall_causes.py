@@ -62,9 +62,11 @@ def _has_ended_early(rank: RankState) -> bool:
 
 def _locate(rank: RankState, stack: Stack) -> Whereabouts:
     """Return where the rank is: by its own word if it has said so, else by its stack."""
-    if isinstance(rank, ScriptRank) and rank.meeting:
-        return Whereabouts(Presence.INSIDE, rank.meeting)
-    return locate_rank(stack)
+    place = locate_rank(stack)
+    # One that was stopped there keeps the others waiting, whatever it said before.
+    if place.presence is Presence.STOPPED or not isinstance(rank, ScriptRank) or not rank.meeting:
+        return place
+    return Whereabouts(Presence.INSIDE, rank.meeting)
 
 
 def as_death(

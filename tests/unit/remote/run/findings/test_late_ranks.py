@@ -7,9 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from remote.events import HostPhaseChanged, Restarted, Stalled, StallExplained
+from remote.run.diagnosis.stall_causes import explain_stall
 from remote.run.findings.late_ranks import find_late_ranks
 from remote.run.findings.stall import STALL_LIMITS, find_stall
 from remote.run.findings.start_waits import NAMED_AFTER, waiting
+from remote.run.state.types import Stall
 from tests.kit.dumps import LOADS, OUTER, SITE, STOPPED, by, dump
 from tests.kit.histories import History
 from tests.kit.scripts import script, seen, started
@@ -278,3 +280,11 @@ def test_a_rank_that_has_ended_well_holds_up_the_others() -> None:
     assert stall.text == (
         f"rank 3 on node2 has ended with exit code 0; ranks 0 to 2 wait for it in {INIT}"
     )
+
+
+def test_a_rank_that_was_stopped_in_a_meeting_is_blamed_for_the_stall() -> None:
+    history = lasting(going(INIT), STALL_LIMITS.joining + 2)
+    state = history.rank(3, by(STOPPED, 3)).state()
+    stall = Stall((0, 1, 2, 3), since=0.0, seconds=60.0)
+    explained = explain_stall(stall, state.ranks, state.hosts)
+    assert explained.culprits == (3,)
