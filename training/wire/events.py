@@ -286,15 +286,16 @@ class Collectives(Event):
     count: int
     """Calls, also of `isend`, `irecv` and those of torch.distributed.rpc."""
     bytes: int = 0
-    """Of each call, the tensors that go in or come out, whichever are more."""
+    """The sum over all calls of the bytes of their tensors: those passed in or those returned,
+    whichever are more."""
     seconds: float = 0.0
-    """In which the rank was blocked in these calls, or waited for those before."""
+    """Seconds for which the rank was blocked in these calls, or waited for earlier ones."""
     span: float = 0.0
     """Seconds since the event before; 0 for the first."""
     name: str = ""
     """The function that was called last."""
     inside: bool = False
-    """That call has not returned yet."""
+    """The rank is still inside that call."""
 
     def validate(self) -> None:
         """Raises: ValueError."""
@@ -315,7 +316,7 @@ class Isolation(Event):
     driver: str = ""
     """The framework that calls its optimiser: `fabric`, `lightning` or `accelerate`; else ""."""
     over: bool = False
-    """It exchanges something now."""
+    """It has exchanged something since, so that the finding no longer holds."""
 
     def validate(self) -> None:
         """Raises: ValueError."""
@@ -387,7 +388,7 @@ class Hello(Event):
     program_lacks: str = ""
     """Why the script cannot be started: a word of `training.agent.host.program`."""
     program_lacking: str = ""
-    """The program that this is said of; ranks of a host may have different ones."""
+    """The program that lacks it; ranks of a host may have different ones."""
     packages: tuple[str, ...] = ()
     """Installed packages, of those that `training.agent.host.program` looks for."""
     unnamed: tuple[str, ...] = ()
