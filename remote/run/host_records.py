@@ -26,34 +26,35 @@ from remote.run.state.script_metrics import MOST
 from remote.run.state.script_rank import ScriptRank
 from remote.run.state.types import Cause, Evidence
 from training.wire.enums import EndReason
-from training.wire.events import (
+from training.wire.events import Event, Record
+from training.wire.host_events import (
     AgentEnded,
+    Exited,
+    GpuSample,
+    HostSample,
+    Launched,
+    OutputText,
+    RankSample,
+    RecordsDropped,
+    Reserved,
+    Spawned,
+    Stack,
+    StopHeard,
+    WorkerExited,
+    WorkerJoined,
+)
+from training.wire.rank_events import (
     Collectives,
     Drifted,
     Entered,
     Epoch,
     Evaluated,
-    Event,
-    Exited,
     Finished,
-    GpuSample,
-    HostSample,
     Isolation,
-    Launched,
-    OutputText,
-    RankSample,
-    Record,
-    RecordsDropped,
-    Reserved,
     Saved,
     ScriptMetrics,
-    Spawned,
-    Stack,
     Started,
     StepFinished,
-    StopHeard,
-    WorkerExited,
-    WorkerJoined,
 )
 
 

@@ -24,15 +24,13 @@ from remote.run.state.rank_state import RankState
 from remote.run.state.script_metrics import RunMetrics
 from remote.run.state.script_rank import ScriptRank, unknown_if_zero
 from remote.run.state.types import Cause, Stall
-from training.wire.events import (
-    SESSION,
-    Event,
+from training.wire.events import SESSION, Event, Record
+from training.wire.host_events import (
     Exited,
     GpuSample,
     OutputText,
     Raised,
     RankSample,
-    Record,
     Spawned,
     Stack,
 )

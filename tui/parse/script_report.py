@@ -15,7 +15,8 @@ from remote.run.apply import apply_record
 from remote.run.findings import script_visibility
 from remote.run.run_state import RunState
 from remote.sanitise import one_line
-from training.wire.events import Event, Record, ScriptMetrics, StepFinished
+from training.wire.events import Event, Record
+from training.wire.rank_events import ScriptMetrics, StepFinished
 from tui.kit.narrate import echo, narrate
 
 

@@ -13,7 +13,7 @@ from remote.run.state.phases import MEETINGS
 from remote.run.state.rank_state import Ranks, RankState
 from remote.run.state.script_rank import ScriptRank
 from remote.run.state.types import Cause, Stall
-from training.wire.events import Stack
+from training.wire.host_events import Stack
 
 FRAMES = 20
 """Lines of its stack that are kept of the rank for which a run was stopped."""

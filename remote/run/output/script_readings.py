@@ -19,15 +19,9 @@ from remote.plan.plan import Plan, Script
 from remote.run.output.worker_lines import WorkerLines
 from remote.run.series.step_times import NAN
 from remote.sanitise import shown
-from training.wire.events import (
-    Event,
-    Exited,
-    OutputText,
-    Record,
-    ScriptMetrics,
-    StepFinished,
-    WorkerJoined,
-)
+from training.wire.events import Event, Record
+from training.wire.host_events import Exited, OutputText, WorkerJoined
+from training.wire.rank_events import ScriptMetrics, StepFinished
 
 Expand = Callable[[Record], Sequence[Record]]
 _FirstReadings = dict[tuple[int, str], tuple[int, str]]

@@ -9,7 +9,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from remote.formats.records import part_ranks
-from training.wire.events import OutputText, Record, ScriptMetrics, WorkerJoined
+from training.wire.events import Record
+from training.wire.host_events import OutputText, WorkerJoined
+from training.wire.rank_events import ScriptMetrics
 
 MOST = 1024
 """Ranks that lines may name."""

@@ -11,22 +11,17 @@ from remote.run.series.step_times import NAN, RecentSteps, StepTotals
 from remote.run.state.host_state import LAST_WORDS
 from remote.run.state.phases import FATES, RankPhase
 from remote.run.state.types import Cause
-from training.wire.events import (
-    Epoch,
-    Evaluated,
-    Event,
+from training.wire.events import Event
+from training.wire.host_events import (
     Exited,
-    Finished,
     GpuSample,
     Raised,
     RankSample,
-    Saved,
     Spawned,
     Stack,
-    Started,
-    StepFinished,
     WorkerExited,
 )
+from training.wire.rank_events import Epoch, Evaluated, Finished, Saved, Started, StepFinished
 
 CPU = "cpu"
 """The device of ranks whose gradients the cores compute."""
