@@ -16,7 +16,7 @@ from tests.kit.dashboard import Stage
 from tests.kit.dumps import LOADS, by
 from tests.kit.histories import History, plan
 from training.wire import host_events, rank_events
-from training.wire.events import EndReason
+from training.wire.enums import EndReason
 from tui.app.help import HelpDialog
 from tui.charts.panel import Charts
 from tui.kit.messages import ShowRank
