@@ -224,9 +224,8 @@ def _hide_step_losses(run: RunState, rank: RankState) -> None:
         return
     if rank.prints_other_loss:
         run.progress.prints_other_loss = True
-        for other_rank in run.ranks:
-            if isinstance(other_rank, ScriptRank):
-                other_rank.hide_step_losses()
+        for other_rank in run.script_ranks:
+            other_rank.hide_step_losses()
 
 
 def _begin_script(run: RunState, step: StepFinished, when: float) -> None:

@@ -34,7 +34,7 @@ def show(records: Iterable[Record], plan: Plan, folder: Path, rank: int | None) 
     narrate(*script_visibility.unused_rules(state))
     ways = script_visibility.ways(state)
     narrate(*(ways or ["nothing is read: no line has a known format"]))
-    for script_rank in script_visibility.script_ranks(state):
+    for script_rank in state.script_ranks:
         parsed = script_rank.parsed
         if rank in (None, script_rank.rank) and parsed is not None and parsed.unread:
             _narrate_unread(script_rank.rank, parsed.unread, folder)

@@ -56,8 +56,7 @@ def explain_stall(stall: Stall, ranks: Ranks, hosts: Hosts) -> Stall:
 
 
 def _has_ended_early(rank: RankState) -> bool:
-    has_ended_well = rank.exited is not None and rank.exited.code == 0
-    return isinstance(rank, ScriptRank) and has_ended_well and not rank.pace
+    return isinstance(rank, ScriptRank) and rank.has_ended_well and not rank.pace
 
 
 def _locate(rank: RankState, stack: Stack) -> Whereabouts:
