@@ -278,7 +278,14 @@ class RunState:
     @property
     def script_ranks(self) -> list[ScriptRank]:
         """Return the ranks of a script; none of a job."""
+        if self.plan.job:  # this is asked for every batch of records, and there may be 1,000 ranks
+            return []
         return [rank for rank in self.ranks if isinstance(rank, ScriptRank)]
+
+    @property
+    def exchanging_ranks(self) -> list[ScriptRank]:
+        """Return the ranks of which only collectives are seen."""
+        return [rank for rank in self.script_ranks if rank.only_exchanges]
 
     @property
     def has_workers(self) -> bool:

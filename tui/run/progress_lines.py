@@ -10,7 +10,7 @@ from statistics import fmean
 from remote.format import UNKNOWN, between, loss, percent, seconds
 from remote.run.run_state import RunState
 from tui.kit.session_clock import SessionClock
-from tui.run.components.exchange_text import describe_exchange, list_exchanging
+from tui.run.components.exchange_text import describe_exchange
 
 INTERVAL = 10.0
 """Seconds between two such lines, and after a line of a rank that tells steps."""
@@ -33,7 +33,7 @@ class ProgressLines:
             self._printed_at = monotonic_now
         if state.plan.job or monotonic_now < self._printed_at + INTERVAL:
             return
-        exchanging_ranks = list_exchanging(state)
+        exchanging_ranks = state.exchanging_ranks
         num_calls = sum(rank.collectives.count for rank in exchanging_ranks)
         if state.step == self._step and (state.step or num_calls == self._calls):
             return

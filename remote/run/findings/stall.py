@@ -13,6 +13,7 @@ from remote.run.state.host_state import FRESH, HostState
 from remote.run.state.phases import MEETINGS, HostPhase, RankPhase, RunPhase
 from remote.run.state.progress import steps_of_test
 from remote.run.state.rank_state import RankState
+from remote.run.state.script_rank import ScriptRank
 
 
 @dataclass(frozen=True)
@@ -110,16 +111,12 @@ def find_silent_exchange(
     return silent_since
 
 
-def _list_exchanging(run: RunState, now: float) -> list[RankState]:
+def _list_exchanging(run: RunState, now: float) -> list[ScriptRank]:
     """Return the ranks that live and are heard, and of which only collectives are seen."""
-    if run.plan.job:  # this is asked for every batch of records, also of 1,000 ranks
-        return []
     return [
         rank
-        for rank in run.ranks
-        if rank.only_exchanges
-        and rank.phase is RankPhase.TRAINING
-        and _is_heard(run.hosts[rank.host], now)
+        for rank in run.exchanging_ranks
+        if rank.phase is RankPhase.TRAINING and _is_heard(run.hosts[rank.host], now)
     ]
 
 

@@ -23,7 +23,7 @@ from tui.kit.draw_turn import DrawTurn
 from tui.kit.session_clock import SessionClock
 from tui.kit.text_table import justify, progress_line
 from tui.kit.widgets.phase import phase_cell
-from tui.run.components.exchange_text import describe_exchange, list_exchanging
+from tui.run.components.exchange_text import describe_exchange
 
 GAP = "  "
 MIN_WIDTH = 20
@@ -171,7 +171,7 @@ def pace_facts(run: RunState) -> Iterator[str]:
     yield _known_fact("sync {}", sync_share, percent)
     # Of ranks that have come to a halt, or ended, the last second says nothing.
     if not run.stall and run.phase is not RunPhase.ENDED:
-        yield describe_exchange(list_exchanging(run))
+        yield describe_exchange(run.exchanging_ranks)
     yield GAP.join(seen.ways(run))
     yield _printed_rate(run)
     accuracies = [evaluation.accuracy for evaluation in run.progress.evaluations]
