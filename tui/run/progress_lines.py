@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from statistics import fmean
 
 from remote.format import UNKNOWN, between, loss, percent, seconds
+from remote.run.findings.rates import sync_share
 from remote.run.run_state import RunState
 from tui.kit.session_clock import SessionClock
 from tui.run.components.exchange_text import describe_exchange
@@ -51,12 +52,13 @@ def progress_text(state: RunState, now: float) -> str:
     total_steps = state.progress.steps
     known_losses = [rank.loss for rank in state.ranks if math.isfinite(rank.loss)]
     pace_text = seconds(state.step_seconds)
+    share_of_sync = sync_share(state)
     time_left = between(*state.eta_between(now))
     facts = [
         f"step {state.step}/{total_steps}" if total_steps else f"step {state.step}",
         f"loss {loss(fmean(known_losses), len(known_losses))}" if known_losses else "",
         f"{pace_text} s/iter" if pace_text != UNKNOWN else "",
-        f"sync {percent(state.sync_share)}" if state.sync_share > 0 else "",
+        f"sync {percent(share_of_sync)}" if share_of_sync > 0 else "",
         f"ETA {time_left}" if time_left != UNKNOWN else "",
     ]
     return ", ".join(filter(None, facts))
