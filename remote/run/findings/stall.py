@@ -98,7 +98,8 @@ def _find_late_start(run: RunState, now: float, limits: StallLimits) -> Stalled 
 def find_silent_exchange(
     run: RunState, now: float, limits: StallLimits = STALL_LIMITS
 ) -> float | None:
-    """Return since when ranks that make no steps have exchanged nothing, if that is too long.
+    """Return the time from which on a rank that makes no steps has exchanged nothing for too long;
+    None if there is no such rank. Of several, it is that of the last one to fall silent.
 
     Only their stacks tell if they wait for each other: they may be computing.
     """
