@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from training.agent.ranks.workers import Worker, Workers, describe_exit
-from training.wire.events import PREFIX, WORKER, Event, OutputText, WorkerExited, WorkerJoined
+from training.wire.events import PREFIX, WORKER, Event
+from training.wire.host_events import OutputText, WorkerExited, WorkerJoined
 from training.wire.jsonl import dumps
 
 
