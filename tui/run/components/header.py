@@ -169,9 +169,10 @@ def pace_facts(run: RunState) -> Iterator[str]:
     yield _known_fact(f"{{}} samples/s{each}", throughput, rate)
     yield _known_fact("{} s/iter", step_seconds, seconds)
     yield _known_fact("sync {}", sync_share, percent)
-    # Of ranks that have come to a halt, or ended, the last second says nothing.
-    if not run.stall and run.phase is not RunPhase.ENDED:
-        yield describe_exchange(list_exchanging(run))
+    # Of ranks that have come to a halt, the last second says nothing.
+    if not run.stall:
+        is_over = run.phase is RunPhase.ENDED
+        yield describe_exchange(list_exchanging(run), is_over=is_over)
     yield GAP.join(seen.ways(run))
     yield _printed_rate(run)
     accuracies = [evaluation.accuracy for evaluation in run.progress.evaluations]
