@@ -42,6 +42,7 @@ FUNCTIONS = {
 }
 """Functions by their module, with the methods of `Hooks` to call before and after each."""
 GROUPS = "torch.distributed.distributed_c10d"
+REMOTE = "torch.distributed.rpc"
 LEADER_PATIENCE = 16
 """Steps of another optimiser, after which it leads."""
 
@@ -83,14 +84,17 @@ class Hooks:
         self._backward_count = self._backwards_at_step = 0
         self._leading_optimizer = LeadingOptimizer()
         self._communicates = False
-        self._are_groups_hooked = False
+        self._joining_hook_by_module: dict[str, Callable[[ModuleType], None]] = {
+            GROUPS: self._hook_groups,
+            REMOTE: self._hook_remote_groups,
+        }
         self._hook_by_module: dict[str, Callable[[ModuleType], None]] = {
             "torch.autograd": self._hook_functions,
             "torch.optim.optimizer": self._hook_steps,
             "torch.utils.data.dataloader": self._hook_functions,
             "torch.nn.modules.module": self._hook_modes,
             GROUPS: self._hook_collectives,
-            "torch.distributed.rpc.api": self._hook_remote_calls,
+            f"{REMOTE}.api": self._hook_remote_calls,
             "torch.nn.parallel.distributed": self._hook_functions,
             "torch.amp.grad_scaler": self._hook_scaling,
             "torch.cuda.amp.grad_scaler": self._hook_scaling,
@@ -101,24 +105,23 @@ class Hooks:
     def look(self) -> None:
         """Hook what has been imported since. As long as this process is silent, that is only what
         may make it a worker."""
-        groups = sys.modules.get(GROUPS)
-        if not self._are_groups_hooked and groups and has_been_imported(groups):
-            self._are_groups_hooked = True
-            self._hook(GROUPS, groups, self._hook_groups)
-        for name in [*self._hook_by_module] if self._report.on else ():
-            module = sys.modules.get(name)
-            if module and has_been_imported(module):
-                hook_module = self._hook_by_module.pop(name, None)
-                if hook_module:
-                    self._hook(name, module, hook_module)
+        self._hook_imported(self._joining_hook_by_module)
+        if self._report.on:
+            self._hook_imported(self._hook_by_module)
 
-    def _hook(
-        self, name: str, module: ModuleType, hook_module: Callable[[ModuleType], None]
-    ) -> None:
-        try:
-            hook_module(module)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
-            self._report.failed(error, f"cannot watch {name}", ends=name in REQUIRED_MODULES)
+    def _hook_imported(self, hook_by_module: dict[str, Callable[[ModuleType], None]]) -> None:
+        """Hook the modules that have been imported, and take them out."""
+        for name in [*hook_by_module]:
+            module = sys.modules.get(name)
+            if not module or not has_been_imported(module):
+                continue
+            hook_module = hook_by_module.pop(name, None)
+            if not hook_module:
+                continue
+            try:
+                hook_module(module)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
+                self._report.failed(error, f"cannot watch {name}", ends=name in REQUIRED_MODULES)
 
     def end(self) -> None:
         """Report the last steps and collectives, as the program ends."""
@@ -136,16 +139,35 @@ class Hooks:
         try:
             self._meetings.end()
             groups = vars(sys.modules[GROUPS])
-            if not groups["is_initialized"]():  # it has failed to
-                return
-            if self._report.join(groups["get_rank"](), groups["get_world_size"]()):
-                self._begin_here()
+            if groups["is_initialized"]():  # otherwise, it has failed to
+                self._join(groups["get_rank"](), groups["get_world_size"]())
         except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
             self._report.failed(error)
 
-    def _begin_here(self) -> None:
-        """Begin to watch a process that was silent until now: it may be a fork of one that has
+    def _hook_remote_groups(self, module: ModuleType) -> None:
+        if "init_rpc" in vars(module):  # not in each build of torch
+            begin_joining = self._make_safe(lambda _: self._meet("init_rpc"))
+            inject(vars(module)["init_rpc"], begin_joining, self._joined_remote)
+
+    def _joined_remote(self, variables: Locals) -> None:
+        """Take in that this process may have joined a group of torch.distributed.rpc. If it is in a
+        process group as well, its rank there counts."""
+        try:
+            self._meetings.end()
+            has_joined = vars(sys.modules[REMOTE])["_is_current_rpc_agent_set"]()
+            is_in_group = vars(sys.modules[GROUPS])["is_initialized"]()
+            rank, world_size = variables["rank"], variables["world_size"]
+            # A group without a fixed size has no ranks.
+            if has_joined and not is_in_group and rank >= 0 and world_size:
+                self._join(rank, world_size)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
+            self._report.failed(error)
+
+    def _join(self, rank: int, world_size: int) -> None:
+        """Begin to watch this process if it was silent until now: it may be a fork of one that has
         made steps."""
+        if not self._report.join(rank, world_size):
+            return
         self._thread = get_ident()
         self._open_passes = 0
         self._steps.restart()

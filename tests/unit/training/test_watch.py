@@ -524,7 +524,9 @@ def test_a_fork_is_silent_until_it_has_joined_a_group(pipe: tuple[int, int]) -> 
     assert report.join(1, 2)
     report.steps([a_step(2)])
     report.close()
-    assert [event(line)["step"] for line in read(pipe[0])] == [2]
+    stands_in, step = map(event, read(pipe[0]))
+    assert stands_in == {"stands_in": 1, "pid": os.getpid()}
+    assert step["step"] == 2
     assert registered == [os.getpid()]
     os.close(report._pipe)
 
@@ -628,6 +630,12 @@ def plain(value: int) -> int:
     return result
 
 
+if plain(1):
+
+    def in_some_builds(value: int) -> int:
+        return value + 1
+
+
 def told_by(function: Any) -> list[tuple[str, dict[str, Any]]]:
     told: list[tuple[str, dict[str, Any]]] = []
     inject(
@@ -645,6 +653,9 @@ def test_a_changed_function_does_what_it_did_and_tells_of_it() -> None:
     assert plain(5) == 2
     assert told == [("before", {"value": 5}), ("after", {"value": 5, "result": 2})]
     assert inspect.getsource(plain) == source
+    told = told_by(in_some_builds)
+    assert in_some_builds(5) == 6
+    assert [when for when, _ in told] == ["before", "after"]
     told = told_by(Sample.method)
     sample = Sample()
     assert sample.method(3) == [3, 1]
@@ -672,6 +683,7 @@ def test_a_traceback_is_as_it_was() -> None:
         (plain, lambda: plain(0)),
         (plain, lambda: plain("x")),  # type: ignore[arg-type]
         (plain, lambda: plain()),  # type: ignore[call-arg]
+        (in_some_builds, lambda: in_some_builds("x")),  # type: ignore[arg-type]
         (Sample.method, lambda: Sample().method(-1)),
     ):
         before = raised(call)
