@@ -10,13 +10,9 @@ from tests.kit.agents import Host
 from training.watch.gloo import LOCK_SECONDS
 from training.watch.steps import REPORT_INTERVAL
 from training.wire.commands import Placement
-from training.wire.events import (
-    OutputText,
-    StepFinished,
-    WorkerExited,
-    WorkerJoined,
-    expand,
-)
+from training.wire.events import expand
+from training.wire.host_events import OutputText, WorkerExited, WorkerJoined
+from training.wire.rank_events import StepFinished
 
 WATCHED = {"RANKBOARD_WATCH": "1", "RANK": "3"}
 OPTIMIZER = """
@@ -111,6 +107,26 @@ if __name__ == "__main__":
         child.join()
 """
 
+REMOTE_WORKERS = f"""{OPTIMIZER}
+import multiprocessing
+from torch.distributed import rpc
+
+def work(rank):
+    options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{{os.getcwd()}}/store")
+    rpc.init_rpc(f"worker{{rank}}", rank=rank, world_size=2, rpc_backend_options=options)
+    if rank == 1:
+        rpc.rpc_sync("worker0", torch.neg, args=(torch.ones(3),))
+        step()
+    rpc.shutdown()
+
+processes = multiprocessing.get_context("fork")
+children = [processes.Process(target=work, args=(rank,)) for rank in range(2)]
+for child in children:
+    child.start()
+for child in children:
+    child.join()
+"""
+
 
 def run(host: Host, code: str, ends: int = 0, **env: str) -> tuple[list[StepFinished], str]:
     """What is seen of a program, and what it prints; `ends` is its exit code."""
@@ -168,6 +184,19 @@ def test_workers_tell_their_steps_and_their_ends(host: Host, tmp_path: Path) -> 
         assert failing.error.endswith("ValueError: no batch\n")
     assert ends[6].error == ""
     assert (ends[6].code, ends[6].signal) == (-9, "SIGKILL") or not ends[6].known
+
+
+def test_workers_of_a_group_of_remote_calls_are_watched(host: Host) -> None:
+    follower = host.follow()
+    command = (sys.executable, "-c", REMOTE_WORKERS)
+    follower.start(Placement(3, 0, command, (*WATCHED.items(), ("TP_SOCKET_IFNAME", "lo"))))
+    assert follower.exits(1)[3].code == 0, follower.text(3, "stderr")
+    found = [one.event for record in follower.close() for one in expand(record)]
+    joined = {event.rank: event for event in found if isinstance(event, WorkerJoined)}
+    assert sorted(joined) == [0, 1]
+    assert {one.world_size for one in joined.values()} == {2}
+    steps = [(event.rank, event.step) for event in found if isinstance(event, StepFinished)]
+    assert steps == [(1, 1)]
 
 
 def test_who_does_not_want_it_is_not_watched(host: Host) -> None:
