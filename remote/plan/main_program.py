@@ -78,7 +78,7 @@ def _find_in_shell(shell_text: str) -> MainProgram | None:
 
 
 def _skip_env(words: Sequence[str]) -> list[str]:
-    """Return the words after `env` and its own arguments, as in `env -u RANK A=1 python train.py`."""
+    """Return the words after `env` and its arguments, as in `env -u RANK A=1 python train.py`."""
     remaining_words = list(words)
     if remaining_words[:1] != [_ENV]:
         return remaining_words
