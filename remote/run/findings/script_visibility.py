@@ -52,7 +52,13 @@ def unfollowed(run: RunState) -> str:
     has_ended = any(rank.exited for rank in run.processes)
     if not has_ended or not script or not script.follow or run.progress.files:
         return ""
-    return f"nothing was read: no file was written that matches --follow {' '.join(script.follow)}"
+    patterns = " ".join(script.follow)
+    if run.progress.has_file_text:
+        return (
+            f"nothing was read in the files that match --follow {patterns}: rankboard parse FILE "
+            "shows their lines"
+        )
+    return f"nothing was read: no file was written that matches --follow {patterns}"
 
 
 def _script(run: RunState) -> Script | None:

@@ -180,6 +180,9 @@ def test_a_program_that_wrote_no_file_that_is_followed() -> None:
     assert unfollowed(history.state()) == ""
     state = ended(history).state()
     assert unfollowed(state).endswith("no file was written that matches --follow out/*.csv")
+    history.rank(0, said(0, "round three", "file:out/a.csv"))
+    state = history.state()
+    assert unfollowed(state).startswith("nothing was read in the files that match")
     state.progress.files.append("out/a.csv")
     assert unfollowed(state) == ""
     assert unfollowed(ended(started(script())).state()) == ""
