@@ -24,7 +24,7 @@ def failure_advice(cause: Cause, plan: Plan, environment: Mapping[str, str] = os
 
     `environment` is that of the shell of whoever looks. No value of it is told.
     """
-    if cause.advice or not isinstance(plan.work, Script):
+    if cause.advice or not plan.script:
         return cause.advice
     if isinstance(cause.lack, MissingVariable):
         cause_hosts = [host for host in plan.hosts if host.name == cause.host]
@@ -33,9 +33,9 @@ def failure_advice(cause: Cause, plan: Plan, environment: Mapping[str, str] = os
         if is_withheld and cause.lack.name in environment:
             return _pass_variable(cause.lack.name, plan.hosts_file)
     if isinstance(cause.lack, MissingOptions):
-        return _give_place(cause.lack, plan.work)
+        return _give_place(cause.lack, plan.script)
     if isinstance(cause.lack, MissingGpu):
-        return _avoid_backend(cause.lack, plan)
+        return _avoid_backend(cause.lack, plan.script, plan.world_size)
     return ""
 
 
@@ -68,14 +68,14 @@ def _give_place(lack: MissingOptions, script: Script) -> str:
     return f"each rank gets its own place by placeholders; write -- {command_line}"
 
 
-def _avoid_backend(lack: MissingGpu, plan: Plan) -> str:
+def _avoid_backend(lack: MissingGpu, script: Script, world_size: int) -> str:
     """Say how a script trains without a backend that needs a GPU on each host."""
     advice = (
         f"{lack.backend} needs GPUs: if the script has an option for its backend, write gloo there"
     )
-    if plan.world_size > 1 or not isinstance(plan.work, Script):
+    if world_size > 1:
         return advice
-    command_line = shlex.join(["env", "-u", "RANK", *_name_python(plan.work.words)])
+    command_line = shlex.join(["env", "-u", "RANK", *_name_python(script.words)])
     return f"{advice}; if it joins a group only where RANK is set, write -- {command_line}"
 
 

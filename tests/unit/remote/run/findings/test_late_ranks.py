@@ -16,7 +16,9 @@ from tests.kit.dumps import LOADS, OUTER, SITE, STOPPED, by, dump
 from tests.kit.histories import History
 from tests.kit.scripts import script, seen, started
 from training.wire.enums import Phase
-from training.wire.events import Entered, Event, Exited, HostSample, Spawned, Stack
+from training.wire.events import Event
+from training.wire.host_events import Exited, HostSample, Spawned, Stack
+from training.wire.rank_events import Entered
 
 INIT = "init_process_group"
 SLEEPS = Stack(
