@@ -94,14 +94,14 @@ def place(
 def place_before(plan: Plan, host_index: int, placement: Placement) -> Placement:
     """Return how the command of a script runs that comes before the ranks of a host, by the
     placement of the first of them: as that rank, but without what makes a process a rank."""
-    assert isinstance(plan.work, Script)
+    assert plan.script
     environment = dict(placement.env)
     values = plan.place_values(plan.first_slot(host_index))
     for placeholder in (placeholders.MASTER_ADDR, placeholders.MASTER_PORT):
         values[placeholder.name] = environment[placeholder.variable]
     for placeholder in (placeholders.RANK, placeholders.LOCAL_RANK):
         del values[placeholder.name]
-    command = placeholders.fill(plan.work.before, values, is_code=True)
+    command = placeholders.fill(plan.script.before, values, is_code=True)
     kept_variables = tuple(
         (name, value) for name, value in placement.env if not _OF_RANKS.fullmatch(name)
     )

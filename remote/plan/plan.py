@@ -181,6 +181,11 @@ class Plan:
         return self.work if isinstance(self.work, Job) else None
 
     @property
+    def script(self) -> Script | None:
+        """Return the work, if it is a script and not a job."""
+        return self.work if isinstance(self.work, Script) else None
+
+    @property
     def what(self) -> str:
         """Describe what the ranks do, in a few words."""
         return what(self.work)

@@ -74,6 +74,7 @@ os.execv(sys.executable, [sys.executable, "-c", "print('exec', {IS_WATCHED})"])
 WORKERS = """
 import multiprocessing, os, sys, time, torch
 from torch import distributed
+import torch._dynamo  # as the first optimiser does: once, before the forks
 import torch.testing._internal.distributed.fake_pg  # a backend that waits for nobody
 
 def work(rank, how):
@@ -105,6 +106,26 @@ if __name__ == "__main__":
     time.sleep(0.2)
     for child in children:
         child.join()
+"""
+
+REMOTE_WORKERS = f"""
+import multiprocessing
+from torch.distributed import rpc
+{STEP}
+def work(rank):
+    options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{{os.getcwd()}}/store")
+    rpc.init_rpc(f"worker{{rank}}", rank=rank, world_size=2, rpc_backend_options=options)
+    if rank == 1:
+        rpc.rpc_sync("worker0", torch.neg, args=(torch.ones(3),))
+        step()
+    rpc.shutdown()
+
+processes = multiprocessing.get_context("fork")
+children = [processes.Process(target=work, args=(rank,)) for rank in range(2)]
+for child in children:
+    child.start()
+for child in children:
+    child.join()
 """
 
 
@@ -182,6 +203,19 @@ def test_a_spawned_worker_tells_the_same(host: Host, tmp_path: Path) -> None:
     (end,) = [event for event in found if isinstance(event, WorkerExited)]
     assert (end.rank, end.code) == (4, 1)
     assert end.error.endswith("ValueError: no batch\n")
+
+
+def test_workers_of_a_group_of_remote_calls_are_watched(host: Host) -> None:
+    follower = host.follow()
+    command = (sys.executable, "-c", REMOTE_WORKERS)
+    follower.start(Placement(3, 0, command, (*WATCHED.items(), ("TP_SOCKET_IFNAME", "lo"))))
+    assert follower.exits(1)[3].code == 0, follower.text(3, "stderr")
+    found = [one.event for record in follower.close() for one in expand(record)]
+    joined = {event.rank: event for event in found if isinstance(event, WorkerJoined)}
+    assert sorted(joined) == [0, 1]
+    assert {one.world_size for one in joined.values()} == {2}
+    steps = [(event.rank, event.step) for event in found if isinstance(event, StepFinished)]
+    assert steps == [(1, 1)]
 
 
 def test_who_does_not_want_it_is_not_watched(host: Host) -> None:

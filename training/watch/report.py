@@ -101,6 +101,8 @@ class WatchReport:
             self._is_worker = True
             self._has_left = False
             self._tell_agent({"joined": rank, "world_size": world_size, "pid": os.getpid()})
+        elif begins:
+            self._tell_agent({"stands_in": rank, "pid": os.getpid()})
         return begins
 
     def _open_pipe(self) -> None:

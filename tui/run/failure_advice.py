@@ -22,7 +22,7 @@ def failure_advice(cause: Cause, plan: Plan, environment: Mapping[str, str] = os
 
     `environment` is that of the shell of whoever looks. No value of it is told.
     """
-    if cause.advice or not isinstance(plan.work, Script):
+    if cause.advice or not plan.script:
         return cause.advice
     if isinstance(cause.lack, MissingVariable):
         cause_hosts = [host for host in plan.hosts if host.name == cause.host]
@@ -31,7 +31,7 @@ def failure_advice(cause: Cause, plan: Plan, environment: Mapping[str, str] = os
         if is_withheld and cause.lack.name in environment:
             return _pass_variable(cause.lack.name, plan.hosts_file)
     if isinstance(cause.lack, MissingOptions):
-        return _give_place(cause.lack, plan.work)
+        return _give_place(cause.lack, plan.script)
     return ""
 
 

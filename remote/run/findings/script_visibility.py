@@ -6,7 +6,7 @@ import shlex
 from collections import defaultdict
 
 from remote.format import count, ranks_text
-from remote.plan.plan import LOG_FILES, Script
+from remote.plan.plan import LOG_FILES
 from remote.run.findings.late_ranks import find_late_ranks
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase, Verdict
@@ -40,15 +40,11 @@ def ways(run: RunState) -> list[str]:
 
 def unfollowed(run: RunState) -> str:
     """Return a remark if the script has ended, and none of its files was read; else ""."""
-    script = _script(run)
+    script = run.plan.script
     has_ended = any(rank.exited for rank in run.processes)
     if not has_ended or not script or not script.follow or run.progress.files:
         return ""
     return f"nothing was read: no file was written that matches --follow {' '.join(script.follow)}"
-
-
-def _script(run: RunState) -> Script | None:
-    return run.plan.work if isinstance(run.plan.work, Script) else None
 
 
 def unread(run: RunState) -> int:
@@ -103,7 +99,7 @@ def unused_rules(run: RunState) -> list[str]:
             f"left out, as you did not record this run: {rules_text} of its plan "
             "(rankboard parse --rule tries yours)"
         )
-    script = _script(run)
+    script = run.plan.script
     for rule in script.rules if script else ():
         if rule.problem:
             messages.append(f"the rule {rule.line!r} is not used: {rule.problem}")
@@ -143,7 +139,7 @@ def _advice_on_silence(run: RunState, now: float) -> str:
     if unread(run):
         reason = f"{_command(run)} says why"
     else:
-        script = _script(run)
+        script = run.plan.script
         is_watched = script is not None and script.watch
         reason = (
             "no optimiser of torch has made a step, and no line has numbers"
@@ -155,7 +151,7 @@ def _advice_on_silence(run: RunState, now: float) -> str:
 
 def _log_files(run: RunState) -> tuple[str, ...]:
     """Return the log files that are shown as a run; none of a real run."""
-    script = _script(run)
+    script = run.plan.script
     return script.words if script and run.plan.run == LOG_FILES else ()
 
 
