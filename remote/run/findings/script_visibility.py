@@ -14,6 +14,8 @@ from remote.run.state.progress import WATCHED
 
 SOON = 120.0
 """Seconds that a script has to show something before rankboard says that it does not."""
+IDLE_CPU = 5.0
+"""Percent of a core, below which a rank does nothing."""
 FEW = 10
 """Unread lines from which on the run says so; fewer are named on a page alone."""
 
@@ -44,7 +46,13 @@ def unfollowed(run: RunState) -> str:
     has_ended = any(rank.exited for rank in run.processes)
     if not has_ended or not script or not script.follow or run.progress.files:
         return ""
-    return f"nothing was read: no file was written that matches --follow {' '.join(script.follow)}"
+    patterns = " ".join(script.follow)
+    if run.progress.has_file_text:
+        return (
+            f"nothing was read in the files that match --follow {patterns}: rankboard parse FILE "
+            "shows their lines"
+        )
+    return f"nothing was read: no file was written that matches --follow {patterns}"
 
 
 def unread(run: RunState) -> int:
@@ -136,7 +144,13 @@ def _advice_on_silence(run: RunState, now: float) -> str:
     # Who holds up the start is said elsewhere.
     if not is_due or run.stall or find_late_ranks(run):
         return ""
-    if unread(run):
+    if _has_idle_workers(run):
+        reason = (
+            f"the {count(len(run.ranks), 'rank')} that the program has started are idle; if it "
+            "forks them after torch has started threads, they hang, and OMP_NUM_THREADS=1 before "
+            "the program helps"
+        )
+    elif unread(run):
         reason = f"{_command(run)} says why"
     else:
         script = run.plan.script
@@ -147,6 +161,12 @@ def _advice_on_silence(run: RunState, now: float) -> str:
             else "torch is not watched, and no line has numbers"
         )
     return f"rankboard sees no steps and no values: {reason}"
+
+
+def _has_idle_workers(run: RunState) -> bool:
+    """Return True if the ranks that a script has started itself do nothing, as in a deadlock."""
+    # Of a rank that has not joined the others, the use is not known.
+    return run.has_workers and all(rank.cpu < IDLE_CPU for rank in run.ranks)
 
 
 def _log_files(run: RunState) -> tuple[str, ...]:
