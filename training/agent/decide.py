@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from training.agent.times import AgentTimes
 from training.wire.commands import Close, Command, OnDisconnect, StartAttempt, Stop
 from training.wire.enums import EndReason
-from training.wire.events import AGENT, AgentEnded, Event, Exited, OutputText, StopHeard
+from training.wire.events import Event
+from training.wire.host_events import AGENT, AgentEnded, Exited, OutputText, StopHeard
 
 # Inputs -------------------------------------------------------------------------------------------
 

@@ -32,11 +32,11 @@ from training.agent.ranks.starts import RankStarter
 from training.agent.times import AgentTimes
 from training.agent.written_files import WrittenFiles, find_written
 from training.wire import commands
-from training.wire.events import (
+from training.wire.events import Event
+from training.wire.host_events import (
     AGENT,
     AgentEnded,
     Connected,
-    Event,
     Exited,
     Hello,
     Launched,
@@ -251,7 +251,8 @@ class AgentServer:
             case commands.Stacks():
                 preload_pid = self._rank_starter.preload
                 subjects = [
-                    StackSubject(rank.number, rank.pid or preload_pid) for rank in self._ranks.live
+                    StackSubject(rank.number, rank.training_pid or preload_pid)
+                    for rank in self._ranks.live
                 ]
                 for rank in self._ranks.live:
                     subjects += [

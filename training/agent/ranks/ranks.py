@@ -19,7 +19,8 @@ from training.agent.host.samples import OutOfMemory
 from training.agent.live_runs import open_regular
 from training.agent.ranks.pipes import CHUNK, Pipe
 from training.agent.ranks.workers import Worker, Workers, describe_exit
-from training.wire.events import Event, Exited, OutputText, Raised, Spawned
+from training.wire.events import Event
+from training.wire.host_events import Exited, OutputText, Raised, Spawned
 from training.wire.jsonl import load
 
 Ends = tuple[int, int]
@@ -48,6 +49,11 @@ class RankProcess:
     def live_workers(self) -> list[Worker]:
         """Return the workers that have not exited."""
         return self.workers.live if self.workers else []
+
+    @property
+    def training_pid(self) -> int:
+        """Return the process that trains: the rank's own, or one below it that stands in for it."""
+        return (self.workers.stand_in if self.workers else 0) or self.pid
 
 
 class RankProcesses:

@@ -42,7 +42,7 @@ from training.wire.commands import (
     Stop,
 )
 from training.wire.enums import EndReason
-from training.wire.events import AGENT, AgentEnded, Exited, OutputText, StopHeard
+from training.wire.host_events import AGENT, AgentEnded, Exited, OutputText, StopHeard
 
 TIMES = AgentTimes(reconnect=2.0, lease=60.0, grace=2.0, last=8.0, restart=1000.0)
 TERM, KILL = TerminateRanks(), KillRanks()

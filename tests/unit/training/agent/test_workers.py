@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from training.agent.ranks.workers import Worker, Workers, describe_exit
-from training.wire.events import PREFIX, WORKER, Event, OutputText, WorkerExited, WorkerJoined
+from training.wire.events import PREFIX, WORKER, Event
+from training.wire.host_events import OutputText, WorkerExited, WorkerJoined
 from training.wire.jsonl import dumps
 
 
@@ -50,6 +51,19 @@ def test_what_is_for_the_agent_is_taken_out_of_the_text() -> None:
     assert heard.events == [WorkerJoined(5, 3, 8, os.getpid())]
     assert heard.take(message(left=5, pid=os.getpid(), error="")) is None
     heard.workers.close()
+
+
+def test_a_process_below_the_program_stands_in_for_it_while_it_lives(
+    child: subprocess.Popen[bytes],
+) -> None:
+    heard = Heard()
+    for pid, stand_in in ((os.getppid(), 0), (child.pid, child.pid)):
+        assert heard.take(PREFIX + dumps({"stands_in": 3, "pid": pid})) is None
+        assert heard.workers.stand_in == stand_in
+    child.kill()
+    child.wait()
+    assert heard.workers.stand_in == 0
+    assert heard.events == []
 
 
 @pytest.mark.parametrize(
