@@ -254,10 +254,7 @@ class AgentServer:
                     StackSubject(rank.number, rank.pid or preload_pid) for rank in self._ranks.live
                 ]
                 for rank in self._ranks.live:
-                    subjects += [
-                        StackSubject(worker.rank, worker.pid, is_worker=True)
-                        for worker in rank.live_workers
-                    ]
+                    subjects += rank.workers.list_subjects(rank.pid) if rank.workers else []
                 self._stacks.ask(subjects)
             case commands.Keep(name, text, age):
                 if age and self._run_began_at == math.inf:  # else an earlier launcher has set it

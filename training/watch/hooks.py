@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import weakref
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ from .exchange import Exchange
 from .gradients import GradientWatch
 from .inject import inject
 from .isolation import IsolationWatch
-from .meetings import POINT_TO_POINT, Meetings
+from .meetings import POINT_TO_POINT, Meetings, read_place
 from .report import WatchReport
 from .spans import Spans
 from .steps import Steps
@@ -108,27 +109,42 @@ class Hooks:
     # Process groups
 
     def _hook_groups(self, module: ModuleType) -> None:
-        begin_joining = self._make_safe(lambda _: self._meet("init_process_group"))
-        inject(vars(module)["init_process_group"], begin_joining, self._joined)
+        inject(vars(module)["init_process_group"], self._joining, self._joined)
 
-    def _joined(self, _: Locals) -> None:
-        """Take in that this process may have joined a process group, and so be a worker."""
+    def _joining(self, variables: Locals) -> None:
+        """Take in that this process begins to join a process group, and so may be a worker."""
         try:
-            self._meetings.end()
-            groups = vars(sys.modules[GROUPS])
-            if not groups["is_initialized"]():  # it has failed to
-                return
-            if self._report.join(groups["get_rank"](), groups["get_world_size"]()):
-                self._begin_here()
+            place = read_place(variables, os.environ)
+            if place:
+                self._join(*place)
+            if self._report.on:
+                self._meet("init_process_group")
         except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
             self._report.failed(error)
 
+    def _joined(self, _: Locals) -> None:
+        """Take in that this process may have joined a process group."""
+        try:
+            self._meetings.end()
+            groups = vars(sys.modules[GROUPS])
+            if groups["is_initialized"]():  # else it has failed to
+                self._join(groups["get_rank"](), groups["get_world_size"]())
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
+            self._report.failed(error)
+
+    def _join(self, rank: int, world_size: int) -> None:
+        if self._report.join(rank, world_size):
+            self._begin_here()
+
     def _begin_here(self) -> None:
         """Begin to watch a process that was silent until now: it may be a fork of one that has
-        made steps."""
+        made steps, or exchanged something."""
         self._thread = get_ident()
         self._open_passes = 0
         self._steps.restart()
+        self._exchange.restart()
+        self._isolation.restart()
+        self._meetings.restart()
         self.look()
         # Processes of multiprocessing call no function of atexit.
         multiprocessing_util = sys.modules.get("multiprocessing.util")

@@ -7,9 +7,10 @@ reported: how long a rank waits then is part of its steps.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import get_ident
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 POINT_TO_POINT = ("send", "recv", "send_object_list", "recv_object_list")
 """Functions that wait for one other rank."""
@@ -27,6 +28,11 @@ class Meetings:
         self._meeting_count = 0
         self._depths: dict[int, int] = {}
         """By thread, how many functions run that are part of a meeting."""
+
+    def restart(self) -> None:
+        """Forget all meetings: this is another process."""
+        self._meeting_count = 0
+        self._depths.clear()
 
     def begin(self, name: str, group: Any = None) -> None:
         """Note that a function begins in which the ranks of a group meet; None is all ranks."""
@@ -50,6 +56,26 @@ class Meetings:
             self._report("training", "")
         elif depth:
             self._depths[thread] = depth - 1
+
+
+def read_place(arguments: Mapping[str, Any], env: Mapping[str, str]) -> tuple[int, int] | None:
+    """Return the rank and the world size with which a process joins a process group: by the
+    arguments of `init_process_group`, in its URL, or by the environment. None if only its backend
+    knows them."""
+    url = urlsplit(str(arguments.get("init_method") or "env://"))
+    query = dict(parse_qsl(url.query))
+    numbers = []
+    for name in ("rank", "world_size"):
+        argument = arguments.get(name, -1)
+        if type(argument) is int and argument >= 0:
+            numbers.append(argument)
+            continue
+        text = query.get(name) or (env.get(name.upper(), "") if url.scheme == "env" else "")
+        if not text.isdigit():
+            return None
+        numbers.append(int(text))
+    rank, world_size = numbers
+    return (rank, world_size) if rank < world_size else None
 
 
 def is_of_all_ranks(group: Any) -> bool:

@@ -149,9 +149,10 @@ class Judge:
             return
         stderr_lines = worker.raised.text.split("\n") if worker.raised else []
         evidence, problem = judge_exit(exited, stderr_lines, complete=True)
-        if not worker.worker_exit.known and self._explains_ends(worker.process):
+        is_unexplained = not (worker.worker_exit.known or exited.stopped)
+        if is_unexplained and self._explains_ends(worker.process):
             evidence, problem = Evidence.ORDER, "gone without a word, after another rank had failed"
-        elif not worker.worker_exit.known:
+        elif is_unexplained:
             evidence, problem = Evidence.KILLED, "gone without a word, as if it was killed"
         elif exited.signal == "SIGTERM" and not exited.stopped:  # as others of them had failed
             evidence, problem = Evidence.ORDER, "terminated by the process that started it"

@@ -28,7 +28,7 @@ from training.watch.clock import Clock
 from training.watch.gradients import MOST_LEARNT, GradientWatch
 from training.watch.hooks import Hooks
 from training.watch.inject import CannotInject, inject
-from training.watch.meetings import MOST_MEETINGS, Meetings
+from training.watch.meetings import MOST_MEETINGS, Meetings, read_place
 from training.watch.report import MOST, Program, WatchReport
 from training.watch.spans import Spans
 from training.watch.steps import MOST as MOST_ENTRIES
@@ -499,6 +499,43 @@ def test_a_process_of_a_larger_group_is_a_worker(pipe: tuple[int, int]) -> None:
     assert left == {"left": 5, "pid": os.getpid(), "error": ""}
 
 
+def test_a_worker_says_once_where_it_joins_unless_that_changes(pipe: tuple[int, int]) -> None:
+    report = make_report(pipe[1], 0, count=1)
+    for place in ((1, 4), (1, 4), (2, 4)):  # before and after it waits; then in another group
+        assert not report.join(*place)
+    assert [of_worker(line)["joined"] for line in read(pipe[0])] == [1, 2]
+    report._be_silent()  # as in a fork, which has joined nothing
+    assert report.join(2, 4)
+    assert of_worker(read(pipe[0])[0])["joined"] == 2
+    report.close()
+    os.close(report._pipe)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "place"),
+    [
+        ({"rank": 1, "world_size": 4}, {}, (1, 4)),
+        ({"rank": 1, "world_size": 4, "init_method": "tcp://h:1"}, {"RANK": "0"}, (1, 4)),
+        (
+            {"rank": -1, "world_size": -1, "init_method": None},
+            {"RANK": "2", "WORLD_SIZE": "4"},
+            (2, 4),
+        ),
+        ({"rank": 3, "init_method": "env://"}, {"RANK": "2", "WORLD_SIZE": "4"}, (3, 4)),
+        ({"init_method": "tcp://h:1?rank=1&world_size=2"}, {}, (1, 2)),
+        ({"init_method": "file:///tmp/f?rank=0", "world_size": 2}, {}, (0, 2)),
+        ({"init_method": "tcp://h:1"}, {"RANK": "2", "WORLD_SIZE": "4"}, None),
+        ({}, {}, None),  # as with MPI
+        ({"rank": 4, "world_size": 4}, {}, None),
+        ({"rank": "1", "world_size": object()}, {}, None),
+    ],
+)
+def test_the_place_in_a_group_is_known_before_the_others_have_come(
+    arguments: dict[str, Any], env: dict[str, str], place: tuple[int, int] | None
+) -> None:
+    assert read_place(arguments, env) == place
+
+
 def test_a_process_of_a_group_as_large_as_the_run_stands_for_the_program(
     pipe: tuple[int, int],
 ) -> None:
@@ -512,8 +549,6 @@ def test_a_process_of_a_group_as_large_as_the_run_stands_for_the_program(
 
 def test_a_fork_is_silent_until_it_has_joined_a_group(pipe: tuple[int, int]) -> None:
     report = make_report(pipe[1], 1, count=2)
-    registered: list[int] = []
-    report._register_stacks = lambda: registered.append(os.getpid())
     report._be_silent()  # as in a fork
     report.steps([a_step(1)])
     assert not report.join(0, 2)  # another one has this rank
@@ -522,7 +557,6 @@ def test_a_fork_is_silent_until_it_has_joined_a_group(pipe: tuple[int, int]) -> 
     report.steps([a_step(2)])
     report.close()
     assert [event(line)["step"] for line in read(pipe[0])] == [2]
-    assert registered == [os.getpid()]
     os.close(report._pipe)
 
 
