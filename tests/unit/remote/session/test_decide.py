@@ -391,6 +391,12 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
         lambda: with_before().all_say(BeforeStarted()).say(1, BeforeEnded(1, 9.0)),
         [StartRefused],
     ),
+    "one that was stopped has not failed": (
+        lambda: asked(
+            with_before().all_say(BeforeStarted()).say(1, BeforeEnded(-15, 9.0, stopped=True))
+        ),
+        [],
+    ),
     "a restart does not run it again": (
         lambda: (
             with_before()
