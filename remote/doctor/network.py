@@ -15,7 +15,7 @@ from remote.doctor.host_facts import FAILED, WARNING, CheckedHost, HostFinding
 from remote.plan import placeholders
 from remote.plan.place import interface_addresses, is_loopback
 from remote.plan.plan import Plan
-from training.wire.events import Connected, Reserved
+from training.wire.host_events import Connected, Reserved
 
 _BRIDGE = re.compile(r"(docker|br-|virbr|podman|cni|lxcbr|lxdbr|vmnet|vboxnet)")
 

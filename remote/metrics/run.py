@@ -33,7 +33,7 @@ from remote.run.state.progress import Restart
 from remote.run.state.rank_state import RankState
 from remote.run.state.types import Stall
 from training.job import Job
-from training.wire.events import Epoch, Saved
+from training.wire.rank_events import Epoch, Saved
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class RankFigures:
 
 @dataclass(frozen=True)
 class EvaluationFigures:
-    """A test of the model, as rank 0 reports it (see `training.wire.events.Evaluated`)."""
+    """A test of the model, as rank 0 reports it (see `training.wire.rank_events.Evaluated`)."""
 
     time: float
     """Seconds since the run's first step began."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from remote.plan.plan import Plan, Script, Slot
 from training.agent.layout import ERRORS
 from training.place import ERROR_FILE
-from training.wire.events import Hello
+from training.wire.host_events import Hello
 
 Variables = dict[str, int | str]
 

@@ -9,7 +9,7 @@ from remote.plan.elastic import Variables
 from remote.plan.main_program import NO_PYTHON
 from remote.plan.plan import Plan, Script
 from remote.plan.python_line import python_line
-from training.wire.events import Hello
+from training.wire.host_events import Hello
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from remote.plan.elastic import Variables
 from remote.plan.plan import Plan, PlanError, Script
 from training.place import COPIES
 from training.wire.commands import Placement
-from training.wire.events import Hello
+from training.wire.host_events import Hello
 
 _OF_RANKS = re.compile(
     rf"RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|ROLE_.*|TORCHELASTIC_.*|{elastic.WATCH}"

@@ -24,7 +24,7 @@ from remote.run.series.step_times import Means
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
 from remote.run.state.types import Cause
-from training.wire.events import Hello
+from training.wire.host_events import Hello
 
 LATER_FACTS = ("data_damaged", "data_unread", "data_unreachable", "link_speeds")
 """Facts of hosts that older runs lack."""

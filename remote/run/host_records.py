@@ -26,34 +26,35 @@ from remote.run.state.script_metrics import MOST
 from remote.run.state.script_rank import ScriptRank
 from remote.run.state.types import Cause, Evidence
 from training.wire.enums import EndReason
-from training.wire.events import (
+from training.wire.events import Event, Record
+from training.wire.host_events import (
     AgentEnded,
+    Exited,
+    GpuSample,
+    HostSample,
+    Launched,
+    OutputText,
+    RankSample,
+    RecordsDropped,
+    Reserved,
+    Spawned,
+    Stack,
+    StopHeard,
+    WorkerExited,
+    WorkerJoined,
+)
+from training.wire.rank_events import (
     Collectives,
     Drifted,
     Entered,
     Epoch,
     Evaluated,
-    Event,
-    Exited,
     Finished,
-    GpuSample,
-    HostSample,
     Isolation,
-    Launched,
-    OutputText,
-    RankSample,
-    Record,
-    RecordsDropped,
-    Reserved,
     Saved,
     ScriptMetrics,
-    Spawned,
-    Stack,
     Started,
     StepFinished,
-    StopHeard,
-    WorkerExited,
-    WorkerJoined,
 )
 
 
@@ -224,9 +225,8 @@ def _hide_step_losses(run: RunState, rank: RankState) -> None:
         return
     if rank.prints_other_loss:
         run.progress.prints_other_loss = True
-        for other_rank in run.ranks:
-            if isinstance(other_rank, ScriptRank):
-                other_rank.hide_step_losses()
+        for other_rank in run.script_ranks:
+            other_rank.hide_step_losses()
 
 
 def _begin_script(run: RunState, step: StepFinished, when: float) -> None:

@@ -24,15 +24,13 @@ from remote.run.state.rank_state import RankState
 from remote.run.state.script_metrics import RunMetrics
 from remote.run.state.script_rank import ScriptRank, unknown_if_zero
 from remote.run.state.types import Cause, Stall
-from training.wire.events import (
-    SESSION,
-    Event,
+from training.wire.events import SESSION, Event, Record
+from training.wire.host_events import (
     Exited,
     GpuSample,
     OutputText,
     Raised,
     RankSample,
-    Record,
     Spawned,
     Stack,
 )
@@ -203,9 +201,8 @@ class RunState:
     @property
     def trains_apart(self) -> bool:
         """Return True if each rank trains a model of its own, as the ranks exchange nothing."""
-        if len(self.ranks) < 2:
-            return False
-        return all(isinstance(rank, ScriptRank) and rank.is_isolated for rank in self.ranks)
+        ranks = self.script_ranks
+        return len(ranks) > 1 and all(rank.is_isolated for rank in ranks)
 
     @property
     def throughput(self) -> float:
@@ -277,6 +274,11 @@ class RunState:
         """Return this rank, or None if it is not one of the host's."""
         rank = self.rank(number)
         return rank if rank and rank.host == host.index else None
+
+    @property
+    def script_ranks(self) -> list[ScriptRank]:
+        """Return the ranks of a script; none of a job."""
+        return [rank for rank in self.ranks if isinstance(rank, ScriptRank)]
 
     @property
     def has_workers(self) -> bool:

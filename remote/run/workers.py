@@ -10,7 +10,7 @@ from remote.run.state.host_state import HostState
 from remote.run.state.phases import START_PHASES, RankPhase
 from remote.run.state.rank_state import RankState
 from remote.run.state.types import Evidence
-from training.wire.events import WorkerJoined
+from training.wire.host_events import WorkerJoined
 
 
 def take_join(run: RunState, joined: WorkerJoined, host: HostState, when: float) -> None:

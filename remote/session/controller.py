@@ -204,7 +204,7 @@ class Controller:
         run_state = self.state
         if self._inputs(0.0).ranks_without_step:
             return False
-        if any(rank.exited and rank.exited.code for rank in run_state.processes):
+        if any(rank.has_failed for rank in run_state.processes):
             return False
         # A rank of a script may never report steps, so that there, only time can tell.
         if run_state.plan.job or any(rank.stepped_at for rank in run_state.ranks):

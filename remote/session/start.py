@@ -34,7 +34,8 @@ from remote.session.host_link import HostLink
 from remote.session.reach import lose
 from remote.session.restart import restart
 from training.wire.commands import Keep, Placement, Reserve, RunBefore, StartAttempt
-from training.wire.events import SESSION, Connected
+from training.wire.events import SESSION
+from training.wire.host_events import Connected
 
 LONGEST_LINE = 300
 """Characters of a last line that a refusal has."""

@@ -30,7 +30,8 @@ from training.wire.commands import (
     Stop,
 )
 from training.wire.enums import EndReason
-from training.wire.events import (
+from training.wire.events import Record
+from training.wire.host_events import (
     AGENT,
     AgentEnded,
     BeforeEnded,
@@ -42,7 +43,6 @@ from training.wire.events import (
     Launched,
     OutputText,
     RankSample,
-    Record,
     Reserved,
     Spawned,
 )

@@ -22,7 +22,7 @@ from training.agent.host.processes import descendants
 from training.agent.host.stacks import SIGNAL
 from training.agent.ranks.launch import SITE
 from training.wire.commands import Placement, Stacks, StartAttempt
-from training.wire.events import Spawned, Stack
+from training.wire.host_events import Spawned, Stack
 
 AT = "print('at it', flush=True)"
 LOAD = f"import sys, time\ndef load_batch():\n    {AT}\n    time.sleep(1000)\n"

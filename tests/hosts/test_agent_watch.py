@@ -10,14 +10,9 @@ from tests.kit.agents import Host
 from training.watch.gloo import LOCK_SECONDS
 from training.watch.steps import REPORT_INTERVAL
 from training.wire.commands import Placement
-from training.wire.events import (
-    Event,
-    OutputText,
-    StepFinished,
-    WorkerExited,
-    WorkerJoined,
-    expand,
-)
+from training.wire.events import Event, expand
+from training.wire.host_events import OutputText, WorkerExited, WorkerJoined
+from training.wire.rank_events import StepFinished
 
 WATCHED = {"RANKBOARD_WATCH": "1", "RANK": "3"}
 STEP = """

@@ -22,7 +22,7 @@ from remote.transport.local import LocalTransport
 from tests.kit.checks import hello
 from training.agent.host import program as programs
 from training.agent.ranks.ranks import ERROR_BYTES, read_error_file
-from training.wire.events import Reserved
+from training.wire.host_events import Reserved
 
 
 def plan(words: str, cwd: Path | str) -> Plan:

@@ -31,7 +31,9 @@ from tests.kit.slow import slow
 from tests.kit.sshd import Sshd
 from tests.kit.wait import wait
 from training.job import Job
-from training.wire.events import Record, Spawned, StepFinished
+from training.wire.events import Record
+from training.wire.host_events import Spawned
+from training.wire.rank_events import StepFinished
 
 JOB = Job(model="lenet5", dataset="digits", steps=2, sync="none")
 LONG = replace(JOB, steps=1_000_000)

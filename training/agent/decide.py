@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from training.agent.times import AgentTimes
 from training.wire.commands import Close, Command, OnDisconnect, StartAttempt, Stop
 from training.wire.enums import EndReason
-from training.wire.events import (
+from training.wire.events import Event
+from training.wire.host_events import (
     AGENT,
     AgentEnded,
     BeforeEnded,
     BeforeStarted,
-    Event,
     Exited,
     OutputText,
     StopHeard,

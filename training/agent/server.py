@@ -33,13 +33,13 @@ from training.agent.ranks.starts import RankStarter
 from training.agent.times import AgentTimes
 from training.agent.written_files import WrittenFiles, find_written
 from training.wire import commands
-from training.wire.events import (
+from training.wire.events import Event
+from training.wire.host_events import (
     AGENT,
     AgentEnded,
     BeforeEnded,
     BeforeStarted,
     Connected,
-    Event,
     Exited,
     Hello,
     Launched,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from remote.sanitise import shown
-from training.wire.events import Stack
+from training.wire.host_events import Stack
 
 _STATE = re.compile(r"state: (?P<letter>\w)\b")
 _PROGRAM = re.compile(r"^runs: (?P<program>.{1,200})", re.MULTILINE)

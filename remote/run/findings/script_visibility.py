@@ -11,17 +11,11 @@ from remote.run.findings.late_ranks import find_late_ranks
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase, Verdict
 from remote.run.state.progress import WATCHED
-from remote.run.state.script_rank import ScriptRank
 
 SOON = 120.0
 """Seconds that a script has to show something before rankboard says that it does not."""
 FEW = 10
 """Unread lines from which on the run says so; fewer are named on a page alone."""
-
-
-def script_ranks(run: RunState) -> list[ScriptRank]:
-    """Return the ranks of a script; none of a job."""
-    return [rank for rank in run.ranks if isinstance(rank, ScriptRank)]
 
 
 def ways(run: RunState) -> list[str]:
@@ -30,7 +24,7 @@ def ways(run: RunState) -> list[str]:
     Such as "torch is watched", "read as: Megatron-LM, rank 3 prints", "reads metrics.csv".
     """
     ranks_of_format = defaultdict[str, list[int]](list)
-    for rank in script_ranks(run):
+    for rank in run.script_ranks:
         if rank.parsed and rank.parsed.format:
             ranks_of_format[rank.parsed.format].append(rank.rank)
     remarks = [WATCHED] if run.progress.watched else []
@@ -59,12 +53,12 @@ def _script(run: RunState) -> Script | None:
 
 def unread(run: RunState) -> int:
     """Count the lines that have numbers and were not read."""
-    return sum(rank.parsed.unread for rank in script_ranks(run) if rank.parsed)
+    return sum(rank.parsed.unread for rank in run.script_ranks if rank.parsed)
 
 
 def sees_nothing(run: RunState) -> bool:
     """Return True if a script has shown neither steps, nor values, nor collectives."""
-    ranks = script_ranks(run)
+    ranks = run.script_ranks
     has_shown = any(rank.step or rank.collectives.count for rank in ranks)
     return bool(ranks) and not run.metrics.named and not has_shown
 
@@ -74,7 +68,7 @@ def has_shown_start(run: RunState) -> bool:
 
     If torch is not watched in it, and it prints numbers that are not read, it may train unseen.
     """
-    ranks = script_ranks(run)
+    ranks = run.script_ranks
     is_watched = any(rank.meetings for rank in ranks)
     may_train_unseen = unread(run) > 0 and not is_watched
     return any(rank.pace for rank in ranks) or bool(run.metrics.named) or may_train_unseen
@@ -170,5 +164,5 @@ def _command(run: RunState) -> str:
     files = _log_files(run)
     if not files:
         return f"rankboard parse {run.plan.run}"
-    rank = max(script_ranks(run), key=lambda rank: rank.parsed.unread if rank.parsed else 0)
+    rank = max(run.script_ranks, key=lambda rank: rank.parsed.unread if rank.parsed else 0)
     return f"rankboard parse {shlex.quote(files[rank.rank])}"

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from remote.format import duration, ranks_text
 from remote.plan.plan import Script
 from remote.run.findings.late_ranks import LateRanks, find_late_ranks
-from remote.run.findings.script_visibility import script_ranks
 from remote.run.run_state import RunState
 from remote.run.state.host_state import Hosts, HostState
 from remote.run.state.phases import START_PHASES, HostPhase, RankPhase, RunPhase
@@ -181,7 +180,7 @@ def _describe_phase(phase: RankPhase, hosts: Iterable[HostState], run: RunState)
         reached=_describe_reached(hosts, run),
         port=run.rendezvous or "the port where ranks meet",
         dataset=job.dataset if job else "",
-        call=next((rank.meeting for rank in script_ranks(run) if rank.meeting), ""),
+        call=next((rank.meeting for rank in run.script_ranks if rank.meeting), ""),
     )
 
 

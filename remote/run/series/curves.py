@@ -18,7 +18,8 @@ from remote.run.series.definitions import (
     metric_id,
 )
 from remote.run.series.source_history import MetricHistory, SourceHistory
-from training.wire.events import Evaluated, HostSample, ScriptMetrics, StepFinished
+from training.wire.host_events import HostSample
+from training.wire.rank_events import Evaluated, ScriptMetrics, StepFinished
 
 if TYPE_CHECKING:  # numpy takes a while to import
     from remote.run.series.downsampling import Points

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from remote.run.series.step_times import NAN
 from remote.run.state.phases import HostPhase
 from remote.run.state.types import Cause
-from training.wire.events import (
+from training.wire.events import Event
+from training.wire.host_events import (
     AgentEnded,
     BeforeEnded,
     BeforeStarted,
     Connected,
-    Event,
     Exited,
     Hello,
     HostSample,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from training.formatting import format_loss
-from training.wire.events import Drifted, Evaluated, Started
+from training.wire.rank_events import Drifted, Evaluated, Started
 
 RISEN = 2.0
 """A last loss that is so many times the first one has risen."""

@@ -14,14 +14,8 @@ from remote.run.state.phases import RankPhase
 from remote.run.state.rank_state import LASTING_FIELDS, RankState
 from remote.statistics.mean import finite_mean
 from training.wire.enums import Phase
-from training.wire.events import (
-    Collectives,
-    Entered,
-    Event,
-    Isolation,
-    ScriptMetrics,
-    StepFinished,
-)
+from training.wire.events import Event
+from training.wire.rank_events import Collectives, Entered, Isolation, ScriptMetrics, StepFinished
 
 REPORTS = 20
 """Reports that say how often there are some."""

@@ -22,9 +22,10 @@ from training.watch.isolation import (
     has_other_ways,
 )
 from training.watch.report import Program, WatchReport
-from training.wire.events import Collectives as Told
-from training.wire.events import Isolation as ToldIsolation
-from training.wire.events import OutputText, expand
+from training.wire.events import expand
+from training.wire.host_events import OutputText
+from training.wire.rank_events import Collectives as Told
+from training.wire.rank_events import Isolation as ToldIsolation
 from training.wire.records import Record
 
 

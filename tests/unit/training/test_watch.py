@@ -35,8 +35,9 @@ from training.watch.steps import MOST as MOST_ENTRIES
 from training.watch.steps import Step, Steps
 from training.watch.waits import WaitingMethod
 from training.wire.enums import Phase
-from training.wire.events import PREFIX, WORKER, Entered
-from training.wire.events import StepFinished as Told
+from training.wire.events import PREFIX, WORKER
+from training.wire.rank_events import Entered
+from training.wire.rank_events import StepFinished as Told
 from training.wire.records import Record
 
 FOLDER = Path(reports.__file__).parent
@@ -409,7 +410,8 @@ def event(line: str) -> Any:
 
 
 def test_a_step_is_written_as_the_wire_has_it(pipe: tuple[int, int]) -> None:
-    from training.wire.events import OutputText, expand
+    from training.wire.events import expand
+    from training.wire.host_events import OutputText
 
     report = make_report(pipe[1], 3)
     report.steps([a_step(7)])
@@ -891,7 +893,8 @@ def test_meetings_of_two_threads_are_apart() -> None:
 
 
 def test_a_meeting_is_a_wire_event(pipe: tuple[int, int]) -> None:
-    from training.wire.events import OutputText, expand
+    from training.wire.events import expand
+    from training.wire.host_events import OutputText
 
     report = make_report(pipe[1], 3)
     report.entered("joining", "barrier")

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from training.agent.host import processes
 from training.agent.host.proc_files import read_stat
 from training.agent.host.system import LINUX, cgroups, disk_free, memory, psutil, read_figures
-from training.wire.events import HostSample, RankSample
+from training.wire.host_events import HostSample, RankSample
 
 
 class Sampler(Protocol):

@@ -33,7 +33,8 @@ from training.agent.host.proc_files import (
     state_letter,
 )
 from training.agent.layout import STACKS
-from training.wire.events import Event, Stack
+from training.wire.events import Event
+from training.wire.host_events import Stack
 
 BLOCK = 1 << 16
 """Bytes that are read at a time."""

@@ -13,7 +13,8 @@ from training.agent.ranks.launch import ProcessSpec, script_environment
 from training.agent.ranks.pipes import Pipe
 from training.agent.ranks.ranks import RankProcesses
 from training.wire.commands import Placement
-from training.wire.events import AGENT, BeforeEnded, BeforeStarted, Event
+from training.wire.events import Event
+from training.wire.host_events import AGENT, BeforeEnded, BeforeStarted
 
 _CANNOT_START = 127
 

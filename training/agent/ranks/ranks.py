@@ -19,7 +19,8 @@ from training.agent.host.samples import OutOfMemory
 from training.agent.live_runs import open_regular
 from training.agent.ranks.pipes import CHUNK, Pipe
 from training.agent.ranks.workers import Worker, Workers, describe_exit
-from training.wire.events import Event, Exited, OutputText, Raised, Spawned
+from training.wire.events import Event
+from training.wire.host_events import Exited, OutputText, Raised, Spawned
 from training.wire.jsonl import load
 
 Ends = tuple[int, int]

@@ -30,7 +30,8 @@ from training.agent.ranks.ranks import RankProcesses
 from training.place import ERROR_FILE, EVENTS_FD, LISTEN_FD, PROCESS, WATCH
 from training.wire import commands
 from training.wire.commands import Placement
-from training.wire.events import AGENT, Event, Launched
+from training.wire.events import Event
+from training.wire.host_events import AGENT, Launched
 
 _CANNOT_START = 127 << 8
 """The wait status of a program that could not be started, as in a shell."""

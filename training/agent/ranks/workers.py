@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from training.agent.host import processes
 from training.agent.host.proc_files import read_stat, state_letter
 from training.agent.host.stacks import StackSubject, can_report
-from training.wire.events import PREFIX, WORKER, Event, OutputText, WorkerExited, WorkerJoined
+from training.wire.events import PREFIX, WORKER, Event
+from training.wire.host_events import OutputText, WorkerExited, WorkerJoined
 from training.wire.jsonl import load
 
 MOST = 1024

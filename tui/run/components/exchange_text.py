@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from remote.format import count, percent, size
-from remote.run.findings.script_visibility import script_ranks
 from remote.run.run_state import RunState
 from remote.run.state.script_rank import ScriptRank
 
@@ -17,7 +16,7 @@ ALIKE = 0.1
 
 def list_exchanging(run: RunState) -> list[ScriptRank]:
     """Return the ranks of which only collectives are seen."""
-    return [rank for rank in script_ranks(run) if rank.only_exchanges]
+    return [rank for rank in run.script_ranks if rank.only_exchanges]
 
 
 def describe_exchange(ranks: Sequence[ScriptRank]) -> str:

@@ -17,7 +17,7 @@ from remote.plan.place import master_address, place
 from remote.plan.plan import Plan, PlanError, Policy, Script, Upload, check, new_run
 from training.job import Job
 from training.place import Place
-from training.wire.events import Hello
+from training.wire.host_events import Hello
 
 LO, ETH = ("lo", "127.0.0.1", 8), ("eth1", "10.0.0.1", 24)
 

@@ -49,29 +49,19 @@ from tests.kit.histories import (
     stepped,
 )
 from training.wire.enums import EndReason, Phase, Reach
-from training.wire.events import (
-    EVENTS,
-    PREFIX,
-    SESSION,
+from training.wire.events import EVENTS, PREFIX, SESSION, Event, Record, dumps, to_object
+from training.wire.host_events import (
     AgentEnded,
-    Entered,
-    Epoch,
-    Evaluated,
-    Event,
     Exited,
     Hello,
     HostSample,
     Launched,
     RankSample,
-    Record,
     RecordsDropped,
     Reserved,
     Spawned,
-    Started,
-    StepFinished,
-    dumps,
-    to_object,
 )
+from training.wire.rank_events import Entered, Epoch, Evaluated, Started, StepFinished
 from tui.run import outcome
 
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1")

@@ -14,9 +14,8 @@ from remote.run.run_state import RunState
 from remote.run.state.phases import RankPhase, Verdict
 from tests.kit.histories import GLOO, START, TRACEBACK, History, said
 from tests.kit.scripts import script, started
-from training.wire.events import (
-    PREFIX,
-    WORKER,
+from training.wire.events import PREFIX, WORKER, to_object
+from training.wire.host_events import (
     Exited,
     GpuSample,
     HostSample,
@@ -24,12 +23,11 @@ from training.wire.events import (
     RankSample,
     Spawned,
     Stack,
-    StepFinished,
     WorkerExited,
     WorkerJoined,
-    to_object,
 )
 from training.wire.jsonl import dumps
+from training.wire.rank_events import StepFinished
 
 PIDS = range(500, 504)
 

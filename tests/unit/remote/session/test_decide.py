@@ -59,28 +59,28 @@ from training.wire.commands import (
     Stop,
 )
 from training.wire.enums import EndReason, Phase, Reach
-from training.wire.events import (
+from training.wire.events import SESSION, Event, Record
+from training.wire.host_events import (
     AGENT,
-    SESSION,
     AgentEnded,
     BeforeEnded,
     BeforeStarted,
-    Collectives,
-    Entered,
-    Event,
     Exited,
-    Finished,
     HostSample,
     Launched,
     OutputText,
-    Record,
     Reserved,
+    Spawned,
+    StopHeard,
+)
+from training.wire.rank_events import (
+    Collectives,
+    Entered,
+    Finished,
     Saved,
     ScriptMetrics,
-    Spawned,
     Started,
     StepFinished,
-    StopHeard,
 )
 
 START = 1_000.0

@@ -42,7 +42,7 @@ from training.wire.commands import (
     Stop,
 )
 from training.wire.enums import EndReason
-from training.wire.events import (
+from training.wire.host_events import (
     AGENT,
     AgentEnded,
     BeforeEnded,

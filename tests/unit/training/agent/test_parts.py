@@ -20,17 +20,15 @@ from training.agent.host.system import LINUX
 from training.agent.journal import Journal, JournalReader, list_segments, write_reserve
 from training.agent.ranks.pipes import CHUNK, STATES, LineDecoder, Pipe
 from training.wire.enums import EndReason
-from training.wire.events import (
+from training.wire.events import Event, Record, decode
+from training.wire.host_events import (
     AgentEnded,
-    Event,
     Exited,
     Hello,
     Launched,
     OutputText,
     RankSample,
-    Record,
     RecordsDropped,
-    decode,
 )
 
 

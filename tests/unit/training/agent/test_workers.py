@@ -13,7 +13,8 @@ import pytest
 from training.agent.host import processes
 from training.agent.host.stacks import StackSubject
 from training.agent.ranks.workers import Worker, Workers, describe_exit
-from training.wire.events import PREFIX, WORKER, Event, OutputText, WorkerExited, WorkerJoined
+from training.wire.events import PREFIX, WORKER, Event
+from training.wire.host_events import OutputText, WorkerExited, WorkerJoined
 from training.wire.jsonl import dumps
 
 

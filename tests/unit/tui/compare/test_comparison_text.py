@@ -18,7 +18,8 @@ from tests.kit.histories import History, plan, said
 from tests.kit.recorded import recorded
 from tests.kit.scripts import ended, script, started
 from training.job import Job
-from training.wire.events import Evaluated, Exited, StepFinished
+from training.wire.host_events import Exited
+from training.wire.rank_events import Evaluated, StepFinished
 from tui.charts.plot_frame import PlotOptions
 from tui.charts.raster import Curve
 from tui.charts.text_plot import plot_as_text

@@ -30,7 +30,8 @@ from tests.kit.histories import History, plan, raised
 from tests.kit.recorded import recorded
 from tests.kit.scripts import script, seen, started
 from tests.kit.studies import BYTES, study
-from training.wire.events import Evaluated, Exited, HostSample, OutputText, Saved
+from training.wire.host_events import Exited, HostSample, OutputText
+from training.wire.rank_events import Evaluated, Saved
 from tui.commands import report as command
 from tui.commands.report import report
 from tui.report.chapter import make_chapter

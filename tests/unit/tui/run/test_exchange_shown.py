@@ -15,7 +15,8 @@ from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from tests.kit.histories import START, History
 from tests.kit.scripts import script, seen, started
-from training.wire.events import Collectives, Event, StepFinished
+from training.wire.events import Event
+from training.wire.rank_events import Collectives, StepFinished
 from tui.charts.chart_view import ChartView
 from tui.charts.drawing import make_drawing
 from tui.charts.kinds import available

@@ -13,7 +13,7 @@ from remote.record import summary
 from remote.run.output.missing_inputs import find_missing as find
 from remote.run.state.types import Lack, MissingOptions, MissingVariable
 from tests.kit.histories import History, from_file, plan, said
-from training.wire.events import Exited
+from training.wire.host_events import Exited
 from tui.run import failure_advice as hints
 from tui.run import outcome
 

@@ -44,21 +44,16 @@ from tests.kit.printing import FOLDER, HELLO, good, printed, show
 from tests.kit.scripts import ended, logging, script, seen, started
 from training.job import Job
 from training.wire.enums import EndReason
-from training.wire.events import (
-    PREFIX,
-    SESSION,
+from training.wire.events import PREFIX, SESSION, Record
+from training.wire.host_events import (
     AgentEnded,
-    Entered,
-    Evaluated,
     Exited,
     GpuSample,
     HostSample,
     Launched,
     OutputText,
-    Record,
-    ScriptMetrics,
-    StepFinished,
 )
+from training.wire.rank_events import Entered, Evaluated, ScriptMetrics, StepFinished
 from tui.app import show_run as front
 from tui.app.second_signal import Watched
 from tui.run import live_printer as live

@@ -13,7 +13,7 @@ from remote.run.findings.isolation import describe_isolation
 from remote.run.run_state import RunState
 from tests.kit.histories import History, plan
 from tests.kit.scripts import ended, script, seen, started
-from training.wire.events import Isolation
+from training.wire.rank_events import Isolation
 from tui.run.outcome import result_captions, result_table
 
 ALONE = Isolation(0, 20)

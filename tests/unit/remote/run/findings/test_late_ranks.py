@@ -17,20 +17,10 @@ from tests.kit.dumps import LOADS, OUTER, SITE, STOPPED, by, dump
 from tests.kit.histories import START, History
 from tests.kit.scripts import script, seen, started
 from training.wire.enums import Phase
-from training.wire.events import (
-    PREFIX,
-    WORKER,
-    Entered,
-    Event,
-    Exited,
-    HostSample,
-    OutputText,
-    Spawned,
-    Stack,
-    WorkerJoined,
-    to_object,
-)
+from training.wire.events import PREFIX, WORKER, Event, to_object
+from training.wire.host_events import Exited, HostSample, OutputText, Spawned, Stack, WorkerJoined
 from training.wire.jsonl import dumps
+from training.wire.rank_events import Entered
 
 INIT = "init_process_group"
 SLEEPS = Stack(

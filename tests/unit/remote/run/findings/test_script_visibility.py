@@ -21,7 +21,8 @@ from remote.run.findings.script_visibility import (
 from tests.kit.histories import History, plan, said
 from tests.kit.scripts import ended, logging, script, seen, started
 from training.wire.enums import Phase
-from training.wire.events import Entered, Exited, HostSample
+from training.wire.host_events import Exited, HostSample
+from training.wire.rank_events import Entered
 
 SAMPLE = HostSample((10.0,), 1, 2)
 

@@ -36,19 +36,10 @@ from tests.kit.histories import START, History, plan, said
 from tests.kit.recorded import recorded
 from tests.kit.scripts import line, logging, script, seen, started
 from training.wire.enums import Reach
-from training.wire.events import (
-    PREFIX,
-    Event,
-    Exited,
-    HostSample,
-    OutputText,
-    Record,
-    ScriptMetrics,
-    Spawned,
-    StepFinished,
-    to_object,
-)
+from training.wire.events import PREFIX, Event, Record, to_object
+from training.wire.host_events import Exited, HostSample, OutputText, Spawned
 from training.wire.jsonl import dumps
+from training.wire.rank_events import ScriptMetrics, StepFinished
 
 SAMPLE = HostSample((10.0,), 1, 2)
 
