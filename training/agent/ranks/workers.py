@@ -88,7 +88,8 @@ class Workers:
 
     def _add(self, rank: int, world_size: int, pid: int, root_pid: int) -> None:
         is_ours = pid == root_pid or pid in processes.descendants(root_pid)
-        if not 0 <= rank < world_size or not is_ours or len(self._by_pid) >= MOST:
+        fits = 0 <= rank < world_size <= MOST * self._process_count
+        if not fits or not is_ours or len(self._by_pid) >= MOST:
             return
         if pid in self._by_pid:  # it has left a group, and joined another one
             self._forget(self._by_pid[pid])

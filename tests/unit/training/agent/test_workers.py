@@ -61,6 +61,7 @@ def test_what_is_for_the_agent_is_taken_out_of_the_text() -> None:
         {"joined": 5, "world_size": 8, "pid": os.getppid()},  # not below the program
         {"joined": 8, "world_size": 8, "pid": os.getpid()},
         {"joined": -1, "world_size": 8, "pid": os.getpid()},
+        {"joined": 0, "world_size": 10**9, "pid": os.getpid()},
         {"joined": "5", "world_size": 8, "pid": os.getpid()},
         {"joined": 5, "world_size": 8, "pid": "1"},
         {"joined": 5},
