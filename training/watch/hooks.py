@@ -16,7 +16,7 @@ from .exchange import Exchange
 from .gradients import GradientWatch
 from .inject import inject
 from .isolation import IsolationWatch
-from .meetings import POINT_TO_POINT, Meetings, read_place
+from .meetings import POINT_TO_POINT, Meetings, read_address, read_place
 from .report import WatchReport
 from .spans import Spans
 from .steps import Steps
@@ -118,7 +118,8 @@ class Hooks:
             if place:
                 self._join(*place)
             if self._report.on:
-                self._meet("init_process_group")
+                address = read_address(variables, os.environ)
+                self._meet("init_process_group", address=address)
         except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
             self._report.failed(error)
 
@@ -303,9 +304,9 @@ class Hooks:
         group = variables.get("process_group") or variables.get("device_mesh")
         self._meet("DistributedDataParallel", group)
 
-    def _meet(self, name: str, group: Any = None) -> None:
+    def _meet(self, name: str, group: Any = None, address: str = "") -> None:
         if not self._steps.step_count:
-            self._meetings.begin(name, group)
+            self._meetings.begin(name, group, address)
 
     def _hook_remote_calls(self, module: ModuleType) -> None:
         end_call = self._make_safe(self._exchange.end)

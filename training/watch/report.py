@@ -152,11 +152,12 @@ class WatchReport:
         )
         self._write_waiting()
 
-    def entered(self, phase: str, call: str) -> None:
-        """Report that the rank has entered a phase, in a call of this function."""
+    def entered(self, phase: str, call: str, address: str = "") -> None:
+        """Report that the rank has entered a phase, in a call of this function, and where the ranks
+        meet in it."""
         self._queue_text(
             f'@rankboard {{"time":{time.time():.6f},"event":"entered","rank":{self._rank},'
-            f'"phase":"{phase}","call":"{call}"}}\n'
+            f'"phase":"{phase}","call":"{call}","address":{json.dumps(address)}}}\n'
         )
         self._write_waiting()
 

@@ -28,7 +28,7 @@ from training.watch.clock import Clock
 from training.watch.gradients import MOST_LEARNT, GradientWatch
 from training.watch.hooks import Hooks
 from training.watch.inject import CannotInject, inject
-from training.watch.meetings import MOST_MEETINGS, Meetings, read_place
+from training.watch.meetings import MOST_MEETINGS, Meetings, read_address, read_place
 from training.watch.report import MOST, Program, WatchReport
 from training.watch.spans import Spans
 from training.watch.steps import MOST as MOST_ENTRIES
@@ -538,6 +538,21 @@ def test_the_place_in_a_group_is_known_before_the_others_have_come(
     assert read_place(arguments, env) == place
 
 
+@pytest.mark.parametrize(
+    ("arguments", "address"),
+    [
+        ({"init_method": "tcp://10.10.1.1:9955"}, "10.10.1.1:9955"),
+        ({}, "h:1"),
+        ({"init_method": "env://"}, "h:1"),
+        ({"init_method": "file:///tmp/f"}, ""),
+        ({"store": object()}, ""),
+    ],
+)
+def test_it_is_known_where_ranks_meet(arguments: dict[str, Any], address: str) -> None:
+    assert read_address(arguments, {"MASTER_ADDR": "h", "MASTER_PORT": "1"}) == address
+    assert read_address(arguments, {}) == ("" if address == "h:1" else address)
+
+
 def test_a_process_of_a_group_as_large_as_the_run_stands_for_the_program(
     pipe: tuple[int, int],
 ) -> None:
@@ -858,7 +873,7 @@ def test_the_environment_is_that_of_the_agent() -> None:
 
 def test_of_nested_meetings_the_outermost_is_reported() -> None:
     told: list[tuple[str, str]] = []
-    meetings = Meetings(lambda phase, name: told.append((phase, name)))
+    meetings = Meetings(lambda phase, name, _: told.append((phase, name)))
     meetings.end()  # it began before the watch, or was none of all ranks
     meetings.begin("init_process_group")
     meetings.begin("barrier")
@@ -872,7 +887,7 @@ def test_of_nested_meetings_the_outermost_is_reported() -> None:
 
 def test_a_program_without_steps_reports_so_many_meetings() -> None:
     told: list[tuple[str, str]] = []
-    meetings = Meetings(lambda phase, name: told.append((phase, name)))
+    meetings = Meetings(lambda phase, name, _: told.append((phase, name)))
     for _ in range(2 * MOST_MEETINGS):
         meetings.begin("all_reduce")
         meetings.end()
@@ -882,7 +897,7 @@ def test_a_program_without_steps_reports_so_many_meetings() -> None:
 
 def test_meetings_of_two_threads_are_apart() -> None:
     told: list[tuple[str, str]] = []
-    meetings = Meetings(lambda phase, name: told.append((phase, name)))
+    meetings = Meetings(lambda phase, name, _: told.append((phase, name)))
     meetings.begin("barrier")
     other = threading.Thread(target=meetings.end)
     other.start()

@@ -9,7 +9,7 @@ import pytest
 
 from remote.events import HostPhaseChanged, Restarted, Stalled, StallExplained
 from remote.run.diagnosis.stall_causes import explain_stall
-from remote.run.findings.late_ranks import find_late_ranks
+from remote.run.findings.late_ranks import find_late_ranks, find_meeting_address
 from remote.run.findings.stall import STALL_LIMITS, find_stall, has_all_stacks
 from remote.run.findings.start_waits import NAMED_AFTER, waiting
 from remote.run.state.types import Stall
@@ -18,7 +18,15 @@ from tests.kit.histories import START, History
 from tests.kit.scripts import script, seen, started
 from training.wire.enums import Phase
 from training.wire.events import PREFIX, WORKER, Event, to_object
-from training.wire.host_events import Exited, HostSample, OutputText, Spawned, Stack, WorkerJoined
+from training.wire.host_events import (
+    Connected,
+    Exited,
+    HostSample,
+    OutputText,
+    Spawned,
+    Stack,
+    WorkerJoined,
+)
 from training.wire.jsonl import dumps
 from training.wire.rank_events import Entered
 
@@ -242,6 +250,38 @@ def test_a_rank_that_is_not_watched_is_late_for_the_first_meeting_alone() -> Non
     for rank in range(3):
         history.rank(rank, comes(rank, "barrier"))
     assert find_late_ranks(history.state()) is None
+
+
+def test_where_ranks_meet_is_named_if_hosts_cannot_connect_to_it() -> None:
+    def meets(rank: int, address: str = "10.10.1.1:9955") -> Event:
+        return replace(comes(rank), address=address)
+
+    history = going().rank(0, meets(0)).rank(1, meets(1)).rank(2, meets(2))
+    assert find_meeting_address(history.state()) is None
+    history.rank(3, meets(3))
+    assert find_meeting_address(history.state()) == ("10.10.1.1", 9955)
+    history.say(0, Connected("10.10.1.1", 9955, 0.1))
+    history.say(1, Connected("10.10.1.1", 9955, 0.1, "Connection refused"))
+    [text] = texts(history, 12.0)
+    assert text.startswith(f"waiting for all 2 hosts: inside {INIT}, no rank is missing; ")
+    assert "node2 cannot connect to 10.10.1.1:9955: Connection refused (" in text
+    for rank in range(4):
+        history.rank(rank, leaves(rank))
+    assert find_meeting_address(history.state()) is None
+
+
+@pytest.mark.parametrize("address", ["", "node0:1", "10.10.1.1", "10.10.1.1:x", "\x1b:1"])
+def test_an_address_that_cannot_be_tried_is_not_known(address: str) -> None:
+    history = going()
+    for rank in range(4):
+        history.rank(rank, replace(comes(rank), address=address))
+    assert find_meeting_address(history.state()) is None
+
+
+def test_workers_that_do_not_find_each_other_are_waited_for() -> None:
+    history = of_workers(late=3)
+    history.rank(0, WorkerJoined(3, 0, 4, 503), by_worker(comes(3)))
+    assert texts(history, 12.0) == [f"waiting for node1: inside {INIT}, no rank is missing (12 s)"]
 
 
 def test_a_name_that_a_host_makes_up_is_not_shown() -> None:
