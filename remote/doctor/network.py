@@ -143,7 +143,11 @@ def check_port(checked: CheckedHost, reserved: Reserved) -> HostFinding | str:
     """Check the port that was reserved on the host: the rendezvous on the first, any other one
     elsewhere."""
     if not reserved.error:
-        return _check_fixed_ports(checked) or f"{reserved.port} is free"
+        # Where the script fixes the port, it does not use the one that was reserved.
+        fixed_numbers = [] if checked.index else [port.number for port in checked.plan.fixed_ports]
+        numbers = fixed_numbers or [reserved.port]
+        free_text = f"{', '.join(map(str, numbers))} {'is' if len(numbers) == 1 else 'are'} free"
+        return _check_fixed_ports(checked) or free_text
     hosts_file = checked.plan.hosts_file
     if checked.index:
         return HostFinding(FAILED, reserved.error, f"set interface for it in {hosts_file}")

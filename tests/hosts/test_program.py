@@ -159,6 +159,8 @@ def test_a_port_that_the_script_fixes_is_free_on_the_first_host(
     assert check.text.startswith(text.format(port=number))
     free = programs.check_script(needs.needs_of_host(of, 0)["program"])
     assert free["ports_taken"] == ()
+    [check, *_] = check_connections(of, [hello(0), hello(1)], reserved, [(), ()])
+    assert (check.outcome, check.text) == (OK, f"{number} is free")
 
 
 def test_a_folder_that_is_not_there(folder: Path) -> None:
@@ -210,6 +212,7 @@ def test_only_frameworks_that_a_program_names_are_told_of(folder: Path) -> None:
 
     assert said("import torch") == []
     assert said("import transformers") == ["ACCELERATE_USE_CPU"]
+    assert said("import pytorch_transformers") == []
     assert said("from pytorch_lightning import Trainer") == ["TTY_COMPATIBLE"]
     assert "COLUMNS" not in frameworks.defaults(replace(facts, unnamed=("lightning",)))
     look = partial(programs.check_script, {"cwd": str(folder), "module": "mod.train"})

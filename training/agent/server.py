@@ -258,7 +258,8 @@ class AgentServer:
             case commands.Stacks():
                 preload_pid = self._rank_starter.preload
                 subjects = [
-                    StackSubject(rank.number, rank.pid or preload_pid) for rank in self._ranks.live
+                    StackSubject(rank.number, rank.training_pid or preload_pid)
+                    for rank in self._ranks.live
                 ]
                 for rank in self._ranks.live:
                     subjects += rank.workers.list_subjects(rank.pid) if rank.workers else []

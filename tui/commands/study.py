@@ -213,7 +213,8 @@ def _select_pool(settings: Mapping[str, Any]) -> HostPool:
     if flags.local:
         # Each rank is a host of its own here, as a study compares numbers of hosts.
         flags = replace(flags, slots=flags.slots or 1)
-    return HostPool(select_hosts(flags).hosts, link, cpus)
+    selection = select_hosts(flags, has_own_cores=bool(cpus))
+    return HostPool(selection.hosts, link, cpus)
 
 
 def _choose_code(runner: StudyRunner) -> int:

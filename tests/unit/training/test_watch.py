@@ -28,6 +28,7 @@ from training.watch.clock import Clock
 from training.watch.gradients import MOST_LEARNT, GradientWatch
 from training.watch.hooks import Hooks
 from training.watch.inject import CannotInject, inject
+from training.watch.losses import LossWatch
 from training.watch.meetings import MOST_MEETINGS, Meetings, read_address, read_place
 from training.watch.report import MOST, Program, WatchReport
 from training.watch.spans import Spans
@@ -325,7 +326,7 @@ def test_no_event_is_asked_for_while_a_graph_is_captured(
 
 
 def test_the_copy_of_a_loss_is_on_the_host_whatever_the_default_device(
-    steps: Steps, told: list[Step], monkeypatch: pytest.MonkeyPatch, pipe: tuple[int, int]
+    steps: Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Loss:
         is_cpu, is_cuda, dtype = False, True, "float32"
@@ -351,7 +352,7 @@ def test_the_copy_of_a_loss_is_on_the_host_whatever_the_default_device(
         cuda=cuda, Tensor=Loss, empty=lambda _, **options: asked.append(options) or Loss()
     )
     monkeypatch.setitem(sys.modules, "torch", torch)  # type: ignore[arg-type]
-    Hooks(steps, make_report(pipe[1], 0))._take_loss(Loss())
+    LossWatch(steps).begin_backward({"tensors": Loss()})
     assert asked == [{"dtype": "float32", "device": "cpu", "pin_memory": True}]
 
 
@@ -573,7 +574,9 @@ def test_a_fork_is_silent_until_it_has_joined_a_group(pipe: tuple[int, int]) -> 
     assert report.join(1, 2)
     report.steps([a_step(2)])
     report.close()
-    assert [event(line)["step"] for line in read(pipe[0])] == [2]
+    stands_in, step = map(event, read(pipe[0]))
+    assert stands_in == {"stands_in": 1, "pid": os.getpid()}
+    assert step["step"] == 2
     os.close(report._pipe)
 
 
@@ -676,6 +679,12 @@ def plain(value: int) -> int:
     return result
 
 
+if plain(1):
+
+    def in_some_builds(value: int) -> int:
+        return value + 1
+
+
 def told_by(function: Any) -> list[tuple[str, dict[str, Any]]]:
     told: list[tuple[str, dict[str, Any]]] = []
     inject(
@@ -693,6 +702,9 @@ def test_a_changed_function_does_what_it_did_and_tells_of_it() -> None:
     assert plain(5) == 2
     assert told == [("before", {"value": 5}), ("after", {"value": 5, "result": 2})]
     assert inspect.getsource(plain) == source
+    told = told_by(in_some_builds)
+    assert in_some_builds(5) == 6
+    assert [when for when, _ in told] == ["before", "after"]
     told = told_by(Sample.method)
     sample = Sample()
     assert sample.method(3) == [3, 1]
@@ -720,6 +732,7 @@ def test_a_traceback_is_as_it_was() -> None:
         (plain, lambda: plain(0)),
         (plain, lambda: plain("x")),  # type: ignore[arg-type]
         (plain, lambda: plain()),  # type: ignore[call-arg]
+        (in_some_builds, lambda: in_some_builds("x")),  # type: ignore[arg-type]
         (Sample.method, lambda: Sample().method(-1)),
     ):
         before = raised(call)

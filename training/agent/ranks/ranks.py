@@ -50,6 +50,11 @@ class RankProcess:
         """Return the workers that have not exited."""
         return self.workers.live if self.workers else []
 
+    @property
+    def training_pid(self) -> int:
+        """Return the process that trains: the rank's own, or one below it that stands in for it."""
+        return (self.workers.stand_in if self.workers else 0) or self.pid
+
 
 class RankProcesses:
     """Tells `say` what becomes of the ranks. What it registers with the selector are functions for

@@ -1,5 +1,7 @@
 """The workers of a rank: processes that its program has started, and that have joined a process
-group of their own. Their watch says so in the pipe of the rank, see `training.watch.report`."""
+group of their own. Their watch says so in the pipe of the rank, see `training.watch.report`.
+
+If that group is not larger than the run, its process is no worker: it stands in for the rank."""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ from training.wire.jsonl import load
 
 MOST = 1024
 """Workers of one rank."""
-_MESSAGES = tuple(PREFIX + WORKER + '{"' + word for word in ("joined", "left"))
+_MESSAGES = (
+    f'{PREFIX}{WORKER}{{"joined"',
+    f'{PREFIX}{WORKER}{{"left"',
+    f'{PREFIX}{{"stands_in"',
+)
 """How lines begin that are for the agent alone."""
 _PARENT = 1
 """The field of `stat` that has the parent of a process."""
@@ -56,11 +62,18 @@ class Workers:
         self._report_event = report_event
         self._report_exit = report_exit
         self._by_pid: dict[int, Worker] = {}
+        self._stand_in_pid = 0
 
     @property
     def live(self) -> list[Worker]:
         """Return those that live."""
         return list(self._by_pid.values())
+
+    @property
+    def stand_in(self) -> int:
+        """Return the process that trains in place of the rank's own; 0 if there is none."""
+        is_gone = self._stand_in_pid == 0 or state_letter(self._stand_in_pid) in "ZX"
+        return 0 if is_gone else self._stand_in_pid
 
     def take(self, output: OutputText, root_pid: int) -> OutputText | None:
         """Take in what is for the agent in a text of the watch. Return the rest of it."""
@@ -69,7 +82,7 @@ class Workers:
         lines = output.text.split("\n")
         for line in lines:
             if line.startswith(_MESSAGES):
-                self._take_message(line.removeprefix(PREFIX + WORKER), root_pid)
+                self._take_message(line.removeprefix(PREFIX).removeprefix(WORKER), root_pid)
         other_lines = [line for line in lines if not line.startswith(_MESSAGES)]
         text = "\n".join(other_lines)
         return OutputText(output.rank, output.stream, text) if other_lines else None
@@ -83,6 +96,9 @@ class Workers:
         world_size = message.get("world_size")
         if type(joined_rank) is int and type(world_size) is int:
             self._add(joined_rank, world_size, pid, root_pid)
+        elif "stands_in" in message:
+            if pid in processes.descendants(root_pid):
+                self._stand_in_pid = pid
         elif pid in self._by_pid:
             self._by_pid[pid].error = str(message.get("error", ""))
 

@@ -55,6 +55,19 @@ def test_what_is_for_the_agent_is_taken_out_of_the_text() -> None:
     heard.workers.close()
 
 
+def test_a_process_below_the_program_stands_in_for_it_while_it_lives(
+    child: subprocess.Popen[bytes],
+) -> None:
+    heard = Heard()
+    for pid, stand_in in ((os.getppid(), 0), (child.pid, child.pid)):
+        assert heard.take(PREFIX + dumps({"stands_in": 3, "pid": pid})) is None
+        assert heard.workers.stand_in == stand_in
+    child.kill()
+    child.wait()
+    assert heard.workers.stand_in == 0
+    assert heard.events == []
+
+
 @pytest.mark.parametrize(
     "fields",
     [

@@ -529,6 +529,29 @@ def test_a_submission_has_the_scripts_of_all_parts(run: Run, tmp_path: Path) -> 
         assert archive.read("ours/code/part3/main.py") == b"part3"
 
 
+def test_a_submission_has_scripts_that_a_shell_or_a_place_names(run: Run, tmp_path: Path) -> None:
+    scripts = ("part2b/main.py", "master/train.py", "slave/train.py")
+    for name in scripts:
+        (tmp_path / "project" / name).parent.mkdir(parents=True)
+        (tmp_path / "project" / name).write_text(name)
+    upload = Upload(str(tmp_path / "project"), "")
+    words_by_run = {
+        "in-shell": ("bash", "-c", "cd part2b && python main.py --rank {rank}"),
+        "by-place": ("{rank:master:slave}/train.py",),
+    }
+    for name, words in words_by_run.items():
+        made_by = replace(plan(2, script=True), run=name, work=Script(words), uploads=(upload,))
+        of = History(made_by).rank(0, Exited(0, 0)).session(SessionClosed())
+        recorded(tmp_path / "runs", of)
+    assert run(report, names=[*words_by_run], out=Path("ours"), submission=True).returncode == 0
+    with zipfile.ZipFile("ours/ours.zip") as archive:
+        code = {name for name in archive.namelist() if name.startswith("ours/code/")}
+        readme = archive.read("ours/README.md").decode()
+    assert code == {f"ours/code/{name}" for name in scripts}
+    assert "| code/ |" in readme
+    assert "code/training/" not in readme
+
+
 def test_what_is_no_report_is_not_replaced(run: Run, tmp_path: Path) -> None:
     finished(tmp_path / "runs", "a-run")
     Path("mine").mkdir()
