@@ -17,7 +17,7 @@ from remote.formats.rules import Rule
 from remote.plan import placeholders
 from remote.plan.fixed_ports import FixedPort
 from remote.plan.main_program import NO_PYTHON, PYTHONS, find_main_program
-from remote.plan.placeholders import Values
+from remote.plan.placeholders import Placeholder, Values
 from remote.plan.python_line import python_line
 from training.agent.layout import LAST, NODE, UPLOADS, run_folder
 from training.job import Job, JobError
@@ -181,6 +181,11 @@ class Plan:
         return self.work if isinstance(self.work, Job) else None
 
     @property
+    def script(self) -> Script | None:
+        """Return the work, if it is a script and not a job."""
+        return self.work if isinstance(self.work, Script) else None
+
+    @property
     def what(self) -> str:
         """Describe what the ranks do, in a few words."""
         return what(self.work)
@@ -263,18 +268,18 @@ class Plan:
             return self.cwd(slot.host)
         return placeholders.fill(host.cwd, self.place_values(slot))
 
-    def place_values(self, slot: Slot) -> dict[str, int | str]:
+    def place_values(self, slot: Slot) -> dict[Placeholder, int | str]:
         """Return the values of placeholders for a rank, without those of the master's address,
         which is found once the hosts are reached."""
         host = self.hosts[slot.host]
         return {
-            placeholders.RANK.name: slot.rank,
-            placeholders.LOCAL_RANK.name: slot.local_rank,
-            placeholders.WORLD_SIZE.name: self.world_size,
-            placeholders.LOCAL_WORLD_SIZE.name: host.slots,
-            placeholders.NODE_RANK.name: slot.host,
-            placeholders.NODES.name: len(self.hosts),
-            placeholders.HOST.name: host.name,
+            placeholders.RANK: slot.rank,
+            placeholders.LOCAL_RANK: slot.local_rank,
+            placeholders.WORLD_SIZE: self.world_size,
+            placeholders.LOCAL_WORLD_SIZE: host.slots,
+            placeholders.NODE_RANK: slot.host,
+            placeholders.NODES: len(self.hosts),
+            placeholders.HOST: host.name,
         }
 
 
@@ -285,7 +290,7 @@ def with_folders(plan: Plan) -> Plan:
     for host_index, host in enumerate(plan.hosts):
         values = plan.place_values(plan.first_slot(host_index))
         if host.slots > 1:
-            del values[placeholders.RANK.name], values[placeholders.LOCAL_RANK.name]
+            del values[placeholders.RANK], values[placeholders.LOCAL_RANK]
         hosts.append(replace(host, cwd=placeholders.fill(host.cwd, values)))
     return replace(plan, hosts=tuple(hosts))
 

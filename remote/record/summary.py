@@ -14,7 +14,7 @@ from dataclasses import asdict
 from operator import attrgetter
 from typing import Any
 
-from remote.plan.plan import Plan, Script
+from remote.plan.plan import Plan
 from remote.record.classification import ClassificationReport
 from remote.record.remarks import find_remarks
 from remote.run.findings import script_visibility
@@ -169,7 +169,7 @@ def _summarize_cause(cause: Cause) -> dict[str, Any]:
 def _describe_work(plan: Plan) -> dict[str, Any]:
     return {
         "job": asdict(plan.job) if plan.job else None,
-        "script": plan.work.words if isinstance(plan.work, Script) else None,
+        "script": plan.script.words if plan.script else None,
     }
 
 

@@ -81,6 +81,7 @@ def _take_output(
     run: RunState, text: OutputText, host: HostState, rank: RankState | None, when: float
 ) -> None:
     if text.path:  # it was written to a file, not printed
+        run.progress.has_file_text = True
         return
     shown_lines: list[str] = []
     for rank_number, part in _split_output(run, text.text, rank):

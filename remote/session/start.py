@@ -22,7 +22,7 @@ from remote.events import (
 )
 from remote.plan import frameworks, serialize
 from remote.plan.place import master_address, place, place_before
-from remote.plan.plan import Plan, PlanError, Script
+from remote.plan.plan import Plan, PlanError
 from remote.record.layout import PLAN
 from remote.run.diagnosis import agent_end
 from remote.run.state.host_state import HostState
@@ -124,7 +124,7 @@ def run_before(inputs: DecisionInput) -> Actions:
         return
     failed_hosts = [host for host in _pending_before(inputs) if host.before_end]
     for host in failed_hosts:
-        yield Say(StartRefused(host.index, _explain_before(inputs, host)))
+        yield Say(StartRefused(host.index, _explain_before(inputs.plan, host)))
     ready_positions = [
         position
         for position, (host, link) in enumerate(inputs.taking_part)
@@ -147,20 +147,20 @@ def run_before(inputs: DecisionInput) -> Actions:
 
 def _pending_before(inputs: DecisionInput) -> list[HostState]:
     """Return the hosts on which the command that comes before the ranks has not done its work."""
-    work = inputs.run.plan.work
-    if not isinstance(work, Script) or not work.before:
+    script = inputs.run.plan.script
+    if not script or not script.before:
         return []
     return [host for host, _ in inputs.taking_part if not host.is_prepared]
 
 
-def _explain_before(inputs: DecisionInput, host: HostState) -> str:
-    work = inputs.run.plan.work
-    assert isinstance(work, Script)
+def _explain_before(plan: Plan, host: HostState) -> str:
+    """Say how the command that comes before the ranks has failed on a host."""
+    assert plan.script
     assert host.before_end
     code = host.before_end.code
     end_text = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
     last_line = next((line for line in reversed(host.tail) if line.strip()), "")
-    reason = f"{host.name}: --before '{work.before}' failed: {end_text}"
+    reason = f"{host.name}: --before '{plan.script.before}' failed: {end_text}"
     return f"{reason}: {cut(last_line.strip(), LONGEST_LINE)}" if last_line else reason
 
 
@@ -203,7 +203,7 @@ def _start_command(inputs: DecisionInput, placements: tuple[Placement, ...]) -> 
     launcher = inputs.launcher
     plan = inputs.run.plan
     max_restarts = inputs.policy.max_restarts
-    script = plan.work if isinstance(plan.work, Script) else None
+    script = plan.script
     return StartAttempt(
         launcher.attempt,
         script is None,

@@ -15,11 +15,12 @@ from .exchange import Exchange
 from .gradients import GradientWatch
 from .inject import inject
 from .isolation import IsolationWatch
+from .losses import LossWatch
 from .meetings import POINT_TO_POINT, Meetings
 from .report import WatchReport
 from .spans import Spans
 from .steps import Steps
-from .waits import COLLECTIVES, REMOTE_CALLS, TRANSFERS, WaitingMethod
+from .waits import COLLECTIVES, REMOTE_CALLS, TRANSFERS, WaitingMethod, WaitWatch
 
 Locals = dict[str, Any]
 REQUIRED_MODULES = ("torch.autograd", "torch.optim.optimizer")
@@ -27,16 +28,16 @@ REQUIRED_MODULES = ("torch.autograd", "torch.optim.optimizer")
 FUNCTIONS = {
     "torch.autograd": (
         ("backward", "_backward", "_backward_ended"),
-        ("grad", "_forget_scaled", ""),
+        ("grad", "_losses.forget_scaling", ""),
     ),
     "torch.utils.data.dataloader": (("_BaseDataLoaderIter.__next__", "_load", "_loaded"),),
     "torch.nn.parallel.distributed": (
         ("DistributedDataParallel.__init__", "_meet_in_ddp", "_watch_gradients"),
-        ("DistributedDataParallel._distributed_broadcast_coalesced", "_wait", "_waited"),
+        ("DistributedDataParallel._distributed_broadcast_coalesced", "_waits.begin", "_waits.end"),
     ),
     "torch.cuda.streams": (
-        ("Stream.wait_event", "_wait_for_stream", "_waited"),
-        ("Stream.wait_stream", "_wait_for_stream", "_waited"),
+        ("Stream.wait_event", "_waits.begin_for_stream", "_waits.end"),
+        ("Stream.wait_stream", "_waits.begin_for_stream", "_waits.end"),
     ),
 }
 """Functions by their module, with the methods of `Hooks` to call before and after each."""
@@ -46,24 +47,43 @@ LEADER_PATIENCE = 16
 """Steps of another optimiser, after which it leads."""
 
 
+class LeadingOptimizer:
+    """Finds out which optimiser makes the steps of the run. In a GAN each optimiser makes one per
+    iteration, so only the first one counts."""
+
+    def __init__(self) -> None:
+        self._leader: weakref.ref[Any] | None = None
+        self._steps_of_others = 0
+
+    def is_leading(self, optimizer: Any) -> bool:
+        """Return True if a step of this optimiser, which ends now, is one of the run."""
+        leader = self._leader and self._leader()
+        if leader is not optimizer:
+            self._steps_of_others += 1
+            if leader is not None and self._steps_of_others < LEADER_PATIENCE:
+                return False
+            self._leader = weakref.ref(optimizer)
+        self._steps_of_others = 0
+        return True
+
+
 class Hooks:
     """Tells `steps` what happens in torch. The first failure while torch runs ends the watch."""
 
     def __init__(self, steps: Steps, report: WatchReport) -> None:
         self._steps = steps
         self._report = report
+        self._losses = LossWatch(steps)
         self._gradients = GradientWatch(self._make_safe(steps.gradient))
         self._spans = Spans(steps.clock, self._is_training)
+        self._waits = WaitWatch(steps, self._spans)
         self._exchange = Exchange(report.collectives)
         self._isolation = IsolationWatch(self._exchange, report.isolation)
         self._meetings = Meetings(report.entered)
         self._thread = get_ident()
         self._open_passes = 0
         self._backward_count = self._backwards_at_step = 0
-        self._unscaled_loss: Any = None
-        self._leader: weakref.ref[Any] | None = None
-        self._steps_of_others = 0
-        self._communicates = False
+        self._leading_optimizer = LeadingOptimizer()
         self._joining_hook_by_module: dict[str, Callable[[ModuleType], None]] = {
             GROUPS: self._hook_groups,
             REMOTE: self._hook_remote_groups,
@@ -183,11 +203,12 @@ class Hooks:
         for path, before, after in FUNCTIONS[module.__name__]:
             function = attrgetter(path)(module)
             safe_hooks = (
-                self._make_safe(getattr(self, hook)) if hook else None for hook in (before, after)
+                self._make_safe(attrgetter(hook)(self)) if hook else None
+                for hook in (before, after)
             )
             inject(function, *safe_hooks)
 
-    # Backward passes and losses
+    # Backward passes
 
     def _backward(self, variables: Locals) -> None:
         steps = self._steps
@@ -199,34 +220,12 @@ class Hooks:
         steps.begin()
         steps.resume()
         steps.backward()
-        loss = self._unscaled_loss
-        self._unscaled_loss = None
-        if variables.get("grad_tensors") is None:
-            self._take_loss(variables["tensors"] if loss is None else loss)
+        self._losses.begin_backward(variables)
 
     def _backward_ended(self, _: Locals) -> None:
         self._open_passes -= 1
         if not self._open_passes:
             self._gradients.passed(told=self._steps.backward_ended())
-
-    def _take_loss(self, loss: Any) -> None:
-        """Note the loss without a wait: that on a GPU is read once the step has passed."""
-        torch = sys.modules["torch"]
-        steps = self._steps
-        if isinstance(loss, (list, tuple)) and len(loss) == 1:
-            loss = loss[0]
-        if type(loss) is not torch.Tensor or loss.numel() != 1:
-            return
-        if loss.is_cpu:
-            loss_number = loss.item()
-            if isinstance(loss_number, float):
-                steps.lost(loss_number)
-        elif loss.is_cuda and not loss.is_complex():
-            steps.clock.use_gpu()
-            if not steps.clock.is_capturing():
-                loss_number = torch.empty((), dtype=loss.dtype, device="cpu", pin_memory=True)
-                loss_number.copy_(loss.detach().reshape(()), non_blocking=True)
-                steps.lost(loss_number)
 
     # Steps
 
@@ -234,17 +233,11 @@ class Hooks:
         vars(module)["register_optimizer_step_post_hook"](self._make_safe(self._stepped))
 
     def _stepped(self, optimizer: Any, *_: Any) -> None:
-        """Count a step of the run when the leading optimiser makes one. In a GAN each optimiser
-        makes one per iteration, so only the first one counts. Without a backward pass since the
-        last step, it is a further part of that step."""
+        """Count a step of the run when the leading optimiser makes one. Without a backward pass
+        since the last step, it is a further part of that step."""
         self.look()
-        leader = self._leader and self._leader()
-        if leader is not optimizer:
-            self._steps_of_others += 1
-            if leader is not None and self._steps_of_others < LEADER_PATIENCE:
-                return
-            self._leader = weakref.ref(optimizer)
-        self._steps_of_others = 0
+        if not self._leading_optimizer.is_leading(optimizer):
+            return
         backward_count = self._backward_count
         if backward_count == self._backwards_at_step != 0:
             return
@@ -324,31 +317,11 @@ class Hooks:
         if name and name not in POINT_TO_POINT:
             self._meet(name, variables.get("group"))
         self._exchange.begin(name, variables)
-        self._wait()
+        self._waits.begin()
 
     def _collective_ended(self, _: Locals | None = None) -> None:
-        self._waited()
+        self._waits.end()
         self._exchange.end()
-
-    def _wait(self, _: Locals | None = None) -> None:
-        if self._steps.clock.is_beside():
-            self._communicates = True
-            self._spans.skip()
-        else:
-            self._spans.begin()
-
-    def _waited(self, _: Locals | None = None) -> None:
-        wait_begin = self._spans.end()
-        if wait_begin is not None:
-            self._steps.waited(wait_begin)
-
-    def _wait_for_stream(self, variables: Locals) -> None:
-        """Count a wait of the computation's stream for another one on which ranks communicate, as
-        with FSDP."""
-        if self._communicates and self._steps.clock.is_computing(variables["self"]):
-            self._spans.begin()
-        else:
-            self._spans.skip()
 
     def _watch_gradients(self, variables: Locals) -> None:
         self._meetings.end()
@@ -361,21 +334,7 @@ class Hooks:
                 isinstance(module_class, type) and module_class.__module__ == module.__name__
             )
             if is_scaler and "scale" in vars(module_class):
-                inject(module_class.scale, self._make_safe(self._scale))
-
-    def _scale(self, variables: Locals) -> None:
-        """Note the loss of the next backward pass, before a GradScaler scales it, without its
-        graph."""
-        unscaled_loss = variables["outputs"]
-        is_number = (
-            type(unscaled_loss) is sys.modules["torch"].Tensor and unscaled_loss.numel() == 1
-        )
-        self._unscaled_loss = unscaled_loss.detach() if is_number else None
-
-    def _forget_scaled(self, _: Locals) -> None:
-        """Forget what was scaled: `torch.autograd.grad` was called on it, as for a gradient
-        penalty, so it is no loss of a step."""
-        self._unscaled_loss = None
+                inject(module_class.scale, self._make_safe(self._losses.note_scaling))
 
 
 def has_been_imported(module: ModuleType) -> bool:

@@ -140,36 +140,25 @@ class WatchReport:
 
     def collectives(self, collectives: Collectives) -> None:
         """Report what was exchanged since the report before."""
-        self._queue_text(
-            f'@rankboard {{"time":{time.time():.6f},"event":"collectives","rank":{self._rank},'
-            f'"count":{collectives.count},"bytes":{collectives.bytes},'
-            f'"seconds":{collectives.seconds:.6f},"span":{collectives.span:.6f},'
-            f'"name":"{collectives.name}","inside":{"true" if collectives.inside else "false"}}}\n'
-        )
-        self._write_waiting()
+        self._tell_event("collectives", vars(collectives))
 
     def isolation(self, isolation: Isolation) -> None:
         """Report that the rank trains alone, or no longer."""
-        self._queue_text(
-            f'@rankboard {{"time":{time.time():.6f},"event":"isolation","rank":{self._rank},'
-            f'"steps":{isolation.steps},"has_group":{"true" if isolation.has_group else "false"},'
-            f'"driver":"{isolation.driver}","over":{"true" if isolation.over else "false"}}}\n'
-        )
-        self._write_waiting()
+        self._tell_event("isolation", vars(isolation))
 
     def entered(self, phase: str, call: str) -> None:
         """Report that the rank has entered a phase, in a call of this function."""
-        self._queue_text(
-            f'@rankboard {{"time":{time.time():.6f},"event":"entered","rank":{self._rank},'
-            f'"phase":"{phase}","call":"{call}"}}\n'
-        )
-        self._write_waiting()
+        self._tell_event("entered", {"phase": phase, "call": call})
+
+    def _tell_event(self, event: str, values: Mapping[str, Any]) -> None:
+        """Report an event of this rank, other than a step."""
+        self._tell_agent({"time": time.time(), "event": event, "rank": self._rank, **values})
 
     def _format_step(self, step: Step) -> str:
         loss = math.nan if step.loss is None else step.loss
         loss_text = loss if math.isfinite(loss) else _NOT_FINITE[str(loss)]
         is_known = "true" if step.loss is not None else "false"
-        return (  # ten times as fast as `json.dumps`
+        return (  # ten times as fast as `json.dumps`, and steps come by the thousand
             f'@rankboard {{"time":{step.time:.6f},"event":"step","rank":{self._rank},"epoch":0,'
             f'"step":{step.step},"loss":{loss_text},"seconds":{step.seconds:.6f},'
             f'"data":{step.data:.6f},"compute":{step.compute:.6f},"sync":{step.sync:.6f},'

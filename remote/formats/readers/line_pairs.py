@@ -31,7 +31,7 @@ _RATE = LazyRegex(
 _MEAN = LazyRegex(rf" {{0,2}}\( {{0,8}}{NUMBER} ?%?\)")
 """The mean so far, behind a value."""
 _BETWEEN = LazyRegex(r"[\s,;|()\[\]{}<>*#=:'\"/&~-]{1,80}")
-_SKIPPED = LazyRegex(r"[A-Za-z_]{1,80}|[\w.+%@]{1,80}|[^\n]")
+_SKIPPED = LazyRegex(r"(?<=[\])])\.(?=[A-Za-z])|[A-Za-z_]{1,80}|[\w.+%@]{1,80}|[^\n]")
 _BOUNDARY = LazyRegex(
     r"\s{0,8}(?:\.?\s{0,8}$|[,;|)\]]|-{1,2} |\s[A-Za-z_][\w/.@-]{0,63}(?: [A-Za-z_][\w/.@-]{0,63})?"
     r"[:=\s]\s{0,4}[-+.\d])"

@@ -17,7 +17,7 @@ PORTS = range(1, 65_536)
 _INIT = "init_process_group"
 _ADD = "add_argument"
 TELLING = (_INIT, _ADD, "RANK")
-"""Words of which a source has at least one that says anything."""
+"""A source without any of these words says nothing of the place of a rank."""
 _RANK_POSITION = 4
 """The place of `rank` among the arguments of `init_process_group`."""
 _PORT_IN_ADDRESS = re.compile(r"(?:tcp://[^:\s]*)?:(\d{4,5})/?")
@@ -32,7 +32,7 @@ class ScriptOption:
     meaning: Meaning | None
     """None if it has nothing to do with the place of a rank."""
     default: object = None
-    """As far as the source has it as a literal."""
+    """None if there is none, or if the source has no literal for it."""
     is_required: bool = False
 
 

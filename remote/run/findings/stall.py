@@ -13,6 +13,7 @@ from remote.run.state.host_state import FRESH, HostState
 from remote.run.state.phases import MEETINGS, HostPhase, RankPhase, RunPhase
 from remote.run.state.progress import steps_of_test
 from remote.run.state.rank_state import RankState
+from remote.run.state.script_rank import ScriptRank
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,8 @@ def _find_late_start(run: RunState, now: float, limits: StallLimits) -> Stalled 
 def find_silent_exchange(
     run: RunState, now: float, limits: StallLimits = STALL_LIMITS
 ) -> float | None:
-    """Return since when ranks that make no steps have exchanged nothing, if that is too long.
+    """Return the time from which on a rank that makes no steps has exchanged nothing for too long;
+    None if there is no such rank. Of several, it is that of the last one to fall silent.
 
     Only their stacks tell if they wait for each other: they may be computing.
     """
@@ -110,16 +112,12 @@ def find_silent_exchange(
     return silent_since
 
 
-def _list_exchanging(run: RunState, now: float) -> list[RankState]:
+def _list_exchanging(run: RunState, now: float) -> list[ScriptRank]:
     """Return the ranks that live and are heard, and of which only collectives are seen."""
-    if run.plan.job:  # this is asked for every batch of records, also of 1,000 ranks
-        return []
     return [
         rank
-        for rank in run.ranks
-        if rank.only_exchanges
-        and rank.phase is RankPhase.TRAINING
-        and _is_heard(run.hosts[rank.host], now)
+        for rank in run.exchanging_ranks
+        if rank.phase is RankPhase.TRAINING and _is_heard(run.hosts[rank.host], now)
     ]
 
 

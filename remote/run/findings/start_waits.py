@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from remote.format import duration, ranks_text
-from remote.plan.plan import Script
 from remote.run.findings.late_ranks import LateRanks, find_late_ranks
 from remote.run.run_state import RunState
 from remote.run.state.host_state import Hosts, HostState
@@ -93,12 +92,12 @@ def _wait_for_hosts(run: RunState, now: float) -> list[Wait]:
 
 def _wait_for_before(run: RunState, now: float) -> list[Wait]:
     """Return hosts on which the command runs that comes before the ranks."""
-    work = run.plan.work
+    script = run.plan.script
     hosts_behind = [host for host in run.hosts if host.before_since and not host.before_end]
-    if not isinstance(work, Script) or not hosts_behind:
+    if not script or not hosts_behind:
         return []
     wait_seconds = max(age(host.before_since, run, now) for host in hosts_behind)
-    progress = f"before: {cut(work.before, LONGEST_COMMAND)}"
+    progress = f"before: {cut(script.before, LONGEST_COMMAND)}"
     return [Wait(_name_hosts(hosts_behind, run), progress, wait_seconds)]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from remote.events import expand
 from remote.formats import Rule
-from remote.plan.plan import Plan, Script
+from remote.plan.plan import Plan
 from remote.run.output.rank_output import FirstReadings, RankOutput
 from remote.run.output.worker_lines import WorkerLines
 from training.wire.events import Record
@@ -26,9 +26,9 @@ def expander(plan: Plan) -> Expand:
     See `training.wire.events.expand`. In a run of a script, text is followed by the steps and
     metrics that are read out of it.
     """
-    if not isinstance(plan.work, Script):
+    if not plan.script:
         return expand
-    return Expander(plan.world_size, watch=plan.work.watch, rules=plan.work.rules)
+    return Expander(plan.world_size, watch=plan.script.watch, rules=plan.script.rules)
 
 
 class Expander:

@@ -34,7 +34,8 @@ class _Program:
 
 
 class WorkerLines:
-    """Splits the text of programs by rank, as told or seen so far. It may be pickled.
+    """Splits the text of programs by rank, by the workers that joined or that lines named so far.
+    It may be pickled.
 
     A program is known by its host and its rank, called `process` here.
     """

@@ -89,6 +89,8 @@ class TrainingProgress:
     """The formats by which the output of a script is read."""
     files: list[str] = field(default_factory=list)
     """The files of a script that are read."""
+    has_file_text: bool = False
+    """Text has come of files that are followed, whether or not any of it is read."""
     evaluations: list[Evaluated] = field(default_factory=list)
     """Those of rank 0; only the last one has its confusion matrix."""
     drift: Drifted | None = None

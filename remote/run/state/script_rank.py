@@ -97,9 +97,9 @@ class ScriptRank(RankState):
     isolation: Isolation | None = None
     """The newest report that it trains alone, or no longer."""
     isolated_at: float = 0.0
-    """When it first reported that."""
+    """When it reported that it trains alone; 0 before."""
     connected_at: float = 0.0
-    """When it reported that it no longer does; 0 before."""
+    """When it reported that it exchanges something after all; 0 before."""
     gaps: deque[float] = field(default_factory=lambda: deque(maxlen=REPORTS))
     """The seconds between its last reports."""
     longest_gap: float = 0.0
@@ -108,6 +108,7 @@ class ScriptRank(RankState):
     printed_step: int = 0
     """The step of the newest loss that it printed, beside what the watch reports; 0: none."""
     steps_between_prints: int = 0
+    """The steps from the loss that it had printed before to that one."""
     loss_ratio: float = 0.0
     """Between the first loss that it printed and those of its steps, at least 1; 0: not known."""
     hides_step_losses: bool = False

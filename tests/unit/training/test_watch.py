@@ -28,6 +28,7 @@ from training.watch.clock import Clock
 from training.watch.gradients import MOST_LEARNT, GradientWatch
 from training.watch.hooks import Hooks
 from training.watch.inject import CannotInject, inject
+from training.watch.losses import LossWatch
 from training.watch.meetings import MOST_MEETINGS, Meetings
 from training.watch.report import MOST, Program, WatchReport
 from training.watch.spans import Spans
@@ -341,7 +342,7 @@ def test_no_event_is_asked_for_while_a_graph_is_captured(
 
 
 def test_the_copy_of_a_loss_is_on_the_host_whatever_the_default_device(
-    steps: Steps, told: list[Step], monkeypatch: pytest.MonkeyPatch, pipe: tuple[int, int]
+    steps: Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Loss:
         is_cpu, is_cuda, dtype = False, True, "float32"
@@ -367,7 +368,7 @@ def test_the_copy_of_a_loss_is_on_the_host_whatever_the_default_device(
         cuda=cuda, Tensor=Loss, empty=lambda _, **options: asked.append(options) or Loss()
     )
     monkeypatch.setitem(sys.modules, "torch", torch)  # type: ignore[arg-type]
-    Hooks(steps, make_report(pipe[1], 0))._take_loss(Loss())
+    LossWatch(steps).begin_backward({"tensors": Loss()})
     assert asked == [{"dtype": "float32", "device": "cpu", "pin_memory": True}]
 
 

@@ -7,16 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
 from remote.format import fixed, percent, size
-from remote.run.run_state import RunState
 from remote.run.state.script_rank import ScriptRank
 
 ALIKE = 0.1
 """Ranks are blocked alike if they differ by less: of the time, or of the seconds of the longest."""
-
-
-def list_exchanging(run: RunState) -> list[ScriptRank]:
-    """Return the ranks of which only collectives are seen."""
-    return [rank for rank in run.script_ranks if rank.only_exchanges]
 
 
 def describe_exchange(ranks: Sequence[ScriptRank], *, is_over: bool = False) -> str:

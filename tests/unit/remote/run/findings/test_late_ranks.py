@@ -88,48 +88,11 @@ CASES: list[tuple[str, Callable[[], History], list[str]]] = [
         ],
     ),
     (
-        "its stack says where it is",
-        lambda: going(INIT, late=(3,)).rank(3, by(LOADS, 3)),
-        [
-            f"waiting for rank 3 on node2: has not called {INIT}, is in train.py:41, load_batch; "
-            "ranks 0 to 2 wait in it (12 s)"
-        ],
-    ),
-    (
-        "of another program, what it runs",
-        lambda: going(INIT, late=(3,)).rank(3, SLEEPS),
-        [
-            f"waiting for rank 3 on node2: has not called {INIT}, runs bash -c …: sleep 600; "
-            "ranks 0 to 2 wait in it (12 s)"
-        ],
-    ),
-    (
         "several that do the same",
         lambda: going(INIT, late=(2, 3)).rank(2, by(LOADS, 2)).rank(3, by(LOADS, 3)),
         [
             f"waiting for ranks 2 and 3 on node2: have not called {INIT}, each is in "
             "train.py:41, load_batch; ranks 0 and 1 wait in it (12 s)"
-        ],
-    ),
-    (
-        "it is stopped",
-        lambda: going(INIT, late=(3,)).rank(3, by(STOPPED, 3)),
-        [
-            f"waiting for rank 3 on node2: has not called {INIT}, is stopped, by SIGSTOP or a "
-            "debugger; ranks 0 to 2 wait in it (12 s)"
-        ],
-    ),
-    (
-        "it cannot tell",
-        lambda: going(INIT, late=(3,)).rank(3, MUTE),
-        [f"waiting for rank 3 on node2: has not called {INIT}; ranks 0 to 2 wait in it (12 s)"],
-    ),
-    (
-        "it has ended well",
-        lambda: going(INIT, late=(3,)).rank(3, Exited(3, 0)),
-        [
-            f"waiting for rank 3 on node2: has not called {INIT}, has ended with exit code 0; "
-            "ranks 0 to 2 wait in it (12 s)"
         ],
     ),
     (
@@ -169,6 +132,22 @@ def test_it_is_named_within_five_seconds() -> None:
     assert texts(history, 4.9)
 
 
+@pytest.mark.parametrize(
+    ("event", "activity"),
+    [
+        (by(LOADS, 3), ", is in train.py:41, load_batch"),
+        (SLEEPS, ", runs bash -c …: sleep 600"),
+        (by(STOPPED, 3), ", is stopped, by SIGSTOP or a debugger"),
+        (MUTE, ""),
+        (Exited(3, 0), ", has ended with exit code 0"),
+    ],
+)
+def test_what_a_late_rank_does_is_told(event: Event, activity: str) -> None:
+    history = going(INIT, late=(3,)).rank(3, event)
+    progress = f"has not called {INIT}{activity}; ranks 0 to 2 wait in it"
+    assert texts(history, 12.0) == [f"waiting for rank 3 on node2: {progress} (12 s)"]
+
+
 def test_a_stack_from_before_the_wait_says_nothing_of_it() -> None:
     history = going().rank(3, by(LOADS, 3)).rank(0, comes(0))
     assert "load_batch" not in "".join(texts(history, 12.0))
@@ -192,6 +171,18 @@ def test_a_name_that_a_host_makes_up_is_not_shown() -> None:
 
 
 # As a stall ---------------------------------------------------------------------------------------
+
+
+def explain(history: History, *stacks: Stack) -> Stall:
+    """Return the stall that is found by now, once these stacks of the ranks have come."""
+    stalled = find_stall(history.state(), history.now)
+    assert stalled
+    history.session(stalled)
+    for rank, stack in enumerate(stacks):
+        history.rank(rank, by(stack, rank))
+    stall = history.state().stall
+    assert stall
+    return stall
 
 
 def test_after_a_minute_it_is_a_stall_and_said_once() -> None:
@@ -257,27 +248,15 @@ def test_a_restart_begins_anew() -> None:
 
 def test_a_rank_that_says_that_it_waits_is_not_blamed_by_its_stack() -> None:
     history = lasting(going("DistributedDataParallel", late=(3,)), STALL_LIMITS.joining + 2)
-    said = find_stall(history.state(), history.now)
-    assert said
-    history.session(said)
     verifies = dump((f"{SITE}/torch/distributed/utils.py", "_verify_param_shape"), *OUTER)
-    for rank, stack in enumerate((verifies, verifies, verifies, LOADS)):
-        history.rank(rank, by(stack, rank))
-    stall = history.state().stall
-    assert stall
+    stall = explain(history, verifies, verifies, verifies, LOADS)
     assert stall.culprits == (3,)
     assert stall.text.endswith("ranks 0 to 2 wait for it in DistributedDataParallel")
 
 
 def test_a_rank_that_has_ended_well_holds_up_the_others() -> None:
     history = going(INIT, late=(3,)).rank(3, Exited(3, 0))
-    said = find_stall(lasting(history, STALL_LIMITS.joining + 2).state(), history.now)
-    assert said
-    history.session(said)
-    for rank in range(3):
-        history.rank(rank, by(JOINS, rank))
-    stall = history.state().stall
-    assert stall
+    stall = explain(lasting(history, STALL_LIMITS.joining + 2), JOINS, JOINS, JOINS)
     assert stall.culprits == (3,)
     assert stall.text == (
         f"rank 3 on node2 has ended with exit code 0; ranks 0 to 2 wait for it in {INIT}"

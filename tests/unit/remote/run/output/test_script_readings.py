@@ -27,6 +27,7 @@ from remote.record.reread import RunClocks, reread_steps
 from remote.record.tape import Tape
 from remote.record.write import Recorder
 from remote.run.apply import apply_record
+from remote.run.findings.rates import sync_share, throughput
 from remote.run.findings.script_visibility import ways
 from remote.run.findings.stall import find_stall
 from remote.run.output.script_readings import expander
@@ -159,8 +160,8 @@ def test_ranks_that_print_nothing_hold_nothing_back() -> None:
     assert (state.step, state.progress.steps) == (300, 0)
     assert state.step_seconds == pytest.approx(0.1)
     assert state.training_seconds == pytest.approx(29.0), "of all steps, not of the lines"
-    assert math.isnan(state.throughput)
-    assert math.isnan(state.sync_share)
+    assert math.isnan(throughput(state))
+    assert math.isnan(sync_share(state))
     assert [rank.step for rank in state.ranks] == [0, 0, 0, 300]
     notes = [one.text for one in state.log.lines if one.stream == "note"]
     assert notes == [f"read as: {state.ranks[3].parsed.format}"], "others may print, too"  # type: ignore[attr-defined]
