@@ -227,7 +227,7 @@ def test_only_frameworks_that_a_program_names_are_told_of(folder: Path) -> None:
 
     assert said("import torch") == []
     assert said("import transformers") == ["ACCELERATE_USE_CPU"]
-    assert said("import pytorch_transformers") == []
+    assert said("import pytorch_transformers  # pytorch-transformers") == []
     assert said("from pytorch_lightning import Trainer") == ["TTY_COMPATIBLE"]
     assert "COLUMNS" not in frameworks.defaults(replace(facts, unnamed=("lightning",)))
     look = partial(programs.check_script, {"cwd": str(folder), "module": "mod.train"})
