@@ -21,7 +21,7 @@ from .meetings import POINT_TO_POINT, Meetings, read_address, read_place
 from .report import WatchReport
 from .spans import Spans
 from .steps import Steps
-from .waits import COLLECTIVES, REMOTE_CALLS, TRANSFERS, WaitingMethod
+from .waits import COLLECTIVES, REMOTE_CALLS, TRANSFERS, WaitingMethod, WaitWatch
 
 Locals = dict[str, Any]
 REQUIRED_MODULES = ("torch.autograd", "torch.optim.optimizer")
@@ -34,11 +34,11 @@ FUNCTIONS = {
     "torch.utils.data.dataloader": (("_BaseDataLoaderIter.__next__", "_load", "_loaded"),),
     "torch.nn.parallel.distributed": (
         ("DistributedDataParallel.__init__", "_meet_in_ddp", "_watch_gradients"),
-        ("DistributedDataParallel._distributed_broadcast_coalesced", "_wait", "_waited"),
+        ("DistributedDataParallel._distributed_broadcast_coalesced", "_waits.begin", "_waits.end"),
     ),
     "torch.cuda.streams": (
-        ("Stream.wait_event", "_wait_for_stream", "_waited"),
-        ("Stream.wait_stream", "_wait_for_stream", "_waited"),
+        ("Stream.wait_event", "_waits.begin_for_stream", "_waits.end"),
+        ("Stream.wait_stream", "_waits.begin_for_stream", "_waits.end"),
     ),
 }
 """Functions by their module, with the methods of `Hooks` to call before and after each."""
@@ -77,6 +77,7 @@ class Hooks:
         self._losses = LossWatch(steps)
         self._gradients = GradientWatch(self._make_safe(steps.gradient))
         self._spans = Spans(steps.clock, self._is_training)
+        self._waits = WaitWatch(steps, self._spans)
         self._exchange = Exchange(report.collectives)
         self._isolation = IsolationWatch(self._exchange, report.isolation)
         self._meetings = Meetings(report.entered)
@@ -84,7 +85,6 @@ class Hooks:
         self._open_passes = 0
         self._backward_count = self._backwards_at_step = 0
         self._leading_optimizer = LeadingOptimizer()
-        self._communicates = False
         self._joining_hook_by_module: dict[str, Callable[[ModuleType], None]] = {
             GROUPS: self._hook_groups,
             REMOTE: self._hook_remote_groups,
@@ -332,31 +332,11 @@ class Hooks:
         if name and name not in POINT_TO_POINT:
             self._meet(name, variables.get("group"))
         self._exchange.begin(name, variables)
-        self._wait()
+        self._waits.begin()
 
     def _collective_ended(self, _: Locals | None = None) -> None:
-        self._waited()
+        self._waits.end()
         self._exchange.end()
-
-    def _wait(self, _: Locals | None = None) -> None:
-        if self._steps.clock.is_beside():
-            self._communicates = True
-            self._spans.skip()
-        else:
-            self._spans.begin()
-
-    def _waited(self, _: Locals | None = None) -> None:
-        wait_begin = self._spans.end()
-        if wait_begin is not None:
-            self._steps.waited(wait_begin)
-
-    def _wait_for_stream(self, variables: Locals) -> None:
-        """Count a wait of the computation's stream for another one on which ranks communicate, as
-        with FSDP."""
-        if self._communicates and self._steps.clock.is_computing(variables["self"]):
-            self._spans.begin()
-        else:
-            self._spans.skip()
 
     def _watch_gradients(self, variables: Locals) -> None:
         self._meetings.end()

@@ -280,6 +280,9 @@ class ScriptRank(RankState):
             self.losses.append(step.loss)
             if self._steps_have_losses and not (self.is_watched and self.prints_loss):
                 self.loss = step.loss
+        if _is_of_watch(step):
+            # The log may have had its first step before, from a line printed as the step began.
+            self.timing.begin_after(step.step - 1)
         if math.isfinite(step.seconds):
             self.pace.append(step)
             self.timing.append(step, steps_made)

@@ -148,6 +148,22 @@ def test_what_was_before_the_first_step_is_no_part_of_it(clock: Seconds, told: l
     assert (told[0].seconds, told[0].sync) == (1, 0)
 
 
+def test_an_evaluation_from_before_the_first_step_begins_with_it(
+    clock: Seconds, told: list[Step]
+) -> None:
+    steps = Steps(told.extend, clock, gather=0)
+    model = Model()
+    steps.waited(clock.wait(60))
+    steps.pause(model)
+    clock.wait(30)
+    steps.begin()
+    clock.wait(1)
+    steps.trains(model)
+    steps.waited(clock.wait(2))
+    steps.end()
+    assert (told[0].seconds, told[0].sync) == (2, 2)
+
+
 def test_an_evaluation_is_taken_out_with_all_that_was_in_it(
     steps: Steps, clock: Seconds, told: list[Step]
 ) -> None:
