@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import weakref
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from .gradients import GradientWatch
 from .inject import inject
 from .isolation import IsolationWatch
 from .losses import LossWatch
-from .meetings import POINT_TO_POINT, Meetings
+from .meetings import POINT_TO_POINT, Meetings, read_address, read_place
 from .report import WatchReport
 from .spans import Spans
 from .steps import Steps
@@ -131,11 +132,22 @@ class Hooks:
     # Process groups
 
     def _hook_groups(self, module: ModuleType) -> None:
-        begin_joining = self._make_safe(lambda _: self._meet("init_process_group"))
-        inject(vars(module)["init_process_group"], begin_joining, self._joined)
+        inject(vars(module)["init_process_group"], self._joining, self._joined)
+
+    def _joining(self, variables: Locals) -> None:
+        """Take in that this process begins to join a process group, and so may be a worker."""
+        try:
+            place = read_place(variables, os.environ)
+            if place:
+                self._join(*place)
+            if self._report.on:
+                address = read_address(variables, os.environ)
+                self._meet("init_process_group", address=address)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
+            self._report.failed(error)
 
     def _joined(self, _: Locals) -> None:
-        """Take in that this process may have joined a process group, and so be a worker."""
+        """Take in that this process may have joined a process group."""
         try:
             self._meetings.end()
             groups = vars(sys.modules[GROUPS])
@@ -165,12 +177,15 @@ class Hooks:
 
     def _join(self, rank: int, world_size: int) -> None:
         """Begin to watch this process if it was silent until now: it may be a fork of one that has
-        made steps."""
+        made steps, or exchanged something."""
         if not self._report.join(rank, world_size):
             return
         self._thread = get_ident()
         self._open_passes = 0
         self._steps.restart()
+        self._exchange.restart()
+        self._isolation.restart()
+        self._meetings.restart()
         self.look()
         # Processes of multiprocessing call no function of atexit.
         multiprocessing_util = sys.modules.get("multiprocessing.util")
@@ -302,9 +317,9 @@ class Hooks:
         group = variables.get("process_group") or variables.get("device_mesh")
         self._meet("DistributedDataParallel", group)
 
-    def _meet(self, name: str, group: Any = None) -> None:
+    def _meet(self, name: str, group: Any = None, address: str = "") -> None:
         if not self._steps.step_count:
-            self._meetings.begin(name, group)
+            self._meetings.begin(name, group, address)
 
     def _hook_remote_calls(self, module: ModuleType) -> None:
         end_call = self._make_safe(self._exchange.end)

@@ -115,9 +115,9 @@ class RankProcesses:
     def _make_pipe(self, descriptor: int, rank_number: int, stream: str) -> Pipe:
         return Pipe(descriptor, rank_number, stream, self._redaction)
 
-    def open_events(self, rank: RankProcess) -> int:
-        """Open one more pipe, for what the watch reports of a rank that is not started. Return the
-        end for its process.
+    def open_events(self, rank: RankProcess, process_count: int) -> int:
+        """Open one more pipe, for what the watch reports of a rank that is not started, one of so
+        many. Return the end for its process.
 
         What comes there is as if the rank had written it on stdout.
         """
@@ -127,7 +127,11 @@ class RankProcesses:
             fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, EVENTS)
         rank.events = self._make_pipe(reader, rank.number, "stdout")
         rank.workers = Workers(
-            rank.number, self._selector, self._report_event, partial(self._worker_exited, rank)
+            rank.number,
+            process_count,
+            self._selector,
+            self._report_event,
+            partial(self._worker_exited, rank),
         )
         rank.pipes += (rank.events,)
         return write_end
