@@ -6,6 +6,7 @@ import json
 import platform
 import sys
 from dataclasses import asdict, replace
+from functools import cache
 from typing import Any
 
 from remote.cluster.hosts import HOSTS_FILE, Host
@@ -31,24 +32,29 @@ class OtherFormat(PlanError):
         self.number = format_number
 
 
-def dump(plan: Plan) -> str:
-    """Return the plan as text, with the versions that launched it."""
+@cache
+def _describe_launcher() -> dict[str, str]:
+    """Return what this process runs."""
     from importlib import metadata  # takes a while to load
 
-    work_kind = "script" if isinstance(plan.work, Script) else "job"
-    launcher = {
+    return {
         "rankboard": metadata.version("rankboard"),
         "python": platform.python_version(),
         "executable": sys.executable,
         "platform": platform.platform(),
     }
-    plan_data = {"format": FORMAT, **asdict(plan), "launcher": launcher}
+
+
+def dump(plan: Plan) -> str:
+    """Return the plan as text, with the versions that launched it."""
+    work_kind = "script" if isinstance(plan.work, Script) else "job"
+    plan_data = {"format": FORMAT, **asdict(plan), "launcher": _describe_launcher()}
     plan_data["work"] = {work_kind: plan_data["work"]}
     # It names a file of the machine that launched the run: no reader may take it for its own.
     for host in plan_data["hosts"]:
         del host["hosts_file"]
     # These say how this plan was made or read, not what it is.
-    del plan_data["rules_left_out"], plan_data["fixed_ports"]
+    del plan_data["rules_left_out"], plan_data["fixed_place"]
     # Plans without a name stay byte for byte what they were before there were names.
     if not plan.label:
         del plan_data["label"]

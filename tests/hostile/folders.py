@@ -25,6 +25,7 @@ from training.wire.rank_events import Finished
 
 RUN = "20261120-093000-ddp-lenet5-3f9a"
 HOSTS = (Host("node1", "127.0.0.1"), Host("node2", "127.0.0.2"))
+PLAN = serialize.dump(Plan(RUN, HOSTS, Job()))
 
 
 def ended(host: int) -> tuple[Event, ...]:
@@ -52,7 +53,7 @@ def lines(host: int, said: Sequence[Event], began: float = 1_000.0) -> list[byte
 def kept(*journals: Sequence[bytes], plan: str = "") -> Hosts:
     """Two honest hosts, or with these journals, on which the run has ended or goes on."""
     found = journals or [lines(host, ended(host)) for host in range(2)]
-    hosts = Hosts(*(keeper(plan or serialize.dump(Plan(RUN, HOSTS, Job()))) for _ in found))
+    hosts = Hosts(*(keeper(plan or PLAN) for _ in found))
     for player, journal in zip(hosts.players, found, strict=True):
         player.journal += journal
     return hosts

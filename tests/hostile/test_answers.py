@@ -89,7 +89,7 @@ FLOODS: dict[str, Play] = {
     [
         *(("ps", flood) for flood in FLOODS),
         *((name, "a line without end") for name in ERRANDS if name != "ps"),
-        *(("logs", flood) for flood in ("lines without end", "records without end")),
+        ("logs", "records without end"),
     ],
 )
 def test_an_answer_without_end_is_bounded(
@@ -322,9 +322,7 @@ PLANS: dict[str, str] = {
     "a script": kept(work={"script": ["sh", "-c", "touch PWNED"]}),
     "another run": kept(run="../../x"),
     "no hosts": kept(hosts=[]),
-    "10,000 hosts": kept(
-        hosts=[{"name": f"n{number}", "address": "x"} for number in range(10_000)]
-    ),
+    "4,097 hosts": kept(hosts=[{"name": f"n{number}", "address": "x"} for number in range(4_097)]),
     "escapes": kept(run=ESCAPES),
     "deep": "[" * 100_000,
     "nothing": "",

@@ -22,7 +22,7 @@ from training.wire.host_events import HostSample, OutputText
 
 SMALL = Limits(line=64 * 1024, log=MIB, shown=1024, unsent=MIB, write=0.3)
 """As the real ones, but sooner."""
-LEASES, VOLUME = 4, 4 * MIB
+LEASES, VOLUME = 2, 4 * MIB
 """A flood goes on until the other host has had so many leases, or for so many bytes."""
 
 

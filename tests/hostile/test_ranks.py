@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from remote.run.run_state import RunState
 from tests.hostile.values import ESCAPES, wild
 from tests.kit.histories import History
 from tests.kit.histories import plan as planned
+from tests.kit.stage import HELLO
 from training.agent.host.redaction import Redaction
 from training.agent.ranks.pipes import CHUNK, LineDecoder
 from training.wire import events, host_events, rank_events
@@ -104,6 +105,8 @@ TEXTS = {
 @pytest.mark.parametrize("case", TEXTS)
 def test_no_terminal_acts_on_what_a_rank_prints(case: str, printer: Any) -> None:
     history = History(planned(2, slots=2)).training(1)
+    name = TEXTS[case]
+    history.say(1, replace(HELLO, hostname=name, python=name, user=name))
     history.rank(
         1,
         OutputText(1, "stdout", TEXTS[case]),

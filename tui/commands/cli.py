@@ -16,7 +16,7 @@ from tui.kit.exit import UsageError, refusing
 from tui.kit.narrate import echo
 
 if TYPE_CHECKING:
-    from cyclopts import App
+    from tui.flags.parsing import CommandApp
 
 COMMANDS = (
     "doctor",
@@ -71,18 +71,20 @@ def call(words: Sequence[str]) -> None:
         _call_root(words)
 
 
-def _call_command(app: App, words: Sequence[str], command: str) -> None:
+def _call_command(app: CommandApp, words: Sequence[str], command: str) -> None:
     """Call a command, or a command of a group such as `rankboard lab`."""
     from tui.flags.command_help import print_help
     from tui.flags.mistakes import Mistakes
-    from tui.flags.parsing import Flags, MissingParameter, parse
+    from tui.flags.parsing import CommandApp, Flags, MissingParameter, parse
     from tui.flags.unknown_command import refuse_command
 
     before_dashes = list(takewhile("--".__ne__, words))
     # cyclopts counts --help among the commands of an app.
     subcommands = [name for name in app if not name.startswith("-")]
     if subcommands and words and words[0] in subcommands:
-        _call_command(app[words[0]], words[1:], f"{command} {words[0]}")
+        subcommand = app[words[0]]
+        assert isinstance(subcommand, CommandApp)
+        _call_command(subcommand, words[1:], f"{command} {words[0]}")
         return
     # Before the words are parsed, so that help is given beside any mistake.
     if any(flag in before_dashes for flag in HELP):
@@ -159,7 +161,7 @@ def _refuse_words(words: Sequence[str], flags: Sequence[str]) -> None:
     )
 
 
-def make_root_app() -> App:
+def make_root_app() -> CommandApp:
     """Make the command without a name, which starts a run."""
     from tui.commands.run import run
     from tui.flags.command_help import ROOT_USAGE, make_app
@@ -167,7 +169,7 @@ def make_root_app() -> App:
     return make_app("rankboard", run, usage=ROOT_USAGE)
 
 
-def make_whole_app() -> App:
+def make_whole_app() -> CommandApp:
     """Make the command line with all commands, for its help and for completion."""
     from tui.flags.common import OPTIONS
 
@@ -185,12 +187,12 @@ def make_whole_app() -> App:
 
 
 @cache
-def load(name: str) -> App:
+def load(name: str) -> CommandApp:
     """Load the command, or the group of commands, of this name."""
     from tui.flags.command_help import make_app
 
     module = import_module(f"tui.commands.{name}")
-    command_group: App | None = getattr(module, "app", None)
+    command_group: CommandApp | None = getattr(module, "app", None)
     return command_group or make_app(f"rankboard {name}", getattr(module, name))
 
 

@@ -11,6 +11,7 @@ from cyclopts import App, Parameter
 
 from training import options, registry
 from tui.flags.common import ARGUMENTS, COMMANDS, OPTIONS
+from tui.flags.parsing import CommandApp
 
 ROOT_USAGE = """\
 Usage: rankboard [OPTIONS]
@@ -27,10 +28,10 @@ PARAMETERS = Parameter(
 
 def make_app(
     command: str, function: Callable[..., None] | None, help: str = "", usage: str = ""
-) -> App:
+) -> CommandApp:
     """Make the command of a function, whose docstring is the help. `command` is what the user
     writes, such as `rankboard lab up`."""
-    app = App(
+    app = CommandApp(
         name=command.rpartition(" ")[2],
         usage=usage,
         help=_join_lines(help or inspect.getdoc(function) or ""),
@@ -56,9 +57,9 @@ def make_app(
     return app
 
 
-def _write_usage(command: str, app: App) -> str:
+def _write_usage(command: str, app: CommandApp) -> str:
     usage_words = []
-    for argument in app.assemble_argument_collection():
+    for argument in app.look_at_arguments():
         argument_name = argument.names[0]
         if not argument.parse or argument_name.startswith(("-", "*")):
             continue

@@ -11,13 +11,16 @@ import types
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from cyclopts import (
     App,
     Argument,
+    ArgumentCollection,
     CycloptsError,
     MissingArgumentError,
+    Parameter,
     UnusedCliTokensError,
 )
 from cyclopts.validators import Number
@@ -56,17 +59,50 @@ class MissingParameter(Exception):
         self.mistakes = mistakes
 
 
+class CommandApp(App):
+    """A command whose arguments are made once, to be looked at and then parsed.
+
+    To make them takes a while, and the parser writes into them what it has read.
+    """
+
+    _unparsed: ArgumentCollection | None = None
+
+    def look_at_arguments(self) -> ArgumentCollection:
+        """Return the arguments, into which nothing is to be written."""
+        if self._unparsed is None:
+            self._unparsed = self.assemble_argument_collection()
+        return self._unparsed
+
+    def assemble_argument_collection(
+        self, *, default_parameter: Parameter | None = None, parse_docstring: bool = False
+    ) -> ArgumentCollection:
+        """Return arguments for the parser: those that were looked at, but only once."""
+        if self._unparsed is None or default_parameter or parse_docstring:
+            return super().assemble_argument_collection(
+                default_parameter=default_parameter, parse_docstring=parse_docstring
+            )
+        arguments = self._unparsed
+        self._unparsed = None
+        return arguments
+
+
 class Flags:
     """The flags and the positional parameters of a command."""
 
-    def __init__(self, app: App, command: str) -> None:
+    def __init__(self, app: CommandApp, command: str) -> None:
         """`command` is what the user writes, such as `rankboard lab up`."""
         self.see_help = f"see {command} --help"
-        self._arguments: dict[str, Argument] = {}
-        for argument in app.assemble_argument_collection():
+        self._app = app
+
+    @cached_property
+    def _arguments(self) -> dict[str, Argument]:
+        """The arguments by their names."""
+        arguments: dict[str, Argument] = {}
+        for argument in self._app.look_at_arguments():
             if argument.parse:
-                self._arguments |= dict.fromkeys(argument.names, argument)
-        self._arguments.pop("*", None)
+                arguments |= dict.fromkeys(argument.names, argument)
+        arguments.pop("*", None)
+        return arguments
 
     @property
     def names(self) -> list[str]:
@@ -97,7 +133,7 @@ class Flags:
         return list(words[:word_index]), list(words[word_index:])
 
 
-def parse(app: App, words: Sequence[str], flags: Flags) -> ParsedCommand:
+def parse(app: CommandApp, words: Sequence[str], flags: Flags) -> ParsedCommand:
     """Parse the words behind a command, whose parameters are `flags`. Raises: MissingParameter."""
     mistakes: list[Mistake] = []
     remaining = _take_out_unknown(words, flags, mistakes)

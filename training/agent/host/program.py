@@ -108,8 +108,8 @@ def _find_unnamed(script: dict[str, Any]) -> tuple[str, ...]:
     unnamed_packages = []
     for package in PACKAGES:
         names = NAMES.get(package, (package,))
-        # Whole names only: `pytorch_transformers` is another package than `transformers`.
-        if not re.search(rf"\b({'|'.join(names)})\b".encode(), script_text):
+        # Whole names only: `pytorch-transformers` is another package than `transformers`.
+        if not re.search(rf"(?<![\w-])({'|'.join(names)})\b".encode(), script_text):
             unnamed_packages.append(package)
     return tuple(unnamed_packages)
 

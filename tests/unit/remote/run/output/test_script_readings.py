@@ -108,6 +108,16 @@ def test_steps_that_no_line_numbers_are_counted() -> None:
     assert [one.step for one in of(StepFinished, derived(history))] == [1, 2, 3, 4]
 
 
+def test_a_first_step_that_is_printed_long_before_it_ends_warms_up() -> None:
+    history = started(script(1, 1, watch=True))
+    history.say(0, said(0, "step=1 loss=0.5", "stdout"), after=0.1)
+    for step in range(1, 4):
+        history.say(0, seen(0, step, 0.5, compute=5.0), after=5.0)
+    timing = history.state().ranks[0].timing
+    assert timing.count == 3
+    assert (timing.first_early, timing.last_early) == (2, 3)
+
+
 def test_what_the_watch_tells_is_no_second_step() -> None:
     """Also where the line comes first: they come by two pipes."""
     history = started(script(watch=True))
