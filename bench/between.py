@@ -31,16 +31,9 @@ from remote.transport.registry import Transports
 from remote.transport.warm import WarmTransport
 from training.job import Job
 from training.wire.enums import Phase
-from training.wire.events import (
-    AgentEnded,
-    Entered,
-    Event,
-    Exited,
-    Hello,
-    Spawned,
-    Started,
-    StepFinished,
-)
+from training.wire.events import Event
+from training.wire.host_events import AgentEnded, Exited, Hello, Spawned
+from training.wire.rank_events import Entered, Started, StepFinished
 
 HOSTS, STEPS, LINK = 4, 3, "1gbit"
 JOB = Job(model="lenet5", dataset="digits", steps=STEPS, sync="ddp")

@@ -31,7 +31,8 @@ from remote.record.write import Recorder
 from remote.session.session import Session
 from remote.transport.ssh.transport import SshTransport
 from training.job import Job
-from training.wire.events import OutputText, Record
+from training.wire.events import Record
+from training.wire.host_events import OutputText
 from tui.app.app import RankboardApp
 from tui.kit.interpreter import collect_seldom, keep_loaded_modules
 from tui.kit.open_runs import LaunchRequest

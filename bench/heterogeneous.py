@@ -23,7 +23,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from remote.record.events_file import read_records as read
-from training.wire.events import Evaluated, Record, StepFinished
+from training.wire.events import Record
+from training.wire.rank_events import Evaluated, StepFinished
 
 RANKBOARD = Path(sys.executable).parent / "rankboard"
 HOSTS = 4

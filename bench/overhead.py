@@ -48,7 +48,8 @@ from remote.run.findings.alerts import Alarm, find_alerts
 from remote.run.run_state import RunState
 from remote.statistics.interval import mean_interval
 from training.agent.host import processes
-from training.wire.events import PREFIX, StepFinished
+from training.wire.events import PREFIX
+from training.wire.rank_events import StepFinished
 
 RANKS = 4
 BIN = Path(sys.executable).parent

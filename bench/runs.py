@@ -27,19 +27,9 @@ from remote.record.write import Recorder
 from remote.run.apply import apply_record
 from remote.run.run_state import RunState
 from training.job import Job
-from training.wire.events import (
-    SESSION,
-    Evaluated,
-    Event,
-    Exited,
-    Finished,
-    Launched,
-    Record,
-    Spawned,
-    Started,
-    StepFinished,
-    encode,
-)
+from training.wire.events import SESSION, Event, Record, encode
+from training.wire.host_events import Exited, Launched, Spawned
+from training.wire.rank_events import Evaluated, Finished, Started, StepFinished
 
 RANKS, STEPS, CLASSES = 4, 40, 10
 METHODS = ("ddp", "ring", "all_reduce", "local_sgd")

@@ -23,7 +23,9 @@ from remote.session.session import Session
 from remote.transport.ssh.transport import SshTransport
 from training.job import Job
 from training.wire.commands import Stop
-from training.wire.events import Exited, OutputText, Record, StepFinished
+from training.wire.events import Record
+from training.wire.host_events import Exited, OutputText
+from training.wire.rank_events import StepFinished
 
 HOSTS, SLOTS = 4, 2
 ROUNDS = 5

@@ -15,7 +15,8 @@ from msgspec import Meta
 from remote.jsonl import Reader, load
 from training.wire import events as wire
 from training.wire.enums import Reach
-from training.wire.events import EVENTS as HOST_EVENTS
+from training.wire.host_events import OutputText
+from training.wire.rank_events import StepFinished
 from training.wire.records import (
     FIRST,
     LARGEST,
@@ -288,16 +289,16 @@ LAUNCHER_EVENTS = (
     SessionClosing,
     SessionClosed,
 )
-EVENTS: tuple[type[Event], ...] = (*HOST_EVENTS, *LAUNCHER_EVENTS)
+EVENTS: tuple[type[Event], ...] = (*wire.EVENTS, *LAUNCHER_EVENTS)
 """All that records hold."""
 
 _TIME = Annotated[float, Meta(ge=0, le=LAST_TIME)]
 _NUMBER = Annotated[int, Meta(le=LARGEST)]
 _read_text = Reader(
-    wire.OutputText, dict.fromkeys(("host", "attempt", "seq"), _NUMBER) | {"time": _TIME}
+    OutputText, dict.fromkeys(("host", "attempt", "seq"), _NUMBER) | {"time": _TIME}
 )
-_read_step = Reader(wire.StepFinished, {"time": _TIME}, wire.StepFinished.bounds)
-_figures_of = attrgetter(*(field.name for field in fields(wire.StepFinished)))
+_read_step = Reader(StepFinished, {"time": _TIME}, StepFinished.bounds)
+_figures_of = attrgetter(*(field.name for field in fields(StepFinished)))
 _lines = RecordCodec(EVENTS, load)
 encode = _lines.encode
 fault = _lines.fault
@@ -310,7 +311,7 @@ def decode(line: str | bytes) -> Record | None:
     values = _read_text.read(line)  # as most lines are of it
     if values is None or values.seq == FIRST:
         return _lines.decode(line)
-    text = wire.OutputText(values.rank, values.stream, values.text)
+    text = OutputText(values.rank, values.stream, values.text)
     return Record(values.host, values.attempt, values.seq, values.time, text)
 
 
@@ -324,4 +325,4 @@ def _reported(line: str) -> tuple[Event, float | None] | None:
     values = _read_step.read(line)
     if values is None:
         return wire.parse_report(line, load)
-    return wire.StepFinished(*_figures_of(values)), values.time
+    return StepFinished(*_figures_of(values)), values.time

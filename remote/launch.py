@@ -18,7 +18,7 @@ from remote.host_commands.kept_plan import KeptPlan
 from remote.plan import needs, placeholders
 from remote.plan import plan as planning
 from remote.plan.environment import forwarded
-from remote.plan.fixed_ports import find_fixed_ports
+from remote.plan.fixed_place import find_fixed_place
 from remote.plan.main_program import MainProgram, find_main_program
 from remote.plan.pasted.line import PastedLine, ReadSource, find_pasted_line
 from remote.plan.pasted.script_facts import LARGEST_SOURCE
@@ -100,7 +100,7 @@ class Launcher:
         values = forwarded(plan, os.environ)
         plan = replace(plan, label=marks.checked_name(name))
         recorder = Recorder(self.runs_dir, plan)
-        session = Session(_with_fixed_ports(plan), self.transport, recorder, _cwd(plan), values)
+        session = Session(_with_fixed_place(plan), self.transport, recorder, _cwd(plan), values)
         session.notifier = self.notifier
         return session
 
@@ -148,7 +148,7 @@ class Launcher:
         kept."""
         from remote.session.examination import Examination
 
-        return Examination(_with_fixed_ports(plan), self.transport)
+        return Examination(_with_fixed_place(plan), self.transport)
 
 
 def find_pasted_ranks(plan: Plan) -> PastedLine | None:
@@ -156,19 +156,18 @@ def find_pasted_ranks(plan: Plan) -> PastedLine | None:
 
     The source of the script says what its options mean, if the file is on this machine, too.
     """
-    if not isinstance(plan.work, Script) or plan.world_size < 2:
+    if not plan.script or plan.world_size < 2:
         return None
     is_one_per_host = all(host.slots == 1 for host in plan.hosts)
-    return find_pasted_line(
-        plan.work.words, _make_source_reader(plan), is_one_per_host=is_one_per_host
-    )
+    read_source = _make_source_reader(plan)
+    return find_pasted_line(plan.script.words, read_source, is_one_per_host=is_one_per_host)
 
 
-def _with_fixed_ports(plan: Plan) -> Plan:
-    """Return the plan with the ports that its script fixes, which the first host is to check."""
-    if not isinstance(plan.work, Script) or not plan.policy.doctor:
+def _with_fixed_place(plan: Plan) -> Plan:
+    """Return the plan with the place that its script fixes, which the first host is to check."""
+    if not plan.script or not plan.policy.doctor:
         return plan
-    return replace(plan, fixed_ports=find_fixed_ports(plan.work.words, _make_source_reader(plan)))
+    return replace(plan, fixed_place=find_fixed_place(plan.script.words, _make_source_reader(plan)))
 
 
 def _make_source_reader(plan: Plan) -> ReadSource:
@@ -192,16 +191,16 @@ def _cwd(plan: Plan) -> str:
     if not is_here(plan.hosts):
         return ""
     named_folder = plan.hosts[0].cwd
-    if isinstance(plan.work, Script) and named_folder:
+    if plan.script and named_folder:
         return ""  # each host may have its own
     return named_folder or os.getcwd()
 
 
 def _check_uploaded(plan: Plan) -> None:
     """Raises: PlanError, where a file of the program is not among those that go to the hosts."""
-    if not isinstance(plan.work, Script) or not plan.uploads:
+    if not plan.script or not plan.uploads:
         return
-    program = find_main_program(plan.work.words)
+    program = find_main_program(plan.script.words)
     names: dict[str, None] = {}
     for host_index in range(len(plan.hosts)):
         names |= dict.fromkeys(needs.names_on_host(plan, host_index, program.name))

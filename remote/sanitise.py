@@ -9,14 +9,12 @@ import unicodedata
 from dataclasses import fields, replace
 from typing import Any
 
-from training.wire import events
 from training.wire.events import Record
+from training.wire.host_events import GpuSample, HostSample, OutputText, RankSample
+from training.wire.rank_events import ScriptMetrics, StepFinished
 
 _OFTEN = frozenset(
-    {
-        *(events.OutputText, events.StepFinished, events.ScriptMetrics),
-        *(events.HostSample, events.RankSample, events.GpuSample),
-    }
+    (OutputText, StepFinished, ScriptMetrics, HostSample, RankSample, GpuSample),
 )
 """Events that come by the thousand: ranks' lines and names of metrics, which are made fit where
 they are put to use, and plain numbers."""

@@ -27,7 +27,8 @@ from training.place import Place
 from training.rendezvous import meet_ranks
 from training.reports import print_line
 from training.wire.enums import Phase
-from training.wire.events import Entered, Started, emit
+from training.wire.events import emit
+from training.wire.rank_events import Entered, Started
 
 
 def main(argv: Sequence[str]) -> int:

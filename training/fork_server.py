@@ -1,10 +1,11 @@
 """The fork server: keeps a host warm between the runs of one launcher, which are served one after
 another over one connection.
 
-It imports torch once. Then a line {"run": ARGUMENTS} on stdin asks for the follower of a run. A
-fork becomes that follower, with stdin and stdout as they are. The guard, the agent and the ranks of
-the run are forks of it in turn: none imports torch, and none sees anything of the run before. When
-the follower has exited, `IDLE` is written to stdout. Other lines came too late for the run before.
+It imports torch once, unless it is for runs of a script. Then a line {"run": ARGUMENTS} on stdin
+asks for the follower of a run. A fork becomes that follower, with stdin and stdout as they are. The
+guard, the agent and the ranks of the run are forks of it in turn: none imports torch, and none sees
+anything of the run before. When the follower has exited, `IDLE` is written to stdout. Other lines
+came too late for the run before.
 
 It ends with its stdin, after a follower that failed, when a file of its code has changed, and by
 an alarm of the kernel after `PATIENCE` seconds without a run, whatever it is doing.
@@ -37,18 +38,14 @@ FileStates = Mapping[Path, tuple[int, int]]
 """The inode of each file, and the time at which it was changed last."""
 
 
-def serve(*, code_changed: bool) -> int:
+def serve(*, code_changed: bool, imports_torch: bool) -> int:
     """Serve runs until stdin ends. `code_changed`: see `training.agent`; it is reported once."""
     processes.set_process_name("rankboard-serve")
     signal.alarm(PATIENCE)
     package_folder = Path(__file__).parent
     # Before the import: a file that changes meanwhile counts as changed.
     source_states = file_states(package_folder.rglob("*.py"))
-    rank_starter: Preload = run_rank
-    try:
-        preload.import_torch()
-    except Exception:  # noqa: BLE001 - the ranks of each run find out, and report it
-        rank_starter = PRELOAD
+    rank_starter: Preload = import_torch() if imports_torch else PRELOAD
     code_states = {
         **file_states(package_folder.rglob("*")),
         **source_states,
@@ -71,6 +68,15 @@ def serve(*, code_changed: bool) -> int:
         except BrokenPipeError:  # the launcher is gone
             return 0
     return 0
+
+
+def import_torch() -> Preload:
+    """Import what ranks need. Return what starts them."""
+    try:
+        preload.import_torch()
+    except Exception:  # noqa: BLE001 - the ranks of each run find out, and report it
+        return PRELOAD
+    return run_rank
 
 
 def run_rank(argv: Sequence[str]) -> NoReturn:

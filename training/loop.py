@@ -30,7 +30,8 @@ from training.schedule import Schedule
 from training.shard import StepSamples, make_shard
 from training.sync import SyncMethod, broadcast
 from training.wire.enums import Phase
-from training.wire.events import Drifted, Entered, Evaluated, Finished, Saved, emit
+from training.wire.events import emit
+from training.wire.rank_events import Drifted, Entered, Evaluated, Finished, Saved
 
 GRADIENT_TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 """The type in which gradients travel, by `--precision`."""

@@ -15,7 +15,8 @@ from torch.distributed import ProcessGroup
 
 from training.place import Place
 from training.wire.enums import Phase
-from training.wire.events import Entered, emit
+from training.wire.events import emit
+from training.wire.rank_events import Entered
 
 PEER_TIMEOUT = timedelta(minutes=30)
 """How long a rank waits for others that download their data or evaluate: long, as it is no rank's

@@ -12,7 +12,8 @@ from training.formatting import format_loss
 from training.job import Job
 from training.meter import MeteredStep
 from training.schedule import Schedule
-from training.wire.events import Epoch, StepFinished, emit
+from training.wire.events import emit
+from training.wire.rank_events import Epoch, StepFinished
 
 
 @dataclass(frozen=True)

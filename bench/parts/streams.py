@@ -12,21 +12,10 @@ from remote.events import HostPhaseChanged, encode
 from remote.plan.plan import Plan
 from training.job import Job
 from training.wire.enums import Reach
-from training.wire.events import (
-    PREFIX,
-    SESSION,
-    Event,
-    HostSample,
-    Launched,
-    OutputText,
-    RankSample,
-    Record,
-    Spawned,
-    Started,
-    StepFinished,
-    to_object,
-)
+from training.wire.events import PREFIX, SESSION, Event, Record, to_object
+from training.wire.host_events import HostSample, Launched, OutputText, RankSample, Spawned
 from training.wire.jsonl import dumps
+from training.wire.rank_events import Started, StepFinished
 
 START = 1_000.0
 LOG_EVERY = 20

@@ -30,7 +30,7 @@ from remote.plan.plan import Plan, PlanError
 from remote.transport.failure import Failure, FailureCause
 from remote.transport.registry import load_transport
 from training.wire.commands import Connect, Reserve
-from training.wire.events import Connected, Hello, Reserved
+from training.wire.host_events import Connected, Hello, Reserved
 
 __all__ = [
     "CHECKS",

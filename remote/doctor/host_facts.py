@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan
-from training.wire.events import Hello
+from training.wire.host_events import Hello
 
 OK = "ok"
 WARNING = "warning"

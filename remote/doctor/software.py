@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from remote.doctor.host_facts import FAILED, WARNING, CheckedHost, HostFinding
 from remote.transport.bootstrap.archive import build_archive
-from training.wire.events import Hello
+from training.wire.host_events import Hello
 
 
 def check_python(checked: CheckedHost) -> HostFinding | str:

@@ -9,7 +9,7 @@ from remote.doctor.host_facts import FAILED, OK, WARNING, CheckedHost, HostFindi
 from remote.format import count, listed, size
 from remote.plan.main_program import find_main_program
 from remote.plan.needs import path_of
-from remote.plan.plan import Plan, Script
+from remote.plan.plan import Plan
 from training import registry
 from training.job import Job
 
@@ -176,8 +176,8 @@ def check_program(checked: CheckedHost) -> HostFinding | str:
 
     plan = checked.plan
     hello = checked.hello
-    assert isinstance(plan.work, Script), "only scripts are checked"
-    program = find_main_program(plan.work.words)
+    assert plan.script, "only scripts are checked"
+    program = find_main_program(plan.script.words)
     program_name = hello.program_lacking or program.name
     working_folder = program.folder_from(plan.cwd(checked.index))
     missing_part = hello.program_lacks

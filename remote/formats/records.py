@@ -44,11 +44,13 @@ _PREFIX = re.compile(
     r"|[IWEF]\d{4}\s\d{2}:\d{2}:\d{2}\.\d{1,9}\s{1,4}\d{1,20}\s[^\]\n]{1,80}\]"  # glog
     r"|\[?(?:DEBUG|INFO|WARNING|WARN|ERROR|SUCCESS|CRITICAL)(?:[:|][\w.:/-]{0,80})?"
     r"\s{0,2}\]?(?=[\s:|\]-]|$)"
+    # The process, as in "INFO - 4711 - 2026-11-28 20:02:07": anything else may be a step.
+    r"|(?<=-\s)\d{1,9}\s-(?=\s(?:\d{4}-\d{2}-\d{2}\s|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\s-))"
     # Loggers have a dot or a line number: "Test - loss" has another first word.
     r"|[A-Za-z_]\w{0,40}(?:\.\w{1,40}){1,8}(?::[\w:]{1,60})?\s-(?=\s)|__main__\s-(?=\s)"
     r"|[\w.]{1,80}(?=\sINFO:)|\[(?:MainThread|TRAIN)\](?=\s)|\[\d{4,9}\](?=\s\[)"
     r"|\([\w.]{1,80}:\d{1,6}\)(?=\s-|\sINFO)"
-    r"|\[(?:GPU|gpu)\s?\d{1,4}\](?=\s)|[\w.-]{1,60}\.py:\s?\d{1,6}:(?=\s)"
+    r"|\[(?:GPU|gpu)\s?\d{1,4}\](?=\s)|[\w.-]{1,60}\.py:(?:\s?\d{1,6}:)?(?=\s)"
     r"|\[[\w.-]{1,60}\.py[:,][^\]\n]{0,80}\]|\[titan\]|\([\w.-]{1,60}\.py\s\d{1,6}\):"
     r"|(?:root|mmengine|mmdet|mmseg|mmcls)\s-|(?:train_inner|train|valid)\s\||>>|[-|:]{1,8}(?=\s)"
     r")\s{0,4})+"

@@ -44,7 +44,7 @@ _REPLACEMENTS = (
 """What Python's regular expressions have and those of rules have not, and what to write instead."""
 _UP_TO = re.compile(r"(?<!\\)\{,(\d+)\}")
 """A repetition in Python, and text in RE2."""
-_SPACES = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]| +(?![*+?{])", re.DOTALL)
+_SPACES = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<spaces> +)(?![*+?{])", re.DOTALL)
 """The spaces of an expression, and what may have spaces that stay as they are: classes."""
 _PARTS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[()|]", re.DOTALL)
 
@@ -136,7 +136,7 @@ def _expanded(short_form: re.Match[str]) -> str:
 
 
 def _any_spaces(part: re.Match[str]) -> str:
-    return r"[ \t]+" if part[0].startswith(" ") else part[0]
+    return r"[ \t]+" if part["spaces"] else part[0]
 
 
 def _is_mistyped(name: str, usual: str) -> bool:

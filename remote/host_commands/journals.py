@@ -16,7 +16,8 @@ from remote.plan.plan import Plan
 from remote.sanitise import one_line
 from remote.transport import Channel, HostCommand, NoProgress, Transport, Unreachable
 from training.agent import WHOLE
-from training.wire.events import Record, RecordsDropped, decode
+from training.wire.events import Record, decode
+from training.wire.host_events import RecordsDropped
 from training.wire.line_cutter import LineCutter, LineTooLong
 
 MOST_BLOCKS = 16

@@ -11,17 +11,9 @@ from remote.run.run_state import RunState
 from remote.run.state import script_metrics
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
-from training.wire.events import (
-    Evaluated,
-    GpuSample,
-    HostSample,
-    RankSample,
-    Record,
-    Saved,
-    ScriptMetrics,
-    Started,
-    StepFinished,
-)
+from training.wire.events import Record
+from training.wire.host_events import GpuSample, HostSample, RankSample
+from training.wire.rank_events import Evaluated, Saved, ScriptMetrics, Started, StepFinished
 
 
 class MetricValue(NamedTuple):

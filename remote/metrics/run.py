@@ -17,7 +17,6 @@ from remote.metrics.steps import Floats, StepTable
 from remote.metrics.usage import GpuUsage, HostUsage, RankUsage, as_columns
 from remote.metrics.waiting import WaitTimes, measure_waits
 from remote.plan.expected import GRADIENT
-from remote.plan.plan import Script
 from remote.record import files, summary
 from remote.record.events_file import read_records
 from remote.record.layout import PLAN
@@ -33,7 +32,7 @@ from remote.run.state.progress import Restart
 from remote.run.state.rank_state import RankState
 from remote.run.state.types import Stall
 from training.job import Job
-from training.wire.events import Epoch, Saved
+from training.wire.rank_events import Epoch, Saved
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class RankFigures:
 
 @dataclass(frozen=True)
 class EvaluationFigures:
-    """A test of the model, as rank 0 reports it (see `training.wire.events.Evaluated`)."""
+    """A test of the model, as rank 0 reports it (see `training.wire.rank_events.Evaluated`)."""
 
     time: float
     """Seconds since the run's first step began."""
@@ -229,7 +228,7 @@ def make_figures(folder: Path, state: RunState, collector: RunCollector) -> RunF
         name=plan.run,
         folder=folder,
         job=plan.job,
-        script=plan.work.words if isinstance(plan.work, Script) else (),
+        script=plan.script.words if plan.script else (),
         hosts=tuple(_host_figures(host, collector, zero) for host in state.hosts),
         ranks=tuple(_rank_figures(rank, collector, zero) for rank in state.ranks),
         verdict=state.verdict,

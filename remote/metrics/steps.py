@@ -9,7 +9,7 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from training.wire.events import StepFinished
+from training.wire.rank_events import StepFinished
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -25,7 +25,7 @@ class StepTable:
     """One row per rank and step, ordered by rank, then step. All columns have one length.
 
     A step that was made again after a restart is there once, as it was made last. The columns are
-    those of `training.wire.events.StepFinished`.
+    those of `training.wire.rank_events.StepFinished`.
     """
 
     rank: Ints

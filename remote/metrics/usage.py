@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from remote.metrics.steps import Floats
-from training.wire.events import HostSample
+from training.wire.host_events import HostSample
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ import shlex
 from remote.cluster.hosts import Host
 from remote.format import count
 from remote.plan.place import place, place_before
-from remote.plan.plan import Plan, Script
+from remote.plan.plan import Plan
 from training.wire.commands import Placement, stand_in
 
 
@@ -37,7 +37,7 @@ def dry_run(plan: Plan) -> str:
         for upload in plan.uploads:
             upload_target = posixpath.join(plan.cwd(index), upload.target)
             text_lines.append(f"  upload {upload.source} to {upload_target}")
-        if isinstance(plan.work, Script) and plan.work.before:
+        if plan.script and plan.script.before:
             text_lines.append(f"  before: {place_before(plan, index, placements[0]).argv[-1]}")
         for placement in placements:
             variables = dict(placement.defaults) | dict(placement.env)
@@ -53,10 +53,10 @@ def dry_run(plan: Plan) -> str:
 
 def _own_command(plan: Plan, placement: Placement, host: Host) -> str:
     """Return the command line of a rank if it has values of its own; "" if all have the same."""
-    if not isinstance(plan.work, Script):
+    if not plan.script:
         return ""
     folder_text = f"cd {shlex.quote(placement.cwd)} && " if placement.cwd else ""
-    is_shared = placement.argv == plan.work.argv(host.python, {})
+    is_shared = placement.argv == plan.script.argv(host.python, {})
     return "" if is_shared and not folder_text else folder_text + shlex.join(placement.argv)
 
 

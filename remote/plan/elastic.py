@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from remote.plan.plan import Plan, Script, Slot
+from remote.plan.plan import Plan, Slot
 from training.agent.layout import ERRORS
 from training.place import ERROR_FILE
-from training.wire.events import Hello
+from training.wire.host_events import Hello
 
 Variables = dict[str, int | str]
 
@@ -30,9 +30,7 @@ def fixed(plan: Plan, slot: Slot, hello: Hello | None, attempt: int) -> Variable
     """
     # The host knows its workdir with `~` expanded.
     run_folder = hello.folder if hello else plan.folder(slot.host)
-    watch_variables: Variables = (
-        {WATCH: 1} if isinstance(plan.work, Script) and plan.work.watch else {}
-    )
+    watch_variables: Variables = {WATCH: 1} if plan.script and plan.script.watch else {}
     return watch_variables | {
         "ROLE_RANK": slot.rank,
         "ROLE_WORLD_SIZE": plan.world_size,

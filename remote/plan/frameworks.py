@@ -9,7 +9,7 @@ from remote.plan.elastic import Variables
 from remote.plan.main_program import NO_PYTHON
 from remote.plan.plan import Plan, Script
 from remote.plan.python_line import python_line
-from training.wire.events import Hello
+from training.wire.host_events import Hello
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ def unwatched(script: Script) -> str:
 def remarks(plan: Plan, facts: Sequence[Hello | None]) -> list[str]:
     """Say what the ranks are given because of a framework that is installed, one line each, if the
     script's file names it; and that torch is not watched, if so."""
-    if not isinstance(plan.work, Script):
+    if not plan.script:
         return []
     remark_texts: list[str] = []
-    isolating_option = unwatched(plan.work)
-    if plan.work.watch and isolating_option:
+    isolating_option = unwatched(plan.script)
+    if plan.script.watch and isolating_option:
         remark_texts.append(
             f"python {isolating_option}: torch is not watched, all values come from the log"
         )

@@ -17,9 +17,12 @@ PYTHONS = ("python", "python3")
 """Names of Python that mean the host's own."""
 NO_PYTHON = "--no-python"
 """Stands before a file of Python that is executed as it is."""
-_BEFORE_COMMAND = ("then", "do", "else", "if", "while", "!", "{", "exec", "env", "time", "nohup")
+_ENV = "env"
+_BEFORE_COMMAND = ("then", "do", "else", "if", "while", "!", "{", "exec", "time", "nohup")
 """Words of a shell that may stand before a command."""
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
+_UNSET = ("-u", "--unset")
+"""Options of `env` with the name of a variable as the next word."""
 _LAUNCHERS = ("torchrun", "accelerate", "fabric", "deepspeed")
 _LAUNCHER_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate")
 _EXPANDED = re.compile(r"[$`*?]")
@@ -48,10 +51,11 @@ def find_main_program(words: Sequence[str]) -> MainProgram:
     in_shell = _find_in_shell(words[shell_index]) if shell_index >= 0 else None
     if in_shell:
         return in_shell
+    words = _skip_env(words)
     python_words = python_line(words)
     if python_words and python_words.interpreter in ("", *PYTHONS):
         return MainProgram(python_words.kind, python_words.name)
-    first_word, second_word, *_ = (*words, "")
+    first_word, second_word, *_ = (*words, "", "")
     return MainProgram(COMMAND, second_word if first_word == NO_PYTHON else first_word)
 
 
@@ -62,6 +66,7 @@ def _find_in_shell(shell_text: str) -> MainProgram | None:
         words = [word.text for word in command]
         while words and (words[0] in _BEFORE_COMMAND or _VARIABLE.match(words[0])):
             del words[0]
+        words = _skip_env(words)
         if words[:1] == ["cd"] and len(words) > 1:
             folder = posixpath.join(folder, words[1])
         program = _find_in_command(words)
@@ -70,6 +75,23 @@ def _find_in_shell(shell_text: str) -> MainProgram | None:
             is_known = not _EXPANDED.search(folder + name)
             return MainProgram(kind, name if is_known else "", folder)
     return None
+
+
+def _skip_env(words: Sequence[str]) -> list[str]:
+    """Return the words after `env` and its arguments, as in `env -u RANK A=1 python train.py`."""
+    remaining_words = list(words)
+    if remaining_words[:1] != [_ENV]:
+        return remaining_words
+    del remaining_words[0]
+    while remaining_words:
+        word = remaining_words[0]
+        if word in _UNSET:
+            del remaining_words[:2]
+        elif word.startswith("-") or _VARIABLE.match(word):
+            del remaining_words[0]
+        else:
+            break
+    return remaining_words
 
 
 def _find_in_command(words: Sequence[str]) -> tuple[str, str] | None:

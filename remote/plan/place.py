@@ -17,7 +17,7 @@ from remote.plan.elastic import Variables
 from remote.plan.plan import Plan, PlanError, Script
 from training.place import COPIES
 from training.wire.commands import Placement
-from training.wire.events import Hello
+from training.wire.host_events import Hello
 
 _OF_RANKS = re.compile(
     rf"RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|ROLE_.*|TORCHELASTIC_.*|{elastic.WATCH}"
@@ -47,8 +47,8 @@ def place(
         host = plan.hosts[slot.host]
         hello = facts[slot.host]
         values = plan.place_values(slot) | {
-            placeholders.MASTER_ADDR.name: address,
-            placeholders.MASTER_PORT.name: port,
+            placeholders.MASTER_ADDR: address,
+            placeholders.MASTER_PORT: port,
         }
         place_variables: Variables = placeholders.variables(values) | {"RANKBOARD_RUN": plan.run}
         if plan.keeps_copies:
@@ -94,14 +94,14 @@ def place(
 def place_before(plan: Plan, host_index: int, placement: Placement) -> Placement:
     """Return how the command of a script runs that comes before the ranks of a host, by the
     placement of the first of them: as that rank, but without what makes a process a rank."""
-    assert isinstance(plan.work, Script)
+    assert plan.script
     environment = dict(placement.env)
     values = plan.place_values(plan.first_slot(host_index))
     for placeholder in (placeholders.MASTER_ADDR, placeholders.MASTER_PORT):
-        values[placeholder.name] = environment[placeholder.variable]
+        values[placeholder] = environment[placeholder.variable]
     for placeholder in (placeholders.RANK, placeholders.LOCAL_RANK):
-        del values[placeholder.name]
-    command = placeholders.fill(plan.work.before, values, is_code=True)
+        del values[placeholder]
+    command = placeholders.fill(plan.script.before, values, is_code=True)
     kept_variables = tuple(
         (name, value) for name, value in placement.env if not _OF_RANKS.fullmatch(name)
     )

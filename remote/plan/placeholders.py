@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from remote.plan.python_line import python_line
 
-Values = Mapping[str, int | str]
-"""The values of placeholders, by their names."""
 SHELLS = ("sh", "bash", "zsh", "dash")
 _STARTERS = ("env", "--no-python")
 """What may stand before a shell."""
@@ -33,6 +31,7 @@ class Placeholder:
         return f"{{{self.name}}}"
 
 
+Values = Mapping[Placeholder, int | str]
 RANK = Placeholder("rank", "RANK", "the number of the rank among all ranks")
 LOCAL_RANK = Placeholder("local_rank", "LOCAL_RANK", "the number of the rank on its host")
 WORLD_SIZE = Placeholder("world_size", "WORLD_SIZE", "the number of ranks")
@@ -48,8 +47,9 @@ PLACEHOLDERS = (
     *(RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, NODE_RANK, NODES),
     *(MASTER_ADDR, MASTER_PORT, HOST),
 )
-_NAMES_BY_VARIABLE = {
-    placeholder.variable: placeholder.name for placeholder in PLACEHOLDERS if placeholder.variable
+_BY_NAME = {placeholder.name: placeholder for placeholder in PLACEHOLDERS}
+_BY_VARIABLE = {
+    placeholder.variable: placeholder for placeholder in PLACEHOLDERS if placeholder.variable
 }
 _CHOICES = r"(?P<choices>(?::[^{}:,\s]+){2,})"
 """Texts of which the number of a place chooses one, as in `{rank:master:slave}`."""
@@ -61,15 +61,11 @@ _IN_WORD = re.compile(rf"{_BRACES}|\$\{{(?P<dollar_braces>\w+)\}}|\$(?P<variable
 
 def variables(values: Values) -> dict[str, int | str]:
     """Return the variables of torchrun that have the values of placeholders."""
-    return {
-        placeholder.variable: values[placeholder.name]
-        for placeholder in PLACEHOLDERS
-        if placeholder.variable
-    }
+    return {variable: values[placeholder] for variable, placeholder in _BY_VARIABLE.items()}
 
 
 def fill(text: str, values: Values, *, is_code: bool = False) -> str:
-    """Return the text with the values of its placeholders; a name without a value stays as it is.
+    """Return the text with the values of its placeholders; one without a value stays as it is.
 
     `${rank}`, `$RANK` and `${RANK}` are placeholders as well, but not in code, such as a text that
     `bash -c` runs: it has variables of its own. `{rank:master:slave}` is `master` for rank 0, and
@@ -80,8 +76,8 @@ def fill(text: str, values: Values, *, is_code: bool = False) -> str:
         groups = match.groupdict()
         name = groups["braces"] or groups.get("dollar_braces") or ""
         variable_name = groups.get("variable") or groups.get("dollar_braces") or ""
-        name = _NAMES_BY_VARIABLE.get(variable_name, name)
-        value = values.get(name)
+        placeholder = _BY_VARIABLE.get(variable_name) or _BY_NAME.get(name)
+        value = values.get(placeholder) if placeholder else None
         if groups["choices"] and isinstance(value, int):
             choices = groups["choices"].split(":")[1:]
             return choices[min(value, len(choices) - 1)]
@@ -101,12 +97,12 @@ def fill_words(words: Sequence[str], values: Values) -> tuple[str, ...]:
 
 def has_any(text: str) -> bool:
     """Return True if the text has a placeholder."""
-    return fill(text, {placeholder.name: 0 for placeholder in PLACEHOLDERS}) != text
+    return fill(text, dict.fromkeys(PLACEHOLDERS, 0)) != text
 
 
 def is_of_rank(text: str) -> bool:
     """Return True if a placeholder in the text tells apart the ranks of one host."""
-    return fill(text, {RANK.name: 0, LOCAL_RANK.name: 0}) != text
+    return fill(text, {RANK: 0, LOCAL_RANK: 0}) != text
 
 
 def find_code(words: Sequence[str]) -> int:

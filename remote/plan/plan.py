@@ -15,9 +15,9 @@ from enum import StrEnum
 from remote.cluster.hosts import HOSTS, HOSTS_FILE, RANKS, Host, hosts_option
 from remote.formats.rules import Rule
 from remote.plan import placeholders
-from remote.plan.fixed_ports import FixedPort
+from remote.plan.fixed_place import NOWHERE, FixedPlace
 from remote.plan.main_program import NO_PYTHON, PYTHONS, find_main_program
-from remote.plan.placeholders import Values
+from remote.plan.placeholders import Placeholder, Values
 from remote.plan.python_line import python_line
 from training.agent.layout import LAST, NODE, UPLOADS, run_folder
 from training.job import Job, JobError
@@ -169,8 +169,8 @@ class Plan:
     """"" if nothing is uploaded."""
     label: str = ""
     """The name that a person gave the run at its start."""
-    fixed_ports: tuple[FixedPort, ...] = ()
-    """The ports that a script fixes, for the checks before a start; they are not recorded."""
+    fixed_place: FixedPlace = NOWHERE
+    """Where the ranks meet if a script fixes it, for the checks before a start; not recorded."""
     rules_left_out: int = 0
     """How many rules for its output the recorded plan has that are not used, as somebody else may
     have written them."""
@@ -179,6 +179,11 @@ class Plan:
     def job(self) -> Job | None:
         """Return the work, if it is a job and not a script."""
         return self.work if isinstance(self.work, Job) else None
+
+    @property
+    def script(self) -> Script | None:
+        """Return the work, if it is a script and not a job."""
+        return self.work if isinstance(self.work, Script) else None
 
     @property
     def what(self) -> str:
@@ -263,18 +268,18 @@ class Plan:
             return self.cwd(slot.host)
         return placeholders.fill(host.cwd, self.place_values(slot))
 
-    def place_values(self, slot: Slot) -> dict[str, int | str]:
+    def place_values(self, slot: Slot) -> dict[Placeholder, int | str]:
         """Return the values of placeholders for a rank, without those of the master's address,
         which is found once the hosts are reached."""
         host = self.hosts[slot.host]
         return {
-            placeholders.RANK.name: slot.rank,
-            placeholders.LOCAL_RANK.name: slot.local_rank,
-            placeholders.WORLD_SIZE.name: self.world_size,
-            placeholders.LOCAL_WORLD_SIZE.name: host.slots,
-            placeholders.NODE_RANK.name: slot.host,
-            placeholders.NODES.name: len(self.hosts),
-            placeholders.HOST.name: host.name,
+            placeholders.RANK: slot.rank,
+            placeholders.LOCAL_RANK: slot.local_rank,
+            placeholders.WORLD_SIZE: self.world_size,
+            placeholders.LOCAL_WORLD_SIZE: host.slots,
+            placeholders.NODE_RANK: slot.host,
+            placeholders.NODES: len(self.hosts),
+            placeholders.HOST: host.name,
         }
 
 
@@ -285,7 +290,7 @@ def with_folders(plan: Plan) -> Plan:
     for host_index, host in enumerate(plan.hosts):
         values = plan.place_values(plan.first_slot(host_index))
         if host.slots > 1:
-            del values[placeholders.RANK.name], values[placeholders.LOCAL_RANK.name]
+            del values[placeholders.RANK], values[placeholders.LOCAL_RANK]
         hosts.append(replace(host, cwd=placeholders.fill(host.cwd, values)))
     return replace(plan, hosts=tuple(hosts))
 

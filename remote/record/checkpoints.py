@@ -12,7 +12,7 @@ from remote.record.overview import read_overview
 from remote.record.read import verdict
 from training.agent.layout import step_of
 from training.job import Job
-from training.wire.events import Saved
+from training.wire.rank_events import Saved
 
 SAVED = compile_scan((Saved.wire_name,))
 

@@ -23,7 +23,8 @@ from remote.record import files
 from remote.record.layout import EVENTS
 from remote.record.lock import launcher
 from remote.run.output.script_readings import Expand
-from training.wire.events import SESSION, Launched, Record, other_format
+from training.wire.events import SESSION, Record, other_format
+from training.wire.host_events import Launched
 
 LOOK = 0.2
 """Seconds between two looks at what another launcher has recorded."""

@@ -23,17 +23,8 @@ from remote.record.events_file import LOOK
 from remote.record.watch import WatchedRun
 from remote.record.write import Recorder
 from training.wire.enums import Reach
-from training.wire.events import (
-    FILE,
-    FIRST,
-    SESSION,
-    Event,
-    Launched,
-    OutputText,
-    Record,
-    Spawned,
-    encode,
-)
+from training.wire.events import FIRST, SESSION, Event, Record, encode
+from training.wire.host_events import FILE, Launched, OutputText, Spawned
 
 HERE = "files"
 """The host that the ranks are on."""

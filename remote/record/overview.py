@@ -24,7 +24,8 @@ from remote.run.output.script_readings import Expand, Expander
 from remote.run.series.step_times import join_means
 from remote.run.state.phases import RankPhase, Verdict
 from remote.statistics.mean import finite_mean
-from training.wire.events import Record, ScriptMetrics, StepFinished
+from training.wire.events import Record
+from training.wire.rank_events import ScriptMetrics, StepFinished
 
 if TYPE_CHECKING:  # which takes a while to import, and most lists read overviews alone
     from remote.run.run_state import RunState

@@ -17,7 +17,7 @@ from remote.record import files, trust
 from remote.record.events_file import RunFolderError, read_records
 from remote.record.layout import PLAN, SUMMARY
 from remote.record.lock import launcher
-from training.wire.events import Launched
+from training.wire.host_events import Launched
 
 
 def verdict(folder: Path) -> str:

@@ -13,7 +13,9 @@ from remote.record.events_file import EventsReader, compile_scan, find_steps, se
 from remote.run.output.script_readings import Expand
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
-from training.wire.events import Exited, OutputText, Record, ScriptMetrics, Started, StepFinished
+from training.wire.events import Record
+from training.wire.host_events import Exited, OutputText
+from training.wire.rank_events import ScriptMetrics, Started, StepFinished
 
 STARTED = compile_scan((Started.wire_name,))
 OF_SCRIPT = compile_scan((Started.wire_name, OutputText.wire_name, Exited.wire_name))

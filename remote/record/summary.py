@@ -14,7 +14,7 @@ from dataclasses import asdict
 from operator import attrgetter
 from typing import Any
 
-from remote.plan.plan import Plan, Script
+from remote.plan.plan import Plan
 from remote.record.classification import ClassificationReport
 from remote.record.remarks import find_remarks
 from remote.run.findings import script_visibility
@@ -24,7 +24,7 @@ from remote.run.series.step_times import Means
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
 from remote.run.state.types import Cause
-from training.wire.events import Hello
+from training.wire.host_events import Hello
 
 LATER_FACTS = ("data_damaged", "data_unread", "data_unreachable", "link_speeds")
 """Facts of hosts that older runs lack."""
@@ -169,7 +169,7 @@ def _summarize_cause(cause: Cause) -> dict[str, Any]:
 def _describe_work(plan: Plan) -> dict[str, Any]:
     return {
         "job": asdict(plan.job) if plan.job else None,
-        "script": plan.work.words if isinstance(plan.work, Script) else None,
+        "script": plan.script.words if plan.script else None,
     }
 
 

@@ -23,7 +23,8 @@ from remote.record import files, layout, lock, marks, summary, trust
 from remote.record.classification import format_last_report
 from remote.record.overview import encode_overview, make_overview
 from remote.run.run_state import RunState
-from training.wire.events import OutputText, Record
+from training.wire.events import Record
+from training.wire.host_events import OutputText
 from training.writing import write_whole
 
 OVERVIEW_EVERY = 5.0

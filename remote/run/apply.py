@@ -9,8 +9,8 @@ from __future__ import annotations
 from remote.run import host_records, launcher_records
 from remote.run.run_state import RunState, began_here
 from remote.sanitise import fit
-from training.wire import events
 from training.wire.events import Record
+from training.wire.host_events import Hello
 
 
 def apply_record(run: RunState, record: Record) -> None:
@@ -31,7 +31,7 @@ def apply_record(run: RunState, record: Record) -> None:
             host.seq = record.seq
     else:
         run.seq = max(run.seq, record.seq)
-    if isinstance(record.event, events.Hello):
+    if isinstance(record.event, Hello):
         if host and not host.hello:  # else told again; its clock is known just after this
             host.hello = record.event
             host.began = record.time - host.offset

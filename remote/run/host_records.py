@@ -26,34 +26,35 @@ from remote.run.state.script_metrics import MOST
 from remote.run.state.script_rank import ScriptRank
 from remote.run.state.types import Cause, Evidence
 from training.wire.enums import EndReason
-from training.wire.events import (
+from training.wire.events import Event, Record
+from training.wire.host_events import (
     AgentEnded,
+    Exited,
+    GpuSample,
+    HostSample,
+    Launched,
+    OutputText,
+    RankSample,
+    RecordsDropped,
+    Reserved,
+    Spawned,
+    Stack,
+    StopHeard,
+    WorkerExited,
+    WorkerJoined,
+)
+from training.wire.rank_events import (
     Collectives,
     Drifted,
     Entered,
     Epoch,
     Evaluated,
-    Event,
-    Exited,
     Finished,
-    GpuSample,
-    HostSample,
     Isolation,
-    Launched,
-    OutputText,
-    RankSample,
-    Record,
-    RecordsDropped,
-    Reserved,
     Saved,
     ScriptMetrics,
-    Spawned,
-    Stack,
     Started,
     StepFinished,
-    StopHeard,
-    WorkerExited,
-    WorkerJoined,
 )
 
 
@@ -80,6 +81,7 @@ def _take_output(
     run: RunState, text: OutputText, host: HostState, rank: RankState | None, when: float
 ) -> None:
     if text.path:  # it was written to a file, not printed
+        run.progress.has_file_text = True
         return
     shown_lines: list[str] = []
     for rank_number, part in _split_output(run, text.text, rank):
@@ -184,6 +186,7 @@ def _take_isolation(run: RunState, event: Isolation, rank: RankState, when: floa
     """Take in that a rank of a script trains alone, or no longer; note it once all ranks do."""
     were_apart = run.trains_apart
     rank.apply(event, when)
+    run.curves.are_apart = run.trains_apart
     if run.trains_apart and not were_apart:
         run.note("", describe_isolation(run), when)
     elif were_apart and not run.trains_apart:
@@ -223,9 +226,8 @@ def _hide_step_losses(run: RunState, rank: RankState) -> None:
         return
     if rank.prints_other_loss:
         run.progress.prints_other_loss = True
-        for other_rank in run.ranks:
-            if isinstance(other_rank, ScriptRank):
-                other_rank.hide_step_losses()
+        for other_rank in run.script_ranks:
+            other_rank.hide_step_losses()
 
 
 def _begin_script(run: RunState, step: StepFinished, when: float) -> None:

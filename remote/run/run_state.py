@@ -22,17 +22,15 @@ from remote.run.state.phases import RunPhase, Verdict
 from remote.run.state.progress import Restart, TrainingProgress
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_metrics import RunMetrics
-from remote.run.state.script_rank import ScriptRank, unknown_if_zero
+from remote.run.state.script_rank import ScriptRank
 from remote.run.state.types import Cause, Stall
-from training.wire.events import (
-    SESSION,
-    Event,
+from training.wire.events import SESSION, Event, Record
+from training.wire.host_events import (
     Exited,
     GpuSample,
     OutputText,
     Raised,
     RankSample,
-    Record,
     Spawned,
     Stack,
 )
@@ -195,31 +193,10 @@ class RunState:
         return max((rank.pace.mean("seconds") for rank in self.ranks if rank.pace), default=NAN)
 
     @property
-    def sync_share(self) -> float:
-        """Return the share of the last steps that ranks waited for others; NaN if it is unknown."""
-        sync_rates = self._rates("sync")
-        return self._sum_of_rates("sync") / max(1, len(sync_rates))
-
-    @property
     def trains_apart(self) -> bool:
         """Return True if each rank trains a model of its own, as the ranks exchange nothing."""
-        if len(self.ranks) < 2:
-            return False
-        return all(isinstance(rank, ScriptRank) and rank.is_isolated for rank in self.ranks)
-
-    @property
-    def throughput(self) -> float:
-        """Return the samples per second of all ranks, by their last steps; NaN if it is unknown.
-
-        It is their mean if each trains a model of its own.
-        """
-        throughput = self._sum_of_rates("samples")
-        return throughput / len(self._rates("samples")) if self.trains_apart else throughput
-
-    @property
-    def bytes_per_second(self) -> float:
-        """Return the bytes per second that the sync methods of all ranks send; NaN if unknown."""
-        return self._sum_of_rates("bytes_sent")
+        ranks = self.script_ranks
+        return len(ranks) > 1 and all(rank.is_isolated for rank in ranks)
 
     @property
     def means(self) -> Means:
@@ -230,16 +207,6 @@ class RunState:
         """Return the means of all ranks over a part of their iterations, as in `StepTotals`."""
         means_of_ranks = (getattr(rank.timing, part) for rank in self.ranks)
         return join_means(means_of_ranks, are_apart=self.trains_apart)
-
-    def _rates(self, figure: str) -> list[float]:
-        return [rank.pace.per_second(figure) for rank in self.ranks if rank.pace]
-
-    def _sum_of_rates(self, figure: str) -> float:
-        rank_rates = self._rates(figure)
-        return self._known(sum(rank_rates)) if rank_rates else NAN
-
-    def _known(self, value: float) -> float:
-        return unknown_if_zero(value) if self.plan.job is None else value
 
     def eta(self, now: float) -> float:
         """Return the seconds that are left at the time `now`; NaN if that is not known."""
@@ -277,6 +244,18 @@ class RunState:
         """Return this rank, or None if it is not one of the host's."""
         rank = self.rank(number)
         return rank if rank and rank.host == host.index else None
+
+    @property
+    def script_ranks(self) -> list[ScriptRank]:
+        """Return the ranks of a script; none of a job."""
+        if self.plan.job:  # this is asked for every batch of records, and there may be 1,000 ranks
+            return []
+        return [rank for rank in self.ranks if isinstance(rank, ScriptRank)]
+
+    @property
+    def exchanging_ranks(self) -> list[ScriptRank]:
+        """Return the ranks of which only collectives are seen."""
+        return [rank for rank in self.script_ranks if rank.only_exchanges]
 
     @property
     def has_workers(self) -> bool:
@@ -388,6 +367,7 @@ def restart(
     if run.stall:
         run.replace_stall(replace(run.stall, over=when))
     run.judge.restart(run.ranks)
+    run.curves.are_apart = False
     for detector in run.detectors:
         detector.restart(run.ranks, when)
 

@@ -10,7 +10,7 @@ from remote.run.state.host_state import HostState
 from remote.run.state.phases import START_PHASES, RankPhase
 from remote.run.state.rank_state import RankState
 from remote.run.state.types import Evidence
-from training.wire.events import WorkerJoined
+from training.wire.host_events import WorkerJoined
 
 
 def take_join(run: RunState, joined: WorkerJoined, host: HostState, when: float) -> None:
@@ -56,7 +56,8 @@ def _make_ranks(run: RunState, world_size: int, when: float) -> None:
             new_ranks.append(type(process)(number, local_rank, process.host, since=when))
         elif run.has_workers:
             new_ranks.append(first_ranks[number])
-        else:  # what it was seen to do before, as the only one or in another attempt, is its own
+        else:
+            # What the program was seen to do before it had workers, or in another attempt, stays.
             new_ranks.append(first_ranks[number].restart(local_rank, process.host, when))
     if not run.has_workers:
         run.note("", f"the program has started {count(world_size, 'rank')} itself", when)

@@ -30,10 +30,8 @@ from remote.session.times import Times
 from remote.transport.failure import Failure, FailureCause
 from training.wire.events import SESSION, Event, Record
 
-KEPT = "rankboard attach {} returns to this run, which continues if this terminal disconnects."
-STOPPED = (
-    "The run stops if this terminal disconnects (use --on-disconnect keep to let it continue)."
-)
+KEPT = "rankboard attach {} returns to this run, which continues if this terminal disconnects"
+STOPPED = "the run stops if this terminal disconnects (use --on-disconnect keep to let it continue)"
 MOST_ACTIONS = 1000
 """Actions after which a decision goes round in circles: a mistake of ours."""
 
@@ -206,7 +204,7 @@ class Controller:
         run_state = self.state
         if self._inputs(0.0).ranks_without_step:
             return False
-        if any(rank.exited and rank.exited.code for rank in run_state.processes):
+        if any(rank.has_failed for rank in run_state.processes):
             return False
         # A rank of a script may never report steps, so that there, only time can tell.
         if run_state.plan.job or any(rank.stepped_at for rank in run_state.ranks):

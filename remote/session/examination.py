@@ -44,7 +44,8 @@ from remote.transport import HostCommand, Transport
 from remote.transport.failure import Failure, FailureCause
 from training.wire.commands import Close, Command, Connect, Reserve
 from training.wire.enums import Reach
-from training.wire.events import SESSION, Connected, Event, Hello, Record, Reserved, from_object
+from training.wire.events import SESSION, Event, Record, from_object
+from training.wire.host_events import Connected, Hello, Reserved
 from training.wire.jsonl import dumps
 from training.wire.line_cutter import LineTooLong
 

@@ -148,7 +148,7 @@ def close(inputs: DecisionInput) -> Actions:
 def has_failed(inputs: DecisionInput) -> bool:
     """Return True if something of the attempt has failed."""
     run_state = inputs.run
-    if run_state.cause or any(rank.exited and rank.exited.code for rank in run_state.processes):
+    if run_state.cause or any(rank.has_failed for rank in run_state.processes):
         return True
     attempt_hosts = [host for host, _ in inputs.taking_part]
     if any(host.gone or _has_ended_badly(host) for host in attempt_hosts):

@@ -3,7 +3,8 @@ that it has moved."""
 
 from __future__ import annotations
 
-from training.wire.events import HostSample, Record, RecordsDropped
+from training.wire.events import Record
+from training.wire.host_events import HostSample, RecordsDropped
 
 LATE = 10
 """Samples in a row that come late, one a second, until the host's clock counts as set back and not

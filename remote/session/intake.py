@@ -16,7 +16,8 @@ from remote.session.finish import has_failed
 from remote.session.host_clock import HostClock
 from remote.session.ledger import Ledger
 from training.wire.enums import Reach
-from training.wire.events import Hello, Record, decode, fault
+from training.wire.events import Record, decode, fault
+from training.wire.host_events import Hello
 
 LONGEST_REASON = 200
 """Characters of what is wrong with a host's record that are shown."""

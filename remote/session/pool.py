@@ -64,6 +64,7 @@ class Pool:
             keep=launcher.keep,
             found=not (launcher.returned or host_state.left_out),
             needs=dumps(needs.needs_of_host(plan, host_index)),
+            trains_job=plan.job is not None,
         )
         connection = Connection(host_index, plan.hosts[host_index], self.put, self.limits)
         self._opening[host_index] = connection

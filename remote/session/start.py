@@ -22,7 +22,7 @@ from remote.events import (
 )
 from remote.plan import frameworks, serialize
 from remote.plan.place import master_address, place, place_before
-from remote.plan.plan import Plan, PlanError, Script
+from remote.plan.plan import Plan, PlanError
 from remote.record.layout import PLAN
 from remote.run.diagnosis import agent_end
 from remote.run.state.host_state import HostState
@@ -34,7 +34,8 @@ from remote.session.host_link import HostLink
 from remote.session.reach import lose
 from remote.session.restart import restart
 from training.wire.commands import Keep, Placement, Reserve, RunBefore, StartAttempt
-from training.wire.events import SESSION, Connected
+from training.wire.events import SESSION
+from training.wire.host_events import Connected
 
 LONGEST_LINE = 300
 """Characters of a last line that a refusal has."""
@@ -119,19 +120,19 @@ def run_before(inputs: DecisionInput) -> Actions:
     fails."""
     launcher = inputs.launcher
     is_ready = launcher.prepared and not launcher.refused and not launcher.is_transferring(UPLOAD)
-    if not is_ready or not _pending_before(inputs):
+    pending_hosts = _pending_before(inputs)
+    if not is_ready or not pending_hosts:
         return
-    failed_hosts = [host for host in _pending_before(inputs) if host.before_end]
+    failed_hosts = [host for host in pending_hosts if host.before_end]
     for host in failed_hosts:
-        yield Say(StartRefused(host.index, _explain_before(inputs, host)))
+        yield Say(StartRefused(host.index, _explain_before(inputs.plan, host)))
     ready_positions = [
         position
         for position, (host, link) in enumerate(inputs.taking_part)
         if not (host.is_prepared or is_done(host, link)) and can_send(link, RunBefore)
     ]
     # A launcher that has returned may lack what the command needs.
-    is_missing = bool(inputs.missing_variables(launcher.hosts))
-    if failed_hosts or is_missing or not ready_positions:
+    if failed_hosts or not ready_positions or inputs.missing_variables(launcher.hosts):
         return
     try:
         placements_by_host = place_ranks(inputs)
@@ -146,25 +147,25 @@ def run_before(inputs: DecisionInput) -> Actions:
 
 def _pending_before(inputs: DecisionInput) -> list[HostState]:
     """Return the hosts on which the command that comes before the ranks has not done its work."""
-    work = inputs.run.plan.work
-    if not isinstance(work, Script) or not work.before:
+    script = inputs.run.plan.script
+    if not script or not script.before:
         return []
     return [host for host, _ in inputs.taking_part if not host.is_prepared]
 
 
-def _explain_before(inputs: DecisionInput, host: HostState) -> str:
-    work = inputs.run.plan.work
-    assert isinstance(work, Script)
+def _explain_before(plan: Plan, host: HostState) -> str:
+    """Say how the command that comes before the ranks has failed on a host."""
+    assert plan.script
     assert host.before_end
     code = host.before_end.code
     end_text = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
     last_line = next((line for line in reversed(host.tail) if line.strip()), "")
-    reason = f"{host.name}: --before '{work.before}' failed: {end_text}"
+    reason = f"{host.name}: --before '{plan.script.before}' failed: {end_text}"
     return f"{reason}: {cut(last_line.strip(), LONGEST_LINE)}" if last_line else reason
 
 
 def start(inputs: DecisionInput) -> Actions:
-    """StartAttempt the ranks, once all has been checked and is there."""
+    """Start the ranks, once all has been checked and is there."""
     launcher = inputs.launcher
     if not launcher.prepared:
         return
@@ -202,7 +203,7 @@ def _start_command(inputs: DecisionInput, placements: tuple[Placement, ...]) -> 
     launcher = inputs.launcher
     plan = inputs.run.plan
     max_restarts = inputs.policy.max_restarts
-    script = plan.work if isinstance(plan.work, Script) else None
+    script = plan.script
     return StartAttempt(
         launcher.attempt,
         script is None,

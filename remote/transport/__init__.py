@@ -67,6 +67,8 @@ class AgentCommand:
     """Start an agent if there is none."""
     needs: str = ""
     """What its `Hello` has to report, see `remote.plan.needs`."""
+    trains_job: bool = False
+    """Its ranks are forks of a process that has imported torch; those of a script are not."""
 
     def argv(self) -> tuple[str, ...]:
         """Return the verb `follow` and its arguments."""

@@ -1,5 +1,6 @@
 """Keep hosts warm from one run to the next of the same launcher: the connection to each stays
-open, to a process there that has imported torch and starts the agents (`training.fork_server`).
+open, to a process there that starts the agents (`training.fork_server`) and has imported torch,
+unless the runs are of a script.
 
 If that process or its connection has ended, or does not answer, a run starts as any other.
 """
@@ -20,6 +21,7 @@ from training.agent import IDLE, MARKER
 from training.wire.jsonl import dumps
 
 SERVE = HostCommand(("serve",))
+SERVE_SCRIPTS = HostCommand(("serve", "scripts"))
 IMPORT_LIMIT = 60.0
 """Seconds that a host has to import torch and start its first agent."""
 ANSWER = 10.0
@@ -28,6 +30,8 @@ ENDING = 4.0
 """Seconds that a follower has to end by itself once its run is over."""
 NOISE = 4096
 """Bytes before a marker after which what answers is no fork server."""
+ServerKey = tuple[Host, bool]
+"""What one server is for: a host, and jobs or scripts."""
 
 
 class WarmTransport:
@@ -37,26 +41,28 @@ class WarmTransport:
     def __init__(self, reach: Transport) -> None:
         self._reach = reach
         self._lock = threading.Lock()
-        self._idle: dict[Host, Channel] = {}
-        self._taken: set[Host] = set()
+        self._idle: dict[ServerKey, Channel] = {}
+        self._taken: set[ServerKey] = set()
         self._is_closed = False
 
     def open(self, host: Host, program: Program, progress: ReachProgress) -> Channel:
         """Open a channel as `Transport.open` does. The first connection of a run to its host is
         kept for the next run; others are not. Raises: Unreachable."""
-        server_key = _server_key(host)
-        channel = None
-        is_first = isinstance(program, AgentCommand) and program.found and not program.after
         # A later connection returns to an agent that is there already, for which nothing has to
         # be imported.
-        if not is_first or not self._take(server_key):
+        if not isinstance(program, AgentCommand) or not program.found or program.after:
             return self._reach.open(host, program, progress)
+        server_key = _server_key(host, program)
+        if not self._take(server_key):
+            return self._reach.open(host, program, progress)
+        channel = None
         try:
             server = self._idle.pop(server_key, None)
             if server:
                 channel = self._start(server, server_key, program, ANSWER)
             if not channel:
-                server = self._reach.open(host, SERVE, progress)
+                serve = SERVE if program.trains_job else SERVE_SCRIPTS
+                server = self._reach.open(host, serve, progress)
                 # Before torch is imported there: some of its variables are read only once, at the
                 # import.
                 _send(server, dict(host.env))
@@ -79,7 +85,7 @@ class WarmTransport:
             self._is_closed = True
         self.cool()
 
-    def _take(self, server_key: Host) -> bool:
+    def _take(self, server_key: ServerKey) -> bool:
         """Take the host's server for this run. Return False if another run has it, or is starting
         it."""
         with self._lock:
@@ -88,7 +94,7 @@ class WarmTransport:
             self._taken.add(server_key)
             return True
 
-    def _give_back(self, server_key: Host, server: Channel | None) -> bool:
+    def _give_back(self, server_key: ServerKey, server: Channel | None) -> bool:
         """Leave the host, and its server if that can be kept. Return True if it is."""
         with self._lock:
             self._taken.discard(server_key)
@@ -98,7 +104,7 @@ class WarmTransport:
             return True
 
     def _start(
-        self, server: Channel, server_key: Host, program: Program, seconds: float
+        self, server: Channel, server_key: ServerKey, program: Program, seconds: float
     ) -> RunChannel | None:
         """Have the server start the program, and return the channel to it. If it does not, close
         the server and return None."""
@@ -174,8 +180,9 @@ def _send(server: Channel, request: object) -> bool:
     return False
 
 
-def _server_key(host: Host) -> Host:
-    """Return what matters of a host for its server. On this machine each run has a workdir of its
-    own."""
+def _server_key(host: Host, program: AgentCommand) -> ServerKey:
+    """Return what matters of a host and a run for its server. On this machine each run has a
+    workdir of its own."""
     workdir = "" if is_here((host,)) else host.workdir
-    return replace(host, slots=1, threads=0, interface="", master_port=0, workdir=workdir)
+    host = replace(host, slots=1, threads=0, interface="", master_port=0, workdir=workdir)
+    return host, program.trains_job

@@ -66,7 +66,7 @@ def fetch_from_host(
         with closing(Tree(str(folder / host_folder), str(folder / f".{host_folder}.new"))) as tree:
             _write_files(transfer, tree, entries, failed_paths)
         transfer.report(f"{count(len(entries), 'file')} ({size(transfer.size)}) fetched")
-    elif isinstance(plan.work, Script):
+    elif plan.script:
         transfer.report(f"no file there matches --fetch {' '.join(patterns)}")
     if failed_paths:
         raise ValueError(

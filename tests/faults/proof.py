@@ -19,7 +19,7 @@ from tests.kit.launches import LONG, QUICK, Launched, launch, left_behind
 from tests.kit.launches import run as rankboard
 from tests.kit.sshd import Sshd
 from tests.kit.wait import wait
-from training.wire import events
+from training.wire import events, host_events
 
 ENDING = 90.0
 """Seconds in which a run has ended, whatever became of it; far more than it may take, as the table
@@ -271,7 +271,9 @@ def launched_on(lines: Iterable[bytes]) -> set[int]:
     """The numbers of the hosts that say in these records that they have launched ranks."""
     records = [events.decode(line) for line in lines if b'"launched"' in line]
     return {
-        record.host for record in records if record and isinstance(record.event, events.Launched)
+        record.host
+        for record in records
+        if record and isinstance(record.event, host_events.Launched)
     }
 
 

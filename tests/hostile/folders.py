@@ -18,20 +18,10 @@ from training.job import Job
 from training.wire import events
 from training.wire.commands import Close, Command
 from training.wire.enums import EndReason
-from training.wire.events import (
-    PREFIX,
-    AgentEnded,
-    Event,
-    Exited,
-    Finished,
-    Launched,
-    OutputText,
-    Record,
-    Spawned,
-    encode,
-    to_object,
-)
+from training.wire.events import PREFIX, Event, Record, encode, to_object
+from training.wire.host_events import AgentEnded, Exited, Launched, OutputText, Spawned
 from training.wire.jsonl import dumps
+from training.wire.rank_events import Finished
 
 RUN = "20261120-093000-ddp-lenet5-3f9a"
 HOSTS = (Host("node1", "127.0.0.1"), Host("node2", "127.0.0.2"))

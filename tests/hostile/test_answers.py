@@ -25,7 +25,7 @@ from tests.kit.scripted_hosts import End, Hosts, Play, acted, answers, endless
 from tests.kit.stage import HELLO, trains
 from training.agent import WHOLE
 from training.job import Job
-from training.wire import events
+from training.wire import events, host_events
 from training.wire.commands import Close, Command, Stop
 from training.wire.enums import EndReason
 from training.wire.host_replies import CodeArchive, LiveRun, Orphan, Removed, RunFolder, Signalled
@@ -334,9 +334,9 @@ def live(plan: str) -> Play:
 
     def part(end: End, command: Command | None) -> None:
         if isinstance(command, Stop) and len(end.player.of(Stop)) == 1:
-            end.say(events.Exited(end.host, -15, "SIGTERM", stopped=True))
+            end.say(host_events.Exited(end.host, -15, "SIGTERM", stopped=True))
         if isinstance(command, Close):
-            end.say(events.AgentEnded(EndReason.CLOSED))
+            end.say(host_events.AgentEnded(EndReason.CLOSED))
 
     def errand(end: End) -> None:
         if end.words[0] == "plan":
@@ -448,7 +448,7 @@ def test_no_rule_of_a_plan_that_a_host_keeps_is_run(name: str, rankboard: Run, d
 
     def said(host: int) -> list[events.Event]:
         text = f"loss {'a' * 52} 1.5\nround 3: 0.5"
-        return [*ended(host)[:3], events.OutputText(host, "stdout", text), *ended(host)[-2:]]
+        return [*ended(host)[:3], host_events.OutputText(host, "stdout", text), *ended(host)[-2:]]
 
     journals = [lines(host, said(host)) for host in range(2)]
     hosts = kept_by(*journals, plan=plan)
@@ -486,10 +486,10 @@ EXAMINED: dict[str, Play] = {
     "another's facts": examined(
         b'{"host":0,"attempt":0,"seq":9,"time":1.0,"event":"ended","reason":"x"}\n'
     ),
-    "connections unasked": examined(*[events.Connected("x", 1, 0.1, ESCAPES)] * 50),
-    "ports unasked": examined(events.Reserved(ESCAPES, -1)),
+    "connections unasked": examined(*[host_events.Connected("x", 1, 0.1, ESCAPES)] * 50),
+    "ports unasked": examined(host_events.Reserved(ESCAPES, -1)),
     "checks of its own": examined(launcher.CheckFinished(0, "trust", "ok", ESCAPES)),
-    "launched": examined(events.Launched((0, 1), (0, 1))),
+    "launched": examined(host_events.Launched((0, 1), (0, 1))),
     "no facts": examined(first=False),
     "an address that is none": examined(
         replace(HELLO, interfaces=(("eth0", ESCAPES, 99),)), first=False

@@ -16,9 +16,9 @@ from tests.hostile.values import ESCAPES
 from tests.kit.scripted_hosts import End, Hosts, Part, acted
 from tests.kit.stage import HELLO, trains
 from tests.kit.wait import looks
-from training.wire import events
+from training.wire import events, host_events
 from training.wire.commands import Close, Command, Lease, StartAttempt
-from training.wire.events import HostSample, OutputText
+from training.wire.host_events import HostSample, OutputText
 
 SMALL = Limits(line=64 * 1024, log=MIB, shown=1024, unsent=MIB, write=0.3)
 """As the real ones, but sooner."""
@@ -74,11 +74,11 @@ FLOODS: dict[str, bytes | events.Event] = {
     "phases": OutputText(
         1, "stdout", events.PREFIX + '{"event":"entered","rank":1,"phase":"training"}'
     ),
-    "exits": events.Exited(1, 1, ESCAPES),
-    "launches": events.Launched((1,), (0, 1)),
-    "stacks": events.Stack(1, "kernel", "x" * 20_000),
-    "gaps": events.RecordsDropped(1, 2),
-    "ports": events.Reserved("x", 1, "no"),
+    "exits": host_events.Exited(1, 1, ESCAPES),
+    "launches": host_events.Launched((1,), (0, 1)),
+    "stacks": host_events.Stack(1, "kernel", "x" * 20_000),
+    "gaps": host_events.RecordsDropped(1, 2),
+    "ports": host_events.Reserved("x", 1, "no"),
     "noise": b"x" * 500 + b"\n" + b"\xff\x00\x1b[2J\n" * 100,
     "empty lines": b"\n" * 60_000,
     "a line without end": b"x" * 65_536,

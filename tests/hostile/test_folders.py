@@ -17,7 +17,7 @@ from remote.cluster.hosts import Host
 from tests.hostile.conftest import Run, write_hosts
 from tests.hostile.folders import RUN, ended, kept, lines, recorded, session_says
 from tests.kit.scripted_hosts import Hosts
-from training.wire import events
+from training.wire import events, host_events
 from training.wire.commands import StartAttempt
 from training.wire.enums import EndReason
 
@@ -122,7 +122,7 @@ def test_a_foreign_folder_restarts_nothing(name: str, rankboard: Run, desk: Path
 
 
 def events_of_a_failure(host: int) -> tuple[events.Event, ...]:
-    return (*ended(host)[:4], events.Exited(host, 1))
+    return (*ended(host)[:4], host_events.Exited(host, 1))
 
 
 RULES = {
@@ -160,7 +160,7 @@ def test_no_rule_of_a_folder_is_run(
     monkeypatch.setattr("remote.formats.linear._compile", refuse)
     lines_of_rules = [{"line": line} for line in RULES[rules]]
     script = {"words": ["train.py"], "watch": False, "rules": lines_of_rules}
-    evil = events.OutputText(0, "stdout", f"loss {'a' * 52} 1.5\nstep 3, loss 0.5")
+    evil = host_events.OutputText(0, "stdout", f"loss {'a' * 52} 1.5\nstep 3, loss 0.5")
     said = lines(0, [*ended(0)[:3], evil])
     recorded(desk / "runs", said=said, work={"script": script})
     done = rankboard(*words, over=Hosts()).holds()
@@ -443,7 +443,10 @@ RECORDS: dict[str, list[bytes]] = {
     "one long line": [b"x" * 3_000_000 + b"\n"],
     "escapes": lines(
         0,
-        [events.OutputText(0, "stdout", CONTROL), events.AgentEnded(EndReason.AGENT_DIED, CONTROL)],
+        [
+            host_events.OutputText(0, "stdout", CONTROL),
+            host_events.AgentEnded(EndReason.AGENT_DIED, CONTROL),
+        ],
     )[:2],
 }
 

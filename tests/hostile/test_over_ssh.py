@@ -29,7 +29,8 @@ from tests.kit.wait import wait
 from training.agent import MARKER
 from training.wire.commands import Close, Command, Lease, StartAttempt, Stop
 from training.wire.enums import EndReason
-from training.wire.events import SESSION, AgentEnded, Exited, HostSample, OutputText
+from training.wire.events import SESSION
+from training.wire.host_events import AgentEnded, Exited, HostSample, OutputText
 
 LEASES = 3
 HEADLESS = ("--run", "--no-fetch", "--steps", "100000")

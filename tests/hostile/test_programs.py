@@ -20,7 +20,7 @@ from remote.run.state.phases import Verdict
 from remote.session.session import Session
 from remote.transport.local import LocalTransport
 from tests.kit.wait import wait
-from training.wire.events import OutputText, Spawned
+from training.wire.host_events import OutputText, Spawned
 
 FORKS = "import os, time\nif os.fork() == 0: time.sleep(600)\n"
 DAEMON = """

@@ -22,9 +22,10 @@ from tests.kit.histories import plan as planned
 from tests.kit.stage import HELLO
 from training.agent.host.redaction import Redaction
 from training.agent.ranks.pipes import CHUNK, LineDecoder
-from training.wire import events
+from training.wire import events, host_events, rank_events
 from training.wire.commands import Placement
-from training.wire.events import PREFIX, Event, OutputText
+from training.wire.events import PREFIX, Event
+from training.wire.host_events import OutputText
 from training.wire.jsonl import dumps
 from tui.run.json_printer import JsonPrinter
 from tui.run.plain_printer import PlainPrinter
@@ -51,7 +52,7 @@ def figures(state: RunState, rank: int) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("other", [0, 2, 3, 99, -1])
-@pytest.mark.parametrize("kind", events.RANK_EVENTS, ids=lambda kind: kind.wire_name)
+@pytest.mark.parametrize("kind", rank_events.RANK_EVENTS, ids=lambda kind: kind.wire_name)
 def test_a_rank_speaks_for_itself_alone(kind: type[Event], other: int) -> None:
     """Neither for another rank of its host nor for one of another host."""
     wire = next(one for one in wild(kind) if len(one) == len(fields(kind))) | {
@@ -68,7 +69,7 @@ def test_a_rank_speaks_for_itself_alone(kind: type[Event], other: int) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [one for one in events.EVENTS if one not in events.RANK_EVENTS],
+    [one for one in events.EVENTS if one not in rank_events.RANK_EVENTS],
     ids=lambda kind: kind.wire_name,
 )
 def test_a_rank_does_not_speak_for_its_agent_or_the_session(kind: type[Event]) -> None:
@@ -110,7 +111,7 @@ def test_no_terminal_acts_on_what_a_rank_prints(case: str, printer: Any) -> None
         1,
         OutputText(1, "stdout", TEXTS[case]),
         OutputText(1, "stderr", TEXTS[case]),
-        events.Exited(1, 1, TEXTS[case][:99]),
+        host_events.Exited(1, 1, TEXTS[case][:99]),
     )
     state, out, err = RunState(history.plan), io.StringIO(), io.StringIO()
     show = printer(out, err)

@@ -19,18 +19,11 @@ from tests.hostile.launcher import Watched, session, watch
 from tests.hostile.values import ESCAPES, wild
 from tests.kit.scripted_hosts import End, Hosts, Part, acted
 from tests.kit.stage import HELLO, finishes, trains
-from training.wire import events
+from training.wire import events, host_events, rank_events
 from training.wire.commands import Close, Command, Connect, Reserve, StartAttempt, Stop
 from training.wire.enums import EndReason
-from training.wire.events import (
-    SESSION,
-    AgentEnded,
-    Event,
-    Exited,
-    HostSample,
-    Launched,
-    OutputText,
-)
+from training.wire.events import SESSION, Event
+from training.wire.host_events import AgentEnded, Exited, HostSample, Launched, OutputText
 from training.wire.jsonl import dumps
 
 PATIENCE = 3.0
@@ -93,7 +86,7 @@ def test_any_event_with_any_value(kind: type[Event], tmp_path: Path) -> None:
     holds(hosts, watched, tmp_path)
 
 
-@pytest.mark.parametrize("kind", events.RANK_EVENTS, ids=lambda kind: kind.wire_name)
+@pytest.mark.parametrize("kind", rank_events.RANK_EVENTS, ids=lambda kind: kind.wire_name)
 def test_any_event_of_a_rank_with_any_value(kind: type[Event], tmp_path: Path) -> None:
     """In a rank's text: for its own rank, the other host's, and ranks that there are not."""
 
@@ -162,14 +155,14 @@ def test_wild_facts_of_a_host(fact: str, value: Any, tmp_path: Path) -> None:
 
 
 def last_words(rank: int) -> tuple[Event, ...]:
-    done = events.PREFIX + dumps(events.to_object(events.Finished(rank, 1, 1, 1.0)))
+    done = events.PREFIX + dumps(events.to_object(rank_events.Finished(rank, 1, 1, 1.0)))
     return OutputText(rank, "stdout", done), Exited(rank, 0), AgentEnded(EndReason.CLOSED)
 
 
 FORGED: dict[str, tuple[int, tuple[Event, ...]]] = {
     "another's end": (0, last_words(0)),
     "another's death": (0, (AgentEnded(EndReason.AGENT_DIED, "SIGKILL"),)),
-    "another's stop": (0, (events.StopHeard(by_person=True),)),
+    "another's stop": (0, (host_events.StopHeard(by_person=True),)),
     "another's launch": (0, (Launched((0,), (0, 1)),)),
     "another's facts": (0, (replace(HELLO, hostname="evil"),)),
     "another's sample": (0, (HostSample((1.0,), 1, 1),)),
@@ -352,18 +345,18 @@ def says(kind: type[Command], *said: Event, instead: bool = True, stops: bool = 
 
 
 ODD: dict[str, Part] = {
-    "a port that is none": says(Reserve, events.Reserved(ESCAPES, 2**62)),
-    "a negative port": says(Reserve, events.Reserved("127.0.0.1", -1)),
-    "two ports": says(Reserve, *[events.Reserved("127.0.0.1", port) for port in (1, 2)]),
-    "a thousand ports": says(Reserve, *[events.Reserved("127.0.0.1", 1)] * 1000),
-    "no port": says(Reserve, events.Reserved("", 0, ESCAPES)),
+    "a port that is none": says(Reserve, host_events.Reserved(ESCAPES, 2**62)),
+    "a negative port": says(Reserve, host_events.Reserved("127.0.0.1", -1)),
+    "two ports": says(Reserve, *[host_events.Reserved("127.0.0.1", port) for port in (1, 2)]),
+    "a thousand ports": says(Reserve, *[host_events.Reserved("127.0.0.1", 1)] * 1000),
+    "no port": says(Reserve, host_events.Reserved("", 0, ESCAPES)),
     "connections to others": says(
         Connect,
-        *[events.Connected("10.0.0.9", port, math.nan) for port in range(500)],
+        *[host_events.Connected("10.0.0.9", port, math.nan) for port in range(500)],
         instead=False,
     ),
     "connections that failed": says(
-        Connect, *[events.Connected("x", 1, 1.0, ESCAPES)] * 500, instead=False
+        Connect, *[host_events.Connected("x", 1, 1.0, ESCAPES)] * 500, instead=False
     ),
     "other ranks": says(StartAttempt, Launched((0, 1, 2, 3, 99, -1), (0, 1))),
     "no ranks": says(StartAttempt, Launched((), ())),
@@ -376,10 +369,10 @@ ODD: dict[str, Part] = {
         StartAttempt, Launched((1,), (0, 1)), *[Exited(rank, 1, ESCAPES) for rank in (0, 99, -1)]
     ),
     "a stop that nobody sent": says(
-        StartAttempt, Launched((1,), (0, 1)), events.StopHeard(by_person=True), stops=True
+        StartAttempt, Launched((1,), (0, 1)), host_events.StopHeard(by_person=True), stops=True
     ),
     "a gap beyond all": says(
-        StartAttempt, Launched((1,), (0, 1)), events.RecordsDropped(-(2**63), 2**63 - 1)
+        StartAttempt, Launched((1,), (0, 1)), host_events.RecordsDropped(-(2**63), 2**63 - 1)
     ),
 }
 

@@ -37,7 +37,8 @@ from tests.kit.commands import Done, Watched, watching
 from tests.kit.foreign_runs import BEGUN, ENDED, FAILED, evil_host, foreign_run, locked, records
 from tests.kit.launches import run as rankboard
 from training.job import Job
-from training.wire.events import SESSION, Exited, Launched, OutputText, Record
+from training.wire.events import SESSION, Record
+from training.wire.host_events import Exited, Launched, OutputText
 from tui.commands.attach import attach
 from tui.commands.events import events
 from tui.commands.logs import logs

@@ -30,7 +30,8 @@ from training.wire.commands import (
     Stop,
 )
 from training.wire.enums import EndReason
-from training.wire.events import (
+from training.wire.events import Record
+from training.wire.host_events import (
     AGENT,
     AgentEnded,
     BeforeEnded,
@@ -42,7 +43,6 @@ from training.wire.events import (
     Launched,
     OutputText,
     RankSample,
-    Record,
     Reserved,
     Spawned,
 )
@@ -364,6 +364,18 @@ def test_the_agent_is_awake_while_a_command_before_the_ranks_runs_and_a_close_en
     line.send(Reserve("127.0.0.1", 0))
     line.wait_for(Reserved)
     assert ended(line.close()) == AgentEnded(EndReason.CLOSED)
+
+
+def test_a_command_before_the_ranks_that_is_stopped_may_clean_up(host: Host) -> None:
+    line = host.follow("--policy", "stop")
+    trap = "trap 'sleep 0.2; echo cleaned; exit 0' TERM; echo up; while :; do sleep 0.05; done"
+    line.send(before(trap))
+    line.wait_for(OutputText, 1, AGENT)
+    records = line.close()
+    assert ended(records) == AgentEnded(EndReason.CLOSED)
+    assert line.text(AGENT).split() == ["up", "cleaned"]
+    [end] = [record.event for record in records if isinstance(record.event, BeforeEnded)]
+    assert (end.code, end.stopped) == (0, True)
 
 
 # Followers

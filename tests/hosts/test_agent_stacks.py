@@ -22,10 +22,25 @@ from training.agent.host.processes import descendants
 from training.agent.host.stacks import SIGNAL
 from training.agent.ranks.launch import SITE
 from training.wire.commands import Placement, Stacks, StartAttempt
-from training.wire.events import Spawned, Stack
+from training.wire.host_events import Spawned, Stack
 
 AT = "print('at it', flush=True)"
 LOAD = f"import sys, time\ndef load_batch():\n    {AT}\n    time.sleep(1000)\n"
+STAND_IN = f"""{LOAD}
+import multiprocessing
+import torch.testing._internal.distributed.fake_pg  # a backend that waits for nobody
+from torch import distributed
+
+def work():
+    store = distributed.HashStore()
+    distributed.init_process_group("fake", store=store, rank=0, world_size=1)
+    load_batch()
+
+if __name__ == "__main__":
+    process = multiprocessing.get_context("fork").Process(target=work)
+    process.start()
+    process.join()
+"""
 
 
 def script(folder: Path, text: str, name: str = "train.py") -> str:
@@ -66,6 +81,14 @@ def test_a_script_of_the_users_tells_its_stack_as_often_as_it_is_asked(
         ]
         assert len(split_threads(stack.text)) == 2  # the state, and this one dump's main thread
     assert not list((host.folder / "stacks").iterdir())
+    follower.close()
+
+
+def test_a_process_that_stands_in_for_the_rank_tells_its_stack(host: Host, tmp_path: Path) -> None:
+    follower = host.follow()
+    follower.start(run(script(tmp_path, STAND_IN), RANKBOARD_WATCH="1", RANK="0", WORLD_SIZE="1"))
+    follower.wait_for_text("at it")
+    assert frames(ask(follower)[0].text)[0].function == "load_batch"
     follower.close()
 
 

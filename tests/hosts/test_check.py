@@ -14,7 +14,7 @@ import pytest
 from tests.kit.agents import ROOT, Follower, Host
 from training.agent import WHOLE
 from training.wire.commands import Reserve, Stacks
-from training.wire.events import Hello, Reserved
+from training.wire.host_events import Hello, Reserved
 from training.wire.jsonl import load
 
 HASTY = (

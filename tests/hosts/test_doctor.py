@@ -27,7 +27,7 @@ from tests.kit.sshd import Sshd, small_disk
 from training.agent import SPOKEN
 from training.job import Job
 from training.wire import commands
-from training.wire.events import Connected, Hello, Reserved
+from training.wire.host_events import Connected, Hello, Reserved
 
 
 def only(

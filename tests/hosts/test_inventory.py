@@ -24,16 +24,14 @@ from training.agent.layout import CODE
 from training.agent.server import keep_file
 from training.wire.commands import Keep
 from training.wire.enums import EndReason
-from training.wire.events import (
-    PREFIX,
+from training.wire.events import PREFIX, Event, Record
+from training.wire.host_events import (
     AgentEnded,
-    Event,
     Exited,
     Hello,
     HostSample,
     Launched,
     OutputText,
-    Record,
     Spawned,
 )
 from training.wire.host_replies import STILL, CodeArchive, RunFolder

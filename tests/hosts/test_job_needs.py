@@ -29,8 +29,8 @@ from training.agent.host.needs import check_needs
 from training.agent.host.system import CPUINFO, cpu_flags
 from training.agent.live_runs import find_live_runs
 from training.job import Job
-from training.wire.events import Hello
 from training.wire.format import FORMAT
+from training.wire.host_events import Hello
 
 JOB = Job(dataset="mnist", data_dir="/data")
 IMAGES = Job(model="resnet18", dataset="imagefolder:/data/photos")

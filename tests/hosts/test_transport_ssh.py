@@ -37,7 +37,8 @@ from tests.kit.standin import AN_AGENT, Heard, Reader, package
 from tests.kit.wait import wait
 from training.wire.commands import Close, encode
 from training.wire.enums import EndReason
-from training.wire.events import AgentEnded, Hello, decode
+from training.wire.events import decode
+from training.wire.host_events import AgentEnded, Hello
 
 Open = Callable[..., SshChannel]
 

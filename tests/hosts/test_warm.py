@@ -1,4 +1,5 @@
-"""Warm hosts: runs of a launcher share the process that has imported torch, and nothing else."""
+"""Warm hosts: runs of a launcher share the process that starts their agents, and has imported torch
+for jobs; and nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ import psutil
 import pytest
 
 from remote.cluster.hosts import Host
-from remote.plan.plan import Plan
+from remote.plan.plan import Plan, Script
 from remote.record.write import Recorder
 from remote.run.run_state import RunState
 from remote.run.state.phases import Verdict
@@ -31,25 +32,22 @@ from tests.kit.slow import slow
 from tests.kit.sshd import Sshd
 from tests.kit.wait import wait
 from training.job import Job
-from training.wire.events import Record, Spawned, StepFinished
+from training.wire.events import Record
+from training.wire.host_events import OutputText, Spawned
+from training.wire.rank_events import StepFinished
 
 JOB = Job(model="lenet5", dataset="digits", steps=2, sync="none")
 LONG = replace(JOB, steps=1_000_000)
 NAME = "rankboard-serve"
 
 
-@pytest.fixture
+@pytest.fixture(params=["local"])
 def host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
-    """This machine; with a parameter, a host over SSH."""
-    if hasattr(request, "param"):
+    """This machine, or with `over_ssh` a host over SSH."""
+    if request.param == "ssh":
         sshd: Sshd = request.getfixturevalue("sshd")
         return sshd.make_hosts(1)[0]
-    return this_machine(tmp_path)
-
-
-def this_machine(folder: Path) -> Host:
-    """As a host that works in the folder."""
-    workdir = str(folder / "w")
+    workdir = str(tmp_path / "w")
     return Host("here", "127.0.0.1", python=sys.executable, workdir=workdir, transport="local")
 
 
@@ -60,14 +58,6 @@ over_ssh = pytest.mark.parametrize("host", ["ssh"], indirect=True)
 def launcher(host: Host, tmp_path: Path) -> Iterator[Launcher]:
     with closing(WarmTransport(Transports((host,)))) as transport:
         yield Launcher(transport, host, tmp_path)
-
-
-@pytest.fixture(scope="session")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
-    """A launcher of several tests, on this machine: to import torch for each of them is slow."""
-    folder = tmp_path_factory.mktemp("here")
-    with closing(WarmTransport(Transports((host := this_machine(folder),)))) as transport:
-        yield Launcher(transport, host, folder)
 
 
 @dataclass
@@ -82,24 +72,26 @@ class Launcher:
     ranks: list[psutil.Process] = field(default_factory=list)
 
     def run(
-        self, job: Job = JOB, at_step: Callable[[Session], object] = lambda _: None
+        self, job: Job | None = None, once_up: Callable[[Session], object] = lambda _: None
     ) -> RunState:
-        """Make a run to its end; `at_step` is called once, at a step."""
-        plan = Plan(f"run-{len(self.servers)}", (self.host,), job)
+        """Make a run to its end, of a script unless there is a job; `once_up` is called once, at
+        a step of the job, or while the script waits for it."""
+        name = f"run-{len(self.servers)}"
+        pipe = self.folder / f"{name}.pipe"
+        os.mkfifo(pipe)
+        script = Script(("sh", "-c", f"echo up; read end < '{pipe}'; exit 0"), watch=False)
+        plan = Plan(name, (self.host,), job or script)
         session = Session(plan, self.transport, Recorder(self.folder / "runs", plan))
+        sign = StepFinished if job else OutputText
         due = True
         for records in session.batches():
             self._look(records)
-            if due and any(isinstance(record.event, StepFinished) for record in records):
+            if due and any(isinstance(record.event, sign) for record in records):
                 due = False
-                at_step(session)
+                once_up(session)
+                if not job:
+                    pipe.open("w").close()
         return session.state
-
-    def warm(self) -> psutil.Process:
-        """The server that the next run finds; where none lives, a run starts one."""
-        if not (self.servers and runs(self.servers[-1])):
-            self.run()
-        return psutil.Process(self.servers[-1])
 
     def _look(self, records: list[Record]) -> None:
         for record in records:
@@ -119,12 +111,23 @@ def runs(pid: int) -> bool:
 
 
 @over_ssh
-def test_runs_share_their_server_and_nothing_else(launcher: Launcher) -> None:
+def test_runs_of_jobs_share_their_server_and_nothing_else(launcher: Launcher) -> None:
+    def kill_agent(_: Session) -> None:
+        launcher.ranks[-1].parent().kill()  # type: ignore[union-attr]
+
+    # whatever ends a run leaves a warm host and no rank
+    assert launcher.run(LONG, lambda session: session.stop(now=True)).verdict is Verdict.STOPPED
+    assert not launcher.ranks[-1].is_running()
+    assert launcher.run(LONG, kill_agent).verdict is not Verdict.FINISHED
+    wait(lambda: not runs(launcher.ranks[-1].pid), "the rank has ended")
+
     seeds = [launcher.run(replace(JOB, seed=seed)) for seed in (1, 2, 1)]
     assert [state.verdict for state in seeds] == [Verdict.FINISHED] * 3
+    assert len(launcher.servers) == 5
     assert len(set(launcher.servers)) == 1
     assert launcher.servers[0] > 0
-    assert len({rank.pid for rank in launcher.ranks}) == 3
+    assert "libtorch" in Path(f"/proc/{launcher.servers[0]}/maps").read_text()
+    assert len({rank.pid for rank in launcher.ranks}) == 5
     first, other, again = (state.curves.of("loss", 0).mean for state in seeds)
     assert list(first) == list(again) != list(other)
     launcher.transport.close()
@@ -132,20 +135,21 @@ def test_runs_share_their_server_and_nothing_else(launcher: Launcher) -> None:
 
 
 def test_a_server_that_died_or_does_not_answer_is_replaced(
-    here: Launcher, monkeypatch: pytest.MonkeyPatch
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = here.warm()
+    launcher.run()
+    first = psutil.Process(launcher.servers[-1])
     first.kill()
-    assert here.run().verdict is Verdict.FINISHED
-    second = psutil.Process(here.servers[-1])
+    assert launcher.run().verdict is Verdict.FINISHED
+    second = psutil.Process(launcher.servers[-1])
     second.suspend()
     monkeypatch.setattr(warm, "ANSWER", 0.2)
     try:
-        assert here.run().verdict is Verdict.FINISHED
+        assert launcher.run().verdict is Verdict.FINISHED
     finally:
         if second.is_running():
             second.resume()  # it finds its stdin ended
-    assert len({0, first.pid, second.pid, here.servers[-1]}) == 4
+    assert len({0, first.pid, second.pid, launcher.servers[-1]}) == 4
     wait(lambda: not runs(second.pid), "the server has ended")
 
 
@@ -157,28 +161,13 @@ def test_a_host_that_cannot_serve_starts_as_any_other(
     assert launcher.servers == [0]
 
 
-def test_whatever_ends_a_run_leaves_a_warm_host_and_no_rank(here: Launcher) -> None:
-    def kill_agent(_: Session) -> None:
-        here.ranks[-1].parent().kill()  # type: ignore[union-attr]
+def test_a_server_that_dies_in_a_run_leaves_the_run_alone(launcher: Launcher) -> None:
+    def kill_server(_: Session) -> None:
+        psutil.Process(launcher.servers[-1]).kill()
 
-    before = len(here.servers)
-    assert here.run(LONG, lambda session: session.stop(now=True)).verdict is Verdict.STOPPED
-    assert not here.ranks[-1].is_running()
-    assert here.run(LONG, kill_agent).verdict is not Verdict.FINISHED
-    wait(lambda: not runs(here.ranks[-1].pid), "the rank has ended")
-    assert here.run().verdict is Verdict.FINISHED
-    assert len(here.servers) == before + 3
-    assert len(set(here.servers[before:])) == 1
-    assert here.servers[-1] > 0
+    assert launcher.run(once_up=kill_server).verdict is Verdict.FINISHED
 
 
-def test_a_server_that_dies_in_a_run_leaves_the_run_alone(here: Launcher) -> None:
-    server = here.warm()
-    assert here.run(replace(JOB, steps=20), lambda _: server.kill()).verdict is Verdict.FINISHED
-    assert here.servers[-1] == server.pid
-
-
-@slow
 def test_changed_code_is_not_run(tmp_path: Path, host: Host) -> None:
     code = tmp_path / "code" / "training"
     shutil.copytree(PACKAGE, code, ignore=shutil.ignore_patterns("__pycache__"))
@@ -192,9 +181,9 @@ def test_changed_code_is_not_run(tmp_path: Path, host: Host) -> None:
     assert first == second != third > 0
 
 
-@slow
+@pytest.mark.parametrize("job", [None, pytest.param(JOB, marks=slow)], ids=["script", "job"])
 def test_the_variables_of_a_host_are_there_when_its_server_starts(
-    tmp_path: Path, host: Host
+    job: Job | None, tmp_path: Path, host: Host
 ) -> None:
     host = replace(host, env=(("PYTHONPATH", str(tmp_path)), ("OMP_NUM_THREADS", "2")))
     (tmp_path / "sitecustomize.py").write_text(
@@ -202,10 +191,15 @@ def test_the_variables_of_a_host_are_there_when_its_server_starts(
     )
     with closing(WarmTransport(LocalTransport())) as transport:
         launcher = Launcher(transport, host, tmp_path)
-        launcher.run()
-        launcher.run()
+        launcher.run(job)
+        launcher.run(job)
     assert len(set(launcher.servers)) == 1
     assert (tmp_path / "seen").read_text() == "once "
+
+
+def test_for_runs_of_a_script_no_torch_is_imported(launcher: Launcher) -> None:
+    launcher.run()
+    assert "libtorch" not in Path(f"/proc/{launcher.servers[0]}/maps").read_text()
 
 
 @over_ssh
@@ -222,7 +216,7 @@ def test_a_connection_that_is_cut_between_two_runs_leaves_nothing(
 LAUNCHER = """
 import sys
 from pathlib import Path
-from tests.hosts.test_warm import JOB, LONG, Launcher
+from tests.hosts.test_warm import Launcher
 from remote.cluster.hosts import Host
 from remote.transport.registry import Transports
 from remote.transport.warm import WarmTransport
@@ -232,12 +226,12 @@ launcher.run()
 if sys.argv[2] == "between":
     print(launcher.servers[0], flush=True)
     input()
-launcher.run(LONG, lambda _: print(launcher.servers[1], flush=True))
+launcher.run(once_up=lambda _: input(print(launcher.servers[1], flush=True)))
 """
 
 
 @over_ssh
-@pytest.mark.parametrize("when", [pytest.param("between", marks=slow), "within"])
+@pytest.mark.parametrize("when", ["between", "within"])
 def test_nothing_is_left_when_the_launcher_is_killed(when: str, host: Host, tmp_path: Path) -> None:
     """Over SSH, between two runs and within one."""
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -258,7 +252,7 @@ def test_nothing_is_left_when_the_launcher_is_killed(when: str, host: Host, tmp_
 def test_a_server_without_a_run_ends_although_its_launcher_is_there() -> None:
     program = (
         "from training import fork_server; fork_server.PATIENCE = 1; "
-        "fork_server.serve(code_changed=False)"
+        "fork_server.serve(code_changed=False, imports_torch=False)"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE) as server:
         assert server.wait() == -signal.SIGALRM

@@ -21,7 +21,7 @@ from remote.run.state.phases import REPORTED_START
 from tests.kit.looks import screen_text
 from tests.kit.wait import looks
 from training.job import Job
-from training.wire import events
+from training.wire import host_events, rank_events
 from training.wire.enums import EndReason, Phase
 from training.wire.events import SESSION, Event, Record
 from tui.app.dashboard import Dashboard
@@ -109,14 +109,16 @@ class ActedSession:
             )
             self.say(
                 index,
-                events.Launched(ranks),
-                *(events.Spawned(rank, 4_000 + rank) for rank in ranks),
+                host_events.Launched(ranks),
+                *(host_events.Spawned(rank, 4_000 + rank) for rank in ranks),
                 after=0.2,
             )
-            self.say(index, events.OutputText(events.AGENT, "stderr", f"agent on {host.name}"))
+            self.say(
+                index, host_events.OutputText(host_events.AGENT, "stderr", f"agent on {host.name}")
+            )
         size = self.plan.world_size
         for rank in range(size):
-            begun = events.Started(
+            begun = rank_events.Started(
                 rank,
                 4_000 + rank,
                 size,
@@ -133,7 +135,7 @@ class ActedSession:
             self.say(
                 self.host_of(rank),
                 # All but `joining`, which is over at once.
-                *(events.Entered(rank, Phase(phase)) for phase in REPORTED_START[:-1]),
+                *(rank_events.Entered(rank, Phase(phase)) for phase in REPORTED_START[:-1]),
                 begun,
             )
 
@@ -157,7 +159,7 @@ class ActedSession:
                 )
                 loss = 2.3 * math.exp(-step / 150) + 0.08 + chance.gauss(0, 0.05)
                 epoch = (step - 1) // per_epoch + 1
-                one = events.StepFinished(
+                one = rank_events.StepFinished(
                     rank,
                     epoch,
                     step,
@@ -173,11 +175,11 @@ class ActedSession:
                 self.say(self.host_of(rank), one)
                 if step % 20 == 0:
                     text = f"epoch {epoch} step {step} loss {loss:.4f}"
-                    self.say(self.host_of(rank), events.OutputText(rank, "stdout", text))
+                    self.say(self.host_of(rank), host_events.OutputText(rank, "stdout", text))
                 if step % max(1, round(1 / seconds)) == 0:
                     self.say(
                         self.host_of(rank),
-                        events.RankSample(
+                        host_events.RankSample(
                             rank,
                             chance.uniform(60, 99) * self._core(rank),
                             412_000_000 + rank * 9_000_000,
@@ -187,7 +189,7 @@ class ActedSession:
                 for index in range(len(self.plan.hosts)):
                     self.say(
                         index,
-                        events.HostSample(
+                        host_events.HostSample(
                             (chance.uniform(50, 99),) * 4, 3_400_000_000, 16_000_000_000
                         ),
                     )
@@ -200,11 +202,11 @@ class ActedSession:
     def finish(self, steps: int = 400, epoch: int = 4) -> None:
         for rank in range(len(self._hosts)):
             confusion = ((9, 1), (2, 8)) if rank == 0 else ()
-            tested = events.Evaluated(
+            tested = rank_events.Evaluated(
                 rank, epoch, steps, 0.21, 0.9472, 360, 0.4, confusion, 0.9 + rank / 100
             )
-            done = events.Finished(rank, epoch, steps, 40.0)
-            self.say(self.host_of(rank), tested, done, events.Exited(rank, 0))
+            done = rank_events.Finished(rank, epoch, steps, 40.0)
+            self.say(self.host_of(rank), tested, done, host_events.Exited(rank, 0))
         self.close()
 
     def restart(self, *hosts: int, resumed: int = 0) -> None:
@@ -215,17 +217,17 @@ class ActedSession:
         self._hosts = [hosts[slot.host] for slot in slots]
         for index in hosts:
             ranks = tuple(rank for rank, host in enumerate(self._hosts) if host == index)
-            self.say(index, events.Launched(ranks, hosts))
+            self.say(index, host_events.Launched(ranks, hosts))
         for rank, host in enumerate(self._hosts):
             size = (1, 61_706, 400, 100, 1_437, 360, resumed)
             self.say(
                 host,
-                events.Started(rank, 5_000 + rank, len(slots), "cpu", "gloo", "2.14.1", *size),
+                rank_events.Started(rank, 5_000 + rank, len(slots), "cpu", "gloo", "2.14.1", *size),
             )
 
     def fail(self, rank: int = 1) -> None:
         """The rank is killed; the others die of it."""
-        self.say(self.host_of(rank), events.Exited(rank, -9, "SIGKILL"), after=0.1)
+        self.say(self.host_of(rank), host_events.Exited(rank, -9, "SIGKILL"), after=0.1)
         for other in range(self.plan.world_size):
             if other != rank:
                 text = (
@@ -234,8 +236,8 @@ class ActedSession:
                 )
                 self.say(
                     self.host_of(other),
-                    events.OutputText(other, "stderr", text),
-                    events.Exited(other, 1),
+                    host_events.OutputText(other, "stderr", text),
+                    host_events.Exited(other, 1),
                     after=0.1,
                 )
         self.say(SESSION, launcher.Stopping("a rank or host failed", False))
@@ -243,7 +245,7 @@ class ActedSession:
 
     def close(self) -> None:
         for index in range(len(self.plan.hosts)):
-            self.say(index, events.AgentEnded(EndReason.ALL_ENDED))
+            self.say(index, host_events.AgentEnded(EndReason.ALL_ENDED))
         self.say(SESSION, launcher.SessionClosed(), after=0.1)
         self._queue.put(None)
 

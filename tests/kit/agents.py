@@ -22,16 +22,8 @@ from training.agent.host_commands import process_table
 from training.agent.times import AgentTimes
 from training.wire import commands
 from training.wire.commands import Placement
-from training.wire.events import (
-    Event,
-    Exited,
-    Hello,
-    OutputText,
-    Record,
-    Spawned,
-    decode,
-    from_object,
-)
+from training.wire.events import Event, Record, decode, from_object
+from training.wire.host_events import Exited, Hello, OutputText, Spawned
 from training.wire.jsonl import load
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ from remote.doctor import doctor
 from remote.events import CheckFinished
 from remote.plan.plan import Plan, Script
 from training.job import Job
-from training.wire.events import Hello
+from training.wire.host_events import Hello
 
 GIB = 2**30
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from training.wire.events import (
-    Stack,
-)
+from training.wire.host_events import Stack
 
 SITE = "/opt/venv/lib/python3.11/site-packages"
 

@@ -23,7 +23,8 @@ from remote.record import events_file, read
 from remote.record.layout import EVENTS
 from remote.run.apply import apply_record
 from remote.run.run_state import RunState
-from training.wire.events import Finished, Record, Started
+from training.wire.events import Record
+from training.wire.rank_events import Finished, Started
 
 TICK = 0.5
 AFTER = 0.05

@@ -18,18 +18,8 @@ from remote.plan import serialize
 from remote.plan.plan import Plan, Policy
 from training.job import Job
 from training.wire.enums import EndReason
-from training.wire.events import (
-    SESSION,
-    AgentEnded,
-    Event,
-    Exited,
-    Hello,
-    Launched,
-    OutputText,
-    Record,
-    Spawned,
-    encode,
-)
+from training.wire.events import SESSION, Event, Record, encode
+from training.wire.host_events import AgentEnded, Exited, Hello, Launched, OutputText, Spawned
 
 HELLO = Hello("box", "me", 1, "3.11.2", "python3", "Linux", "b", 2.0, 1 << 30)
 BEGUN: tuple[tuple[int, Event], ...] = (

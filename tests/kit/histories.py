@@ -13,18 +13,9 @@ from remote.run.apply import apply_record
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
 from training.job import Job
-from training.wire.events import (
-    SESSION,
-    Event,
-    Exited,
-    Finished,
-    Launched,
-    OutputText,
-    Record,
-    Spawned,
-    Started,
-    StepFinished,
-)
+from training.wire.events import SESSION, Event, Record
+from training.wire.host_events import Exited, Launched, OutputText, Spawned
+from training.wire.rank_events import Finished, Started, StepFinished
 
 GLOO = (
     "RuntimeError: [/gloo/transport/tcp/pair.cc:561] Connection closed by peer [127.0.0.1]:6320. "

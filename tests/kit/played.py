@@ -19,7 +19,8 @@ from tests.kit.acted_study import acted_runner
 from tests.kit.dashboard import Stage
 from tests.kit.recorded import recorded
 from training.job import Job
-from training.wire.events import Evaluated, Exited
+from training.wire.host_events import Exited
+from training.wire.rank_events import Evaluated
 from tui.app.compare_app import CompareApp
 from tui.app.dashboard import Dashboard
 from tui.app.study_app import StudyApp

@@ -11,7 +11,8 @@ from remote.run.apply import apply_record
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
 from tests.kit.histories import History, plan, said
-from training.wire.events import Evaluated, Hello
+from training.wire.host_events import Hello
+from training.wire.rank_events import Evaluated
 from tui.run.printer import RunPrinter
 
 FOLDER = Path("/runs/a-run")

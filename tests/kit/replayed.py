@@ -21,22 +21,9 @@ from remote.record import events_file, read
 from remote.run.apply import apply_record
 from remote.run.run_state import RunState
 from training.job import Job
-from training.wire.events import (
-    Entered,
-    Evaluated,
-    Event,
-    Finished,
-    Hello,
-    HostSample,
-    RankSample,
-    Record,
-    Saved,
-    Spawned,
-    Started,
-    StepFinished,
-    decode,
-    encode,
-)
+from training.wire.events import Event, Record, decode, encode
+from training.wire.host_events import Hello, HostSample, RankSample, Spawned
+from training.wire.rank_events import Entered, Evaluated, Finished, Saved, Started, StepFinished
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "runs"
 KEPT = (

@@ -37,7 +37,7 @@ from tests.kit.looks import draw, screen_text
 from tests.kit.played import Nowhere
 from tests.kit.recorded import record, recorded
 from training.job import Job
-from training.wire import events
+from training.wire import events, host_events, rank_events
 from training.wire.events import SESSION, Record
 from training.wire.jsonl import dumps
 from tui.app.app import RankboardApp
@@ -136,8 +136,8 @@ def trained(
         one.steps(first, last, 0.25, late=late if first > 1 or steps < 200 else -1)
         if last % 100 == 0:
             right = 0.9 - 0.5 * math.exp(-last / 120)
-            tested = events.Evaluated(0, last // 100, last, 1.1 - right / 2, right, 360, 0.4)
-            one.say(0, tested, events.Saved(0, last // 100, last, 0.3, 37_000_000))
+            tested = rank_events.Evaluated(0, last // 100, last, 1.1 - right / 2, right, 360, 0.4)
+            one.say(0, tested, rank_events.Saved(0, last // 100, last, 0.3, 37_000_000))
     return settle(one)
 
 
@@ -252,7 +252,7 @@ def logged() -> ActedSession:
     one = trained(steps=40)
     for rank in range(4):
         said = f"loading shard\nreached step {rank * 7}\nwarning: the queue of workers is empty"
-        one.say(rank, events.OutputText(rank, "stdout", said), after=1.0)
+        one.say(rank, host_events.OutputText(rank, "stdout", said), after=1.0)
     return settle(one)
 
 
@@ -322,7 +322,7 @@ def alerts_list(folder: Path) -> Scene:
 def _alarmed() -> ActedSession:
     one = trained(late=2)
     one.say(SESSION, launcher.HostSilent(0, 10.0), after=1.0)
-    one.say(1, events.StepFinished(1, 3, 241, math.nan, 0.25), after=1.0)
+    one.say(1, rank_events.StepFinished(1, 3, 241, math.nan, 0.25), after=1.0)
     return settle(one)
 
 
@@ -349,7 +349,7 @@ def history(number: int, sync: str, model: str, steps: int = 60) -> histories.Hi
         for rank in range(4):
             took = 0.2 * (1 + number / 4) * chance.uniform(0.95, 1.05)
             loss = 0.2 + 2.1 * math.exp(-step / 20) + chance.uniform(0, 0.1)
-            one = events.StepFinished(
+            one = rank_events.StepFinished(
                 *(rank, (step - 1) // 10 + 1, step, loss, took),
                 data=took * 0.05,
                 compute=took * 0.7,
@@ -360,9 +360,11 @@ def history(number: int, sync: str, model: str, steps: int = 60) -> histories.Hi
                 bytes_sent=37_000_000,
             )
             told = events.PREFIX + dumps(events.to_object(one))
-            made.rank(rank, events.OutputText(rank, "stdout", told))
+            made.rank(rank, host_events.OutputText(rank, "stdout", told))
         if step % 20 == 0:
-            made.rank(0, events.Evaluated(0, step // 10, step, 0.9, 0.5 + step / 150, 100, 1.0))
+            made.rank(
+                0, rank_events.Evaluated(0, step // 10, step, 0.9, 0.5 + step / 150, 100, 1.0)
+            )
     return made
 
 
@@ -375,7 +377,7 @@ def shelf(runs_dir: Path) -> list[Path]:
         recorded(
             runs_dir,
             history(2, "ring", "vgg11", 40)
-            .rank(2, events.Exited(2, -9, "SIGKILL"))
+            .rank(2, host_events.Exited(2, -9, "SIGKILL"))
             .session(launcher.SessionClosed()),
         ),
         recorded(runs_dir, history(3, "gather_scatter", "lenet5", 30)),

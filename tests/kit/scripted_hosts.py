@@ -35,7 +35,8 @@ from remote.transport.failure import Failure, FailureCause
 from training.agent import MARKER, WHOLE
 from training.wire import commands
 from training.wire.commands import Close, Command, Lease, StartAttempt
-from training.wire.events import Event, Exited, Launched, Record, decode, encode
+from training.wire.events import Event, Record, decode, encode
+from training.wire.host_events import Exited, Launched
 from training.wire.jsonl import dumps
 
 C = TypeVar("C")

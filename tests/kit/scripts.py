@@ -7,8 +7,10 @@ from dataclasses import replace
 
 from remote.plan.plan import Plan, Script
 from tests.kit.histories import History, plan, said
-from training.wire.events import PREFIX, Exited, OutputText, Spawned, StepFinished, to_object
+from training.wire.events import PREFIX, to_object
+from training.wire.host_events import Exited, OutputText, Spawned
 from training.wire.jsonl import dumps
+from training.wire.rank_events import StepFinished
 
 
 def script(hosts: int = 2, slots: int = 2, *, watch: bool = False) -> Plan:

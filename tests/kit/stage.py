@@ -32,22 +32,20 @@ from training.wire.commands import (
     Stop,
 )
 from training.wire.enums import EndReason
-from training.wire.events import (
-    PREFIX,
+from training.wire.events import PREFIX, Record, to_object
+from training.wire.host_events import (
     AgentEnded,
     Connected,
     Exited,
-    Finished,
     Hello,
     HostSample,
     Launched,
     OutputText,
-    Record,
     Reserved,
     Spawned,
-    to_object,
 )
 from training.wire.jsonl import dumps
+from training.wire.rank_events import Finished
 
 HELLO = Hello(
     "h",

@@ -5,7 +5,9 @@ from __future__ import annotations
 from remote.events import HostPhaseChanged
 from remote.run.state.phases import START_PHASES
 from tests.kit.histories import History, plan
-from training.wire.events import Entered, Event, Hello, Reserved, Spawned, Started
+from training.wire.events import Event
+from training.wire.host_events import Hello, Reserved, Spawned
+from training.wire.rank_events import Entered, Started
 
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1")
 WORK = tuple(phase.value for phase in START_PHASES[1:])

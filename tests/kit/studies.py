@@ -14,7 +14,8 @@ from remote.study.study import Study, Trial
 from remote.study.study_file import parse_study
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
-from training.wire.events import Evaluated, Hello, HostSample, StepFinished
+from training.wire.host_events import Hello, HostSample
+from training.wire.rank_events import Evaluated, StepFinished
 
 BYTES = 61_706 * 4
 """The gradients of the model, as `History.training` has it."""

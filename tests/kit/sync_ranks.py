@@ -45,7 +45,8 @@ from training.loop import Trainer
 from training.models import lenet5
 from training.place import Place
 from training.shard import Shard, take_share
-from training.wire.events import Drifted, Event, StepFinished
+from training.wire.events import Event
+from training.wire.rank_events import Drifted, StepFinished
 
 SEED = 5
 SAMPLES, BATCH = 34, 10

@@ -7,7 +7,9 @@ import signal
 from pathlib import Path
 
 from remote.events import expand
-from training.wire.events import Evaluated, Event, OutputText, Record, StepFinished
+from training.wire.events import Event, Record
+from training.wire.host_events import OutputText
+from training.wire.rank_events import Evaluated, StepFinished
 
 ROOT = Path(__file__).parents[2]
 DEADLINE = 60.0

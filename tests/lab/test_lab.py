@@ -24,7 +24,8 @@ from tests.kit.labs import REPOSITORY, Traces, collect, facts, python, rate, rea
 from tests.kit.standin import AN_AGENT, Heard, Reader
 from tests.kit.wait import wait
 from training.wire.commands import Close, encode
-from training.wire.events import AgentEnded, Hello, decode
+from training.wire.events import decode
+from training.wire.host_events import AgentEnded, Hello
 
 pytestmark = pytest.mark.skipif(bool(refused()), reason=f"no lab can be made here: {refused()}")
 BY_ROOT = pytest.mark.skipif(

@@ -30,9 +30,7 @@ from tests.kit.commands import (
 from training.agent.host_commands import run_folders as far
 from training.agent.journal import Journal
 from training.job import Job
-from training.wire.events import (
-    Launched,
-)
+from training.wire.host_events import Launched
 from tui.commands.attach import attach
 
 FILE = Cluster("test", (Host("node1", "10.0.0.1"), Host("node2", "10.0.0.2")))

@@ -21,7 +21,8 @@ from tests.kit.looks import screen_text
 from tests.kit.sshd import Sshd
 from training import registry
 from training.job import Job
-from training.wire.events import SESSION, Hello, Spawned
+from training.wire.events import SESSION
+from training.wire.host_events import Hello, Spawned
 from tui.app.app import RankboardApp
 from tui.doctor import checks
 from tui.doctor.screen import DoctorScreen

@@ -30,8 +30,9 @@ from training.agent.journal import Journal
 from training.job import Job
 from training.wire import host_replies
 from training.wire.enums import EndReason
-from training.wire.events import SESSION, AgentEnded, Hello, Launched, Record, encode
+from training.wire.events import SESSION, Record, encode
 from training.wire.format import FORMAT
+from training.wire.host_events import AgentEnded, Hello, Launched
 from training.wire.jsonl import dumps, load
 from tui.commands.attach import attach
 from tui.commands.events import events

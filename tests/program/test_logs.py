@@ -25,18 +25,10 @@ from tests.kit.stage import all_run, trains, until
 from training.agent.journal import Journal
 from training.job import Job
 from training.wire.enums import EndReason
-from training.wire.events import (
-    PREFIX,
-    SESSION,
-    AgentEnded,
-    Exited,
-    Finished,
-    OutputText,
-    Record,
-    encode,
-    to_object,
-)
+from training.wire.events import PREFIX, SESSION, Record, encode, to_object
+from training.wire.host_events import AgentEnded, Exited, OutputText
 from training.wire.jsonl import dumps
+from training.wire.rank_events import Finished
 from tui.commands.logs import logs
 
 FILE = Cluster("test", (Host("node1", "10.0.0.1"), Host("node2", "10.0.0.2")))

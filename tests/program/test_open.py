@@ -19,7 +19,8 @@ from tests.kit.launches import RANKBOARD
 from tests.kit.recorded import recorded
 from tests.kit.wait import wait
 from training.wire.enums import EndReason
-from training.wire.events import AgentEnded, Exited, Finished
+from training.wire.host_events import AgentEnded, Exited
+from training.wire.rank_events import Finished
 
 SEQUENCE = re.compile(rb"\x1b\[[0-9;?>=]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b[=>]|\x1b\][^\x07]*\x07")
 

@@ -39,7 +39,8 @@ from training.agent.journal import Journal
 from training.job import Job
 from training.wire.commands import Keep
 from training.wire.enums import EndReason
-from training.wire.events import SESSION, AgentEnded, Exited, Hello, Launched, StopHeard
+from training.wire.events import SESSION
+from training.wire.host_events import AgentEnded, Exited, Hello, Launched, StopHeard
 from training.wire.host_replies import CodeArchive, RunFolder, codec
 from training.wire.jsonl import dumps
 from tui.commands.prune import _describe_total, _make_rows, prune

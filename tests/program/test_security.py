@@ -43,9 +43,9 @@ from tests.kit.sshd import Sshd
 from training.agent.host.redaction import Redaction
 from training.agent.ranks.pipes import CHUNK, LineDecoder, Pipe
 from training.job import Job
-from training.wire import events
+from training.wire import host_events, rank_events
 from training.wire.enums import EndReason, Reach
-from training.wire.events import AGENT, Hello, OutputText, Spawned, Stack
+from training.wire.host_events import AGENT, Hello, OutputText, Spawned, Stack
 from tui.app.app import RankboardApp
 from tui.commands.trust import Trusting
 from tui.kit.open_runs import LaunchRequest
@@ -387,18 +387,18 @@ def evil() -> History:
     history.say(
         0,
         hello,
-        events.Reserved(EVIL, 0, EVIL),
-        events.Connected(EVIL, 1, 0.1, EVIL),
+        host_events.Reserved(EVIL, 0, EVIL),
+        host_events.Connected(EVIL, 1, 0.1, EVIL),
         OutputText(AGENT, "stderr", EVIL),
     )
-    history.say(1, hello, events.Reserved(EVIL, 29_500), events.Launched((1,)))
-    begun = events.Started(0, 100, 2, EVIL, EVIL, EVIL, 1, 61_706, 40, 10, 640, 100)
-    history.rank(0, begun, said(0, EVIL, "stdout"), events.Stack(0, EVIL, EVIL))
+    history.say(1, hello, host_events.Reserved(EVIL, 29_500), host_events.Launched((1,)))
+    begun = rank_events.Started(0, 100, 2, EVIL, EVIL, EVIL, 1, 61_706, 40, 10, 640, 100)
+    history.rank(0, begun, said(0, EVIL, "stdout"), host_events.Stack(0, EVIL, EVIL))
     history.session(launcher.ConnectionLost(1, EVIL), launcher.HostLost(1, EVIL, True)).rank(
         0, *raised(0, f"ValueError: {EVIL}")
     )
-    history.rank(0, events.Exited(0, -9, EVIL)).say(
-        0, events.AgentEnded(EndReason.AGENT_DIED, EVIL)
+    history.rank(0, host_events.Exited(0, -9, EVIL)).say(
+        0, host_events.AgentEnded(EndReason.AGENT_DIED, EVIL)
     )
     return history.session(
         launcher.StartRefused(1, EVIL), launcher.Stopping(EVIL, False), launcher.SessionClosed()

@@ -27,12 +27,8 @@ from tests.kit.foreign_runs import records
 from tests.kit.launches import IDLE, RANKBOARD, launch
 from training.job import Job
 from training.wire.enums import EndReason
-from training.wire.events import (
-    SESSION,
-    AgentEnded,
-    Exited,
-    Launched,
-)
+from training.wire.events import SESSION
+from training.wire.host_events import AgentEnded, Exited, Launched
 from tui.app.show_run import LineOptions
 from tui.commands.stop import stop
 from tui.kit.exit import FAILED, STOPPED

@@ -119,6 +119,11 @@ def test_a_dry_run_starts_nothing_and_the_dashboard_needs_a_terminal(tmp_path: P
     assert len(dry.stdout.splitlines()) == 3
     assert "all runs: sync none, model lenet5, dataset digits, batch_size 16, lr 0.1" in dry.stderr
     assert "hosts: local1, local2 (this machine)" in dry.stderr
+    shares = "their times say nothing about separate machines"
+    assert shares in dry.stderr
+    own_cores = run(tmp_path, "study", *HERE, "--link", "1gbit", "--cpus", "0.2", "--dry-run")
+    assert own_cores.returncode == 0, own_cores.stderr
+    assert shares not in own_cores.stderr
     lines = run(tmp_path, "study", *HERE, "--dry-run", "--json").stdout.splitlines()
     assert [json.loads(line)["job"]["steps"] for line in lines] == [100, 4]
     refused = run(tmp_path, "study", *HERE)

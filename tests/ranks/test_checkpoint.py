@@ -22,7 +22,8 @@ from training.checkpoint.find import CheckpointKey, choose_checkpoint, read_mani
 from training.checkpoint.load import _check
 from training.checkpoint.parts import RunPosition
 from training.job import Job, JobError
-from training.wire.events import Entered, Evaluated, Finished, OutputText, Saved, Started
+from training.wire.host_events import OutputText
+from training.wire.rank_events import Entered, Evaluated, Finished, Saved, Started
 
 JOB = Job(sync="all_reduce", steps=10, batch_size=30, momentum=0.9, weight_decay=1e-4, log_every=4)
 CUT = 6

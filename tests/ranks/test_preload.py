@@ -11,7 +11,7 @@ from tests.kit.forked_ranks import Forker
 from tests.kit.training_ranks import ROOT, Ranks, alive, kill
 from tests.kit.wait import wait
 from training.job import Job
-from training.wire.events import Entered
+from training.wire.rank_events import Entered
 
 JOB = Job(steps=2)
 LONG = Job(epochs=100_000, log_every=1_000_000)

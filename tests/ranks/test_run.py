@@ -15,16 +15,9 @@ from tests.kit.rank_calls import call
 from training.__main__ import main
 from training.job import Job
 from training.place import Place
-from training.wire.events import (
-    Entered,
-    Evaluated,
-    Event,
-    Finished,
-    OutputText,
-    Record,
-    Started,
-    StepFinished,
-)
+from training.wire.events import Event, Record
+from training.wire.host_events import OutputText
+from training.wire.rank_events import Entered, Evaluated, Finished, Started, StepFinished
 
 EPOCH = 12
 """Steps of an epoch of 1,437 digits in batches of 120, of which the last has 117."""

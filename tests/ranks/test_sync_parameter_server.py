@@ -30,7 +30,7 @@ from training.meter import Meter
 from training.place import Place
 from training.rendezvous import TIMEOUT
 from training.sync.parameter_server import PATIENCE, Method
-from training.wire.events import Entered, Evaluated, Finished
+from training.wire.rank_events import Entered, Evaluated, Finished
 from tui.run import outcome
 
 WORLD = 3

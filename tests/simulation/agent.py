@@ -21,7 +21,8 @@ from training.agent.ranks.starts import _FAILED, PreloadProcess, RankStarter
 from training.agent.server import AgentServer
 from training.agent.times import AgentTimes
 from training.wire import commands
-from training.wire.events import Event, HostSample, OutputText, RankSample, Stack
+from training.wire.events import Event
+from training.wire.host_events import HostSample, OutputText, RankSample, Stack
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host

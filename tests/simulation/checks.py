@@ -18,7 +18,8 @@ from tests.simulation.verdicts import check_verdict
 from training.agent.journal import JournalReader
 from training.wire import commands
 from training.wire.enums import EndReason
-from training.wire.events import SESSION, AgentEnded, Record, RecordsDropped
+from training.wire.events import SESSION, Record
+from training.wire.host_events import AgentEnded, RecordsDropped
 
 if TYPE_CHECKING:
     from remote.plan.plan import Plan

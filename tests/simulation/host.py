@@ -19,7 +19,7 @@ from training.agent.options import AgentOptions
 from training.agent.times import AgentTimes
 from training.wire import commands
 from training.wire.enums import EndReason
-from training.wire.events import AgentEnded
+from training.wire.host_events import AgentEnded
 
 if TYPE_CHECKING:
     from tests.simulation.network import Connection

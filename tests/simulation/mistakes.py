@@ -17,7 +17,7 @@ from remote.session.intake import Intake
 from remote.session.ledger import Ledger
 from remote.session.session import Session
 from training.agent import decide, journal
-from training.wire.events import Exited
+from training.wire.host_events import Exited
 
 Mistake = Callable[[], AbstractContextManager[object]]
 FOUND: dict[str, tuple[Mistake, int]] = {}

@@ -10,16 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from remote.run.state.phases import REPORTED_START
 from training.wire.enums import Phase
-from training.wire.events import (
-    PREFIX,
-    Entered,
-    Event,
-    Finished,
-    Started,
-    StepFinished,
-    to_object,
-)
+from training.wire.events import PREFIX, Event, to_object
 from training.wire.jsonl import dumps
+from training.wire.rank_events import Entered, Finished, Started, StepFinished
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host

@@ -30,10 +30,10 @@ from training.wire.commands import (
     StartAttempt,
     Stop,
 )
-from training.wire.events import (
+from training.wire.events import Event, decode
+from training.wire.host_events import (
     AgentEnded,
     Connected,
-    Event,
     Exited,
     Hello,
     HostSample,
@@ -41,7 +41,6 @@ from training.wire.events import (
     RankSample,
     Reserved,
     Spawned,
-    decode,
 )
 
 ENDS_WELL = "pass"

@@ -30,7 +30,7 @@ def main(
     command_words = sys.argv[1:] if argv is None else argv
     verb = command_words[0] if command_words else ""
     if verb == "serve":
-        _become_fork_server()
+        _become_fork_server(imports_torch=command_words[1:] != ["scripts"])
     if verb != "follow":
         return command_table.main(command_words)
     from training.agent.follower import follow, reach_agent  # host commands need none of it
@@ -78,7 +78,7 @@ def _report_unusable_folder(folder: str, error: OSError) -> None:
             write_all(sys.stdout.fileno(), line.encode(errors="surrogatepass"))
 
 
-def _become_fork_server() -> NoReturn:
+def _become_fork_server(*, imports_torch: bool) -> NoReturn:
     """Read the variables of the host's ranks from stdin, and execute `training.fork_server`."""
     from training.agent.ranks.launch import CODE
     from training.wire.jsonl import load
@@ -90,7 +90,7 @@ def _become_fork_server() -> NoReturn:
     server_code = (
         f"import sys; sys.path[:] = [{CODE!r}] + [path for path in sys.path if path]; "
         "from training.fork_server import serve; "
-        f"sys.exit(serve(code_changed={agent.code_changed}))"
+        f"sys.exit(serve(code_changed={agent.code_changed}, imports_torch={imports_torch}))"
     )
     # A new program instead of a call: some variables count only when a process starts.
     os.execve(sys.executable, [sys.executable, "-c", server_code], server_environment)

@@ -24,7 +24,7 @@ from training.agent.ranks.launch import Preload
 from training.agent.times import AgentTimes
 from training.file_locks import try_lock
 from training.wire.enums import EndReason
-from training.wire.events import AgentEnded
+from training.wire.host_events import AgentEnded
 from training.writing import write_all
 
 _MOMENT = 0.01

@@ -18,7 +18,8 @@ from training.agent.ranks.launch import Preload
 from training.agent.server import AgentServer
 from training.agent.times import AgentTimes
 from training.wire.enums import EndReason
-from training.wire.events import AgentEnded, Exited, Spawned, decode
+from training.wire.events import decode
+from training.wire.host_events import AgentEnded, Exited, Spawned
 
 
 def guard(

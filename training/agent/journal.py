@@ -16,23 +16,18 @@ from collections.abc import Iterable, Iterator
 
 from training.agent import layout
 from training.agent.live_runs import open_regular
-from training.wire.events import (
-    FIRST,
+from training.wire.events import FIRST, Event, Record, decode, encode, other_format
+from training.wire.format import FORMAT
+from training.wire.host_events import (
     AgentEnded,
     BeforeEnded,
-    Event,
     Exited,
     Hello,
     Launched,
-    Record,
     RecordsDropped,
     WorkerExited,
     WorkerJoined,
-    decode,
-    encode,
-    other_format,
 )
-from training.wire.format import FORMAT
 from training.wire.jsonl import load
 
 SEGMENT = 16 << 20

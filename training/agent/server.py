@@ -11,6 +11,7 @@ import signal
 import socket
 import time
 from collections import deque
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -21,26 +22,29 @@ from training.agent.host import facts, ports, processes
 from training.agent.host.dial import Dialler
 from training.agent.host.gpus import GpuSampler
 from training.agent.host.redaction import Redaction
-from training.agent.host.samples import sampler
+from training.agent.host.samples import sampler, subtract_sample
 from training.agent.host.stacks import StackCollector, StackSubject
 from training.agent.journal import Journal
 from training.agent.options import AgentOptions
 from training.agent.ranks.launch import CODE, Preload
 from training.agent.ranks.pipes import CHUNK
-from training.agent.ranks.ranks import RankProcesses
+from training.agent.ranks.ranks import RankProcess, RankProcesses
 from training.agent.ranks.starts import RankStarter
 from training.agent.times import AgentTimes
 from training.agent.written_files import WrittenFiles, find_written
 from training.wire import commands
-from training.wire.events import (
+from training.wire.events import Event
+from training.wire.host_events import (
     AGENT,
     AgentEnded,
+    BeforeEnded,
+    BeforeStarted,
     Connected,
-    Event,
     Exited,
     Hello,
     Launched,
     OutputText,
+    RankSample,
     Reserved,
 )
 from training.writing import write_whole
@@ -151,6 +155,9 @@ class AgentServer:
         match event:
             case Launched():
                 self._pending_events.append(replace(event, age=self._run_age))
+            case BeforeStarted() | BeforeEnded():
+                self._pending_events.append(event)
+                self._take_input(event)
             case Exited():
                 if not self._ranks.live:
                     self._pending_events += self._file_follower.end()
@@ -251,13 +258,11 @@ class AgentServer:
             case commands.Stacks():
                 preload_pid = self._rank_starter.preload
                 subjects = [
-                    StackSubject(rank.number, rank.pid or preload_pid) for rank in self._ranks.live
+                    StackSubject(rank.number, rank.training_pid or preload_pid)
+                    for rank in self._ranks.live
                 ]
                 for rank in self._ranks.live:
-                    subjects += [
-                        StackSubject(worker.rank, worker.pid, is_worker=True)
-                        for worker in rank.live_workers
-                    ]
+                    subjects += rank.workers.list_subjects(rank.pid) if rank.workers else []
                 self._stacks.ask(subjects)
             case commands.Keep(name, text, age):
                 if age and self._run_began_at == math.inf:  # else an earlier launcher has set it
@@ -316,15 +321,26 @@ class AgentServer:
                 sample = self._sampler.rank(rank.number, rank.pid)
                 if sample:
                     self._pending_events.append(sample)
-                for worker in rank.live_workers:
-                    # What the sampler has measured since is kept by pid.
-                    sample = None
-                    if worker.pid != rank.pid:
-                        sample = self._sampler.rank(worker.rank, worker.pid)
-                    if sample:
-                        self._pending_events.append(replace(sample, worker=True))
+                    self._pending_events += self._sample_workers(rank, sample)
         self._pending_events += self._file_follower.news()
         self._pending_events += self._gpus.sample([rank.number for rank in running_ranks])
+
+    def _sample_workers(self, rank: RankProcess, whole: RankSample) -> Iterator[RankSample]:
+        """Yield samples of the workers of a rank. If its program is one itself, it has what the
+        others leave of the sample of all."""
+        assert self._sampler
+        own_number = None
+        rest = whole
+        for worker in rank.live_workers:
+            if worker.pid == rank.pid:
+                own_number = worker.rank
+                continue
+            sample = self._sampler.rank(worker.rank, worker.pid)
+            if sample:
+                rest = subtract_sample(rest, sample)
+                yield replace(sample, worker=True)
+        if own_number is not None:
+            yield replace(rest, rank=own_number, worker=True)
 
     # The journal
 

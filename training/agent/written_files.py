@@ -10,7 +10,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from training.wire.events import DEEPEST_WRITTEN, LONGEST_WRITTEN, MOST_WRITTEN
+from training.wire.host_events import DEEPEST_WRITTEN, LONGEST_WRITTEN, MOST_WRITTEN
 
 MOST_ENTRIES = 20_000
 """Entries of folders that are looked at."""

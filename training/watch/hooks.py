@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import weakref
 from collections.abc import Callable, Mapping
@@ -15,11 +16,12 @@ from .exchange import Exchange
 from .gradients import GradientWatch
 from .inject import inject
 from .isolation import IsolationWatch
-from .meetings import POINT_TO_POINT, Meetings
+from .losses import LossWatch
+from .meetings import POINT_TO_POINT, Meetings, read_address, read_place
 from .report import WatchReport
 from .spans import Spans
 from .steps import Steps
-from .waits import COLLECTIVES, REMOTE_CALLS, TRANSFERS, WaitingMethod
+from .waits import COLLECTIVES, REMOTE_CALLS, TRANSFERS, WaitingMethod, WaitWatch
 
 Locals = dict[str, Any]
 REQUIRED_MODULES = ("torch.autograd", "torch.optim.optimizer")
@@ -27,22 +29,43 @@ REQUIRED_MODULES = ("torch.autograd", "torch.optim.optimizer")
 FUNCTIONS = {
     "torch.autograd": (
         ("backward", "_backward", "_backward_ended"),
-        ("grad", "_forget_scaled", ""),
+        ("grad", "_losses.forget_scaling", ""),
     ),
     "torch.utils.data.dataloader": (("_BaseDataLoaderIter.__next__", "_load", "_loaded"),),
     "torch.nn.parallel.distributed": (
         ("DistributedDataParallel.__init__", "_meet_in_ddp", "_watch_gradients"),
-        ("DistributedDataParallel._distributed_broadcast_coalesced", "_wait", "_waited"),
+        ("DistributedDataParallel._distributed_broadcast_coalesced", "_waits.begin", "_waits.end"),
     ),
     "torch.cuda.streams": (
-        ("Stream.wait_event", "_wait_for_stream", "_waited"),
-        ("Stream.wait_stream", "_wait_for_stream", "_waited"),
+        ("Stream.wait_event", "_waits.begin_for_stream", "_waits.end"),
+        ("Stream.wait_stream", "_waits.begin_for_stream", "_waits.end"),
     ),
 }
 """Functions by their module, with the methods of `Hooks` to call before and after each."""
 GROUPS = "torch.distributed.distributed_c10d"
+REMOTE = "torch.distributed.rpc"
 LEADER_PATIENCE = 16
 """Steps of another optimiser, after which it leads."""
+
+
+class LeadingOptimizer:
+    """Finds out which optimiser makes the steps of the run. In a GAN each optimiser makes one per
+    iteration, so only the first one counts."""
+
+    def __init__(self) -> None:
+        self._leader: weakref.ref[Any] | None = None
+        self._steps_of_others = 0
+
+    def is_leading(self, optimizer: Any) -> bool:
+        """Return True if a step of this optimiser, which ends now, is one of the run."""
+        leader = self._leader and self._leader()
+        if leader is not optimizer:
+            self._steps_of_others += 1
+            if leader is not None and self._steps_of_others < LEADER_PATIENCE:
+                return False
+            self._leader = weakref.ref(optimizer)
+        self._steps_of_others = 0
+        return True
 
 
 class Hooks:
@@ -51,26 +74,28 @@ class Hooks:
     def __init__(self, steps: Steps, report: WatchReport) -> None:
         self._steps = steps
         self._report = report
+        self._losses = LossWatch(steps)
         self._gradients = GradientWatch(self._make_safe(steps.gradient))
         self._spans = Spans(steps.clock, self._is_training)
+        self._waits = WaitWatch(steps, self._spans)
         self._exchange = Exchange(report.collectives)
         self._isolation = IsolationWatch(self._exchange, report.isolation)
         self._meetings = Meetings(report.entered)
         self._thread = get_ident()
         self._open_passes = 0
         self._backward_count = self._backwards_at_step = 0
-        self._unscaled_loss: Any = None
-        self._leader: weakref.ref[Any] | None = None
-        self._steps_of_others = 0
-        self._communicates = False
-        self._are_groups_hooked = False
+        self._leading_optimizer = LeadingOptimizer()
+        self._joining_hook_by_module: dict[str, Callable[[ModuleType], None]] = {
+            GROUPS: self._hook_groups,
+            REMOTE: self._hook_remote_groups,
+        }
         self._hook_by_module: dict[str, Callable[[ModuleType], None]] = {
             "torch.autograd": self._hook_functions,
             "torch.optim.optimizer": self._hook_steps,
             "torch.utils.data.dataloader": self._hook_functions,
             "torch.nn.modules.module": self._hook_modes,
             GROUPS: self._hook_collectives,
-            "torch.distributed.rpc.api": self._hook_remote_calls,
+            f"{REMOTE}.api": self._hook_remote_calls,
             "torch.nn.parallel.distributed": self._hook_functions,
             "torch.amp.grad_scaler": self._hook_scaling,
             "torch.cuda.amp.grad_scaler": self._hook_scaling,
@@ -81,24 +106,23 @@ class Hooks:
     def look(self) -> None:
         """Hook what has been imported since. As long as this process is silent, that is only what
         may make it a worker."""
-        groups = sys.modules.get(GROUPS)
-        if not self._are_groups_hooked and groups and has_been_imported(groups):
-            self._are_groups_hooked = True
-            self._hook(GROUPS, groups, self._hook_groups)
-        for name in [*self._hook_by_module] if self._report.on else ():
-            module = sys.modules.get(name)
-            if module and has_been_imported(module):
-                hook_module = self._hook_by_module.pop(name, None)
-                if hook_module:
-                    self._hook(name, module, hook_module)
+        self._hook_imported(self._joining_hook_by_module)
+        if self._report.on:
+            self._hook_imported(self._hook_by_module)
 
-    def _hook(
-        self, name: str, module: ModuleType, hook_module: Callable[[ModuleType], None]
-    ) -> None:
-        try:
-            hook_module(module)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
-            self._report.failed(error, f"cannot watch {name}", ends=name in REQUIRED_MODULES)
+    def _hook_imported(self, hook_by_module: dict[str, Callable[[ModuleType], None]]) -> None:
+        """Hook the modules that have been imported, and take them out."""
+        for name in [*hook_by_module]:
+            module = sys.modules.get(name)
+            if not module or not has_been_imported(module):
+                continue
+            hook_module = hook_by_module.pop(name, None)
+            if not hook_module:
+                continue
+            try:
+                hook_module(module)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
+                self._report.failed(error, f"cannot watch {name}", ends=name in REQUIRED_MODULES)
 
     def end(self) -> None:
         """Report the last steps and collectives, as the program ends."""
@@ -108,27 +132,60 @@ class Hooks:
     # Process groups
 
     def _hook_groups(self, module: ModuleType) -> None:
-        begin_joining = self._make_safe(lambda _: self._meet("init_process_group"))
-        inject(vars(module)["init_process_group"], begin_joining, self._joined)
+        inject(vars(module)["init_process_group"], self._joining, self._joined)
 
-    def _joined(self, _: Locals) -> None:
-        """Take in that this process may have joined a process group, and so be a worker."""
+    def _joining(self, variables: Locals) -> None:
+        """Take in that this process begins to join a process group, and so may be a worker."""
         try:
-            self._meetings.end()
-            groups = vars(sys.modules[GROUPS])
-            if not groups["is_initialized"]():  # it has failed to
-                return
-            if self._report.join(groups["get_rank"](), groups["get_world_size"]()):
-                self._begin_here()
+            place = read_place(variables, os.environ)
+            if place:
+                self._join(*place)
+            if self._report.on:
+                address = read_address(variables, os.environ)
+                self._meet("init_process_group", address=address)
         except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
             self._report.failed(error)
 
-    def _begin_here(self) -> None:
-        """Begin to watch a process that was silent until now: it may be a fork of one that has
-        made steps."""
+    def _joined(self, _: Locals) -> None:
+        """Take in that this process may have joined a process group."""
+        try:
+            self._meetings.end()
+            groups = vars(sys.modules[GROUPS])
+            if groups["is_initialized"]():  # otherwise, it has failed to
+                self._join(groups["get_rank"](), groups["get_world_size"]())
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
+            self._report.failed(error)
+
+    def _hook_remote_groups(self, module: ModuleType) -> None:
+        if "init_rpc" in vars(module):  # not in each build of torch
+            begin_joining = self._make_safe(lambda _: self._meet("init_rpc"))
+            inject(vars(module)["init_rpc"], begin_joining, self._joined_remote)
+
+    def _joined_remote(self, variables: Locals) -> None:
+        """Take in that this process may have joined a group of torch.distributed.rpc. If it is in a
+        process group as well, its rank there counts."""
+        try:
+            self._meetings.end()
+            has_joined = vars(sys.modules[REMOTE])["_is_current_rpc_agent_set"]()
+            is_in_group = vars(sys.modules[GROUPS])["is_initialized"]()
+            rank, world_size = variables["rank"], variables["world_size"]
+            # A group without a fixed size has no ranks.
+            if has_joined and not is_in_group and rank >= 0 and world_size:
+                self._join(rank, world_size)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
+            self._report.failed(error)
+
+    def _join(self, rank: int, world_size: int) -> None:
+        """Begin to watch this process if it was silent until now: it may be a fork of one that has
+        made steps, or exchanged something."""
+        if not self._report.join(rank, world_size):
+            return
         self._thread = get_ident()
         self._open_passes = 0
         self._steps.restart()
+        self._exchange.restart()
+        self._isolation.restart()
+        self._meetings.restart()
         self.look()
         # Processes of multiprocessing call no function of atexit.
         multiprocessing_util = sys.modules.get("multiprocessing.util")
@@ -161,11 +218,12 @@ class Hooks:
         for path, before, after in FUNCTIONS[module.__name__]:
             function = attrgetter(path)(module)
             safe_hooks = (
-                self._make_safe(getattr(self, hook)) if hook else None for hook in (before, after)
+                self._make_safe(attrgetter(hook)(self)) if hook else None
+                for hook in (before, after)
             )
             inject(function, *safe_hooks)
 
-    # Backward passes and losses
+    # Backward passes
 
     def _backward(self, variables: Locals) -> None:
         steps = self._steps
@@ -177,34 +235,12 @@ class Hooks:
         steps.begin()
         steps.resume()
         steps.backward()
-        loss = self._unscaled_loss
-        self._unscaled_loss = None
-        if variables.get("grad_tensors") is None:
-            self._take_loss(variables["tensors"] if loss is None else loss)
+        self._losses.begin_backward(variables)
 
     def _backward_ended(self, _: Locals) -> None:
         self._open_passes -= 1
         if not self._open_passes:
             self._gradients.passed(told=self._steps.backward_ended())
-
-    def _take_loss(self, loss: Any) -> None:
-        """Note the loss without a wait: that on a GPU is read once the step has passed."""
-        torch = sys.modules["torch"]
-        steps = self._steps
-        if isinstance(loss, (list, tuple)) and len(loss) == 1:
-            loss = loss[0]
-        if type(loss) is not torch.Tensor or loss.numel() != 1:
-            return
-        if loss.is_cpu:
-            loss_number = loss.item()
-            if isinstance(loss_number, float):
-                steps.lost(loss_number)
-        elif loss.is_cuda and not loss.is_complex():
-            steps.clock.use_gpu()
-            if not steps.clock.is_capturing():
-                loss_number = torch.empty((), dtype=loss.dtype, device="cpu", pin_memory=True)
-                loss_number.copy_(loss.detach().reshape(()), non_blocking=True)
-                steps.lost(loss_number)
 
     # Steps
 
@@ -212,17 +248,11 @@ class Hooks:
         vars(module)["register_optimizer_step_post_hook"](self._make_safe(self._stepped))
 
     def _stepped(self, optimizer: Any, *_: Any) -> None:
-        """Count a step of the run when the leading optimiser makes one. In a GAN each optimiser
-        makes one per iteration, so only the first one counts. Without a backward pass since the
-        last step, it is a further part of that step."""
+        """Count a step of the run when the leading optimiser makes one. Without a backward pass
+        since the last step, it is a further part of that step."""
         self.look()
-        leader = self._leader and self._leader()
-        if leader is not optimizer:
-            self._steps_of_others += 1
-            if leader is not None and self._steps_of_others < LEADER_PATIENCE:
-                return
-            self._leader = weakref.ref(optimizer)
-        self._steps_of_others = 0
+        if not self._leading_optimizer.is_leading(optimizer):
+            return
         backward_count = self._backward_count
         if backward_count == self._backwards_at_step != 0:
             return
@@ -287,9 +317,9 @@ class Hooks:
         group = variables.get("process_group") or variables.get("device_mesh")
         self._meet("DistributedDataParallel", group)
 
-    def _meet(self, name: str, group: Any = None) -> None:
+    def _meet(self, name: str, group: Any = None, address: str = "") -> None:
         if not self._steps.step_count:
-            self._meetings.begin(name, group)
+            self._meetings.begin(name, group, address)
 
     def _hook_remote_calls(self, module: ModuleType) -> None:
         end_call = self._make_safe(self._exchange.end)
@@ -302,31 +332,11 @@ class Hooks:
         if name and name not in POINT_TO_POINT:
             self._meet(name, variables.get("group"))
         self._exchange.begin(name, variables)
-        self._wait()
+        self._waits.begin()
 
     def _collective_ended(self, _: Locals | None = None) -> None:
-        self._waited()
+        self._waits.end()
         self._exchange.end()
-
-    def _wait(self, _: Locals | None = None) -> None:
-        if self._steps.clock.is_beside():
-            self._communicates = True
-            self._spans.skip()
-        else:
-            self._spans.begin()
-
-    def _waited(self, _: Locals | None = None) -> None:
-        wait_begin = self._spans.end()
-        if wait_begin is not None:
-            self._steps.waited(wait_begin)
-
-    def _wait_for_stream(self, variables: Locals) -> None:
-        """Count a wait of the computation's stream for another one on which ranks communicate, as
-        with FSDP."""
-        if self._communicates and self._steps.clock.is_computing(variables["self"]):
-            self._spans.begin()
-        else:
-            self._spans.skip()
 
     def _watch_gradients(self, variables: Locals) -> None:
         self._meetings.end()
@@ -339,21 +349,7 @@ class Hooks:
                 isinstance(module_class, type) and module_class.__module__ == module.__name__
             )
             if is_scaler and "scale" in vars(module_class):
-                inject(module_class.scale, self._make_safe(self._scale))
-
-    def _scale(self, variables: Locals) -> None:
-        """Note the loss of the next backward pass, before a GradScaler scales it, without its
-        graph."""
-        unscaled_loss = variables["outputs"]
-        is_number = (
-            type(unscaled_loss) is sys.modules["torch"].Tensor and unscaled_loss.numel() == 1
-        )
-        self._unscaled_loss = unscaled_loss.detach() if is_number else None
-
-    def _forget_scaled(self, _: Locals) -> None:
-        """Forget what was scaled: `torch.autograd.grad` was called on it, as for a gradient
-        penalty, so it is no loss of a step."""
-        self._unscaled_loss = None
+                inject(module_class.scale, self._make_safe(self._losses.note_scaling))
 
 
 def has_been_imported(module: ModuleType) -> bool:

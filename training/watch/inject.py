@@ -82,9 +82,11 @@ def _compile_anew(
     lines, first_line = inspect.getsourcelines(code)
     *outer, _ = qualname.split(".")
     # Within a class, lines keep their columns, and super() works.
-    class_line = f"class {outer[-1]}:\n" if outer else ""
-    tree = ast.parse(class_line + "".join(lines))
-    ast.increment_lineno(tree, first_line - 1 - bool(class_line))
+    outer_line = f"class {outer[-1]}:\n" if outer else ""
+    if not outer and lines[0][0].isspace():
+        outer_line = "if True:\n"  # as of a function that only some builds of torch have
+    tree = ast.parse(outer_line + "".join(lines))
+    ast.increment_lineno(tree, first_line - 1 - bool(outer_line))
     (definition,) = _list_definitions(tree)
     _add_calls(definition, *global_names)
     # With the features of its module's `from __future__`, or it might mean something else.
@@ -101,7 +103,7 @@ def _compile_anew(
 
 def _list_definitions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
     for node in tree.body:
-        for inner in node.body if isinstance(node, ast.ClassDef) else (node,):
+        for inner in node.body if isinstance(node, (ast.ClassDef, ast.If)) else (node,):
             if isinstance(inner, ast.FunctionDef):
                 yield inner
 

@@ -155,6 +155,9 @@ class Steps:
             self._has_begun = True
             self._cpu_start = time.process_time()
             self.lap = StepSoFar(self.clock.now())
+            # An evaluation may be under way: a pretrained model is in `eval()` as it is loaded.
+            for pause in self.pauses:
+                pause.begin = self._make_mark()
 
     # Spans: they begin and end in turn; of nested ones only the outermost counts
 

@@ -1,10 +1,13 @@
-"""Waits for other ranks."""
+"""Waits for other ranks: the functions that wait, and for how long the computation does."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
 from typing import Any
+
+from .spans import Spans
+from .steps import Steps
 
 COLLECTIVES = (
     *("all_reduce", "all_reduce_coalesced", "reduce", "broadcast", "barrier", "monitored_barrier"),
@@ -20,6 +23,38 @@ TRANSFERS = ("isend", "irecv")
 """Those that do not wait."""
 REMOTE_CALLS = ("rpc_sync", "rpc_async", "remote")
 """Functions of torch.distributed.rpc; only the first waits, and what the others return does."""
+
+
+class WaitWatch:
+    """Tells `steps` how long the computation waits for other ranks."""
+
+    def __init__(self, steps: Steps, spans: Spans) -> None:
+        self._steps = steps
+        self._spans = spans
+        self._has_stream = False
+        """Another stream than that of the computation communicates, as with FSDP."""
+
+    def begin(self, _: dict[str, Any] | None = None) -> None:
+        """Note that a function begins which waits for other ranks."""
+        if self._steps.clock.is_beside():
+            self._has_stream = True
+            self._spans.skip()
+        else:
+            self._spans.begin()
+
+    def begin_for_stream(self, variables: dict[str, Any]) -> None:
+        """Note that a stream begins to wait for another one. It counts if it is the stream of the
+        computation, which waits for one on which ranks communicate."""
+        if self._has_stream and self._steps.clock.is_computing(variables["self"]):
+            self._spans.begin()
+        else:
+            self._spans.skip()
+
+    def end(self, _: dict[str, Any] | None = None) -> None:
+        """Note that the function ends that began last."""
+        wait_begin = self._spans.end()
+        if wait_begin is not None:
+            self._steps.waited(wait_begin)
 
 
 class WaitingMethod:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from training.wire.codec import Codec
-from training.wire.events import AgentEnded, Exited
 from training.wire.format import FORMAT
+from training.wire.host_events import AgentEnded, Exited
 
 STILL = 3600.0
 """Seconds without a change after which a folder that no lock covers counts as unused."""

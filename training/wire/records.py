@@ -41,7 +41,8 @@ COUNT = (0, LARGEST)
 """The bounds of what is counted, such as steps and bytes."""
 SECONDS = (0.0, LAST_TIME)
 """The bounds of a time span."""
-
+LONGEST_IDENTIFIER = 64
+"""Characters of the name of a function."""
 
 T = TypeVar("T")
 Load = Callable[[str | bytes], "dict[str, Any] | None"]
@@ -67,13 +68,15 @@ class Event:
 
     `wire_name` is the value of the key `event`; a class sets it if it is not its own name in lower
     case. `wire_keys` are the JSON keys of fields that have another name. An event with a field
-    beyond its `bounds` is not decoded: figures that enter calculations must be finite.
+    beyond its `bounds` is not decoded: figures that enter calculations must be finite. Fields among
+    `identifiers` hold a name, as of a function in Python, or "".
     """
 
     __slots__ = ()
     wire_name: ClassVar[str]
     wire_keys: ClassVar[Mapping[str, str]] = {}
     bounds: ClassVar[Bounds] = {}
+    identifiers: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
         cls.wire_name = codec.wire_name(cls)
@@ -82,6 +85,11 @@ class Event:
         """Check the bounds, and what else must hold. Raises: ValueError."""
         for name, (low, high) in self.bounds.items():
             require(name, getattr(self, name), low, high)
+        for name in self.identifiers:
+            identifier = getattr(self, name)
+            require(f"the length of {name}", len(identifier), 0, LONGEST_IDENTIFIER)
+            if identifier and not identifier.isidentifier():
+                raise ValueError(f"{name} is {identifier!r}, which is no name")
 
 
 @immutable

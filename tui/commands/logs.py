@@ -16,7 +16,8 @@ from remote.record import lock
 from remote.run.apply import apply_record
 from remote.run.run_state import RunState
 from remote.sanitise import one_line
-from training.wire.events import SESSION, AgentEnded, Launched, OutputText, Record
+from training.wire.events import SESSION, Record
+from training.wire.host_events import AgentEnded, Launched, OutputText
 from tui.flags.common import RUNS, WHOLE_NUMBER, HostsFile, RunName, RunsDir
 from tui.flags.recorded import open_run, read_records
 from tui.kit.exit import UNREACHABLE, UsageError

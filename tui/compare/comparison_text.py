@@ -145,8 +145,10 @@ def _results(compared: ComparedRun) -> dict[str, Any]:
     means = compared.steps
     step_seconds = means.mean("seconds")
     sync_seconds = means.mean("sync")
-    if not run.job and not sync_seconds:
-        sync_seconds = math.nan  # a script need not report it
+    sent_bytes = means.mean("bytes_sent")
+    if not run.job:  # a script need not report these
+        sync_seconds = sync_seconds or math.nan
+        sent_bytes = sent_bytes or math.nan
     evaluation = run.evaluations[-1] if run.evaluations else None
     has_steps = len(run.steps) > 0
     return {
@@ -157,7 +159,7 @@ def _results(compared: ComparedRun) -> dict[str, Any]:
         "step_seconds": step_seconds,
         "samples_per_second": means.samples_per_second(are_apart=run.trains_apart) or math.nan,
         "sync_share": sync_seconds / step_seconds if step_seconds > 0 else math.nan,
-        "bytes_per_step": means.mean("bytes_sent"),
+        "bytes_per_step": sent_bytes,
         "training_seconds": run.summary["training_seconds"],
         "elapsed": run.elapsed,
     }

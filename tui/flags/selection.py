@@ -132,10 +132,13 @@ def select_usual() -> Selection:
     return Selection(this_machine, this_machine, None)
 
 
-def select_hosts(flags: HostFlags, upload: Sequence[Path] = ()) -> Selection:
+def select_hosts(
+    flags: HostFlags, upload: Sequence[Path] = (), *, has_own_cores: bool = False
+) -> Selection:
     """Select hosts by these flags, and print remarks on them.
 
-    `upload` adds to the uploads of the hosts file. Raises: HostsError, PlanError.
+    `upload` adds to the uploads of the hosts file. `has_own_cores`: hosts that are this machine
+    will each have cores of their own, in labs. Raises: HostsError, PlanError.
     """
     check_host_flags(flags, upload)
     spec = _make_spec(flags)
@@ -143,6 +146,8 @@ def select_hosts(flags: HostFlags, upload: Sequence[Path] = ()) -> Selection:
         cluster = Cluster(f"lab, {flags.link}", spec.hosts(), spec.remarks())
     elif flags.local:
         cluster = _make_local_cluster(flags.local, flags.slots)
+        if has_own_cores:
+            cluster = replace(cluster, remarks=())
     else:
         cluster = _with_flags(_load_hosts(flags), flags.slots, upload)
     narrate(*cluster.remarks)

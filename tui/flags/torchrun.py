@@ -41,6 +41,24 @@ VALUES = (
 SHORT = {"-m": "--module", "-r": "--redirects", "-t": "--tee"}
 LAUNCH = "torch.distributed.launch"
 TORCHRUN = ("torchrun", "torch.distributed.run", LAUNCH)
+FABRIC = (["fabric", "run", "model"], ["fabric", "run"], ["lightning", "run", "model"])
+"""Launchers of Lightning Fabric: they execute a line of torchrun, with more variables."""
+FABRIC_FLAGS = {
+    "--devices": "--nproc-per-node",
+    "--num-nodes": "--nnodes",
+    "--node-rank": "--node-rank",
+    "--main-address": "--master-addr",
+    "--main-port": "--master-port",
+}
+"""The flags of torchrun that those of Fabric become."""
+FABRIC_VARIABLES = {
+    "--accelerator": "LT_ACCELERATOR",
+    "--strategy": "LT_STRATEGY",
+    "--precision": "LT_PRECISION",
+}
+"""The variables that its other flags become."""
+FABRIC_PLACE = ("LT_CLI_USED=1", "LT_DEVICES={local_world_size}", "LT_NUM_NODES={nodes}")
+"""What its ranks have in any case."""
 OTHERS = (
     *("accelerate", "deepspeed", "horovodrun", "mpiexec", "mpirun", "srun"),
     *("accelerate.commands.launch", "deepspeed.launcher.launch", "deepspeed.launcher.runner"),
@@ -139,6 +157,12 @@ def parse_script_line(words: Sequence[str], before: Mapping[str, str] = NO_FLAGS
     launcher, arguments = _find_program(inner_words)
     if launcher in OTHERS:
         raise UsageError(_refuse_launcher(launcher, arguments))
+    for start in FABRIC:
+        if [launcher, *arguments][: len(start)] == start:
+            launcher = "torchrun"
+            fabric_variables, arguments = _translate_fabric(arguments[len(start) - 1 :])
+            inner_variables += fabric_variables
+            break
     is_torchrun = launcher in TORCHRUN
     if is_torchrun:
         # Those of `env` itself are the program's words, unless torchrun follows.
@@ -187,6 +211,32 @@ def _find_program(words: list[str]) -> tuple[str, list[str]]:
         return os.path.basename(python_command.name), list(python_command.rest)
     first_word, *other_words = words or [""]
     return os.path.basename(first_word), other_words
+
+
+def _translate_fabric(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the variables that Fabric sets for these arguments of it, and those of the line of
+    torchrun. Raises: UsageError."""
+    variables = list(FABRIC_PLACE)
+    torchrun_words: list[str] = []
+    script_words: list[str] = []
+    remaining_words = list(words)
+    while remaining_words:
+        word = remaining_words.pop(0)
+        typed_flag, equals, value = word.partition("=")
+        flag_name = typed_flag.replace("_", "-")
+        # Its flags may stand after the script as well.
+        if flag_name not in FABRIC_FLAGS and flag_name not in FABRIC_VARIABLES:
+            script_words.append(word)
+            continue
+        if not equals:
+            if not remaining_words:
+                raise UsageError(f"{word} needs a value")
+            value = remaining_words.pop(0)
+        if flag_name in FABRIC_VARIABLES:
+            variables.append(f"{FABRIC_VARIABLES[flag_name]}={value}")
+        elif flag_name != "--devices" or value.isdigit():  # else it names them, or says "auto"
+            torchrun_words += [FABRIC_FLAGS[flag_name], value]
+    return variables, torchrun_words + script_words
 
 
 def _make_program(rest: list[str], flags: Mapping[str, str], *, gets_rank: bool) -> tuple[str, ...]:

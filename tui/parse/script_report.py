@@ -15,7 +15,8 @@ from remote.run.apply import apply_record
 from remote.run.findings import script_visibility
 from remote.run.run_state import RunState
 from remote.sanitise import one_line
-from training.wire.events import Event, Record, ScriptMetrics, StepFinished
+from training.wire.events import Event, Record
+from training.wire.rank_events import ScriptMetrics, StepFinished
 from tui.kit.narrate import echo, narrate
 
 
@@ -33,7 +34,7 @@ def show(records: Iterable[Record], plan: Plan, folder: Path, rank: int | None) 
     narrate(*script_visibility.unused_rules(state))
     ways = script_visibility.ways(state)
     narrate(*(ways or ["nothing is read: no line has a known format"]))
-    for script_rank in script_visibility.script_ranks(state):
+    for script_rank in state.script_ranks:
         parsed = script_rank.parsed
         if rank in (None, script_rank.rank) and parsed is not None and parsed.unread:
             _narrate_unread(script_rank.rank, parsed.unread, folder)

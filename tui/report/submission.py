@@ -12,6 +12,7 @@ NAME/
 from __future__ import annotations
 
 import json
+import posixpath
 import time
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,9 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from remote.metrics.run import RunFigures
+from remote.plan.main_program import find_main_program
+from remote.plan.needs import names_on_host
+from remote.plan.plan import Plan, Script
 from remote.record import summary
 from remote.record.files import is_folder
 from remote.record.layout import LOGS, REPORT
@@ -39,8 +43,9 @@ FOLDERS = {
     "report/": "the report: open report.html in a browser; report.md is the same to edit",
     "configuration/": "the file of each study, and the plan of each run as JSON",
     "logs/": "of each run the output of every rank, and the classification report",
-    "code/": "the code of the training, as it is installed now: loop.py, models, datasets, sync",
 }
+CODE_OF_JOBS = "the code of the training, as it is installed now: loop.py, models, datasets, sync"
+CODE_OF_SCRIPTS = "the scripts that were started, as they are on this machine now"
 NamedFile = tuple[str, bytes]
 
 
@@ -60,8 +65,9 @@ def write_archive(
     # An archive that was there stays until the new one is whole.
     partial_file = target.with_name(f".{target.name}.part")
     with zipfile.ZipFile(partial_file, "w", zipfile.ZIP_DEFLATED) as archive:
-        readme = _write_readme(archive_name, subjects).encode()
-        named_files = _collect_files(target.parent, report_files, runs, studies)
+        scripts = {name: path for run in runs for name, path in _find_scripts(run)}
+        readme = _write_readme(archive_name, subjects, has_scripts=bool(scripts)).encode()
+        named_files = _collect_files(target.parent, report_files, runs, studies, scripts)
         for file_path, file_data in (("README.md", readme), *named_files):
             # By default, files that are unpacked may be read by nobody.
             zip_entry = zipfile.ZipInfo(f"{archive_name}/{file_path}", entry_time)
@@ -71,7 +77,11 @@ def write_archive(
 
 
 def _collect_files(
-    folder: Path, report_files: Sequence[str], runs: Sequence[RunFigures], studies: dict[str, str]
+    folder: Path,
+    report_files: Sequence[str],
+    runs: Sequence[RunFigures],
+    studies: dict[str, str],
+    scripts: dict[str, Path],
 ) -> Iterator[NamedFile]:
     for file_name in sorted(report_files):
         yield f"report/{file_name}", (folder / file_name).read_bytes()
@@ -79,7 +89,6 @@ def _collect_files(
         yield f"configuration/{file_name}.toml", text.encode()
     for run in runs:
         yield from _files_of_run(run)
-    scripts = {name: path for run in runs for name, path in _find_scripts(run)}
     for file_name, path in scripts.items():
         yield f"code/{file_name}", path.read_bytes()
     if any(run.job for run in runs):
@@ -106,9 +115,10 @@ def _find_scripts(run: RunFigures) -> Iterator[tuple[str, Path]]:
     """
     if not run.script:
         return
-    for upload in load_plan(run.folder).uploads:
+    plan = load_plan(run.folder)
+    for upload in plan.uploads:
         source = Path(upload.source)
-        for word in run.script:
+        for word in (*run.script, *_programs(plan)):
             # What is uploaded is the script itself, or the folder that holds it.
             script_path = source if source.name == Path(word).name else source / word
             is_script = script_path.suffix == SCRIPT_SUFFIX and script_path.is_file()
@@ -116,6 +126,16 @@ def _find_scripts(run: RunFigures) -> Iterator[tuple[str, Path]]:
                 # An archive unpacks nothing outside of its own folder.
                 is_inside = not Path(word).is_absolute() and ".." not in Path(word).parts
                 yield (Path(word).as_posix() if is_inside else script_path.name), script_path
+
+
+def _programs(plan: Plan) -> Iterator[str]:
+    """Yield the programs that the ranks of a script have started, perhaps by a shell."""
+    if not isinstance(plan.work, Script):
+        return
+    program = find_main_program(plan.work.words)
+    for host_index in range(len(plan.hosts)):
+        for name in names_on_host(plan, host_index, program.name):
+            yield posixpath.join(program.folder, name)
 
 
 def _source_files(source: Traversable, name: str) -> Iterator[NamedFile]:
@@ -129,12 +149,16 @@ def _source_files(source: Traversable, name: str) -> Iterator[NamedFile]:
 # README.md ----------------------------------------------------------------------------------------
 
 
-def _write_readme(name: str, subjects: Sequence[ReportSubject]) -> str:
+def _write_readme(name: str, subjects: Sequence[ReportSubject], *, has_scripts: bool) -> str:
     """Return what the archive holds, as Markdown."""
     readme_lines = [f"# {escape_markdown(name)}", ""]
     readme_lines += [f"- {escape_markdown(subject.heading)}" for subject in subjects]
     readme_lines += ["", markdown_row(("folder", "what it is")), "|---|---|"]
     readme_lines += [markdown_row(folder) for folder in FOLDERS.items()]
+    if any(run.job for subject in subjects for run in subject.runs):
+        readme_lines.append(markdown_row((f"code/{CODE}/", CODE_OF_JOBS)))
+    if has_scripts:
+        readme_lines.append(markdown_row(("code/", CODE_OF_SCRIPTS)))
     commands = [subject.command for subject in subjects if subject.command]
     if commands:
         readme_lines += ["", "Commands that repeat it:", ""]

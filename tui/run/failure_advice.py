@@ -8,12 +8,14 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from remote.cluster.hosts import Host
+from remote.plan.main_program import NO_PYTHON
 from remote.plan.pasted.arguments import Places
 from remote.plan.pasted.meanings import find_required_meaning
 from remote.plan.pasted.script_facts import ScriptFacts
 from remote.plan.placeholders import find_shell_text
 from remote.plan.plan import Plan, Script
-from remote.run.state.types import Cause, MissingOptions, MissingVariable
+from remote.plan.python_line import python_line
+from remote.run.state.types import Cause, MissingGpu, MissingOptions, MissingVariable
 from remote.transport.registry import load_transport
 
 
@@ -22,7 +24,7 @@ def failure_advice(cause: Cause, plan: Plan, environment: Mapping[str, str] = os
 
     `environment` is that of the shell of whoever looks. No value of it is told.
     """
-    if cause.advice or not isinstance(plan.work, Script):
+    if cause.advice or not plan.script:
         return cause.advice
     if isinstance(cause.lack, MissingVariable):
         cause_hosts = [host for host in plan.hosts if host.name == cause.host]
@@ -31,7 +33,9 @@ def failure_advice(cause: Cause, plan: Plan, environment: Mapping[str, str] = os
         if is_withheld and cause.lack.name in environment:
             return _pass_variable(cause.lack.name, plan.hosts_file)
     if isinstance(cause.lack, MissingOptions):
-        return _give_place(cause.lack, plan.work)
+        return _give_place(cause.lack, plan.script)
+    if isinstance(cause.lack, MissingGpu):
+        return _avoid_backend(cause.lack, plan.script, plan.world_size)
     return ""
 
 
@@ -62,6 +66,26 @@ def _give_place(lack: MissingOptions, script: Script) -> str:
         return ""
     command_line = shlex.join(_add_words(script.words, option_words))
     return f"each rank gets its own place by placeholders; write -- {command_line}"
+
+
+def _avoid_backend(lack: MissingGpu, script: Script, world_size: int) -> str:
+    """Say how a script trains without a backend that needs a GPU on each host."""
+    advice = (
+        f"{lack.backend} needs GPUs: if the script has an option for its backend, write gloo there"
+    )
+    if world_size > 1:
+        return advice
+    command_line = shlex.join(["env", "-u", "RANK", *_name_python(script.words)])
+    return f"{advice}; if it joins a group only where RANK is set, write -- {command_line}"
+
+
+def _name_python(words: Sequence[str]) -> Sequence[str]:
+    """Return the words of a script as another program can start them."""
+    if words[0] == NO_PYTHON:
+        return words[1:]
+    python_words = python_line(words)
+    is_started_by_us = python_words is not None and not python_words.interpreter
+    return ["python", *words] if is_started_by_us else words
 
 
 def _add_words(words: Sequence[str], added_words: Sequence[str]) -> list[str]:

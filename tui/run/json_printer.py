@@ -13,7 +13,9 @@ from remote.record import summary
 from remote.run.apply import apply_record
 from remote.run.findings.alerts import Key, find_alerts
 from remote.run.run_state import RunState
-from training.wire.events import SESSION, OutputText, Record, ScriptMetrics
+from training.wire.events import SESSION, Record
+from training.wire.host_events import OutputText
+from training.wire.rank_events import ScriptMetrics
 from tui.kit.output import json_line
 from tui.run.plain_printer import PlainPrinter
 

@@ -14,7 +14,9 @@ from remote.run.findings.start_waits import waiting
 from remote.run.run_state import RunState
 from remote.run.state.phases import START_PHASES, RunPhase
 from remote.sanitise import one_line, shown
-from training.wire.events import SESSION, Exited, Hello, OutputText, Record, Started
+from training.wire.events import SESSION, Record
+from training.wire.host_events import Exited, Hello, OutputText
+from training.wire.rank_events import Started
 from tui.kit.session_clock import SessionClock
 from tui.run import outcome
 

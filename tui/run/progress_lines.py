@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from statistics import fmean
 
 from remote.format import UNKNOWN, between, loss, percent, seconds
+from remote.run.findings.rates import sync_share
 from remote.run.run_state import RunState
 from tui.kit.session_clock import SessionClock
-from tui.run.components.exchange_text import describe_exchange, list_exchanging
+from tui.run.components.exchange_text import describe_exchange
 
 INTERVAL = 10.0
 """Seconds between two such lines, and after a line of a rank that tells steps."""
@@ -33,7 +34,7 @@ class ProgressLines:
             self._printed_at = monotonic_now
         if state.plan.job or monotonic_now < self._printed_at + INTERVAL:
             return
-        exchanging_ranks = list_exchanging(state)
+        exchanging_ranks = state.exchanging_ranks
         num_calls = sum(rank.collectives.count for rank in exchanging_ranks)
         if state.step == self._step and (state.step or num_calls == self._calls):
             return
@@ -51,12 +52,13 @@ def progress_text(state: RunState, now: float) -> str:
     total_steps = state.progress.steps
     known_losses = [rank.loss for rank in state.ranks if math.isfinite(rank.loss)]
     pace_text = seconds(state.step_seconds)
+    share_of_sync = sync_share(state)
     time_left = between(*state.eta_between(now))
     facts = [
         f"step {state.step}/{total_steps}" if total_steps else f"step {state.step}",
         f"loss {loss(fmean(known_losses), len(known_losses))}" if known_losses else "",
         f"{pace_text} s/iter" if pace_text != UNKNOWN else "",
-        f"sync {percent(state.sync_share)}" if state.sync_share > 0 else "",
+        f"sync {percent(share_of_sync)}" if share_of_sync > 0 else "",
         f"ETA {time_left}" if time_left != UNKNOWN else "",
     ]
     return ", ".join(filter(None, facts))

@@ -9,7 +9,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from remote.format import count, listed
-from remote.plan.plan import Script
 from remote.run.run_state import RunState
 from remote.sanitise import one_line
 from training.agent.find_files import matches
@@ -59,11 +58,11 @@ def describe_unfetched_files(state: RunState) -> list[str]:
 def _files_on_host(state: RunState, index: int) -> HostFiles | None:
     """Return what a host has that is neither fetched nor on this machine as well."""
     ended = state.hosts[index].ended
-    work = state.plan.work
-    if ended is None or not isinstance(work, Script):
+    script = state.plan.script
+    if ended is None or not script:
         return None
     work_folder = _work_folder(state, index)
-    fetch_patterns = work.fetch if state.plan.policy.fetch else ()
+    fetch_patterns = script.fetch if state.plan.policy.fetch else ()
     paths = tuple(path for path in ended.written if not matches(path, fetch_patterns))
     # One file stands for all: a folder is shared as a whole, or not.
     if not paths or _is_shared(state.plan.project, work_folder, paths[0]):

@@ -115,6 +115,7 @@ _MORE_VALUES = LazyRegex(
     rf"\s{{4,400}}(?:[A-Za-z][\w/.@\[\]-]{{0,80}}: {NUMBER}\s{{0,400}}){{1,20}}$"
 )
 _MORE_PAIRS = Pairs(_RICH_PAIR)
+_EPOCH_BAR = LazyRegex(r"Epoch ")
 _LOADER = LazyRegex(r"(?:Validation|Testing|Predicting) DataLoader |Sanity Checking")
 _LONGEST_ROW = 1_000
 
@@ -140,7 +141,7 @@ class LightningBar(Bar):
             return self._read_rich(values, memory)
         if self.open:
             return self._read_more(line, memory)
-        if line.startswith("Epoch ", start):
+        if _EPOCH_BAR.match(line, start):
             self._is_lightning = self._is_lightning or "v_num=" in line
             return super().read(line, start, memory) if self._is_lightning else None
         if not _LOADER.match(line, start) or "it/s" not in line:

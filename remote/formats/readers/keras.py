@@ -45,16 +45,14 @@ class KerasBar:
         if samples:
             self._samples = float(samples[1])
             return UNDERSTOOD
-        if line.startswith("Epoch ", start):
-            epoch = _KERAS_EPOCH.match(line, start)
-            if epoch:
-                self._begin_epoch(epoch, memory)
-                return UNDERSTOOD
-            epoch = _KERAS_GLUED.match(line, start)
-            if not epoch:
-                return None
+        epoch = _KERAS_EPOCH.match(line, start)
+        if epoch:
             self._begin_epoch(epoch, memory)
-            begin = epoch.end()
+            return UNDERSTOOD
+        glued_epoch = _KERAS_GLUED.match(line, start)
+        if glued_epoch:
+            self._begin_epoch(glued_epoch, memory)
+            begin = glued_epoch.end()
         bar = _KERAS_BAR.match(line, begin)
         if bar is not None:
             return self._reading(bar, memory)

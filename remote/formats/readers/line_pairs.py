@@ -13,7 +13,9 @@ from remote.formats.patterns import LazyRegex
 _QUALIFIER = r"[Tt]rain(?:ing)?|[Vv]al(?:id(?:ation)?)?|[Tt]est|[Ee]val(?:uation)?|[Dd]ev"
 """The first word of a name of two, such as "train loss"."""
 _WORD = r"[A-Za-z_][\w/.@-]{0,63}(?: ?\([\w()/]{1,12}\))?"
-_SIGN = r"(?P<sign> {0,4}[:=]\s{0,12}| {1,4}is {1,4}|\s{1,8})"
+_PERCENT_AHEAD = r"(?:\((?=[\d.]{1,8} ?%\)))?"
+"""The parenthesis before a share, as in "Accuracy: (71%)"."""
+_SIGN = rf"(?P<sign> {{0,4}}[:=]\s{{0,12}}{_PERCENT_AHEAD}| {{1,4}}is {{1,4}}|\s{{1,8}})"
 _VALUE = (
     rf"(?P<value>{NUMBER})(?P<percent> ?%)?"
     r"(?: {0,2}/ {0,4}(?P<total>\d{1,12})(?![\w.%]))?"
@@ -29,7 +31,7 @@ _RATE = LazyRegex(
 _MEAN = LazyRegex(rf" {{0,2}}\( {{0,8}}{NUMBER} ?%?\)")
 """The mean so far, behind a value."""
 _BETWEEN = LazyRegex(r"[\s,;|()\[\]{}<>*#=:'\"/&~-]{1,80}")
-_SKIPPED = LazyRegex(r"[A-Za-z_]{1,80}|[\w.+%@]{1,80}|[^\n]")
+_SKIPPED = LazyRegex(r"(?<=[\])])\.(?=[A-Za-z])|[A-Za-z_]{1,80}|[\w.+%@]{1,80}|[^\n]")
 _BOUNDARY = LazyRegex(
     r"\s{0,8}(?:\.?\s{0,8}$|[,;|)\]]|-{1,2} |\s[A-Za-z_][\w/.@-]{0,63}(?: [A-Za-z_][\w/.@-]{0,63})?"
     r"[:=\s]\s{0,4}[-+.\d])"

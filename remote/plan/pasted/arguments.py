@@ -76,10 +76,10 @@ def rewrite_arguments(
         words[option.value_index] = option.prefix + places.new_value(option)
     return RewrittenArguments(
         tuple(words),
-        tuple(_find_missing(given, facts, places)),
-        max(option.value_index for option in given),
-        next((str(option) for option in ranks if option in changed), ""),
-        "" if is_one_per_host else _find_workers(given, changed),
+        added=tuple(_find_missing(given, facts, places)),
+        added_index=max(option.value_index for option in given),
+        shared=next((str(option) for option in ranks if option in changed), ""),
+        own_workers="" if is_one_per_host else _find_workers(given, changed),
     )
 
 
@@ -98,7 +98,7 @@ def _has_literal_rank(
     places: Places,
     is_one_per_host: bool,
 ) -> bool:
-    """Return True if ranks that were typed are those of one node."""
+    """Return True if a rank was typed as a number, which only one node can have."""
     literal_ranks = [option for option in ranks if option in changed]
     if all(places.is_local(option.meaning) for option in ranks):
         return bool(literal_ranks) and not is_one_per_host
@@ -109,7 +109,8 @@ def _has_literal_rank(
 
 
 def _lacks_rank(facts: ScriptFacts, places: Places) -> bool:
-    """Return True if a script has no rank but that of an option, which node 0 can leave out."""
+    """Return True if a script learns its rank by an option alone, which was not typed: on node 0,
+    its default is right."""
     known_meanings = {option.meaning for option in facts.options}
     can_be_given = any(
         meaning in known_meanings and not places.is_local(meaning) for meaning in RANK_MEANINGS
@@ -154,7 +155,7 @@ class Places:
     """What the options of one command line stand for, seen together."""
 
     is_local_global: bool
-    """The option of the local rank has the global one."""
+    """The option for a local rank wants the global one, as nothing else gives the script that."""
     counts_hosts: bool
     """Hosts are counted beside ranks. Else each start of the script is a node of its own, also if
     several are on one host."""

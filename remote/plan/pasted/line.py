@@ -83,12 +83,14 @@ def _rewrite_command(
 
 
 def _with_other_program(name: str, folder: str, read_source: ReadSource) -> str:
-    """Return the program of every rank if node 0 has one of its own, such as `master/train.py`, and
-    that of the others is beside it."""
+    """Return the name of a program with the choice of a rank in it, if node 0 has a program of its
+    own, such as `master/train.py`, and that of the other nodes is beside it."""
     parts = name.split("/")
     for index, part in enumerate(parts):
         stem, dot, ending = part.partition(".")
-        for other_stem in _OTHER_NODES if stem == _FIRST_NODE else ():
+        if stem != _FIRST_NODE:
+            continue
+        for other_stem in _OTHER_NODES:
             other_parts = (*parts[:index], other_stem + dot + ending, *parts[index + 1 :])
             if read_source(posixpath.join(folder, *other_parts)):
                 parts[index] = f"{{{placeholders.RANK.name}:{stem}:{other_stem}}}{dot}{ending}"

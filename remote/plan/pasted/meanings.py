@@ -39,7 +39,7 @@ _NAMES = {
 MEANINGS = {name: meaning for meaning, names in _NAMES.items() for name in names.split()}
 """Well-known names of options, with underscores."""
 _AMBIGUOUS_NAMES = ("size",)
-"""They mean that only where a script requires them."""
+"""Names that mean this only as options without which a script does not start."""
 _NAMES_IN_SCRIPT = {
     "r": Meaning.RANK,
     "nr": Meaning.NODE_RANK,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from training.wire.enums import EndReason
-from training.wire.events import AgentEnded
+from training.wire.host_events import AgentEnded
 
 QUIET_ENDS = (EndReason.CLOSED, EndReason.ALL_ENDED)
 """The ends of an agent that are no failure."""

@@ -17,7 +17,7 @@ from remote.run.output.tracebacks import errors_of, find_exception, speaks_of_co
 from remote.run.state.host_state import strip_host_name, trust_all_hosts
 from remote.run.state.types import Cause, Evidence
 from training.wire.enums import EndReason
-from training.wire.events import AgentEnded, Exited
+from training.wire.host_events import AgentEnded, Exited
 
 TAIL = 20
 """Lines of a rank's last words that a cause keeps."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from remote.run.state.rank_state import Ranks, RankState
-from training.wire.events import ScriptMetrics, StepFinished
+from training.wire.rank_events import ScriptMetrics, StepFinished
 
 Report = StepFinished | ScriptMetrics
 """A step with its loss. Of a script also values that it prints outside of a step; its loss may be

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from remote.sanitise import shown
-from training.wire.events import Stack
+from training.wire.host_events import Stack
 
 _STATE = re.compile(r"state: (?P<letter>\w)\b")
 _PROGRAM = re.compile(r"^runs: (?P<program>.{1,200})", re.MULTILINE)
@@ -20,6 +20,8 @@ _HEAD = re.compile(r"(?:Current thread|Thread) \S+.*:|Thread \S+ \(.*\)(?:: .*)?
 _MAIN = re.compile(r'Current thread |.*"MainThread"')
 _FAULTHANDLER = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+|\?+) in (?P<function>.*)')
 _PY_SPY = re.compile(r"    (?P<function>\S.*) \((?P<file>.*):(?P<line>\d+)\)")
+_CODE = re.compile(r" {4}")
+"""How a line of code begins, below its frame."""
 
 _PLACES = {
     place: re.compile(pattern)
@@ -126,11 +128,8 @@ def parse_frames(thread: Iterable[str]) -> list[StackFrame]:
         match = _FAULTHANDLER.fullmatch(line) or _PY_SPY.fullmatch(line)
         if match:
             parsed_frames.append(StackFrame(match["file"], match["line"], match["function"]))
-        elif parsed_frames and line.startswith("    "):
-            newest_frame = parsed_frames[-1]
-            parsed_frames[-1] = StackFrame(
-                newest_frame.file, newest_frame.line, newest_frame.function, line.strip()
-            )
+        elif parsed_frames and _CODE.match(line):
+            parsed_frames[-1] = replace(parsed_frames[-1], code=line.strip())
     return parsed_frames
 
 

@@ -13,7 +13,7 @@ from remote.run.state.phases import MEETINGS
 from remote.run.state.rank_state import Ranks, RankState
 from remote.run.state.script_rank import ScriptRank
 from remote.run.state.types import Cause, Stall
-from training.wire.events import Stack
+from training.wire.host_events import Stack
 
 FRAMES = 20
 """Lines of its stack that are kept of the rank for which a run was stopped."""
@@ -56,8 +56,7 @@ def explain_stall(stall: Stall, ranks: Ranks, hosts: Hosts) -> Stall:
 
 
 def _has_ended_early(rank: RankState) -> bool:
-    has_ended_well = rank.exited is not None and rank.exited.code == 0
-    return isinstance(rank, ScriptRank) and has_ended_well and not rank.pace
+    return isinstance(rank, ScriptRank) and rank.has_ended_well and not rank.pace
 
 
 def _locate(rank: RankState, stack: Stack) -> Whereabouts:

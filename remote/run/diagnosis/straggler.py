@@ -18,7 +18,7 @@ from remote.run.diagnosis.straggler_cause import explain_straggler, is_crowded
 from remote.run.state.host_state import Hosts
 from remote.run.state.phases import RankPhase
 from remote.run.state.rank_state import Ranks, RankState, find_leader
-from training.wire.events import StepFinished
+from training.wire.rank_events import StepFinished
 
 
 @dataclass(frozen=True)

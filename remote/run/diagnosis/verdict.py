@@ -16,6 +16,7 @@ from remote.run.state.host_state import Hosts, HostState, names_host, strip_host
 from remote.run.state.phases import FATES, REPORTED_START, RankPhase, Verdict
 from remote.run.state.rank_state import Ranks, RankState
 from remote.run.state.types import Cause, Evidence
+from training.wire.host_events import Exited
 
 USAGE_EXIT_CODE = 2
 """With this code our own ranks refuse a job, its data or its checkpoint; a script may mean anything
@@ -125,17 +126,11 @@ class Judge:
                 during = rank.exited_from.activity
         elif not (is_job or exited.stopped):
             missing_input = find_missing(stderr_lines)
-        rank.death = Cause(
-            host.name,
-            rank.rank,
-            problem,
-            rank.step,
-            last_words(tuple(stderr_lines), TAIL),
-            time=rank.since,
-            evidence=evidence,
+        death = self._describe_death(rank, exited, stderr_lines, evidence, problem)
+        rank.death = replace(
+            death,
             refused=is_unfit and not has_begun,
             during=during,
-            advice=advise_on_exit(exited, stderr_lines, self.plan.hosts[host.index]),
             of_agent=not rank.tail,
             lack=missing_input,
         )
@@ -145,28 +140,39 @@ class Judge:
         """Judge the end of a worker, which is a cause once the process that started it is gone:
         that may have started it again."""
         exited = worker.exited
-        if exited is None or worker.worker_exit is None:
+        if exited is None:
             return
         stderr_lines = worker.raised.text.split("\n") if worker.raised else []
         evidence, problem = judge_exit(exited, stderr_lines, complete=True)
-        if not worker.worker_exit.known and self._explains_ends(worker.process):
-            evidence, problem = Evidence.ORDER, "gone without a word, after another rank had failed"
-        elif not worker.worker_exit.known:
+        if not (worker.is_exit_known or exited.stopped):
             evidence, problem = Evidence.KILLED, "gone without a word, as if it was killed"
+            if self._explains_ends(worker.process):
+                problem = "gone without a word, after another rank had failed"
+                evidence = Evidence.ORDER
         elif exited.signal == "SIGTERM" and not exited.stopped:  # as others of them had failed
             evidence, problem = Evidence.ORDER, "terminated by the process that started it"
-        worker.death = Cause(
-            self.hosts[worker.host].name,
-            worker.rank,
-            problem,
-            worker.step,
-            last_words(tuple(stderr_lines), TAIL),
-            time=worker.since,
-            evidence=evidence,
-            advice=advise_on_exit(exited, stderr_lines, self.plan.hosts[worker.host]),
-            pid=worker.pid,
-        )
+        death = self._describe_death(worker, exited, stderr_lines, evidence, problem)
+        worker.death = replace(death, pid=worker.pid)
         self.settle()
+
+    def _describe_death(
+        self,
+        rank: RankState,
+        exited: Exited,
+        stderr_lines: Sequence[str],
+        evidence: Evidence,
+        problem: str,
+    ) -> Cause:
+        return Cause(
+            self.hosts[rank.host].name,
+            rank.rank,
+            problem,
+            rank.step,
+            last_words(tuple(stderr_lines), TAIL),
+            time=rank.since,
+            evidence=evidence,
+            advice=advise_on_exit(exited, stderr_lines, self.plan.hosts[rank.host]),
+        )
 
     def judge_host(
         self,
@@ -299,28 +305,24 @@ class Judge:
         """Return True if a worker of this process has failed by itself, as is known: what starts
         workers then ends the others."""
         return any(
-            worker.death is not None
-            and worker.death.evidence < Evidence.WORDS
-            and worker.worker_exit is not None
-            and worker.worker_exit.known
+            worker.death and worker.death.evidence < Evidence.WORDS and worker.is_exit_known
             for worker in self.workers
             if worker.process == process
         )
 
     def _counts(self, worker: RankState) -> bool:
         """Return True if the end of a worker may be a cause."""
-        process_exit = self.ranks[worker.process].exited if worker.process >= 0 else None
-        if process_exit is None or worker.worker_exit is None:
+        process = self.ranks[worker.process] if worker.process >= 0 else None
+        if process is None or process.exited is None:
             return False
-        if worker.worker_exit.known:
+        if worker.is_exit_known:
             return True
         # One of which nothing is known explains why others failed, if nothing else does.
-        others = [other for other in self.workers if other.death and other is not worker]
-        is_explained = any(other.death and other.death.evidence is Evidence.OWN for other in others)
-        have_failed = process_exit.code != 0 or any(
-            other.death and other.death.evidence is Evidence.ORDER for other in others
-        )
-        return have_failed and not is_explained
+        evidence_of_others = {
+            other.death.evidence for other in self.workers if other.death and other is not worker
+        }
+        have_failed = process.has_failed or Evidence.ORDER in evidence_of_others
+        return have_failed and Evidence.OWN not in evidence_of_others
 
     def _describe_unexplained(self) -> str:
         """Return why a run has failed although nothing of it has died."""

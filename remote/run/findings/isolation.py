@@ -22,8 +22,8 @@ _NO_GROUP = "there is no process group: does it call init_process_group?"
 
 def isolated_ranks(run: RunState) -> list[ScriptRank]:
     """Return all ranks if each was seen to train alone, now or earlier; else none."""
-    ranks = [rank for rank in run.ranks if isinstance(rank, ScriptRank) and rank.isolation]
-    return ranks if len(ranks) == len(run.ranks) > 1 else []
+    ranks = run.script_ranks
+    return ranks if len(ranks) > 1 and all(rank.isolation for rank in ranks) else []
 
 
 def describe_isolation(run: RunState) -> str:

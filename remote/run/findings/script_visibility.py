@@ -6,22 +6,18 @@ import shlex
 from collections import defaultdict
 
 from remote.format import count, ranks_text
-from remote.plan.plan import LOG_FILES, Script
+from remote.plan.plan import LOG_FILES
 from remote.run.findings.late_ranks import find_late_ranks
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase, Verdict
 from remote.run.state.progress import WATCHED
-from remote.run.state.script_rank import ScriptRank
 
 SOON = 120.0
 """Seconds that a script has to show something before rankboard says that it does not."""
+IDLE_CPU = 5.0
+"""Percent of a core, below which a rank does nothing."""
 FEW = 10
 """Unread lines from which on the run says so; fewer are named on a page alone."""
-
-
-def script_ranks(run: RunState) -> list[ScriptRank]:
-    """Return the ranks of a script; none of a job."""
-    return [rank for rank in run.ranks if isinstance(rank, ScriptRank)]
 
 
 def ways(run: RunState) -> list[str]:
@@ -30,7 +26,7 @@ def ways(run: RunState) -> list[str]:
     Such as "torch is watched", "read as: Megatron-LM, rank 3 prints", "reads metrics.csv".
     """
     ranks_of_format = defaultdict[str, list[int]](list)
-    for rank in script_ranks(run):
+    for rank in run.script_ranks:
         if rank.parsed and rank.parsed.format:
             ranks_of_format[rank.parsed.format].append(rank.rank)
     remarks = [WATCHED] if run.progress.watched else []
@@ -46,25 +42,27 @@ def ways(run: RunState) -> list[str]:
 
 def unfollowed(run: RunState) -> str:
     """Return a remark if the script has ended, and none of its files was read; else ""."""
-    script = _script(run)
+    script = run.plan.script
     has_ended = any(rank.exited for rank in run.processes)
     if not has_ended or not script or not script.follow or run.progress.files:
         return ""
-    return f"nothing was read: no file was written that matches --follow {' '.join(script.follow)}"
-
-
-def _script(run: RunState) -> Script | None:
-    return run.plan.work if isinstance(run.plan.work, Script) else None
+    patterns = " ".join(script.follow)
+    if run.progress.has_file_text:
+        return (
+            f"nothing was read in the files that match --follow {patterns}: rankboard parse FILE "
+            "shows their lines"
+        )
+    return f"nothing was read: no file was written that matches --follow {patterns}"
 
 
 def unread(run: RunState) -> int:
     """Count the lines that have numbers and were not read."""
-    return sum(rank.parsed.unread for rank in script_ranks(run) if rank.parsed)
+    return sum(rank.parsed.unread for rank in run.script_ranks if rank.parsed)
 
 
 def sees_nothing(run: RunState) -> bool:
     """Return True if a script has shown neither steps, nor values, nor collectives."""
-    ranks = script_ranks(run)
+    ranks = run.script_ranks
     has_shown = any(rank.step or rank.collectives.count for rank in ranks)
     return bool(ranks) and not run.metrics.named and not has_shown
 
@@ -74,7 +72,7 @@ def has_shown_start(run: RunState) -> bool:
 
     If torch is not watched in it, and it prints numbers that are not read, it may train unseen.
     """
-    ranks = script_ranks(run)
+    ranks = run.script_ranks
     is_watched = any(rank.meetings for rank in ranks)
     may_train_unseen = unread(run) > 0 and not is_watched
     return any(rank.pace for rank in ranks) or bool(run.metrics.named) or may_train_unseen
@@ -109,7 +107,7 @@ def unused_rules(run: RunState) -> list[str]:
             f"left out, as you did not record this run: {rules_text} of its plan "
             "(rankboard parse --rule tries yours)"
         )
-    script = _script(run)
+    script = run.plan.script
     for rule in script.rules if script else ():
         if rule.problem:
             messages.append(f"the rule {rule.line!r} is not used: {rule.problem}")
@@ -146,10 +144,16 @@ def _advice_on_silence(run: RunState, now: float) -> str:
     # Who holds up the start is said elsewhere.
     if not is_due or run.stall or find_late_ranks(run):
         return ""
-    if unread(run):
+    if _has_idle_workers(run):
+        reason = (
+            f"the {count(len(run.ranks), 'rank')} that the program has started are idle; if it "
+            "forks them after torch has started threads, they hang, and OMP_NUM_THREADS=1 before "
+            "the program helps"
+        )
+    elif unread(run):
         reason = f"{_command(run)} says why"
     else:
-        script = _script(run)
+        script = run.plan.script
         is_watched = script is not None and script.watch
         reason = (
             "no optimiser of torch has made a step, and no line has numbers"
@@ -159,9 +163,15 @@ def _advice_on_silence(run: RunState, now: float) -> str:
     return f"rankboard sees no steps and no values: {reason}"
 
 
+def _has_idle_workers(run: RunState) -> bool:
+    """Return True if the ranks that a script has started itself do nothing, as in a deadlock."""
+    # Of a rank that has not joined the others, the use is not known.
+    return run.has_workers and all(rank.cpu < IDLE_CPU for rank in run.ranks)
+
+
 def _log_files(run: RunState) -> tuple[str, ...]:
     """Return the log files that are shown as a run; none of a real run."""
-    script = _script(run)
+    script = run.plan.script
     return script.words if script and run.plan.run == LOG_FILES else ()
 
 
@@ -170,5 +180,5 @@ def _command(run: RunState) -> str:
     files = _log_files(run)
     if not files:
         return f"rankboard parse {run.plan.run}"
-    rank = max(script_ranks(run), key=lambda rank: rank.parsed.unread if rank.parsed else 0)
+    rank = max(run.script_ranks, key=lambda rank: rank.parsed.unread if rank.parsed else 0)
     return f"rankboard parse {shlex.quote(files[rank.rank])}"

@@ -13,6 +13,7 @@ from remote.run.state.host_state import FRESH, HostState
 from remote.run.state.phases import MEETINGS, HostPhase, RankPhase, RunPhase
 from remote.run.state.progress import steps_of_test
 from remote.run.state.rank_state import RankState
+from remote.run.state.script_rank import ScriptRank
 
 
 @dataclass(frozen=True)
@@ -86,18 +87,23 @@ def _find_late_start(run: RunState, now: float, limits: StallLimits) -> Stalled 
         return None
     silence = min(host.heard for host in halted_hosts) - late_ranks.since
     # Ranks that load their data for minutes may need some minutes more than the quickest one.
-    seconds_of_quickest = min(
-        rank.since - rank.spawned_at if rank.spawned_at else 0.0 for rank in late_ranks.waiting
-    )
+    seconds_of_quickest = min(_measure_start(run, rank) for rank in late_ranks.waiting)
     if silence < max(limits.joining, seconds_of_quickest):
         return None
     return Stalled(tuple(sorted(rank.rank for rank in halted_ranks)), silence)
 
 
+def _measure_start(run: RunState, rank: RankState) -> float:
+    """Return how long a rank has taken from the start of its program to its phase."""
+    process = run.processes[rank.process] if rank.process >= 0 else rank
+    return rank.since - process.spawned_at if process.spawned_at else 0.0
+
+
 def find_silent_exchange(
     run: RunState, now: float, limits: StallLimits = STALL_LIMITS
 ) -> float | None:
-    """Return since when ranks that make no steps have exchanged nothing, if that is too long.
+    """Return the time from which on a rank that makes no steps has exchanged nothing for too long;
+    None if there is no such rank. Of several, it is that of the last one to fall silent.
 
     Only their stacks tell if they wait for each other: they may be computing.
     """
@@ -110,16 +116,12 @@ def find_silent_exchange(
     return silent_since
 
 
-def _list_exchanging(run: RunState, now: float) -> list[RankState]:
+def _list_exchanging(run: RunState, now: float) -> list[ScriptRank]:
     """Return the ranks that live and are heard, and of which only collectives are seen."""
-    if run.plan.job:  # this is asked for every batch of records, also of 1,000 ranks
-        return []
     return [
         rank
-        for rank in run.ranks
-        if rank.only_exchanges
-        and rank.phase is RankPhase.TRAINING
-        and _is_heard(run.hosts[rank.host], now)
+        for rank in run.exchanging_ranks
+        if rank.phase is RankPhase.TRAINING and _is_heard(run.hosts[rank.host], now)
     ]
 
 
@@ -163,7 +165,7 @@ def has_all_stacks(run: RunState) -> bool:
     return all(
         rank.stack_time >= stall_began
         for rank in run.ranks
-        if rank.exited is None and not (run.has_workers and not rank.pid)
+        if rank.exited is None and not (rank.process >= 0 and not rank.pid)
     )
 
 

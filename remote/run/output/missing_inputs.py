@@ -1,5 +1,5 @@
-"""Finds what a script says that it lacks: a variable of its environment, or options that its parser
-of arguments requires. Pure."""
+"""Finds what a script says that it lacks: a variable of its environment, options that its parser of
+arguments requires, or a GPU. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from remote.run.output.last_words import PREFIX
-from remote.run.state.types import Lack, MissingOptions, MissingVariable
+from remote.run.state.types import Lack, MissingGpu, MissingOptions, MissingVariable
 
 _NAME = r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
 _KEY_ERROR = re.compile(rf"^KeyError: '{_NAME}'$")
@@ -28,6 +28,7 @@ _VARIABLE = tuple(
 _ENVIRONMENT = re.compile(r"\benviron\b|\bgetenv\b")
 """In the traceback of a variable that is missing, and of no other key."""
 _ARGPARSE = re.compile(r"\berror: the following arguments are required: (?P<options>.+)$")
+_NO_GPU = re.compile(r"\bProcessGroup(?P<backend>NCCL) is only supported with GPUs, no GPUs found")
 _CLICK = re.compile(r"^Error: Missing option (?P<options>.+)$")
 
 
@@ -40,6 +41,9 @@ def find_missing(words: Sequence[str]) -> Lack | None:
         option_names = _find_options(line)
         if option_names:
             return MissingOptions(option_names)
+        gpu_match = _NO_GPU.search(line)
+        if gpu_match:
+            return MissingGpu(gpu_match["backend"])
         variable_name = _find_variable(line, is_of_environment=is_of_environment)
         if variable_name:
             return MissingVariable(variable_name)

@@ -6,74 +6,81 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from remote.formats.records import part_ranks
-from training.wire.events import OutputText, Record, ScriptMetrics, WorkerJoined
+from training.wire.events import Record
+from training.wire.host_events import OutputText, WorkerJoined
+from training.wire.rank_events import ScriptMetrics
 
 MOST = 1024
 """Ranks that lines may name."""
 # Not "Rank-1", which names a metric: the share of queries whose first answer is right.
 _RANK = re.compile(r"(?:[\[(<]?rank[ :_=#]{0,2}|\[default)(?P<rank>\d{1,4})\b", re.IGNORECASE)
-_Process = tuple[int, int]
-"""A host and the rank whose program printed."""
+
+
+@dataclass
+class _Program:
+    """What is known of a program that rankboard has started, and that may have workers."""
+
+    workers: set[int] = field(default_factory=set)
+    """Their ranks."""
+    named_ranks: set[int] = field(default_factory=set)
+    """The ranks that its lines have named."""
+    last_steps: dict[str, int] = field(default_factory=dict)
+    """By the name of a value, the step of the newest one in a line that names no rank."""
+    mixed_names: set[str] = field(default_factory=set)
+    """The names of values that several workers print in such lines."""
 
 
 class WorkerLines:
-    """Splits the text of programs by rank, as told or seen so far. It may be pickled."""
+    """Splits the text of programs by rank, by the workers that joined or that lines named so far.
+    It may be pickled.
+
+    A program is known by its host and its rank, called `process` here.
+    """
 
     def __init__(self, ranks: int) -> None:
         """`ranks`: how many rankboard has started."""
         self._started = ranks
         self.world_size = ranks
         """The ranks that may report."""
-        self._workers: dict[_Process, set[int]] = defaultdict(set)
-        self._named: dict[_Process, set[int]] = defaultdict(set)
-        """The ranks that its lines have named."""
-        self._values: dict[_Process, dict[str, int]] = defaultdict(dict)
-        """By name, the step of its newest value in a line that names no rank."""
-        self._mixed: dict[_Process, set[str]] = defaultdict(set)
+        self._programs = defaultdict[tuple[int, int], _Program](_Program)
 
     def take_join(self, host: int, joined: WorkerJoined) -> None:
         """Take in that a process has a worker."""
-        self._workers[host, joined.process].add(joined.rank)
+        self._programs[host, joined.process].workers.add(joined.rank)
         self.world_size = max(self.world_size, joined.world_size)
 
     def forget(self) -> None:
         """Take in that the ranks are started again."""
-        self._workers.clear()
-        self._named.clear()
-        self._values.clear()
-        self._mixed.clear()
+        self._programs.clear()
         self.world_size = self._started
 
     def has_workers(self, host: int, process: int) -> bool:
         """Return True if a worker of the process is known."""
-        return bool(self._workers.get((host, process)))
+        return bool(self._programs[host, process].workers)
 
     def workers_of(self, host: int, process: int) -> Sequence[int]:
         """Return the workers of a process, in order; the process itself if it has none."""
-        return sorted(self._workers.get((host, process), ())) or (process,)
+        return sorted(self._programs[host, process].workers) or (process,)
 
     def find_joined(self, record: Record, output: OutputText) -> list[Record]:
         """Return the workers that have become known by the ranks that lines name: several ranks,
         of which rankboard has not started all."""
-        process = (record.host, output.rank)
-        named_ranks = self._named[process]
         if not _may_name(output.text):
             return []
-        new_ranks = {
-            rank for rank, _ in split_by_rank(output.text) if 0 <= rank < MOST
-        } - named_ranks
-        if not new_ranks:
+        program = self._programs[record.host, output.rank]
+        ranks_of_lines = {rank for rank, _ in split_by_rank(output.text) if 0 <= rank < MOST}
+        if ranks_of_lines <= program.named_ranks:
             return []
-        named_ranks |= new_ranks
-        world_size = max(named_ranks) + 1
-        if not _are_ranks(named_ranks) or world_size <= self._started:
+        program.named_ranks |= ranks_of_lines
+        world_size = max(program.named_ranks) + 1
+        if not _are_ranks(program.named_ranks) or world_size <= self._started:
             return []
         joined_events = [
             WorkerJoined(rank, output.rank, max(world_size, self.world_size), 0)
-            for rank in sorted(named_ranks - self._workers[process])
+            for rank in sorted(program.named_ranks - program.workers)
         ]
         for joined in joined_events:
             self.take_join(record.host, joined)
@@ -84,10 +91,11 @@ class WorkerLines:
 
         A line that names none is of the first worker.
         """
-        process = (record.host, output.rank)
-        first_worker = self.workers_of(*process)[0]
-        named_ranks = self._named[process]
-        known_ranks = self._workers.get(process) or (named_ranks if _are_ranks(named_ranks) else ())
+        program = self._programs[record.host, output.rank]
+        first_worker = self.workers_of(record.host, output.rank)[0]
+        known_ranks = program.workers
+        if not known_ranks and _are_ranks(program.named_ranks):
+            known_ranks = program.named_ranks
         if not known_ranks or not _may_name(output.text):
             yield first_worker, False, output
             return
@@ -96,27 +104,29 @@ class WorkerLines:
             text = replace(output, text="\n".join(lines))
             yield (rank if is_named else first_worker), is_named, text
 
-    def select(self, host: int, process: int, records: Sequence[Record]) -> list[Record]:
+    def leave_out_mixed(
+        self, host: int, process: int, records: Sequence[Record]
+    ) -> Sequence[Record]:
         """Return what was read from lines of a process that name no rank, without values that
         several workers print: several at one step are a mixture."""
-        if len(self.workers_of(host, process)) < 2:
-            return list(records)
-        return [self._select(host, process, record) for record in records]
+        program = self._programs[host, process]
+        if len(program.workers) < 2:
+            return records
+        return [_leave_out_mixed(program, record) for record in records]
 
-    def _select(self, host: int, process: int, record: Record) -> Record:
-        event = record.event
-        if not isinstance(event, ScriptMetrics) or not event.step:
-            return record
-        last_steps = self._values[host, process]
-        mixed_names = self._mixed[host, process]
-        kept_values = []
-        for name, value in event.values:
-            if last_steps.get(name) == event.step:
-                mixed_names.add(name)
-            last_steps[name] = event.step
-            if name not in mixed_names:
-                kept_values.append((name, value))
-        return replace(record, event=replace(event, values=tuple(kept_values)))
+
+def _leave_out_mixed(program: _Program, record: Record) -> Record:
+    event = record.event
+    if not isinstance(event, ScriptMetrics) or not event.step:
+        return record
+    kept_values = []
+    for name, value in event.values:
+        if program.last_steps.get(name) == event.step:
+            program.mixed_names.add(name)
+        program.last_steps[name] = event.step
+        if name not in program.mixed_names:
+            kept_values.append((name, value))
+    return replace(record, event=replace(event, values=tuple(kept_values)))
 
 
 def _are_ranks(named: Collection[int]) -> bool:

@@ -11,7 +11,8 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
-from training.wire.events import Collectives, Evaluated, GpuSample, RankSample, StepFinished
+from training.wire.host_events import GpuSample, RankSample
+from training.wire.rank_events import Collectives, Evaluated, StepFinished
 
 
 class Scope(Enum):

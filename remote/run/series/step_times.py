@@ -10,7 +10,7 @@ from operator import attrgetter
 from struct import Struct
 
 from remote.run.series.definitions import STEP
-from training.wire.events import StepFinished
+from training.wire.rank_events import StepFinished
 
 NAN = float("nan")
 LAST_EARLY = 40

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from remote.run.series.step_times import NAN
 from remote.run.state.phases import HostPhase
 from remote.run.state.types import Cause
-from training.wire.events import (
+from training.wire.events import Event
+from training.wire.host_events import (
     AgentEnded,
     BeforeEnded,
     BeforeStarted,
     Connected,
-    Event,
     Exited,
     Hello,
     HostSample,
@@ -220,7 +220,7 @@ class HostState:
                 self.reserved = event
             case BeforeStarted():
                 self.before_since = when
-            case BeforeEnded():
+            case BeforeEnded(stopped=False):
                 self.before_end = event
             case Connected():
                 self._take_connection(event)

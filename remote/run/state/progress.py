@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from training.formatting import format_loss
-from training.wire.events import Drifted, Evaluated, Started
+from training.wire.rank_events import Drifted, Evaluated, Started
 
 RISEN = 2.0
 """A last loss that is so many times the first one has risen."""
@@ -89,6 +89,8 @@ class TrainingProgress:
     """The formats by which the output of a script is read."""
     files: list[str] = field(default_factory=list)
     """The files of a script that are read."""
+    has_file_text: bool = False
+    """Text has come of files that are followed, whether or not any of it is read."""
     evaluations: list[Evaluated] = field(default_factory=list)
     """Those of rank 0; only the last one has its confusion matrix."""
     drift: Drifted | None = None

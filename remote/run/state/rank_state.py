@@ -11,22 +11,17 @@ from remote.run.series.step_times import NAN, RecentSteps, StepTotals
 from remote.run.state.host_state import LAST_WORDS
 from remote.run.state.phases import FATES, RankPhase
 from remote.run.state.types import Cause
-from training.wire.events import (
-    Epoch,
-    Evaluated,
-    Event,
+from training.wire.events import Event
+from training.wire.host_events import (
     Exited,
-    Finished,
     GpuSample,
     Raised,
     RankSample,
-    Saved,
     Spawned,
     Stack,
-    Started,
-    StepFinished,
     WorkerExited,
 )
+from training.wire.rank_events import Epoch, Evaluated, Finished, Saved, Started, StepFinished
 
 CPU = "cpu"
 """The device of ranks whose gradients the cores compute."""
@@ -119,8 +114,8 @@ class RankState:
     """When something came of it last."""
     exited: Exited | None = None
     """The end of its process."""
-    worker_exit: WorkerExited | None = None
-    """The end of a worker."""
+    is_exit_known: bool = True
+    """False if nobody knows with what exit code a worker has ended."""
     raised: Raised | None = None
     """The exception of a script, as the script itself reports it."""
     exited_from: RankPhase = RankPhase.WAITING
@@ -146,6 +141,16 @@ class RankState:
         """Return the rank in the next attempt, perhaps on another host."""
         lasting_values = {name: getattr(self, name) for name in self.lasting_fields}
         return type(self)(self.rank, local_rank, host, since=when, **lasting_values)
+
+    @property
+    def has_ended_well(self) -> bool:
+        """Return True if its process has exited with code 0."""
+        return self.exited is not None and self.exited.code == 0
+
+    @property
+    def has_failed(self) -> bool:
+        """Return True if its process has exited with another code, or by a signal."""
+        return self.exited is not None and self.exited.code != 0
 
     @property
     def doing(self) -> str:
@@ -307,7 +312,7 @@ class RankState:
             self.exit += ", out of memory"
 
     def _exit_as_worker(self, event: WorkerExited, when: float) -> None:
-        self.worker_exit = event
+        self.is_exit_known = event.known
         if event.error:
             self.raised = Raised(self.rank, event.error)
         exited = Exited(self.rank, event.code, event.signal, event.stopped, event.out_of_memory)

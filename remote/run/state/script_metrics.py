@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from remote.run.series.step_times import NAN
 from remote.sanitise import one_line
-from training.wire.events import ScriptMetrics
+from training.wire.rank_events import ScriptMetrics
 
 MOST = 200
 """Metrics of a run that are kept."""

@@ -6,6 +6,7 @@ import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Address
 from typing import ClassVar
 
 from remote.events import Parsed
@@ -14,14 +15,8 @@ from remote.run.state.phases import RankPhase
 from remote.run.state.rank_state import LASTING_FIELDS, RankState
 from remote.statistics.mean import finite_mean
 from training.wire.enums import Phase
-from training.wire.events import (
-    Collectives,
-    Entered,
-    Event,
-    Isolation,
-    ScriptMetrics,
-    StepFinished,
-)
+from training.wire.events import Event
+from training.wire.rank_events import Collectives, Entered, Isolation, ScriptMetrics, StepFinished
 
 REPORTS = 20
 """Reports that say how often there are some."""
@@ -93,6 +88,9 @@ class ScriptRank(RankState):
     lasting_fields: ClassVar[tuple[str, ...]] = (*LASTING_FIELDS, "metrics", "hides_step_losses")
     meeting: str = ""
     """The function of torch in which it waits for the others; "" if that is not known."""
+    meeting_address: tuple[str, int] | None = None
+    """The IPv4 address and the port where it meets the others there; None if these are not
+    known."""
     meetings: int = 0
     """How often it has come to such a function, in this attempt before its first step."""
     metrics: dict[str, float] = field(default_factory=dict)
@@ -103,9 +101,9 @@ class ScriptRank(RankState):
     isolation: Isolation | None = None
     """The newest report that it trains alone, or no longer."""
     isolated_at: float = 0.0
-    """When it first reported that."""
+    """When it reported that it trains alone; 0 before."""
     connected_at: float = 0.0
-    """When it reported that it no longer does; 0 before."""
+    """When it reported that it exchanges something after all; 0 before."""
     gaps: deque[float] = field(default_factory=lambda: deque(maxlen=REPORTS))
     """The seconds between its last reports."""
     longest_gap: float = 0.0
@@ -114,6 +112,7 @@ class ScriptRank(RankState):
     printed_step: int = 0
     """The step of the newest loss that it printed, beside what the watch reports; 0: none."""
     steps_between_prints: int = 0
+    """The steps from the loss that it had printed before to that one."""
     loss_ratio: float = 0.0
     """Between the first loss that it printed and those of its steps, at least 1; 0: not known."""
     hides_step_losses: bool = False
@@ -206,21 +205,24 @@ class ScriptRank(RankState):
                 return
             case StepFinished() | ScriptMetrics():
                 self._note_report(when)
-            case Entered(_, phase, call):
-                self._take_meeting(phase, call)
+            case Entered():
+                self._take_meeting(event)
         if isinstance(event, ScriptMetrics):
             self.heard = when
             self._take_metrics(event)
         else:
             RankState.apply(self, event, when)
 
-    def _take_meeting(self, phase: Phase, call: str) -> None:
+    def _take_meeting(self, event: Entered) -> None:
         self.meeting = ""
-        if phase == Phase.JOINING:
+        self.meeting_address = None
+        if event.phase == Phase.JOINING:
+            call = event.call
             # A host may send anything.
             is_name = call.isidentifier() and len(call) <= LONGEST_CALL
             self.meeting = call if is_name else "a collective"
             self.meetings += 1
+            self.meeting_address = _read_address(event.address)
 
     def _note_report(self, when: float) -> None:
         if self.stepped_at and when > self.stepped_at:
@@ -278,11 +280,22 @@ class ScriptRank(RankState):
             self.losses.append(step.loss)
             if self._steps_have_losses and not (self.is_watched and self.prints_loss):
                 self.loss = step.loss
+        if _is_of_watch(step):
+            # The log may have had its first step before, from a line printed as the step began.
+            self.timing.begin_after(step.step - 1)
         if math.isfinite(step.seconds):
             self.pace.append(step)
             self.timing.append(step, steps_made)
         else:
             self.timing.begin_after(step.step)
+
+
+def _read_address(text: str) -> tuple[str, int] | None:
+    host, _, port = text.rpartition(":")
+    try:
+        return str(IPv4Address(host)), int(port)
+    except ValueError:
+        return None
 
 
 def _is_of_watch(step: StepFinished) -> bool:

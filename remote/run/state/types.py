@@ -23,7 +23,14 @@ class MissingOptions:
     options: tuple[tuple[str, ...], ...]
 
 
-Lack = MissingVariable | MissingOptions
+@dataclass(frozen=True, slots=True)
+class MissingGpu:
+    """The host has no GPU, without which this backend of torch.distributed does not work."""
+
+    backend: str
+
+
+Lack = MissingVariable | MissingOptions | MissingGpu
 
 
 class Evidence(IntEnum):

@@ -14,7 +14,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from tests.hostile.values import ESCAPES
 from training.wire.codec import wire_keys
-from training.wire.events import FILE, PREFIX
+from training.wire.events import PREFIX
+from training.wire.host_events import FILE
 
 Object = dict[str, Any]
 

@@ -25,7 +25,7 @@ from tests.kit.recorded import recorded
 from tests.kit.replayed import FOLDER as FIXTURES
 from tests.kit.studies import study
 from training.agent.layout import CHECKPOINTS, MANIFEST, STEP
-from training.wire import events
+from training.wire import events, host_events, rank_events
 from training.wire.jsonl import dumps
 
 RUN, OTHER = "20261120-093000-a-run-3f9a", "20261119-080000-another-run-77aa"
@@ -73,12 +73,14 @@ def _job(runs: Path, name: str = RUN) -> None:
     for host in range(2):
         of.say(host, _hello(host))
     of.training(24, data=0.01, compute=0.05, sync=0.02, ready=0.06)
-    of.rank(0, events.Epoch(0, 1, 10, 1.0, 0.5, 160, 1.0))
-    of.rank(0, events.Saved(0, 1, 10, 0.1, 1 << 20))
-    of.rank(0, events.Evaluated(0, 1, 20, 0.5, 0.75, 4, 0.1, ((2, 0), (1, 1)), classes=("a", "b")))
+    of.rank(0, rank_events.Epoch(0, 1, 10, 1.0, 0.5, 160, 1.0))
+    of.rank(0, rank_events.Saved(0, 1, 10, 0.1, 1 << 20))
+    of.rank(
+        0, rank_events.Evaluated(0, 1, 20, 0.5, 0.75, 4, 0.1, ((2, 0), (1, 1)), classes=("a", "b"))
+    )
     for host in range(2):
-        of.say(host, events.HostSample((50.0, 60.0), 1 << 30, 1 << 33))
-        of.rank(host, events.RankSample(host, 90.0, 1 << 28), said(host, "a line\nanother"))
+        of.say(host, host_events.HostSample((50.0, 60.0), 1 << 30, 1 << 33))
+        of.rank(host, host_events.RankSample(host, 90.0, 1 << 28), said(host, "a line\nanother"))
     of.done(0, 1).session(SessionClosed())
     folder = recorded(runs, of)
     marks.star(folder, True)
@@ -91,13 +93,13 @@ def _failed(runs: Path) -> None:
     of = History(replace(plan(3, slots=2), run=RUN))
     of.training(12)
     of.rank(1, said(1, "Traceback (most recent call last):\n  File x\nValueError: no"))
-    of.rank(1, events.Exited(1, 1))
+    of.rank(1, host_events.Exited(1, 1))
     of.attempt = 1
     of.session(Restarted((0, 1, 2), "node1, rank 1: ValueError: no"))
     of.training(6)
     of.session(Stalled((0, 1), 31.0))
-    of.rank(0, events.Stack(0, "faulthandler", "state: S (sleeping)\nThread 0x1:\n"))
-    of.rank(2, events.Exited(2, -9, "SIGKILL")).session(SessionClosed())
+    of.rank(0, host_events.Stack(0, "faulthandler", "state: S (sleeping)\nThread 0x1:\n"))
+    of.rank(2, host_events.Exited(2, -9, "SIGKILL")).session(SessionClosed())
     recorded(runs, of)
 
 
@@ -106,11 +108,11 @@ def _script(runs: Path) -> None:
     work = Script(("train.py", "--lr", "0.1"))
     of = History(replace(plan(2), run=RUN, work=work))
     for rank in range(2):
-        of.rank(rank, of.launched(rank), events.Spawned(rank, 100 + rank))
+        of.rank(rank, of.launched(rank), host_events.Spawned(rank, 100 + rank))
     for step in range(1, 30):
         of.rank(0, said(0, f"step {step}/100 loss={2 / step:.3f} lr=0.1", "stdout"))
         of.rank(1, stepped(1, step))
-    of.rank(0, events.OutputText(0, "file:metrics.csv", "step,acc\n1,0.5\n2,0.6"))
+    of.rank(0, host_events.OutputText(0, "file:metrics.csv", "step,acc\n1,0.5\n2,0.6"))
     recorded(runs, of)
 
 
@@ -168,8 +170,8 @@ TEMPLATES: dict[str, Callable[[Path], None]] = {
 }
 
 
-def _hello(host: int) -> events.Hello:
-    return events.Hello(
+def _hello(host: int) -> host_events.Hello:
+    return host_events.Hello(
         f"node{host + 1}", "me", 7, "3.11.9", "python3", "Linux", f"boot{host}", 4.0, 1 << 33
     )
 

@@ -39,7 +39,7 @@ from tests.hostile.fuzz.shown import Show
 from tests.hostile.fuzz.stories import Nowhere
 from training.job import JobError
 from training.registry import UnknownName
-from training.wire.events import OutputText
+from training.wire.host_events import OutputText
 from tui.commands import parse
 from tui.compare import comparison_text as compare_text
 from tui.export import csv as csv_export

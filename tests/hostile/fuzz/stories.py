@@ -34,7 +34,7 @@ from tests.hostile.fuzz.budget import Budget
 from tests.hostile.fuzz.drawing import Drawer, Object, World
 from tests.hostile.fuzz.shown import Show
 from training.job import Job
-from training.wire import commands, events
+from training.wire import commands, events, host_events, rank_events
 from training.wire.commands import Command
 from training.wire.enums import EndReason
 from training.wire.events import PREFIX, SESSION, Record, to_object
@@ -160,7 +160,7 @@ class _Mutated:
             line = random.choice((line[:-1], line + "}", " " + line, line * 2, line + "\n" + line))
         if random.random() < 0.1:
             line = f"before\n{line}\nafter"
-        return to_object(events.OutputText(rank, "stdout", line))
+        return to_object(host_events.OutputText(rank, "stdout", line))
 
 
 class _CheckedIntake(Intake):
@@ -188,7 +188,7 @@ class Nowhere:
         assert lines.endswith(b"\n")
 
     def text(self, record: Record) -> None:
-        if isinstance(record.event, events.OutputText):
+        if isinstance(record.event, host_events.OutputText):
             record.event.text.encode("utf-8", "backslashreplace")
 
 
@@ -249,10 +249,10 @@ class _Live:
             return self._noise()
         kind = self._random.choice(events.EVENTS)
         body = {"event": kind.wire_name} | self._drawer.object(kind, agent.world)
-        if kind in events.RANK_EVENTS and self._random.random() < 0.8:
+        if kind in rank_events.RANK_EVENTS and self._random.random() < 0.8:
             rank = self._drawer.rank(agent.world)
             body = self._mutated.in_text(rank, body, spoils=0.05)
-        if kind in (events.AgentEnded, events.Exited) and self._random.random() < 0.9:
+        if kind in (host_events.AgentEnded, host_events.Exited) and self._random.random() < 0.9:
             body = self._step(agent)  # else it would soon be over
         return self._line(agent, body, honest=False)
 
@@ -278,7 +278,7 @@ class _Live:
         which = self._random.randrange(10)
         if which < 7:
             seconds = self._random.uniform(0.09, 0.11) * (3.0 if rank == 1 else 1.0)
-            step = events.StepFinished(
+            step = rank_events.StepFinished(
                 rank,
                 1 + world.step // 10,
                 world.step,
@@ -294,12 +294,12 @@ class _Live:
                 1_000,
             )
             report = {"time": world.time} | to_object(step)
-            return to_object(events.OutputText(rank, "stdout", PREFIX + dumps(report)))
+            return to_object(host_events.OutputText(rank, "stdout", PREFIX + dumps(report)))
         if which == 7:
-            return to_object(events.RankSample(rank, 90.0, 1 << 28))
+            return to_object(host_events.RankSample(rank, 90.0, 1 << 28))
         if which == 8:
-            return to_object(events.HostSample((50.0, 60.0), 1 << 30, 1 << 32))
-        return to_object(events.OutputText(rank, "stderr", self._drawer.text(world)))
+            return to_object(host_events.HostSample((50.0, 60.0), 1 << 30, 1 << 32))
+        return to_object(host_events.OutputText(rank, "stderr", self._drawer.text(world)))
 
     def _line(self, agent: _Agent, body: Object, *, honest: bool) -> bytes:
         """The line of a record of this host. One that lies may lie about all that stands around
@@ -385,9 +385,9 @@ class _Live:
         own = agent.world.own
         match command:
             case commands.Reserve(address):
-                agent.waiting.append(events.Reserved(address, 29_500))
+                agent.waiting.append(host_events.Reserved(address, 29_500))
             case commands.Connect(targets):
-                agent.waiting += [events.Connected(*target, 0.001) for target in targets]
+                agent.waiting += [host_events.Connected(*target, 0.001) for target in targets]
             case commands.StartAttempt(attempt=attempt, placements=placements, hosts=hosts):
                 agent.world.attempt = attempt
                 agent.world.own = tuple(placement.rank for placement in placements) or own
@@ -396,28 +396,30 @@ class _Live:
             case commands.Stacks():
                 agent.waiting += [self._stack(rank) for rank in own]
             case commands.Stop():
-                agent.waiting.append(events.StopHeard(command.by_person))
+                agent.waiting.append(host_events.StopHeard(command.by_person))
                 if agent.runs:
-                    agent.waiting += [events.Exited(rank, -15, "SIGTERM", True) for rank in own]
+                    agent.waiting += [
+                        host_events.Exited(rank, -15, "SIGTERM", True) for rank in own
+                    ]
                 agent.runs = False
             case commands.Close():
-                agent.waiting.append(events.AgentEnded(EndReason.CLOSED))
+                agent.waiting.append(host_events.AgentEnded(EndReason.CLOSED))
 
-    def _stack(self, rank: int) -> events.Stack:
+    def _stack(self, rank: int) -> host_events.Stack:
         source = self._random.choice(("faulthandler", "py-spy", "kernel"))
-        return events.Stack(rank, source, self._drawer.text(World(1, 1)))
+        return host_events.Stack(rank, source, self._drawer.text(World(1, 1)))
 
     def _start(self, agent: _Agent, ranks: Sequence[int], hosts: tuple[int, ...]) -> None:
-        agent.waiting.append(events.Launched(tuple(ranks), hosts))
-        agent.waiting += [events.Spawned(rank, 100 + rank) for rank in ranks]
+        agent.waiting.append(host_events.Launched(tuple(ranks), hosts))
+        agent.waiting += [host_events.Spawned(rank, 100 + rank) for rank in ranks]
         if self._plan.job is None:
             return
         for rank in ranks:
-            started = events.Started(
+            started = rank_events.Started(
                 rank, 1, self._plan.world_size, "cpu", "gloo", "2.14", 1, 61_706, 40, 10, 640, 100
             )
             agent.waiting.append(
-                events.OutputText(rank, "stdout", PREFIX + dumps(to_object(started)))
+                host_events.OutputText(rank, "stdout", PREFIX + dumps(to_object(started)))
             )
 
     def look(self) -> None:
@@ -453,8 +455,8 @@ class _Recorded:
         self._opening.append((SESSION, launcher.Starting()))
         for host in hosts:
             ranks = _own(self._plan, host)
-            self._opening.append((host, events.Launched(ranks, tuple(hosts))))
-            self._opening += [(host, events.Spawned(rank, 1)) for rank in ranks]
+            self._opening.append((host, host_events.Launched(ranks, tuple(hosts))))
+            self._opening += [(host, host_events.Spawned(rank, 1)) for rank in ranks]
             self._opening += [(host, _started(rank, self._plan)) for rank in ranks]
 
     def next_line(self) -> bytes | None:
@@ -470,15 +472,15 @@ class _Recorded:
         if kind in (
             launcher.SessionClosed,
             launcher.Detached,
-            events.AgentEnded,
+            host_events.AgentEnded,
             launcher.HostLost,
         ):
-            kind = self._random.choice((kind, events.StepFinished))
+            kind = self._random.choice((kind, rank_events.StepFinished))
         host = SESSION if kinds is LAUNCHER_EVENTS else self._random.randrange(world.hosts)
         world.own = _own(self._plan, max(host, 0))
         world.step += self._random.random() < 0.5
         body = {"event": kind.wire_name} | self._drawer.object(kind, world)
-        if kind in events.RANK_EVENTS and self._random.random() < 0.5:
+        if kind in rank_events.RANK_EVENTS and self._random.random() < 0.5:
             body = self._mutated.in_text(self._drawer.rank(world), body, spoils=0.02)
         return self._line(host, body, spoils=0.03)
 
@@ -522,8 +524,8 @@ def _own(plan: Plan, host: int) -> tuple[int, ...]:
     return tuple(slot.rank for slot in plan.slots if slot.host == host)
 
 
-def _hello(host: int) -> events.Hello:
-    return events.Hello(
+def _hello(host: int) -> host_events.Hello:
+    return host_events.Hello(
         f"node{host + 1}",
         "me",
         7,
@@ -542,9 +544,9 @@ def _hello(host: int) -> events.Hello:
     )
 
 
-def _started(rank: int, plan: Plan) -> events.Started:
+def _started(rank: int, plan: Plan) -> rank_events.Started:
     of = ("cpu", "gloo", "2.14.0", 1, 61_706, 40, 10, 640, 100)
-    return events.Started(rank, 100 + rank, plan.world_size, *of)
+    return rank_events.Started(rank, 100 + rank, plan.world_size, *of)
 
 
 def _check_decoding(line: bytes) -> None:

@@ -22,9 +22,10 @@ from training.watch.isolation import (
     has_other_ways,
 )
 from training.watch.report import Program, WatchReport
-from training.wire.events import Collectives as Told
-from training.wire.events import Isolation as ToldIsolation
-from training.wire.events import OutputText, expand
+from training.wire.events import expand
+from training.wire.host_events import OutputText
+from training.wire.rank_events import Collectives as Told
+from training.wire.rank_events import Isolation as ToldIsolation
 from training.wire.records import Record
 
 
@@ -69,6 +70,16 @@ def stage() -> Stage:
 
 
 # Collectives
+
+
+def test_a_process_that_is_forked_has_counted_nothing_yet(stage: Stage) -> None:
+    stage.call("broadcast", tensor=Tensor(10))
+    stage.call("broadcast", tensor=Tensor(10))  # not reported yet
+    stage.exchange.begin("barrier", {})  # the fork is made in a call
+    stage.exchange.restart()
+    assert (stage.exchange.calls_with_data, stage.exchange.bytes) == (0, 0)
+    stage.call("all_reduce", tensor=Tensor(5))
+    assert [(told.name, told.count) for told in stage.told[1:]] == [("all_reduce", 1)]
 
 
 def test_the_first_call_is_told_at_once_and_others_once_a_second(stage: Stage) -> None:

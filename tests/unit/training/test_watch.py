@@ -28,15 +28,17 @@ from training.watch.clock import Clock
 from training.watch.gradients import MOST_LEARNT, GradientWatch
 from training.watch.hooks import Hooks
 from training.watch.inject import CannotInject, inject
-from training.watch.meetings import MOST_MEETINGS, Meetings
+from training.watch.losses import LossWatch
+from training.watch.meetings import MOST_MEETINGS, Meetings, read_address, read_place
 from training.watch.report import MOST, Program, WatchReport
 from training.watch.spans import Spans
 from training.watch.steps import MOST as MOST_ENTRIES
 from training.watch.steps import Step, Steps
 from training.watch.waits import WaitingMethod
 from training.wire.enums import Phase
-from training.wire.events import PREFIX, WORKER, Entered
-from training.wire.events import StepFinished as Told
+from training.wire.events import PREFIX, WORKER
+from training.wire.rank_events import Entered
+from training.wire.rank_events import StepFinished as Told
 from training.wire.records import Record
 
 FOLDER = Path(reports.__file__).parent
@@ -144,6 +146,22 @@ def test_what_was_before_the_first_step_is_no_part_of_it(clock: Seconds, told: l
     steps.begin()
     steps.end()
     assert (told[0].seconds, told[0].sync) == (1, 0)
+
+
+def test_an_evaluation_from_before_the_first_step_begins_with_it(
+    clock: Seconds, told: list[Step]
+) -> None:
+    steps = Steps(told.extend, clock, gather=0)
+    model = Model()
+    steps.waited(clock.wait(60))
+    steps.pause(model)
+    clock.wait(30)
+    steps.begin()
+    clock.wait(1)
+    steps.trains(model)
+    steps.waited(clock.wait(2))
+    steps.end()
+    assert (told[0].seconds, told[0].sync) == (2, 2)
 
 
 def test_an_evaluation_is_taken_out_with_all_that_was_in_it(
@@ -324,7 +342,7 @@ def test_no_event_is_asked_for_while_a_graph_is_captured(
 
 
 def test_the_copy_of_a_loss_is_on_the_host_whatever_the_default_device(
-    steps: Steps, told: list[Step], monkeypatch: pytest.MonkeyPatch, pipe: tuple[int, int]
+    steps: Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Loss:
         is_cpu, is_cuda, dtype = False, True, "float32"
@@ -350,7 +368,7 @@ def test_the_copy_of_a_loss_is_on_the_host_whatever_the_default_device(
         cuda=cuda, Tensor=Loss, empty=lambda _, **options: asked.append(options) or Loss()
     )
     monkeypatch.setitem(sys.modules, "torch", torch)  # type: ignore[arg-type]
-    Hooks(steps, make_report(pipe[1], 0))._take_loss(Loss())
+    LossWatch(steps).begin_backward({"tensors": Loss()})
     assert asked == [{"dtype": "float32", "device": "cpu", "pin_memory": True}]
 
 
@@ -409,7 +427,8 @@ def event(line: str) -> Any:
 
 
 def test_a_step_is_written_as_the_wire_has_it(pipe: tuple[int, int]) -> None:
-    from training.wire.events import OutputText, expand
+    from training.wire.events import expand
+    from training.wire.host_events import OutputText
 
     report = make_report(pipe[1], 3)
     report.steps([a_step(7)])
@@ -499,6 +518,58 @@ def test_a_process_of_a_larger_group_is_a_worker(pipe: tuple[int, int]) -> None:
     assert left == {"left": 5, "pid": os.getpid(), "error": ""}
 
 
+def test_a_worker_says_once_where_it_joins_unless_that_changes(pipe: tuple[int, int]) -> None:
+    report = make_report(pipe[1], 0, count=1)
+    for place in ((1, 4), (1, 4), (2, 4)):  # before and after it waits; then in another group
+        assert not report.join(*place)
+    assert [of_worker(line)["joined"] for line in read(pipe[0])] == [1, 2]
+    report._be_silent()  # as in a fork, which has joined nothing
+    assert report.join(2, 4)
+    assert of_worker(read(pipe[0])[0])["joined"] == 2
+    report.close()
+    os.close(report._pipe)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "place"),
+    [
+        ({"rank": 1, "world_size": 4}, {}, (1, 4)),
+        ({"rank": 1, "world_size": 4, "init_method": "tcp://h:1"}, {"RANK": "0"}, (1, 4)),
+        (
+            {"rank": -1, "world_size": -1, "init_method": None},
+            {"RANK": "2", "WORLD_SIZE": "4"},
+            (2, 4),
+        ),
+        ({"rank": 3, "init_method": "env://"}, {"RANK": "2", "WORLD_SIZE": "4"}, (3, 4)),
+        ({"init_method": "tcp://h:1?rank=1&world_size=2"}, {}, (1, 2)),
+        ({"init_method": "file:///tmp/f?rank=0", "world_size": 2}, {}, (0, 2)),
+        ({"init_method": "tcp://h:1"}, {"RANK": "2", "WORLD_SIZE": "4"}, None),
+        ({}, {}, None),  # as with MPI
+        ({"rank": 4, "world_size": 4}, {}, None),
+        ({"rank": "1", "world_size": object()}, {}, None),
+    ],
+)
+def test_the_place_in_a_group_is_known_before_the_others_have_come(
+    arguments: dict[str, Any], env: dict[str, str], place: tuple[int, int] | None
+) -> None:
+    assert read_place(arguments, env) == place
+
+
+@pytest.mark.parametrize(
+    ("arguments", "address"),
+    [
+        ({"init_method": "tcp://10.10.1.1:9955"}, "10.10.1.1:9955"),
+        ({}, "h:1"),
+        ({"init_method": "env://"}, "h:1"),
+        ({"init_method": "file:///tmp/f"}, ""),
+        ({"store": object()}, ""),
+    ],
+)
+def test_it_is_known_where_ranks_meet(arguments: dict[str, Any], address: str) -> None:
+    assert read_address(arguments, {"MASTER_ADDR": "h", "MASTER_PORT": "1"}) == address
+    assert read_address(arguments, {}) == ("" if address == "h:1" else address)
+
+
 def test_a_process_of_a_group_as_large_as_the_run_stands_for_the_program(
     pipe: tuple[int, int],
 ) -> None:
@@ -512,8 +583,6 @@ def test_a_process_of_a_group_as_large_as_the_run_stands_for_the_program(
 
 def test_a_fork_is_silent_until_it_has_joined_a_group(pipe: tuple[int, int]) -> None:
     report = make_report(pipe[1], 1, count=2)
-    registered: list[int] = []
-    report._register_stacks = lambda: registered.append(os.getpid())
     report._be_silent()  # as in a fork
     report.steps([a_step(1)])
     assert not report.join(0, 2)  # another one has this rank
@@ -521,8 +590,9 @@ def test_a_fork_is_silent_until_it_has_joined_a_group(pipe: tuple[int, int]) -> 
     assert report.join(1, 2)
     report.steps([a_step(2)])
     report.close()
-    assert [event(line)["step"] for line in read(pipe[0])] == [2]
-    assert registered == [os.getpid()]
+    stands_in, step = map(event, read(pipe[0]))
+    assert stands_in == {"stands_in": 1, "pid": os.getpid()}
+    assert step["step"] == 2
     os.close(report._pipe)
 
 
@@ -625,6 +695,12 @@ def plain(value: int) -> int:
     return result
 
 
+if plain(1):
+
+    def in_some_builds(value: int) -> int:
+        return value + 1
+
+
 def told_by(function: Any) -> list[tuple[str, dict[str, Any]]]:
     told: list[tuple[str, dict[str, Any]]] = []
     inject(
@@ -642,6 +718,9 @@ def test_a_changed_function_does_what_it_did_and_tells_of_it() -> None:
     assert plain(5) == 2
     assert told == [("before", {"value": 5}), ("after", {"value": 5, "result": 2})]
     assert inspect.getsource(plain) == source
+    told = told_by(in_some_builds)
+    assert in_some_builds(5) == 6
+    assert [when for when, _ in told] == ["before", "after"]
     told = told_by(Sample.method)
     sample = Sample()
     assert sample.method(3) == [3, 1]
@@ -669,6 +748,7 @@ def test_a_traceback_is_as_it_was() -> None:
         (plain, lambda: plain(0)),
         (plain, lambda: plain("x")),  # type: ignore[arg-type]
         (plain, lambda: plain()),  # type: ignore[call-arg]
+        (in_some_builds, lambda: in_some_builds("x")),  # type: ignore[arg-type]
         (Sample.method, lambda: Sample().method(-1)),
     ):
         before = raised(call)
@@ -822,7 +902,7 @@ def test_the_environment_is_that_of_the_agent() -> None:
 
 def test_of_nested_meetings_the_outermost_is_reported() -> None:
     told: list[tuple[str, str]] = []
-    meetings = Meetings(lambda phase, name: told.append((phase, name)))
+    meetings = Meetings(lambda phase, name, _: told.append((phase, name)))
     meetings.end()  # it began before the watch, or was none of all ranks
     meetings.begin("init_process_group")
     meetings.begin("barrier")
@@ -836,7 +916,7 @@ def test_of_nested_meetings_the_outermost_is_reported() -> None:
 
 def test_a_program_without_steps_reports_so_many_meetings() -> None:
     told: list[tuple[str, str]] = []
-    meetings = Meetings(lambda phase, name: told.append((phase, name)))
+    meetings = Meetings(lambda phase, name, _: told.append((phase, name)))
     for _ in range(2 * MOST_MEETINGS):
         meetings.begin("all_reduce")
         meetings.end()
@@ -846,7 +926,7 @@ def test_a_program_without_steps_reports_so_many_meetings() -> None:
 
 def test_meetings_of_two_threads_are_apart() -> None:
     told: list[tuple[str, str]] = []
-    meetings = Meetings(lambda phase, name: told.append((phase, name)))
+    meetings = Meetings(lambda phase, name, _: told.append((phase, name)))
     meetings.begin("barrier")
     other = threading.Thread(target=meetings.end)
     other.start()
@@ -857,7 +937,8 @@ def test_meetings_of_two_threads_are_apart() -> None:
 
 
 def test_a_meeting_is_a_wire_event(pipe: tuple[int, int]) -> None:
-    from training.wire.events import OutputText, expand
+    from training.wire.events import expand
+    from training.wire.host_events import OutputText
 
     report = make_report(pipe[1], 3)
     report.entered("joining", "barrier")

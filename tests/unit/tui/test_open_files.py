@@ -13,7 +13,7 @@ from remote.run.output.script_readings import expander
 from tests.kit.acted import until
 from tests.kit.histories import History, plan, said
 from tests.kit.looks import screen_text
-from training.wire.events import Exited
+from training.wire.host_events import Exited
 from tui.app.watch_app import WatchApp
 from tui.charts.panel import Charts
 from tui.commands.open import _find_log_files

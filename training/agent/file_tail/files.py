@@ -18,7 +18,8 @@ from training.agent.file_tail.file import (
 )
 from training.agent.find_files import Search
 from training.agent.host.redaction import Redaction
-from training.wire.events import AGENT, FILE, Event, OutputText
+from training.wire.events import Event
+from training.wire.host_events import AGENT, FILE, OutputText
 
 MOST_ENTRIES = 20_000
 """Entries of folders that one look for files looks at."""

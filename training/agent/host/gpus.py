@@ -17,7 +17,7 @@ from functools import partial
 from typing import IO, NamedTuple
 
 from training.wire.commands import Placement
-from training.wire.events import GpuSample
+from training.wire.host_events import GpuSample
 
 FIELDS = (
     *("index", "uuid", "utilization.gpu", "memory.used", "memory.total"),

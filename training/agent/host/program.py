@@ -4,6 +4,7 @@ frameworks would miss. Nothing is imported or run."""
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 from training.agent.host.system import find_package
@@ -25,7 +26,10 @@ COMMAND = "command"
 or the file is there, and this user may not read or execute it."""
 PACKAGES = ("accelerate", "lightning", "pytorch_lightning", "rich")
 """Packages for which ranks are given more variables where they are installed."""
-NAMES = {"accelerate": ("accelerate", "transformers", "trl")}
+NAMES = {
+    "accelerate": ("accelerate", "transformers", "trl"),
+    "lightning": ("lightning", "pytorch_lightning"),
+}
 """What a program that uses a package names, where that is more than the package."""
 LARGEST = 1 << 20
 """Bytes of a program that are looked through."""
@@ -104,7 +108,8 @@ def _find_unnamed(script: dict[str, Any]) -> tuple[str, ...]:
     unnamed_packages = []
     for package in PACKAGES:
         names = NAMES.get(package, (package,))
-        if not any(name.encode() in script_text for name in names):
+        # Whole names only: `pytorch-transformers` is another package than `transformers`.
+        if not re.search(rf"(?<![\w-])({'|'.join(names)})\b".encode(), script_text):
             unnamed_packages.append(package)
     return tuple(unnamed_packages)
 

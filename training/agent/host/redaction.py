@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from training.wire.commands import Placement, stand_in
-from training.wire.events import Event, OutputText, Raised, Stack
+from training.wire.events import Event
+from training.wire.host_events import OutputText, Raised, Stack
 from training.wire.jsonl import dumps
 
 SHORTEST = 8

@@ -33,7 +33,8 @@ from training.agent.host.proc_files import (
     state_letter,
 )
 from training.agent.layout import STACKS
-from training.wire.events import Event, Stack
+from training.wire.events import Event
+from training.wire.host_events import Stack
 
 BLOCK = 1 << 16
 """Bytes that are read at a time."""
@@ -69,6 +70,11 @@ class StackSubject(NamedTuple):
     rank: int
     pid: int
     is_worker: bool = False
+
+
+def can_report(pid: int) -> bool:
+    """Return True if a process catches the signal, as those do that report their stacks."""
+    return _has_signal(pid, "SigCgt")
 
 
 class StackCollector:
@@ -158,11 +164,10 @@ def _request_stack(subject: StackSubject, folder: str) -> StackRequest:
     if not pid:
         return StackRequest(subject, 0, problem="its process does not exist yet")
     # The rank may be a shell or a wrapper: the first process below it that can answers.
-    others = [] if subject.is_worker else processes.descendants(pid)
-    pids = (pid, *others)
+    pids = (pid, *processes.descendants(pid))
     for asked_pid in pids:
         path = _stack_file(asked_pid, folder)
-        if path and _has_signal(asked_pid, "SigCgt"):
+        if path and can_report(asked_pid):
             break
     else:
         problem = "it is no Python program that was started with rankboard's sitecustomize"

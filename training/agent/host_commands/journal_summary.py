@@ -12,23 +12,10 @@ from itertools import islice
 
 from training.agent.journal import JournalReader, list_segments
 from training.wire.enums import EndReason, Phase
-from training.wire.events import (
-    AgentEnded,
-    Entered,
-    Evaluated,
-    Event,
-    Exited,
-    Hello,
-    Launched,
-    OutputText,
-    Record,
-    Started,
-    StepFinished,
-    StopHeard,
-    decode,
-    expand,
-)
+from training.wire.events import Event, Record, decode, expand
+from training.wire.host_events import AgentEnded, Exited, Hello, Launched, OutputText, StopHeard
 from training.wire.host_replies import STILL
+from training.wire.rank_events import Entered, Evaluated, Started, StepFinished
 
 HEAD = 64 << 10
 TAIL = 128 << 10

@@ -38,8 +38,9 @@ from training.agent.layout import RUNS, run_folder
 from training.agent.times import AgentTimes
 from training.place import FOLDER
 from training.wire.enums import EndReason
-from training.wire.events import AgentEnded, Exited, Hello, Record, Spawned
+from training.wire.events import Record
 from training.wire.format import FORMAT
+from training.wire.host_events import AgentEnded, Exited, Hello, Spawned
 from training.wire.host_replies import LiveRun, Orphan, Signalled, codec
 
 RUN = "RANKBOARD_RUN"

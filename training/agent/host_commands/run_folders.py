@@ -17,8 +17,8 @@ from training.agent.journal import read_format
 from training.agent.layout import ARCHIVES, CODE, LAST, LOCK, PLAN, RUNS, run_folder
 from training.agent.live_runs import is_locked, read_slots, read_small_file
 from training.agent.ranks.launch import CODE as OWN_CODE
-from training.wire.events import Launched
 from training.wire.format import FORMAT
+from training.wire.host_events import Launched
 from training.wire.host_replies import STILL, CodeArchive, RunFolder, codec
 from training.wire.jsonl import load
 

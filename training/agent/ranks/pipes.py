@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from training.agent.host.redaction import Redaction
-from training.wire.events import OutputText
+from training.wire.host_events import OutputText
 
 CHUNK = 1 << 16
 """Bytes of one read. A longer line is forwarded in pieces."""

@@ -19,7 +19,8 @@ from training.agent.host.samples import OutOfMemory
 from training.agent.live_runs import open_regular
 from training.agent.ranks.pipes import CHUNK, Pipe
 from training.agent.ranks.workers import Worker, Workers, describe_exit
-from training.wire.events import Event, Exited, OutputText, Raised, Spawned
+from training.wire.events import Event
+from training.wire.host_events import Exited, OutputText, Raised, Spawned
 from training.wire.jsonl import load
 
 Ends = tuple[int, int]
@@ -48,6 +49,11 @@ class RankProcess:
     def live_workers(self) -> list[Worker]:
         """Return the workers that have not exited."""
         return self.workers.live if self.workers else []
+
+    @property
+    def training_pid(self) -> int:
+        """Return the process that trains: the rank's own, or one below it that stands in for it."""
+        return (self.workers.stand_in if self.workers else 0) or self.pid
 
 
 class RankProcesses:
@@ -109,9 +115,9 @@ class RankProcesses:
     def _make_pipe(self, descriptor: int, rank_number: int, stream: str) -> Pipe:
         return Pipe(descriptor, rank_number, stream, self._redaction)
 
-    def open_events(self, rank: RankProcess) -> int:
-        """Open one more pipe, for what the watch reports of a rank that is not started. Return the
-        end for its process.
+    def open_events(self, rank: RankProcess, process_count: int) -> int:
+        """Open one more pipe, for what the watch reports of a rank that is not started, one of so
+        many. Return the end for its process.
 
         What comes there is as if the rank had written it on stdout.
         """
@@ -121,7 +127,11 @@ class RankProcesses:
             fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, EVENTS)
         rank.events = self._make_pipe(reader, rank.number, "stdout")
         rank.workers = Workers(
-            rank.number, self._selector, self._report_event, partial(self._worker_exited, rank)
+            rank.number,
+            process_count,
+            self._selector,
+            self._report_event,
+            partial(self._worker_exited, rank),
         )
         rank.pipes += (rank.events,)
         return write_end

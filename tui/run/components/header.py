@@ -14,6 +14,7 @@ from remote.format import between, count, duration, percent, rate, seconds, size
 from remote.plan.expected import expect_work
 from remote.plan.plan import Plan
 from remote.run.findings import script_visibility as seen
+from remote.run.findings.rates import bytes_per_second, sync_share, throughput
 from remote.run.findings.start_waits import waiting
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase, Verdict
@@ -23,7 +24,7 @@ from tui.kit.draw_turn import DrawTurn
 from tui.kit.session_clock import SessionClock
 from tui.kit.text_table import justify, progress_line
 from tui.kit.widgets.phase import phase_cell
-from tui.run.components.exchange_text import describe_exchange, list_exchanging
+from tui.run.components.exchange_text import describe_exchange
 
 GAP = "  "
 MIN_WIDTH = 20
@@ -169,9 +170,10 @@ def pace_facts(run: RunState) -> Iterator[str]:
     yield _known_fact(f"{{}} samples/s{each}", throughput, rate)
     yield _known_fact("{} s/iter", step_seconds, seconds)
     yield _known_fact("sync {}", sync_share, percent)
-    # Of ranks that have come to a halt, or ended, the last second says nothing.
-    if not run.stall and run.phase is not RunPhase.ENDED:
-        yield describe_exchange(list_exchanging(run))
+    # Of ranks that have come to a halt, the last second says nothing.
+    if not run.stall:
+        is_over = run.phase is RunPhase.ENDED
+        yield describe_exchange(run.exchanging_ranks, is_over=is_over)
     yield GAP.join(seen.ways(run))
     yield _printed_rate(run)
     accuracies = [evaluation.accuracy for evaluation in run.progress.evaluations]
@@ -195,7 +197,7 @@ def _pace(run: RunState) -> tuple[float, float, float, float]:
         return means.throughput, means.seconds, means.share(means.sync), math.nan
     if run.stall:  # figures of the last steps say nothing of ranks that have come to a halt
         return (math.nan,) * 4
-    return run.throughput, run.step_seconds, run.sync_share, run.bytes_per_second
+    return throughput(run), run.step_seconds, sync_share(run), bytes_per_second(run)
 
 
 def _known_fact(text: str, value: float, format_value: Callable[[float], object] = float) -> str:

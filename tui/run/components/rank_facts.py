@@ -14,7 +14,8 @@ from remote.run.state.host_state import HostState
 from remote.run.state.phases import FATES, HostPhase, RankPhase
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import CollectiveTotals, ScriptRank
-from training.wire.events import Collectives, Exited, GpuSample, Hello
+from training.wire.host_events import Exited, GpuSample, Hello
+from training.wire.rank_events import Collectives
 from tui.kit.widgets.phase import phase_cell
 from tui.run.components.rank_columns import (
     PHASES,

@@ -22,18 +22,10 @@ from tests.kit.journals import END, Hosts, KeptLine, Library
 from tests.kit.stage import all_run, loses_its_agent, recorded, trains, until
 from tests.kit.wait import GUARD
 from training.wire.enums import Reach
-from training.wire.events import (
-    PREFIX,
-    SESSION,
-    Event,
-    OutputText,
-    Record,
-    RecordsDropped,
-    StepFinished,
-    encode,
-    to_object,
-)
+from training.wire.events import PREFIX, SESSION, Event, Record, encode, to_object
+from training.wire.host_events import OutputText, RecordsDropped
 from training.wire.jsonl import dumps
+from training.wire.rank_events import StepFinished
 
 
 def said(host: int, *times: float, attempt: int = 0, event: Event | None = None) -> bytes:

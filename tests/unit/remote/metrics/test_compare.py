@@ -19,7 +19,8 @@ from remote.statistics.comparison import Finding
 from tests.kit.histories import History, plan, stepped
 from tests.kit.recorded import recorded
 from training.job import Job
-from training.wire.events import Exited, Hello, StepFinished
+from training.wire.host_events import Exited, Hello
+from training.wire.rank_events import StepFinished
 
 
 def made(folder: Path, name: str, seconds: float = 0.1, steps: int = 50, **job: Any) -> RunFigures:

@@ -23,7 +23,7 @@ from remote.statistics.interval import Interval, IntervalMethod
 from tests.kit.histories import History, plan
 from tests.kit.studies import hello
 from training.job import Job
-from training.wire.events import HostSample
+from training.wire.host_events import HostSample
 
 
 def side(nodes: int, threads: int = 0, *, ranks: int = 0, batch: int = 64, name: str = "") -> Side:

@@ -21,22 +21,10 @@ from remote.statistics.mean import finite_mean
 from tests.kit.histories import START, History, plan
 from tests.kit.recorded import recorded
 from training.job import Job
-from training.wire.events import (
-    PREFIX,
-    SESSION,
-    Evaluated,
-    Exited,
-    GpuSample,
-    Hello,
-    HostSample,
-    OutputText,
-    RankSample,
-    ScriptMetrics,
-    Started,
-    StepFinished,
-    to_object,
-)
+from training.wire.events import PREFIX, SESSION, to_object
+from training.wire.host_events import Exited, GpuSample, Hello, HostSample, OutputText, RankSample
 from training.wire.jsonl import dumps
+from training.wire.rank_events import Evaluated, ScriptMetrics, Started, StepFinished
 from training.wire.records import LAST_TIME
 
 

@@ -22,6 +22,10 @@ from remote.plan.plan import Script
         ("bash -c 'python main.py --rank $RANK'", MainProgram("file", "main.py")),
         ("bash -ec 'mkdir -p out; python3 -u main.py'", MainProgram("file", "main.py")),
         ("env A=1 sh -c 'B=2 exec python -m pkg.main'", MainProgram("module", "pkg.main")),
+        ("env -u RANK --unset RANK -i A=1 python train.py", MainProgram("file", "train.py")),
+        ("env -u RANK ./run.sh", MainProgram("command", "./run.sh")),
+        ("env -u", MainProgram("command", "")),
+        ("bash -c 'time env -u RANK B=2 python train.py'", MainProgram("file", "train.py")),
         (
             "bash -c 'cd src && cd b; python main.py | tee log'",
             MainProgram("file", "main.py", "src/b"),
@@ -46,7 +50,8 @@ def test_the_program_of_a_line(line: str, program: MainProgram) -> None:
         ("bash -c 'cd part2a && python main.py --rank $RANK'", "main"),
         ("bash -c 'torchrun --nproc-per-node 4 src/train.py'", "train"),
         ("bash -c 'make train'", "bash"),
+        ("env -u RANK python train.py", "train"),
     ],
 )
-def test_a_run_is_named_after_its_script_within_a_shell(line: str, name: str) -> None:
+def test_a_run_is_named_after_its_script_whatever_starts_it(line: str, name: str) -> None:
     assert Script(tuple(shlex.split(line))).stem == name

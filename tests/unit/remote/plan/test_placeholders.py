@@ -16,7 +16,12 @@ from remote.plan.plan import Plan, Script, with_folders
 from tests.kit.agents import ROOT
 from training.wire.commands import Placement
 
-VALUES = {"rank": 3, "local_rank": 1, "world_size": 4, "master_addr": "10.0.0.1"}
+VALUES: placeholders.Values = {
+    placeholders.RANK: 3,
+    placeholders.LOCAL_RANK: 1,
+    placeholders.WORLD_SIZE: 4,
+    placeholders.MASTER_ADDR: "10.0.0.1",
+}
 
 
 @pytest.mark.parametrize(

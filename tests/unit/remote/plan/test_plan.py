@@ -14,10 +14,11 @@ from remote.cluster.hosts import Host
 from remote.plan import frameworks, serialize
 from remote.plan.dry_run import dry_run, notes
 from remote.plan.place import master_address, place
+from remote.plan.placeholders import LOCAL_RANK
 from remote.plan.plan import Plan, PlanError, Policy, Script, Upload, check, new_run
 from training.job import Job
 from training.place import Place
-from training.wire.events import Hello
+from training.wire.host_events import Hello
 
 LO, ETH = ("lo", "127.0.0.1", 8), ("eth1", "10.0.0.1", 24)
 
@@ -197,7 +198,7 @@ def test_a_runs_name_is_one_folders() -> None:
     ],
 )
 def test_what_a_rank_of_a_program_executes(words: str, executed: str) -> None:
-    assert " ".join(Script(tuple(words.split())).argv("PY", {"local_rank": 3})) == executed
+    assert " ".join(Script(tuple(words.split())).argv("PY", {LOCAL_RANK: 3})) == executed
 
 
 def script_plan(*hosts: Host, **more: Any) -> Plan:

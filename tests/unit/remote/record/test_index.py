@@ -27,7 +27,9 @@ from tests.kit.stage import HELLO
 from training.agent.layout import LOCK, run_folder
 from training.job import Job
 from training.wire.enums import EndReason
-from training.wire.events import AgentEnded, Evaluated, Exited, HostSample, Launched, encode
+from training.wire.events import encode
+from training.wire.host_events import AgentEnded, Exited, HostSample, Launched
+from training.wire.rank_events import Evaluated
 
 LONG_AGO = 1_000_000_000
 

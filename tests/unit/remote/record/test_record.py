@@ -28,21 +28,10 @@ from tests.kit.histories import GLOO, START, History, plan, raised, said, state_
 from tests.kit.recorded import record
 from training.job import Job
 from training.options import Option
-from training.wire.events import (
-    PREFIX,
-    SESSION,
-    Drifted,
-    Epoch,
-    Evaluated,
-    Exited,
-    Hello,
-    HostSample,
-    OutputText,
-    Record,
-    encode,
-    to_object,
-)
+from training.wire.events import PREFIX, SESSION, Record, encode, to_object
+from training.wire.host_events import Exited, Hello, HostSample, OutputText
 from training.wire.jsonl import dumps
+from training.wire.rank_events import Drifted, Epoch, Evaluated
 
 HELLO = Hello(
     "box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1", "0.29.1"

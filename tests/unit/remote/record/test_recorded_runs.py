@@ -9,7 +9,7 @@ import pytest
 from remote.run.run_state import RunState
 from tests.kit.forecasts import ERROR, JUMP, TICK, found
 from tests.kit.replayed import Replayed, all_runs
-from training.wire.events import Finished
+from training.wire.rank_events import Finished
 
 FALSE = 1.0
 """False alarms per 1,000 steps."""

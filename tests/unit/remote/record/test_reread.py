@@ -12,7 +12,9 @@ from remote.record.events_file import RunFolderError
 from remote.record.reread import RunClocks, reread_steps
 from tests.kit.histories import History, plan, state_of, stepped
 from tests.kit.recorded import recorded
-from training.wire.events import PREFIX, OutputText, Started, dumps, to_object
+from training.wire.events import PREFIX, dumps, to_object
+from training.wire.host_events import OutputText
+from training.wire.rank_events import Started
 
 AGAIN = Started(0, 7, 2, "cpu", "gloo", "2", 1, 6, 40, 10, 640, 100, resumed=750)
 

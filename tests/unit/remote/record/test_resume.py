@@ -22,7 +22,8 @@ from tests.kit.launches import QUICK, launch, run
 from tests.kit.slow import slow
 from tests.kit.sshd import Sshd
 from training.job import Job, JobError
-from training.wire.events import Launched, Saved, Spawned, Started, StepFinished
+from training.wire.host_events import Launched, Spawned
+from training.wire.rank_events import Saved, Started, StepFinished
 
 OLD = Job(
     sync="ring",

@@ -19,8 +19,10 @@ from remote.run.apply import apply_record
 from remote.run.run_state import RunState
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
-from training.wire.events import PREFIX, Evaluated, GpuSample, OutputText, StepFinished
+from training.wire.events import PREFIX
+from training.wire.host_events import GpuSample, OutputText
 from training.wire.jsonl import dumps
+from training.wire.rank_events import Evaluated, StepFinished
 
 END = float("inf")
 

@@ -49,29 +49,19 @@ from tests.kit.histories import (
     stepped,
 )
 from training.wire.enums import EndReason, Phase, Reach
-from training.wire.events import (
-    EVENTS,
-    PREFIX,
-    SESSION,
+from training.wire.events import EVENTS, PREFIX, SESSION, Event, Record, dumps, to_object
+from training.wire.host_events import (
     AgentEnded,
-    Entered,
-    Epoch,
-    Evaluated,
-    Event,
     Exited,
     Hello,
     HostSample,
     Launched,
     RankSample,
-    Record,
     RecordsDropped,
     Reserved,
     Spawned,
-    Started,
-    StepFinished,
-    dumps,
-    to_object,
 )
+from training.wire.rank_events import Entered, Epoch, Evaluated, Started, StepFinished
 from tui.run import outcome
 
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1")
@@ -698,7 +688,7 @@ def of_two_launchers(ahead: float, *ends: AgentEnded) -> tuple[RunState, RunStat
     """A run of two hosts as its first launcher has recorded it, and as one did that came later, on
     a machine whose clock is ahead. The first one fetches results for a while after the end."""
     first, second = History(plan(2)), History(plan(2))
-    first.session(RemarkMade(SESSION, "The run stops if this terminal disconnects."))
+    first.session(RemarkMade(SESSION, "the run stops if this terminal disconnects"))
     for host in (0, 1):
         first.session(ClockMeasured(host, 0.0), after=4.0)
         first.say(host, Launched((host,), (0, 1), age=4.0 * (host + 1)), after=0.0)

@@ -14,9 +14,8 @@ from remote.run.run_state import RunState
 from remote.run.state.phases import RankPhase, Verdict
 from tests.kit.histories import GLOO, START, TRACEBACK, History, said
 from tests.kit.scripts import script, started
-from training.wire.events import (
-    PREFIX,
-    WORKER,
+from training.wire.events import PREFIX, WORKER, to_object
+from training.wire.host_events import (
     Exited,
     GpuSample,
     HostSample,
@@ -24,12 +23,11 @@ from training.wire.events import (
     RankSample,
     Spawned,
     Stack,
-    StepFinished,
     WorkerExited,
     WorkerJoined,
-    to_object,
 )
 from training.wire.jsonl import dumps
+from training.wire.rank_events import StepFinished
 
 PIDS = range(500, 504)
 
@@ -270,6 +268,13 @@ def test_a_worker_that_is_gone_without_a_word_counts_if_its_process_fails() -> N
         history = joined().rank(0, exited(2, code=0, known=False), Exited(0, code))
         cause = state_of(history.ended()).cause
         assert (cause.rank if cause else None) == rank
+
+
+def test_a_worker_that_is_gone_after_its_program_was_stopped_needs_no_word() -> None:
+    run = state_of(joined().rank(0, exited(2, code=0, known=False, stopped=True)))
+    assert run.ranks[2].death
+    assert run.ranks[2].death.problem == "stopped"
+    assert not [line.text for line in run.log.notes if "gone" in line.text]
 
 
 def test_a_worker_that_is_gone_without_a_word_explains_why_others_failed() -> None:

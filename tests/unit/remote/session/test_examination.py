@@ -18,7 +18,7 @@ from remote.transport.failure import Failure, FailureCause
 from tests.kit.scripted_hosts import End, Hosts, Play, acted
 from training.job import Job
 from training.wire.commands import Close, Command, Connect, Reserve
-from training.wire.events import Connected, Hello, Reserved
+from training.wire.host_events import Connected, Hello, Reserved
 
 HELLO = Hello(
     *("h", "u", 1, "3.11", "/usr/bin/python3", "Linux", "boot", 2.0, 1),

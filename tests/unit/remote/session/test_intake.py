@@ -15,7 +15,8 @@ from remote.session.intake import Intake
 from remote.session.ledger import Ledger
 from remote.session.times import TIMES
 from tests.unit.remote.session.test_decide import SAMPLE, UNCHECKED, Case
-from training.wire.events import SESSION, Event, Exited, Launched, Record, encode
+from training.wire.events import SESSION, Event, Record, encode
+from training.wire.host_events import Exited, Launched
 
 
 @pytest.mark.parametrize(("more", "is_refused"), [(0, False), (1, True)])

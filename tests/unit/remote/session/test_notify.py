@@ -19,7 +19,7 @@ from remote.events import Stalled
 from remote.record import marks
 from remote.session.notify import Notifier, NotifyError, Observer, facts
 from tests.kit.histories import History, plan, raised, stepped
-from training.wire.events import Evaluated
+from training.wire.rank_events import Evaluated
 
 FOLDER = Path("/runs/one")
 FACTS = {"event": "finished", "text": 'it\'s "done"; $HOME', "steps": None, "hosts": ["a", "b"]}

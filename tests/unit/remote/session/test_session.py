@@ -51,28 +51,20 @@ from training.wire.commands import (
     Stop,
 )
 from training.wire.enums import EndReason
-from training.wire.events import (
-    PREFIX,
-    SESSION,
+from training.wire.events import PREFIX, SESSION, Record, decode, encode, to_object
+from training.wire.host_events import (
     AgentEnded,
     Connected,
     Exited,
-    Finished,
     HostSample,
     Launched,
     OutputText,
-    Record,
-    Saved,
     Spawned,
     Stack,
-    Started,
-    StepFinished,
     StopHeard,
-    decode,
-    encode,
-    to_object,
 )
 from training.wire.jsonl import dumps
+from training.wire.rank_events import Finished, Saved, Started, StepFinished
 
 
 def dies_at_once(line: End, command: Command | None) -> None:

@@ -60,26 +60,20 @@ from training.wire.commands import (
     Stop,
 )
 from training.wire.enums import EndReason
-from training.wire.events import (
-    PREFIX,
-    SESSION,
+from training.wire.events import PREFIX, SESSION, Event, Record, encode, to_object
+from training.wire.host_events import (
     AgentEnded,
-    Event,
     Exited,
-    Finished,
     GpuSample,
     HostSample,
     Launched,
     OutputText,
-    Record,
     RecordsDropped,
     Spawned,
-    StepFinished,
     StopHeard,
-    encode,
-    to_object,
 )
 from training.wire.jsonl import dumps
+from training.wire.rank_events import Finished, StepFinished
 
 GONE = AgentEnded(EndReason.OPERATOR_GONE)
 

@@ -40,7 +40,7 @@ from remote.study.study_file import parse_study, read_bundled_studies, read_stud
 from remote.transport.warm import WarmTransport
 from tests.kit.acted_study import acted_runner, finish
 from training.job import Job
-from training.wire import events
+from training.wire import host_events, rank_events
 from tui.study.cell_table import format_interval
 
 TEXT = """
@@ -948,9 +948,11 @@ def test_a_diverged_run_is_remarked_on_and_its_loss_does_not_count(tmp_path: Pat
             session: Any = run.session
             session.start(3)
             session.steps(1, 2)
-            tested = events.Evaluated(0, 1, 3, math.nan, 0.1, 360, 0.4)
-            nan = events.StepFinished(0, 1, 3, math.nan, 0.1)
-            session.say(0, nan, tested, events.Finished(0, 1, 3, 40.0), events.Exited(0, 0))
+            tested = rank_events.Evaluated(0, 1, 3, math.nan, 0.1, 360, 0.4)
+            nan = rank_events.StepFinished(0, 1, 3, math.nan, 0.1)
+            session.say(
+                0, nan, tested, rank_events.Finished(0, 1, 3, 40.0), host_events.Exited(0, 0)
+            )
             session.close()
             for _ in runner.batches(run):
                 pass
@@ -970,8 +972,8 @@ def test_runs_of_which_the_loss_rises_are_counted_in_one_sentence(tmp_path: Path
         session: Any = run.session
         session.start(2)
         for step, loss in enumerate((2.5, last), start=1):
-            session.say(0, events.StepFinished(0, 1, step, loss, 0.1))
-        session.say(0, events.Finished(0, 1, 2, 40.0), events.Exited(0, 0))
+            session.say(0, rank_events.StepFinished(0, 1, step, loss, 0.1))
+        session.say(0, rank_events.Finished(0, 1, 2, 40.0), host_events.Exited(0, 0))
         session.close()
         for _ in runner.batches(run):
             pass
@@ -1101,7 +1103,7 @@ def test_runs_that_fail_alike_on_different_hosts_fail_for_one_reason(tmp_path: P
         name = session.state.hosts[session.state.ranks[rank].host].name
         text = f"Traceback (most recent call last):\n  line 9, in load\nOSError: no data on {name}"
         host = session.host_of(rank)
-        session.say(host, events.OutputText(rank, "stderr", text), events.Exited(rank, 1))
+        session.say(host, host_events.OutputText(rank, "stderr", text), host_events.Exited(rank, 1))
         session.close()
         for _ in runner.batches(run):
             pass

@@ -16,7 +16,8 @@ from training.agent.find_files import Search
 from training.agent.host.redaction import Redaction
 from training.agent.ranks.pipes import CHUNK
 from training.wire.commands import Placement
-from training.wire.events import AGENT, Event, OutputText
+from training.wire.events import Event
+from training.wire.host_events import AGENT, OutputText
 
 
 def files(folder: Path, *patterns: str) -> FollowedFiles:

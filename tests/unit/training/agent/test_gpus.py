@@ -15,7 +15,7 @@ from tests.kit.wait import looks
 from training.agent.host import gpus
 from training.agent.host.gpus import MIB, GpuSampler, find_device, parse_reading
 from training.wire.commands import Placement
-from training.wire.events import GpuSample
+from training.wire.host_events import GpuSample
 
 LINE = "0, GPU-8a5f, 97, 71680, 81559, 1410, 1980, 0x0000000000000004"
 ROWS = f'printf "%s\\n" "{LINE}" "1, GPU-77c0, 12, 512, 81559, 345, 1980, 0x0000000000000001"'

@@ -12,7 +12,7 @@ from training.agent.host_commands.removal import hold_lock, remove
 from training.agent.journal import Journal
 from training.agent.layout import LOCK
 from training.wire.enums import EndReason
-from training.wire.events import AgentEnded, OutputText
+from training.wire.host_events import AgentEnded, OutputText
 
 
 @pytest.fixture

@@ -20,25 +20,8 @@ from training.wire.enums import EndReason, Phase, Reach
 from training.wire.events import (
     EVENTS,
     PREFIX,
-    AgentEnded,
-    Connected,
-    Entered,
-    Epoch,
-    Evaluated,
     Event,
-    Exited,
-    Finished,
-    Hello,
-    HostSample,
-    Launched,
-    OutputText,
-    RankSample,
     Record,
-    RecordsDropped,
-    Reserved,
-    Saved,
-    Started,
-    StepFinished,
     decode,
     encode,
     fault,
@@ -47,6 +30,18 @@ from training.wire.events import (
 )
 from training.wire.events import expand as expand_by_host
 from training.wire.format import FORMAT
+from training.wire.host_events import (
+    AgentEnded,
+    Connected,
+    Exited,
+    Hello,
+    HostSample,
+    Launched,
+    OutputText,
+    RankSample,
+    RecordsDropped,
+    Reserved,
+)
 from training.wire.host_replies import (
     CodeArchive,
     LiveRun,
@@ -56,6 +51,15 @@ from training.wire.host_replies import (
     Signalled,
 )
 from training.wire.jsonl import dumps, load
+from training.wire.rank_events import (
+    Entered,
+    Epoch,
+    Evaluated,
+    Finished,
+    Saved,
+    Started,
+    StepFinished,
+)
 
 TEXTS = ("", "a", "ä — 🏖️", 'quo"te\\', "two\nlines", "\x1b[31m\r\t", "@rankboard {}", "null")
 VALUES: dict[str, Any] = {

@@ -16,15 +16,9 @@ from remote.run.run_state import RunState
 from tests.kit.histories import START, History, plan, said, stepped
 from tests.kit.scripts import line, logging, script, seen, started
 from training.job import Job
-from training.wire.events import (
-    Evaluated,
-    HostSample,
-    RankSample,
-    Record,
-    Saved,
-    Started,
-    StepFinished,
-)
+from training.wire.events import Record
+from training.wire.host_events import HostSample, RankSample
+from training.wire.rank_events import Evaluated, Saved, Started, StepFinished
 from tui.charts import heading as values
 from tui.charts.axis import Axis
 from tui.charts.chart_view import ChartView, CurveMode, XAxis

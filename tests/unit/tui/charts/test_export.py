@@ -14,7 +14,7 @@ from remote.run.run_state import RunState
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from tests.kit.histories import History, plan
-from training.wire.events import Evaluated, Saved
+from training.wire.rank_events import Evaluated, Saved
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.drawing import Drawing, make_drawing
 from tui.charts.export import save_chart, to_csv

@@ -18,6 +18,7 @@ from remote.run.series.source_history import SourceHistory
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from training.wire import events as events_of
+from training.wire import rank_events
 from training.wire.events import Record
 from tui.charts.chart import Chart
 from tui.charts.chart_view import CurveMode, XAxis
@@ -141,7 +142,7 @@ async def test_of_ranks_that_do_not_tell_when_they_are_ready_none_is_the_slowest
         for step in range(61, 82):
             for rank in range(4):
                 ready = (math.nan, 0.02, 0.08, 0.02)[rank]
-                one = events_of.StepFinished(rank, 1, step, 1.0, 0.1, ready=ready)
+                one = rank_events.StepFinished(rank, 1, step, 1.0, 0.1, ready=ready)
                 stage.session.say(stage.session.host_of(rank), one)
         await stage.heard(pilot, 81)
         chart = first(stage)
@@ -173,7 +174,9 @@ async def test_before_a_restart_on_fewer_hosts_all_ranks_are_read_again(tmp_path
         folder.mkdir()
         with (folder / "events.jsonl").open("w") as file:
             for rank in (0, 1):
-                made = [events_of.StepFinished(rank, 1, step, 2.0, 0.1) for step in range(1, 5_001)]
+                made = [
+                    rank_events.StepFinished(rank, 1, step, 2.0, 0.1) for step in range(1, 5_001)
+                ]
                 stage.session.say(rank, *made)
                 for number, one in enumerate(made, 2):
                     record = Record(rank, 0, number, 1_000.0 + number / 10, one)
@@ -246,7 +249,9 @@ async def test_a_view_is_kept_where_a_run_has_fewer_charts_than_places() -> None
         stage.session.start()
         for step in range(1, 4):
             for rank in range(4):
-                stage.session.say(rank // 2, events_of.StepFinished(rank, 1, step, 2.0 / step, 0.0))
+                stage.session.say(
+                    rank // 2, rank_events.StepFinished(rank, 1, step, 2.0 / step, 0.0)
+                )
         await until(pilot, lambda: len(shown(stage)) == 1)
         await drawn(stage, pilot)
         await pilot.press("3", "l", "c")
@@ -320,7 +325,9 @@ async def test_deep_in_a_long_run_the_record_is_read_again(tmp_path: Path) -> No
         stage.session.start(steps=9_000)
         folder = tmp_path / stage.session.plan.run
         folder.mkdir()
-        made = [events_of.StepFinished(0, 1, step, 2.0 + step % 2, 0.1) for step in range(1, 9_001)]
+        made = [
+            rank_events.StepFinished(0, 1, step, 2.0 + step % 2, 0.1) for step in range(1, 9_001)
+        ]
         with (folder / "events.jsonl").open("w") as file:
             for number, one in enumerate(made, 2):
                 file.write(events_of.encode(Record(0, 0, number, 1_000.0 + number / 10, one)))

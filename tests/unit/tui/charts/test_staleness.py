@@ -8,7 +8,7 @@ from remote.plan.plan import Plan
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.looks import screen_text
 from training.job import Job
-from training.wire.events import Entered, StepFinished
+from training.wire.rank_events import Entered, StepFinished
 from tui.app.app import RankboardApp
 from tui.charts.kinds import available
 from tui.charts.panel import Charts

@@ -19,7 +19,7 @@ from tests.kit.checks import hello
 from tests.kit.commands import Done, call_rankboard
 from tests.kit.histories import History, plan
 from training.job import Job, field_groups
-from training.wire.events import HostSample
+from training.wire.host_events import HostSample
 from tui.app import show_run as front
 from tui.app import start_run as start
 from tui.commands import lab

@@ -21,7 +21,7 @@ from tests.kit.histories import History, plan
 from tests.kit.looks import screen_text
 from tests.kit.recorded import recorded
 from training.job import Job
-from training.wire.events import Evaluated, StepFinished
+from training.wire.rank_events import Evaluated, StepFinished
 from tui.app.compare_app import CompareApp
 from tui.app.watch_app import WatchApp
 from tui.charts.chart import Chart

@@ -22,17 +22,8 @@ from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
 from tests.kit.scripts import ended, logging, script, started
-from training.wire.events import (
-    Epoch,
-    Evaluated,
-    Exited,
-    GpuSample,
-    HostSample,
-    OutputText,
-    RankSample,
-    Saved,
-    StepFinished,
-)
+from training.wire.host_events import Exited, GpuSample, HostSample, OutputText, RankSample
+from training.wire.rank_events import Epoch, Evaluated, Saved, StepFinished
 from tui.commands.export import Format, export
 from tui.export.tensorboard import GPU_TAGS, HOST_TAGS, RANK_TAGS, STEP_TAGS
 

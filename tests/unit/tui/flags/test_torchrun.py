@@ -187,6 +187,29 @@ def test_variables_before_the_program() -> None:
     assert (before.words, before.flags) == (("x.py",), {"--nproc-per-node": "4"})
 
 
+FABRIC_ENV = (
+    ("LT_CLI_USED", "1"),
+    ("LT_DEVICES", "{local_world_size}"),
+    ("LT_NUM_NODES", "{nodes}"),
+)
+
+
+def test_a_line_of_fabric_is_the_line_of_torchrun_that_it_executes() -> None:
+    text = "--devices 2 --num_nodes=3 --strategy=ddp train.py --accelerator cpu --lr 1"
+    flags = {"--nproc-per-node": "2", "--nnodes": "3"}
+    env = (*FABRIC_ENV, ("LT_STRATEGY", "ddp"), ("LT_ACCELERATOR", "cpu"))
+    expected = ScriptLine(("train.py", "--lr", "1"), flags, env, is_torchrun=True)
+    for start in ("fabric run", "/venv/bin/fabric run model", "lightning run model"):
+        assert line(f"{start} {text}") == expected
+    assert line(f"A=b uv run fabric run {text}").env == (("A", "b"), *env)
+
+
+def test_devices_of_fabric_that_are_no_number_leave_the_ranks_to_the_hosts() -> None:
+    for devices in ("auto", "0,1"):
+        assert line(f"fabric run --devices {devices} x.py").flags == {}
+    assert line("fabric run x.py") == ScriptLine(("x.py",), {}, FABRIC_ENV, is_torchrun=True)
+
+
 def test_ranks_that_do_not_divide_those_of_local() -> None:
     with pytest.raises(UsageError, match=r"--nproc-per-node 3 does not divide .* --local 2"):
         apply_to_host_flags(line("torchrun --nproc-per-node 3 x.py"), HostFlags(local=2))
@@ -216,6 +239,8 @@ def test_what_a_line_says_of_restarts() -> None:
         ("/usr/bin/mpirun -n 4 train.py x", r"mpirun starts .* -- train\.py x"),
         ("env X=1 srun train.py", "srun starts ranks itself"),
         ("python -u -m accelerate.commands.launch train.py", "accelerate.commands.launch starts"),
+        ("fabric run x.py --devices", "--devices needs a value"),
+        ("fabric run --bogus x.py", "--bogus is not a flag of torchrun"),
         ("python3 -m deepspeed.launcher.runner train.py", "deepspeed.launcher.runner starts"),
         ("/venv/bin/python /venv/bin/deepspeed train.py", "deepspeed starts ranks itself"),
     ],

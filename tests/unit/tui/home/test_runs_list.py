@@ -25,7 +25,8 @@ from tests.kit.commands import Done
 from tests.kit.commands import run as run
 from tests.kit.histories import History, plan
 from training.job import Job
-from training.wire.events import SESSION, Exited, Spawned
+from training.wire.events import SESSION
+from training.wire.host_events import Exited, Spawned
 from tui.commands.runs import runs
 from tui.home import listing
 from tui.kit import text_table as table

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from remote.limits import LIMITS
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
-from training.wire import events
+from training.wire import host_events
 from tui.log.panel import COPY_FILE, LogPanel
 from tui.log.pattern_prompt import PatternPrompt, compile_pattern
 from tui.log.view import LogView
@@ -29,7 +29,9 @@ async def trained(stage: Stage, size: tuple[int, int] = (100, 40)) -> AsyncItera
         stage.session.steps(1, 10)
         for rank in range(4):
             said = f"{ROUTINE}\nloading shard\nreached (step) {rank * 7}"
-            stage.session.say(stage.session.host_of(rank), events.OutputText(rank, "stdout", said))
+            stage.session.say(
+                stage.session.host_of(rank), host_events.OutputText(rank, "stdout", said)
+            )
         await until(pilot, lambda: "[3] reached (step) 21" in stage.text())
         await pilot.press(str(stage.screen.query_one(LogPanel).number))
         yield pilot
@@ -170,7 +172,7 @@ def test_capitals_count_where_there_are_any() -> None:
 async def test_levels_and_esc_leaves_one_layer_after_the_other() -> None:
     stage = Stage()
     async with trained(stage) as pilot:
-        stage.session.say(0, events.OutputText(1, "stderr", "WARNING: slow\nValueError: bad"))
+        stage.session.say(0, host_events.OutputText(1, "stderr", "WARNING: slow\nValueError: bad"))
         await until(pilot, lambda: "ValueError" in stage.text())
         await pilot.press("L")
         await until(pilot, lambda: "warnings, all ranks" in caption(stage))
@@ -196,13 +198,13 @@ async def test_the_first_error_is_the_culprits_from_any_panel_and_filter() -> No
         for rank in (0, 2, 3):
             session.say(
                 session.host_of(rank),
-                events.OutputText(rank, "stderr", broken),
-                events.Exited(rank, 1),
+                host_events.OutputText(rank, "stderr", broken),
+                host_events.Exited(rank, 1),
             )
         session.say(
             session.host_of(1),
-            events.OutputText(1, "stderr", raised),
-            events.Exited(1, 1),
+            host_events.OutputText(1, "stderr", raised),
+            host_events.Exited(1, 1),
             after=0.5,
         )
         await until(pilot, lambda: "cause: node1, rank 1: ValueError" in stage.text())
@@ -220,12 +222,12 @@ async def test_an_error_that_was_gone_to_stays_in_view_where_the_log_gets_smalle
     stage = Stage()
     async with trained(stage) as pilot:
         raised = "Traceback (most recent call last):\n  main()\nValueError: bad batch"
-        stage.session.say(0, events.OutputText(1, "stderr", raised))
+        stage.session.say(0, host_events.OutputText(1, "stderr", raised))
         await until(pilot, lambda: "  [1] ValueError: bad batch" in log(stage))
         await pilot.press("E")
         view = stage.screen.query_one(LogView)
         before = view.size.height
-        stage.session.say(0, events.Exited(1, 1))  # the cause of it takes rows from the log
+        stage.session.say(0, host_events.Exited(1, 1))  # the cause of it takes rows from the log
         await until(pilot, lambda: view.size.height < before)
         assert log(stage)[-3:] == [f"  [1] {line}" for line in raised.splitlines()]
         assert not view.follow
@@ -235,7 +237,7 @@ async def test_where_there_is_no_room_for_an_error_the_log_is_zoomed() -> None:
     stage = Stage()
     async with trained(stage, (80, 24)) as pilot:
         raised = "Traceback (most recent call last):\n  main()\nValueError: bad batch"
-        stage.session.say(0, events.OutputText(1, "stderr", raised), events.Exited(1, 1))
+        stage.session.say(0, host_events.OutputText(1, "stderr", raised), host_events.Exited(1, 1))
         await until(pilot, lambda: bool(stage.session.state.cause))
         stage.session.fail(1)
         await stage.ended(pilot)

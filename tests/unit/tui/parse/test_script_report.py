@@ -8,7 +8,8 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan, Script
-from training.wire.events import Record, ScriptMetrics, StepFinished
+from training.wire.events import Record
+from training.wire.rank_events import ScriptMetrics, StepFinished
 from tui.parse.script_report import show
 
 PLAN = Plan("20261124-000000-x", (Host("a", "", slots=2, transport="local"),), Script(("x.py",)))

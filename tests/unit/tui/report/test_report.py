@@ -30,7 +30,8 @@ from tests.kit.histories import History, plan, raised
 from tests.kit.recorded import recorded
 from tests.kit.scripts import script, seen, started
 from tests.kit.studies import BYTES, study
-from training.wire.events import Evaluated, Exited, HostSample, OutputText, Saved
+from training.wire.host_events import Exited, HostSample, OutputText
+from training.wire.rank_events import Evaluated, Saved
 from tui.commands import report as command
 from tui.commands.report import report
 from tui.report.chapter import make_chapter
@@ -537,6 +538,29 @@ def test_a_submission_has_the_scripts_of_all_parts(run: Run, tmp_path: Path) -> 
     with zipfile.ZipFile("ours/ours.zip") as archive:
         assert archive.read("ours/code/part2a/main.py") == b"part2a"
         assert archive.read("ours/code/part3/main.py") == b"part3"
+
+
+def test_a_submission_has_scripts_that_a_shell_or_a_place_names(run: Run, tmp_path: Path) -> None:
+    scripts = ("part2b/main.py", "master/train.py", "slave/train.py")
+    for name in scripts:
+        (tmp_path / "project" / name).parent.mkdir(parents=True)
+        (tmp_path / "project" / name).write_text(name)
+    upload = Upload(str(tmp_path / "project"), "")
+    words_by_run = {
+        "in-shell": ("bash", "-c", "cd part2b && python main.py --rank {rank}"),
+        "by-place": ("{rank:master:slave}/train.py",),
+    }
+    for name, words in words_by_run.items():
+        made_by = replace(plan(2, script=True), run=name, work=Script(words), uploads=(upload,))
+        of = History(made_by).rank(0, Exited(0, 0)).session(SessionClosed())
+        recorded(tmp_path / "runs", of)
+    assert run(report, names=[*words_by_run], out=Path("ours"), submission=True).returncode == 0
+    with zipfile.ZipFile("ours/ours.zip") as archive:
+        code = {name for name in archive.namelist() if name.startswith("ours/code/")}
+        readme = archive.read("ours/README.md").decode()
+    assert code == {f"ours/code/{name}" for name in scripts}
+    assert "| code/ |" in readme
+    assert "code/training/" not in readme
 
 
 def test_what_is_no_report_is_not_replaced(run: Run, tmp_path: Path) -> None:

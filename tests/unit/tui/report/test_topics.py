@@ -20,7 +20,8 @@ from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
 from tests.kit.studies import BYTES, study
 from training.job import Job
-from training.wire.events import Epoch, GpuSample, Hello, HostSample, StepFinished
+from training.wire.host_events import GpuSample, Hello, HostSample
+from training.wire.rank_events import Epoch, StepFinished
 from tui.report.chapter import make_chapter
 from tui.report.curves import MOST_POINTS, average_curve, smooth
 from tui.report.load import SubjectReader, time_cells

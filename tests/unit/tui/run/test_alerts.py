@@ -15,7 +15,9 @@ from remote.run.findings.alerts import Alarm, Alert, find_alerts
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from tests.kit.histories import History, plan, stepped
-from training.wire.events import SESSION, Exited, StepFinished
+from training.wire.events import SESSION
+from training.wire.host_events import Exited
+from training.wire.rank_events import StepFinished
 from tui.kit.dialogs import TextDialog
 from tui.run.components.alerts import AlertLines, _alert_lines, list_alerts
 from tui.run.json_printer import JsonPrinter

@@ -15,10 +15,12 @@ from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from tests.kit.histories import START, History
 from tests.kit.scripts import script, seen, started
-from training.wire.events import Collectives, Event, StepFinished
+from training.wire.events import Event
+from training.wire.rank_events import Collectives, StepFinished
 from tui.charts.chart_view import ChartView
 from tui.charts.drawing import make_drawing
 from tui.charts.kinds import available
+from tui.run.components.header import pace_facts
 from tui.run.components.rank_facts import rank_facts
 from tui.run.outcome import has_results, result_table
 from tui.run.progress_lines import ProgressLines
@@ -51,8 +53,8 @@ def test_now_and_then_it_is_said_how_far_they_are(shares: tuple[float, ...], blo
         apply_record(state, record)
         lines += progress.lines(state, printed=False)
     assert len(lines) == 2
-    assert lines[0].startswith("2")
-    assert lines[1].endswith(f" collectives, 2.0 KiB/s, blocked {blocked}")
+    assert lines[0].startswith("1")
+    assert lines[1].endswith(f" calls each, 2.0 KiB/s, blocked {blocked}")
 
 
 def test_where_nothing_is_exchanged_any_more_no_line_says_so() -> None:
@@ -63,7 +65,12 @@ def test_where_nothing_is_exchanged_any_more_no_line_says_so() -> None:
     for _ in range(3):
         now += 20
         found += progress.lines(state, printed=False)
-    assert found == ["502 collectives, 2.0 KiB/s, blocked 0% (rank 1) to 100% (rank 0)"]
+    assert found == ["251 calls each, 2.0 KiB/s, blocked 0% (rank 1) to 100% (rank 0)"]
+
+
+def test_the_header_of_a_run_that_is_over_says_who_waited() -> None:
+    facts = list(pace_facts(exchanging().closed()))
+    assert "251 calls each, blocked 0.00 s (rank 1) to 25.00 s (rank 0)" in facts
 
 
 def test_the_table_at_the_end_and_the_summary_have_the_totals() -> None:

@@ -11,9 +11,9 @@ import pytest
 from remote.plan.plan import Plan, Script
 from remote.record import summary
 from remote.run.output.missing_inputs import find_missing as find
-from remote.run.state.types import Lack, MissingOptions, MissingVariable
+from remote.run.state.types import Lack, MissingGpu, MissingOptions, MissingVariable
 from tests.kit.histories import History, from_file, plan, said
-from training.wire.events import Exited
+from training.wire.host_events import Exited
 from tui.run import failure_advice as hints
 from tui.run import outcome
 
@@ -25,6 +25,7 @@ ENVIRON = (
     "KeyError: 'MY_TOKEN'",
 )
 TOKEN = MissingVariable("MY_TOKEN")
+NO_GPU = ("ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!",)
 SAID: dict[str, tuple[tuple[str, ...], Lack | None]] = {
     "os.environ": (ENVIRON, TOKEN),
     "with the prefix of torch": (tuple(f"[rank0]: {line}" for line in ENVIRON), TOKEN),
@@ -56,6 +57,8 @@ SAID: dict[str, tuple[tuple[str, ...], Lack | None]] = {
         MissingOptions((("-r", "--rank"), ("--num-nodes",))),
     ),
     "click": (("Error: Missing option '--rank' / '-r'.",), MissingOptions((("--rank", "-r"),))),
+    "NCCL": (NO_GPU, MissingGpu("NCCL")),
+    "NCCL, with the prefix of torch": ((f"[rank0]: {NO_GPU[0]}",), MissingGpu("NCCL")),
     "an argument alone": (("a.py: error: the following arguments are required: data",), None),
     "anything else": (("ValueError: MY_TOKEN",), None),
 }
@@ -158,3 +161,28 @@ def test_the_command_is_ready_to_be_copied(words: tuple[str, ...]) -> None:
 
 def test_options_of_another_kind_are_the_users_own() -> None:
     assert options("--data", words=("course.py",)) == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("train.py --lr 1", "python train.py --lr 1"),
+        ("-m pkg.train", "python -m pkg.train"),
+        ("python3 train.py", "python3 train.py"),
+        ("--no-python ./train.py", "./train.py"),
+        ("./train.sh", "./train.sh"),
+    ],
+)
+def test_a_single_rank_that_wants_nccl_can_start_without_a_group(line: str, command: str) -> None:
+    single = plan(1, script=True)
+    history = History(replace(single, work=Script(tuple(shlex.split(line)))))
+    state = history.rank(0, said(0, *NO_GPU), Exited(0, 1)).closed()
+    assert state.cause is not None
+    told = hints.failure_advice(state.cause, state.plan, {})
+    assert "write gloo there" in told
+    assert told.endswith(f"write -- env -u RANK {command}")
+
+
+def test_several_ranks_that_want_nccl_are_told_of_gloo() -> None:
+    told = advice(SSH, NO_GPU)
+    assert told == "NCCL needs GPUs: if the script has an option for its backend, write gloo there"

@@ -6,7 +6,7 @@ import pytest
 
 from remote.events import HostLost, SessionClosed
 from tests.kit.histories import History, plan
-from training.wire.events import Exited, Launched
+from training.wire.host_events import Exited, Launched
 from tui.run.components.header import _phase_text
 
 

@@ -12,7 +12,7 @@ import pytest
 from remote import events as launcher
 from tests.kit.acted import cluster, until
 from tests.kit.dashboard import Stage
-from training.wire import events
+from training.wire import host_events
 from training.wire.events import SESSION
 
 
@@ -47,7 +47,9 @@ async def test_traffic_is_shown_only_where_it_goes_over_what_is_counted(
     lab = replace(lab, hosts=hosts)
     stage.app.runs.launch = replace(stage.app.runs.launch, cluster=lab, selected=lab)
     async with stage.training(size=(160, 48)) as pilot:
-        sample = events.HostSample((50.0,), 7_000_000_000, 16_000_000_000, sent=84, received=84)
+        sample = host_events.HostSample(
+            (50.0,), 7_000_000_000, 16_000_000_000, sent=84, received=84
+        )
         stage.session.say(0, sample)
         stage.session.say(1, sample)
         await until(pilot, lambda: "6.5G" in stage.text())

@@ -13,7 +13,9 @@ from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from tests.kit.histories import History, plan
 from tests.kit.starts import going, reached, started
-from training.wire.events import SESSION, Entered, Launched, Reserved
+from training.wire.events import SESSION
+from training.wire.host_events import Launched, Reserved
+from training.wire.rank_events import Entered
 from tui.kit.session_clock import SessionClock
 from tui.run import narration
 from tui.run.plain_printer import PlainPrinter

@@ -15,8 +15,8 @@ from tests.kit.checks import hello
 from tests.kit.dashboard import Stage
 from tests.kit.dumps import LOADS, by
 from tests.kit.histories import History, plan
-from training.wire import events
-from training.wire.events import EndReason
+from training.wire import host_events, rank_events
+from training.wire.enums import EndReason
 from tui.app.help import HelpDialog
 from tui.charts.panel import Charts
 from tui.kit.messages import ShowRank
@@ -49,7 +49,7 @@ async def test_it_tells_all_that_is_known_of_the_rank_and_nothing_of_others(
         stage.session.start()
         stage.session.say(1, hello(2, cores=0.5, boot_id="b"))
         stage.session.steps(1, 60, late=2)
-        gpu = events.GpuSample(2, 97.0, 70 << 30, 80 << 30, 1410, 1980)
+        gpu = host_events.GpuSample(2, 97.0, 70 << 30, 80 << 30, 1410, 1980)
         stage.session.say(1, gpu)
         await stage.heard(pilot, 60)
         await opened(stage, pilot, 2)
@@ -147,8 +147,8 @@ async def test_it_shows_no_chart_of_what_only_other_ranks_tell() -> None:
         for step in range(1, 9):
             stage.session.say(
                 0,
-                *(events.StepFinished(rank, 1, step, math.nan, 0.1) for rank in range(2)),
-                events.ScriptMetrics(0, step, 0, (("loss", 2.0 / step), ("mood", 1.0 * step))),
+                *(rank_events.StepFinished(rank, 1, step, math.nan, 0.1) for rank in range(2)),
+                rank_events.ScriptMetrics(0, step, 0, (("loss", 2.0 / step), ("mood", 1.0 * step))),
             )
         for rank, titles in ((0, {"loss", "mood", "s/iteration by rank"}), (1, set())):
             await opened(stage, pilot, rank)
@@ -175,7 +175,7 @@ async def test_the_next_chart() -> None:
 async def test_before_its_first_step_and_after_its_death() -> None:
     stage = Stage(hosts=2, slots=1)
     async with stage.app.run_test(size=(80, 24)) as pilot:
-        stage.session.say(0, events.Launched((0,)))
+        stage.session.say(0, host_events.Launched((0,)))
         await until(pilot, lambda: "importing" in stage.text())
         await opened(stage, pilot, 0)
         assert "not started" in stage.text()
@@ -200,25 +200,25 @@ def told(run: RunState, rank: int = 0) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("exited", "how"),
     [
-        (events.Exited(0, -9, "SIGKILL"), "killed by SIGKILL while training"),
+        (host_events.Exited(0, -9, "SIGKILL"), "killed by SIGKILL while training"),
         (
-            events.Exited(0, -9, "SIGKILL", out_of_memory=True),
+            host_events.Exited(0, -9, "SIGKILL", out_of_memory=True),
             "killed by SIGKILL, out of memory, while training",
         ),
-        (events.Exited(0, 3), "exit code 3 while training"),
-        (events.Exited(0, 0), "exit code 0"),
+        (host_events.Exited(0, 3), "exit code 3 while training"),
+        (host_events.Exited(0, 0), "exit code 0"),
     ],
 )
-def test_how_a_process_ended_and_what_it_did_then(exited: events.Exited, how: str) -> None:
+def test_how_a_process_ended_and_what_it_did_then(exited: host_events.Exited, how: str) -> None:
     run = History(plan(2)).training(3).rank(0, exited).closed()
     assert told(run)["process"] == how
 
 
 def test_a_host_that_has_ended_has_no_live_figures() -> None:
-    sample = events.HostSample((50.0, 50.0), 1 << 30, 4 << 30, 0, 0)
+    sample = host_events.HostSample((50.0, 50.0), 1 << 30, 4 << 30, 0, 0)
     history = History(plan(1)).say(0, hello(1, cores=2)).training(3).say(0, sample)
     assert "CPU 50% of 2 cores" in told(history.state())["host"]
-    history.done(0).say(0, events.AgentEnded(EndReason.ALL_ENDED))
+    history.done(0).say(0, host_events.AgentEnded(EndReason.ALL_ENDED))
     assert told(history.closed())["host"] == "■ ended: all ranks have ended"
 
 

@@ -15,7 +15,7 @@ from remote.run.state.phases import RunPhase
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.dashboard import Stage
 from training.job import Job
-from training.wire import events
+from training.wire import host_events, rank_events
 from tui.kit import draw_turn as turn
 from tui.kit.draw_turn import DrawTurn, ticks
 from tui.kit.rank_table import RankTable
@@ -91,7 +91,7 @@ def test_a_rank_without_the_figure_comes_last() -> None:
 
 def test_where_not_all_fit_marked_ranks_come_first_the_gravest_of_all() -> None:
     session = acted(2, 4, late=5)
-    session.say(1, events.Exited(7, -9, "SIGKILL"))
+    session.say(1, host_events.Exited(7, -9, "SIGKILL"))
     apply(session)
     run = session.state
     run.ranks[2].stalled = True
@@ -169,7 +169,7 @@ async def test_a_number_is_whole_or_not_there() -> None:
     """At 80 columns memory was once "480" of "480M"."""
     stage = Stage(hosts=1, slots=3)
     async with stage.training() as pilot:
-        samples = (events.RankSample(rank, 1243.0, 480 << (20 + rank)) for rank in range(3))
+        samples = (host_events.RankSample(rank, 1243.0, 480 << (20 + rank)) for rank in range(3))
         stage.session.say(0, *samples)
         for width in range(40, 130, 3):
             await pilot.resize_terminal(width, 24)
@@ -186,7 +186,7 @@ async def test_gpus_have_columns_where_they_are_measured() -> None:
         stage.session.device = "cuda:0"
         await stage.train(pilot)
         assert "GPU" not in stage.text()
-        stage.session.say(1, events.GpuSample(1, 97.0, 70 << 30, 80 << 30, 1410, 1980))
+        stage.session.say(1, host_events.GpuSample(1, 97.0, 70 << 30, 80 << 30, 1410, 1980))
         await until(pilot, lambda: "97%" in table(stage)[3])
         assert "70G" in table(stage)[3]
         assert "GPU mem" in table(stage)[1]
@@ -204,9 +204,9 @@ async def test_gpus_have_columns_where_they_are_measured() -> None:
 async def test_while_ranks_start_their_state_has_the_room_and_tells_for_how_long() -> None:
     stage = Stage(hosts=2, slots=1)
     async with stage.shown() as pilot:
-        stage.session.say(0, events.Launched((0,)))
-        stage.session.say(0, events.Entered(0, "loading"))
-        stage.session.say(1, events.Launched((1,)), after=70.0)
+        stage.session.say(0, host_events.Launched((0,)))
+        stage.session.say(0, rank_events.Entered(0, "loading"))
+        stage.session.say(1, host_events.Launched((1,)), after=70.0)
         await until(pilot, lambda: "loading 1:1" in "".join(table(stage)))
         assert "loss" not in table(stage)[1]
 
@@ -215,7 +215,7 @@ async def test_a_rank_that_is_not_heard_of_says_since_when() -> None:
     stage = Stage(hosts=2, slots=1)
     async with stage.training() as pilot:
         assert "heard" not in table(stage)[1]
-        stage.session.say(1, events.RankSample(1, 50.0, 400 << 20), after=12.0)
+        stage.session.say(1, host_events.RankSample(1, 50.0, 400 << 20), after=12.0)
         # on a busy machine more than 12 s have gone by when it is drawn
         await until(
             pilot, lambda: re.search(r"(1[2-9]|[2-5]\d) s ago", table(stage)[2]) is not None
@@ -223,7 +223,7 @@ async def test_a_rank_that_is_not_heard_of_says_since_when() -> None:
         assert "ago" not in table(stage)[3]
         head = table(stage)[1]
         for rank in range(2):
-            stage.session.say(rank, events.RankSample(rank, 5.0, 400 << 20))
+            stage.session.say(rank, host_events.RankSample(rank, 5.0, 400 << 20))
         await until(pilot, lambda: "ago" not in "".join(table(stage)))
         assert table(stage)[1] == head, "no column comes and goes, or changes its width"
 
@@ -256,8 +256,8 @@ def test_the_heat_strip_has_a_cell_for_each_rank_in_lines_of_round_numbers() -> 
 
 def test_a_cell_is_as_high_as_its_rank_is_late_or_has_the_sign_of_its_state() -> None:
     session = acted(4, 4, late=5)
-    session.say(3, events.Exited(13, -9, "SIGKILL"))
-    session.say(0, events.Entered(2, "saving"))
+    session.say(3, host_events.Exited(13, -9, "SIGKILL"))
+    session.say(0, rank_events.Entered(2, "saving"))
     apply(session)
     ranks = session.state.ranks
     ready = [rank.pace.median("ready") for rank in ranks]
@@ -351,8 +351,8 @@ async def test_any_size_any_name_any_figure(seed: int) -> None:
         for first in range(1, 31, 6):
             stage.session.steps(first, first + 5, late=1)
             odd = chance.choice([float("nan"), float("inf"), -1.0, 0.0, 1e300])
-            one = events.StepFinished(0, 1, first + 6, odd, odd, odd, odd, odd, odd, odd, 0, 0)
-            stage.session.say(0, one, events.RankSample(0, 1e9, 1 << 62))
+            one = rank_events.StepFinished(0, 1, first + 6, odd, odd, odd, odd, odd, odd, odd, 0, 0)
+            stage.session.say(0, one, host_events.RankSample(0, 1e9, 1 << 62))
             await pilot.resize_terminal(chance.randrange(40, 301), chance.randrange(10, 101))
             keys = ["1", "o", "enter", "escape", "down", "right", "end", "left", "s", "c", "f"]
             for key in chance.choices(keys, k=4):

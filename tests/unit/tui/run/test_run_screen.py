@@ -22,7 +22,7 @@ from remote.run.state.phases import Verdict
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.dashboard import Stage, asked
 from training.job import Job
-from training.wire import events
+from training.wire import host_events
 from training.wire.events import SESSION
 from tui.app.app import RankboardApp
 from tui.app.help import HelpDialog
@@ -267,15 +267,15 @@ async def test_a_line_of_the_log_that_goes_on_beyond_the_edge_says_so() -> None:
         stage.session.start()
         stage.session.say(
             0,
-            events.OutputText(0, "stdout", "long " * 40 + "end"),
-            events.OutputText(0, "stdout", "short"),
+            host_events.OutputText(0, "stdout", "long " * 40 + "end"),
+            host_events.OutputText(0, "stdout", "short"),
         )
         await until(pilot, lambda: "short" in stage.text())
         long, short = (line for line in stage.text().splitlines() if "[0] " in line)
         assert long.rstrip(" ▁▂▃▄▅▆▇█").endswith("…")
         assert "…" not in short
         stage.session.say(
-            0, *(events.OutputText(0, "stdout", "long " * 40 + "end") for _ in range(40))
+            0, *(host_events.OutputText(0, "stdout", "long " * 40 + "end") for _ in range(40))
         )
         log = stage.screen.query_one(LogView)
         await until(pilot, lambda: log.show_vertical_scrollbar)

@@ -16,7 +16,9 @@ from remote.run.state.rank_state import RankState
 from tests.kit.acted import ActedSession, until
 from tests.kit.dashboard import Stage
 from tests.kit.dumps import C10D, LOADS, OUTER, STOPPED, WAITS, by, dump
-from training.wire.events import SESSION, Spawned, Stack, StepFinished
+from training.wire.events import SESSION
+from training.wire.host_events import Spawned, Stack
+from training.wire.rank_events import StepFinished
 from tui.kit.session_clock import SessionClock
 from tui.run import stacks_screen as stacks
 from tui.run.components.header import RunHeader

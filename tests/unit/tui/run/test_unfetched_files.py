@@ -14,7 +14,7 @@ from remote.run.run_state import RunState
 from tests.kit.checks import hello
 from tests.kit.histories import History, plan
 from training.wire.enums import EndReason
-from training.wire.events import AgentEnded, Exited
+from training.wire.host_events import AgentEnded, Exited
 from tui.run import outcome_panel as outcome
 from tui.run.unfetched_files import describe_unfetched_files
 

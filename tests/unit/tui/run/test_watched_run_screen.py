@@ -20,7 +20,7 @@ from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan
 from tests.kit.looks import screen_text
 from tests.kit.recorded import record, recorded, recorder
-from training.wire.events import Exited
+from training.wire.host_events import Exited
 from tui.app.watch_app import WatchApp
 from tui.commands.watch import watch
 from tui.kit.messages import ReadRecord

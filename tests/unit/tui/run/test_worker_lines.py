@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from remote.run.run_state import RunState
 from tests.kit.scripts import script, started
-from training.wire.events import RankSample, WorkerJoined
+from training.wire.host_events import RankSample, WorkerJoined
 from tui.run.components.groups import table_lines
 from tui.run.components.rank_columns import RANK_COLUMNS, RowContext, TrendScale, state_cell
 from tui.run.components.rank_order import RANK_ORDERS

@@ -16,7 +16,8 @@ from remote.run.state.phases import Verdict
 from remote.run.state.types import Cause, Evidence
 from tests.kit.histories import GLOO, TRACEBACK, History, plan, raised, said, state_of
 from training.wire.enums import EndReason
-from training.wire.events import AGENT, SESSION, AgentEnded, Exited, OutputText, Record
+from training.wire.events import SESSION, Record
+from training.wire.host_events import AGENT, AgentEnded, Exited, OutputText
 
 RESET = (
     "RuntimeError: [/gloo/transport/tcp/pair.cc:545] Read error [127.0.0.1]:52931: Connection "

@@ -8,7 +8,8 @@ from remote.run.diagnosis.detector import Report
 from remote.run.run_state import RunState
 from remote.run.state.rank_state import Ranks, RankState, find_leader
 from tests.kit.histories import History, plan
-from training.wire.events import SESSION, ScriptMetrics, StepFinished
+from training.wire.events import SESSION
+from training.wire.rank_events import ScriptMetrics, StepFinished
 
 
 class Listener:

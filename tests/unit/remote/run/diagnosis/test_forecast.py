@@ -15,7 +15,9 @@ from tests.kit.histories import History, plan, said, stepped
 from tests.kit.scripts import script, started
 from training.job import Job
 from training.wire.enums import Phase
-from training.wire.events import Entered, Evaluated, Exited, Record, Saved
+from training.wire.events import Record
+from training.wire.host_events import Exited
+from training.wire.rank_events import Entered, Evaluated, Saved
 
 
 def left(history: History) -> float:

@@ -9,7 +9,7 @@ import pytest
 from remote.run.diagnosis.host_load import loads
 from tests.kit.checks import hello
 from tests.kit.histories import History, plan
-from training.wire.events import GpuSample, HostSample, RankSample
+from training.wire.host_events import GpuSample, HostSample, RankSample
 
 GIB = 1 << 30
 

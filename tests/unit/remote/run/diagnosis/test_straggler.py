@@ -15,7 +15,7 @@ from remote.run.diagnosis.straggler import STRAGGLER_RULE, _median_without
 from remote.run.run_state import RunState
 from tests.kit.histories import History, plan, stepped
 from training.job import Job
-from training.wire.events import GpuSample, Hello, HostSample, RankSample
+from training.wire.host_events import GpuSample, Hello, HostSample, RankSample
 
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1")
 FAST = 0.05

@@ -17,7 +17,8 @@ from remote.run.findings.alerts import (
 from remote.run.state.host_state import DISK_LOW
 from tests.kit.histories import GLOO, START, History, plan, said, stepped
 from training.wire.enums import Phase
-from training.wire.events import Drifted, Entered, Exited, HostSample, Started
+from training.wire.host_events import Exited, HostSample
+from training.wire.rank_events import Drifted, Entered, Started
 
 STARTED = Started(0, 100, 2, "cpu", "gloo", "2.14.1", 1, 61_706, 40, 10, 640, 100)
 

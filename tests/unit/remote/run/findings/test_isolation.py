@@ -10,10 +10,11 @@ from remote.events import Restarted
 from remote.record import summary
 from remote.run.findings.alerts import Alarm, find_alerts
 from remote.run.findings.isolation import describe_isolation
+from remote.run.findings.rates import throughput
 from remote.run.run_state import RunState
 from tests.kit.histories import History, plan
 from tests.kit.scripts import ended, script, seen, started
-from training.wire.events import Isolation
+from training.wire.rank_events import Isolation
 from tui.run.outcome import result_captions, result_table
 
 ALONE = Isolation(0, 20)
@@ -63,6 +64,7 @@ def test_a_restart_forgets_it() -> None:
     history = trained(0, 1, 2, 3).session(Restarted((0, 1), "why"))
     run = history.state()
     assert not run.trains_apart
+    assert run.curves.whole("throughput").mean[-1] == pytest.approx(4 * 16)
     assert [alert.alarm for alert in find_alerts(run)] == [Alarm.RESTART]
 
 
@@ -91,9 +93,11 @@ def test_the_usual_reason_is_asked_for(event: Isolation, words: str) -> None:
 def test_their_samples_per_second_do_not_add_up() -> None:
     together = trained(steps=5).state()
     apart = trained(0, 1, 2, 3, steps=5).state()
-    assert together.throughput == pytest.approx(4 * 16)
-    assert apart.throughput == apart.means.throughput == pytest.approx(16)
+    assert throughput(together) == pytest.approx(4 * 16)
+    assert throughput(apart) == apart.means.throughput == pytest.approx(16)
     for run, factor in ((together, 4), (apart, 1)):
+        curve = run.curves.whole("throughput").mean
+        assert list(curve) == pytest.approx([16 * factor] * len(curve))
         means = summary.summarize(run)["means"]["iterations_from_2"]
         assert means["samples_per_second"] == pytest.approx(16 * factor)
         columns, rows = result_table(run)

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from remote.events import HostPhaseChanged, Restarted, Stalled, StallExplained
 from remote.run.diagnosis.stall_causes import explain_stall
-from remote.run.findings.late_ranks import find_late_ranks
-from remote.run.findings.stall import STALL_LIMITS, find_stall
+from remote.run.findings.late_ranks import find_late_ranks, find_meeting_address
+from remote.run.findings.stall import STALL_LIMITS, find_stall, has_all_stacks
 from remote.run.findings.start_waits import NAMED_AFTER, waiting
 from remote.run.state.types import Stall
 from tests.kit.dumps import LOADS, OUTER, SITE, STOPPED, by, dump
-from tests.kit.histories import History
+from tests.kit.histories import START, History
 from tests.kit.scripts import script, seen, started
 from training.wire.enums import Phase
-from training.wire.events import Entered, Event, Exited, HostSample, Spawned, Stack
+from training.wire.events import PREFIX, WORKER, Event, to_object
+from training.wire.host_events import (
+    Connected,
+    Exited,
+    HostSample,
+    OutputText,
+    Spawned,
+    Stack,
+    WorkerJoined,
+)
+from training.wire.jsonl import dumps
+from training.wire.rank_events import Entered
 
 INIT = "init_process_group"
 SLEEPS = Stack(
@@ -70,6 +82,22 @@ def texts(history: History, after: float = 0.0) -> list[str]:
     return [wait.text() for wait in waiting(state, state.now + after)]
 
 
+def of_workers(*, late: int, joined: bool = False) -> History:
+    """A program that has started four workers, of which one has not come."""
+    history = started(script(1, 1, watch=True)).session(HostPhaseChanged(0, "ready"))
+    for rank in range(4):
+        if rank != late or joined:
+            history.rank(0, WorkerJoined(rank, 0, 4, 500 + rank))
+        if rank != late:
+            history.rank(0, by_worker(comes(rank)))
+    return history
+
+
+def by_worker(event: Event) -> OutputText:
+    line = PREFIX + WORKER + dumps({"time": START} | to_object(event))
+    return OutputText(0, "stdout", line)
+
+
 CASES: list[tuple[str, Callable[[], History], list[str]]] = [
     (
         "one rank has not come",
@@ -86,48 +114,11 @@ CASES: list[tuple[str, Callable[[], History], list[str]]] = [
         ],
     ),
     (
-        "its stack says where it is",
-        lambda: going(INIT, late=(3,)).rank(3, by(LOADS, 3)),
-        [
-            f"waiting for rank 3 on node2: has not called {INIT}, is in train.py:41, load_batch; "
-            "ranks 0 to 2 wait in it (12 s)"
-        ],
-    ),
-    (
-        "of another program, what it runs",
-        lambda: going(INIT, late=(3,)).rank(3, SLEEPS),
-        [
-            f"waiting for rank 3 on node2: has not called {INIT}, runs bash -c …: sleep 600; "
-            "ranks 0 to 2 wait in it (12 s)"
-        ],
-    ),
-    (
         "several that do the same",
         lambda: going(INIT, late=(2, 3)).rank(2, by(LOADS, 2)).rank(3, by(LOADS, 3)),
         [
             f"waiting for ranks 2 and 3 on node2: have not called {INIT}, each is in "
             "train.py:41, load_batch; ranks 0 and 1 wait in it (12 s)"
-        ],
-    ),
-    (
-        "it is stopped",
-        lambda: going(INIT, late=(3,)).rank(3, by(STOPPED, 3)),
-        [
-            f"waiting for rank 3 on node2: has not called {INIT}, is stopped, by SIGSTOP or a "
-            "debugger; ranks 0 to 2 wait in it (12 s)"
-        ],
-    ),
-    (
-        "it cannot tell",
-        lambda: going(INIT, late=(3,)).rank(3, MUTE),
-        [f"waiting for rank 3 on node2: has not called {INIT}; ranks 0 to 2 wait in it (12 s)"],
-    ),
-    (
-        "it has ended well",
-        lambda: going(INIT, late=(3,)).rank(3, Exited(3, 0)),
-        [
-            f"waiting for rank 3 on node2: has not called {INIT}, has ended with exit code 0; "
-            "ranks 0 to 2 wait in it (12 s)"
         ],
     ),
     (
@@ -139,6 +130,19 @@ CASES: list[tuple[str, Callable[[], History], list[str]]] = [
         "all have come",
         lambda: going(INIT),
         [f"waiting for all 2 hosts: inside {INIT}, no rank is missing (12 s)"],
+    ),
+    (
+        "a worker of the program has not come",
+        lambda: of_workers(late=3),
+        [f"waiting for rank 3 on node1: has not called {INIT}; ranks 0 to 2 wait in it (12 s)"],
+    ),
+    (
+        "its stack says where it is",
+        lambda: of_workers(late=1).rank(0, replace(by(LOADS, 1), worker=True)),
+        [
+            f"waiting for rank 1 on node1: has not called {INIT}, is in train.py:41, load_batch; "
+            "ranks 0, 2 and 3 wait in it (12 s)"
+        ],
     ),
     ("nobody waits: a script may load for as long as it likes", lambda: going(), []),
     (
@@ -161,10 +165,53 @@ def test_who_is_late_is_named(make: Callable[[], History], told: list[str]) -> N
     assert texts(make(), 12.0) == told
 
 
+def test_a_worker_that_never_comes_is_a_stall_with_its_place() -> None:
+    history = of_workers(late=3).rank(0, replace(by(LOADS, 3), worker=True))
+    for _ in range(round(STALL_LIMITS.joining)):
+        history.say(0, HostSample((1.0,), 1, 2), after=1.0)
+    found = find_stall(history.state(), history.now)
+    assert isinstance(found, Stalled)
+    assert found.ranks == (0, 1, 2, 3)
+    history.session(found)
+    assert not has_all_stacks(history.state())
+    for rank in range(4):
+        stack = by(LOADS if rank == 3 else JOINS, rank)
+        history.rank(0, replace(stack, worker=True))
+    state = history.state()
+    assert has_all_stacks(state)
+    assert state.stall
+    assert state.stall.culprits == (3,)
+    assert "rank 3 on node1 is not inside a collective: it is in train.py:41" in state.stall.text
+
+
+def test_a_worker_that_comes_at_last_ends_the_wait() -> None:
+    history = of_workers(late=3)
+    history.rank(0, WorkerJoined(3, 0, 4, 503), by_worker(comes(3)))
+    assert find_late_ranks(history.state()) is None
+    history.rank(0, *(by_worker(leaves(rank)) for rank in range(4)))
+    assert texts(history, 12.0) == []
+
+
 def test_it_is_named_within_five_seconds() -> None:
     history = going(INIT, late=(3,))
     assert texts(history, NAMED_AFTER - 0.1) == []
     assert texts(history, 4.9)
+
+
+@pytest.mark.parametrize(
+    ("event", "activity"),
+    [
+        (by(LOADS, 3), ", is in train.py:41, load_batch"),
+        (SLEEPS, ", runs bash -c …: sleep 600"),
+        (by(STOPPED, 3), ", is stopped, by SIGSTOP or a debugger"),
+        (MUTE, ""),
+        (Exited(3, 0), ", has ended with exit code 0"),
+    ],
+)
+def test_what_a_late_rank_does_is_told(event: Event, activity: str) -> None:
+    history = going(INIT, late=(3,)).rank(3, event)
+    progress = f"has not called {INIT}{activity}; ranks 0 to 2 wait in it"
+    assert texts(history, 12.0) == [f"waiting for rank 3 on node2: {progress} (12 s)"]
 
 
 def test_a_stack_from_before_the_wait_says_nothing_of_it() -> None:
@@ -184,12 +231,56 @@ def test_a_rank_that_is_not_watched_is_late_for_the_first_meeting_alone() -> Non
     assert find_late_ranks(history.state()) is None
 
 
+def test_where_ranks_meet_is_named_if_hosts_cannot_connect_to_it() -> None:
+    def meets(rank: int, address: str = "10.10.1.1:9955") -> Event:
+        return replace(comes(rank), address=address)
+
+    history = going().rank(0, meets(0)).rank(1, meets(1)).rank(2, meets(2))
+    assert find_meeting_address(history.state()) is None
+    history.rank(3, meets(3))
+    assert find_meeting_address(history.state()) == ("10.10.1.1", 9955)
+    history.say(0, Connected("10.10.1.1", 9955, 0.1))
+    history.say(1, Connected("10.10.1.1", 9955, 0.1, "Connection refused"))
+    [text] = texts(history, 12.0)
+    assert text.startswith(f"waiting for all 2 hosts: inside {INIT}, no rank is missing; ")
+    assert "node2 cannot connect to 10.10.1.1:9955: Connection refused (" in text
+    for rank in range(4):
+        history.rank(rank, leaves(rank))
+    assert find_meeting_address(history.state()) is None
+
+
+@pytest.mark.parametrize("address", ["", "node0:1", "10.10.1.1", "10.10.1.1:x", "\x1b:1"])
+def test_an_address_that_cannot_be_tried_is_not_known(address: str) -> None:
+    history = going()
+    for rank in range(4):
+        history.rank(rank, replace(comes(rank), address=address))
+    assert find_meeting_address(history.state()) is None
+
+
+def test_workers_that_do_not_find_each_other_are_waited_for() -> None:
+    history = of_workers(late=3)
+    history.rank(0, WorkerJoined(3, 0, 4, 503), by_worker(comes(3)))
+    assert texts(history, 12.0) == [f"waiting for node1: inside {INIT}, no rank is missing (12 s)"]
+
+
 def test_a_name_that_a_host_makes_up_is_not_shown() -> None:
     history = going("\x1b[2J ", late=(3,))
     assert "has not called a collective;" in texts(history, 12.0)[0]
 
 
 # As a stall ---------------------------------------------------------------------------------------
+
+
+def explain(history: History, *stacks: Stack) -> Stall:
+    """Return the stall that is found by now, once these stacks of the ranks have come."""
+    stalled = find_stall(history.state(), history.now)
+    assert stalled
+    history.session(stalled)
+    for rank, stack in enumerate(stacks):
+        history.rank(rank, by(stack, rank))
+    stall = history.state().stall
+    assert stall
+    return stall
 
 
 def test_after_a_minute_it_is_a_stall_and_said_once() -> None:
@@ -255,27 +346,15 @@ def test_a_restart_begins_anew() -> None:
 
 def test_a_rank_that_says_that_it_waits_is_not_blamed_by_its_stack() -> None:
     history = lasting(going("DistributedDataParallel", late=(3,)), STALL_LIMITS.joining + 2)
-    said = find_stall(history.state(), history.now)
-    assert said
-    history.session(said)
     verifies = dump((f"{SITE}/torch/distributed/utils.py", "_verify_param_shape"), *OUTER)
-    for rank, stack in enumerate((verifies, verifies, verifies, LOADS)):
-        history.rank(rank, by(stack, rank))
-    stall = history.state().stall
-    assert stall
+    stall = explain(history, verifies, verifies, verifies, LOADS)
     assert stall.culprits == (3,)
     assert stall.text.endswith("ranks 0 to 2 wait for it in DistributedDataParallel")
 
 
 def test_a_rank_that_has_ended_well_holds_up_the_others() -> None:
     history = going(INIT, late=(3,)).rank(3, Exited(3, 0))
-    said = find_stall(lasting(history, STALL_LIMITS.joining + 2).state(), history.now)
-    assert said
-    history.session(said)
-    for rank in range(3):
-        history.rank(rank, by(JOINS, rank))
-    stall = history.state().stall
-    assert stall
+    stall = explain(lasting(history, STALL_LIMITS.joining + 2), JOINS, JOINS, JOINS)
     assert stall.culprits == (3,)
     assert stall.text == (
         f"rank 3 on node2 has ended with exit code 0; ranks 0 to 2 wait for it in {INIT}"

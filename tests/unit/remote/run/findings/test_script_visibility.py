@@ -21,7 +21,8 @@ from remote.run.findings.script_visibility import (
 from tests.kit.histories import History, plan, said
 from tests.kit.scripts import ended, logging, script, seen, started
 from training.wire.enums import Phase
-from training.wire.events import Entered, Exited, HostSample
+from training.wire.host_events import Exited, HostSample, RankSample, WorkerJoined
+from training.wire.rank_events import Entered
 
 SAMPLE = HostSample((10.0,), 1, 2)
 
@@ -61,6 +62,19 @@ def test_where_nothing_is_seen_it_is_said_after_a_while() -> None:
     state = history.say(0, said(0, "round 3 costs 0.5", "stdout")).state()
     told = f"{nothing}: rankboard parse {state.plan.run} says why"
     assert advice(state, state.now + SOON) == told
+
+
+def test_ranks_of_its_own_that_are_idle_may_have_been_forked_too_late() -> None:
+    history = started(script(1, 1, watch=True))
+    history.rank(0, *(WorkerJoined(rank, 0, 2, 500 + rank) for rank in range(2)))
+    state = history.rank(0, RankSample(0, 0.0, 1, worker=True)).state()
+    later = state.now + SOON
+    assert "OMP_NUM_THREADS" not in advice(state, later), "nothing is known of rank 1"
+    state = history.rank(0, RankSample(1, 90.0, 1, worker=True)).state()
+    assert "OMP_NUM_THREADS" not in advice(state, later), "rank 1 is busy"
+    state = history.rank(0, RankSample(1, 1.0, 1, worker=True)).state()
+    assert "the 2 ranks that the program has started are idle" in advice(state, later)
+    assert "OMP_NUM_THREADS=1 before the program helps" in advice(state, later)
 
 
 def test_while_others_wait_for_a_rank_it_is_no_matter_of_lines() -> None:
@@ -167,6 +181,9 @@ def test_a_program_that_wrote_no_file_that_is_followed() -> None:
     assert unfollowed(history.state()) == ""
     state = ended(history).state()
     assert unfollowed(state).endswith("no file was written that matches --follow out/*.csv")
+    history.rank(0, said(0, "round three", "file:out/a.csv"))
+    state = history.state()
+    assert unfollowed(state).startswith("nothing was read in the files that match")
     state.progress.files.append("out/a.csv")
     assert unfollowed(state) == ""
     assert unfollowed(ended(started(script())).state()) == ""

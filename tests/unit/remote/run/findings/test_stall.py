@@ -34,19 +34,9 @@ from remote.run.state.phases import RankPhase, Verdict
 from remote.run.state.rank_state import RankState
 from tests.kit.dumps import C10D, LOADS, OUTER, SITE, STOPPED, WAITS, by, dump
 from tests.kit.histories import History, plan, stepped
-from training.wire.events import (
-    SESSION,
-    Collectives,
-    Entered,
-    Event,
-    Exited,
-    Finished,
-    HostSample,
-    Launched,
-    Spawned,
-    Stack,
-    Started,
-)
+from training.wire.events import SESSION, Event
+from training.wire.host_events import Exited, HostSample, Launched, Spawned, Stack
+from training.wire.rank_events import Collectives, Entered, Finished, Started
 
 ON_GPU = dump(
     (f"{SITE}/torch/cuda/streams.py", "synchronize", "super().synchronize()"),

@@ -21,7 +21,7 @@ from remote.run.findings.start_waits import NAMED_AFTER, waiting
 from remote.run.run_state import RunState
 from tests.kit.histories import History, plan
 from tests.kit.starts import HELLO, going, reached
-from training.wire.events import BeforeEnded, BeforeStarted, Exited, Reserved
+from training.wire.host_events import BeforeEnded, BeforeStarted, Exited, Reserved
 
 
 def texts(history: History, after: float = 12.0) -> list[str]:

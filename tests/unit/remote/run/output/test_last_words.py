@@ -8,7 +8,7 @@ from remote.run.diagnosis.cause import TAIL
 from remote.run.output.last_words import HEADER, LINKS, last_words
 from tests.kit.histories import GLOO, History, plan, said
 from training.wire.enums import EndReason
-from training.wire.events import AgentEnded, Exited, Hello
+from training.wire.host_events import AgentEnded, Exited, Hello
 from tui.run import outcome
 
 SITE = "/opt/venv/lib/python3.11/site-packages"

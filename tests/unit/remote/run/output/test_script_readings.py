@@ -27,6 +27,7 @@ from remote.record.reread import RunClocks, reread_steps
 from remote.record.tape import Tape
 from remote.record.write import Recorder
 from remote.run.apply import apply_record
+from remote.run.findings.rates import sync_share, throughput
 from remote.run.findings.script_visibility import ways
 from remote.run.findings.stall import find_stall
 from remote.run.output.script_readings import expander
@@ -36,19 +37,10 @@ from tests.kit.histories import START, History, plan, said
 from tests.kit.recorded import recorded
 from tests.kit.scripts import line, logging, script, seen, started
 from training.wire.enums import Reach
-from training.wire.events import (
-    PREFIX,
-    Event,
-    Exited,
-    HostSample,
-    OutputText,
-    Record,
-    ScriptMetrics,
-    Spawned,
-    StepFinished,
-    to_object,
-)
+from training.wire.events import PREFIX, Event, Record, to_object
+from training.wire.host_events import Exited, HostSample, OutputText, Spawned
 from training.wire.jsonl import dumps
+from training.wire.rank_events import ScriptMetrics, StepFinished
 
 SAMPLE = HostSample((10.0,), 1, 2)
 
@@ -116,6 +108,16 @@ def test_steps_that_no_line_numbers_are_counted() -> None:
     assert [one.step for one in of(StepFinished, derived(history))] == [1, 2, 3, 4]
 
 
+def test_a_first_step_that_is_printed_long_before_it_ends_warms_up() -> None:
+    history = started(script(1, 1, watch=True))
+    history.say(0, said(0, "step=1 loss=0.5", "stdout"), after=0.1)
+    for step in range(1, 4):
+        history.say(0, seen(0, step, 0.5, compute=5.0), after=5.0)
+    timing = history.state().ranks[0].timing
+    assert timing.count == 3
+    assert (timing.first_early, timing.last_early) == (2, 3)
+
+
 def test_what_the_watch_tells_is_no_second_step() -> None:
     """Also where the line comes first: they come by two pipes."""
     history = started(script(watch=True))
@@ -158,8 +160,8 @@ def test_ranks_that_print_nothing_hold_nothing_back() -> None:
     assert (state.step, state.progress.steps) == (300, 0)
     assert state.step_seconds == pytest.approx(0.1)
     assert state.training_seconds == pytest.approx(29.0), "of all steps, not of the lines"
-    assert math.isnan(state.throughput)
-    assert math.isnan(state.sync_share)
+    assert math.isnan(throughput(state))
+    assert math.isnan(sync_share(state))
     assert [rank.step for rank in state.ranks] == [0, 0, 0, 300]
     notes = [one.text for one in state.log.lines if one.stream == "note"]
     assert notes == [f"read as: {state.ranks[3].parsed.format}"], "others may print, too"  # type: ignore[attr-defined]

@@ -19,17 +19,9 @@ from remote.run.series.definitions import SERIES, Scope, Unit
 from remote.run.series.downsampling import Downsampler, GatheredPoints, Points
 from remote.run.series.source_history import CAPACITY, WAITING, SourceHistory
 from tests.kit.histories import START, History, plan, state_of, stepped
-from training.wire.events import (
-    SESSION,
-    Evaluated,
-    GpuSample,
-    HostSample,
-    RankSample,
-    Record,
-    ScriptMetrics,
-    Started,
-    StepFinished,
-)
+from training.wire.events import SESSION, Record
+from training.wire.host_events import GpuSample, HostSample, RankSample
+from training.wire.rank_events import Evaluated, ScriptMetrics, Started, StepFinished
 
 
 def steps_of(curves: Curves, rank: int, count: int, **figures: float) -> None:

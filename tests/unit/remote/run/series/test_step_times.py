@@ -18,7 +18,7 @@ from remote.run.series.step_times import (
     join_means,
 )
 from remote.run.state.rank_state import RankState
-from training.wire.events import StepFinished
+from training.wire.rank_events import StepFinished
 
 
 def step(number: int) -> StepFinished:
