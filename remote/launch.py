@@ -18,7 +18,7 @@ from remote.host_commands.kept_plan import KeptPlan
 from remote.plan import needs, placeholders
 from remote.plan import plan as planning
 from remote.plan.environment import forwarded
-from remote.plan.fixed_ports import find_fixed_ports
+from remote.plan.fixed_place import find_fixed_place
 from remote.plan.main_program import MainProgram, find_main_program
 from remote.plan.pasted.line import PastedLine, ReadSource, find_pasted_line
 from remote.plan.pasted.script_facts import LARGEST_SOURCE
@@ -100,7 +100,7 @@ class Launcher:
         values = forwarded(plan, os.environ)
         plan = replace(plan, label=marks.checked_name(name))
         recorder = Recorder(self.runs_dir, plan)
-        session = Session(_with_fixed_ports(plan), self.transport, recorder, _cwd(plan), values)
+        session = Session(_with_fixed_place(plan), self.transport, recorder, _cwd(plan), values)
         session.notifier = self.notifier
         return session
 
@@ -148,7 +148,7 @@ class Launcher:
         kept."""
         from remote.session.examination import Examination
 
-        return Examination(_with_fixed_ports(plan), self.transport)
+        return Examination(_with_fixed_place(plan), self.transport)
 
 
 def find_pasted_ranks(plan: Plan) -> PastedLine | None:
@@ -163,11 +163,11 @@ def find_pasted_ranks(plan: Plan) -> PastedLine | None:
     return find_pasted_line(plan.script.words, read_source, is_one_per_host=is_one_per_host)
 
 
-def _with_fixed_ports(plan: Plan) -> Plan:
-    """Return the plan with the ports that its script fixes, which the first host is to check."""
+def _with_fixed_place(plan: Plan) -> Plan:
+    """Return the plan with the place that its script fixes, which the first host is to check."""
     if not plan.script or not plan.policy.doctor:
         return plan
-    return replace(plan, fixed_ports=find_fixed_ports(plan.script.words, _make_source_reader(plan)))
+    return replace(plan, fixed_place=find_fixed_place(plan.script.words, _make_source_reader(plan)))
 
 
 def _make_source_reader(plan: Plan) -> ReadSource:

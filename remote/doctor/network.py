@@ -144,10 +144,12 @@ def check_port(checked: CheckedHost, reserved: Reserved) -> HostFinding | str:
     elsewhere."""
     if not reserved.error:
         # Where the script fixes the port, it does not use the one that was reserved.
-        fixed_numbers = [] if checked.index else [port.number for port in checked.plan.fixed_ports]
+        fixed_numbers = (
+            [] if checked.index else [port.number for port in checked.plan.fixed_place.ports]
+        )
         numbers = fixed_numbers or [reserved.port]
         free_text = f"{', '.join(map(str, numbers))} {'is' if len(numbers) == 1 else 'are'} free"
-        return _check_fixed_ports(checked) or free_text
+        return _check_fixed_ports(checked) or _check_fixed_addresses(checked) or free_text
     hosts_file = checked.plan.hosts_file
     if checked.index:
         return HostFinding(FAILED, reserved.error, f"set interface for it in {hosts_file}")
@@ -161,7 +163,7 @@ def check_port(checked: CheckedHost, reserved: Reserved) -> HostFinding | str:
 def _check_fixed_ports(checked: CheckedHost) -> HostFinding | None:
     """Check the ports of the first host that the script itself fixes."""
     reasons = dict(checked.hello.ports_taken)
-    for port in checked.plan.fixed_ports:
+    for port in checked.plan.fixed_place.ports:
         if port.number not in reasons:
             continue
         reason = reasons[port.number]
@@ -171,6 +173,21 @@ def _check_fixed_ports(checked: CheckedHost) -> HostFinding | None:
         # The script may come to use another one.
         advice = f"if the script takes {port.number}, end what uses it, or change it there"
         return HostFinding(WARNING, f"the source of the script names it: {reason}", advice)
+    return None
+
+
+def _check_fixed_addresses(checked: CheckedHost) -> HostFinding | None:
+    """Check that the ranks do not meet at an address which the first host does not have."""
+    if checked.index:
+        return None
+    for address in checked.plan.fixed_place.addresses:
+        if not is_loopback(address) and address not in _addresses(checked):
+            problem_text = f"the source of the script names {address}, which it does not have"
+            advice = (
+                f"if the ranks meet there, they never do: take {placeholders.MASTER_ADDR}, by an "
+                "option or from the variable, or give it this address"
+            )
+            return HostFinding(WARNING, problem_text, advice)
     return None
 
 

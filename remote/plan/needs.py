@@ -42,8 +42,8 @@ def needs_of_host(plan: Plan, host_index: int) -> dict[str, Any]:
     script_needs: dict[str, Any] = {"cwd": program_folder, program.kind: program_names[0]}
     if len(program_names) > 1:
         script_needs["others"] = program_names[1:]
-    if host_index == 0 and plan.fixed_ports:
-        script_needs["ports"] = [port.number for port in plan.fixed_ports]
+    if host_index == 0 and plan.fixed_place.ports:
+        script_needs["ports"] = [port.number for port in plan.fixed_place.ports]
     return {"program": script_needs}
 
 

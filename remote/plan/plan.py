@@ -15,7 +15,7 @@ from enum import StrEnum
 from remote.cluster.hosts import HOSTS, HOSTS_FILE, RANKS, Host, hosts_option
 from remote.formats.rules import Rule
 from remote.plan import placeholders
-from remote.plan.fixed_ports import FixedPort
+from remote.plan.fixed_place import NOWHERE, FixedPlace
 from remote.plan.main_program import NO_PYTHON, PYTHONS, find_main_program
 from remote.plan.placeholders import Placeholder, Values
 from remote.plan.python_line import python_line
@@ -169,8 +169,8 @@ class Plan:
     """"" if nothing is uploaded."""
     label: str = ""
     """The name that a person gave the run at its start."""
-    fixed_ports: tuple[FixedPort, ...] = ()
-    """The ports that a script fixes, for the checks before a start; they are not recorded."""
+    fixed_place: FixedPlace = NOWHERE
+    """Where the ranks meet if a script fixes it, for the checks before a start; not recorded."""
     rules_left_out: int = 0
     """How many rules for its output the recorded plan has that are not used, as somebody else may
     have written them."""

@@ -16,7 +16,7 @@ from remote.doctor.doctor import FAILED, OK, WARNING, check_connections, check_f
 from remote.events import CheckFinished
 from remote.launch import Launcher
 from remote.plan import frameworks, needs
-from remote.plan.fixed_ports import FixedPort
+from remote.plan.fixed_place import FixedPlace, FixedPort
 from remote.plan.plan import Plan, PlanError, Script
 from remote.transport.local import LocalTransport
 from tests.kit.checks import hello
@@ -149,7 +149,7 @@ def test_a_port_that_the_script_fixes_is_free_on_the_first_host(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         number = listener.getsockname()[1]
         fixed_port = FixedPort(number, argument.format(port=number))
-        of = Plan("run", hosts, Script(("train.py",)), fixed_ports=(fixed_port,))
+        of = Plan("run", hosts, Script(("train.py",)), fixed_place=FixedPlace((fixed_port,)))
         facts = programs.check_script(needs.needs_of_host(of, 0)["program"])
     assert "ports" not in needs.needs_of_host(of, 1)["program"]
     reserved = [Reserved("10.0.0.1", 29_500), None]
@@ -161,6 +161,21 @@ def test_a_port_that_the_script_fixes_is_free_on_the_first_host(
     assert free["ports_taken"] == ()
     [check, *_] = check_connections(of, [hello(0), hello(1)], reserved, [(), ()])
     assert (check.outcome, check.text) == (OK, f"{number} is free")
+
+
+def test_an_address_that_the_script_fixes_is_one_of_the_first_host(folder: Path) -> None:
+    hosts = (*plan("", folder).hosts, Host("node2", "10.0.0.2", cwd=str(folder)))
+    reserved = [Reserved("10.0.0.1", 29_500), None]
+    outcomes = {}
+    for address in ("10.0.0.1", "127.0.0.1", "10.0.0.2"):
+        place = FixedPlace(addresses=(address,))
+        of = Plan("run", hosts, Script(("train.py",)), fixed_place=place)
+        [check, *others] = check_connections(of, [hello(1), hello(2)], reserved, [(), ()])
+        outcomes[address] = check.outcome
+        assert not any(address in other.text for other in others)
+    assert outcomes == {"10.0.0.1": OK, "127.0.0.1": OK, "10.0.0.2": WARNING}
+    assert check.text == "the source of the script names 10.0.0.2, which it does not have"
+    assert "{master_addr}" in check.advice
 
 
 def test_a_folder_that_is_not_there(folder: Path) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from remote.plan.pasted.meanings import RANK_MEANINGS, Meaning, find_meaning_in_script
@@ -21,6 +21,7 @@ TELLING = (_INIT, _ADD, "RANK")
 _RANK_POSITION = 4
 """The place of `rank` among the arguments of `init_process_group`."""
 _PORT_IN_ADDRESS = re.compile(r"(?:tcp://[^:\s]*)?:(\d{4,5})/?")
+_ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 _WITHOUT_VALUE = ("store_true", "store_false", "store_const", "count", "help", "version")
 
 
@@ -52,6 +53,8 @@ class ScriptFacts:
     ports: tuple[int, ...] = ()
     """The ports in its addresses, such as that of `tcp://10.10.1.1:6585`, and in what it sets
     MASTER_PORT to."""
+    addresses: tuple[str, ...] = ()
+    """The IPv4 addresses that it sets MASTER_ADDR to."""
 
     @property
     def reads_rank(self) -> bool:
@@ -68,6 +71,7 @@ class ScriptFacts:
             self.joins_without_rank or other.joins_without_rank,
             self.modules,
             (*self.ports, *other.ports),
+            (*self.addresses, *other.addresses),
         )
 
 
@@ -93,6 +97,7 @@ def read_facts(source: str) -> ScriptFacts:
         joins_without_rank=not all(joins),
         modules=tuple(_find_modules(nodes)),
         ports=tuple(_find_ports(nodes)),
+        addresses=tuple(_find_addresses(nodes)),
     )
 
 
@@ -144,6 +149,25 @@ def _find_ports(nodes: Iterable[ast.AST]) -> Iterator[int]:
             is_port = number_text.isdecimal() and int(number_text) in PORTS
             if is_port and _literal(node.targets[0].slice) == "MASTER_PORT":
                 yield int(number_text)
+
+
+def _find_addresses(nodes: Sequence[ast.AST]) -> Iterator[str]:
+    """Yield what is assigned to MASTER_ADDR, by a text or by the name of one."""
+    texts_by_name: dict[str, str] = {}
+    assignments = [node for node in nodes if isinstance(node, ast.Assign)]
+    for node in assignments:
+        target, value = node.targets[0], _literal(node.value)
+        if isinstance(target, ast.Name) and isinstance(value, str):
+            texts_by_name[target.id] = value
+    for node in assignments:
+        target = node.targets[0]
+        if not isinstance(target, ast.Subscript) or _literal(target.slice) != "MASTER_ADDR":
+            continue
+        value = _literal(node.value)
+        if isinstance(node.value, ast.Name):
+            value = texts_by_name.get(node.value.id)
+        if isinstance(value, str) and _ADDRESS.fullmatch(value):
+            yield value
 
 
 def _literal(node: ast.expr) -> object:

@@ -1,4 +1,4 @@
-"""Ports that a script fixes itself: in its arguments, or in its source."""
+"""The place to meet that a script fixes itself: in its arguments, or in its source."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from remote.plan.fixed_ports import FixedPort, find_fixed_ports
+from remote.plan.fixed_place import FixedPort, find_fixed_place
 
 COURSE = """
 import argparse
@@ -22,7 +22,7 @@ SOURCES = {"course.py": COURSE, "src/joined.py": JOINED, "sets.py": SETS, "whole
 
 
 def ports_of(line: str) -> tuple[FixedPort, ...]:
-    return find_fixed_ports(shlex.split(line), lambda path: SOURCES.get(path, ""))
+    return find_fixed_place(shlex.split(line), lambda path: SOURCES.get(path, "")).ports
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,20 @@ def test_a_port_that_is_fixed(line: str, number: int, argument: str) -> None:
 )
 def test_no_port_is_fixed(line: str) -> None:
     assert ports_of(line) == ()
+
+
+@pytest.mark.parametrize(
+    ("source", "addresses"),
+    [
+        ('os.environ["MASTER_ADDR"] = "172.18.0.2"', ("172.18.0.2",)),
+        ('MASTER_IP = "172.18.0.2"\nos.environ["MASTER_ADDR"] = MASTER_IP', ("172.18.0.2",)),
+        ('os.environ["MASTER_ADDR"] = args.master_ip', ()),
+        ('os.environ["MASTER_ADDR"] = "node0"', ()),
+        ('os.environ["OTHER"] = "172.18.0.2"', ()),
+    ],
+)
+def test_an_address_that_is_fixed(source: str, addresses: tuple[str, ...]) -> None:
+    words = ["python", "train.py", "--rank", "{rank}"]
+    assert find_fixed_place(words, lambda _: source).addresses == addresses
+    given = [*words, "--master-ip", "{master_addr}"]
+    assert find_fixed_place(given, lambda _: source).addresses == ()

@@ -1,5 +1,5 @@
-"""Ports that a script fixes itself for the place where its ranks meet. Pure, but for the sources
-that a caller reads."""
+"""The place where the ranks of a script meet, as far as the script fixes it itself. Pure, but for
+the sources that a caller reads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from remote.plan.pasted.arguments import read_given
+from remote.plan.pasted.arguments import GivenOption, read_given
 from remote.plan.pasted.line import ReadSource, read_script, split_line
 from remote.plan.pasted.meanings import MASTER_MEANINGS, Meaning
 from remote.plan.pasted.script_facts import PORTS, ScriptFacts
@@ -26,22 +26,38 @@ class FixedPort:
     which may not come to use it."""
 
 
-def find_fixed_ports(words: Sequence[str], read_source: ReadSource) -> tuple[FixedPort, ...]:
-    """Return the ports that the arguments of a script fix, or else its source."""
+@dataclass(frozen=True)
+class FixedPlace:
+    """Where the ranks of a script meet, whatever rankboard chooses."""
+
+    ports: tuple[FixedPort, ...] = ()
+    addresses: tuple[str, ...] = ()
+    """Those in the source, which may not come to use them."""
+
+
+NOWHERE = FixedPlace()
+
+
+def find_fixed_place(words: Sequence[str], read_source: ReadSource) -> FixedPlace:
+    """Return the ports that the arguments of a script fix, or else its source, and the addresses
+    that its source has."""
     ports: dict[int, FixedPort] = {}
+    addresses: dict[str, None] = {}
     for folder, command in split_line(words):
         facts, num_program_words = read_script(command, folder, read_source)
-        for port in _find_in_command(command[num_program_words:], facts):
+        given = [*read_given(command[num_program_words:], facts)]
+        for port in _find_ports(given, facts):
             ports.setdefault(port.number, port)
-    return tuple(ports.values())
+        # An option goes before what the source has.
+        if not any(option.meaning in MASTER_MEANINGS for option in given):
+            addresses |= dict.fromkeys(facts.addresses)
+    return FixedPlace(tuple(ports.values()), tuple(addresses))
 
 
-def _find_in_command(arguments: Sequence[str], facts: ScriptFacts) -> Iterator[FixedPort]:
-    given = [*read_given(arguments, facts)]
+def _find_ports(given: Sequence[GivenOption], facts: ScriptFacts) -> Iterator[FixedPort]:
     for option in given:
         for number in _read_port(option.meaning, option.value):
             yield FixedPort(number, str(option))
-    # An option goes before what the source has.
     if any(option.meaning in _PORT_MEANINGS for option in given):
         return
     for script_option in facts.options:
