@@ -11,7 +11,6 @@ import signal
 import socket
 import time
 from collections import deque
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -22,13 +21,13 @@ from training.agent.host import facts, ports, processes
 from training.agent.host.dial import Dialler
 from training.agent.host.gpus import GpuSampler
 from training.agent.host.redaction import Redaction
-from training.agent.host.samples import sampler, subtract_sample
+from training.agent.host.samples import sampler
 from training.agent.host.stacks import StackCollector, StackSubject
 from training.agent.journal import Journal
 from training.agent.options import AgentOptions
 from training.agent.ranks.launch import CODE, Preload
 from training.agent.ranks.pipes import CHUNK
-from training.agent.ranks.ranks import RankProcess, RankProcesses
+from training.agent.ranks.ranks import RankProcesses
 from training.agent.ranks.starts import RankStarter
 from training.agent.times import AgentTimes
 from training.agent.written_files import WrittenFiles, find_written
@@ -44,7 +43,6 @@ from training.wire.host_events import (
     Hello,
     Launched,
     OutputText,
-    RankSample,
     Reserved,
 )
 from training.writing import write_whole
@@ -257,12 +255,9 @@ class AgentServer:
                 self._dialler.dial(targets, seconds)
             case commands.Stacks():
                 preload_pid = self._rank_starter.preload
-                subjects = [
-                    StackSubject(rank.number, rank.training_pid or preload_pid)
-                    for rank in self._ranks.live
-                ]
+                subjects: list[StackSubject] = []
                 for rank in self._ranks.live:
-                    subjects += rank.workers.list_subjects(rank.pid) if rank.workers else []
+                    subjects += rank.list_subjects(preload_pid)
                 self._stacks.ask(subjects)
             case commands.Keep(name, text, age):
                 if age and self._run_began_at == math.inf:  # else an earlier launcher has set it
@@ -318,29 +313,9 @@ class AgentServer:
         if self._sampler:
             self._pending_events.append(self._sampler.host())
             for rank in running_ranks:
-                sample = self._sampler.rank(rank.number, rank.pid)
-                if sample:
-                    self._pending_events.append(sample)
-                    self._pending_events += self._sample_workers(rank, sample)
+                self._pending_events += rank.sample(self._sampler)
         self._pending_events += self._file_follower.news()
         self._pending_events += self._gpus.sample([rank.number for rank in running_ranks])
-
-    def _sample_workers(self, rank: RankProcess, whole: RankSample) -> Iterator[RankSample]:
-        """Yield samples of the workers of a rank. If its program is one itself, it has what the
-        others leave of the sample of all."""
-        assert self._sampler
-        own_number = None
-        rest = whole
-        for worker in rank.live_workers:
-            if worker.pid == rank.pid:
-                own_number = worker.rank
-                continue
-            sample = self._sampler.rank(worker.rank, worker.pid)
-            if sample:
-                rest = subtract_sample(rest, sample)
-                yield replace(sample, worker=True)
-        if own_number is not None:
-            yield replace(rest, rank=own_number, worker=True)
 
     # The journal
 

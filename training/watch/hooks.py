@@ -132,48 +132,41 @@ class Hooks:
     # Process groups
 
     def _hook_groups(self, module: ModuleType) -> None:
-        inject(vars(module)["init_process_group"], self._joining, self._joined)
+        hooks = (self._make_safe(hook, also_silent=True) for hook in (self._joining, self._joined))
+        inject(vars(module)["init_process_group"], *hooks)
 
     def _joining(self, variables: Locals) -> None:
         """Take in that this process begins to join a process group, and so may be a worker."""
-        try:
-            place = read_place(variables, os.environ)
-            if place:
-                self._join(*place)
-            if self._report.on:
-                address = read_address(variables, os.environ)
-                self._meet("init_process_group", address=address)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
-            self._report.failed(error)
+        place = read_place(variables, os.environ)
+        if place:
+            self._join(*place)
+        if self._report.on:
+            address = read_address(variables, os.environ)
+            self._meet("init_process_group", address=address)
 
     def _joined(self, _: Locals) -> None:
         """Take in that this process may have joined a process group."""
-        try:
-            self._meetings.end()
-            groups = vars(sys.modules[GROUPS])
-            if groups["is_initialized"]():  # otherwise, it has failed to
-                self._join(groups["get_rank"](), groups["get_world_size"]())
-        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
-            self._report.failed(error)
+        self._meetings.end()
+        groups = vars(sys.modules[GROUPS])
+        if groups["is_initialized"]():  # otherwise, it has failed to
+            self._join(groups["get_rank"](), groups["get_world_size"]())
 
     def _hook_remote_groups(self, module: ModuleType) -> None:
         if "init_rpc" in vars(module):  # not in each build of torch
             begin_joining = self._make_safe(lambda _: self._meet("init_rpc"))
-            inject(vars(module)["init_rpc"], begin_joining, self._joined_remote)
+            end_joining = self._make_safe(self._joined_remote, also_silent=True)
+            inject(vars(module)["init_rpc"], begin_joining, end_joining)
 
     def _joined_remote(self, variables: Locals) -> None:
         """Take in that this process may have joined a group of torch.distributed.rpc. If it is in a
         process group as well, its rank there counts."""
-        try:
-            self._meetings.end()
-            has_joined = vars(sys.modules[REMOTE])["_is_current_rpc_agent_set"]()
-            is_in_group = vars(sys.modules[GROUPS])["is_initialized"]()
-            rank, world_size = variables["rank"], variables["world_size"]
-            # A group without a fixed size has no ranks.
-            if has_joined and not is_in_group and rank >= 0 and world_size:
-                self._join(rank, world_size)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
-            self._report.failed(error)
+        self._meetings.end()
+        has_joined = vars(sys.modules[REMOTE])["_is_current_rpc_agent_set"]()
+        is_in_group = vars(sys.modules[GROUPS])["is_initialized"]()
+        rank, world_size = variables["rank"], variables["world_size"]
+        # A group without a fixed size has no ranks.
+        if has_joined and not is_in_group and rank >= 0 and world_size:
+            self._join(rank, world_size)
 
     def _join(self, rank: int, world_size: int) -> None:
         """Begin to watch this process if it was silent until now: it may be a fork of one that has
@@ -196,12 +189,15 @@ class Hooks:
         self.end()
         self._report.close()
 
-    def _make_safe(self, hook: Callable[..., None]) -> Callable[..., None]:
+    def _make_safe(
+        self, hook: Callable[..., None], *, also_silent: bool = False
+    ) -> Callable[..., None]:
         """Return the hook in a form that raises nothing, and ends the watch if it fails. It does
-        nothing in code that is compiled instead of executed."""
+        nothing in code that is compiled instead of executed, nor in a process that is silent,
+        unless it is for that as well."""
 
         def safe(*arguments: Any) -> None:
-            if not is_compiling() and self._report.on:
+            if not is_compiling() and (self._report.on or also_silent):
                 try:
                     hook(*arguments)
                 except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on

@@ -108,6 +108,16 @@ def test_steps_that_no_line_numbers_are_counted() -> None:
     assert [one.step for one in of(StepFinished, derived(history))] == [1, 2, 3, 4]
 
 
+def test_the_first_step_waits_for_the_watch_also_after_other_lines() -> None:
+    history = started(script(1, 1, watch=True))
+    history.say(0, said(0, '"hidden_dropout_prob": 0.1,', "stdout"), after=1.0)
+    history.say(0, SAMPLE, after=5.0)
+    history.say(0, said(0, line(1, 2.0), "stdout"), after=1.0)
+    for step in range(1, 4):
+        history.say(0, seen(0, step), after=0.5)
+    assert [one.step for one in of(StepFinished, derived(history))] == [1, 2, 3]
+
+
 def test_a_first_step_that_is_printed_long_before_it_ends_warms_up() -> None:
     history = started(script(1, 1, watch=True))
     history.say(0, said(0, "step=1 loss=0.5", "stdout"), after=0.1)
