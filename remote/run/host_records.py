@@ -186,6 +186,7 @@ def _take_isolation(run: RunState, event: Isolation, rank: RankState, when: floa
     """Take in that a rank of a script trains alone, or no longer; note it once all ranks do."""
     were_apart = run.trains_apart
     rank.apply(event, when)
+    run.curves.are_apart = run.trains_apart
     if run.trains_apart and not were_apart:
         run.note("", describe_isolation(run), when)
     elif were_apart and not run.trains_apart:

@@ -367,6 +367,7 @@ def restart(
     if run.stall:
         run.replace_stall(replace(run.stall, over=when))
     run.judge.restart(run.ranks)
+    run.curves.are_apart = False
     for detector in run.detectors:
         detector.restart(run.ranks, when)
 

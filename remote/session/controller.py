@@ -30,10 +30,8 @@ from remote.session.times import Times
 from remote.transport.failure import Failure, FailureCause
 from training.wire.events import SESSION, Event, Record
 
-KEPT = "rankboard attach {} returns to this run, which continues if this terminal disconnects."
-STOPPED = (
-    "The run stops if this terminal disconnects (use --on-disconnect keep to let it continue)."
-)
+KEPT = "rankboard attach {} returns to this run, which continues if this terminal disconnects"
+STOPPED = "the run stops if this terminal disconnects (use --on-disconnect keep to let it continue)"
 MOST_ACTIONS = 1000
 """Actions after which a decision goes round in circles: a mistake of ours."""
 

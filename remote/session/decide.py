@@ -37,6 +37,7 @@ RULES: tuple[tuple[Rule, tuple[Stage, ...]], ...] = (
     (finish.stop_late, (REACHING, STARTING, RUNNING)),
     (watchdog.watch, (RUNNING,)),
     (watchdog.locate_late, (RUNNING,)),
+    (watchdog.try_meeting, (RUNNING,)),
     (finish.stop_ranks, (STOPPING, CLOSING)),
     (finish.give_up, (REACHING, STARTING, RUNNING, STOPPING, CLOSING)),
     (finish.end_reaching, (REACHING,)),

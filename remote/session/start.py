@@ -120,9 +120,10 @@ def run_before(inputs: DecisionInput) -> Actions:
     fails."""
     launcher = inputs.launcher
     is_ready = launcher.prepared and not launcher.refused and not launcher.is_transferring(UPLOAD)
-    if not is_ready or not _pending_before(inputs):
+    pending_hosts = _pending_before(inputs)
+    if not is_ready or not pending_hosts:
         return
-    failed_hosts = [host for host in _pending_before(inputs) if host.before_end]
+    failed_hosts = [host for host in pending_hosts if host.before_end]
     for host in failed_hosts:
         yield Say(StartRefused(host.index, _explain_before(inputs.plan, host)))
     ready_positions = [
@@ -131,8 +132,7 @@ def run_before(inputs: DecisionInput) -> Actions:
         if not (host.is_prepared or is_done(host, link)) and can_send(link, RunBefore)
     ]
     # A launcher that has returned may lack what the command needs.
-    is_missing = bool(inputs.missing_variables(launcher.hosts))
-    if failed_hosts or is_missing or not ready_positions:
+    if failed_hosts or not ready_positions or inputs.missing_variables(launcher.hosts):
         return
     try:
         placements_by_host = place_ranks(inputs)
@@ -165,7 +165,7 @@ def _explain_before(plan: Plan, host: HostState) -> str:
 
 
 def start(inputs: DecisionInput) -> Actions:
-    """StartAttempt the ranks, once all has been checked and is there."""
+    """Start the ranks, once all has been checked and is there."""
     launcher = inputs.launcher
     if not launcher.prepared:
         return

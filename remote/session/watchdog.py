@@ -5,12 +5,12 @@ from __future__ import annotations
 from remote.events import StacksAsked, StallExplained, Stopping
 from remote.plan.plan import OnStall
 from remote.run.findings import stall
-from remote.run.findings.late_ranks import find_late_ranks
+from remote.run.findings.late_ranks import find_late_ranks, find_meeting_address
 from remote.run.findings.start_waits import NAMED_AFTER
 from remote.run.state.types import Stall
 from remote.session.actions import Actions, Say, Send
-from remote.session.decision_input import DecisionInput
-from training.wire.commands import Stacks
+from remote.session.decision_input import DecisionInput, send_once
+from training.wire.commands import Connect, Stacks
 
 
 def watch(inputs: DecisionInput) -> Actions:
@@ -59,6 +59,20 @@ def locate_late(inputs: DecisionInput) -> Actions:
     waited_when_asked = inputs.launcher.stacks_asked_at - late_ranks.since
     if wait_seconds >= max(NAMED_AFTER, 2 * waited_when_asked):
         yield from ask_stacks(inputs)
+
+
+def try_meeting(inputs: DecisionInput) -> Actions:
+    """Have the hosts try a connection to where the ranks of a script meet, if none is missing but
+    they do not find each other."""
+    address = find_meeting_address(inputs.run)
+    if not address:
+        return
+    wait_seconds = inputs.now - max(rank.since for rank in inputs.run.ranks)
+    if wait_seconds < NAMED_AFTER:
+        return
+    for host, link in inputs.live:
+        if host.running:
+            yield from send_once(link, Connect((address,)), address, inputs.launcher.attempt)
 
 
 def ask_stacks(inputs: DecisionInput) -> Actions:

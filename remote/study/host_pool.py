@@ -11,8 +11,10 @@ from remote.cluster.hosts import Cluster, Host
 from remote.format import count
 from remote.lab.lab import Lab
 from remote.lab.spec import LabError, parse
-from remote.launch import check_data
+from remote.launch import check_data, find_pasted_ranks
+from remote.plan.pasted.line import PastedLine
 from remote.plan.place import is_loopback
+from remote.plan.plan import Plan
 from remote.study.study import Cell, CellPlace, Study, StudyAxis, StudyError
 from remote.transport import Transport
 from remote.transport.registry import Transports, is_here
@@ -112,6 +114,17 @@ class HostPool:
                 missing_text = f"{job.dataset} is not in {job.data_dir}"
                 download_lines.append(f"{missing_text}: the first run has to {finding.text} for it")
         return download_lines
+
+    def find_pasted_line(self, study: Study) -> tuple[PastedLine, int] | None:
+        """Return the first line of a script that was typed for one node, and how many ranks would
+        get it; None if there is none."""
+        for cell in study.cells:
+            hosts = self.cluster.hosts[: cell.place.nodes]
+            hosts = tuple(replace(host, slots=cell.place.processes) for host in hosts)
+            pasted = find_pasted_ranks(Plan("", hosts, cell.work))
+            if pasted:
+                return pasted, cell.place.ranks
+        return None
 
     def reach(self, place: CellPlace, most_nodes: int = 0) -> tuple[Cluster, Transport]:
         """Return the hosts of a place, and the transport to them. Raises: LabError.

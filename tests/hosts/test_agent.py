@@ -366,6 +366,18 @@ def test_the_agent_is_awake_while_a_command_before_the_ranks_runs_and_a_close_en
     assert ended(line.close()) == AgentEnded(EndReason.CLOSED)
 
 
+def test_a_command_before_the_ranks_that_is_stopped_may_clean_up(host: Host) -> None:
+    line = host.follow("--policy", "stop")
+    trap = "trap 'sleep 0.2; echo cleaned; exit 0' TERM; echo up; while :; do sleep 0.05; done"
+    line.send(before(trap))
+    line.wait_for(OutputText, 1, AGENT)
+    records = line.close()
+    assert ended(records) == AgentEnded(EndReason.CLOSED)
+    assert line.text(AGENT).split() == ["up", "cleaned"]
+    [end] = [record.event for record in records if isinstance(record.event, BeforeEnded)]
+    assert (end.code, end.stopped) == (0, True)
+
+
 # Followers
 
 

@@ -15,7 +15,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
@@ -181,6 +181,8 @@ def main() -> None:
     from training.preload import import_torch
 
     import_torch()
+    with suppress(ImportError):
+        import torchvision  # noqa: F401 - else each rank of its models imports it
     does = {"start": _start, "preload": _preload, "call": _call, "cases": _cases, "wait": _wait}
     for line in sys.stdin:
         request = json.loads(line)

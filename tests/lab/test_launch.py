@@ -11,8 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.kit.commands import call_rankboard
 from tests.kit.labs import refused, spaces
-from tests.kit.launches import IDLE, RANKBOARD, launch, run
+from tests.kit.launches import IDLE, RANKBOARD, launch
 from tests.kit.wait import wait
 
 
@@ -29,8 +30,11 @@ from tests.kit.wait import wait
         (["--local", "2", "--link", "fast"], "--link 'fast': give a number and a unit"),
     ],
 )
-def test_mistakes(tmp_path: Path, words: list[str], message: str) -> None:
-    done = run(tmp_path, "--run", *words)
+def test_mistakes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = call_rankboard("--run", *words)
     assert done.returncode == 2
     assert done.stderr.startswith(f"rankboard: {message}")
     assert "Traceback" not in done.stderr

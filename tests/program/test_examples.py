@@ -25,6 +25,9 @@ NEEDS = {
 }
 READ_AS = {"accelerate_loop": "name=value", "hf_trainer": "Hugging Face Trainer"}
 """What the logs of examples are read as, of those that print each so many steps."""
+SLOW = ("fsdp", "silent", "lightning_fit", "hf_trainer")
+"""Examples whose loops `tests.ranks.test_watch` has: `sharded`, `collectives`, `by_closure`; and a
+Trainer of Hugging Face, which trains by Accelerate."""
 TORCHRUN = """
 import atexit, os, runpy, sys, time
 from pathlib import Path
@@ -43,7 +46,9 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 may abort it: `training.watch.gloo` says why. Under rankboard, the watch does that."""
 
 
-@pytest.fixture(params=["ddp", "fsdp", "silent", *NEEDS])
+@pytest.fixture(
+    params=["ddp", "accelerate_loop", *(pytest.param(name, marks=slow) for name in SLOW)]
+)
 def example(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Its name. Its ranks have one thread each, as sums of several are in no certain order.
     Accelerate trains without a GPU as rankboard has it train."""
@@ -85,10 +90,7 @@ def check(example: str, summary: dict[str, Any]) -> None:
 
 
 def test_it_is_seen(example: str, tmp_path: Path) -> None:
-    summary = summary_of(example, tmp_path)
-    check(example, summary)
-    if example == "ddp":
-        check_losses(example, summary, tmp_path)
+    check(example, summary_of(example, tmp_path))
 
 
 def test_workers_that_it_starts_itself_are_the_ranks(tmp_path: Path) -> None:
@@ -105,9 +107,6 @@ def test_workers_that_it_starts_itself_are_the_ranks(tmp_path: Path) -> None:
 
 @slow
 def test_it_trains_the_same_model_as_under_torchrun(example: str, tmp_path: Path) -> None:
-    check_losses(example, summary_of(example, tmp_path), tmp_path)
-
-
-def check_losses(example: str, summary: dict[str, Any], folder: Path) -> None:
-    """Check that the losses of the last step are those of torchrun, to the last bit."""
-    assert [rank["loss"] for rank in summary["ranks"]] == losses_of_torchrun(example, folder)
+    """To the last bit."""
+    summary = summary_of(example, tmp_path)
+    assert [rank["loss"] for rank in summary["ranks"]] == losses_of_torchrun(example, tmp_path)

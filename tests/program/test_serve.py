@@ -150,8 +150,8 @@ def test_other_machines_reach_nothing(asked: Served) -> None:
 async def test_a_page_shows_the_run_and_acts_on_nothing(served: Served) -> None:
     before = {path: path.stat().st_mtime_ns for path in served.folder.parent.parent.rglob("*")}
     async with aiohttp.ClientSession() as session, session.ws_connect(socket_of(served)) as page:
-        await drawn(page, "finished in")
-        await drawn(page, "Screenshot")
+        seen = await drawn(page, "finished in") + await drawn(page, "Screenshot")
+        assert not seen.isascii()
         await page.send_str("no json but [")  # a page that is not ours is closed
         assert (await closed(page)).type is aiohttp.WSMsgType.CLOSE
     async with aiohttp.ClientSession() as session, session.ws_connect(socket_of(served)) as page:
@@ -174,19 +174,17 @@ async def test_a_page_shows_the_run_and_acts_on_nothing(served: Served) -> None:
     assert after == before, "no file was made or changed"
 
 
-@pytest.mark.parametrize(
-    ("served", "ascii_only"), [((), False), (("--ascii",), True)], indirect=["served"]
-)
-async def test_a_page_is_drawn_in_ascii_where_that_is_asked_for(
-    served: Served, ascii_only: bool
-) -> None:
+@pytest.mark.parametrize("served", [("--ascii",)], indirect=True)
+async def test_a_page_is_drawn_in_ascii_where_that_is_asked_for(served: Served) -> None:
     async with aiohttp.ClientSession() as session, session.ws_connect(socket_of(served)) as page:
         seen = await drawn(page, "finished in") + await drawn(page, "Screenshot")
-    assert seen.isascii() is ascii_only
-    await gone(served)
+        assert seen.isascii()
+        await end_with_visitors(served, signal.SIGHUP)
+    assert served.process.returncode == 0
 
 
 async def test_visitors_are_bounded_and_leave_nothing(served: Served) -> None:
+    """One that sends what is nested too deeply is closed alone."""
     async with aiohttp.ClientSession() as session:
         pages = [await session.ws_connect(socket_of(served)) for _ in range(MAX_PAGES)]
         for page in pages:
@@ -195,62 +193,34 @@ async def test_visitors_are_bounded_and_leave_nothing(served: Served) -> None:
         assert (answer.status, await answer.text()) == (503, FULL)
         assert len(served.visitors()) == MAX_PAGES
         assert served.get(served.path)[0] == 200, "the page itself takes no place"
-        await pages[0].close()
-        pages[0] = await session.ws_connect(socket_of(served))
-        await drawn(pages[0], "finished in")
-        for page in pages:
-            await page.close()
-        await gone(served)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-async def test_visitors_end_with_the_server(served: Served, number: signal.Signals) -> None:
-    async with aiohttp.ClientSession() as session, session.ws_connect(socket_of(served)) as page:
-        await drawn(page, "finished in")
-        visitors = served.visitors()
-        assert visitors
-        os.kill(served.process.pid, number)
-        served.process.wait(60)
-        for _ in looks("an end of the visitors"):
-            if not any(one.is_running() and one.status() != "zombie" for one in visitors):
-                break
-            await asyncio.sleep(0.05)
-    if number != signal.SIGKILL:
-        assert served.process.returncode == 0
+        await pages[0].send_str("[" * 60_000)
+        assert (await closed(pages[0])).type is aiohttp.WSMsgType.CLOSE
+        await pages[1].close()
+        for place in range(2):
+            pages[place] = await session.ws_connect(socket_of(served))
+            await drawn(pages[place], "finished in")
+        await end_with_visitors(served, signal.SIGINT)
+    assert served.process.returncode == 0
+    assert "Traceback" not in served.process.communicate(timeout=60)[1]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-async def test_a_visitor_that_is_too_busy_to_hear_ends_with_the_server(
-    served: Served, number: signal.Signals
-) -> None:
+async def test_visitors_end_with_the_server(served: Served, number: signal.Signals) -> None:
+    """Also one that is too busy to hear of it."""
     async with aiohttp.ClientSession() as session, session.ws_connect(socket_of(served)) as page:
         await drawn(page, "finished in")
-        (visitor,) = served.visitors()
-        visitor.suspend()
-        try:
-            await page.close()
-            os.kill(served.process.pid, number)
-            served.process.wait(60)
-            for _ in looks("an end of the visitor"):
-                if not visitor.is_running() or visitor.status() == "zombie":
-                    break
-                await asyncio.sleep(0.05)
-        finally:
-            with suppress(psutil.NoSuchProcess):
-                visitor.kill()
-
-
-async def test_a_message_that_is_nested_too_deeply_closes_its_page_only(served: Served) -> None:
-    async with aiohttp.ClientSession() as session:
-        async with session.ws_connect(socket_of(served)) as page:
-            await drawn(page, "finished in")
-            await page.send_str("[" * 60_000)
-            assert (await closed(page)).type is aiohttp.WSMsgType.CLOSE
-        await gone(served)
-        async with session.ws_connect(socket_of(served)) as page:
-            await drawn(page, "finished in")
-    served.process.terminate()
-    assert "Traceback" not in served.process.communicate(timeout=60)[1]
+        idle = set(served.visitors())
+        async with session.ws_connect(socket_of(served)) as other:
+            await drawn(other, "finished in")
+            (busy,) = set(served.visitors()) - idle
+            busy.suspend()
+            try:
+                await other.close()
+                await end_with_visitors(served, number)
+            finally:
+                with suppress(psutil.NoSuchProcess):
+                    busy.kill()
+    assert served.process.returncode == (0 if number == signal.SIGTERM else -number)
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
@@ -343,5 +313,17 @@ async def gone(served: Served) -> None:
     """Wait until no process draws any more."""
     for _ in looks("an end of the visitors"):
         if not served.visitors():
+            return
+        await asyncio.sleep(0.05)
+
+
+async def end_with_visitors(served: Served, number: signal.Signals) -> None:
+    """End the server by a signal, and wait until no process of it is left."""
+    visitors = served.visitors()
+    assert visitors
+    os.kill(served.process.pid, number)
+    served.process.wait(60)
+    for _ in looks("an end of the visitors"):
+        if not any(one.is_running() and one.status() != "zombie" for one in visitors):
             return
         await asyncio.sleep(0.05)

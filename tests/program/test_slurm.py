@@ -7,10 +7,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
-from tests.kit.launches import RANKBOARD
+from tests.kit import launches
 from tests.kit.slurm import Slurm
 from tests.kit.wait import wait
 
@@ -37,15 +38,8 @@ def run(slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("HOME", str(tmp_path))
 
     def run(*words: str, job: int = 0) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            (RANKBOARD, *words),
-            cwd=tmp_path,
-            env={**os.environ, **(slurm.environ(job) if job else {})},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        with patch.dict(os.environ, slurm.environ(job) if job else {}):
+            return launches.run(tmp_path, *words)
 
     return run
 

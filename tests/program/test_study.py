@@ -23,18 +23,20 @@ dataset = "digits"
 batch_size = 16
 sync = "none"
 nodes = 1
+processes = 2
 [axes]
-length = [{ label = "short", steps = 4 }, { label = "long", steps = 100 }]
+length = [{ label = "short", steps = 4 }, { label = "long", steps = 40 }]
 [quick]
 repetitions = 2
 limit = "60 s"
 job = { lr = 0.2 }
 """
-HERE = ("tiny.toml", "--local", "2")
+HERE = ("tiny.toml", "--local", "2", "--slots", "2")
+"""On one host: two ranks with a thread each. Two threads of a rank would wait by spinning."""
 
 
-def begin(folder: Path) -> Launched:
-    return launch(folder, *HERE, command=("study",))
+def begin(folder: Path, *words: str) -> Launched:
+    return launch(folder, *words, command=("study",))
 
 
 def long_run(launched: Launched) -> str:
@@ -68,7 +70,7 @@ def counted(folder: Path) -> dict[str, list[str]]:
 
 def test_a_cell_of_which_a_rank_was_killed_is_measured_by_the_next_call(tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(TEXT)
-    first = begin(tmp_path)
+    first = begin(tmp_path, *HERE)
     broken = long_run(first)
     wait(lambda: told(tmp_path, broken, "spawned"), "a rank")
     psutil.Process(told(tmp_path, broken, "spawned")[0]["pid"]).kill()
@@ -94,39 +96,22 @@ def test_a_cell_of_which_a_rank_was_killed_is_measured_by_the_next_call(tmp_path
     wait(lambda: not left_behind(tmp_path), "nothing is left behind")
 
 
-def test_a_study_of_which_the_launcher_was_killed_goes_on(tmp_path: Path) -> None:
-    (tmp_path / "tiny.toml").write_text(TEXT)
-    first = begin(tmp_path)
-    lost = long_run(first)
-    wait(lambda: told(tmp_path, lost, "spawned"), "a rank")
-    first.process.kill()
-    first.end()
-
-    second = run(tmp_path, "study", "tiny", "--run", "--json")
-    assert second.returncode == 0, second.stderr
-    events = [json.loads(line) for line in second.stdout.splitlines()]
-    assert (events[0]["event"], events[0]["run"]) == ("ending", lost)
-    assert events[1]["outcome"] == "interrupted"
-    assert [len(cell["values"]) for cell in events[-1]["cells"]] == [1, 1]
-    assert [len(runs) for runs in counted(tmp_path).values()] == [1, 1]
-    wait(lambda: not left_behind(tmp_path), "nothing is left behind")
-
-
 def test_a_dry_run_starts_nothing_and_the_dashboard_needs_a_terminal(tmp_path: Path) -> None:
-    (tmp_path / "tiny.toml").write_text(TEXT)
-    dry = run(tmp_path, "study", *HERE, "--dry-run")
+    (tmp_path / "tiny.toml").write_text(TEXT.replace("processes = 2\n", ""))
+    here = ("tiny.toml", "--local", "2")
+    dry = run(tmp_path, "study", *here, "--dry-run")
     assert dry.returncode == 0, dry.stderr
     assert len(dry.stdout.splitlines()) == 3
     assert "all runs: sync none, model lenet5, dataset digits, batch_size 16, lr 0.1" in dry.stderr
     assert "hosts: local1, local2 (this machine)" in dry.stderr
     shares = "their times say nothing about separate machines"
     assert shares in dry.stderr
-    own_cores = run(tmp_path, "study", *HERE, "--link", "1gbit", "--cpus", "0.2", "--dry-run")
+    own_cores = run(tmp_path, "study", *here, "--link", "1gbit", "--cpus", "0.2", "--dry-run")
     assert own_cores.returncode == 0, own_cores.stderr
     assert shares not in own_cores.stderr
-    lines = run(tmp_path, "study", *HERE, "--dry-run", "--json").stdout.splitlines()
-    assert [json.loads(line)["job"]["steps"] for line in lines] == [100, 4]
-    refused = run(tmp_path, "study", *HERE)
+    lines = run(tmp_path, "study", *here, "--dry-run", "--json").stdout.splitlines()
+    assert [json.loads(line)["job"]["steps"] for line in lines] == [40, 4]
+    refused = run(tmp_path, "study", *here)
     assert refused.returncode == 2
     assert "without one, use --run" in refused.stderr
     assert list(tmp_path.iterdir()) == [tmp_path / "tiny.toml"]
@@ -171,3 +156,40 @@ def test_a_study_of_a_script(tmp_path: Path) -> None:
     report = (tmp_path / "report-rates" / "report.md").read_text()
     assert "2.5 has the highest BLEU" in report
     assert "BLEU compared" in report
+
+
+LONG_AT_FIRST = """
+import os, sys, time
+if sys.argv[1] == "long" and not os.path.exists("begun"):
+    open("begun", "w").close()
+    time.sleep(600)
+print("step 1/1 loss 0.5", flush=True)
+"""
+LENGTHS = """
+repetitions = 1
+metric = "loss"
+seed = 2  # the long run is the first
+[base]
+script = "train.py {length}"
+[axes]
+length = ["short", "long"]
+"""
+
+
+def test_a_study_of_which_the_launcher_was_killed_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(LONG_AT_FIRST)
+    (tmp_path / "tiny.toml").write_text(LENGTHS)
+    first = begin(tmp_path, "tiny.toml", "--local", "1")
+    lost = long_run(first)
+    wait((tmp_path / "begun").exists, "a rank")
+    first.process.kill()
+    first.end()
+
+    second = run(tmp_path, "study", "tiny", "--run", "--json")
+    assert second.returncode == 0, second.stderr
+    events = [json.loads(line) for line in second.stdout.splitlines()]
+    assert (events[0]["event"], events[0]["run"]) == ("ending", lost)
+    assert events[1]["outcome"] == "interrupted"
+    assert [len(cell["values"]) for cell in events[-1]["cells"]] == [1, 1]
+    assert [len(runs) for runs in counted(tmp_path).values()] == [1, 1]
+    wait(lambda: not left_behind(tmp_path), "nothing is left behind")

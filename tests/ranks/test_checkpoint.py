@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from tests.kit.forked_ranks import Forked, Forker
+from tests.kit.slow import slow
 from tests.kit.training_ranks import alive, kill
 from tests.kit.wait import wait
 from training import registry
@@ -136,9 +137,14 @@ EXACT = {
     "none": 2,
 }
 """Sync methods, each with a world that has all of its parts."""
+STATELESS = ("gather_scatter", "ring", "hierarchical")
+"""Those of which a checkpoint has no more than of `all_reduce`."""
 
 
-@pytest.mark.parametrize("sync", EXACT)
+@pytest.mark.parametrize(
+    "sync",
+    [pytest.param(sync, marks=slow) if sync in STATELESS else sync for sync in EXACT],
+)
 def test_resumed_is_bit_by_bit_what_would_have_been(
     forked: Forker, sync: str, uninterrupted: Forked
 ) -> None:

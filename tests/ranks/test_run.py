@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from torch import distributed
-from torch.distributed import run
 
 from remote.events import expand
 from tests.kit.forked_ranks import Forker
@@ -196,10 +195,23 @@ def test_a_rank_is_loading_when_it_begins_to_open_its_data(forked: Forker, tmp_p
 
 
 def torchrun(place: Place) -> None:
-    """As the program of this name: starts two ranks, which print to files."""
-    where = ["--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", "2"]
-    words = [*where, "--redirects", "3", "--log-dir", "torchrun", "-m", "training"]
-    run.main([*words, *Job(steps=3, sync="all_reduce").argv()])
+    """As the program of this name, but that its ranks are forked: starts two, which print to
+    files."""
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, Std
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    distributed.destroy_process_group()
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=2,
+        start_method="fork",
+        rdzv_backend="c10d",
+        rdzv_endpoint="127.0.0.1:0",
+        local_addr="127.0.0.1",
+        logs_specs=DefaultLogsSpecs(log_dir="torchrun", redirects=Std.ALL),
+    )
+    elastic_launch(config, main)(Job(steps=3, sync="all_reduce").argv())
 
 
 def test_under_torchrun_the_ranks_meet_through_its_store(forked: Forker, tmp_path: Path) -> None:

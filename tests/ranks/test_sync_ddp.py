@@ -22,7 +22,7 @@ from training.meter import Meter
 from training.place import Place
 from training.sync import SyncMethod
 
-ROWS, STEPS = 3, 4
+ROWS, STEPS, WORLD = 3, 4, 3
 Use = Callable[[Place, int, int], bool]
 """Whether a rank uses the parameter `some` in a micro-batch of a step: (place, step, micro)."""
 
@@ -288,91 +288,81 @@ def outcomes(forked: Forker, tmp_path_factory: pytest.TempPathFactory) -> Outcom
         forked,
         tmp_path_factory.mktemp("ranks"),
         __name__,
-        {1: ["plain", "power_sgd"], 2: ALL, 3: ALL},
+        {1: ["plain", "power_sgd"], WORLD: ALL},
     )
 
 
-@pytest.mark.parametrize("world", [2, 3])
 @pytest.mark.parametrize("name", EXACT)
-def test_equals_one_process_on_the_joined_batch(outcomes: Outcomes, name: str, world: int) -> None:
-    for unlike, _, found in outcomes[world, name]:
+def test_equals_one_process_on_the_joined_batch(outcomes: Outcomes, name: str) -> None:
+    for unlike, _, found in outcomes[WORLD, name]:
         assert unlike == []
         assert not found, "a model whose parameters are all used is not searched for unused ones"
 
 
-@pytest.mark.parametrize("world", [2, 3])
 @pytest.mark.parametrize("name", PARTLY)
 def test_a_parameter_that_no_rank_used_stays_and_one_that_some_used_counts_as_zero(
-    outcomes: Outcomes, name: str, world: int
+    outcomes: Outcomes, name: str
 ) -> None:
-    for unlike, kept, found in outcomes[world, name]:
+    for unlike, kept, found in outcomes[WORLD, name]:
         assert unlike == [[]] * STEPS
         assert kept, "not even weight decay moved it"
         assert found == (name != "partly_used_static"), "a static graph finds them by itself"
 
 
-@pytest.mark.parametrize("world", [2, 3])
-def test_what_only_an_earlier_micro_batch_used_is_averaged(outcomes: Outcomes, world: int) -> None:
-    assert outcomes[world, "used_in_first_micro"] == [([], False)] * world
+def test_what_only_an_earlier_micro_batch_used_is_averaged(outcomes: Outcomes) -> None:
+    assert outcomes[WORLD, "used_in_first_micro"] == [([], False)] * WORLD
 
 
-@pytest.mark.parametrize("world", [2, 3])
-def test_a_model_that_comes_to_use_fewer_parameters_is_refused(
-    outcomes: Outcomes, world: int
-) -> None:
-    for said in outcomes[world, "unused_later"]:
+def test_a_model_that_comes_to_use_fewer_parameters_is_refused(outcomes: Outcomes) -> None:
+    for said in outcomes[WORLD, "unused_later"]:
         assert said.startswith("--sync ddp: some.weight has no gradient in this step")
         assert "use --sync all_reduce" in said
 
 
-@pytest.mark.parametrize("world", [2, 3])
 @pytest.mark.parametrize("name", COMPRESSED)
 def test_bytes_sent_are_a_rings_of_what_is_given_to_all_reduce(
-    outcomes: Outcomes, name: str, world: int
+    outcomes: Outcomes, name: str
 ) -> None:
-    for _, _, sent, given in outcomes[world, name]:
+    for _, _, sent, given in outcomes[WORLD, name]:
         found_map = (
             4 * 12 if "power" in name else 0
         )  # exchanged by DDP itself: some of these parameters are unused
         given = [given[0], *(size + found_map for size in given[1:])]
-        assert sent == [2 * (world - 1) * size // world for size in given]
+        assert sent == [2 * (WORLD - 1) * size // WORLD for size in given]
         assert given[-1] < given[0] / 1.7, "the first step is exact, the last is compressed"
 
 
 @pytest.mark.parametrize("name", EXACT)
 def test_bytes_sent_are_a_rings_of_the_gradients(outcomes: Outcomes, name: str) -> None:
     size = 8 * sum(p.numel() for p in Net(dead=False).parameters() if p.requires_grad)
-    (_, sent, _), *_ = outcomes[3, name]
+    (_, sent, _), *_ = outcomes[WORLD, name]
     assert sent == [4 * (size + 4 * 11) // 3] + [4 * size // 3] * (STEPS - 1)
 
 
-@pytest.mark.parametrize("world", [2, 3])
 @pytest.mark.parametrize(("name", "least", "most"), [("16", 1e-9, 2e-3), ("power_sgd", 1e-6, 0.2)])
 def test_compression_is_near_and_equal_on_all_ranks(
-    outcomes: Outcomes, name: str, least: float, most: float, world: int
+    outcomes: Outcomes, name: str, least: float, most: float
 ) -> None:
     for kind in filter(lambda kind: name in kind, COMPRESSED):
-        ranks = outcomes[world, kind]
+        ranks = outcomes[WORLD, kind]
         assert all(torch.equal(ranks[0][0], rank[0]) for rank in ranks)
         assert least < ranks[0][1] < most, kind
 
 
 def test_bf16_on_the_wire_is_bf16_compression(outcomes: Outcomes) -> None:
-    assert torch.equal(outcomes[2, "wire_bf16"][0][0], outcomes[2, "bf16"][0][0])
-    assert not torch.equal(outcomes[2, "fp16"][0][0], outcomes[2, "bf16"][0][0])
+    assert torch.equal(outcomes[WORLD, "wire_bf16"][0][0], outcomes[WORLD, "bf16"][0][0])
+    assert not torch.equal(outcomes[WORLD, "fp16"][0][0], outcomes[WORLD, "bf16"][0][0])
 
 
-@pytest.mark.parametrize("world", [2, 3])
-def test_powersgd_is_exact_for_so_many_steps(outcomes: Outcomes, world: int) -> None:
-    for unlike in outcomes[world, "exact_before_start"]:
+def test_powersgd_is_exact_for_so_many_steps(outcomes: Outcomes) -> None:
+    for unlike in outcomes[WORLD, "exact_before_start"]:
         assert unlike[:3] == [[], [], []]
         assert unlike[3] != []
 
 
-@pytest.mark.parametrize("world", [2, 3])
 @pytest.mark.parametrize("name", RESUMED)
-def test_resuming_goes_on_as_if_nothing_had_been(outcomes: Outcomes, name: str, world: int) -> None:
-    for uninterrupted, again, found in outcomes[world, name]:
+def test_resuming_goes_on_as_if_nothing_had_been(outcomes: Outcomes, name: str) -> None:
+    for uninterrupted, again, found in outcomes[WORLD, name]:
         assert torch.allclose(uninterrupted, again, 1e-12, 1e-14)
         assert found == (name == "resumed_dead")
 

@@ -34,6 +34,7 @@ WORLDS = {
         *("alone", "two_optimisers", "accumulating", "scaled", "checkpointed", "evaluating"),
         *("evaluating_like_gpt", "compiled", "by_workers", "several_losses", "without_backward"),
         *("failing", "evaluating_between", "compiled_evaluating", "penalised", "joining"),
+        "by_closure",
     ),
     2: ("ddp", "ddp_accumulating", "collectives", "asynchronous", "sharded", "unwrapped"),
 }
@@ -78,6 +79,22 @@ def alone(_: Place) -> Parameters:
         optimizer.zero_grad()
         loss_of(model, *batch).backward()
         optimizer.step()
+    return of(model)
+
+
+def by_closure(_: Place) -> Parameters:
+    """As Lightning does: the optimiser calls what computes the gradients."""
+    model = network()
+    optimizer = adam(model)
+    for batch in batches():
+
+        def closure(batch: list[torch.Tensor] = batch) -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = loss_of(model, *batch)
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
     return of(model)
 
 
@@ -467,6 +484,11 @@ def test_each_step_is_seen_with_its_loss_and_samples(results: dict[str, list[Res
         assert parts == pytest.approx(step["seconds"], abs=1e-5)
         assert 0 < step["data"] < step["ready"] <= step["seconds"]
         assert step["sync"] == 0
+
+
+def test_a_step_that_calls_the_backward_pass_is_seen(results: dict[str, list[Result]]) -> None:
+    seen = [(step["loss"], step["samples"]) for step in steps(results["by_closure"][0])]
+    assert seen == [(step["loss"], step["samples"]) for step in steps(results["alone"][0])]
 
 
 def test_only_ranks_that_exchange_nothing_train_alone(results: dict[str, list[Result]]) -> None:

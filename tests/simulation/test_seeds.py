@@ -10,9 +10,8 @@ from tests.simulation.patches import simulated
 from tests.simulation.scenario import draw_scenario
 from tests.simulation.shrink import problem_of
 
-SEEDS, PART = 300, 50
-"""Nearly all planted mistakes show in these; `test_mistakes` runs the seeds that show the others,
-and `make simulate` many more."""
+SEEDS, PART = 100, 25
+"""`test_mistakes` runs the seeds that show planted mistakes, `make simulate` many more."""
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -13,7 +13,15 @@ from training.agent.times import AgentTimes
 from training.wire.commands import Close, Command, OnDisconnect, StartAttempt, Stop
 from training.wire.enums import EndReason
 from training.wire.events import Event
-from training.wire.host_events import AGENT, AgentEnded, Exited, OutputText, StopHeard
+from training.wire.host_events import (
+    AGENT,
+    AgentEnded,
+    BeforeEnded,
+    BeforeStarted,
+    Exited,
+    OutputText,
+    StopHeard,
+)
 
 # Inputs -------------------------------------------------------------------------------------------
 
@@ -60,6 +68,8 @@ Input = (
     FollowerCame
     | FollowerLeft
     | LineReceived
+    | BeforeStarted
+    | BeforeEnded
     | Exited
     | Terminated
     | GuardGone
@@ -88,7 +98,7 @@ class StartRanks:
 
 @dataclass(frozen=True, slots=True)
 class TerminateRanks:
-    """Send TERM to every rank."""
+    """Send TERM to every rank, and to the command before them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +135,8 @@ class AgentState:
     """If ranks fail, a launcher may start another attempt."""
     alive: set[int] = field(default_factory=set)
     """The ranks that have not exited."""
+    runs_before: bool = False
+    """The command runs that comes before the ranks."""
     failed: bool = False
     """A rank of this attempt failed, and was not stopped."""
     incomplete: bool = False
@@ -140,6 +152,11 @@ class AgentState:
     end: AgentEnded | None = None
     """The agent's last record, once it is ending."""
 
+    @property
+    def is_busy(self) -> bool:
+        """Return True while something of the run has not exited."""
+        return bool(self.alive) or self.runs_before
+
 
 def decide(state: AgentState, times: AgentTimes, now: float, incoming: Input) -> list[Action]:
     """Update `state` by an input. Return the actions to carry out, in order."""
@@ -153,6 +170,10 @@ def decide(state: AgentState, times: AgentTimes, now: float, incoming: Input) ->
         case LineReceived(command, size):
             state.heard_at = now
             return _obey_command(state, times, now, command, size)
+        case BeforeStarted():
+            state.runs_before = True
+        case BeforeEnded():
+            state.runs_before = False
         case Exited():
             _note_exit(state, now, incoming)
         case Terminated():
@@ -292,12 +313,12 @@ def _may_start_again(state: AgentState, times: AgentTimes, now: float) -> bool:
 
 def _kill_in_time(state: AgentState, times: AgentTimes, now: float) -> list[Action]:
     """Kill the ranks after their grace; or, once all have exited, the processes they left."""
-    is_due = now >= state.kill_at or (state.kill_at < math.inf and not state.alive)
+    is_due = now >= state.kill_at or (state.kill_at < math.inf and not state.is_busy)
     return _kill_ranks(state, times, now) if is_due else []
 
 
 def _finish_in_time(state: AgentState, now: float) -> list[Action]:
     """Finish once all ranks have exited, or killed ones do not exit in time."""
-    if state.end and (not state.alive or now >= state.give_up_at):
+    if state.end and (not state.is_busy or now >= state.give_up_at):
         return [Finish(state.end)]
     return []

@@ -36,6 +36,8 @@ from training.wire.events import Event
 from training.wire.host_events import (
     AGENT,
     AgentEnded,
+    BeforeEnded,
+    BeforeStarted,
     Connected,
     Exited,
     Hello,
@@ -151,6 +153,9 @@ class AgentServer:
         match event:
             case Launched():
                 self._pending_events.append(replace(event, age=self._run_age))
+            case BeforeStarted() | BeforeEnded():
+                self._pending_events.append(event)
+                self._take_input(event)
             case Exited():
                 if not self._ranks.live:
                     self._pending_events += self._file_follower.end()
@@ -250,15 +255,9 @@ class AgentServer:
                 self._dialler.dial(targets, seconds)
             case commands.Stacks():
                 preload_pid = self._rank_starter.preload
-                subjects = [
-                    StackSubject(rank.number, rank.training_pid or preload_pid)
-                    for rank in self._ranks.live
-                ]
+                subjects: list[StackSubject] = []
                 for rank in self._ranks.live:
-                    subjects += [
-                        StackSubject(worker.rank, worker.pid, is_worker=True)
-                        for worker in rank.live_workers
-                    ]
+                    subjects += rank.list_subjects(preload_pid)
                 self._stacks.ask(subjects)
             case commands.Keep(name, text, age):
                 if age and self._run_began_at == math.inf:  # else an earlier launcher has set it
@@ -314,16 +313,7 @@ class AgentServer:
         if self._sampler:
             self._pending_events.append(self._sampler.host())
             for rank in running_ranks:
-                sample = self._sampler.rank(rank.number, rank.pid)
-                if sample:
-                    self._pending_events.append(sample)
-                for worker in rank.live_workers:
-                    # What the sampler has measured since is kept by pid.
-                    sample = None
-                    if worker.pid != rank.pid:
-                        sample = self._sampler.rank(worker.rank, worker.pid)
-                    if sample:
-                        self._pending_events.append(replace(sample, worker=True))
+                self._pending_events += rank.sample(self._sampler)
         self._pending_events += self._file_follower.news()
         self._pending_events += self._gpus.sample([rank.number for rank in running_ranks])
 

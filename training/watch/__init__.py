@@ -3,8 +3,8 @@
 Runs in the user's process, on any Python from 3.9 and any torch from 2.0; `sitecustomize` of the
 agent loads it by its path. It says what it sees over a pipe, as the wire event `StepFinished`.
 
-What the program starts is watched as well, but is silent until it has joined a process group: then
-it is a worker, see `report`. Processes that load data never are.
+What the program starts is watched as well, but is silent until it joins a process group: then it is
+a worker, see `report`. Processes that load data never are.
 
 It takes part in nothing: it never waits for a GPU, changes no result, and is in no traceback. What
 fails in it is said once, and ends it. Only at the end of a program it helps it: see `gloo`.
@@ -22,14 +22,13 @@ from .report import Program, WatchReport
 from .steps import Steps
 
 
-def begin(channel: str, register_stacks: Callable[[], None]) -> Callable[[], None]:
+def begin(channel: str) -> Callable[[], None]:
     """Watch this process, and write to the pipe that `channel` says: NUMBER:PID:INODE.
 
-    The function that is returned is to be called now and then while torch is imported. A process
-    that turns out to be a worker calls `register_stacks`.
+    The function that is returned is to be called now and then while torch is imported.
     """
     atexit.register(let_gloo_finish)
-    report = WatchReport(channel, Program.read(os.environ), register_stacks)
+    report = WatchReport(channel, Program.read(os.environ))
     hooks = Hooks(Steps(report.steps), report)
     atexit.register(hooks.end)  # runs before that of `report`, which was registered earlier
     return hooks.look

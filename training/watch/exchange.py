@@ -46,14 +46,18 @@ class Exchange:
         report: Callable[[Collectives], None],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
+        self._report = report
+        self._clock = clock
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget all calls: this is another process."""
         self.calls_with_data = 0
         """Calls so far that may have exchanged parts of a model."""
         self.bytes = 0
         """Of all calls so far."""
         self.is_counting = True
         """Steps say more once there are some, and each call that is counted takes microseconds."""
-        self._report = report
-        self._clock = clock
         self._calls_by_thread: dict[int, list[Call]] = {}
         self._unreported = Collectives()
         self._thread = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import weakref
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from .gradients import GradientWatch
 from .inject import inject
 from .isolation import IsolationWatch
 from .losses import LossWatch
-from .meetings import POINT_TO_POINT, Meetings
+from .meetings import POINT_TO_POINT, Meetings, read_address, read_place
 from .report import WatchReport
 from .spans import Spans
 from .steps import Steps
@@ -131,46 +132,53 @@ class Hooks:
     # Process groups
 
     def _hook_groups(self, module: ModuleType) -> None:
-        begin_joining = self._make_safe(lambda _: self._meet("init_process_group"))
-        inject(vars(module)["init_process_group"], begin_joining, self._joined)
+        hooks = (self._make_safe(hook, also_silent=True) for hook in (self._joining, self._joined))
+        inject(vars(module)["init_process_group"], *hooks)
+
+    def _joining(self, variables: Locals) -> None:
+        """Take in that this process begins to join a process group, and so may be a worker."""
+        place = read_place(variables, os.environ)
+        if place:
+            self._join(*place)
+        if self._report.on:
+            address = read_address(variables, os.environ)
+            self._meet("init_process_group", address=address)
 
     def _joined(self, _: Locals) -> None:
-        """Take in that this process may have joined a process group, and so be a worker."""
-        try:
-            self._meetings.end()
-            groups = vars(sys.modules[GROUPS])
-            if groups["is_initialized"]():  # otherwise, it has failed to
-                self._join(groups["get_rank"](), groups["get_world_size"]())
-        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
-            self._report.failed(error)
+        """Take in that this process may have joined a process group."""
+        self._meetings.end()
+        groups = vars(sys.modules[GROUPS])
+        if groups["is_initialized"]():  # otherwise, it has failed to
+            self._join(groups["get_rank"](), groups["get_world_size"]())
 
     def _hook_remote_groups(self, module: ModuleType) -> None:
         if "init_rpc" in vars(module):  # not in each build of torch
             begin_joining = self._make_safe(lambda _: self._meet("init_rpc"))
-            inject(vars(module)["init_rpc"], begin_joining, self._joined_remote)
+            end_joining = self._make_safe(self._joined_remote, also_silent=True)
+            inject(vars(module)["init_rpc"], begin_joining, end_joining)
 
     def _joined_remote(self, variables: Locals) -> None:
         """Take in that this process may have joined a group of torch.distributed.rpc. If it is in a
         process group as well, its rank there counts."""
-        try:
-            self._meetings.end()
-            has_joined = vars(sys.modules[REMOTE])["_is_current_rpc_agent_set"]()
-            is_in_group = vars(sys.modules[GROUPS])["is_initialized"]()
-            rank, world_size = variables["rank"], variables["world_size"]
-            # A group without a fixed size has no ranks.
-            if has_joined and not is_in_group and rank >= 0 and world_size:
-                self._join(rank, world_size)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
-            self._report.failed(error)
+        self._meetings.end()
+        has_joined = vars(sys.modules[REMOTE])["_is_current_rpc_agent_set"]()
+        is_in_group = vars(sys.modules[GROUPS])["is_initialized"]()
+        rank, world_size = variables["rank"], variables["world_size"]
+        # A group without a fixed size has no ranks.
+        if has_joined and not is_in_group and rank >= 0 and world_size:
+            self._join(rank, world_size)
 
     def _join(self, rank: int, world_size: int) -> None:
         """Begin to watch this process if it was silent until now: it may be a fork of one that has
-        made steps."""
+        made steps, or exchanged something."""
         if not self._report.join(rank, world_size):
             return
         self._thread = get_ident()
         self._open_passes = 0
         self._steps.restart()
+        self._exchange.restart()
+        self._isolation.restart()
+        self._meetings.restart()
         self.look()
         # Processes of multiprocessing call no function of atexit.
         multiprocessing_util = sys.modules.get("multiprocessing.util")
@@ -181,12 +189,15 @@ class Hooks:
         self.end()
         self._report.close()
 
-    def _make_safe(self, hook: Callable[..., None]) -> Callable[..., None]:
+    def _make_safe(
+        self, hook: Callable[..., None], *, also_silent: bool = False
+    ) -> Callable[..., None]:
         """Return the hook in a form that raises nothing, and ends the watch if it fails. It does
-        nothing in code that is compiled instead of executed."""
+        nothing in code that is compiled instead of executed, nor in a process that is silent,
+        unless it is for that as well."""
 
         def safe(*arguments: Any) -> None:
-            if not is_compiling() and self._report.on:
+            if not is_compiling() and (self._report.on or also_silent):
                 try:
                     hook(*arguments)
                 except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
@@ -302,9 +313,9 @@ class Hooks:
         group = variables.get("process_group") or variables.get("device_mesh")
         self._meet("DistributedDataParallel", group)
 
-    def _meet(self, name: str, group: Any = None) -> None:
+    def _meet(self, name: str, group: Any = None, address: str = "") -> None:
         if not self._steps.step_count:
-            self._meetings.begin(name, group)
+            self._meetings.begin(name, group, address)
 
     def _hook_remote_calls(self, module: ModuleType) -> None:
         end_call = self._make_safe(self._exchange.end)

@@ -48,6 +48,10 @@ class IsolationWatch:
     def __init__(self, exchange: Exchange, report: Callable[[Isolation], None]) -> None:
         self._exchange = exchange
         self._report = report
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget all steps: this is another process."""
         self._reported: Isolation | None = None
         self._is_settled = False
         self._steps = 0

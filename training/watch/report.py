@@ -11,7 +11,7 @@ import stat
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,22 +52,19 @@ class WatchReport:
     `MOST` bytes wait already. Ends for good at the first failure.
 
     The process that owns the pipe reports as the program that rankboard started. Any other one, as
-    a fork of it, is silent until it has joined a process group (`join`). If the group has more
-    ranks than rankboard has started, its processes are workers, and report under their ranks in it.
+    a fork of it, is silent until it joins a process group (`join`). If the group has more ranks
+    than rankboard has started, its processes are workers, and report under their ranks in it.
     """
 
-    def __init__(
-        self, channel: str, program: Program, register_stacks: Callable[[], None] | None = None
-    ) -> None:
+    def __init__(self, channel: str, program: Program) -> None:
         """Use the pipe of the channel NUMBER:PID:INODE. Raises: OSError, if it is none."""
         number, owner, inode = channel.split(":")
         self._pipe = int(number)
         self._owners_end = f"/proc/{owner}/fd/{number}"
         self._inode = int(inode)
         self._program = program
-        self._register_stacks = register_stacks
         self._rank = program.number
-        self._is_worker = False
+        self._worker_place: tuple[int, int] | None = None
         self._has_left = False
         self._waiting_bytes = b""
         self._has_failed = False
@@ -88,17 +85,19 @@ class WatchReport:
     # Workers
 
     def join(self, rank: int, world_size: int) -> bool:
-        """Take in that this process has joined a process group. Return True if it begins to report
-        by that."""
+        """Take in that this process joins a process group. Return True if it begins to report by
+        that."""
         is_worker = world_size > self._program.count
         if self._has_failed or not (is_worker or self.on or rank == self._program.number):
             return False
         begins = not self.on
         if begins:
             self._open_pipe()
-        if is_worker:
+        place = (rank, world_size)
+        # It joins before it waits for the others, and again once it is known to have met them.
+        if is_worker and (begins or place != self._worker_place):
+            self._worker_place = place
             self._rank = rank
-            self._is_worker = True
             self._has_left = False
             self._tell_agent({"joined": rank, "world_size": world_size, "pid": os.getpid()})
         elif begins:
@@ -111,8 +110,6 @@ class WatchReport:
         if not self._is_open():
             raise OSError("its pipe is closed")
         self.on = True
-        if self._register_stacks:
-            self._register_stacks()
 
     def _tell_agent(self, message: dict[str, Any]) -> None:
         self._queue_text(f"@rankboard {json.dumps(message)}\n")
@@ -146,9 +143,10 @@ class WatchReport:
         """Report that the rank trains alone, or no longer."""
         self._tell_event("isolation", vars(isolation))
 
-    def entered(self, phase: str, call: str) -> None:
-        """Report that the rank has entered a phase, in a call of this function."""
-        self._tell_event("entered", {"phase": phase, "call": call})
+    def entered(self, phase: str, call: str, address: str = "") -> None:
+        """Report that the rank has entered a phase, in a call of this function, and where the ranks
+        meet in it."""
+        self._tell_event("entered", {"phase": phase, "call": call, "address": address})
 
     def _tell_event(self, event: str, values: Mapping[str, Any]) -> None:
         """Report an event of this rank, other than a step."""
@@ -184,7 +182,7 @@ class WatchReport:
             self._stop_reporting()
 
     def _queue_text(self, text: str) -> None:
-        if self._is_worker:
+        if self._worker_place:
             text = text.replace("@rankboard {", "@rankboard worker {")
         if self.on and len(self._waiting_bytes) < MOST:
             self._waiting_bytes += text.encode("utf-8", "replace")
@@ -211,7 +209,7 @@ class WatchReport:
         """Write the rest, if the agent takes it soon: the process ends."""
         if not self.on:
             return
-        if self._is_worker and not self._has_left:
+        if self._worker_place and not self._has_left:
             self._tell_end()
         self._write_waiting()
         if self._waiting_bytes:

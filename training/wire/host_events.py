@@ -157,6 +157,8 @@ class BeforeEnded(Event):
     code: int
     """Its exit code; 127 if it could not be started, negative after a signal."""
     seconds: float
+    stopped: bool = False
+    """The agent had sent a signal to it: it has not failed."""
 
 
 @immutable

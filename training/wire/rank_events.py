@@ -29,6 +29,8 @@ class Entered(Event):
     phase: Phase
     call: str = ""
     """The function of torch in which a script waits."""
+    address: str = ""
+    """HOST:PORT where its ranks meet, in `init_process_group`; "" if it is not known."""
 
 
 @immutable

@@ -200,4 +200,4 @@ def _print_plan(launcher: Launcher, chosen: Selection, work: Job | Script, json:
     if json:
         echo(serialize.dump(plan))
     else:
-        echo(describe(plan), end="")
+        echo(describe(plan))

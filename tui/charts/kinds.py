@@ -155,6 +155,8 @@ def _for_script(kind: ChartKind, run: RunState) -> ChartKind:
     validation = metric_id(f"val_{name}")
     if kind.tests and validation in run.curves.metrics:
         kind = replace(kind, tests=validation)
+    if name == "throughput" and run.trains_apart:
+        kind = replace(kind, help="samples per second of a rank, as each trains alone")
     # What else a script reports is not known before it does.
     return replace(kind, is_default=kind.id == "loss")
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from remote.launch import Launcher
+from remote.launch import Launcher, find_pasted_ranks
 from remote.record import resume
 from remote.run.findings.start_waits import REACHING, waiting
 from remote.run.run_state import RunState
@@ -22,6 +22,7 @@ from tui.doctor import checks
 from tui.flags.common import RUNS, RunsDir
 from tui.flags.job import JobFlags
 from tui.flags.mistakes import Mistakes, check_job
+from tui.flags.pasted import describe_line
 from tui.flags.script import ScriptFlags, make_script, with_cwd
 from tui.flags.selection import (
     HostFlags,
@@ -106,7 +107,11 @@ def doctor(
         checked_work = checked_script or resume.job_of(job, runs_dir, is_local)
         with open_transports(selection) as transports:
             launcher = Launcher(transports, runs_dir.absolute())
-            code = _examine(launcher.check(launcher.plan(hosts, checked_work)), json)
+            plan = launcher.plan(hosts, checked_work)
+            pasted = find_pasted_ranks(plan)
+            if pasted:
+                narrate(*describe_line(pasted, plan.world_size))
+            code = _examine(launcher.check(plan), json)
     raise SystemExit(code)
 
 

@@ -24,6 +24,7 @@ from tui.app.show_run import check_terminal
 from tui.flags.common import RUNS, Ascii, RunsDir
 from tui.flags.job import JobFlags
 from tui.flags.mistakes import Mistakes, check_job
+from tui.flags.pasted import describe_line
 from tui.flags.selection import HostFlags, select_hosts
 from tui.kit.exit import FAILED, STOPPED, UsageError, refusing
 from tui.kit.narrate import narrate
@@ -141,6 +142,9 @@ class _OpenedStudy:
         self._study = pool.fitted(start.parse_call(folder.name, call))
         pool.check(self._study)
         narrate(*pool.find_data(self._study), *pool.thread_remarks(self._study))
+        pasted = pool.find_pasted_line(self._study)
+        if pasted:
+            narrate(*describe_line(*pasted))
 
     def print_runs(self, json: bool) -> None:
         """Print the runs, and which of them are done. Raises: StudyError."""

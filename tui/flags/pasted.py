@@ -17,7 +17,8 @@ AS_IS = "--as-is starts the line as you wrote it"
 def describe_problem(pasted: PastedLine, world_size: int) -> str:
     """Say why the ranks cannot all have the line as it was typed."""
     if pasted.shared:
-        problem = f"all {world_size} ranks would get {pasted.shared}"
+        all_ranks = "both ranks" if world_size == 2 else f"all {world_size} ranks"
+        problem = f"{all_ranks} would get {pasted.shared}"
     else:
         problem = f"nothing in this line says which of the {world_size} ranks each one is"
     if not pasted.own_workers:
@@ -42,11 +43,14 @@ def refuse_line(
     return UsageError(f"{describe_problem(pasted, world_size)}: write\n  {command_line}\n{AS_IS}")
 
 
+def describe_line(pasted: PastedLine, world_size: int) -> tuple[str, str]:
+    """Return why the ranks cannot all have the line, and the line that they can have."""
+    problem = describe_problem(pasted, world_size)
+    return f"{problem}; each rank gets its own place with", f"  -- {shlex.join(pasted.words)}"
+
+
 def ask_for_line(pasted: PastedLine, world_size: int) -> None:
     """Ask whether to start the line with placeholders. Raises: UsageError, if not."""
-    narrate(
-        f"{describe_problem(pasted, world_size)}; each rank gets its own place with",
-        f"  -- {shlex.join(pasted.words)}",
-    )
+    narrate(*describe_line(pasted, world_size))
     if not confirm("start it so? [y/N]", yes=False, instead=AS_IS):
         raise UsageError(f"nothing was started; {AS_IS}")

@@ -144,7 +144,7 @@ class Judge:
             return
         stderr_lines = worker.raised.text.split("\n") if worker.raised else []
         evidence, problem = judge_exit(exited, stderr_lines, complete=True)
-        if not worker.is_exit_known:
+        if not (worker.is_exit_known or exited.stopped):
             evidence, problem = Evidence.KILLED, "gone without a word, as if it was killed"
             if self._explains_ends(worker.process):
                 problem = "gone without a word, after another rank had failed"

@@ -61,7 +61,9 @@ def find_late_ranks(run: RunState) -> LateRanks | None:
         return None
     most_meetings = max(rank.meetings for rank in waiting)
     late = [
-        rank for rank in run.ranks if isinstance(rank, ScriptRank) and _is_late(rank, most_meetings)
+        rank
+        for rank in run.ranks
+        if isinstance(rank, ScriptRank) and _is_late(run, rank, most_meetings)
     ]
     if not late:
         return None
@@ -72,8 +74,20 @@ def find_late_ranks(run: RunState) -> LateRanks | None:
     return LateRanks(tuple(late), tuple(furthest), furthest[0].meeting, max(wait_began, last_move))
 
 
-def _is_late(rank: ScriptRank, most_meetings: int) -> bool:
+def find_meeting_address(run: RunState) -> tuple[str, int] | None:
+    """Return where all ranks of a script wait for each other, though none is missing; None if they
+    do not, or it is not known."""
+    if run.plan.job:
+        return None
+    addresses = {rank.meeting_address for rank in run.script_ranks if not rank.exited}
+    has_met = any(rank.meetings != 1 for rank in run.script_ranks)
+    return addresses.pop() if len(addresses) == 1 and not has_met else None
+
+
+def _is_late(run: RunState, rank: ScriptRank, most_meetings: int) -> bool:
     """Return True if a rank that has made no step has not come to a meeting of this number."""
+    if run.has_workers and rank.process < 0:  # one that has not joined the group
+        return most_meetings == 1
     has_ended_well = rank.exited is not None and rank.exited.code == 0
     if rank.pace or not (rank.phase is RankPhase.TRAINING or has_ended_well):
         return False

@@ -87,12 +87,16 @@ def _find_late_start(run: RunState, now: float, limits: StallLimits) -> Stalled 
         return None
     silence = min(host.heard for host in halted_hosts) - late_ranks.since
     # Ranks that load their data for minutes may need some minutes more than the quickest one.
-    seconds_of_quickest = min(
-        rank.since - rank.spawned_at if rank.spawned_at else 0.0 for rank in late_ranks.waiting
-    )
+    seconds_of_quickest = min(_measure_start(run, rank) for rank in late_ranks.waiting)
     if silence < max(limits.joining, seconds_of_quickest):
         return None
     return Stalled(tuple(sorted(rank.rank for rank in halted_ranks)), silence)
+
+
+def _measure_start(run: RunState, rank: RankState) -> float:
+    """Return how long a rank has taken from the start of its program to its phase."""
+    process = run.processes[rank.process] if rank.process >= 0 else rank
+    return rank.since - process.spawned_at if process.spawned_at else 0.0
 
 
 def find_silent_exchange(
@@ -161,7 +165,7 @@ def has_all_stacks(run: RunState) -> bool:
     return all(
         rank.stack_time >= stall_began
         for rank in run.ranks
-        if rank.exited is None and not (run.has_workers and not rank.pid)
+        if rank.exited is None and not (rank.process >= 0 and not rank.pid)
     )
 
 

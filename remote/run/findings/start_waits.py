@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from remote.format import duration, ranks_text
-from remote.run.findings.late_ranks import LateRanks, find_late_ranks
+from remote.run.findings.late_ranks import LateRanks, find_late_ranks, find_meeting_address
 from remote.run.run_state import RunState
 from remote.run.state.host_state import Hosts, HostState
 from remote.run.state.phases import START_PHASES, HostPhase, RankPhase, RunPhase
@@ -113,7 +113,9 @@ def _wait_for_ranks(run: RunState, now: float) -> list[Wait]:
     if late_ranks:
         # Once it counts as a stall, that says who is late.
         return [] if run.stall else _wait_for_late(late_ranks, run, now)
-    phases = {rank.phase for rank in run.processes}
+    # Of workers, only those that have joined are known to be on their way.
+    ranks = [rank for rank in run.ranks if rank.process >= 0 or not run.has_workers]
+    phases = {rank.phase for rank in ranks}
     phase = next((phase for phase in START_PHASES if phase in phases), None)
     # Ranks of a script leave some meetings before others: those that are left are not behind.
     is_between = run.plan.job is None and phase is RankPhase.JOINING and len(phases) > 1
@@ -123,20 +125,18 @@ def _wait_for_ranks(run: RunState, now: float) -> list[Wait]:
     whole_hosts = []
     ages_of_whole: list[float] = []
     for host in run.hosts:
-        host_ranks = [rank for rank in run.processes if rank.host == host.index]
-        ranks_behind = [rank.rank for rank in host_ranks if rank.phase is phase]
+        host_ranks = [rank for rank in ranks if rank.host == host.index]
+        ranks_behind = [rank for rank in host_ranks if rank.phase is phase]
         if not ranks_behind or host.phase is not HostPhase.READY:
             continue
         # A rank that is not started yet waits since its host was ready, or since the attempt
         # before was over.
-        rank_ages = [
-            age(run.processes[rank].since or host.since, run, now) for rank in ranks_behind
-        ]
+        rank_ages = [age(rank.since or host.since, run, now) for rank in ranks_behind]
         if len(ranks_behind) == len(host_ranks):
             whole_hosts.append(host)
             ages_of_whole += rank_ages
         else:
-            subject = f"{ranks_text(ranks_behind)} on {host.name}"
+            subject = f"{ranks_text([rank.rank for rank in ranks_behind])} on {host.name}"
             waits.append(Wait(subject, _describe_phase(phase, [host], run), max(rank_ages)))
     if whole_hosts:
         # Ranks join each other when the last one has come.
@@ -175,12 +175,31 @@ def _wait_for_late(late_ranks: LateRanks, run: RunState, now: float) -> list[Wai
 def _describe_phase(phase: RankPhase, hosts: Iterable[HostState], run: RunState) -> str:
     job = run.plan.job
     template = phase.wait if job else phase.script_wait
-    return template.format(
+    progress = template.format(
         reached=_describe_reached(hosts, run),
         port=run.rendezvous or "the port where ranks meet",
         dataset=job.dataset if job else "",
         call=next((rank.meeting for rank in run.script_ranks if rank.meeting), ""),
     )
+    failed_meeting = _describe_failed_meeting(run)
+    return f"{progress}; {failed_meeting}" if failed_meeting else progress
+
+
+def _describe_failed_meeting(run: RunState) -> str:
+    """Return which hosts cannot connect to where the ranks of a script meet; "" if all can."""
+    meeting_address = find_meeting_address(run)
+    failures = {
+        host.index: connection.error
+        for host in run.hosts
+        for connection in host.connected
+        if (connection.address, connection.port) == meeting_address and connection.error
+    }
+    if not meeting_address or not failures:
+        return ""
+    host_names = _name_hosts([run.hosts[index] for index in failures], run)
+    address, port = meeting_address
+    error = cut(next(iter(failures.values())), LONGEST_COMMAND)
+    return f"{host_names} cannot connect to {address}:{port}: {error}"
 
 
 def _name_hosts(hosts: Hosts, run: RunState) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from remote.run.series.definitions import (
     HOST_SAMPLE,
     SERIES,
     SOURCES,
+    STEP,
     Scope,
     Spec,
     metric_id,
@@ -43,6 +45,8 @@ class Curves:
         self._histories = {
             source.name: SourceHistory(source, rows[source.scope]) for source in SOURCES
         }
+        self.are_apart = False
+        """Each rank trains a model of its own, so that what they do does not add up."""
         self._step = 0
         self._with_values: set[str] = set()
 
@@ -130,7 +134,10 @@ class Curves:
 
         `low` and `high` are those of a single one.
         """
-        return _make_points(self._history_of(series), SERIES[series], None, since)
+        spec = SERIES[series]
+        if self.are_apart and spec.source is STEP:
+            spec = replace(spec, adds=False)
+        return _make_points(self._history_of(series), spec, None, since)
 
     def _history_of(self, series: str) -> SourceHistory:
         source = SERIES[series].source

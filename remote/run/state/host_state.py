@@ -220,7 +220,7 @@ class HostState:
                 self.reserved = event
             case BeforeStarted():
                 self.before_since = when
-            case BeforeEnded():
+            case BeforeEnded(stopped=False):
                 self.before_end = event
             case Connected():
                 self._take_connection(event)

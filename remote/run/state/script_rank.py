@@ -6,6 +6,7 @@ import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Address
 from typing import ClassVar
 
 from remote.events import Parsed
@@ -87,6 +88,9 @@ class ScriptRank(RankState):
     lasting_fields: ClassVar[tuple[str, ...]] = (*LASTING_FIELDS, "metrics", "hides_step_losses")
     meeting: str = ""
     """The function of torch in which it waits for the others; "" if that is not known."""
+    meeting_address: tuple[str, int] | None = None
+    """The IPv4 address and the port where it meets the others there; None if these are not
+    known."""
     meetings: int = 0
     """How often it has come to such a function, in this attempt before its first step."""
     metrics: dict[str, float] = field(default_factory=dict)
@@ -201,21 +205,24 @@ class ScriptRank(RankState):
                 return
             case StepFinished() | ScriptMetrics():
                 self._note_report(when)
-            case Entered(_, phase, call):
-                self._take_meeting(phase, call)
+            case Entered():
+                self._take_meeting(event)
         if isinstance(event, ScriptMetrics):
             self.heard = when
             self._take_metrics(event)
         else:
             RankState.apply(self, event, when)
 
-    def _take_meeting(self, phase: Phase, call: str) -> None:
+    def _take_meeting(self, event: Entered) -> None:
         self.meeting = ""
-        if phase == Phase.JOINING:
+        self.meeting_address = None
+        if event.phase == Phase.JOINING:
+            call = event.call
             # A host may send anything.
             is_name = call.isidentifier() and len(call) <= LONGEST_CALL
             self.meeting = call if is_name else "a collective"
             self.meetings += 1
+            self.meeting_address = _read_address(event.address)
 
     def _note_report(self, when: float) -> None:
         if self.stepped_at and when > self.stepped_at:
@@ -281,6 +288,14 @@ class ScriptRank(RankState):
             self.timing.append(step, steps_made)
         else:
             self.timing.begin_after(step.step)
+
+
+def _read_address(text: str) -> tuple[str, int] | None:
+    host, _, port = text.rpartition(":")
+    try:
+        return str(IPv4Address(host)), int(port)
+    except ValueError:
+        return None
 
 
 def _is_of_watch(step: StepFinished) -> bool:

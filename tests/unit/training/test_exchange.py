@@ -72,6 +72,16 @@ def stage() -> Stage:
 # Collectives
 
 
+def test_a_process_that_is_forked_has_counted_nothing_yet(stage: Stage) -> None:
+    stage.call("broadcast", tensor=Tensor(10))
+    stage.call("broadcast", tensor=Tensor(10))  # not reported yet
+    stage.exchange.begin("barrier", {})  # the fork is made in a call
+    stage.exchange.restart()
+    assert (stage.exchange.calls_with_data, stage.exchange.bytes) == (0, 0)
+    stage.call("all_reduce", tensor=Tensor(5))
+    assert [(told.name, told.count) for told in stage.told[1:]] == [("all_reduce", 1)]
+
+
 def test_the_first_call_is_told_at_once_and_others_once_a_second(stage: Stage) -> None:
     stage.call("broadcast", 0.1, tensor=Tensor(10))
     assert stage.told == [Collectives(1, 40, 0.0, 0.0, "broadcast", inside=True)]

@@ -29,7 +29,7 @@ from training.watch.gradients import MOST_LEARNT, GradientWatch
 from training.watch.hooks import Hooks
 from training.watch.inject import CannotInject, inject
 from training.watch.losses import LossWatch
-from training.watch.meetings import MOST_MEETINGS, Meetings
+from training.watch.meetings import MOST_MEETINGS, Meetings, read_address, read_place
 from training.watch.report import MOST, Program, WatchReport
 from training.watch.spans import Spans
 from training.watch.steps import MOST as MOST_ENTRIES
@@ -518,6 +518,58 @@ def test_a_process_of_a_larger_group_is_a_worker(pipe: tuple[int, int]) -> None:
     assert left == {"left": 5, "pid": os.getpid(), "error": ""}
 
 
+def test_a_worker_says_once_where_it_joins_unless_that_changes(pipe: tuple[int, int]) -> None:
+    report = make_report(pipe[1], 0, count=1)
+    for place in ((1, 4), (1, 4), (2, 4)):  # before and after it waits; then in another group
+        assert not report.join(*place)
+    assert [of_worker(line)["joined"] for line in read(pipe[0])] == [1, 2]
+    report._be_silent()  # as in a fork, which has joined nothing
+    assert report.join(2, 4)
+    assert of_worker(read(pipe[0])[0])["joined"] == 2
+    report.close()
+    os.close(report._pipe)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "place"),
+    [
+        ({"rank": 1, "world_size": 4}, {}, (1, 4)),
+        ({"rank": 1, "world_size": 4, "init_method": "tcp://h:1"}, {"RANK": "0"}, (1, 4)),
+        (
+            {"rank": -1, "world_size": -1, "init_method": None},
+            {"RANK": "2", "WORLD_SIZE": "4"},
+            (2, 4),
+        ),
+        ({"rank": 3, "init_method": "env://"}, {"RANK": "2", "WORLD_SIZE": "4"}, (3, 4)),
+        ({"init_method": "tcp://h:1?rank=1&world_size=2"}, {}, (1, 2)),
+        ({"init_method": "file:///tmp/f?rank=0", "world_size": 2}, {}, (0, 2)),
+        ({"init_method": "tcp://h:1"}, {"RANK": "2", "WORLD_SIZE": "4"}, None),
+        ({}, {}, None),  # as with MPI
+        ({"rank": 4, "world_size": 4}, {}, None),
+        ({"rank": "1", "world_size": object()}, {}, None),
+    ],
+)
+def test_the_place_in_a_group_is_known_before_the_others_have_come(
+    arguments: dict[str, Any], env: dict[str, str], place: tuple[int, int] | None
+) -> None:
+    assert read_place(arguments, env) == place
+
+
+@pytest.mark.parametrize(
+    ("arguments", "address"),
+    [
+        ({"init_method": "tcp://10.10.1.1:9955"}, "10.10.1.1:9955"),
+        ({}, "h:1"),
+        ({"init_method": "env://"}, "h:1"),
+        ({"init_method": "file:///tmp/f"}, ""),
+        ({"store": object()}, ""),
+    ],
+)
+def test_it_is_known_where_ranks_meet(arguments: dict[str, Any], address: str) -> None:
+    assert read_address(arguments, {"MASTER_ADDR": "h", "MASTER_PORT": "1"}) == address
+    assert read_address(arguments, {}) == ("" if address == "h:1" else address)
+
+
 def test_a_process_of_a_group_as_large_as_the_run_stands_for_the_program(
     pipe: tuple[int, int],
 ) -> None:
@@ -531,8 +583,6 @@ def test_a_process_of_a_group_as_large_as_the_run_stands_for_the_program(
 
 def test_a_fork_is_silent_until_it_has_joined_a_group(pipe: tuple[int, int]) -> None:
     report = make_report(pipe[1], 1, count=2)
-    registered: list[int] = []
-    report._register_stacks = lambda: registered.append(os.getpid())
     report._be_silent()  # as in a fork
     report.steps([a_step(1)])
     assert not report.join(0, 2)  # another one has this rank
@@ -543,7 +593,6 @@ def test_a_fork_is_silent_until_it_has_joined_a_group(pipe: tuple[int, int]) -> 
     stands_in, step = map(event, read(pipe[0]))
     assert stands_in == {"stands_in": 1, "pid": os.getpid()}
     assert step["step"] == 2
-    assert registered == [os.getpid()]
     os.close(report._pipe)
 
 
@@ -853,7 +902,7 @@ def test_the_environment_is_that_of_the_agent() -> None:
 
 def test_of_nested_meetings_the_outermost_is_reported() -> None:
     told: list[tuple[str, str]] = []
-    meetings = Meetings(lambda phase, name: told.append((phase, name)))
+    meetings = Meetings(lambda phase, name, _: told.append((phase, name)))
     meetings.end()  # it began before the watch, or was none of all ranks
     meetings.begin("init_process_group")
     meetings.begin("barrier")
@@ -867,7 +916,7 @@ def test_of_nested_meetings_the_outermost_is_reported() -> None:
 
 def test_a_program_without_steps_reports_so_many_meetings() -> None:
     told: list[tuple[str, str]] = []
-    meetings = Meetings(lambda phase, name: told.append((phase, name)))
+    meetings = Meetings(lambda phase, name, _: told.append((phase, name)))
     for _ in range(2 * MOST_MEETINGS):
         meetings.begin("all_reduce")
         meetings.end()
@@ -877,7 +926,7 @@ def test_a_program_without_steps_reports_so_many_meetings() -> None:
 
 def test_meetings_of_two_threads_are_apart() -> None:
     told: list[tuple[str, str]] = []
-    meetings = Meetings(lambda phase, name: told.append((phase, name)))
+    meetings = Meetings(lambda phase, name, _: told.append((phase, name)))
     meetings.begin("barrier")
     other = threading.Thread(target=meetings.end)
     other.start()

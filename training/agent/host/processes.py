@@ -80,13 +80,14 @@ def descendants(pid: int) -> list[int]:
     """Return all processes below this one, parents before children."""
     if not LINUX:
         return _psutil_descendants(pid)
-    pids = _list_children(pid)
+    pids = list_children(pid)
     for child in pids:
-        pids += _list_children(child)  # the loop includes what is added
+        pids += list_children(child)  # the loop includes what is added
     return pids
 
 
-def _list_children(pid: int) -> list[int]:
+def list_children(pid: int) -> list[int]:
+    """Return the processes that this one has started, in that order (Linux only)."""
     pids: list[int] = []
     with suppress(OSError):  # it has just exited
         for thread in os.listdir(f"/proc/{pid}/task"):

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from training.agent.host import processes
@@ -87,6 +88,16 @@ class ProcSampler:
         return RankSample(
             number, round(percent, 1), resident_pages * self._page_size, len(usage_by_pid)
         )
+
+
+def subtract_sample(whole: RankSample, part: RankSample) -> RankSample:
+    """Return what a process tree uses without a part of it, both of the last second."""
+    return replace(
+        whole,
+        cpu=round(max(0.0, whole.cpu - part.cpu), 1),
+        memory=max(0, whole.memory - part.memory),
+        processes=max(1, whole.processes - part.processes),
+    )
 
 
 def _core_ticks() -> dict[str, tuple[int, int]]:

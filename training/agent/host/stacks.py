@@ -72,6 +72,11 @@ class StackSubject(NamedTuple):
     is_worker: bool = False
 
 
+def can_report(pid: int) -> bool:
+    """Return True if a process catches the signal, as those do that report their stacks."""
+    return _has_signal(pid, "SigCgt")
+
+
 class StackCollector:
     """Collects stacks in a thread of its own, because that takes up to a second; the agent loop
     reports them."""
@@ -159,11 +164,10 @@ def _request_stack(subject: StackSubject, folder: str) -> StackRequest:
     if not pid:
         return StackRequest(subject, 0, problem="its process does not exist yet")
     # The rank may be a shell or a wrapper: the first process below it that can answers.
-    others = [] if subject.is_worker else processes.descendants(pid)
-    pids = (pid, *others)
+    pids = (pid, *processes.descendants(pid))
     for asked_pid in pids:
         path = _stack_file(asked_pid, folder)
-        if path and _has_signal(asked_pid, "SigCgt"):
+        if path and can_report(asked_pid):
             break
     else:
         problem = "it is no Python program that was started with rankboard's sitecustomize"

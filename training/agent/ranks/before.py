@@ -71,6 +71,5 @@ class BeforeCommand:
         self._pid = 0
         # What it printed comes before its end, in the journal too.
         self._ranks.finish(self._pipes)
-        # A command that is stopped has not failed: the agent says why it ends.
-        if not self._is_stopped:
-            self._report_event(BeforeEnded(exit_code, time.monotonic() - self._began_at))
+        seconds = time.monotonic() - self._began_at
+        self._report_event(BeforeEnded(exit_code, seconds, stopped=self._is_stopped))

@@ -8,19 +8,20 @@ import os
 import selectors
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
 from training.agent.host import processes
 from training.agent.host.redaction import Redaction
-from training.agent.host.samples import OutOfMemory
+from training.agent.host.samples import OutOfMemory, Sampler, subtract_sample
+from training.agent.host.stacks import StackSubject
 from training.agent.live_runs import open_regular
 from training.agent.ranks.pipes import CHUNK, Pipe
 from training.agent.ranks.workers import Worker, Workers, describe_exit
 from training.wire.events import Event
-from training.wire.host_events import Exited, OutputText, Raised, Spawned
+from training.wire.host_events import Exited, OutputText, Raised, RankSample, Spawned
 from training.wire.jsonl import load
 
 Ends = tuple[int, int]
@@ -45,15 +46,33 @@ class RankProcess:
     events: Pipe | None = None
     workers: Workers | None = None
 
-    @property
-    def live_workers(self) -> list[Worker]:
-        """Return the workers that have not exited."""
-        return self.workers.live if self.workers else []
+    def list_subjects(self, preload_pid: int) -> list[StackSubject]:
+        """Return of whom stacks are asked for: the process that trains, or preload until there is
+        one, and the workers."""
+        if self.workers is None:
+            return [StackSubject(self.number, self.pid or preload_pid)]
+        # One below its own may stand in for it.
+        training_pid = self.workers.stand_in or self.pid or preload_pid
+        return [StackSubject(self.number, training_pid), *self.workers.list_subjects(self.pid)]
 
-    @property
-    def training_pid(self) -> int:
-        """Return the process that trains: the rank's own, or one below it that stands in for it."""
-        return (self.workers.stand_in if self.workers else 0) or self.pid
+    def sample(self, sampler: Sampler) -> Iterator[RankSample]:
+        """Yield samples of all its processes together, and of its workers. If its program is a
+        worker itself, it has what the others leave of the sample of all."""
+        rest = sampler.rank(self.number, self.pid)
+        if rest is None:
+            return
+        yield rest
+        own_number = None
+        for worker in self.workers.live if self.workers else ():
+            if worker.pid == self.pid:
+                own_number = worker.rank
+                continue
+            sample = sampler.rank(worker.rank, worker.pid)
+            if sample:
+                rest = subtract_sample(rest, sample)
+                yield replace(sample, worker=True)
+        if own_number is not None:
+            yield replace(rest, rank=own_number, worker=True)
 
 
 class RankProcesses:
@@ -115,9 +134,9 @@ class RankProcesses:
     def _make_pipe(self, descriptor: int, rank_number: int, stream: str) -> Pipe:
         return Pipe(descriptor, rank_number, stream, self._redaction)
 
-    def open_events(self, rank: RankProcess) -> int:
-        """Open one more pipe, for what the watch reports of a rank that is not started. Return the
-        end for its process.
+    def open_events(self, rank: RankProcess, process_count: int) -> int:
+        """Open one more pipe, for what the watch reports of a rank that is not started, one of so
+        many. Return the end for its process.
 
         What comes there is as if the rank had written it on stdout.
         """
@@ -127,7 +146,11 @@ class RankProcesses:
             fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, EVENTS)
         rank.events = self._make_pipe(reader, rank.number, "stdout")
         rank.workers = Workers(
-            rank.number, self._selector, self._report_event, partial(self._worker_exited, rank)
+            rank.number,
+            process_count,
+            self._selector,
+            self._report_event,
+            partial(self._worker_exited, rank),
         )
         rank.pipes += (rank.events,)
         return write_end

@@ -117,10 +117,12 @@ class RankStarter:
             rank.error_file = error_path
         own_ends: list[int] = []
         if rank_env.get(WATCH) == "1":
-            events_end = self._ranks.open_events(rank)
+            world_size = rank_env.get("WORLD_SIZE", "")
+            process_count = int(world_size) if world_size.isdigit() else 1
+            events_end = self._ranks.open_events(rank, process_count)
             own_ends.append(events_end)
             rank_env[EVENTS_FD] = str(events_end)
-            rank_env[PROCESS] = f"{placement.rank}/{rank_env.get('WORLD_SIZE', 1)}"
+            rank_env[PROCESS] = f"{placement.rank}/{process_count}"
         inherited_descriptors = own_ends.copy()
         if listener and placement.rank == 0:  # it stays open here, for `start` to close
             inherited_descriptors.append(listener.fileno())

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from training.agent.host import processes
 from training.agent.host.proc_files import read_stat, state_letter
+from training.agent.host.stacks import StackSubject, can_report
 from training.wire.events import PREFIX, WORKER, Event
 from training.wire.host_events import OutputText, WorkerExited, WorkerJoined
 from training.wire.jsonl import load
@@ -25,6 +26,8 @@ _MESSAGES = (
     f'{PREFIX}{{"stands_in"',
 )
 """How lines begin that are for the agent alone."""
+_PARENT = 1
+"""The field of `stat` that has the parent of a process."""
 _EXIT_STATUS = 49
 """The field of `stat` that has the status of a process for which nobody has waited yet."""
 
@@ -41,16 +44,20 @@ class Worker:
 
 
 class Workers:
-    """The workers below a rank that live. `report_exit` is called once one is gone."""
+    """The workers below a rank, one of `process_count`, that live. `report_exit` is called once one
+    is gone."""
 
     def __init__(
         self,
         process: int,
+        process_count: int,
         selector: selectors.BaseSelector,
         report_event: Callable[[Event], None],
         report_exit: Callable[[Worker, int | None], None],
     ) -> None:
         self._process = process
+        self._process_count = process_count
+        self._world_size = 0
         self._selector = selector
         self._report_event = report_event
         self._report_exit = report_exit
@@ -97,16 +104,56 @@ class Workers:
 
     def _add(self, rank: int, world_size: int, pid: int, root_pid: int) -> None:
         is_ours = pid == root_pid or pid in processes.descendants(root_pid)
-        if not 0 <= rank < world_size or not is_ours or len(self._by_pid) >= MOST:
+        fits = 0 <= rank < world_size <= MOST * self._process_count
+        if not fits or not is_ours or len(self._by_pid) >= MOST:
             return
         if pid in self._by_pid:  # it has left a group, and joined another one
             self._forget(self._by_pid[pid])
+        self._world_size = world_size
         worker = self._by_pid[pid] = Worker(rank, pid)
         # Not on every system. Else it is noticed at the next look.
         with suppress(OSError, AttributeError):
             worker.handle = os.pidfd_open(pid)
             self._selector.register(worker.handle, selectors.EVENT_READ, self.look)
         self._report_event(WorkerJoined(rank, self._process, world_size, pid))
+
+    def list_subjects(self, root_pid: int) -> list[StackSubject]:
+        """Return of whom stacks are asked for: the workers, and those that seem to become some."""
+        pid_of_rank = {worker.rank: worker.pid for worker in self.live}
+        pid_of_rank |= self._find_late(root_pid)
+        return [StackSubject(rank, pid, is_worker=True) for rank, pid in pid_of_rank.items()]
+
+    def _find_late(self, root_pid: int) -> dict[int, int]:
+        """Return the pids of processes that have not joined the group yet, by the ranks that they
+        seem to get there. It is empty where that cannot be told.
+
+        Each program is taken to have as many workers, and to start them in the order of ranks.
+        """
+        joined_ranks = {worker.rank for worker in self.live}
+        late_ranks = [
+            rank
+            for rank in range(self._world_size)
+            if rank * self._process_count // self._world_size == self._process
+            and rank not in joined_ranks
+        ]
+        siblings = self._list_siblings(root_pid) if late_ranks else []
+        if len(siblings) != len(late_ranks):
+            # Helpers, such as a manager, come first, and may be no Python programs.
+            siblings = list(filter(can_report, siblings))[-len(late_ranks) :]
+        is_clear = len(siblings) == len(late_ranks)
+        return dict(zip(late_ranks, siblings, strict=True)) if is_clear else {}
+
+    def _list_siblings(self, root_pid: int) -> list[int]:
+        """Return the processes that were started by the same ones as workers, and are none."""
+        parents: set[int] = set()
+        for pid in self._by_pid:
+            fields = read_stat(pid)
+            if pid == root_pid:
+                parents.add(pid)
+            elif fields:
+                parents.add(int(fields[_PARENT]))
+        children = [pid for parent in parents for pid in processes.list_children(parent)]
+        return [pid for pid in children if pid not in self._by_pid and state_letter(pid) != "Z"]
 
     def look(self) -> None:
         """Report the workers that are gone."""

@@ -688,7 +688,7 @@ def of_two_launchers(ahead: float, *ends: AgentEnded) -> tuple[RunState, RunStat
     """A run of two hosts as its first launcher has recorded it, and as one did that came later, on
     a machine whose clock is ahead. The first one fetches results for a while after the end."""
     first, second = History(plan(2)), History(plan(2))
-    first.session(RemarkMade(SESSION, "The run stops if this terminal disconnects."))
+    first.session(RemarkMade(SESSION, "the run stops if this terminal disconnects"))
     for host in (0, 1):
         first.session(ClockMeasured(host, 0.0), after=4.0)
         first.say(host, Launched((host,), (0, 1), age=4.0 * (host + 1)), after=0.0)

@@ -270,6 +270,13 @@ def test_a_worker_that_is_gone_without_a_word_counts_if_its_process_fails() -> N
         assert (cause.rank if cause else None) == rank
 
 
+def test_a_worker_that_is_gone_after_its_program_was_stopped_needs_no_word() -> None:
+    run = state_of(joined().rank(0, exited(2, code=0, known=False, stopped=True)))
+    assert run.ranks[2].death
+    assert run.ranks[2].death.problem == "stopped"
+    assert not [line.text for line in run.log.notes if "gone" in line.text]
+
+
 def test_a_worker_that_is_gone_without_a_word_explains_why_others_failed() -> None:
     for error, cause in ((GLOO, 2), ("ValueError: 1", 1)):
         history = joined().rank(0, exited(2, code=0, known=False))

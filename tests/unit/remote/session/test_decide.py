@@ -284,6 +284,15 @@ def joining(policy: Policy = UNCHECKED) -> Case:
     return case.say(0, Entered(0, Phase.JOINING, "init_process_group"))
 
 
+def met(address: str = "10.10.1.1:9955") -> Case:
+    """Both ranks of a script have called it, and do not come out of it."""
+    case = Case(UNCHECKED, script=True).started()
+    for rank in (0, 1):
+        joins = Entered(rank, Phase.JOINING, "init_process_group", address)
+        case.say(rank, Spawned(rank, 100 + rank), joins)
+    return case
+
+
 def stalled(case: Case) -> Case:
     case.started().stepped(0, 1).lives(60)
     return case.say(SESSION, Stalled((0, 1), 60.0), StacksAsked())
@@ -390,6 +399,12 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
     "a start is refused if it fails": (
         lambda: with_before().all_say(BeforeStarted()).say(1, BeforeEnded(1, 9.0)),
         [StartRefused],
+    ),
+    "one that was stopped has not failed": (
+        lambda: asked(
+            with_before().all_say(BeforeStarted()).say(1, BeforeEnded(-15, 9.0, stopped=True))
+        ),
+        [],
     ),
     "a restart does not run it again": (
         lambda: (
@@ -596,6 +611,9 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
         lambda: joining().lives(4).say(SESSION, StacksAsked()).lives(4),
         [StacksAsked, Stacks, Stacks],
     ),
+    "ranks that do not meet have a moment": (lambda: met().lives(3), []),
+    "hosts try where they should meet": (lambda: met().lives(4), [Connect, Connect]),
+    "if that is an address": (lambda: met("node0:9955").lives(4), []),
     "after a minute it is a stall": (
         lambda: joining().lives(60),
         [Stalled, StacksAsked, Stacks, Stacks],

@@ -42,7 +42,15 @@ from training.wire.commands import (
     Stop,
 )
 from training.wire.enums import EndReason
-from training.wire.host_events import AGENT, AgentEnded, Exited, OutputText, StopHeard
+from training.wire.host_events import (
+    AGENT,
+    AgentEnded,
+    BeforeEnded,
+    BeforeStarted,
+    Exited,
+    OutputText,
+    StopHeard,
+)
 
 TIMES = AgentTimes(reconnect=2.0, lease=60.0, grace=2.0, last=8.0, restart=1000.0)
 TERM, KILL = TerminateRanks(), KillRanks()
@@ -115,6 +123,25 @@ CASES: dict[str, tuple[History, list[tuple[Any, float, list[Action]]]]] = {
             (Close(), 0.0, [TERM]),
             (exited(0, -15, True), 0.5, []),
             (exited(1, -15, True), 0.5, [KILL, CLOSED]),
+        ],
+    ),
+    "the command before the ranks has its grace, too": (
+        History(),
+        [
+            (BeforeStarted(), 0.0, []),
+            (Close(), 5.0, [TERM]),
+            (None, 1.0, []),
+            (BeforeEnded(-15, 6.0, stopped=True), 0.1, [KILL, CLOSED]),
+        ],
+    ),
+    "and is killed after it": (
+        History(),
+        [
+            (BeforeStarted(), 0.0, []),
+            (Stop(1.0), 5.0, [Write(StopHeard()), TERM]),
+            (None, 1.0, [KILL]),
+            (BeforeEnded(-9, 6.0, stopped=True), 0.1, []),
+            (Close(), 0.0, [TERM, KILL, CLOSED]),
         ],
     ),
     "ranks are killed after their grace, and given up in the end": (

@@ -27,6 +27,7 @@ from training.wire.host_events import (
     Hello,
     Launched,
     OutputText,
+    RankSample,
     RecordsDropped,
 )
 
@@ -366,6 +367,13 @@ def test_the_samples_see_a_busy_tree() -> None:
             break
     assert len(host.cpu) == os.cpu_count()
     assert 0 < host.memory_used < host.memory_total
+
+
+def test_what_a_program_uses_beside_its_workers() -> None:
+    whole = RankSample(0, 250.0, 900, 4)
+    rest = samples.subtract_sample(whole, RankSample(2, 99.5, 300, 1))
+    assert rest == RankSample(0, 150.5, 600, 3)
+    assert samples.subtract_sample(rest, RankSample(1, 151.0, 700, 3)) == RankSample(0, 0.0, 0, 1)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

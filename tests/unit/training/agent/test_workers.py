@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from training.agent.host import processes
+from training.agent.host.stacks import StackSubject
 from training.agent.ranks.workers import Worker, Workers, describe_exit
 from training.wire.events import PREFIX, WORKER, Event
 from training.wire.host_events import OutputText, WorkerExited, WorkerJoined
@@ -37,7 +39,7 @@ class Heard:
         self.ends: list[tuple[Worker, int | None]] = []
         self.selector = selectors.DefaultSelector()
         self.workers = Workers(
-            3, self.selector, self.events.append, lambda *end: self.ends.append(end)
+            3, 4, self.selector, self.events.append, lambda *end: self.ends.append(end)
         )
 
     def take(self, *lines: str) -> OutputText | None:
@@ -72,6 +74,7 @@ def test_a_process_below_the_program_stands_in_for_it_while_it_lives(
         {"joined": 5, "world_size": 8, "pid": os.getppid()},  # not below the program
         {"joined": 8, "world_size": 8, "pid": os.getpid()},
         {"joined": -1, "world_size": 8, "pid": os.getpid()},
+        {"joined": 0, "world_size": 10**9, "pid": os.getpid()},
         {"joined": "5", "world_size": 8, "pid": os.getpid()},
         {"joined": 5, "world_size": 8, "pid": "1"},
         {"joined": 5},
@@ -99,6 +102,32 @@ def test_a_killed_worker_is_noticed_with_its_signal(child: subprocess.Popen[byte
     assert heard.workers.live == []
     exited = describe_exit(worker, status)
     assert exited == WorkerExited(5, -9, "SIGKILL")
+
+
+@pytest.mark.parametrize(
+    ("siblings", "pythons", "late"),
+    [
+        ([71], [], {2: 71}),  # whatever it runs
+        ([70, 71], [71], {2: 71}),  # a tee beside it
+        ([70, 71], [70, 71], {2: 71}),  # a manager, which comes first
+        ([], [], {}),
+        ([70, 71], [], {}),
+    ],
+)
+def test_stacks_are_asked_of_workers_that_have_not_joined_yet(
+    monkeypatch: pytest.MonkeyPatch, siblings: list[int], pythons: list[int], late: dict[int, int]
+) -> None:
+    """Process 1 of 2 has the ranks 2 and 3 of a group of 4. Rank 3 has joined."""
+    selector = selectors.DefaultSelector()
+    workers = Workers(1, 2, selector, lambda _: None, lambda *_: None)
+    own = os.getpid()
+    workers.take(OutputText(1, "stdout", message(joined=3, world_size=4, pid=own)), own)
+    monkeypatch.setattr(processes, "list_children", {own: siblings}.__getitem__)
+    monkeypatch.setattr("training.agent.ranks.workers.state_letter", lambda _: "S")
+    monkeypatch.setattr("training.agent.ranks.workers.can_report", pythons.__contains__)
+    subjects = [StackSubject(rank, pid, True) for rank, pid in ({3: own} | late).items()]
+    assert workers.list_subjects(own) == subjects
+    workers.close()
 
 
 def test_who_has_said_how_it_ends_needs_no_exit_code() -> None:

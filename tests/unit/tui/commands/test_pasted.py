@@ -36,7 +36,7 @@ def test_it_is_refused_with_the_command_to_write(flag: str, folder: Path) -> Non
     assert done.returncode == 2
     lines = [line.removeprefix("rankboard: ") for line in done.stderr.splitlines()]
     problem, command, as_is = lines[-3:]
-    assert problem == "all 2 ranks would get -r 0: write"
+    assert problem == "both ranks would get -r 0: write"
     assert shlex.split(command) == [
         *("rankboard", flag, "--local", "2", "--slots", "1", "--", "LR=1"),
         *("torchrun", "--max-restarts", "1", "course.py", "-n", "{world_size}", "-r", "{rank}"),
@@ -57,6 +57,7 @@ def test_a_line_may_stay_as_it_is(line: str, folder: Path) -> None:
     done = call(folder, f"--dry-run {line}")
     assert done.returncode == 0, done.stderr
     assert "-n 4 -r 0" in done.stdout
+    assert done.stdout.endswith("\n")
 
 
 def test_a_line_with_a_module_is_written_anew(folder: Path) -> None:
@@ -70,6 +71,32 @@ def test_the_source_is_read_where_the_ranks_work(folder: Path) -> None:
     (folder / "course.py").rename(there / "course.py")
     line = "--dry-run --local 2 --cwd there -- bash -c 'python course.py -n 4 -r 0'"
     assert "bash -c 'python course.py -n {world_size} -r {rank}'" in call(folder, line).stderr
+
+
+def test_the_doctor_says_it_and_checks_the_hosts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.commands.doctor._examine", lambda *_: 0)
+    done = call(folder, "doctor --local 2 -- course.py -n 4 -r 0")
+    assert done.returncode == 0, done.stderr
+    assert "both ranks would get -r 0; each rank gets its own place with" in done.stderr
+    assert "  -- course.py -n '{world_size}' -r '{rank}'" in done.stderr
+
+
+@pytest.mark.parametrize(("place", "is_said"), [("-r 0", True), ("-r {rank}", False)])
+def test_a_study_says_it(place: str, is_said: bool, folder: Path) -> None:
+    (folder / "mine.toml").write_text(
+        f"""
+        [base]
+        script = "course.py -n {{nodes}} {place} --lr {{lr}}"
+        nodes = 3
+        [axes]
+        lr = [0.1, 0.2]
+        """
+    )
+    done = call(folder, "study mine.toml --local 3 --dry-run")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("all 3 ranks would get -r 0") == is_said
 
 
 def test_the_flag_needs_a_script(folder: Path) -> None:

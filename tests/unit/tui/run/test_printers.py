@@ -134,7 +134,7 @@ def test_plain_lines_and_the_table_go_to_stdout() -> None:
 def starting(hosts: int = 4) -> History:
     """A run whose hosts are all reached and well."""
     history = History(plan(hosts)).session(
-        RemarkMade(SESSION, "The run stops if this terminal disconnects.")
+        RemarkMade(SESSION, "the run stops if this terminal disconnects")
     )
     for host in range(hosts):
         history.session(HostPhaseChanged(host, "connecting")).say(host, HELLO).session(
@@ -152,7 +152,7 @@ def test_a_healthy_run_takes_few_lines_to_its_first_step(
     before = capsys.readouterr().err.splitlines()[:-1]
     assert before == [
         f"rankboard: run {history.plan.run}: 4 ranks on node1 to node4, ddp, lenet5 on digits",
-        "rankboard: The run stops if this terminal disconnects.",
+        "rankboard: the run stops if this terminal disconnects",
         "rankboard: training: 4 ranks, 40 steps, 61,706 parameters, 640 samples, gloo on cpu",
     ]
 

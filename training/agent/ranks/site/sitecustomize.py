@@ -20,16 +20,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 WATCH = os.path.normpath(os.path.join(HERE, "..", "..", "..", "watch", "__init__.py"))
 
 
-registered_in = 0
-
-
 def register() -> None:
-    """Let this process report its stacks, unless it can. A fork shares the file of its parent, in
-    which all of them would write."""
-    global registered_in
-    if sys.platform != "linux" or registered_in == os.getpid():
+    """Let this process report its stacks. A fork does it again: it shares the file of its parent,
+    in which all of them would write."""
+    if sys.platform != "linux":
         return
-    registered_in = os.getpid()
     try:
         path = os.path.join(os.environ["RANKBOARD_FOLDER"], "stacks", str(os.getpid()))
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
@@ -52,7 +47,7 @@ class ImportWatcher:
             channel = self.channel
             self.channel = ""
             try:
-                self.look = watch().begin(channel, register)
+                self.look = watch().begin(channel)
             except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
                 tell(channel, "cannot watch this program: " + repr(error))
         self.look()
@@ -116,5 +111,7 @@ def give_way() -> None:
 
 
 register()
+if hasattr(os, "register_at_fork"):  # from Python 3.7 on
+    os.register_at_fork(after_in_child=register)
 listen()
 give_way()

@@ -64,6 +64,7 @@ def test_a_restart_forgets_it() -> None:
     history = trained(0, 1, 2, 3).session(Restarted((0, 1), "why"))
     run = history.state()
     assert not run.trains_apart
+    assert run.curves.whole("throughput").mean[-1] == pytest.approx(4 * 16)
     assert [alert.alarm for alert in find_alerts(run)] == [Alarm.RESTART]
 
 
@@ -95,6 +96,8 @@ def test_their_samples_per_second_do_not_add_up() -> None:
     assert throughput(together) == pytest.approx(4 * 16)
     assert throughput(apart) == apart.means.throughput == pytest.approx(16)
     for run, factor in ((together, 4), (apart, 1)):
+        curve = run.curves.whole("throughput").mean
+        assert list(curve) == pytest.approx([16 * factor] * len(curve))
         means = summary.summarize(run)["means"]["iterations_from_2"]
         assert means["samples_per_second"] == pytest.approx(16 * factor)
         columns, rows = result_table(run)

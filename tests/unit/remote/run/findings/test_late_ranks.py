@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from remote.events import HostPhaseChanged, Restarted, Stalled, StallExplained
 from remote.run.diagnosis.stall_causes import explain_stall
-from remote.run.findings.late_ranks import find_late_ranks
-from remote.run.findings.stall import STALL_LIMITS, find_stall
+from remote.run.findings.late_ranks import find_late_ranks, find_meeting_address
+from remote.run.findings.stall import STALL_LIMITS, find_stall, has_all_stacks
 from remote.run.findings.start_waits import NAMED_AFTER, waiting
 from remote.run.state.types import Stall
 from tests.kit.dumps import LOADS, OUTER, SITE, STOPPED, by, dump
-from tests.kit.histories import History
+from tests.kit.histories import START, History
 from tests.kit.scripts import script, seen, started
 from training.wire.enums import Phase
-from training.wire.events import Event
-from training.wire.host_events import Exited, HostSample, Spawned, Stack
+from training.wire.events import PREFIX, WORKER, Event, to_object
+from training.wire.host_events import (
+    Connected,
+    Exited,
+    HostSample,
+    OutputText,
+    Spawned,
+    Stack,
+    WorkerJoined,
+)
+from training.wire.jsonl import dumps
 from training.wire.rank_events import Entered
 
 INIT = "init_process_group"
@@ -72,6 +82,22 @@ def texts(history: History, after: float = 0.0) -> list[str]:
     return [wait.text() for wait in waiting(state, state.now + after)]
 
 
+def of_workers(*, late: int, joined: bool = False) -> History:
+    """A program that has started four workers, of which one has not come."""
+    history = started(script(1, 1, watch=True)).session(HostPhaseChanged(0, "ready"))
+    for rank in range(4):
+        if rank != late or joined:
+            history.rank(0, WorkerJoined(rank, 0, 4, 500 + rank))
+        if rank != late:
+            history.rank(0, by_worker(comes(rank)))
+    return history
+
+
+def by_worker(event: Event) -> OutputText:
+    line = PREFIX + WORKER + dumps({"time": START} | to_object(event))
+    return OutputText(0, "stdout", line)
+
+
 CASES: list[tuple[str, Callable[[], History], list[str]]] = [
     (
         "one rank has not come",
@@ -105,6 +131,19 @@ CASES: list[tuple[str, Callable[[], History], list[str]]] = [
         lambda: going(INIT),
         [f"waiting for all 2 hosts: inside {INIT}, no rank is missing (12 s)"],
     ),
+    (
+        "a worker of the program has not come",
+        lambda: of_workers(late=3),
+        [f"waiting for rank 3 on node1: has not called {INIT}; ranks 0 to 2 wait in it (12 s)"],
+    ),
+    (
+        "its stack says where it is",
+        lambda: of_workers(late=1).rank(0, replace(by(LOADS, 1), worker=True)),
+        [
+            f"waiting for rank 1 on node1: has not called {INIT}, is in train.py:41, load_batch; "
+            "ranks 0, 2 and 3 wait in it (12 s)"
+        ],
+    ),
     ("nobody waits: a script may load for as long as it likes", lambda: going(), []),
     (
         "who has left a meeting is not late for it",
@@ -124,6 +163,33 @@ CASES: list[tuple[str, Callable[[], History], list[str]]] = [
 )
 def test_who_is_late_is_named(make: Callable[[], History], told: list[str]) -> None:
     assert texts(make(), 12.0) == told
+
+
+def test_a_worker_that_never_comes_is_a_stall_with_its_place() -> None:
+    history = of_workers(late=3).rank(0, replace(by(LOADS, 3), worker=True))
+    for _ in range(round(STALL_LIMITS.joining)):
+        history.say(0, HostSample((1.0,), 1, 2), after=1.0)
+    found = find_stall(history.state(), history.now)
+    assert isinstance(found, Stalled)
+    assert found.ranks == (0, 1, 2, 3)
+    history.session(found)
+    assert not has_all_stacks(history.state())
+    for rank in range(4):
+        stack = by(LOADS if rank == 3 else JOINS, rank)
+        history.rank(0, replace(stack, worker=True))
+    state = history.state()
+    assert has_all_stacks(state)
+    assert state.stall
+    assert state.stall.culprits == (3,)
+    assert "rank 3 on node1 is not inside a collective: it is in train.py:41" in state.stall.text
+
+
+def test_a_worker_that_comes_at_last_ends_the_wait() -> None:
+    history = of_workers(late=3)
+    history.rank(0, WorkerJoined(3, 0, 4, 503), by_worker(comes(3)))
+    assert find_late_ranks(history.state()) is None
+    history.rank(0, *(by_worker(leaves(rank)) for rank in range(4)))
+    assert texts(history, 12.0) == []
 
 
 def test_it_is_named_within_five_seconds() -> None:
@@ -163,6 +229,38 @@ def test_a_rank_that_is_not_watched_is_late_for_the_first_meeting_alone() -> Non
     for rank in range(3):
         history.rank(rank, comes(rank, "barrier"))
     assert find_late_ranks(history.state()) is None
+
+
+def test_where_ranks_meet_is_named_if_hosts_cannot_connect_to_it() -> None:
+    def meets(rank: int, address: str = "10.10.1.1:9955") -> Event:
+        return replace(comes(rank), address=address)
+
+    history = going().rank(0, meets(0)).rank(1, meets(1)).rank(2, meets(2))
+    assert find_meeting_address(history.state()) is None
+    history.rank(3, meets(3))
+    assert find_meeting_address(history.state()) == ("10.10.1.1", 9955)
+    history.say(0, Connected("10.10.1.1", 9955, 0.1))
+    history.say(1, Connected("10.10.1.1", 9955, 0.1, "Connection refused"))
+    [text] = texts(history, 12.0)
+    assert text.startswith(f"waiting for all 2 hosts: inside {INIT}, no rank is missing; ")
+    assert "node2 cannot connect to 10.10.1.1:9955: Connection refused (" in text
+    for rank in range(4):
+        history.rank(rank, leaves(rank))
+    assert find_meeting_address(history.state()) is None
+
+
+@pytest.mark.parametrize("address", ["", "node0:1", "10.10.1.1", "10.10.1.1:x", "\x1b:1"])
+def test_an_address_that_cannot_be_tried_is_not_known(address: str) -> None:
+    history = going()
+    for rank in range(4):
+        history.rank(rank, replace(comes(rank), address=address))
+    assert find_meeting_address(history.state()) is None
+
+
+def test_workers_that_do_not_find_each_other_are_waited_for() -> None:
+    history = of_workers(late=3)
+    history.rank(0, WorkerJoined(3, 0, 4, 503), by_worker(comes(3)))
+    assert texts(history, 12.0) == [f"waiting for node1: inside {INIT}, no rank is missing (12 s)"]
 
 
 def test_a_name_that_a_host_makes_up_is_not_shown() -> None:
