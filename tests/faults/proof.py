@@ -33,6 +33,31 @@ nothing; far more than it may take, and less than a lease."""
 RANKS = 3
 SHORT = (*QUICK, "--steps", "20")
 """A job of some steps."""
+MEET = """
+import os, socket, time
+
+world = int(os.environ["WORLD_SIZE"])
+place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+if os.environ["RANK"] == "0":
+    server = socket.create_server(place)
+    peers = [server.accept()[0] for _ in range(world - 1)]
+while os.environ["RANK"] != "0":
+    try:
+        peers = [socket.create_connection(place)]
+        break
+    except OSError:
+        time.sleep(0.05)
+for step in range(1, 100_001):
+    for peer in peers:
+        peer.sendall(b"x")
+    if not all(peer.recv(1) for peer in peers):
+        raise ConnectionError("another rank is gone")
+    print(f"step {step}/100000 loss 1.0", flush=True)
+    time.sleep(0.02)
+"""
+MEETING = ("--", "python", "-c", MEET)
+"""Ranks that meet in each of many steps, as those of a training do, without torch. No word can
+follow."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tests.faults import broken
-from tests.faults.proof import ENDING, FINISHED, SHORT, Expected, Stage
+from tests.faults.proof import ENDING, FINISHED, MEETING, SHORT, Expected, Stage
 from tests.kit.launches import LONG
 from tests.kit.slow import slow
 from tests.kit.sshd import Sshd, small_disk
@@ -24,7 +24,7 @@ LOST = Expected("lost", 3, "node3")
 
 
 def test_agent_killed(stage: Stage) -> None:
-    training = stage.train()
+    training = stage.train(*MEETING)
     os.kill(training.agents["node3"], signal.SIGKILL)
     expected = replace(LOST, says=("the agent died: SIGKILL",))
     stage.prove("agent of node3 killed", training.run, expected, time.monotonic())

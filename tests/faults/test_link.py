@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from remote.cluster.hosts import Host
 from remote.cluster.load import load
 from remote.lab.folder import Folder
 from remote.run.findings.stall import STALL_LIMITS
-from tests.faults.proof import FINISHED, RANKS, Expected, Stage
+from tests.faults.proof import FINISHED, MEETING, RANKS, Expected, Stage
 from tests.kit.labs import refused, spaces
 from tests.kit.launches import LONG, QUICK, run
 from tests.kit.slow import slow
@@ -90,11 +90,10 @@ def lab(
         Folder(LAB).down()
 
 
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("seconds", [2, pytest.param(45, marks=slow)])
-def test_cut(lab: LabStage, seconds: int) -> None:
+@pytest.mark.parametrize(("seconds", "work"), [(2, MEETING), pytest.param(45, LONG, marks=slow)])
+def test_cut(lab: LabStage, seconds: int, work: Sequence[str]) -> None:
     """The run stands still, then goes on as if nothing had been."""
-    training = lab.train()
+    training = lab.train(*work)
     lab("cut", "node3")
     training.go_on(seconds)
     lab("heal", "node3")
@@ -105,7 +104,6 @@ def test_cut(lab: LabStage, seconds: int) -> None:
 
 
 @slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("seconds", [27, 45])
 def test_cut_is_no_stall(lab: LabStage, seconds: int) -> None:
     """Ranks that stand still for a silent host are said to, but not stopped, nor while TCP takes as
@@ -120,7 +118,6 @@ def test_cut_is_no_stall(lab: LabStage, seconds: int) -> None:
 
 
 @slow
-@pytest.mark.timeout(300)
 def test_cut_for_good(lab: LabStage) -> None:
     """The host is lost; its agent ends its rank when its lease has run out."""
     training = lab.train(*LONG)

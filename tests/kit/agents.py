@@ -195,7 +195,7 @@ class Host:
 
     def wait_until_empty(self) -> None:
         """No process of the test is left."""
-        wait(lambda: not self.processes(), "the end of all processes", 20)
+        wait(lambda: not self.processes(), "the end of all processes")
 
 
 @pytest.fixture
@@ -211,7 +211,7 @@ def hosting(folder: Path) -> Iterator[Host]:
     host = Host(folder, uuid.uuid4().hex)
     try:
         yield host
-        wait(lambda: not host.processes(), "the end of all processes of the test", 20)
+        wait(lambda: not host.processes(), "the end of all processes of the test")
     finally:
         for pid in host.processes():
             with contextlib.suppress(OSError):

@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 90
+PATIENCE = 240
 """Seconds after which a command is killed."""
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 
 from tests.kit.forked_commands import forker
+from tests.kit.wait import GUARD
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,7 +70,7 @@ class Launched:
             f"{name} came {len(found)} times, not {count}; stderr: {self.stderr()}"
         )
 
-    def end(self, timeout: float = 60) -> int:
+    def end(self, timeout: float = GUARD) -> int:
         """The exit code; whatever else it prints is read."""
         self.process.communicate(timeout=timeout)
         return self.process.returncode

@@ -34,6 +34,7 @@ import psutil
 import pytest
 
 from remote.cluster.hosts import Host, host_keys
+from tests.kit.wait import GUARD
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 ADDRESSES = ("127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4")
@@ -198,7 +199,7 @@ class Sshd:
                 python=sys.executable,
                 workdir=str(self._workdirs / f"node{i}"),
                 slots=slots,
-                timeout=20.0,
+                timeout=GUARD,
             )
             for i, node in enumerate(nodes, start=1)
         )

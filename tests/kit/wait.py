@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-GUARD = 60.0
+GUARD = 180.0
 """Seconds after which a test counts as hanging."""
 PAUSE = 0.005
 """Seconds between two looks, at the least."""
