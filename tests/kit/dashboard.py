@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from textual.pilot import Pilot
 from remote.plan.plan import Plan
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.looks import screen_text
+from tests.kit.wait import GUARD, looks
 from training.job import Job
 from tui.app.app import RankboardApp
 from tui.kit.dialogs import Dialog
@@ -28,6 +30,7 @@ class Stage:
         self.app = RankboardApp(
             LaunchRequest(lab, lab, Job(), make_plan, self._begin, at_once=True, runs_dir=runs_dir)
         )
+        self.app.NOTIFICATION_TIMEOUT = GUARD  # notes stay, however slow the machine is
 
     def _begin(self, plan: Plan) -> ActedSession:
         self.sessions.append(ActedSession(plan))
@@ -49,12 +52,13 @@ class Stage:
     async def shown(
         self, size: tuple[int, int] = (80, 24), *, notifications: bool = False
     ) -> AsyncIterator[Pilot[None]]:
-        """The dashboard in a terminal of `size`. Its run ends with it, unless it has ended."""
+        """The dashboard in a terminal of `size`. Its run ends with it, unless it has ended; nobody
+        sees that end, so it is not drawn."""
         async with self.app.run_test(size=size, notifications=notifications) as pilot:
             yield pilot
             if self.app.runs.live:
                 self.session.close()
-                await self.ended(pilot)
+                await settled("the end of the run", lambda: not self.app.runs.live)
 
     @asynccontextmanager
     async def training(
@@ -71,13 +75,23 @@ class Stage:
         await self.heard(pilot, steps)
 
     async def heard(self, pilot: Pilot[None], step: int) -> None:
-        await until(pilot, lambda: all(rank.step == step for rank in self.session.state.ranks))
-        await until(pilot, lambda: f"step {step}/" in self.text())
+        state = self.session.state
+        await settled(f"step {step}", lambda: all(rank.step == step for rank in state.ranks))
+        self.app.tick()
+        await pilot.pause()
 
     async def ended(self, pilot: Pilot[None]) -> None:
         await until(pilot, lambda: not self.app.runs.live)
         self.app.tick()
         await pilot.pause()
+
+
+async def settled(what: str, condition: Callable[[], bool]) -> None:
+    """Let the session's thread work until the condition holds. Nothing is drawn meanwhile."""
+    for _ in looks(what):
+        if condition():
+            return
+        await asyncio.sleep(0.001)
 
 
 async def asked(pilot: Pilot[None]) -> Dialog:

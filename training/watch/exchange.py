@@ -57,7 +57,8 @@ class Exchange:
         self.bytes = 0
         """Of all calls so far."""
         self.is_counting = True
-        """Steps say more once there are some, and each call that is counted takes microseconds."""
+        """False once the steps of the rank are seen: they say more, and to count a call takes
+        microseconds."""
         self._calls_by_thread: dict[int, list[Call]] = {}
         self._unreported = Collectives()
         self._thread = 0
@@ -66,8 +67,7 @@ class Exchange:
         self._due_at = -math.inf
 
     def begin(self, name: str, arguments: dict[str, Any]) -> None:
-        """Note that a function begins. Without a name it is no call of its own, but a wait for one
-        before."""
+        """Note that a function begins. Without a name, it is only the wait for an earlier call."""
         if not self.is_counting:
             return
         calls = self._calls_by_thread.setdefault(get_ident(), [])

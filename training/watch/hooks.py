@@ -25,7 +25,7 @@ from .waits import COLLECTIVES, REMOTE_CALLS, TRANSFERS, WaitingMethod, WaitWatc
 
 Locals = dict[str, Any]
 REQUIRED_MODULES = ("torch.autograd", "torch.optim.optimizer")
-"""Without these nothing is seen; without another one, only what it would tell."""
+"""If one of these cannot be hooked, the watch ends; without another one, it sees less."""
 FUNCTIONS = {
     "torch.autograd": (
         ("backward", "_backward", "_backward_ended"),

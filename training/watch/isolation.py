@@ -1,4 +1,4 @@
-"""Whether a rank exchanges anything with others while it trains, or trains alone."""
+"""Finds out whether a rank exchanges anything with others while it trains, or trains alone."""
 
 from __future__ import annotations
 

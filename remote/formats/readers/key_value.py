@@ -69,7 +69,7 @@ class KeyValueLine:
             line = WRAPPED.sub(r"\1", line)
         begin = head.end if head is not None else start
         pairs = list(find_pairs(line, begin))
-        if not pairs or not self._is_one(head, pairs, begin):
+        if not pairs or not self._begins_as_metrics(head, pairs, begin):
             return None
         values, percentages = self._values(pairs, head)
         is_evaluation = head is not None and _is_evaluation(head, line, pairs, values)
@@ -88,8 +88,9 @@ class KeyValueLine:
             values, memory, kind, percentages, may_be_of_epoch=may_be_of_epoch
         )
 
-    def _is_one(self, head: LineHead | None, pairs: Sequence[Pair], begin: int) -> bool:
-        """Return True if a line begins as one of these do."""
+    def _begins_as_metrics(self, head: LineHead | None, pairs: Sequence[Pair], begin: int) -> bool:
+        """Return True if a line begins as lines of metrics do: with a clear place, or a name of
+        what training strives for."""
         if head is None or (head.places and not head.is_number_alone):
             return True
         first = pairs[0]

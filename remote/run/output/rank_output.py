@@ -91,10 +91,11 @@ class RankOutput:
             (replace(record, event=event), named_step) for event, named_step in events
         ]
         derived_records += [(count_record, 0) for count_record in self._count_lines(record)]
-        if not self._may_be_watched and not self.waits:
-            return [derived_record for derived_record, _ in derived_records]
-        self.waits += derived_records
-        return ()
+        has_step = any(isinstance(derived.event, StepFinished) for derived, _ in derived_records)
+        if self.waits or (has_step and self._may_be_watched):
+            self.waits += derived_records
+            return ()
+        return [derived_record for derived_record, _ in derived_records]
 
     def _is_own(
         self, source: str, reading: Reading, record: Record, first_readings: FirstReadings

@@ -20,7 +20,7 @@ from tests.kit.played import KINDS, Played, compared, form, home, live, replayed
 from tui.kit.dialogs import TooSmall, is_too_small
 from tui.kit.key_names import parse_key
 
-COUNT = int(os.environ.get("RANKBOARD_FUZZ", "60"))
+COUNT = int(os.environ.get("RANKBOARD_FUZZ", "30"))
 """Keys on each kind of dashboard."""
 LIFE = 400
 """Keys after which there is another dashboard."""
@@ -32,7 +32,7 @@ KEYS = [
     *("space", "pageup", "pagedown", "backspace", "delete", "shift+left", "shift+right"),
     *(f"f{number}" for number in range(1, 13)),
 ]
-SIZES = [(1, 1), (39, 9), (40, 10), (60, 20), (80, 24), (120, 40), (200, 60), (300, 100)]
+SIZES = [(1, 1), (39, 9), (40, 10), (80, 24), (120, 40), (300, 100)]
 
 
 @pytest.fixture(autouse=True)
@@ -106,14 +106,14 @@ async def test_every_size_of_every_screen(
 ) -> None:
     chance = random.Random(repr(keys))
     played = kind(folder)
-    odd = [(chance.randrange(1, 300), chance.randrange(1, 100)) for _ in range(2)]
+    odd = (chance.randrange(1, 300), chance.randrange(1, 100))
     async with played.app.run_test(size=(80, 24), notifications=True) as pilot:
         played.begin()
         played.go_on()
         await pilot.pause()
         await pilot.press(*map(parse_key, keys))
         screen = played.app.screen
-        for size in [*SIZES, *odd, (80, 24)]:
+        for size in [(1, 1), (40, 10), (300, 100), odd, (80, 24)]:
             await pilot.resize_terminal(*size)
             played.app.tick()
             await pilot.pause()

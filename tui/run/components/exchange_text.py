@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
-from remote.format import fixed, percent, size
+from remote.format import count, fixed, percent, size
 from remote.run.state.script_rank import ScriptRank
 
 ALIKE = 0.1
@@ -22,8 +22,9 @@ def describe_exchange(ranks: Sequence[ScriptRank], *, is_over: bool = False) -> 
     if not ranks:
         return ""
     num_calls = [rank.collectives.count for rank in ranks]
-    fewest, most = f"{min(num_calls):,}", f"{max(num_calls):,}"
-    calls_text = f"{fewest if fewest == most else f'{fewest} to {most}'} calls each"
+    fewest, most = min(num_calls), max(num_calls)
+    beginning = f"{fewest:,} to " if fewest < most else ""
+    calls_text = f"{beginning}{count(most, 'call')} each"
     if is_over:
         seconds_blocked = {rank.rank: rank.collectives.seconds for rank in ranks}
         return f"{calls_text}, blocked {_describe_range(seconds_blocked, _seconds_text)}"

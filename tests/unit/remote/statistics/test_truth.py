@@ -34,12 +34,12 @@ def found(comparisons: Comparisons) -> set[Finding]:
 
 
 def test_of_studies_without_a_difference_at_most_6_percent_report_any():
-    studies = [study for cells in CELLS for study in simulate(cells, 400)]
+    studies = [study for cells in CELLS for study in simulate(cells, 160)]
     assert np.mean([bool(found(study)) for study in studies]) <= 0.06
 
 
 def test_of_studies_with_a_difference_of_10_percent_at_least_90_percent_report_it():
-    studies = [study for cells in CELLS for study in simulate(cells, 200, 1.1)]
+    studies = [study for cells in CELLS for study in simulate(cells, 80, 1.1)]
     assert np.mean([study.pairs[-1].finding is Finding.SLOWER for study in studies]) >= 0.9
 
 
@@ -49,7 +49,7 @@ def test_a_cell_that_is_faster_is_reported_as_faster():
 
 
 def test_a_difference_of_one_cell_is_not_reported_of_others():
-    studies = [study for cells in CELLS for study in simulate(cells, 200, 1.1)]
+    studies = [study for cells in CELLS for study in simulate(cells, 80, 1.1)]
     others = [study.pairs[:-1] for study in studies]
     wrong = [any(each.finding is not Finding.NOT_SHOWN for each in pairs) for pairs in others]
     assert np.mean(wrong) <= 0.06

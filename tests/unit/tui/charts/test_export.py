@@ -92,13 +92,13 @@ def test_every_chart_and_view_is_a_table(mode: CurveMode, kind: ChartKind) -> No
         assert to_csv(drawn).count("\n") == 1 + sum(len(line.x) for line in drawn.lines)
 
 
-@pytest.mark.parametrize("mode", range(3))
-@pytest.mark.parametrize("kind", range(3))
-def test_every_chart_and_view_is_a_picture(mode: int, kind: int, tmp_path: Path) -> None:
-    """Each kind with each mode, and along every x axis between them."""
-    along = list(XAxis)[(mode + kind) % len(XAxis)]
-    drawn = make_drawing(a_run(), KINDS[kind], view_along(along, list(CurveMode)[mode]))
-    assert len(save_chart(tmp_path, "chart", drawn, KINDS[kind])) == 3
+@pytest.mark.parametrize(("number", "along"), [*enumerate(XAxis)])
+def test_every_chart_and_view_is_a_picture(number: int, along: XAxis, tmp_path: Path) -> None:
+    """Each once; all of them with each other are tables above."""
+    kind = KINDS[number % 3]
+    mode = list(CurveMode)[number % 3]
+    drawn = make_drawing(a_run(), kind, view_along(along, mode))
+    assert len(save_chart(tmp_path, "chart", drawn, kind)) == 3
     root = ElementTree.parse(tmp_path / "chart.svg").getroot()
     assert len(list(root.iter(f"{SVG}path"))) > 5
 

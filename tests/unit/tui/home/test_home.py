@@ -564,7 +564,7 @@ async def test_no_keys_break_it(seed: int, runs_dir: Path) -> None:
     home, chance = Home(runs_dir), random.Random(seed)
     async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
         await home.shows(pilot, "a-1")
-        for key in chance.choices(KEYS, k=80):
+        for key in chance.choices(KEYS, k=40):
             await pilot.press(key)
             screen_text(home.app)
         home.app.tick()

@@ -91,6 +91,12 @@ def failed(trial: Trial) -> str:
     return f"\u202erank 3: =1+1 {EVIL}\x00" if is_bad else ""
 
 
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports have no pictures, which take most of the time that a report takes."""
+    monkeypatch.setattr("tui.report.write.render", lambda _: NO_PICTURE)
+
+
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the report of a study, with its submission."""
@@ -405,6 +411,7 @@ def test_the_journal_of_an_older_study_knows_no_threads_but_its_runs_do(tmp_path
     assert "as fast as one node" not in " ".join(made.verdict)
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_quick_study_is_reported_under_its_own_name(run: Run, tmp_path: Path) -> None:
     folder, _ = study(tmp_path / "runs", QUICK, lambda trial: 0.1)
     quick = folder.path.rename(tmp_path / "runs" / "small-quick.study")
@@ -449,6 +456,7 @@ def test_names_of_hosts_and_notes_stay_text(run: Run, tmp_path: Path) -> None:
     html5lib.HTMLParser(strict=True).parse(text)
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_the_report_of_a_run_begins_with_what_became_of_it(run: Run, tmp_path: Path) -> None:
     of = History(replace(plan(2), run="alone")).training(3)
     of.rank(0, Saved(0, 1, 3, 0.5, 1 << 20)).rank(1, Saved(1, 1, 3, 0.5, 1 << 20))
@@ -460,6 +468,7 @@ def test_the_report_of_a_run_begins_with_what_became_of_it(run: Run, tmp_path: P
     assert verdict[1].startswith("- 1 checkpoint of ")
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_run_that_was_not_tested_has_no_values_of_a_test(run: Run, tmp_path: Path) -> None:
     tested = History(replace(plan(2), run="a-run")).training(3)
     tested.rank(0, Evaluated(0, 1, 3, 0.5, 0.75, 100, 0.1)).done(0, 1)
@@ -473,6 +482,7 @@ def test_a_run_that_was_not_tested_has_no_values_of_a_test(run: Run, tmp_path: P
     assert [cells[2:4] for cells in rows_of_table] == [["0.5000", "75.00%"], ["-", "-"]]
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_several_runs_are_compared_with_the_first(run: Run, tmp_path: Path) -> None:
     finished(tmp_path / "runs", "a-run")
     finished(tmp_path / "runs", "b-run")
@@ -480,6 +490,7 @@ def test_several_runs_are_compared_with_the_first(run: Run, tmp_path: Path) -> N
     assert done.stdout == "there/report.html\n", done.stderr
     text = Path("there/report.html").read_text()
     assert "B: no verdict: same recorded settings as A, and 0.0% more time per step" in text
+    assert Path("there/pictures/seconds.svg").exists()
     again = run(report, names=["b-run"], out=Path("there"))
     assert again.returncode == 0
     assert not Path("there/pictures/seconds.svg").exists()  # that was of two runs

@@ -20,6 +20,7 @@ from training.wire.rank_events import Collectives, StepFinished
 from tui.charts.chart_view import ChartView
 from tui.charts.drawing import make_drawing
 from tui.charts.kinds import available
+from tui.run.components.exchange_text import describe_exchange
 from tui.run.components.header import pace_facts
 from tui.run.components.rank_facts import rank_facts
 from tui.run.outcome import has_results, result_table
@@ -66,6 +67,13 @@ def test_where_nothing_is_exchanged_any_more_no_line_says_so() -> None:
         now += 20
         found += progress.lines(state, printed=False)
     assert found == ["251 calls each, 2.0 KiB/s, blocked 0% (rank 1) to 100% (rank 0)"]
+
+
+def test_a_single_call_is_one() -> None:
+    state = exchanging(seconds=0).state()
+    assert describe_exchange(state.script_ranks) == "1 call each"
+    state = exchanging(seconds=1, shares=(1.0,)).state()
+    assert describe_exchange(state.script_ranks).startswith("1 to 11 calls each")
 
 
 def test_the_header_of_a_run_that_is_over_says_who_waited() -> None:

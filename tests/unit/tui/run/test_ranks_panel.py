@@ -348,7 +348,7 @@ async def test_any_size_any_name_any_figure(seed: int) -> None:
     stage.app.runs.launch = replace(launch, cluster=lab, selected=lab)
     async with stage.shown() as pilot:
         stage.session.start()
-        for first in range(1, 60, 6):
+        for first in range(1, 31, 6):
             stage.session.steps(first, first + 5, late=1)
             odd = chance.choice([float("nan"), float("inf"), -1.0, 0.0, 1e300])
             one = rank_events.StepFinished(0, 1, first + 6, odd, odd, odd, odd, odd, odd, odd, 0, 0)

@@ -326,7 +326,7 @@ async def test_a_screenshot_goes_into_the_folder_of_the_run(
 
 
 EVERY_KEY = [
-    *(parse_key(character) for character in string.printable.strip()),
+    *(parse_key(character) for character in string.ascii_lowercase + "DLRSTY01!?./"),
     *("enter", "space", "tab", "shift+tab", "escape", "backspace", "delete"),
     *("up", "down", "left", "right", "home", "end", "pageup", "pagedown"),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -148,7 +149,10 @@ async def test_enter_opens_the_run_under_way_and_escape_goes_back(tmp_path: Path
         stopped(stage.sessions[1])
 
 
-async def test_what_is_saved_goes_to_the_folder_of_its_run(tmp_path: Path) -> None:
+async def test_what_is_saved_goes_to_the_folder_of_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tui.charts.picture", None)  # a chart has no pictures
     stage = Stage(tmp_path)
     async with stage.app.run_test(size=(80, 24)) as pilot:
         for count in (1, 2):

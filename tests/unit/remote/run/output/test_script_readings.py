@@ -108,6 +108,16 @@ def test_steps_that_no_line_numbers_are_counted() -> None:
     assert [one.step for one in of(StepFinished, derived(history))] == [1, 2, 3, 4]
 
 
+def test_the_first_step_waits_for_the_watch_also_after_other_lines() -> None:
+    history = started(script(1, 1, watch=True))
+    history.say(0, said(0, '"hidden_dropout_prob": 0.1,', "stdout"), after=1.0)
+    history.say(0, SAMPLE, after=5.0)
+    history.say(0, said(0, line(1, 2.0), "stdout"), after=1.0)
+    for step in range(1, 4):
+        history.say(0, seen(0, step), after=0.5)
+    assert [one.step for one in of(StepFinished, derived(history))] == [1, 2, 3]
+
+
 def test_a_first_step_that_is_printed_long_before_it_ends_warms_up() -> None:
     history = started(script(1, 1, watch=True))
     history.say(0, said(0, "step=1 loss=0.5", "stdout"), after=0.1)
@@ -488,16 +498,16 @@ def test_what_is_read_of_files_is_not_in_the_log_of_the_rank(tmp_path: Path) -> 
 def long_run(watch: bool) -> History:
     """Rank 0's steps are watched, rank 3 prints; the run restarts. All tests read the same one."""
     history = started(script(watch=watch))
-    for attempt, first in enumerate((1, 201)):
+    for attempt, first in enumerate((1, 101)):
         history.attempt = attempt
         if attempt:
             history.session(Restarted((0, 1), "a rank failed"))
             history.rank(0, history.launched(0), Spawned(0, 7))
             history.rank(3, history.launched(3), Spawned(3, 8))
-        for step in range(first, first + 300):
+        for step in range(first, first + 150):
             if watch:
                 history.say(0, seen(0, step, 1.0 / step))
-            text = f"step={step} max_steps=600 loss={3.0 / step}\nnoise 17 of rank 3"
+            text = f"step={step} max_steps=300 loss={3.0 / step}\nnoise 17 of rank 3"
             history.say(1, said(3, text, "stdout"), SAMPLE)
             rows = ["step,alpha"] * (step == first) + [f"{step},{step / 3}"]
             history.say(0, written(0, "\n".join(rows)))
@@ -543,13 +553,13 @@ def test_all_readers_come_to_the_same(
 
     state, take = RunState(here), expander(here)
     for number, record in enumerate(history.records):
-        if number == 500:
+        if number == 250:
             take = pickle.loads(pickle.dumps(take))  # as in the copies of a replay
         for one in take(record):
             apply_record(state, one)
     assert told(state) == whole
 
-    monkeypatch.setattr("remote.record.tape.APART", 1 << 12)
+    monkeypatch.setattr("remote.record.tape.APART", 1 << 15)
     tape = Tape(folder, here)
     tape.advance(math.inf, 1 << 30)
     samples = [one.time for one in history.records if isinstance(one.event, HostSample)]
@@ -563,8 +573,7 @@ def test_all_readers_come_to_the_same(
     tape.close()
 
 
-@pytest.mark.parametrize("watch", [False, True])
-@pytest.mark.parametrize("left_at", [3, 450, 700])
+@pytest.mark.parametrize(("watch", "left_at"), [(True, 3), (False, 225), (True, 350)])
 def test_a_session_that_returns_goes_on_reading(watch: bool, left_at: int, tmp_path: Path) -> None:
     history = long_run(watch)
     into = Recorder(tmp_path, history.plan)
@@ -589,7 +598,7 @@ def applied_until(history: History, until: float) -> RunState:
 
 
 def test_a_part_that_is_read_again_has_the_printed_steps(tmp_path: Path) -> None:
-    history = logging(started(script()), 3, range(1, 1_501), 0.1)
+    history = logging(started(script()), 3, range(1, 801), 0.1)
     state, folder = history.state(), recorded(tmp_path, history)
     found = reread_steps(folder, 4, RunClocks.of(state), 700, 720, expander(history.plan))
     assert list(found.of("loss", 3).step) == list(range(700, 721))
