@@ -120,7 +120,7 @@ def _split_blocks(lines: Sequence[str]) -> list[Block]:
             is_foreign = _FOREIGN.search(frame_match["path"]) or _PACKAGE.match(frame_match["path"])
             frame_worth = Worth.FOREIGN if is_foreign else Worth.OWN
             blocks.append(Block(frame_worth, [_LONG.sub("", line)]))
-        elif is_inside and line[:1] == " " and blocks and blocks[-1].is_frame:
+        elif is_inside and line[:1].isspace() and blocks and blocks[-1].is_frame:
             blocks[-1].lines.append(line)
         elif is_inside and RAISED.match(line):
             is_inside = False
