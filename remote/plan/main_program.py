@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from remote.plan.pasted.line import split_commands
-from remote.plan.placeholders import find_shell_text
+from remote.plan.placeholders import SHELLS, find_shell_text
 from remote.plan.python_line import FILE, MODULE, python_line
 
 COMMAND = "command"
@@ -34,7 +34,7 @@ class MainProgram:
     """The program of a script."""
 
     kind: str
-    """FILE of Python, MODULE, or COMMAND."""
+    """FILE of Python or of a shell, MODULE, or COMMAND."""
     name: str
     """"" if it cannot be known."""
     folder: str = ""
@@ -55,8 +55,24 @@ def find_main_program(words: Sequence[str]) -> MainProgram:
     python_words = python_line(words)
     if python_words and python_words.interpreter in ("", *PYTHONS):
         return MainProgram(python_words.kind, python_words.name)
+    shell_file = _find_shell_file(words)
+    if shell_file:
+        return MainProgram(FILE, shell_file)
     first_word, second_word, *_ = (*words, "", "")
     return MainProgram(COMMAND, second_word if first_word == NO_PYTHON else first_word)
+
+
+def _find_shell_file(words: Sequence[str]) -> str:
+    """Return the file that a shell executes, as in `bash -e run.sh`; "" if there is none."""
+    if not words or posixpath.basename(words[0]) not in SHELLS:
+        return ""
+    for word in words[1:]:
+        if not word.startswith("-"):
+            return word
+        # A text follows -c, and a name -o.
+        if word.startswith("--") or word.endswith(("c", "o")):
+            return ""
+    return ""
 
 
 def _find_in_shell(shell_text: str) -> MainProgram | None:

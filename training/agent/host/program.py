@@ -116,7 +116,9 @@ def _find_unnamed(script: dict[str, Any]) -> tuple[str, ...]:
 
 def _read_script(script: dict[str, Any]) -> bytes:
     """Return the text of the script; nothing if it is no file of Python that can be read."""
-    file_names = [script.get("file") or ""]
+    file_name = script.get("file") or ""
+    # The script of a shell may start a program that names more.
+    file_names = ["" if file_name.endswith(".sh") else file_name]
     module = script.get("module")
     if module:
         path = module.replace(".", "/")
