@@ -21,7 +21,6 @@ from remote.record.events_file import RunFolderError, read_samples
 from remote.record.layout import OVERVIEW
 from remote.record.read import load_plan
 from remote.run.output.script_readings import Expand, Expander
-from remote.run.series.step_times import join_means
 from remote.run.state.phases import RankPhase, Verdict
 from remote.statistics.mean import finite_mean
 from training.wire.events import Record
@@ -89,7 +88,7 @@ def make_overview(state: RunState) -> Overview:
         loss=check_number(finite_mean(rank_losses)),
         test_loss=check_number(last_evaluation.loss) if last_evaluation else None,
         accuracy=check_number(last_evaluation.accuracy) if last_evaluation else None,
-        step_seconds=check_number(join_means(rank.timing.warm for rank in ranks).seconds),
+        step_seconds=check_number(state.means.seconds),
         started=check_number(state.started) if state.started else None,
         elapsed=check_number(state.elapsed) if state.started else None,
         attempts=state.attempt + 1 if state.started else 0,
@@ -154,8 +153,7 @@ def _find_printed_losses(records: Sequence[Record], expand: Expand) -> list[floa
 def _from_events(folder: Path, on_failure: files.Failed) -> Overview:
     """Return the overview of a run of an older version.
 
-    Of a long run `preview_tape` skips most steps, so that the mean time of an iteration is that of
-    the others.
+    Of a long run `preview_tape` skips most steps: means are those of the steps that it reads.
     """
     from remote.plan.serialize import OtherFormat
     from remote.record.tape import preview_tape

@@ -42,7 +42,7 @@ class Alert:
 
     alarm: Alarm
     since: float
-    """A time of the session's clock."""
+    """When it began, or where that is not known, when it was found; by the session's clock."""
     text: str
     over: float = 0.0
     """When it no longer was; 0 before."""

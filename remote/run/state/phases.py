@@ -54,7 +54,8 @@ class RankPhase(StrEnum):
     """How far a rank is that the others wait for. `reached` is how its host was reached, `port`
     where ranks meet, `dataset` that of its job."""
     script_wait: str
-    """The same of a user's own program. `call` is the function of torch in which ranks wait."""
+    """The same of a user's own program; a row leaves it out where it is the same, or where no such
+    program enters the phase. `call` is the function of torch in which ranks wait."""
     is_reported: bool
     """The rank itself reports it."""
 

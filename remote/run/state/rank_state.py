@@ -172,7 +172,8 @@ class RankState:
 
     @property
     def tells_loss(self) -> bool:
-        """Return True if its `loss` is known, be it NaN."""
+        """Return True if it reports losses: a `loss` that is NaN has diverged, instead of being
+        unknown."""
         return self.step > 0
 
     @property
@@ -326,9 +327,11 @@ Ranks = Sequence[RankState]
 
 
 def find_leader(ranks: Ranks) -> RankState | None:
-    """Return the leader, which is the first living rank that has made steps; None if none has.
+    """Return the leader: the first living rank that has made a step in this attempt; None if none
+    has.
 
-    What follows from all ranks is computed at the leader's steps: once a step, not once a rank.
+    What follows from all ranks is computed at the leader's steps: once a step, not once a rank. The
+    ranks after it are then still one step behind.
     """
     for rank in ranks:
         if rank.pace and rank.phase not in FATES:

@@ -36,7 +36,7 @@ def unknown_if_zero(value: float) -> float:
     """Return a figure of a script's steps, NaN if it is 0.
 
     A script reports few figures. Those that it does not report are 0 in its `Step`s, so for a
-    script 0 means unknown.
+    script 0 means unknown. A rank of a job measures all of them, and its 0 is a value.
     """
     return value or math.nan
 
@@ -110,7 +110,8 @@ class ScriptRank(RankState):
     is_watched: bool = False
     """The watch reports its steps."""
     printed_step: int = 0
-    """The step of the newest loss that it printed, beside what the watch reports; 0: none."""
+    """The step of the newest printed loss that became its `loss`; 0: none. Losses of steps that are
+    read from its log do not count."""
     steps_between_prints: int = 0
     """The steps from the loss that it had printed before to that one."""
     loss_ratio: float = 0.0

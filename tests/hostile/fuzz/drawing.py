@@ -263,7 +263,8 @@ DRAWERS_BY_FIELD: dict[str, Draw] = {
     "confusion": Drawer.confusion,
     "interfaces": Drawer.interfaces,
 }
-"""Fields that have a meaning of their own; if their type is that of the function."""
+"""How the fields of this name are drawn, in all events. A name that has another type in another event
+cannot be here."""
 TYPED: dict[Any, Draw] = {
     int: Drawer.int,
     float: Drawer.float,

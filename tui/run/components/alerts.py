@@ -115,7 +115,10 @@ def list_alerts(run: RunState) -> str:
 
 
 def _full_text(alert: Alert) -> str:
-    """An alert since when it holds, for its figures may be newer; or from when to when it held."""
+    """Return an alert with the time since when it holds, or from when to when it held.
+
+    The figures in its text may be newer.
+    """
     since = moment(alert.since, exact=True)
     time_text = f"{since} to {clock(alert.over)}" if alert.over else f"since {since}"
     return f"{alert_sign(alert)} {time_text}  {plain(alert.text)}"
