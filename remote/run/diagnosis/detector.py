@@ -19,7 +19,7 @@ class Detector(Protocol):
         """Take in what a rank reports; `rank` has it already. Return remarks for the log."""
 
     def restart(self, ranks: Ranks, when: float) -> None:
-        """Take in that other ranks run from now on: forget the steps before, and end what was found.
+        """Take in that other ranks run from now on: forget the steps, and end what was found.
 
         That is another attempt, or a script that has started workers, which are its ranks then.
         """

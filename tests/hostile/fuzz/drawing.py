@@ -263,7 +263,7 @@ DRAWERS_BY_FIELD: dict[str, Draw] = {
     "confusion": Drawer.confusion,
     "interfaces": Drawer.interfaces,
 }
-"""How the fields of this name are drawn, in all events. A name that has another type in another event
+"""How the fields of this name are drawn, in all events: a name that has another type in another one
 cannot be here."""
 TYPED: dict[Any, Draw] = {
     int: Drawer.int,
