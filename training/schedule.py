@@ -1,5 +1,5 @@
-"""What the ranks do after which step. The answers depend on the job and the step only, so that all
-ranks come to the same without asking each other."""
+"""What the ranks do after which step. The answers depend only on what all ranks know: the job, the
+step, and results that are arguments. So they come to the same without asking each other."""
 
 from __future__ import annotations
 

@@ -11,11 +11,11 @@ from training import registry
 
 
 class Effect(Enum):
-    """What a setting changes. Where two runs differ in it, it decides
+    """What a setting changes. If two runs differ in a setting, its effect decides
 
-    - whether one that resumes the other says so, and whether the list of runs shows the value:
-      where the effect is in `TRAINED`;
-    - whether it may explain that one is faster: for COMPUTATION, METHOD;
+    - whether the list of runs shows the value, and whether a run that resumes the other one says
+      that it differs: if the effect is in `TRAINED`;
+    - whether the setting may explain that one run is faster: for COMPUTATION, METHOD;
     - whether a report lists it among the settings that differ: not for REPETITION, LOG, NOTHING;
     - whether a study takes an earlier run with another value: only for NOTHING.
     """
