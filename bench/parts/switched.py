@@ -42,7 +42,7 @@ def main() -> None:
     type(finder).find_spec.__globals__["watch"]()  # loads it, before torch is imported
     hooks: Any = sys.modules["_rankboard_watch.hooks"]
     stopwatch, safe = Stopwatch(), hooks.Hooks._make_safe
-    hooks.Hooks._make_safe = lambda self, hook: stopwatch.timed(safe(self, hook))
+    hooks.Hooks._make_safe = lambda *hook, **options: stopwatch.timed(safe(*hook, **options))
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     report: Any = finder.look.__self__._report  # type: ignore[attr-defined]

@@ -306,8 +306,10 @@ class Hooks:
             work_class.wait = WaitingMethod(work_class.wait, begin_wait, end_wait)
 
     def _meeting_ended(self, _: Locals) -> None:
-        self._collective_ended()
-        self._meetings.end()
+        self._waits.end()
+        if self._exchange.is_counting:
+            self._exchange.end()
+            self._meetings.end()
 
     def _meet_in_ddp(self, variables: Locals) -> None:
         group = variables.get("process_group") or variables.get("device_mesh")
@@ -325,14 +327,17 @@ class Hooks:
 
     def _collective(self, name: str, variables: Locals) -> None:
         """Note that a collective begins; without a name, a wait for one."""
-        if name and name not in POINT_TO_POINT:
-            self._meet(name, variables.get("group"))
-        self._exchange.begin(name, variables)
+        # A step may have hundreds: once they are not counted any more, each costs the least.
+        if self._exchange.is_counting:
+            if name and name not in POINT_TO_POINT:
+                self._meet(name, variables.get("group"))
+            self._exchange.begin(name, variables)
         self._waits.begin()
 
     def _collective_ended(self, _: Locals | None = None) -> None:
         self._waits.end()
-        self._exchange.end()
+        if self._exchange.is_counting:
+            self._exchange.end()
 
     def _watch_gradients(self, variables: Locals) -> None:
         self._meetings.end()
