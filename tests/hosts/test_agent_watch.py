@@ -118,6 +118,7 @@ def work(rank):
         rpc.rpc_sync("worker0", torch.neg, args=(torch.ones(3),))
         step()
     rpc.shutdown()
+    time.sleep(0.5)  # the agent looks whether this process is one of the program
 
 processes = multiprocessing.get_context("fork")
 children = [processes.Process(target=work, args=(rank,)) for rank in range(2)]
@@ -176,7 +177,7 @@ def test_workers_tell_their_steps_and_their_ends(host: Host, tmp_path: Path) -> 
     assert sorted(joined) == [4, 5, 6, 7]  # who is alone is no worker, and no rank of the program
     assert len({one.pid for one in joined.values()}) == 4
     steps = [(event.rank, event.step) for event in found if isinstance(event, StepFinished)]
-    assert sorted(steps) == [(rank, step) for rank in joined for step in (1, 2)]
+    assert sorted(steps) == [(rank, step) for rank in sorted(joined) for step in (1, 2)]
     ends = {event.rank: event for event in found if isinstance(event, WorkerExited)}
     assert (ends[4].code, ends[4].error) == (0, "")
     for failing in (ends[5], ends[7]):

@@ -58,7 +58,8 @@ def test_a_launcher_that_is_told_to_stop_is_waited_for(
 
 LOSING = """
 from remote.events import HostLost
-from training.wire.events import Launched, encode
+from training.wire.events import encode
+from training.wire.host_events import Launched
 recorder.raw(encode(Record(0, 0, 1, 0.5, Launched((0,)))).encode())
 ends = Stopping("enough", True), HostLost(0, "node1: not heard", reached=True), SessionClosed()
 for seq, event in enumerate(ends, 1):

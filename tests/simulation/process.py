@@ -156,6 +156,7 @@ class Training:
         if process.alive:
             started = (self.size, "cpu", "gloo", "2", 1, 10, self.steps, self.steps, 64, 16)
             process.then(0, lambda: process.emit(Started(process.rank, process.pid, *started)))
+            process.then(0, lambda: process.emit(Entered(process.rank, Phase.TRAINING)))
 
     def go_on(self) -> None:
         """Make the next step, unless one is under way."""

@@ -30,5 +30,7 @@ def begin(channel: str) -> Callable[[], None]:
     atexit.register(let_gloo_finish)
     report = WatchReport(channel, Program.read(os.environ))
     hooks = Hooks(Steps(report.steps), report)
+    # What was imported last has been followed by no other import, which would have hooked it.
+    os.register_at_fork(after_in_child=hooks.look)
     atexit.register(hooks.end)  # runs before that of `report`, which was registered earlier
     return hooks.look

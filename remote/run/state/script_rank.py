@@ -204,7 +204,10 @@ class ScriptRank(RankState):
                 self.heard = when
                 self._take_isolation(event, when)
                 return
-            case StepFinished() | ScriptMetrics():
+            case StepFinished():
+                self.meeting = ""
+                self._note_report(when)
+            case ScriptMetrics():
                 self._note_report(when)
             case Entered():
                 self._take_meeting(event)

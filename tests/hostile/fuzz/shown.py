@@ -23,8 +23,8 @@ from remote.record.classification import format_last_report
 from remote.run.diagnosis import straggler
 from remote.run.diagnosis.host_load import loads
 from remote.run.diagnosis.stacks import locate_rank
+from remote.run.findings import rates, stall
 from remote.run.findings import script_visibility as seen
-from remote.run.findings import stall
 from remote.run.findings.alerts import describe_slow_spells, find_alerts, sort_by_urgency
 from remote.run.findings.start_waits import waiting
 from remote.run.run_state import RunState
@@ -62,8 +62,8 @@ CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud
 """What no terminal may get from a host."""
 FIGURES_OF_RUN = (
     *("phase", "attempt", "cause", "stop_reason", "refused", "doing", "has_begun", "is_settled"),
-    *("step", "training_seconds", "stall", "elapsed", "step_seconds", "sync_share", "throughput"),
-    *("bytes_per_second", "means", "waits_for_slowest", "is_under_way"),
+    *("step", "training_seconds", "stall", "elapsed", "step_seconds"),
+    *("means", "waits_for_slowest", "is_under_way"),
 )
 CHARTS = 3
 """Charts that are drawn at a look: there are twenty."""
@@ -235,6 +235,8 @@ def _facts(run: RunState, now: float) -> None:
     """What is asked of a state, and its summary."""
     for name in FIGURES_OF_RUN:
         getattr(run, name)
+    for rate in (rates.throughput, rates.sync_share, rates.bytes_per_second):
+        rate(run)
     run.eta(now)
     low, high = run.eta_between(now)
     assert not low > high

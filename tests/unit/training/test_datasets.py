@@ -134,6 +134,9 @@ def load_mnist(place: Place, in_turn: bool = False) -> tuple[int, bool]:
     """As a rank, at the same time as the others or after those before it: loads MNIST from the
     working folder, unverified. The sum of its pixels, and whether torchvision was imported."""
     os.environ["RANKBOARD_CACHE"] = f"cache-of-{place.world_size}"
+    # The process that it was forked from has imported it for others.
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+        del sys.modules[name]
     for turn in range(place.world_size):
         if turn == place.rank or not in_turn:
             both = [load("mnist", split, Path(), verify=False) for split in ("train", "test")]

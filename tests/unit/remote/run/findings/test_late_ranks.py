@@ -14,7 +14,7 @@ from remote.run.findings.stall import STALL_LIMITS, find_stall, has_all_stacks
 from remote.run.findings.start_waits import NAMED_AFTER, waiting
 from remote.run.state.types import Stall
 from tests.kit.dumps import LOADS, OUTER, SITE, STOPPED, by, dump
-from tests.kit.histories import START, History
+from tests.kit.histories import START, History, stepped
 from tests.kit.scripts import script, seen, started
 from training.wire.enums import Phase
 from training.wire.events import PREFIX, WORKER, Event, to_object
@@ -367,3 +367,8 @@ def test_a_rank_that_was_stopped_in_a_meeting_is_blamed_for_the_stall() -> None:
     stall = Stall((0, 1, 2, 3), since=0.0, seconds=60.0)
     explained = explain_stall(stall, state.ranks, state.hosts)
     assert explained.culprits == (3,)
+
+
+def test_a_rank_that_has_made_a_step_waits_in_no_meeting_of_the_start() -> None:
+    state = going(INIT).rank(0, stepped(0, 1)).state()
+    assert [bool(rank.meeting) for rank in state.script_ranks] == [False, True, True, True]
