@@ -77,11 +77,13 @@ def find_late_ranks(run: RunState) -> LateRanks | None:
 def find_meeting_address(run: RunState) -> tuple[str, int] | None:
     """Return where all ranks of a script wait for each other, though none is missing; None if they
     do not, or it is not known."""
-    if run.plan.job:
+    living = [rank for rank in run.script_ranks if not rank.exited]
+    # After the start, the first rank has no address, and the others need not be asked.
+    address = living[0].meeting_address if living else None
+    if not address or any(rank.meeting_address != address for rank in living):
         return None
-    addresses = {rank.meeting_address for rank in run.script_ranks if not rank.exited}
     has_met = any(rank.meetings != 1 for rank in run.script_ranks)
-    return addresses.pop() if len(addresses) == 1 and not has_met else None
+    return None if has_met else address
 
 
 def _is_late(run: RunState, rank: ScriptRank, most_meetings: int) -> bool:

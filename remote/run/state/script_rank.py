@@ -205,7 +205,7 @@ class ScriptRank(RankState):
                 self._take_isolation(event, when)
                 return
             case StepFinished():
-                self.meeting = ""
+                self._leave_meeting()
                 self._note_report(when)
             case ScriptMetrics():
                 self._note_report(when)
@@ -217,9 +217,12 @@ class ScriptRank(RankState):
         else:
             RankState.apply(self, event, when)
 
-    def _take_meeting(self, event: Entered) -> None:
+    def _leave_meeting(self) -> None:
         self.meeting = ""
         self.meeting_address = None
+
+    def _take_meeting(self, event: Entered) -> None:
+        self._leave_meeting()
         if event.phase == Phase.JOINING:
             call = event.call
             # A host may send anything.

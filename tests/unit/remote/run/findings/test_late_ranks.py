@@ -370,5 +370,10 @@ def test_a_rank_that_was_stopped_in_a_meeting_is_blamed_for_the_stall() -> None:
 
 
 def test_a_rank_that_has_made_a_step_waits_in_no_meeting_of_the_start() -> None:
-    state = going(INIT).rank(0, stepped(0, 1)).state()
+    history = going()
+    for rank in range(4):
+        history.rank(rank, replace(comes(rank), address="10.10.1.1:9955"))
+    assert find_meeting_address(history.state())
+    state = history.rank(0, stepped(0, 1)).state()
     assert [bool(rank.meeting) for rank in state.script_ranks] == [False, True, True, True]
+    assert find_meeting_address(state) is None
