@@ -41,7 +41,7 @@ def _make_figure_column(figure: RunFigure) -> TableColumn:
 
 COLUMNS = (
     _text(" ", 3),
-    _text("state", 13, most=14),
+    _text("state", 13, most=17),
     _text("run", 16, most=22),
     _text("method", 17),
     _text("model", 8, most=12),
@@ -199,7 +199,7 @@ def _make_state_cell(item: RunItem) -> TableCell:
     if item.study:
         return phase_cell(_describe_study(item.study))
     assert item.entry
-    return phase_cell("unreadable" if item.entry.problem else item.entry.verdict)
+    return phase_cell("unreadable" if item.entry.problem else item.entry.outcome)
 
 
 def _describe_study(progress: StudyProgress) -> str:

@@ -14,10 +14,11 @@ from remote.format import between, count, duration, percent, rate, seconds, size
 from remote.plan.expected import expect_work
 from remote.plan.plan import Plan
 from remote.run.findings import script_visibility as seen
+from remote.run.findings.flaws import outcome_word
 from remote.run.findings.rates import bytes_per_second, sync_share, throughput
 from remote.run.findings.start_waits import waiting
 from remote.run.run_state import RunState
-from remote.run.state.phases import RunPhase, Verdict
+from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
 from tui.kit import palette
 from tui.kit.draw_turn import DrawTurn
@@ -144,14 +145,11 @@ def _title_line(left: str, run: str, given_name: str, width: int) -> str:
 
 
 def _phase_text(run: RunState) -> str:
-    phase_name = run.verdict.word if run.verdict else run.doing
+    phase_name = outcome_word(run) or run.doing
     allowed = run.launcher.attempts_allowed
     allowed_text = f" of {allowed}" if allowed else ""
     attempt_text = f" (attempt {run.attempt + 1}{allowed_text})" if run.attempt else ""
-    phase_text = phase_cell(phase_name).text
-    if run.verdict is Verdict.FINISHED and run.progress.diverged:
-        phase_text = f"{palette.sign('warn')} finished, loss {run.progress.diverged.what}"
-    return f"{phase_text}{attempt_text}"
+    return f"{phase_cell(phase_name).text}{attempt_text}"
 
 
 def _fitting_facts(facts: Sequence[str], width: int) -> list[str]:
