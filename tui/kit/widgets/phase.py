@@ -24,7 +24,7 @@ PHASE_STYLES = {phase.value: (look.sign, look.style) for phase, look in RANK_LOO
     "refused": ("bad", "table--bad"),
     "unknown": ("wait", "table--dim"),
     "unreadable": ("warn", "table--work"),
-    **{kind.value: ("warn", "table--work") for kind in FlawKind},
+    **{kind.value: ("slow", "table--work") for kind in FlawKind},
 }
 """The sign and the colour of every phase of a study's cell, a run, a host and a rank."""
 
