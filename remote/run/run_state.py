@@ -9,6 +9,7 @@ from remote.events import CheckFinished, RemarkMade
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.run.diagnosis.detector import Detector
+from remote.run.diagnosis.divergence import DivergenceDetector
 from remote.run.diagnosis.forecast import Forecast
 from remote.run.diagnosis.straggler import StragglerDetector
 from remote.run.diagnosis.verdict import Judge
@@ -90,7 +91,9 @@ class RunState:
             self.hosts, self.ranks, waits_for_slowest=self.waits_for_slowest
         )
         """Knows which ranks hold it up."""
-        self.detectors: tuple[Detector, ...] = (self.stragglers,)
+        self.divergence = DivergenceDetector(self.ranks)
+        """Knows whether its loss has risen far above the first one."""
+        self.detectors: tuple[Detector, ...] = (self.stragglers, self.divergence)
         """All that have to remember steps: they are told of each step and each restart."""
         self.forecast = Forecast()
         """Knows when it ends."""
