@@ -117,6 +117,14 @@ def number(value: float) -> str:
     return f"{value:.{decimals}f}"
 
 
+def figure(value: float) -> str:
+    """Format a number for a sentence, with no more digits than one reads there: "2.3", "0.29",
+    "17,655", "3e30"."""
+    if 1000 <= abs(value) < 99_999:
+        return f"{value:,.0f}"
+    return f"{value:.2g}" if 0.1 <= abs(value) < 10 else number(value)
+
+
 def fixed(value: float, decimals: int, unit: str = "") -> str:
     """Format a number with a fixed number of decimals: "0.050", "12.30 s"."""
     return f"{value:,.{decimals}f}{unit}" if math.isfinite(value) else UNKNOWN
@@ -125,6 +133,16 @@ def fixed(value: float, decimals: int, unit: str = "") -> str:
 def seconds(value: float) -> str:
     """Format the seconds of an iteration without their unit: "0.0052", "1.250", "312"."""
     return fixed(value, 4 if value < 0.1 else 3 if value < 100 else 0)
+
+
+def step_time(value: float) -> str:
+    """Format the seconds of a step with their unit: "0.82 ms", "52 ms", "1.25 s"."""
+    if not math.isfinite(value):
+        return UNKNOWN
+    # Three digits of a second, and as many of a millisecond: more would only flicker.
+    scaled, unit = (value, "s") if value >= 0.9995 else (1000 * value, "ms")
+    decimals = 2 if unit == "s" and scaled < 99 else 1 if 0 < scaled < 9.95 else 0
+    return f"{scaled:.{decimals}f} {unit}"
 
 
 def rate(value: float) -> str:

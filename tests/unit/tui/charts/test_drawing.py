@@ -112,15 +112,13 @@ def test_steps_epochs_time_and_samples() -> None:
         assert view.along is along
 
 
-def test_phases_are_stacked_and_add_up() -> None:
+def test_each_phase_has_bars_of_its_own_with_its_name_at_the_left() -> None:
     drawn = draw(trained(), PHASES)
-    assert drawn.options.stacked
     assert [curve.mean[9] for curve in drawn.curves] == pytest.approx([0.01, 0.06, 0.03])
     found = make_frame(drawn.curves, drawn.options, 60, 12)
     assert found is not None
-    column = [chr(code) for code in found.picture.sign[:, 10] if code]
-    assert column == sorted(column, key="█▒░".index)
-    assert set(column) == set("█▒░")
+    names = [label.split()[0] for label in found.row_labels if label.strip(" │")]
+    assert names == ["data", "compute", "sync"]
 
 
 def test_a_test_is_a_point_and_a_mark() -> None:
