@@ -34,14 +34,12 @@ from remote.run.state.types import Cause
 from remote.statistics.mean import finite_mean
 from tui.kit.text_table import rule_lines
 from tui.run import failure_advice as hints
-from tui.run.components.link_text import describe_bound
+from tui.run.components.link_text import PHASES, describe_bound
 from tui.run.unfetched_files import describe_unfetched_files
 
 MIN_LENGTH = 8
 """Shorter lines are too common to mean the same as a cause."""
 
-
-PHASES = ("data", "compute", "sync")
 NAMES = ("host", "rank")
 """The columns of the table of results that say what a row is of."""
 

@@ -1,11 +1,13 @@
-"""What limits the steps of a run, and how much of the network it uses, in words."""
+"""What limits the steps of a run, and how much of the network it uses, in words. Imports no Textual."""
 
 from __future__ import annotations
 
 from remote.format import percent, short_size
 from remote.run.findings.link_use import LinkUse, find_link_use
 from remote.run.run_state import RunState
-from tui.run.components.rank_columns import PHASES
+
+PHASES = ("data", "compute", "sync")
+"""The parts of a step."""
 
 
 def describe_link_use(link_use: LinkUse) -> str:
