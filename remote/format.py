@@ -127,6 +127,16 @@ def seconds(value: float) -> str:
     return fixed(value, 4 if value < 0.1 else 3 if value < 100 else 0)
 
 
+def step_time(value: float) -> str:
+    """Format the seconds of a step with their unit: "0.82 ms", "52 ms", "1.25 s"."""
+    if not math.isfinite(value):
+        return UNKNOWN
+    # Three digits of a second, and as many of a millisecond: more would only flicker.
+    scaled, unit = (value, "s") if value >= 0.9995 else (1000 * value, "ms")
+    decimals = 2 if unit == "s" and scaled < 99 else 1 if 0 < scaled < 9.95 else 0
+    return f"{scaled:.{decimals}f} {unit}"
+
+
 def rate(value: float) -> str:
     """Format a number per second: "3.25", "64.1", "1,250"."""
     return f"{value:.3g}" if value < 100 else fixed(value, 0)

@@ -61,16 +61,21 @@ def _with_label(name: str, label: str) -> str:
     return f"{label}: {name}" if label else name
 
 
-def count_listed(listed: Listed, selection: RowSelection, *, has_filter: bool) -> str:
-    """Say how many runs are listed, and how many are live."""
+def count_listed(listed: Listed, selection: RowSelection, now: float, *, has_filter: bool) -> str:
+    """Say how many runs and studies are listed, and how many are live or need a person."""
     recorded = len(listed.runs)
     if has_filter:
         matching = sum(not item.study for item in selection.items)
-        runs = f"{matching} of {count(recorded, 'run')}"
+        parts = [f"{matching} of {count(recorded, 'run')}"]
     else:
-        runs = count(recorded - selection.hidden, "run")
-    live = sum(item.is_live for item in selection.items)
-    return f"{runs}, {live} live"
+        parts = [count(recorded - selection.hidden, "run")]
+    parts.append(f"{sum(item.is_live for item in selection.items)} live")
+    if listed.studies and not has_filter:
+        parts.append(count(len(listed.studies), "study", "studies"))
+    needy = sum(item.needs_care(now) for item in selection.items)
+    if needy:
+        parts.append(f"{needy} need{'s' * (needy == 1)} you")
+    return ", ".join(parts)
 
 
 def describe_problems(answered: Answered, listed: Listed) -> list[str]:

@@ -5,6 +5,7 @@ The columns of figures are those of `remote.record.figures`; the others stand in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import takewhile
@@ -24,8 +25,11 @@ from tui.kit.text_table import (
     total_width,
 )
 
-SHORTEST_NAME = 13
-"""Characters of a run's name that are shown at least: its date and time."""
+DATED_NAME = re.compile(r"\d{8}-\d{6}-")
+"""How a run's name begins unless a person made the folder."""
+DATE_LENGTHS = (13, 15)
+"""Characters of such a name that are shown if no other begins so: its date and time, without and
+with the seconds. It is cut at no other place."""
 SHORTEST_NOTE = 8
 """Characters of a note that are shown at least."""
 NOT_NAMED = {
@@ -216,12 +220,15 @@ def _short_trials(runs: Sequence[Entry]) -> list[str]:
 
 
 def shorten_names(runs: Sequence[Entry]) -> dict[str, str]:
-    """Return the beginning of each run's name that no other has: enough for every command."""
+    """Return the date and time of each run's name if no other has them, else the whole name: enough
+    for every command."""
     names = ["", *(run.name for run in runs), ""]  # sorted, so the nearest are neighbours
     short_names = dict[str, str]()
     for before, name, after in zip(names, names[1:], names[2:], strict=False):
         same = max(_count_common(name, before), _count_common(name, after))
-        short_names[name] = name[: max(SHORTEST_NAME, same + 1)]
+        lengths = [length for length in DATE_LENGTHS if length > same]
+        is_cut = lengths and DATED_NAME.match(name)
+        short_names[name] = name[: lengths[0]] if is_cut else name
     return short_names
 
 

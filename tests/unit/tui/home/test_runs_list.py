@@ -74,7 +74,7 @@ def test_a_narrow_terminal_gets_what_differs(
     head, *rows = done.stdout.splitlines()
     assert " ".join(head.split()) == "run method step loss s/iter settings * note"
     assert max(map(len, (head, *rows))) <= 80
-    assert [row.split()[0] for row in rows] == [name[: len("20261120-09300")] for name in names]
+    assert [row.split()[0] for row in rows] == [name[: len("20261120-093000")] for name in names]
     assert rows[1].endswith("seed=1    *  red <script>")
     assert done.stderr == (
         "rankboard: all 3 runs: model lenet5, data set digits, hosts 2, ranks 2, verdict finished, "
@@ -82,7 +82,7 @@ def test_a_narrow_terminal_gets_what_differs(
     )
 
 
-@pytest.mark.parametrize("columns", [60, 70, 200])
+@pytest.mark.parametrize("columns", [62, 70, 200])
 def test_runs_of_one_study_are_told_apart_by_their_trials(
     run: Callable[..., Done],
     names: list[str],

@@ -1,0 +1,221 @@
+"""The lines of the header, with their styles. Pure."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from textual.content import Content
+
+from remote.format import between, count, duration, percent
+from remote.run.run_state import RunState
+from remote.run.state.phases import RunPhase, Verdict
+from remote.sanitise import plain
+from tui.kit import palette
+from tui.kit.widgets.phase import phase_cell
+from tui.run.components.header_figures import HeaderFigure
+
+GAP = "  "
+_TIE = "\xa0"
+"""A space that no line is broken at."""
+DIM = "$text-muted"
+"""The style of labels, beside which values are bold."""
+BADGE_INKS = {
+    "table--good": "auto on $success",
+    "table--work": "auto on $warning",
+    "table--bad": "auto on $error",
+    "table--dim": "$text on $foreground 20%",
+}
+"""The colours of the badge by the style that the state has in tables."""
+TIMES_WIDTH = 32
+"""Columns that the times at the right edge may take before the bar gets shorter for them."""
+MIN_BAR_WIDTH = 6
+"""Columns of a bar of progress, at the least."""
+FIGURE_GAP = 3
+"""Columns between two figures that stand below their labels."""
+
+
+class RunLength(NamedTuple):
+    """Epochs and steps of a whole run; 0 where they are not known."""
+
+    epochs: int
+    steps: int
+
+
+# The title
+
+
+def title_line(run: RunState, given_name: str, width: int) -> Content:
+    """The badge and the work; at the right edge the run, by the name that a person gave it, and by
+    its own where there is room for both."""
+    badge_text = f" {phase_text(run)} "
+    room = width - len(badge_text) - 1
+    work_text = _work_text(run)
+    names = [f"{given_name} ({run.plan.run})", given_name] if given_name else [run.plan.run]
+    # Without room for it, the name is left out, and the work is cut.
+    name = next((name for name in names if len(work_text) + 2 + len(name) <= room), "")
+    work_text = work_text[: max(room, 0)].ljust(room - len(name))
+    title = Content.assemble((badge_text, f"bold {_badge_ink(run)}"), " ", work_text, (name, DIM))
+    return title.truncate(width)
+
+
+def phase_text(run: RunState) -> str:
+    """The sign and the word of what the run does, or of how it has ended, and in which attempt."""
+    phase_name = run.verdict.word if run.verdict else run.doing
+    allowed = run.launcher.attempts_allowed
+    allowed_text = f" of {allowed}" if allowed else ""
+    attempt_text = f" (attempt {run.attempt + 1}{allowed_text})" if run.attempt else ""
+    state_text = phase_cell(phase_name).text
+    if run.verdict is Verdict.FINISHED and run.progress.diverged:
+        state_text = f"{palette.sign('warn')} finished, loss {run.progress.diverged.what}"
+    return f"{state_text}{attempt_text}"
+
+
+def _badge_ink(run: RunState) -> str:
+    state_style = phase_cell(run.verdict.word if run.verdict else run.doing).style
+    if run.verdict is Verdict.FINISHED and run.progress.diverged:
+        state_style = "table--work"
+    elif run.verdict is None and state_style == "table--work":
+        state_style = "table--dim"  # to start, to test or to save is no reason for a warning
+    return BADGE_INKS[state_style]
+
+
+def _work_text(run: RunState) -> str:
+    plan = run.plan
+    ranks_text = count(len(run.ranks) if run.has_workers else plan.world_size, "rank")
+    hosts_text = f" on {count(len(plan.hosts), 'host')}" if len(plan.hosts) > 1 else ""
+    if plan.job:
+        return f"{plan.what}, {ranks_text}{hosts_text}"
+    # A command line may be long, and what does not fit is cut off at the end.
+    return f"{ranks_text}{hosts_text}: {plan.what}"
+
+
+# Progress
+
+
+def progress_line(run: RunState, run_length: RunLength, width: int, now: float) -> Content:
+    """A bar, how far the run is, and at the right edge its times."""
+    total_steps = run_length.steps
+    facts_text = _progress_text(run, run_length)
+    times_text = _times_text(run, total_steps, now)
+    has_bar = run.plan.job is not None or total_steps > 0
+    if has_bar:
+        share = min(run.step / total_steps, 1.0) if total_steps else 0.0
+        facts_text = f"{percent(share):>4}{GAP}{facts_text}"
+        is_over = run.phase is RunPhase.ENDED
+        times_width = len(times_text) if is_over else max(TIMES_WIDTH, len(times_text))
+        bar_width = width - len(facts_text) - times_width - 2 * len(GAP)
+        # The place that is kept for longer times is given up before the bar.
+        bar_width = max(bar_width, min(MIN_BAR_WIDTH, width - len(facts_text + times_text) - 4))
+        if bar_width >= MIN_BAR_WIDTH:
+            room = width - bar_width - len(GAP)
+            return Content.assemble(
+                *_bar(share, bar_width), GAP, *_at_both_edges(facts_text, times_text, room)
+            )
+        facts_text = f"{run.step}/{total_steps or '?'}"
+    if len(facts_text) + len(GAP) + len(times_text) > width:
+        times_text = duration(_elapsed(run, now))
+    return Content.assemble(*_at_both_edges(facts_text, times_text, width))
+
+
+def _bar(share: float, width: int) -> Iterator[tuple[str, str]]:
+    num_done = round(width * share)
+    yield palette.sign("full") * num_done, "$success"
+    yield palette.sign("rest") * (width - num_done), DIM
+
+
+def _at_both_edges(left: str, right: str, width: int) -> Iterator[str | tuple[str, str]]:
+    yield left
+    if len(left) + len(right) < width:
+        yield " " * (width - len(left) - len(right))
+        yield right, DIM
+
+
+def _progress_text(run: RunState, run_length: RunLength) -> str:
+    """How far the run is; as wide from its first step to its last."""
+    step_text = str(run.step)
+    epoch_text = str(max((rank.epoch for rank in run.ranks), default=0))
+    steps_text = str(run_length.steps or "?")
+    epochs_text = str(run_length.epochs or "?")
+    if run.plan.job:
+        epoch_part = f"epoch {epoch_text}/{epochs_text}".ljust(
+            len("epoch /") + 2 * len(epochs_text)
+        )
+        step_part = f"step {step_text}/{steps_text}".ljust(len("step /") + 2 * len(steps_text))
+        return f"{epoch_part}{GAP}{step_part}"
+    # A user's own program tells what it tells.
+    known_parts = [f"epoch {epoch_text}"] if epoch_text != "0" else []
+    if run.step:
+        known_parts.append(
+            f"step {step_text}/{steps_text}" if run_length.steps else f"step {step_text}"
+        )
+    return GAP.join(known_parts) or "no steps seen"
+
+
+def _times_text(run: RunState, total_steps: int, now: float) -> str:
+    is_job = run.plan.job is not None
+    if not is_job and not run.elapsed:  # of log files, whose lines have no times
+        return ""
+    times_text = f"{duration(_elapsed(run, now))} elapsed"
+    if run.phase is not RunPhase.ENDED and (is_job or total_steps):
+        times_text += f"{GAP}ETA {between(*run.eta_between(now))}"
+    return times_text
+
+
+def _elapsed(run: RunState, now: float) -> float:
+    # While no record arrives, `run.elapsed` stands still, and the clock goes on.
+    return max(run.elapsed, now - run.started) if run.started else 0.0
+
+
+# Figures
+
+
+def figure_lines(figures: Sequence[HeaderFigure], width: int, *, is_roomy: bool) -> list[Content]:
+    """As many of the figures as there is room for: dim labels, and bold values beside them, or
+    where it `is_roomy` below them."""
+    if is_roomy:
+        columns = [
+            (figure, max(len(figure.label), figure.width) + FIGURE_GAP) for figure in figures
+        ]
+        fitting_columns = list(_fitting(columns, width + FIGURE_GAP))
+        label_line = "".join(figure.label.ljust(place) for figure, place in fitting_columns)
+        values = [_value(figure, place) for figure, place in fitting_columns]
+        return [Content.styled(label_line.rstrip(), DIM), Content.assemble(*values)]
+    places = [(figure, len(figure.label) + 1 + figure.width + len(GAP)) for figure in figures]
+    parts: list[str | tuple[str, str]] = []
+    for figure, place in _fitting(places, width + len(GAP)):
+        parts += [(f"{figure.label} ", DIM), _value(figure, place - len(figure.label) - 1)]
+    return [Content.assemble(*parts)] if parts else []
+
+
+def _value(figure: HeaderFigure, place: int) -> tuple[str, str]:
+    return figure.value.ljust(place), "bold" if figure.is_known else DIM
+
+
+def _fitting(
+    places: Iterable[tuple[HeaderFigure, int]], room: int
+) -> Iterator[tuple[HeaderFigure, int]]:
+    for figure, place in places:
+        room -= place
+        if room < 0:
+            return
+        yield figure, place
+
+
+# What the run waits for
+
+
+def stall_text(run: RunState, now: float) -> str:
+    """Say why no rank makes progress, and for how long."""
+    if not run.stall or run.phase is RunPhase.ENDED:
+        return ""
+    stall_age = duration(max(0.0, now - run.stall.since))
+    return f"{palette.sign('bad')} stalled: {run.stall.text} ({stall_age})"
+
+
+def fold_text(text: str, width: int) -> list[str]:
+    """Fold a text; the age at its end stays in one piece."""
+    text_before, bracket, age_text = plain(text).rpartition(" (")
+    lines = textwrap.wrap(f"{text_before}{bracket}{age_text.replace(' ', _TIE)}", width)
+    return [line.replace(_TIE, " ") for line in lines]
