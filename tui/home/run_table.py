@@ -249,7 +249,7 @@ def _make_state_cell(item: RunItem) -> TableCell:
     if item.study:
         return phase_cell(_study_state(item.study))
     if item.has_diverged:
-        return TableCell(f"{palette.sign('slow')} diverged", "table--work")
+        return TableCell(f"{palette.sign('slow')} diverged", "table--warn")
     if item.answer:
         # The word comes from a host, which may run another version.
         word = item.answer.state if item.answer.state in PHASE_STYLES else RUNNING

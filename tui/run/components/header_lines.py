@@ -23,9 +23,10 @@ DIM = "$text-muted"
 """The style of labels, beside which values are bold."""
 BADGE_INKS = {
     "table--good": "auto on $success",
-    "table--work": "auto on $warning",
+    "table--warn": "auto on $warning",
     "table--bad": "auto on $error",
     "table--dim": "$text on $foreground 20%",
+    "": "$text on $foreground 20%",
 }
 """The colours of the badge by the style that the state has in tables."""
 TIMES_WIDTH = 32
@@ -75,9 +76,7 @@ def phase_text(run: RunState) -> str:
 def _badge_ink(run: RunState) -> str:
     state_style = phase_cell(run.verdict.word if run.verdict else run.doing).style
     if run.verdict is Verdict.FINISHED and run.progress.diverged:
-        state_style = "table--work"
-    elif run.verdict is None and state_style == "table--work":
-        state_style = "table--dim"  # to start, to test or to save is no reason for a warning
+        state_style = "table--warn"
     return BADGE_INKS[state_style]
 
 
