@@ -117,6 +117,14 @@ def number(value: float) -> str:
     return f"{value:.{decimals}f}"
 
 
+def figure(value: float) -> str:
+    """Format a number for a sentence, with no more digits than one reads there: "2.3", "0.29",
+    "17,655", "3e30"."""
+    if 1000 <= abs(value) < 99_999:
+        return f"{value:,.0f}"
+    return f"{value:.2g}" if 0.1 <= abs(value) < 10 else number(value)
+
+
 def fixed(value: float, decimals: int, unit: str = "") -> str:
     """Format a number with a fixed number of decimals: "0.050", "12.30 s"."""
     return f"{value:,.{decimals}f}{unit}" if math.isfinite(value) else UNKNOWN

@@ -31,6 +31,8 @@ SIGNS = {
     "peak": ("▲", "^"),
     "dip": ("▼", "v"),
     "band": ("░", "~"),
+    "upper": ("▀", "~"),
+    "lower": ("▄", "~"),
     "row": ("│", "|"),
     "tick": ("┤", "|"),
     "more": ("›", ">"),
@@ -101,9 +103,13 @@ def level_sign(share: float) -> str:
     less, and none for NaN."""
     if math.isnan(share):
         return " "
-    level_signs = LEVELS[0 if has_utf8() else 1]
     # A share of 1 would be a level above the last.
-    return level_signs[int(max(0.0, min(share, 0.999)) * len(level_signs))]
+    return level_signs()[int(max(0.0, min(share, 0.999)) * len(LEVELS[0]))]
+
+
+def level_signs() -> str:
+    """The eight heights of a cell, from the lowest to the highest."""
+    return LEVELS[0 if has_utf8() else 1]
 
 
 # On the way to the terminal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from remote.run.state.flaw import FlawKind
 from tui.kit import palette
 from tui.kit.rank_looks import RANK_LOOKS
 from tui.kit.widgets.table import TableCell
@@ -23,6 +24,7 @@ PHASE_STYLES = {phase.value: (look.sign, look.style) for phase, look in RANK_LOO
     "refused": ("bad", "table--bad"),
     "unknown": ("wait", "table--dim"),
     "unreadable": ("warn", "table--warn"),
+    **{kind.value: ("slow", "table--warn") for kind in FlawKind},
 }
 """The sign and the colour of every phase of a study's cell, a run, a host and a rank."""
 

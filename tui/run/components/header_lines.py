@@ -9,11 +9,13 @@ from typing import NamedTuple
 from textual.content import Content
 
 from remote.format import between, count, duration, percent
+from remote.run.findings.flaws import outcome_word
 from remote.run.run_state import RunState
-from remote.run.state.phases import RunPhase, Verdict
+from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
 from tui.kit import palette
 from tui.kit.widgets.phase import phase_cell
+from tui.kit.widgets.table import TableCell
 from tui.run.components.header_figures import HeaderFigure
 
 GAP = "  "
@@ -63,21 +65,18 @@ def title_line(run: RunState, given_name: str, width: int) -> Content:
 
 def phase_text(run: RunState) -> str:
     """The sign and the word of what the run does, or of how it has ended, and in which attempt."""
-    phase_name = run.verdict.word if run.verdict else run.doing
     allowed = run.launcher.attempts_allowed
     allowed_text = f" of {allowed}" if allowed else ""
     attempt_text = f" (attempt {run.attempt + 1}{allowed_text})" if run.attempt else ""
-    state_text = phase_cell(phase_name).text
-    if run.verdict is Verdict.FINISHED and run.progress.diverged:
-        state_text = f"{palette.sign('warn')} finished, loss {run.progress.diverged.what}"
-    return f"{state_text}{attempt_text}"
+    return f"{_state_cell(run).text}{attempt_text}"
+
+
+def _state_cell(run: RunState) -> TableCell:
+    return phase_cell(outcome_word(run) or run.doing)
 
 
 def _badge_ink(run: RunState) -> str:
-    state_style = phase_cell(run.verdict.word if run.verdict else run.doing).style
-    if run.verdict is Verdict.FINISHED and run.progress.diverged:
-        state_style = "table--warn"
-    return BADGE_INKS[state_style]
+    return BADGE_INKS[_state_cell(run).style]
 
 
 def _work_text(run: RunState) -> str:
