@@ -17,6 +17,7 @@ from remote.run.output.run_log import RunLog
 from remote.run.series.curves import Curves
 from remote.run.series.marks import Marks
 from remote.run.series.step_times import NAN, Means, join_means
+from remote.run.state.epoch_tally import EpochTally
 from remote.run.state.host_state import HostState
 from remote.run.state.launcher_state import LauncherState
 from remote.run.state.phases import RunPhase, Verdict
@@ -97,6 +98,7 @@ class RunState:
         self.forecast = Forecast()
         """Knows when it ends."""
         self.log = RunLog(limits, is_job=plan.job is not None)
+        self.epoch_tally = EpochTally()
         self.marks = Marks()
         """What happened on the way."""
         self.curves = Curves(len(self.ranks), len(self.hosts))

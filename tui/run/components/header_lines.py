@@ -26,9 +26,10 @@ DIM = "$text-muted"
 """The style of labels, beside which values are bold."""
 BADGE_INKS = {
     "table--good": "auto on $success",
-    "table--work": "auto on $warning",
+    "table--warn": "auto on $warning",
     "table--bad": "auto on $error",
     "table--dim": "$text on $foreground 20%",
+    "": "$text on $foreground 20%",
 }
 """The colours of the badge by the style that the state has in tables."""
 REPLAY_INK = "bold reverse $accent"
@@ -92,12 +93,7 @@ def _state_cell(run: RunState) -> TableCell:
 
 
 def _badge_ink(run: RunState) -> str:
-    state_style = _state_cell(run).style
-    if _is_past(run):
-        state_style = "table--dim"
-    elif run.verdict is None and state_style == "table--work":
-        state_style = "table--dim"  # to start, to test or to save is no reason for a warning
-    return BADGE_INKS[state_style]
+    return BADGE_INKS["table--dim" if _is_past(run) else _state_cell(run).style]
 
 
 def _is_past(run: RunState) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.widgets import Static
 
 from remote.events import Attached, ClockMeasured, Detached
@@ -23,6 +23,7 @@ from training.wire.events import encode
 from tui.kit import palette
 from tui.kit.replay import Replay
 from tui.kit.session_clock import SessionClock
+from tui.kit.themes import InkedApp
 from tui.run.components.record_lines import ReplaySlider, describe_replay
 
 
@@ -360,7 +361,7 @@ def test_the_end_stays_where_it_is_while_the_way_there_is_read(
     assert replay.state.now == pytest.approx(replay.state.started + duration - 0.2)
 
 
-class SliderApp(App[None]):
+class SliderApp(InkedApp[None]):
     """A screen with nothing but the bar of a replay."""
 
     def __init__(self, replay: Replay) -> None:
