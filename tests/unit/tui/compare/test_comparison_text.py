@@ -25,7 +25,7 @@ from tui.charts.raster import Curve
 from tui.charts.text_plot import plot_as_text
 from tui.commands.compare import compare
 from tui.compare import comparison_text as text
-from tui.kit import palette
+from tui.kit.inks import DARK
 
 Run = Callable[..., Done]
 assert run  # the fixture
@@ -263,7 +263,7 @@ def test_colours_only_add_to_the_text() -> None:
     plain, inked = (
         plot_as_text(curves, PlotOptions("step"), 60, 10, colour) for colour in (False, True)
     )
-    red, green, blue = bytes.fromhex(palette.DARK[1][1:])
+    red, green, blue = bytes.fromhex(DARK.series[1][1:])
     assert f"\x1b[38;2;{red};{green};{blue}m" in "".join(inked)
     assert [click.unstyle(one).rstrip() for one in inked] == plain
 

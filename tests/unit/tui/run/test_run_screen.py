@@ -28,8 +28,8 @@ from tui.app.app import RankboardApp
 from tui.app.help import HelpDialog
 from tui.charts.chart import Chart
 from tui.charts.panel import Charts
-from tui.kit import palette
 from tui.kit.dialogs import Dialog, LeaveDialog, QuitDialog, TooSmall
+from tui.kit.inks import DARK, LIGHT
 from tui.kit.key_names import parse_key
 from tui.kit.open_runs import LaunchRequest
 from tui.kit.panel import Panel
@@ -730,9 +730,9 @@ async def test_another_theme_is_also_that_of_the_legends() -> None:
         await stage.train(pilot)
         await pilot.press("3", "b")
         for theme, colours in (
-            ("textual-light", palette.LIGHT),
-            ("nord", palette.DARK),
-            ("ansi-dark", palette.DARK),
+            ("textual-light", LIGHT.series),
+            ("nord", DARK.series),
+            ("ansi-dark", DARK.series),
         ):
             stage.app.theme = theme
             await until(pilot, lambda colours=colours: colours[0] in _legend(stage))
