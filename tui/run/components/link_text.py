@@ -1,4 +1,4 @@
-"""What limits the steps of a run, and how much of the network it uses, in words. Imports no Textual."""
+"""What limits the steps of a run, and how much of the network it uses. Imports no Textual."""
 
 from __future__ import annotations
 
