@@ -71,6 +71,8 @@ class Entry(NamedTuple):
     elapsed: Figure = None
     ranks_started: bool = False
     star: bool = False
+    pinned: bool = False
+    """Whether it is the baseline of the runs beside it."""
     note: str = ""
     label: str = ""
     """The name that a person gave the run."""
@@ -118,6 +120,7 @@ def read_entry(folder: Path, on_failure: files.Failed = files.ignore) -> Entry:
     called with the error of each file that cannot be read, also of one that is missing."""
     own_marks: dict[str, Any] = {
         "star": marks.is_starred(folder),
+        "pinned": marks.is_pinned(folder),
         "note": marks.note(folder, on_failure),
         "label": marks.name(folder, on_failure),
     }

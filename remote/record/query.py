@@ -207,7 +207,7 @@ def _keys() -> dict[str, QueryKey]:
     }
     keys |= {name: _field_key(name, TEXT, field_name) for name, field_name in text_fields.items()}
     keys |= {figure.field: _figure_key(figure) for figure in FIGURES}
-    keys |= {name: _field_key(name, FLAG, name) for name in ("star", "diverged")}
+    keys |= {name: _field_key(name, FLAG, name) for name in ("star", "pinned", "diverged")}
     check_flaw = partial(_check_known, "flaw", [kind.value for kind in FlawKind])
     check_verdict = partial(_check_known, "verdict", VERDICTS)
     other_keys = (

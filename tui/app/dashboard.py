@@ -21,6 +21,7 @@ from textual.screen import Screen
 
 from remote.plan.serialize import OtherFormat
 from remote.record.events_file import RunFolderError
+from tui.app.baseline import BaselineKeeper
 from tui.app.command_list import ActionPalette, list_commands
 from tui.app.file_saving import FileSaver, find_shown_session
 from tui.app.quitting import DashboardRuns, Quitting
@@ -32,6 +33,8 @@ from tui.kit.interpreter import switch_threads_often
 from tui.kit.key_names import format_key
 from tui.kit.messages import (
     CompareRuns,
+    PinRun,
+    ReadBaseline,
     ReadRecord,
     SaveChart,
     SaveText,
@@ -77,6 +80,7 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
         """The keys that the user has chosen."""
         self._key_remarks = user_keys.remarks
         self._files = FileSaver(self, runs)
+        self._baseline = BaselineKeeper(self, runs)
         self.quitting = Quitting(self, runs)
         self._exiting = False
         self._ticks = 0
@@ -291,6 +295,12 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
 
     def on_save_chart(self, message: SaveChart) -> None:
         self.run_worker(self._files.save_chart(message), exit_on_error=True)
+
+    def on_pin_run(self, message: PinRun) -> None:
+        self._baseline.pin(message)
+
+    def on_read_baseline(self, message: ReadBaseline) -> None:
+        self.run_worker(self._baseline.read(message))
 
     def on_read_record(self, message: ReadRecord) -> None:
         self.run_worker(self._read_record(message))

@@ -19,7 +19,7 @@ from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.kinds import ChartKind
 from tui.charts.plot_frame import PlotOptions
 from tui.charts.raster import Curve
-from tui.kit.inks import LINE, PHASE_INKS, TEST
+from tui.kit.inks import LINE, PHASE_INKS, REFERENCE, TEST
 
 FIRST_WARM_STEP = 5
 """The step from which on values set the limits of y."""
@@ -32,8 +32,6 @@ NETWORK_SERIES = ("sent", "received")
 MAX_LIMIT_RATIO = 5.0
 """How many times the greatest value a limit may be that is drawn: farther up, it would only press
 the values down."""
-REFERENCE_COLOUR = 7
-"""The number of the grey in the palette, for lines that are no values of the run."""
 SMOOTHED_STEPS = 500
 """In runs of up to so many steps, smoothing counts single steps."""
 
@@ -48,6 +46,14 @@ class ChartLine:
     """The rank or host, or -1 for the mean over all."""
     points: Points
     x: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Baseline:
+    """The run that is pinned, whose curves stand behind those of others."""
+
+    name: str
+    run: RunState
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,24 +74,53 @@ class Drawing:
     """Whose value that is, if the names of the curves do not say it."""
     limit: float = math.nan
     """What the values cannot exceed, such as the rate of a link, or NaN."""
+    baseline_name: str = ""
+    baseline: float = math.nan
+    """The value of the baseline at the newest x, or NaN."""
 
 
 def make_drawing(
-    run: RunState, kind: ChartKind, view: ChartView, fine_curves: Curves | None = None
+    run: RunState,
+    kind: ChartKind,
+    view: ChartView,
+    fine_curves: Curves | None = None,
+    baseline: Baseline | None = None,
 ) -> Drawing:
     """Return what a chart of this kind draws of a run, whose lock is held.
 
-    `fine_curves` are finer curves of the part in view.
+    `fine_curves` are finer curves of the part in view. The curve of a baseline stands behind.
     """
     # Without a step, all points would stand at the same place.
     if not run.has_begun and SERIES[kind.series[0]].source.by_time:
         view = replace(view, along=XAxis.TIME)
-    if fine_curves is None:
-        return _Drawer(run, kind, view, run.curves).make()
-    # Finer curves end near the view, but moving and zooming need the range of the whole run.
-    drawing = _Drawer(run, kind, view, fine_curves).make()
-    whole = _Drawer(run, kind, view, run.curves).make()
-    return replace(drawing, x_range=whole.x_range)
+    drawing = _Drawer(run, kind, view, run.curves).make()
+    if fine_curves is not None:
+        # Finer curves end near the view, but moving and zooming need the range of the whole run.
+        fine_drawing = _Drawer(run, kind, view, fine_curves).make()
+        drawing = replace(fine_drawing, x_range=drawing.x_range)
+    # Areas have no room for another curve.
+    if baseline is None or kind.stacked or drawing.x_range is None:
+        return drawing
+    return _with_baseline(drawing, kind, view, baseline)
+
+
+def _with_baseline(
+    drawing: Drawing, kind: ChartKind, view: ChartView, baseline: Baseline
+) -> Drawing:
+    """Draw the curve of the baseline behind the others, up to their newest x."""
+    assert drawing.x_range is not None
+    whole_mean = replace(view.whole(), mode=CurveMode.MEAN)
+    curve = _Drawer(baseline.run, kind, whole_mean, baseline.run.curves).mean_curve()
+    is_reached = curve.x <= drawing.x_range[1]
+    x = curve.x[is_reached]
+    mean = curve.mean[is_reached]
+    ghost = Curve("", REFERENCE, x, mean, mean, mean, faint=True, band=False)
+    return replace(
+        drawing,
+        curves=(ghost, *drawing.curves),
+        baseline_name=baseline.name,
+        baseline=newest_known(mean),
+    )
 
 
 def steps_to_refine(
@@ -138,6 +173,10 @@ class _Drawer:
             newest_name,
             limit,
         )
+
+    def mean_curve(self) -> Curve:
+        """Return the curve of the mean over all ranks or hosts alone, smoothed as in a chart."""
+        return self._curves_of(self._line(self._kind.series[0], -1), 1)[-1]
 
     def _options(self, lines: list[ChartLine], x_range: tuple[float, float] | None) -> PlotOptions:
         view = self._view
@@ -282,7 +321,7 @@ class _Drawer:
             return []
         level = np.array([limit, limit])
         x = np.array(x_range)
-        return [Curve("", REFERENCE_COLOUR, x, level, level, level, faint=True, band=False)]
+        return [Curve("", REFERENCE, x, level, level, level, faint=True, band=False)]
 
     def _test_curve(self) -> Curve:
         line = self._line(self._kind.tests, -1)

@@ -53,7 +53,7 @@ def heading(drawing: Drawing, kind: ChartKind, view: ChartView, room: int) -> Co
     elif kind.stacked:
         return _newest_of_areas(drawing, kind, room)
     else:
-        texts = [_newest_value(drawing, kind), *_view_notes(view)]
+        texts = [_newest_value(drawing, kind), _baseline(drawing, kind), *_view_notes(view)]
         text = "  ".join(filter(None, texts))
     room_left = room - len(text) - 2
     parts = [(text, -1)]
@@ -72,6 +72,14 @@ def _newest_value(drawing: Drawing, kind: ChartKind) -> str:
     if math.isfinite(drawing.limit):
         text += f" of {format_value(drawing.limit, kind.unit)}"
     return text
+
+
+def _baseline(drawing: Drawing, kind: ChartKind) -> str:
+    """Return the name of the baseline, and its value at the newest x."""
+    if not math.isfinite(drawing.baseline):
+        return ""
+    value = format_value(drawing.baseline, kind.unit)
+    return f"{palette.sign('ghost')} {drawing.baseline_name} {value}"
 
 
 def _newest_of_areas(drawing: Drawing, kind: ChartKind, room: int) -> ColouredTexts:

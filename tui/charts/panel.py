@@ -24,7 +24,7 @@ from remote.run.state.rank_state import RankState
 from tui.charts.axis import Axis
 from tui.charts.chart import Chart
 from tui.charts.chart_view import ChartView, XRange
-from tui.charts.drawing import Drawing, make_drawing, steps_to_refine
+from tui.charts.drawing import Baseline, Drawing, make_drawing, steps_to_refine
 from tui.charts.export import save_chart
 from tui.charts.fine_curves import FineCurves
 from tui.charts.heading import heading, next_cursor
@@ -89,6 +89,7 @@ class Charts(Panel):
         self.kind: ChartKind = KINDS[0]
         self.view = ChartView()
         self.is_chosen = False
+        self._baseline: Baseline | None = None
         self._drawing: Drawing | None = None
         self._rows: Sequence[int] = ()
         self._caption_inputs: tuple[object, ...] = ()
@@ -116,6 +117,12 @@ class Charts(Panel):
         self._drawn_version = -1
         self._fine = FineCurves()
 
+    def show_baseline(self, baseline: Baseline | None) -> None:
+        """Draw the curve of a baseline behind the others from now on, or none."""
+        if baseline != self._baseline:
+            self._baseline = baseline
+            self._drawn_version = -1
+
     def needs_kind(self, name: str) -> bool:
         """Return True if it does not show the chart of that id yet."""
         return not self.is_chosen or self.kind.id != name
@@ -135,7 +142,9 @@ class Charts(Panel):
         self._update_caption()
 
     def _draw(self, run: RunState) -> None:
-        drawing = make_drawing(run, self.kind, self.view, self._fine.for_view(self.view))
+        drawing = make_drawing(
+            run, self.kind, self.view, self._fine.for_view(self.view), self._baseline
+        )
         self._drawing = drawing
         steps = steps_to_refine(drawing, self.kind, self.view, run)
         if steps and drawing.x_range:

@@ -20,7 +20,7 @@ from tui.kit.bindings import key_of
 from tui.kit.choice_dialogs import TextPrompt
 from tui.kit.dialogs import DeleteDialog, Leave
 from tui.kit.exit import MISTAKES
-from tui.kit.messages import CompareRuns, ResumeRun
+from tui.kit.messages import CompareRuns, PinRun, ResumeRun
 
 if TYPE_CHECKING:
     from remote.host_commands.pruning import Removable
@@ -72,6 +72,11 @@ class Keeping(Screen[None]):
         run = self.choose_entry()
         if run:
             self._change(run, marks.star, not run.star)
+
+    def action_pin(self) -> None:
+        run = self.choose_entry()
+        if run:
+            self.post_message(PinRun(self.history.folder(run.name), self.read))
 
     def action_note(self) -> None:
         run = self.choose_entry()

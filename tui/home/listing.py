@@ -92,7 +92,7 @@ COLUMNS = (
     *map(_make_figure_column, FIGURES_WITH_COLUMN),
     RunColumn("study", lambda row: or_unknown(row.run.study), is_foldable=True),
     RunColumn("settings", lambda row: or_unknown(", ".join(row.settings))),
-    RunColumn("*", lambda row: "*" if row.run.star else UNKNOWN),
+    RunColumn("*", lambda row: "*" * row.run.star + "p" * row.run.pinned or UNKNOWN),
     RunColumn("note", lambda row: row.run.note),
 )
 TITLES = tuple(column.title for column in COLUMNS)

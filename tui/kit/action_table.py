@@ -44,6 +44,13 @@ KEEP_LAYOUT = (
     "Keep this layout",
     "remember these charts and their views for runs of this kind",
 )
+PIN = (
+    "pin",
+    "p",
+    "pin",
+    "Pin",
+    "pin the run as the baseline of all charts, or take its pin away; of compared runs, run A",
+)
 RESET_CHARTS = (
     "reset-charts",
     "ctrl+r",
@@ -91,6 +98,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("star", "s", "star", "Star", "star the run, or remove its star", SHOWN),
         ("note", "t", "note", "Note", "write a note on the run"),
         ("name", "a", "name", "Name", "name the run"),
+        PIN,
         ("resume", "R", "resume", "Resume", "resume the run from its newest checkpoint", SHOWN),
         ("delete", "d,delete", "delete", "Delete", "delete the run here and on its hosts", SHOWN),
         BACK,
@@ -109,6 +117,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("charts", "c", "charts", "Charts", "list all charts, to choose one or several", SHOWN),
         KEEP_LAYOUT,
         RESET_CHARTS,
+        PIN,
         ZOOM,
         ("stacks", "s", "stacks", "Stacks", "show the Python stack of every rank", SHOWN),
         (
@@ -336,6 +345,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
             SHOWN,
         ),
         LOG_Y,
+        PIN,
         SCREENSHOT,
     ),
     "LIST": ROW_MOVES,

@@ -10,6 +10,7 @@ from textual.containers import Container
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase, Verdict
 from tui.charts.deck import Deck
+from tui.charts.drawing import Baseline
 from tui.charts.kinds import ChartKind, available
 from tui.charts.panel import Charts, charts_beside
 from tui.kit.panel import Panel, ScreenRow
@@ -43,6 +44,7 @@ class RunBody(Container):
         self._charts = [panel for panel in self.panels if isinstance(panel, Charts)]
         self.deck = Deck(session.plan, Charts.copies)
         self._hosts = next(panel for panel in self.panels if isinstance(panel, HostsPanel))
+        self.baseline: Baseline | None = None
         self._first = 0  # the first chart that is shown
         self._different = Charts.copies  # charts that there are
         self._at_hosts: bool | None = None  # as the user has chosen
@@ -157,6 +159,14 @@ class RunBody(Container):
         place = self.deck.put(self._charts.index(panel), kind, kinds)
         self._choose(kinds)
         return self._charts[place]
+
+    def show_baseline(self, baseline: Baseline | None) -> None:
+        """Draw the curves of a baseline behind those of the run; none if it is the run itself."""
+        if baseline and baseline.run.plan.run == self._session.plan.run:
+            baseline = None
+        self.baseline = baseline
+        for chart in self._charts:
+            chart.show_baseline(baseline)
 
     def redraw_charts(self, run: RunState) -> None:
         """Show the charts and views of the deck, which may be others by now."""

@@ -13,6 +13,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from tui.charts.deck import Deck
+from tui.charts.drawing import Baseline
 from tui.charts.kinds import ChartKind
 from tui.charts.panel import Charts, charts_beside
 from tui.kit.actions import KeyPlace
@@ -37,13 +38,20 @@ class ChartGrid(LiveScreen, Screen[None]):
     place = KeyPlace.GRID
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
-    def __init__(self, session: RunSession, kinds: Sequence[ChartKind], deck: Deck) -> None:
+    def __init__(
+        self,
+        session: RunSession,
+        kinds: Sequence[ChartKind],
+        deck: Deck,
+        baseline: Baseline | None = None,
+    ) -> None:
         super().__init__()
         self.session = session
         self._deck = deck
         self._panels = [Charts() for _ in kinds]
         for panel, kind in zip(self._panels, kinds, strict=True):
             panel.choose(kind, deck.view(kind))
+            panel.show_baseline(baseline)
         self._page = 0
 
     def compose(self) -> ComposeResult:

@@ -13,15 +13,26 @@ from textual.screen import Screen
 
 from remote.record.watch import WatchedRun
 from remote.run.findings.alerts import Alert
+from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
 from tui.charts.chart_list import ChartList, ChartPick, ChartUse, list_charts
+from tui.charts.drawing import Baseline
 from tui.charts.panel import Charts
 from tui.kit import desktop_notes as desktop
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, find_panel_action, named_keys
 from tui.kit.dialogs import TextDialog
-from tui.kit.messages import CompareRun, GoHome, NewRun, OtherRun, ShowChecks, ShowStacks
+from tui.kit.messages import (
+    CompareRun,
+    GoHome,
+    NewRun,
+    OtherRun,
+    PinRun,
+    ReadBaseline,
+    ShowChecks,
+    ShowStacks,
+)
 from tui.kit.panel import Panel
 from tui.kit.replay import Replay
 from tui.kit.run_session import LiveScreen, RunSession
@@ -108,8 +119,17 @@ class RunScreen(LiveScreen, Screen[None]):
         self.call_after_refresh(self.tick)
 
     def on_screen_resume(self) -> None:
-        """Take in the name of the run, which may be another one by now."""
+        """Take in the name of the run and the baseline, which may be others by now."""
         self._called = self._ask_name()
+        self.read_baseline()
+
+    def read_baseline(self) -> None:
+        """Ask for the run that is pinned."""
+        self.post_message(ReadBaseline(self._take_baseline))
+
+    def _take_baseline(self, name: str, run: RunState | None) -> None:
+        self._body.show_baseline(Baseline(name, run) if run else None)
+        self.tick()
 
     def on_screen_suspend(self) -> None:
         """Pause a replay that is left; below a dialog it plays on."""
@@ -227,11 +247,17 @@ class RunScreen(LiveScreen, Screen[None]):
                     panel = self._body.put_chart(kind, panel, self.session.state)
                 self._focus(panel)
             case ChartPick(ChartUse.GRID, kinds):
-                self.app.push_screen(ChartGrid(self.session, kinds, self._body.deck))
+                self.app.push_screen(
+                    ChartGrid(self.session, kinds, self._body.deck, self._body.baseline)
+                )
             case ChartPick(ChartUse.KEEP):
                 self.action_keep_layout()
             case ChartPick(ChartUse.RESET):
                 self.action_reset_charts()
+
+    def action_pin(self) -> None:
+        """Pin the run as the baseline of all charts, or take its pin away."""
+        self.post_message(PinRun(done=self.read_baseline))
 
     def action_keep_layout(self) -> None:
         """Remember the charts and their views for runs of this kind."""

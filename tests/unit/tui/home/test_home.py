@@ -157,6 +157,10 @@ async def test_stars_notes_and_names_are_kept_with_the_run(runs_dir: Path) -> No
         await home.shows(pilot, "c-3")
         await pilot.press("s")
         await until(pilot, lambda: marks.is_starred(runs_dir / "c-3"))
+        await pilot.press("p")
+        await until(pilot, lambda: marks.find_pinned(runs_dir) == runs_dir / "c-3")
+        await pilot.press("p")
+        await until(pilot, lambda: marks.find_pinned(runs_dir) is None)
         await pilot.press("a", *"best one", "enter")
         await home.shows(pilot, "best one: c-3")
         assert marks.name(runs_dir / "c-3") == "best one"
