@@ -117,7 +117,7 @@ class History:
         runs = index.entries(
             self.runs_dir, lambda name, error: problems.append(f"{name}: {error.strerror}")
         )
-        studies = list[StudyProgress]()
+        studies: list[StudyProgress] = []
         for path in sorted(self.runs_dir.glob(f"[!.]*{STUDY}")):
             # One broken study must not hide the others.
             try:
