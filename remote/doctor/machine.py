@@ -182,7 +182,7 @@ def check_gpus(checked: CheckedHost) -> HostFinding | str:
     if not has_any_gpu or len(gpu_names) >= slot_count:
         return HostFinding(
             OK,
-            f"{len(gpu_names)} x {gpu_names[0].removeprefix('NVIDIA ')}" if gpu_names else "none",
+            f"{len(gpu_names)} x {gpu_names[0]}" if gpu_names else "none",
         )
     if gpu_names:
         missing_text = f"{len(gpu_names)} GPUs for {slot_count} ranks"

@@ -18,6 +18,7 @@ from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.kinds import ChartKind
 from tui.charts.plot_frame import PlotOptions
 from tui.charts.raster import Curve
+from tui.kit.inks import LINE, PHASE_INKS, TEST
 
 FIRST_WARM_STEP = 5
 """The step from which on values set the limits of y."""
@@ -249,17 +250,13 @@ class _Drawer:
 
     def _colour_of(self, line: ChartLine, is_only_line: bool) -> int:
         if self._kind.stacked:
-            return self._kind.series.index(line.series)
-        if line.row < 0:
-            return 0
-        if self._view.mode is CurveMode.ONE:
-            return 1 + line.row  # 0 is the mean's
-        return 0 if is_only_line else line.row
+            return PHASE_INKS[line.series]
+        return LINE if line.row < 0 or is_only_line else line.row
 
     def _test_curve(self) -> Curve:
         line = self._line(self._kind.tests, -1)
         mean = line.points.mean
-        return Curve("test", 1, line.x, mean, mean, mean, band=False, single=True)
+        return Curve("test", TEST, line.x, mean, mean, mean, band=False, single=True)
 
 
 def _x_per_step(run: RunState, along: XAxis) -> float:

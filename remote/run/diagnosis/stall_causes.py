@@ -38,21 +38,38 @@ def begin_stall(ranks: Ranks, event: Stalled, when: float) -> Stall:
 
 def explain_stall(stall: Stall, ranks: Ranks, hosts: Hosts) -> Stall:
     """Return the stall with what the stacks say that were taken since it began."""
-    # A rank that has exited leaves its last stack, which says nothing of the stall.
-    living_ranks = [rank for rank in ranks if rank.exited is None]
+    places = _locate_ranks(stall, ranks)
+    if not places:
+        return stall
+    stall_text = describe_stall(places, _find_silent(ranks, places), _name_ranks(ranks, hosts))
+    return replace(stall, culprits=find_culprits(places), text=stall_text)
+
+
+def _locate_ranks(stall: Stall, ranks: Ranks) -> Places:
+    """Return where ranks are, by the stacks that were taken since the stall began."""
     places = {
         rank.rank: _locate(rank, rank.stack)
-        for rank in living_ranks
+        for rank in _find_living(ranks)
         if rank.stack and rank.stack_time >= stall.since
     }
     if not places:
-        return stall
+        return {}
     # Others may wait for a rank that has ended well before its first step. It has no stack.
-    places |= {rank: ENDED for rank in stall.ranks if _has_ended_early(ranks[rank])}
-    silent_ranks = [rank.rank for rank in living_ranks if rank.rank not in places]
-    rank_names = {rank.rank: _rank_name(rank, hosts) for rank in ranks}
-    stall_text = describe_stall(places, silent_ranks, rank_names)
-    return replace(stall, culprits=find_culprits(places), text=stall_text)
+    return places | {rank: ENDED for rank in stall.ranks if _has_ended_early(ranks[rank])}
+
+
+def _find_living(ranks: Ranks) -> list[RankState]:
+    # A rank that has exited leaves its last stack, which says nothing of the stall.
+    return [rank for rank in ranks if rank.exited is None]
+
+
+def _find_silent(ranks: Ranks, places: Places) -> list[int]:
+    """Return the ranks of which no stack has come."""
+    return [rank.rank for rank in _find_living(ranks) if rank.rank not in places]
+
+
+def _name_ranks(ranks: Ranks, hosts: Hosts) -> dict[int, str]:
+    return {rank.rank: f"rank {rank.rank} on {hosts[rank.host].name}" for rank in ranks}
 
 
 def _has_ended_early(rank: RankState) -> bool:
@@ -80,14 +97,20 @@ def as_death(
     rank = ranks[(*stall.culprits, *stall.ranks)[0]]
     threads = split_threads(rank.stack.text)[1:] if rank.stack else []
     main_frames = threads[0] if threads else []
-    # The rank is named in fields of its own. The reason is on the wire in words alone.
-    problem = f"stalled: {reason.removeprefix(f'{_rank_name(rank, hosts)} is ')}"
-    host_name = hosts[rank.host].name
-    return Cause(host_name, rank.rank, problem, rank.step, tuple(main_frames[:FRAMES]), time=when)
-
-
-def _rank_name(rank: RankState, hosts: Hosts) -> str:
-    return f"rank {rank.rank} on {hosts[rank.host].name}"
+    problem = reason
+    if stall.culprits and reason == stall.text:
+        # The cause names this rank in fields of its own.
+        rank_names = _name_ranks(ranks, hosts) | {rank.rank: ""}
+        places = _locate_ranks(stall, ranks)
+        problem = describe_stall(places, _find_silent(ranks, places), rank_names)
+    return Cause(
+        hosts[rank.host].name,
+        rank.rank,
+        f"stalled: {problem}",
+        rank.step,
+        tuple(main_frames[:FRAMES]),
+        time=when,
+    )
 
 
 def find_culprits(places: Places) -> tuple[int, ...]:
@@ -112,7 +135,7 @@ def describe_stall(places: Places, missing: Iterable[int], names: Mapping[int, s
     """Return who is not inside a collective, where it is, and who waits for it.
 
     If nobody is to blame: what else the stacks come to. `missing` are ranks without a stack,
-    `names` what each rank is called.
+    `names` what each rank is called. A culprit that is called "" is not named.
     """
     without_stack = tuple(sorted(missing))
     waiting_ranks = _ranks_at(places, Presence.INSIDE)
@@ -157,17 +180,23 @@ def _describe_culprits(places: Places, culprits: tuple[int, ...], names: Mapping
 
 
 def _describe_culprit(place: Whereabouts, name: str) -> str:
+    verb, accusation = _accuse(place)
+    return f"{name} {verb} {accusation}" if name else accusation
+
+
+def _accuse(place: Whereabouts) -> tuple[str, str]:
+    """Return the verb and the rest of a sentence about a rank that others wait for."""
     if place.presence is Presence.ENDED:
-        return f"{name} has ended with exit code 0"
+        return "has", "ended with exit code 0"
     if place.presence is Presence.STOPPED:
-        accusation = f"{name} is stopped, by SIGSTOP or a debugger"
-        return f"{accusation}, in {place.where}" if place.where else accusation
+        accusation = "stopped, by SIGSTOP or a debugger"
+        return "is", f"{accusation}, in {place.where}" if place.where else accusation
     if place.program:
-        return f"{name} is perhaps not inside a collective: it runs {place.program}"
+        return "is", f"perhaps not inside a collective: it runs {place.program}"
     if place.presence is Presence.UNKNOWN:
         problem = f"it reports no Python stack ({place.where})"
-        return f"{name} is perhaps not inside a collective: {problem}"
-    return f"{name} is not inside a collective: it is in {place.where}"
+        return "is", f"perhaps not inside a collective: {problem}"
+    return "is", f"not inside a collective: it is in {place.where}"
 
 
 def _describe_waiting(places: Places, waiting_ranks: tuple[int, ...], for_whom: str) -> str:

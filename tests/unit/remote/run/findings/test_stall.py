@@ -576,6 +576,51 @@ def test_a_run_that_is_stopped_because_of_a_stall_has_failed_of_it() -> None:
     assert any("load_batch" in line for line in state.cause.tail)
 
 
+@pytest.mark.parametrize(
+    ("stacks", "problem"),
+    [
+        (
+            {"_0": WAITS, "_1": STOPPED, "_2": LOADS, "_3": WAITS},
+            "node2, rank 1: stalled: stopped, by SIGSTOP or a debugger; rank 2 on node3 is not "
+            "inside a collective: it is in train.py:41, load_batch; ranks 0 and 3 wait for them "
+            "in all_reduce at step 12",
+        ),
+        (
+            {"_0": WAITS, "_1": WAITS, "_2": WAITS},
+            "node1, rank 0: stalled: ranks 0 to 2 wait in all_reduce; no stack came from rank 3 "
+            "on node4 at step 12",
+        ),
+    ],
+)
+def test_the_cause_names_the_first_culprit_of_the_stall_once(
+    stacks: dict[str, Stack], problem: str
+) -> None:
+    history = waiting(trained(), 40)
+    said = found(history)
+    assert said
+    history.session(said)
+    for name, stack in stacks.items():
+        history.rank(int(name[1:]), by(stack, int(name[1:])))
+    stall = history.state().stall
+    assert stall
+    state = history.session(Stopping(stall.text, False)).say(SESSION, SessionClosed()).state()
+    assert state.cause
+    assert state.cause.text() == problem
+
+
+def test_a_run_that_is_stopped_for_something_else_during_a_stall_says_for_what() -> None:
+    history = waiting(trained(), 40)
+    said = found(history)
+    assert said
+    history.session(said)
+    for rank in range(4):
+        history.rank(rank, by(LOADS if rank == 2 else WAITS, rank))
+    history.session(Stopping("no step 60 s after the start", False))
+    state = history.say(SESSION, SessionClosed()).state()
+    assert state.cause
+    assert state.cause.text() == "node3, rank 2: stalled: no step 60 s after the start at step 12"
+
+
 def test_stacks_from_a_node_reach_the_terminal_as_text_only() -> None:
     evil = dump(("/home/me/\x1b]0;x\x07train.py", "load\x1b[31m_batch"), *OUTER)
     state = told(_0=WAITS, _1=WAITS, _2=evil, _3=WAITS)
