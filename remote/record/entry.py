@@ -24,6 +24,7 @@ from remote.record.overview import (
     check_number,
     read_overview,
 )
+from remote.record.step_notes import join_step_notes, read_step_notes
 from remote.run.state.flaw import Flaw, FlawKind
 from remote.run.state.phases import Verdict
 from training.job import SEVERAL, TYPES, Job
@@ -74,6 +75,8 @@ class Entry(NamedTuple):
     pinned: bool = False
     """Whether it is the baseline of the runs beside it."""
     note: str = ""
+    step_notes: str = ""
+    """The notes at steps, in one line."""
     label: str = ""
     """The name that a person gave the run."""
     study: str = ""
@@ -122,6 +125,7 @@ def read_entry(folder: Path, on_failure: files.Failed = files.ignore) -> Entry:
         "star": marks.is_starred(folder),
         "pinned": marks.is_pinned(folder),
         "note": marks.note(folder, on_failure),
+        "step_notes": join_step_notes(read_step_notes(folder, on_failure)),
         "label": marks.name(folder, on_failure),
     }
     plan, problem = _read_plan(folder, on_failure)

@@ -37,7 +37,7 @@ FLAG = "yes or no"
 """What the values of a key are, as messages name it."""
 EXAMPLE = {NUMBER: "0.5", TIME: "2026-11-20"}
 """By the kinds of values that have an order."""
-TEXTS = ("name", "label", "script", "verdict", "cause", "note", "study", "trial")
+TEXTS = ("name", "label", "script", "verdict", "cause", "note", "step_notes", "study", "trial")
 """Fields of a run in which a word without an operator is looked for."""
 Test = Callable[[Entry], bool]
 

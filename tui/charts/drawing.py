@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from remote.record.step_notes import StepNote
 from remote.run.findings.link_use import link_rate
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
@@ -32,6 +34,7 @@ NETWORK_SERIES = ("sent", "received")
 MAX_LIMIT_RATIO = 5.0
 """How many times the greatest value a limit may be that is drawn: farther up, it would only press
 the values down."""
+NOTE_LETTER = "N"
 SMOOTHED_STEPS = 500
 """In runs of up to so many steps, smoothing counts single steps."""
 
@@ -74,6 +77,8 @@ class Drawing:
     """Whose value that is, if the names of the curves do not say it."""
     limit: float = math.nan
     """What the values cannot exceed, such as the rate of a link, or NaN."""
+    notes: tuple[tuple[float, StepNote], ...] = ()
+    """The notes at steps, with their x."""
     baseline_name: str = ""
     baseline: float = math.nan
     """The value of the baseline at the newest x, or NaN."""
@@ -85,10 +90,12 @@ def make_drawing(
     view: ChartView,
     fine_curves: Curves | None = None,
     baseline: Baseline | None = None,
+    notes: Sequence[StepNote] = (),
 ) -> Drawing:
     """Return what a chart of this kind draws of a run, whose lock is held.
 
-    `fine_curves` are finer curves of the part in view. The curve of a baseline stands behind.
+    `fine_curves` are finer curves of the part in view. The curve of a baseline stands behind, and
+    `notes` are marked.
     """
     # Without a step, all points would stand at the same place.
     if not run.has_begun and SERIES[kind.series[0]].source.by_time:
@@ -98,10 +105,25 @@ def make_drawing(
         # Finer curves end near the view, but moving and zooming need the range of the whole run.
         fine_drawing = _Drawer(run, kind, view, fine_curves).make()
         drawing = replace(fine_drawing, x_range=drawing.x_range)
+    if notes and view.marks:
+        drawing = _with_notes(drawing, notes)
     # Areas have no room for another curve.
     if baseline is None or kind.stacked or drawing.x_range is None:
         return drawing
     return _with_baseline(drawing, kind, view, baseline)
+
+
+def _with_notes(drawing: Drawing, notes: Sequence[StepNote]) -> Drawing:
+    """Mark the notes at the x of their steps, as far as there are values."""
+    line = next((line for line in drawing.lines if len(line.points)), None)
+    if line is None:
+        return drawing
+    steps = np.array([note.step for note in notes], float)
+    places = np.interp(steps, line.points.step, line.x).tolist()
+    marks = tuple((x, NOTE_LETTER) for x in places)
+    return replace(
+        drawing, marks=(*drawing.marks, *marks), notes=tuple(zip(places, notes, strict=True))
+    )
 
 
 def _with_baseline(

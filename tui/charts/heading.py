@@ -9,9 +9,10 @@ import numpy as np
 
 from remote.format import duration, number, short_size
 from remote.run.series.definitions import SERIES, Scope, Unit
+from remote.sanitise import plain
 from tui.charts.axis import Axis
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
-from tui.charts.drawing import ChartLine, Drawing, newest_known
+from tui.charts.drawing import NOTE_LETTER, ChartLine, Drawing, newest_known
 from tui.charts.kinds import ChartKind
 from tui.kit import palette
 from tui.kit.inks import LINE, TEST
@@ -118,7 +119,21 @@ def cursor_text(drawing: Drawing, kind: ChartKind, view: ChartView, brevity: int
         if not parts:
             parts.append(_x_text(float(line.x[point]), drawing, view))
         parts.append(_point_text(line, point, kind, brevity))
+    parts += _notes_at(drawing, view.cursor)
     return "  ".join(parts)
+
+
+def _notes_at(drawing: Drawing, x: float) -> list[str]:
+    """Return the notes of which no point of the chart is nearer to an x than that at theirs."""
+    line = drawing.lines[0] if drawing.lines else None
+    if line is None:
+        return []
+    point = nearest_point(line, x)
+    return [
+        f"{NOTE_LETTER} {plain(note.text)}"
+        for note_x, note in drawing.notes
+        if nearest_point(line, note_x) == point
+    ]
 
 
 def nearest_point(line: ChartLine, x: float) -> int | None:

@@ -49,6 +49,8 @@ def _describe_recorded(run: Entry, checkpoint_step: int, get_key: GetKey) -> str
         lines.append(f"{get_key('resume')} resumes it from {step}.")
     if run.note:
         lines.append(f"note: {run.note}")
+    if run.step_notes:
+        lines.append(f"notes: {run.step_notes}")
     settings = settings_of(run)
     if len(lines) == 1 and settings:
         lines.append(", ".join(settings))

@@ -118,6 +118,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
         KEEP_LAYOUT,
         RESET_CHARTS,
         PIN,
+        ("note-step", "m", "note_step", "Note", "note something at the step of the cursor, or now"),
         ZOOM,
         ("stacks", "s", "stacks", "Stacks", "show the Python stack of every rank", SHOWN),
         (
@@ -233,10 +234,10 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ),
         (
             "marks",
-            "m",
+            "M",
             "marks",
             "Marks",
-            "show or hide marks: E epoch, T test, C checkpoint, R restart, S stall",
+            "show or hide marks: E epoch, T test, C checkpoint, R restart, S stall, N note",
         ),
     ),
     "LOG": (

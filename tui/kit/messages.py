@@ -11,6 +11,7 @@ from textual.message import Message
 
 from remote.cluster.hosts import Cluster
 from remote.plan.plan import Policy, Script
+from remote.record.step_notes import StepNote
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
 from training.job import Job
@@ -140,6 +141,23 @@ class PinRun(Message):
     """The folder of the run; None for the run on the screen."""
     done: Callable[[], object] | None = None
     """Called once that is done."""
+
+
+@dataclass
+class NoteStep(Message):
+    """Write a note at a step of the run on the screen, or remove it if the text is empty."""
+
+    step: int
+    text: str
+    done: Callable[[], object]
+    """Called once that is done."""
+
+
+@dataclass
+class ReadStepNotes(Message):
+    """Read the notes at steps of the run on the screen."""
+
+    take: Callable[[tuple[StepNote, ...]], object]
 
 
 @dataclass

@@ -12,6 +12,7 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
 
+from remote.record.step_notes import StepNote
 from tui.charts.deck import Deck
 from tui.charts.drawing import Baseline
 from tui.charts.kinds import ChartKind
@@ -44,6 +45,7 @@ class ChartGrid(LiveScreen, Screen[None]):
         kinds: Sequence[ChartKind],
         deck: Deck,
         baseline: Baseline | None = None,
+        notes: Sequence[StepNote] = (),
     ) -> None:
         super().__init__()
         self.session = session
@@ -52,6 +54,7 @@ class ChartGrid(LiveScreen, Screen[None]):
         for panel, kind in zip(self._panels, kinds, strict=True):
             panel.choose(kind, deck.view(kind))
             panel.show_baseline(baseline)
+            panel.show_notes(notes)
         self._page = 0
 
     def compose(self) -> ComposeResult:

@@ -14,8 +14,10 @@ from textual.widgets import Static
 from remote.format import fixed, percent
 from remote.record.classification import ClassificationReport
 from remote.record.layout import REPORT
+from remote.record.step_notes import StepNote, join_step_notes
 from remote.run.findings import script_visibility as seen
 from remote.run.findings.alerts import describe_slow_spells
+from remote.run.findings.link_use import find_link_use
 from remote.run.output.last_words import last_words
 from remote.run.run_state import RunState
 from remote.run.state.phases import Verdict
@@ -54,7 +56,7 @@ class OutcomePanel(VerticalScroll):
         self._shown, self._turn = "", DrawTurn()
         yield Static(markup=False)
 
-    def show(self, run: RunState) -> None:
+    def show(self, run: RunState, notes: Sequence[StepNote] = ()) -> None:
         """Copy what is drawn from the run. What the ranks of one that has ended came to is looked
         at in turns."""
         # Before the end there is little to look at, and the panel has to appear without delay.
@@ -64,6 +66,8 @@ class OutcomePanel(VerticalScroll):
         outcome_text = _outcome_text(
             run, max(MIN_OUTPUT, height * 2 // 5 - FRAME_LINES), is_brief=height < LOW_SCREEN
         )
+        if outcome_text and notes:
+            outcome_text += "\n" + plain(f"notes: {join_step_notes(notes)}")
         if outcome_text == self._shown:
             return
         self._shown = outcome_text
@@ -116,7 +120,9 @@ def _summary_lines(run: RunState, *, is_brief: bool) -> list[str]:
         )
         early_text = f"mean of iterations {iterations}: {_format_range(known_means, 3)}"
         summary_lines.append(f"{early_text}, {mean_text}{epoch_text}")
-    summary_lines += describe_bound(run)
+    # The header has the share of sync, too, but not for lack of room what the network carries.
+    if not is_brief or find_link_use(run):
+        summary_lines += describe_bound(run)
     sign = palette.sign("slow")
     return [
         *(f"{sign} {spell}" for spell in describe_slow_spells(run)[:MAX_SPELLS]),
