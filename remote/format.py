@@ -67,6 +67,16 @@ def duration(seconds: float) -> str:
     return f"{sign}{minutes}:{rest:02}" if minutes else f"{sign}{rest} s"
 
 
+def approximate(seconds: float) -> str:
+    """Format a time span that is known roughly: "~45 s", "~7 min", "~2.5 h"."""
+    if not math.isfinite(seconds):
+        return UNKNOWN
+    if seconds < 120:
+        return f"~{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"~{minutes:.0f} min" if minutes < 120 else f"~{minutes / 60:.1f} h"
+
+
 def between(least: float, most: float) -> str:
     """Format a time span that is not known well: "12 to 18 min"; as `duration` where it is."""
     if not least < most:

@@ -33,6 +33,7 @@ class RunBody(Container):
 
     DEFAULT_CSS = """
     RunBody { layout: grid; grid-size: 12; grid-gutter: 0 2; height: 1fr; }
+    RunBody.-past { opacity: 75%; }
     """
 
     def __init__(self, session: RunSession) -> None:

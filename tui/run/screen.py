@@ -31,7 +31,7 @@ from tui.run.chart_grid import ChartGrid
 from tui.run.components.alerts import AlertLines, list_alerts
 from tui.run.components.header import RunHeader
 from tui.run.components.note import RecordNote
-from tui.run.components.record_lines import ReplaySlider
+from tui.run.components.record_lines import ReplaySlider, describe_replay
 from tui.run.outcome_panel import OutcomePanel
 
 NO_OTHER = "no other run is open here: rankboard alone lists all runs, and opens several"
@@ -131,7 +131,9 @@ class RunScreen(LiveScreen, Screen[None]):
             if self._note:
                 self._note.show()
             self._body.show(run)
-            self._header.show(run, self._called)
+            replay_text = describe_replay(self._slider.replay) if self._slider else ""
+            self._body.set_class(bool(replay_text), "-past")
+            self._header.show(run, self._called, replay_text)
             self._warn(self._alerts.show(run))
             self._outcome.show(run)
             # A hidden panel costs nothing: it is drawn once it is seen.

@@ -24,7 +24,7 @@ from tui.kit import palette
 from tui.kit.replay import Replay
 from tui.kit.session_clock import SessionClock
 from tui.kit.themes import InkedApp
-from tui.run.components.record_lines import ReplaySlider
+from tui.run.components.record_lines import ReplaySlider, describe_replay
 
 
 class Player:
@@ -388,3 +388,16 @@ async def test_a_click_on_the_bar_goes_to_its_time(
         for cell in (bar_cells[0], bar_cells[-1]):
             await pilot.click(Static, offset=(cell, 0))
     assert times == [0.0, replay.duration]
+
+
+def test_its_badge_says_how_fast_it_plays_and_at_the_end_there_is_none(
+    player: Callable[..., Player],
+) -> None:
+    one = player()
+    assert describe_replay(one.replay) == "", "it begins at the end"
+    one.replay.toggle()
+    one.replay.change_speed(3)
+    one.look()
+    assert describe_replay(one.replay) == "REPLAY 8x"
+    one.replay.pause()
+    assert describe_replay(one.replay) == "REPLAY paused"
