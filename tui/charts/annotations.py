@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +15,19 @@ from tui.kit import palette
 
 Mark = tuple[float, str]
 """An x that is marked, and the letter that says with what."""
+
+
+class PointLabel(NamedTuple):
+    """A point that is named."""
+
+    x: float
+    y: float
+    text: str
+
+
 NO_PEAK = (-math.inf, 0.0)
+MIN_ROWS_FOR_LABEL = 5
+"""Rows of a picture in which a text covers little."""
 COLUMNS_BETWEEN_POINTS = 2
 MAX_NAMES_PER_CURVE = 3
 COLUMNS_PER_MARK = 6
@@ -112,6 +125,20 @@ def put_points(picture: DotPicture, curves: Sequence[Curve], x_axis: Axis, y_axi
                 row = cell_at(1 - y, rows)
                 picture.put(row, column, palette.sign("test"), curve.cell_colour)
                 free_before = column - COLUMNS_BETWEEN_POINTS
+
+
+def put_point_label(picture: DotPicture, label: PointLabel, x_axis: Axis, y_axis: Axis) -> None:
+    """Write a text below a point, or above it in the last row, if there is room."""
+    rows, width = picture.dots.shape
+    x = x_axis.share_of(label.x)
+    y = y_axis.share_of(label.y)
+    is_in_view = 0 <= x <= 1 and 0 <= y <= 1
+    if not is_in_view or rows < MIN_ROWS_FOR_LABEL or width < 2 * len(label.text):
+        return
+    row = cell_at(1 - y, rows)
+    row += 1 if row + 1 < rows else -1
+    start = cell_at(x, width) - len(label.text) // 2
+    picture.put(row, max(0, min(start, width - len(label.text))), label.text, MARK_COLOUR)
 
 
 def put_peaks(picture: DotPicture, curves: Sequence[Curve], x_axis: Axis, y_axis: Axis) -> None:

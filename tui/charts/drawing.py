@@ -14,7 +14,7 @@ from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
 from remote.run.series.definitions import SERIES, Scope, Unit
 from remote.run.series.downsampling import Floats, Points
-from tui.charts.annotations import Mark
+from tui.charts.annotations import Mark, PointLabel
 from tui.charts.axis import bound
 from tui.charts.axis_limits import x_limits
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
@@ -214,6 +214,7 @@ class _Drawer:
             live=bool(view.tail),
             warm=self._warm_x(lines),
             cursor=view.cursor,
+            point_label=self._best_test(),
             named=len(lines) > 1 and not self._kind.stacked,
         )
 
@@ -344,6 +345,18 @@ class _Drawer:
         level = np.array([limit, limit])
         x = np.array(x_range)
         return [Curve("", REFERENCE, x, level, level, level, faint=True, band=False)]
+
+    def _best_test(self) -> PointLabel | None:
+        """Return the best test accuracy and its step, if there are several."""
+        if self._kind.id != "accuracy":
+            return None
+        line = self._line(self._kind.tests, -1)
+        known = np.flatnonzero(np.isfinite(line.points.mean))
+        if known.size < 2:
+            return None
+        best = int(known[line.points.mean[known].argmax()])
+        text = f"best, step {line.points.step[best]:.0f}"
+        return PointLabel(float(line.x[best]), float(line.points.mean[best]), text)
 
     def _test_curve(self) -> Curve:
         line = self._line(self._kind.tests, -1)

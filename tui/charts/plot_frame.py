@@ -13,11 +13,13 @@ import numpy as np
 from tui.charts import axis, raster
 from tui.charts.annotations import (
     Mark,
+    PointLabel,
     put_cursor,
     put_marks,
     put_names,
     put_peak,
     put_peaks,
+    put_point_label,
     put_points,
 )
 from tui.charts.axis import Axis
@@ -56,6 +58,8 @@ class PlotOptions:
     """Limit y to what comes from this x on, without peaks."""
     cursor: float | None = None
     """An x that is marked with a line."""
+    point_label: PointLabel | None = None
+    """A point that is named, such as the best one."""
     named: bool = False
     """Whether the label of each curve stands on it, if there is room."""
 
@@ -159,6 +163,7 @@ class _Lines:
     y_axis: Axis
     rows: int
     has_names: bool
+    point_label: PointLabel | None = None
 
     def row_texts(self) -> dict[int, str]:
         """Return the texts at the left of rows: the ticks of the y axis."""
@@ -186,6 +191,8 @@ class _Lines:
     def put_values(self, picture: DotPicture, x_axis: Axis) -> None:
         """Put single points, and the values of peaks."""
         put_points(picture, self.curves, x_axis, self.y_axis)
+        if self.point_label:
+            put_point_label(picture, self.point_label, x_axis, self.y_axis)
         put_peaks(picture, self.curves, x_axis, self.y_axis)
 
 
@@ -232,7 +239,8 @@ def _make_lines(
     if view:
         # If all in view is a gap, the limits of the whole run are better than no chart.
         limits = y_limits(curves, options.log_y, view, options.warm) or limits
-    return _Lines(curves, _y_axis(*limits, rows, options), rows, options.named)
+    y_axis = _y_axis(*limits, rows, options)
+    return _Lines(curves, y_axis, rows, options.named, options.point_label)
 
 
 def _make_bars(

@@ -339,3 +339,23 @@ def seen_steps(chart: Charts) -> list[float]:
     assert chart._drawing
     x = chart._drawing.lines[0].x
     return [step for step in x.tolist() if 3_000 <= step <= 3_040]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_chart_of_the_accuracy_names_the_best_test(size: tuple[int, int]) -> None:
+    stage = Stage()
+    async with stage.training(size=size) as pilot:
+        for epoch, accuracy in enumerate((0.5, 0.91, 0.7), 1):
+            tested = rank_events.Evaluated(0, epoch, 20 * epoch, 0.5, accuracy, 100, 1.0)
+            stage.session.say(0, tested)
+        await pilot.press("c", *"acc", "enter")
+        await until(pilot, lambda: "best, step 40" in stage.text())
+
+
+async def test_a_single_test_is_not_called_the_best() -> None:
+    stage = Stage()
+    async with stage.training() as pilot:
+        stage.session.say(0, rank_events.Evaluated(0, 1, 20, 0.5, 0.9, 100, 1.0))
+        await pilot.press("c", *"acc", "enter")
+        await until(pilot, lambda: "◆ test" in stage.text())
+        assert "best, step" not in stage.text()
