@@ -32,7 +32,19 @@ LOOK_EVERY = 3.0
 ASK_EVERY = 10.0
 """Seconds between the answer of the hosts and the next question, at least."""
 NEED_RUNS = frozenset(
-    ("open", "filter", "order", "mark", "compare", "star", "note", "name", "resume", "delete")
+    (
+        "open",
+        "filter",
+        "order",
+        "mark",
+        "compare",
+        "star",
+        "pin",
+        "note",
+        "name",
+        "resume",
+        "delete",
+    )
 )
 """Actions for which there have to be runs."""
 
