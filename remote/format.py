@@ -67,6 +67,16 @@ def duration(seconds: float) -> str:
     return f"{sign}{minutes}:{rest:02}" if minutes else f"{sign}{rest} s"
 
 
+def approximate(seconds: float) -> str:
+    """Format a time span that is known roughly: "~45 s", "~7 min", "~2.5 h"."""
+    if not math.isfinite(seconds):
+        return UNKNOWN
+    if seconds < 120:
+        return f"~{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"~{minutes:.0f} min" if minutes < 120 else f"~{minutes / 60:.1f} h"
+
+
 def between(least: float, most: float) -> str:
     """Format a time span that is not known well: "12 to 18 min"; as `duration` where it is."""
     if not least < most:
@@ -117,6 +127,14 @@ def number(value: float) -> str:
     return f"{value:.{decimals}f}"
 
 
+def figure(value: float) -> str:
+    """Format a number for a sentence, with no more digits than one reads there: "2.3", "0.29",
+    "17,655", "3e30"."""
+    if 1000 <= abs(value) < 99_999:
+        return f"{value:,.0f}"
+    return f"{value:.2g}" if 0.1 <= abs(value) < 10 else number(value)
+
+
 def fixed(value: float, decimals: int, unit: str = "") -> str:
     """Format a number with a fixed number of decimals: "0.050", "12.30 s"."""
     return f"{value:,.{decimals}f}{unit}" if math.isfinite(value) else UNKNOWN
@@ -125,6 +143,16 @@ def fixed(value: float, decimals: int, unit: str = "") -> str:
 def seconds(value: float) -> str:
     """Format the seconds of an iteration without their unit: "0.0052", "1.250", "312"."""
     return fixed(value, 4 if value < 0.1 else 3 if value < 100 else 0)
+
+
+def step_time(value: float) -> str:
+    """Format the seconds of a step with their unit: "0.82 ms", "52 ms", "1.25 s"."""
+    if not math.isfinite(value):
+        return UNKNOWN
+    # Three digits of a second, and as many of a millisecond: more would only flicker.
+    scaled, unit = (value, "s") if value >= 0.9995 else (1000 * value, "ms")
+    decimals = 2 if unit == "s" and scaled < 99 else 1 if 0 < scaled < 9.95 else 0
+    return f"{scaled:.{decimals}f} {unit}"
 
 
 def rate(value: float) -> str:

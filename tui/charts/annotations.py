@@ -22,7 +22,7 @@ COLUMNS_PER_MARK = 6
 
 
 def put_marks(picture: DotPicture, marks: Sequence[Mark], x_axis: Axis) -> None:
-    """Draw a line at each mark, behind the curves, with the letters of its marks on top."""
+    """Draw a line at each mark, behind the curves, with the letters of its marks."""
     rows, width = picture.dots.shape
     columns_of: dict[str, set[int]] = {}
     for x, letter in marks:
@@ -35,11 +35,13 @@ def put_marks(picture: DotPicture, marks: Sequence[Mark], x_axis: Axis) -> None:
             letters_of[column] = letters_of.get(column, "") + letter
     for column, letters in letters_of.items():
         _put_line(picture, column, "mark", picture.curve[:, column] == NO_COLOUR)
-        # In one row or two, the letters would cover the curves.
-        if rows > 2:
-            # At the right edge they move left: `put` cuts off what has no room.
-            start = max(0, min(column, width - len(letters)))
-            picture.put(0, start, letters, MARK_COLOUR)
+        # At the right edge they move left: `put` cuts off what has no room.
+        start = max(0, min(column, width - len(letters)))
+        under_letters = picture.curve[:, start : start + len(letters)]
+        free_rows = np.flatnonzero((under_letters < 0).all(axis=1))
+        # As high as possible, but not on a curve, whose values they would cover.
+        if rows > 2 and free_rows.size:
+            picture.put(int(free_rows[0]), start, letters, MARK_COLOUR)
 
 
 def _put_line(picture: DotPicture, column: int, sign: str, is_free: Cells) -> None:
@@ -114,16 +116,34 @@ def put_points(picture: DotPicture, curves: Sequence[Curve], x_axis: Axis, y_axi
 
 def put_peaks(picture: DotPicture, curves: Sequence[Curve], x_axis: Axis, y_axis: Axis) -> None:
     """Write at the upper and the lower edge how far the curves go beyond."""
-    rows, width = picture.dots.shape
-    if rows <= 2:
-        return
-    for sign, row, direction in (("peak", 0, 1), ("dip", rows - 1, -1)):
-        peaks = [_find_peak(curve, x_axis, y_axis, direction) for curve in curves]
-        excess, x = max(peaks, default=NO_PEAK)
-        if excess > -math.inf:
-            text = palette.sign(sign) + number(direction * excess)
-            column = min(cell_at(x_axis.share_of(x), width), max(0, width - len(text)))
-            picture.put(row, column, text, MARK_COLOUR)
+    rows = picture.dots.shape[0]
+    if rows > 2:
+        put_peak(picture, 0, curves, x_axis, y_axis)
+        put_peak(picture, rows - 1, curves, x_axis, y_axis, direction=-1)
+
+
+def put_peak(
+    picture: DotPicture,
+    row: int,
+    curves: Sequence[Curve],
+    x_axis: Axis,
+    y_axis: Axis,
+    direction: int = 1,
+    has_room: bool = True,
+) -> None:
+    """Write in a row how far the curves go above (1) or below (-1) the y axis, if they do.
+
+    Without room, a sign alone says that they do.
+    """
+    width = picture.dots.shape[1]
+    peaks = [_find_peak(curve, x_axis, y_axis, direction) for curve in curves]
+    excess, x = max(peaks, default=NO_PEAK)
+    if excess > -math.inf:
+        text = palette.sign("peak" if direction > 0 else "dip")
+        if has_room:
+            text += number(direction * excess)
+        column = min(cell_at(x_axis.share_of(x), width), max(0, width - len(text)))
+        picture.put(row, column, text, MARK_COLOUR)
 
 
 def _find_peak(curve: Curve, x_axis: Axis, y_axis: Axis, direction: int) -> tuple[float, float]:
@@ -132,7 +152,7 @@ def _find_peak(curve: Curve, x_axis: Axis, y_axis: Axis, direction: int) -> tupl
     edge = y_axis.high if direction > 0 else y_axis.low
     if curve.band:
         values = curve.high if direction > 0 else curve.low
-    beyond = np.flatnonzero(direction * (values - edge) > 0)
+    beyond = np.flatnonzero(values > edge if direction > 0 else values < edge)
     # Most charts end here. For all points, what follows takes as long as drawing them.
     if not beyond.size:
         return NO_PEAK

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.color import Color as RichColor
 from rich.segment import Segment
 from rich.style import Style
@@ -23,7 +24,11 @@ from tui.charts.axis import Axis
 from tui.charts.plot_frame import PlotFrame, PlotOptions, make_frame
 from tui.charts.raster import FAINT, MARK_COLOUR, NO_COLOUR, Curve, DotPicture
 from tui.kit import palette
+from tui.kit.themes import inks_of
 from tui.kit.widgets.lines import LineWidget
+
+TINTED = 10_000
+"""Added to the colour of a band that fills half of a cell, and is drawn as a sign."""
 
 
 class Chart(LineWidget, can_focus=True):
@@ -113,12 +118,21 @@ class Chart(LineWidget, can_focus=True):
     def _cell_segments(self, picture: DotPicture, y: int) -> Iterator[Segment]:
         """Yield the cells of a row, each run of one style as a segment."""
         curve = picture.curve[y]
-        band = picture.band[y]
+        upper, lower = picture.band[2 * y], picture.band[2 * y + 1]
+        band = np.where(upper == lower, upper, NO_COLOUR)
         cells = picture.characters(y)
+        is_free = (picture.dots[y] == 0) & (picture.sign[y] == 0)
+        has_upper, has_lower = is_free & (upper != NO_COLOUR), is_free & (lower != NO_COLOUR)
         if self.app.no_color or not palette.has_utf8():  # a tint would not be seen
-            only_band = (band != NO_COLOUR) & (curve == NO_COLOUR)
-            for column in np.flatnonzero(only_band).tolist():
-                cells[column] = palette.sign("band")
+            _put_sign(cells, has_upper | has_lower, "band")
+        else:
+            for has_half, other, half, name in (
+                (has_upper, has_lower, upper, "upper"),
+                (has_lower, has_upper, lower, "lower"),
+            ):
+                is_half = has_half & ~other
+                _put_sign(cells, is_half, name)
+                curve = np.where(is_half, TINTED + half, curve)
         text = "".join(cells)
         is_change = (np.diff(curve) != 0) | (np.diff(band) != 0)
         changes = np.flatnonzero(is_change) + 1
@@ -130,9 +144,7 @@ class Chart(LineWidget, can_focus=True):
         """Return the curve's colour on a ground that is tinted with the band's colour."""
         style = self._cell_styles.get((curve, band))
         if style is None:
-            ground = None
-            if band != NO_COLOUR:
-                ground = self._ground.blend(self._palette_colour(band), self._tint).rich_color
+            ground = None if band == NO_COLOUR else self._tinted(band)
             style = Style(color=self._text_colour(curve), bgcolor=ground)
             self._cell_styles[(curve, band)] = style
         return style
@@ -142,11 +154,16 @@ class Chart(LineWidget, can_focus=True):
             return None
         if curve == MARK_COLOUR:
             return self.get_component_rich_style("chart--axis").color
+        if curve >= TINTED:
+            return self._tinted(curve - TINTED)
         if curve < FAINT:
             return self._palette_colour(curve).rich_color
         # More than the tint of the band, on which a faint curve lies.
         faint = self._ground.blend(self._palette_colour(curve - FAINT), 0.2 + self._tint)
         return faint.rich_color
+
+    def _tinted(self, band: int) -> RichColor:
+        return self._ground.blend(self._palette_colour(band), self._tint).rich_color
 
     @property
     def _ground(self) -> Color:
@@ -159,4 +176,10 @@ class Chart(LineWidget, can_focus=True):
         return float(self.app.current_theme.variables.get("band-tint", 0.25))
 
     def _palette_colour(self, number: int) -> Color:
-        return Color.parse(palette.rank_colour(number, self.app.current_theme.dark))
+        return Color.parse(inks_of(self.app.current_theme).by_number(number))
+
+
+def _put_sign(cells: list[str], where: NDArray[np.bool_], name: str) -> None:
+    """Put the same sign into some cells of a row."""
+    for column in np.flatnonzero(where).tolist():
+        cells[column] = palette.sign(name)

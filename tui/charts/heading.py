@@ -14,6 +14,7 @@ from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.drawing import ChartLine, Drawing, newest_known
 from tui.charts.kinds import ChartKind
 from tui.kit import palette
+from tui.kit.inks import LINE, TEST
 
 MIN_COLUMNS_FOR_NAMES = 20
 """With fewer columns left, no names of curves follow the values at the cursor."""
@@ -67,19 +68,22 @@ def _newest_value(drawing: Drawing, kind: ChartKind) -> str:
     """Return the newest value of a chart, and whose it is if that is not clear."""
     if not math.isfinite(drawing.newest):
         return ""
-    return f"{drawing.newest_name} {format_value(drawing.newest, kind.unit)}".strip()
+    text = f"{drawing.newest_name} {format_value(drawing.newest, kind.unit)}".strip()
+    if math.isfinite(drawing.limit):
+        text += f" of {format_value(drawing.limit, kind.unit)}"
+    return text
 
 
 def _newest_of_areas(drawing: Drawing, kind: ChartKind, room: int) -> ColouredTexts:
     """Return sign, name and newest value of each area. The values go if there is little room."""
     names = []
     names_with_values = []
-    for colour, line in enumerate(drawing.lines):
+    for curve, line in zip(drawing.curves, drawing.lines, strict=True):
         newest = newest_known(line.points.mean)
         if math.isfinite(newest):
             name = f"{palette.sign(line.series)} {line.name}"
-            names.append((name, colour))
-            names_with_values.append((f"{name} {format_value(newest, kind.unit)}", colour))
+            names.append((name, curve.colour))
+            names_with_values.append((f"{name} {format_value(newest, kind.unit)}", curve.colour))
     full = _spaced(names_with_values)
     return full if _total_length(full) <= room else _spaced(names)
 
@@ -193,9 +197,12 @@ def _legend_of_mean(drawing: Drawing, room: int) -> ColouredTexts:
     parts: ColouredTexts = []
     line = drawing.lines[0] if drawing.lines else None
     if line and line.row < 0 and len(line.points):
-        parts += [(f"{palette.sign('curve')} mean", 0), (f"{palette.sign('band')} min to max", 0)]
+        parts += [
+            (f"{palette.sign('curve')} mean", LINE),
+            (f"{palette.sign('band')} min to max", LINE),
+        ]
     if any(curve.single and len(curve.x) for curve in drawing.curves):
-        parts.append((f"{palette.sign('test')} test", 1))
+        parts.append((f"{palette.sign('test')} test", TEST))
     while parts and _total_length(_spaced(parts)) > room:
         parts.pop(0)
     return _spaced(parts)

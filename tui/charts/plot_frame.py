@@ -6,21 +6,28 @@ Knows no colours and no terminal.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tui.charts import axis, raster
-from tui.charts.annotations import Mark, put_cursor, put_marks, put_names, put_peaks, put_points
+from tui.charts.annotations import (
+    Mark,
+    put_cursor,
+    put_marks,
+    put_names,
+    put_peak,
+    put_peaks,
+    put_points,
+)
 from tui.charts.axis import Axis
 from tui.charts.axis_limits import x_limits, y_limits
-from tui.charts.raster import Cells, Curve, DotPicture, cell_at
+from tui.charts.bars import Lane, draw_bars, make_lanes
+from tui.charts.raster import Cells, Curve, DotPicture, cell_at, row_at
 from tui.kit import palette
 
 PICTURE_ROWS = 17
 """The axes of a picture end where those of a frame with as many rows would."""
-AREA_SIGNS = ("data", "compute", "sync")
-"""The signs of areas that are stacked, from the bottom."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +47,7 @@ class PlotOptions:
     from_zero: bool = False
     """Whether a linear y axis begins at 0."""
     stacked: bool = False
-    """Whether the curves are areas over each other."""
+    """Whether the curves are bars, in lanes over each other."""
     window: tuple[float, float] | None = None
     """The x in view, or None for all."""
     live: bool = False
@@ -63,6 +70,8 @@ class PlotFrame:
     bottom_labels: str
     """The row of labels beneath the picture, or "" if there is no room for one."""
     x_axis: Axis
+    y_axis: Axis | None = None
+    """That of lines. Lanes of bars have none."""
 
     @property
     def left(self) -> int:
@@ -97,7 +106,8 @@ class PlotFrame:
 
 def _layers(picture: DotPicture) -> Cells:
     """Return what is seen of a picture, as an array of layers."""
-    return np.array((picture.curve, picture.band, picture.dots, picture.sign))
+    upper, lower = picture.band[0::2], picture.band[1::2]
+    return np.array((picture.curve, upper, lower, picture.dots, picture.sign))
 
 
 def make_frame(
@@ -114,25 +124,125 @@ def make_frame(
     x_range = options.window or x_limits(curves, options.log_x)
     if x_range is None or width < 1 or height < 1:
         return None
-    limits = _y_limits(curves, options, None)
-    if limits is None:
-        return None
-    if options.window:
-        # As wide as the chart for now: how wide its labels are follows from these limits. If all in
-        # view is a gap, the limits of the whole run are better than no chart.
-        limits = _y_limits(curves, options, _x_axis(x_range, options, width)) or limits
+    # As wide as the chart for now: how wide its labels are follows from what is in view.
+    view = _x_axis(x_range, options, width) if options.window else None
     rows = height - 1 if height >= 3 else height
-    y_axis = _y_axis(*limits, rows, options)
-    row_labels = _row_labels(y_axis, rows, width)
+    make_plot = _make_bars if options.stacked else _make_lines
+    plot = make_plot(curves, options, view, rows)
+    if plot is None:
+        return None
+    row_labels = _row_labels(plot.row_texts(), rows, width)
     left = len(row_labels[0])
     inner_width = width - left
     x_axis = _x_axis(x_range, options, inner_width)
-    picture = _draw_curves(curves, options, x_axis, y_axis, rows, inner_width)
-    _annotate(picture, curves, options, x_axis, y_axis, marks)
+    picture = plot.draw(x_axis, inner_width)
+    # In this order, as each may cover what was put before; the cursor takes only what is free.
+    plot.put_names(picture)
+    put_marks(picture, marks, x_axis)
+    plot.put_values(picture, x_axis)
+    if options.cursor is not None:
+        put_cursor(picture, x_axis, options.cursor)
     bottom_labels = ""
     if rows < height:
         bottom_labels = " " * left + _bottom_labels(x_axis, options, inner_width)
-    return PlotFrame(picture, row_labels, bottom_labels, x_axis)
+    return PlotFrame(picture, row_labels, bottom_labels, x_axis, plot.y_axis)
+
+
+# Lines and bars
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """Curves as lines over each other."""
+
+    curves: Sequence[Curve]
+    y_axis: Axis
+    rows: int
+    has_names: bool
+
+    def row_texts(self) -> dict[int, str]:
+        """Return the texts at the left of rows: the ticks of the y axis."""
+        ticks = axis.number_ticks(self.y_axis, _y_tick_count(self.rows))
+        return {row_at(self.y_axis.share_of(value), self.rows): text for value, text in ticks}
+
+    def draw(self, x_axis: Axis, width: int) -> DotPicture:
+        """Return the picture of the curves."""
+        all_columns = [
+            raster.to_columns(curve, x_axis, 2 * width, self.y_axis.log)
+            for curve in self.curves
+            if not curve.single
+        ]
+        if not all_columns:
+            return raster.blank_picture(self.rows, width)
+        return raster.draw_lines(all_columns, *self.y_axis.ends, self.rows)
+
+    def put_names(self, picture: DotPicture) -> None:
+        """Put the names of curves on them, if they are wanted."""
+        if self.has_names:
+            put_names(
+                picture, [curve for curve in self.curves if not (curve.faint or curve.single)]
+            )
+
+    def put_values(self, picture: DotPicture, x_axis: Axis) -> None:
+        """Put single points, and the values of peaks."""
+        put_points(picture, self.curves, x_axis, self.y_axis)
+        put_peaks(picture, self.curves, x_axis, self.y_axis)
+
+
+@dataclass(frozen=True)
+class _Bars:
+    """Curves as bars, each in a lane of its own."""
+
+    curves: Sequence[Curve]
+    lanes: Sequence[Lane]
+    rows: int
+    y_axis: None = None
+
+    def row_texts(self) -> dict[int, str]:
+        """Return the texts at the left of rows: the name of each lane and the value of its top."""
+        return {
+            lane.top: f"{self.curves[lane.curve].label} {axis.tick_label(lane.high)}"
+            for lane in self.lanes
+        }
+
+    def draw(self, x_axis: Axis, width: int) -> DotPicture:
+        """Return the picture of the curves."""
+        all_columns = [
+            raster.to_columns(curve, x_axis, 2 * width, log=False) for curve in self.curves
+        ]
+        return draw_bars(all_columns, self.lanes, self.rows, width)
+
+    def put_names(self, picture: DotPicture) -> None:
+        """Put nothing: the names are at the left."""
+
+    def put_values(self, picture: DotPicture, x_axis: Axis) -> None:
+        """Put the values of what is higher than its lane."""
+        for lane in self.lanes:
+            curve = replace(self.curves[lane.curve], band=False)
+            lane_axis = Axis(0.0, lane.high)
+            put_peak(picture, lane.top, [curve], x_axis, lane_axis, has_room=lane.rows > 1)
+
+
+def _make_lines(
+    curves: Sequence[Curve], options: PlotOptions, view: Axis | None, rows: int
+) -> _Lines | None:
+    limits = y_limits(curves, options.log_y, None, options.warm)
+    if limits is None:
+        return None
+    if view:
+        # If all in view is a gap, the limits of the whole run are better than no chart.
+        limits = y_limits(curves, options.log_y, view, options.warm) or limits
+    return _Lines(curves, _y_axis(*limits, rows, options), rows, options.named)
+
+
+def _make_bars(
+    curves: Sequence[Curve], options: PlotOptions, view: Axis | None, rows: int
+) -> _Bars | None:
+    limits = [y_limits([curve], False, view, options.warm) for curve in curves]
+    if not any(limits):
+        return None
+    highs = [min(known[1], axis.HUGE) if known else 0.0 for known in limits]
+    return _Bars(curves, make_lanes(highs, rows), rows)
 
 
 # Axes
@@ -144,7 +254,8 @@ def picture_axes(curves: Sequence[Curve], options: PlotOptions) -> tuple[Axis, A
     if options.window is None:
         return None
     x_axis = _x_axis(options.window, options, 0)
-    limits = _y_limits(curves, options, x_axis)
+    shown = [_total(curves)] if options.stacked else curves
+    limits = y_limits(shown, options.log_y, x_axis, options.warm)
     if limits is None:
         return None
     return x_axis, _y_axis(*limits, PICTURE_ROWS, options)
@@ -169,66 +280,12 @@ def _y_axis(low: float, high: float, rows: int, options: PlotOptions) -> Axis:
     return axis.linear_axis(low, high, _y_tick_count(rows))
 
 
-def _y_limits(
-    curves: Sequence[Curve], options: PlotOptions, x_axis: Axis | None
-) -> tuple[float, float] | None:
-    if not options.stacked:
-        return y_limits(curves, options.log_y, x_axis, options.warm)
-    limits = y_limits([_total(curves)], False, x_axis, options.warm)
-    if limits is None:
-        return None
-    low, high = limits
-    return max(low, 0.0), max(high, 0.0)  # areas lie over 0
-
-
 def _total(curves: Sequence[Curve]) -> Curve:
     """Return the upper edge of curves that are stacked."""
     with np.errstate(invalid="ignore", over="ignore"):
         # A script may print any number: a sum that is none is a gap, and no warning.
         total = np.sum([curve.mean for curve in curves], axis=0)
     return Curve("", 0, curves[0].x, total, total, total)
-
-
-# The picture
-
-
-def _draw_curves(
-    curves: Sequence[Curve],
-    options: PlotOptions,
-    x_axis: Axis,
-    y_axis: Axis,
-    rows: int,
-    width: int,
-) -> DotPicture:
-    all_columns = [
-        raster.to_columns(curve, x_axis, 2 * width, y_axis.log)
-        for curve in curves
-        if not curve.single
-    ]
-    if not all_columns:
-        return raster.blank_picture(rows, width)
-    if options.stacked:
-        signs = "".join(palette.sign(name) for name in AREA_SIGNS)
-        return raster.draw_areas(all_columns, y_axis.high, rows, signs)
-    return raster.draw_lines(all_columns, *y_axis.ends, rows)
-
-
-def _annotate(
-    picture: DotPicture,
-    curves: Sequence[Curve],
-    options: PlotOptions,
-    x_axis: Axis,
-    y_axis: Axis,
-    marks: Sequence[Mark],
-) -> None:
-    # In this order, as each may cover what was put before; the cursor takes only what is free.
-    if options.named:
-        put_names(picture, [curve for curve in curves if not (curve.faint or curve.single)])
-    put_marks(picture, marks, x_axis)
-    put_points(picture, curves, x_axis, y_axis)
-    put_peaks(picture, [_total(curves)] if options.stacked else curves, x_axis, y_axis)
-    if options.cursor is not None:
-        put_cursor(picture, x_axis, options.cursor)
 
 
 # Labels
@@ -239,15 +296,12 @@ def _y_tick_count(rows: int) -> int:
     return max(2, (rows + 1) // 3)
 
 
-def _row_labels(y_axis: Axis, rows: int, width: int) -> tuple[str, ...]:
-    """Return a label of one width for each row, blank but for ticks, and a line behind it.
+def _row_labels(text_of_row: dict[int, str], rows: int, width: int) -> tuple[str, ...]:
+    """Return a label of one width for each row, blank but for texts, and a line behind it.
 
     They are empty if they would take half of the width.
     """
-    text_of_row = {}
-    for value, text in axis.number_ticks(y_axis, _y_tick_count(rows)):
-        text_of_row[cell_at(1 - y_axis.share_of(value), rows)] = text
-    text_width = max((len(text) for text in text_of_row.values()), default=0)
+    text_width = max(map(len, text_of_row.values()), default=0)
     if not text_width or text_width + 1 > width // 2:
         return ("",) * rows
     labels = []

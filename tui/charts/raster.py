@@ -3,6 +3,8 @@
 A cell of a terminal is 2 columns and 4 rows of dots. A curve is reduced to one mean, one low and
 one high per column of dots. So a frame costs the same for a hundred points and for a hundred
 thousand, and no spike is lost.
+
+What is drawn can be read back: a line is off by a dot at most, the edge of a band by half a cell.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tui.charts.axis import HUGE, TINY, Axis, bound
+from tui.charts.axis import TINY, Axis, bound
 from tui.kit import palette
+from tui.kit.inks import is_dashed
 
 Floats = NDArray[np.float64]
 Cells = NDArray[np.int_]
@@ -24,6 +27,8 @@ DOT_BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 NO_COLOUR = -1
 MARK_COLOUR = -2
 """Stands for a mark's colour in place of a curve's."""
+CELLS_PER_DASH = 3
+"""Cells of a dash, with the gap of one cell."""
 FAINT = 1000
 """Added to the colour of a curve that stands behind the others."""
 
@@ -34,7 +39,7 @@ class Curve:
 
     label: str
     colour: int
-    """The number of the colour in the palette, from 0."""
+    """The number of its ink, see `tui.kit.inks`."""
     x: Floats
     low: Floats
     high: Floats
@@ -57,7 +62,7 @@ class Curve:
 class DotColumns:
     """A curve as one value per column of dots, or NaN.
 
-    `mean` is joined by straight lines, `low` and `high` are not.
+    Between columns with points, straight lines join the values.
     """
 
     colour: int
@@ -74,7 +79,7 @@ class DotPicture:
     curve: Cells
     """The colour of a curve, MARK_COLOUR, or NO_COLOUR."""
     band: Cells
-    """The colour of a band, or NO_COLOUR."""
+    """The colour of a band, or NO_COLOUR, in halves of cells: two rows for each row of cells."""
     dots: Cells
     """The dots of the curves as bits."""
     sign: Cells
@@ -112,21 +117,26 @@ def to_columns(curve: Curve, x_axis: Axis, count: int, log: bool) -> DotColumns:
         return result
     # Clipped first: the neighbours of a small view may be farther away than an integer goes.
     column_of_point = np.floor(shares[inside] * count).clip(-count, 2 * count).astype(int)
+    column_of_point[shares[inside] == 1] = count - 1  # the end of the axis is in the last column
     # Points are in order of x, so those of one column stand together from its first index on.
     # `np.unique` would find the same, but sorts, which takes several times as long.
     is_first = np.r_[True, column_of_point[1:] != column_of_point[:-1]]
     starts = np.flatnonzero(is_first)
     columns = column_of_point[starts]
-    means = _mean_of_groups(_scaled(curve.mean[inside], log), starts)
-    # Lines reach every column between the first and the last point, bands only those with points.
+    # Lines and bands reach every column between the first and the last point.
     crossed = np.arange(max(columns[0], 0), min(columns[-1] + 1, count))
-    mean[crossed] = np.interp(crossed, columns, means)
     is_shown = (columns >= 0) & (columns < count)
-    shown = columns[is_shown]
-    mean[shown] = means[is_shown]
-    # fmin and fmax pass over NaN, which min and max would return.
-    low[shown] = np.fmin.reduceat(_scaled(curve.low[inside], log), starts)[is_shown]
-    high[shown] = np.fmax.reduceat(_scaled(curve.high[inside], log), starts)[is_shown]
+
+    def fill(row: Floats, values: Floats) -> None:
+        scaled = _scaled(values, log)
+        row[crossed] = np.interp(crossed, columns, scaled)
+        row[columns[is_shown]] = scaled[is_shown]
+
+    fill(mean, mean_of_groups(bound(curve.mean[inside]), starts))
+    if curve.band:
+        # fmin and fmax pass over NaN, which min and max would return.
+        fill(low, np.fmin.reduceat(bound(curve.low[inside]), starts))
+        fill(high, np.fmax.reduceat(bound(curve.high[inside]), starts))
     return result
 
 
@@ -145,7 +155,7 @@ def _scaled(values: Floats, log: bool) -> Floats:
     return np.log10(np.where(bounded > 0, bounded.clip(TINY), np.nan)) if log else bounded
 
 
-def _mean_of_groups(values: Floats, starts: NDArray[np.intp]) -> Floats:
+def mean_of_groups(values: Floats, starts: NDArray[np.intp]) -> Floats:
     """Return the mean of the known values from each start to the next, or NaN."""
     is_known = ~np.isnan(values)
     totals = np.add.reduceat(np.where(is_known, values, 0.0), starts)
@@ -156,6 +166,11 @@ def _mean_of_groups(values: Floats, starts: NDArray[np.intp]) -> Floats:
 def cell_at(share: float, count: int) -> int:
     """Return which of `count` cells a share of their length lies in."""
     return min(max(int(share * count), 0), count - 1)
+
+
+def row_at(share: float, height: int) -> int:
+    """Return the row of cells in which a line is drawn at a share of the y axis."""
+    return int(_dot_rows(np.array(share), 0.0, 1.0, height)) // 4
 
 
 # Lines
@@ -173,7 +188,10 @@ def draw_lines(
             if columns.band:
                 _tint_band(picture, columns, low, high, height)
             top, bottom = _line_ends(_dot_rows(columns.mean, low, high, height))
-            bits.append(_to_bits(_dots_between(top, bottom, height)))
+            line = _to_bits(_dots_between(top, bottom, height))
+            if is_dashed(columns.colour % FAINT):
+                line[:, ::CELLS_PER_DASH] = 0
+            bits.append(line)
         if bits:
             colours = np.array([columns.colour for columns in layer])
             _put_on_top(picture, np.array(bits), colours)
@@ -182,9 +200,10 @@ def draw_lines(
 
 def blank_picture(height: int, width: int) -> DotPicture:
     """Return a picture of nothing."""
+    curve = np.full((height, width), NO_COLOUR)
+    band = np.full((2 * height, width), NO_COLOUR)
     zeros = np.zeros((3, height, width), int)
-    colours = np.full((2, height, width), NO_COLOUR)
-    return DotPicture(*colours, *zeros)
+    return DotPicture(curve, band, *zeros)
 
 
 def _tint_band(
@@ -193,9 +212,13 @@ def _tint_band(
     bottom = _dot_rows(columns.low, low, high, height)
     top = _dot_rows(columns.high, low, high, height)
     # A band no higher than the curve itself would only smudge it.
-    is_wide = (bottom - top > 2)[None, :]
-    bits = _to_bits(_dots_between(top, bottom, height) & is_wide)
-    picture.band[bits > 0] = columns.colour % FAINT
+    is_wide = bottom - top > 2
+    dots = _dots_between(top, bottom, height) & is_wide
+    upper, lower = dots[0::2], dots[1::2]
+    # Half a cell is tinted if the band has 2 of its 4 dots, so that an edge is off by less.
+    left = upper[:, 0::2].astype(np.int8) + lower[:, 0::2]
+    right = upper[:, 1::2].astype(np.int8) + lower[:, 1::2]
+    picture.band[left + right >= 2] = columns.colour % FAINT
 
 
 def _put_on_top(picture: DotPicture, dots: Cells, colours: Cells) -> None:
@@ -253,35 +276,6 @@ def _to_bits(dots: NDArray[np.bool_]) -> Cells:
     for row, column in np.ndindex(DOT_BITS.shape):
         bits |= cells[:, row, :, column] * DOT_BITS[row, column]
     return bits
-
-
-# Stacked areas
-
-
-def draw_areas(
-    all_columns: Sequence[DotColumns], high: float, height: int, signs: str
-) -> DotPicture:
-    """Draw curves as areas over each other, from 0 to `high`, each filled with one of the signs."""
-    width = all_columns[0].mean.size // 2
-    picture = blank_picture(height, width)
-    values = np.array([_mean_of_pairs(columns.mean) for columns in all_columns])
-    is_known = ~np.isnan(values).all(0)
-    tops = np.nancumsum(values.clip(0, HUGE), axis=0) / high * height
-    ends = tops.round().astype(int).clip(0, height)
-    begin = np.zeros(width, int)
-    row_from_bottom = height - 1 - np.arange(height)[:, None]
-    for columns, end, sign in zip(all_columns, ends, signs, strict=False):
-        cells = (row_from_bottom >= begin) & (row_from_bottom < end) & is_known
-        picture.sign[cells] = ord(sign)
-        picture.curve[cells] = columns.colour
-        begin = end
-    return picture
-
-
-def _mean_of_pairs(values: Floats) -> Floats:
-    """Return the mean of each two values, as far as they are known."""
-    starts = np.arange(0, values.size, 2)
-    return _mean_of_groups(values, starts)
 
 
 # Characters

@@ -41,8 +41,10 @@ from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.background import run_in_background
 from tui.kit.bindings import bindings
+from tui.kit.inks import Inks
 from tui.kit.palette import RUN_LETTERS
 from tui.kit.text_table import GAP, Row, align_lines, drop_columns, total_width
+from tui.kit.themes import inks_of
 from tui.kit.widgets.keys import KeyFooter
 
 MARGIN_WIDTH = 3
@@ -60,7 +62,7 @@ class CompareScreen(Screen[None]):
     CompareScreen #runs { max-height: 30%; }
     CompareScreen #tables { max-height: 38%; }
     CompareScreen #charts, CompareScreen #tables {
-        border-top: solid $primary 40%; border-title-color: $text-muted;
+        border-top: solid $ink-rule; border-title-color: $text-muted;
     }
     CompareScreen #charts { height: 1fr; min-height: 6; }
     CompareScreen #runs:focus { background: $boost; }
@@ -126,7 +128,7 @@ class CompareScreen(Screen[None]):
         options = OVER_TIME if self._by_time else OVER_STEPS
         self.query_one(Chart).draw(curves, options=replace(options, log_y=self._log_y))
         room = self.size.width - MARGIN_WIDTH
-        legend = _legend(self._compared, room, self.app.current_theme.dark)
+        legend = _legend(self._compared, room, inks_of(self.app.current_theme))
         self.query_one("#legend", Static).update(Content("\n").join(legend))
         tables = _tables(self._compared, room)
         self.query_one("#table", Static).update("\n".join(tables))
@@ -159,13 +161,13 @@ class CompareScreen(Screen[None]):
         self._draw()
 
 
-def _legend(compared: Sequence[ComparedRun], width: int, dark: bool) -> Iterator[Content]:
+def _legend(compared: Sequence[ComparedRun], width: int, inks: Inks) -> Iterator[Content]:
     """Yield the runs with their colours, their problems and their verdicts, and then doubts."""
     for place, run in enumerate(compared):
         letter = f"{palette.sign('curve')} {RUN_LETTERS[place]}"
         outcome = f"{run.run.name}: {describe_outcome(run.run)}"
         head, *rest = _fold(outcome, width)
-        colour = palette.rank_colour(place, dark)
+        colour = inks.by_number(place)
         yield Content.assemble((letter, colour), GAP, head.strip())
         for line in rest:
             yield Content(line)

@@ -42,9 +42,8 @@ def _describe_recorded(run: Entry, checkpoint_step: int, get_key: GetKey) -> str
     name = _with_label(run.name, run.label)
     study = f", of the study {run.study}: {run.trial}" if run.study else ""
     lines = [f"{name}, started {moment(run.started or 0)}{study}"]
-    reason = run.problem or run.cause
-    if reason:
-        lines.append(reason)
+    reasons = [run.problem or run.cause, *(flaw.text for flaw in run.flaws)]
+    lines += filter(None, reasons)
     if checkpoint_step and run.verdict not in (FINISHED, RUNNING):
         step = f"the checkpoint of step {checkpoint_step}"
         lines.append(f"{get_key('resume')} resumes it from {step}.")
@@ -61,16 +60,21 @@ def _with_label(name: str, label: str) -> str:
     return f"{label}: {name}" if label else name
 
 
-def count_listed(listed: Listed, selection: RowSelection, *, has_filter: bool) -> str:
-    """Say how many runs are listed, and how many are live."""
+def count_listed(listed: Listed, selection: RowSelection, now: float, *, has_filter: bool) -> str:
+    """Say how many runs and studies are listed, and how many are live or need a person."""
     recorded = len(listed.runs)
     if has_filter:
         matching = sum(not item.study for item in selection.items)
-        runs = f"{matching} of {count(recorded, 'run')}"
+        parts = [f"{matching} of {count(recorded, 'run')}"]
     else:
-        runs = count(recorded - selection.hidden, "run")
-    live = sum(item.is_live for item in selection.items)
-    return f"{runs}, {live} live"
+        parts = [count(recorded - selection.hidden, "run")]
+    parts.append(f"{sum(item.is_live for item in selection.items)} live")
+    if listed.studies and not has_filter:
+        parts.append(count(len(listed.studies), "study", "studies"))
+    needy = sum(item.needs_care(now) for item in selection.items)
+    if needy:
+        parts.append(f"{needy} need{'s' * (needy == 1)} you")
+    return ", ".join(parts)
 
 
 def describe_problems(answered: Answered, listed: Listed) -> list[str]:

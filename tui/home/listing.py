@@ -5,13 +5,14 @@ The columns of figures are those of `remote.record.figures`; the others stand in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from itertools import takewhile
 from typing import Any
 
 from remote.format import UNKNOWN, or_unknown
-from remote.record.entry import DEFAULTS, FINISHED, Entry
+from remote.record.entry import DEFAULTS, Entry
 from remote.record.figures import FIGURES_WITH_COLUMN, RunFigure
 from training.job import SEVERAL, Job
 from training.setting import TRAINED
@@ -24,8 +25,11 @@ from tui.kit.text_table import (
     total_width,
 )
 
-SHORTEST_NAME = 13
-"""Characters of a run's name that are shown at least: its date and time."""
+DATED_NAME = re.compile(r"\d{8}-\d{6}-")
+"""How a run's name begins unless a person made the folder."""
+DATE_LENGTHS = (13, 15)
+"""Characters of such a name that are shown if no other begins so: its date and time, without and
+with the seconds. It is cut at no other place."""
 SHORTEST_NOTE = 8
 """Characters of a note that are shown at least."""
 NOT_NAMED = {
@@ -63,11 +67,7 @@ class RunColumn:
 
 
 def _get_verdict(row: RunRow) -> str:
-    run = row.run
-    if run.problem:
-        return "unreadable"
-    # A run whose loss was no number has not just finished.
-    return f"{run.verdict}, NaN" if run.verdict == FINISHED and run.diverged else run.verdict
+    return "unreadable" if row.run.problem else row.run.outcome
 
 
 def _get_method(row: RunRow) -> str:
@@ -136,6 +136,7 @@ def settings_of(run: Entry) -> list[str]:
 def to_object(run: Entry) -> dict[str, Any]:
     """Return a run for a program: all settings of its job, and `run` for its name."""
     values = run._asdict()
+    values["flaws"] = [asdict(flaw) | {"text": flaw.text} for flaw in run.flaws]
     # The job of an entry lacks the settings that have their defaults.
     job = None if run.job is None else DEFAULTS | run.job
     return {"run": values.pop("name"), **values, "job": job}
@@ -216,12 +217,15 @@ def _short_trials(runs: Sequence[Entry]) -> list[str]:
 
 
 def shorten_names(runs: Sequence[Entry]) -> dict[str, str]:
-    """Return the beginning of each run's name that no other has: enough for every command."""
+    """Return the date and time of each run's name if no other has them, else the whole name: enough
+    for every command."""
     names = ["", *(run.name for run in runs), ""]  # sorted, so the nearest are neighbours
     short_names = dict[str, str]()
     for before, name, after in zip(names, names[1:], names[2:], strict=False):
         same = max(_count_common(name, before), _count_common(name, after))
-        short_names[name] = name[: max(SHORTEST_NAME, same + 1)]
+        lengths = [length for length in DATE_LENGTHS if length > same]
+        is_cut = lengths and DATED_NAME.match(name)
+        short_names[name] = name[: lengths[0]] if is_cut else name
     return short_names
 
 

@@ -3,31 +3,57 @@ studies."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from remote.record import query
 from remote.record.entry import RUNNING, UNKNOWN, Entry
-from remote.record.figures import FIGURES_WITH_COLUMN, add_newer_steps
+from remote.record.figures import FIGURES_WITH_COLUMN, RunFigure, add_newer_steps
+from remote.run.state.flaw import FlawKind
+from remote.run.state.phases import Verdict
 from remote.study.progress import StudyProgress
 from tui.home.history import Answered, Listed
 
 if TYPE_CHECKING:
     from remote.host_commands.listed_runs import ListedRun
 
+DAY = 86400.0
+FAILED = Verdict.FAILED.word
+LOST = Verdict.LOST.word
+SCREEN_TITLES = {"step": "progress", "accuracy": "test", "step_seconds": "ms/step"}
+"""What the screen calls figures that `rankboard runs` calls otherwise, by their fields."""
+
+
+def screen_title(figure: RunFigure) -> str:
+    """Return the title of a figure's column on the screen."""
+    return SCREEN_TITLES.get(figure.field, figure.title)
+
+
+class RunOrder(NamedTuple):
+    """How the list can be sorted."""
+
+    key: str
+    """A key of `remote.record.query`."""
+    largest_first: bool
+    title: str
+    """The column that shows it."""
+
+
 ORDERS = {
-    "newest first": ("run", True),
+    "newest first": RunOrder("run", True, "age"),
     **{
-        f"by {figure.title}": (figure.field, figure.largest_first)
+        f"by {screen_title(figure)}": RunOrder(
+            figure.field, bool(figure.largest_first), screen_title(figure)
+        )
         for figure in FIGURES_WITH_COLUMN
         if figure.largest_first is not None
     },
-    "by method": ("method", False),
-    "by verdict": ("verdict", False),
-    "longest first": ("elapsed", True),
+    "by method": RunOrder("method", False, "job"),
+    "by state": RunOrder("verdict", False, "state"),
+    "longest first": RunOrder("elapsed", True, "took"),
 }
-"""How the list can be sorted: the key, and whether the largest comes first."""
+"""How the list can be sorted, by what the screen calls it."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +65,24 @@ class RunItem:
     answer: ListedRun | None = None
     """What the hosts report of a run that is live, or that is not recorded here."""
     study: StudyProgress | None = None
+    is_open: bool = False
+    """The runs of the study are listed below it."""
+    is_part: bool = False
+    """It is one of the runs below an open study."""
 
     @property
     def is_live(self) -> bool:
         """Return True if the run goes on now."""
         is_recorded_now = self.entry is not None and self.entry.verdict == RUNNING
         return is_recorded_now or bool(self.answer and self.answer.live)
+
+    def needs_care(self, now: float) -> bool:
+        """Return True if the run has ended today in a way that a person should look at. `now` is a
+        Unix time."""
+        run = self.entry
+        if run is None or now - run.ended > DAY:
+            return False
+        return run.outcome in (FAILED, LOST, FlawKind.DIVERGED)
 
 
 class RowSelection(NamedTuple):
@@ -56,23 +94,45 @@ class RowSelection(NamedTuple):
 
 
 def select_items(
-    listed: Listed, answered: Answered, words: Sequence[str], order: str, *, lists_all: bool = True
+    listed: Listed,
+    answered: Answered,
+    words: Sequence[str],
+    order: str,
+    *,
+    lists_all: bool = True,
+    open_studies: Collection[str] = (),
 ) -> RowSelection:
     """Select the rows that pass a filter: live runs first, then studies, then the others in this
-    order. Studies and runs of which only hosts know are listed without a filter only. `lists_all`:
-    also runs that ended without a step. Raises: QueryError."""
+    order. Studies and runs of which only hosts know are listed without a filter only, and the runs
+    of a study stand below it if it is one of `open_studies`. `lists_all`: also runs that ended
+    without a step. Raises: QueryError."""
     live, ended = _select_recorded(listed, answered, words, order)
-    shown = ended if lists_all else query.without_unstarted(ended)
-    hidden = len(ended) - len(shown)
-    others = [RunItem(run.name, run) for run in shown]
     # A filter asks for what entries have, which studies and runs of other launchers have not.
-    if words:
-        return RowSelection([*live, *others], hidden)
-    studies = [RunItem(progress.study.name, study=progress) for progress in listed.studies]
-    live += _list_elsewhere(listed, answered.live)
-    return RowSelection(
-        [*live, *studies, *_list_elsewhere(listed, answered.ended), *others], hidden
-    )
+    studies = [] if words else listed.studies
+    study_names = {progress.study.name for progress in studies}
+    single_runs = [run for run in ended if run.study not in study_names]
+    shown = single_runs if lists_all else query.without_unstarted(single_runs)
+    rows = [RunItem(run.name, run) for run in shown]
+    if not words:
+        live += _list_elsewhere(listed, answered.live)
+        rows = [
+            *_list_studies(studies, ended, open_studies),
+            *_list_elsewhere(listed, answered.ended),
+            *rows,
+        ]
+    return RowSelection([*live, *rows], len(single_runs) - len(shown))
+
+
+def _list_studies(
+    studies: Iterable[StudyProgress], ended: Sequence[Entry], open_studies: Collection[str]
+) -> Iterator[RunItem]:
+    """Yield the studies, and below each that is open the runs that it has made."""
+    for progress in studies:
+        name = progress.study.name
+        is_open = name in open_studies
+        yield RunItem(name, study=progress, is_open=is_open)
+        if is_open:
+            yield from (RunItem(run.name, run, is_part=True) for run in ended if run.study == name)
 
 
 def _list_elsewhere(listed: Listed, answers: Mapping[str, ListedRun]) -> list[RunItem]:
@@ -88,7 +148,7 @@ def _select_recorded(
     others."""
     passes = query.parse(words)
     runs = [_add_end(run, answered.ended.get(run.name)) for run in listed.runs]
-    key, reverse = ORDERS[order]
+    key, reverse, _ = ORDERS[order]
     live = list[RunItem]()
     ended = list[Entry]()
     for run in query.sort_runs(filter(passes, runs), key, reverse):

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
+from pathlib import PurePath
 from string import ascii_uppercase
 
-from remote.format import UNKNOWN, count, duration, or_unknown
-from remote.record.entry import RUNNING
+from remote.format import UNKNOWN, age, count, duration, number, or_unknown, percent
+from remote.record.entry import RUNNING, Entry
 from remote.record.figures import FIGURES_WITH_COLUMN, RunFigure
 from remote.sanitise import plain
 from remote.study.progress import CellState, StudyProgress
 from tui.home.listing import TITLES, make_row, settings_of
-from tui.home.run_list import RunItem
+from tui.home.run_list import RunItem, RunOrder, screen_title
 from tui.kit import palette
 from tui.kit.widgets.choices import ChoiceTable
 from tui.kit.widgets.phase import PHASE_STYLES, phase_cell
 from tui.kit.widgets.table import TableCell, TableColumn, TableRow, fit_column
 
 CURVE_WIDTH = 10
-"""Cells of a curve of the loss."""
+"""Cells of a curve of the loss, and the number of its points."""
+DOT_ROWS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+"""The bits of the dots of a cell in U+2800 and following, from the top. That of charts needs numpy,
+which takes a while to load."""
 LEAST_WIDTH = 8
 """Cells of the column of a figure, at the least."""
-STEP_WIDTH = 11
-"""The same for a step, which stands with the number of all: "1200/12000"."""
+STEP_WIDTH = 10
+"""The same for a step, which stands with the number of all: "1200/4600"."""
 SCREEN_FIGURES = [figure for figure in FIGURES_WITH_COLUMN if figure.field != "started"]
-"""A run's name says when it began, and the screen is narrower than a pipe."""
+"""Of the start, the screen shows the age."""
 
 
 def _text(title: str, width: int, most: int = 0) -> TableColumn:
@@ -36,39 +41,40 @@ def _text(title: str, width: int, most: int = 0) -> TableColumn:
 def _make_figure_column(figure: RunFigure) -> TableColumn:
     # As wide as the usual numbers: the columns would move whenever a number gets longer.
     least_width = STEP_WIDTH if figure.field == "step" else LEAST_WIDTH
-    return TableColumn(figure.title, max(least_width, len(figure.title) + 1))
+    title = screen_title(figure)
+    return TableColumn(title, max(least_width, len(title) + 1))
 
 
+CURVE = "loss curve"
+"""The title of the column of curves, each of which has its own logarithmic scale."""
 COLUMNS = (
     _text(" ", 3),
-    _text("state", 13, most=14),
-    _text("run", 16, most=22),
-    _text("method", 17),
-    _text("model", 8, most=12),
-    _text("data set", 9, most=10),
+    _text("state", 13, most=18),
+    _text("name", 14, most=22),
+    _text("job", 18, most=34),
     TableColumn("ranks", 6),
+    TableColumn("age", 7),
+    TableColumn("took", 8),
     *map(_make_figure_column, SCREEN_FIGURES),
-    TableColumn("took", 9),
-    _text(" course", CURVE_WIDTH + 2),
-    _text("settings", 20, most=40),
-    _text("note", 24, most=60),
+    _text(CURVE, CURVE_WIDTH + 1),
+    _text("settings", 16, most=40),
+    _text("note", 16, most=60),
 )
 """A cell is that of the column of `rankboard runs` with the same title, unless `make_rows` or
 `_make_texts` makes another."""
 DROP_ORDER = (
     "note",
     "settings",
-    "took",
-    "data set",
     "ranks",
-    "s/iter",
-    "step",
-    "model",
-    " course",
-    "accuracy",
-    "method",
+    "took",
+    "ms/step",
+    "progress",
+    "age",
+    CURVE,
+    "test",
+    "job",
     "loss",
-    "run",
+    "name",
     "state",
 )
 """A narrow screen leaves out columns in this order, the first one first: all but the first of the
@@ -94,43 +100,62 @@ class RunTable(ChoiceTable):
         return self._items[top : top + self.screen.size.height]
 
     def show_items(
-        self, items: Sequence[RunItem], all_cells: Sequence[TableRow], width: int
+        self, items: Sequence[RunItem], all_cells: Sequence[TableRow], width: int, order: RunOrder
     ) -> None:
-        """Show these rows, with a cell for each of `COLUMNS`.
+        """Show these rows in this order, with a cell for each of `COLUMNS`.
 
         The cursor stays on the run on which a person has put it; until then it is on the first row,
         which is the newest run unless others are live.
         """
         chosen = self.chosen
         self._items = items
-        self.show(*fit_table(all_cells, width))
+        self.show(*fit_table(all_cells, width, order))
         if not self.is_cursor_placed:
             self.cursor = 0
         elif chosen:
-            names = [item.name for item in items]
-            if chosen.name in names:
-                self.cursor = names.index(chosen.name)
+            self.choose(chosen.name)
+
+    def choose(self, name: str) -> None:
+        """Put the cursor on the row of this name, if there is one."""
+        names = [item.name for item in self._items]
+        if name in names:
+            self.cursor = names.index(name)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave the keys for columns out of view to the screen, which folds studies by them: there
+        are no such columns."""
+        return action not in ("scroll_left", "scroll_right")
 
 
 # Columns ------------------------------------------------------------------------------------------
 
 
-def fit_table(rows: Sequence[TableRow], width: int) -> tuple[list[TableColumn], list[TableRow]]:
+def fit_table(
+    rows: Sequence[TableRow], width: int, order: RunOrder | None = None
+) -> tuple[list[TableColumn], list[TableRow]]:
     """Return the columns for which there is room, those of numbers as wide as what stands in them;
-    and the cells of these rows in them. `rows` have a cell for each of `COLUMNS`."""
-    columns = list[TableColumn]()
+    and the cells of these rows in them. `rows` have a cell for each of `COLUMNS`; the column by
+    which they are sorted has a sign."""
+    columns = dict[str, TableColumn]()
     for place, column in enumerate(COLUMNS):
-        fitted = fit_column(column, [row[place] for row in rows])
+        titled = _mark_order(column, order) if order and order.title == column.title else column
+        fitted = fit_column(titled, [row[place] for row in rows])
         if not column.right:  # it grows if there is room, but not beyond its longest text
-            fitted = replace(column, most=min(column.most, fitted.width))
-        columns.append(fitted)
-    shown_widths = {column.title: column.width for column in columns}
+            fitted = replace(titled, most=min(column.most, fitted.width))
+        columns[column.title] = fitted
     for title in DROP_ORDER:
-        if sum(shown_widths.values()) > width:
-            del shown_widths[title]
-    is_shown = [column.title in shown_widths for column in columns]
-    fitted_rows = [tuple(compress(row, is_shown)) for row in rows]
-    return list(compress(columns, is_shown)), fitted_rows
+        if sum(column.width for column in columns.values()) > width:
+            del columns[title]
+    is_shown = [column.title in columns for column in COLUMNS]
+    return list(columns.values()), [tuple(compress(row, is_shown)) for row in rows]
+
+
+def _mark_order(column: TableColumn, order: RunOrder) -> TableColumn:
+    """Return the column with a sign that the list is sorted by it."""
+    # The newest has the least age.
+    falls = order.largest_first is not (order.title == "age")
+    title = f"{column.title} {palette.sign('falling' if falls else 'rising')}"
+    return replace(column, title=title, width=max(column.width, len(title) + 1))
 
 
 # Rows ---------------------------------------------------------------------------------------------
@@ -141,79 +166,142 @@ def make_rows(
     names: Mapping[str, str],
     courses: Mapping[str, Sequence[float]],
     marked: Collection[str],
+    now: float,
 ) -> list[TableRow]:
     """Return the rows of the table, with a cell for each of `COLUMNS`.
 
     `names` are the short names of runs, `courses` their losses, as far as known. Those that are
-    `marked` have the letters that a comparison gives them.
+    `marked` have the letters that a comparison gives them. Ages are those at the Unix time `now`.
     """
     rows = list[TableRow]()
     # In the order in which `Keeping.action_compare` hands the runs over.
     letters = dict(zip(sorted(marked), ascii_uppercase, strict=False))
     for item in items:
-        texts = _make_texts(item, names.get(item.name, item.name))
+        texts = _make_texts(item, names.get(item.name, item.name), now)
+        texts[" "] = letters.get(item.name, " ") + _make_signs(item)
         cells = {title: TableCell(plain(text)) for title, text in texts.items()}
-        cells[" course"] = TableCell(f" {draw_curve(courses.get(item.name, ()))}", "table--dim")
+        cells[CURVE] = TableCell(draw_curve(courses.get(item.name, ())), "table--dim")
         cells["state"] = _make_state_cell(item)
-        star = "*" if item.entry and item.entry.star else " "
-        cells[" "] = TableCell(letters.get(item.name, " ") + star)
         rows.append(tuple(cells.get(column.title, TableCell("")) for column in COLUMNS))
     return rows
 
 
-def _make_texts(item: RunItem, name: str) -> dict[str, str]:
-    """Return the texts of a row, by the titles of their columns."""
-    answer = item.answer
-    step = f"{answer.step}/{answer.steps}" if answer else ""
+def _make_signs(item: RunItem) -> str:
+    """Return the star of a run, or whether a study is open."""
     if item.study:
-        study = item.study.study
-        return {
-            "run": item.name,
-            "method": "study",
-            "settings": study.title,
-            "step": f"{item.study.num_settled}/{len(study.trials())} runs",
-        }
+        return palette.sign("open" if item.is_open else "closed")
+    return "*" if item.entry and item.entry.star else ""
+
+
+def _make_texts(item: RunItem, name: str, now: float) -> dict[str, str]:
+    """Return the texts of a row, by the titles of their columns."""
+    if item.study:
+        return _describe_study(item.study)
     if item.entry:
-        entry = item.entry
-        texts = dict(zip(TITLES, make_row(entry, name, settings_of(entry)), strict=True))
-        texts["run"] = entry.label or name
-        texts["took"] = UNKNOWN if entry.elapsed is None else duration(entry.elapsed)
-        if answer:
-            texts["step"] = step
-        return texts
+        return _describe_recorded(item, item.entry, name, now)
+    answer = item.answer
     assert answer
     return {
-        "run": plain(answer.label) or item.name,
-        "method": count(answer.hosts, "host"),
+        "name": answer.label or item.name,
+        "job": f"on {count(answer.hosts, 'host')}",
         "ranks": or_unknown(answer.ranks),
-        "step": step,
+        "progress": f"{answer.step}/{answer.steps}",
+    }
+
+
+def _describe_recorded(item: RunItem, run: Entry, name: str, now: float) -> dict[str, str]:
+    texts = dict(zip(TITLES, make_row(run, name, settings_of(run)), strict=True))
+    for figure in SCREEN_FIGURES:
+        texts[screen_title(figure)] = texts[figure.title]
+    indent = "  " if item.is_part else ""
+    texts["name"] = indent + (run.label or name)
+    texts["job"] = run.trial if item.is_part else name_job(run)
+    texts["age"] = age(max(0.0, now - run.started)) if run.started else UNKNOWN
+    texts["took"] = UNKNOWN if run.elapsed is None else duration(run.elapsed)
+    texts["ms/step"] = UNKNOWN if run.step_seconds is None else number(1000 * run.step_seconds)
+    if item.answer:
+        texts["progress"] = f"{item.answer.step}/{item.answer.steps}"
+    return texts
+
+
+def name_job(run: Entry) -> str:
+    """Return what a run trains: "ddp lenet5 digits", "examples/train.py --lr 0.1"."""
+    if run.job is not None:
+        return " ".join(str(run.setting(name)) for name in ("sync", "model", "dataset"))
+    program, _, arguments = run.script.partition(" ")
+    # The folders above are those of all that a person trains.
+    return " ".join(filter(None, ("/".join(PurePath(program).parts[-2:]), arguments))) or UNKNOWN
+
+
+def _describe_study(progress: StudyProgress) -> dict[str, str]:
+    study = progress.study
+    return {
+        "name": study.name,
+        "job": f"study, {count(len(study.cells), 'cell')}",
+        "took": duration(progress.seconds),
+        "progress": f"{progress.num_settled}/{len(study.trials())} runs",
+        "settings": study.title,
     }
 
 
 def _make_state_cell(item: RunItem) -> TableCell:
     """Return what becomes of a run or study, as a sign and a word."""
-    if item.answer:
-        word = item.answer.state
-        # The word comes from a host, which may run another version.
-        return phase_cell(word if word in PHASE_STYLES else RUNNING)
     if item.study:
-        return phase_cell(_describe_study(item.study))
-    assert item.entry
-    return phase_cell("unreadable" if item.entry.problem else item.entry.verdict)
+        return phase_cell(_study_state(item.study))
+    if item.answer:
+        # The word comes from a host, which may run another version.
+        word = item.answer.state if item.answer.state in PHASE_STYLES else RUNNING
+        step, steps = item.answer.step, item.answer.steps
+    else:
+        assert item.entry
+        word = "unreadable" if item.entry.problem else item.entry.outcome
+        step, steps = item.entry.step, item.entry.steps
+    cell = phase_cell(word)
+    if item.is_live and 0 < step <= steps:
+        cell = replace(cell, text=f"{cell.text} {percent(step / steps)}")
+    return cell
 
 
-def _describe_study(progress: StudyProgress) -> str:
+def _study_state(progress: StudyProgress) -> str:
     repetitions = progress.study.repetitions
     states = {cell.state(repetitions) for cell in progress.cells.values()}
     is_done = states == {CellState.DONE}
     return CellState.DONE.value if is_done else CellState.WAITING.value
 
 
+# Curves -------------------------------------------------------------------------------------------
+
+
 def draw_curve(losses: Sequence[float]) -> str:
-    """Draw the course of the loss, from its least to its largest."""
+    """Draw the course of the loss from its least to its largest, a cell for each value. The scale
+    is logarithmic."""
     if len(losses) < 2:
         return ""
+    if min(losses) > 0.0:
+        losses = [math.log(loss) for loss in losses]
     least = min(losses)
     # A loss that stays the same would be divided by 0.
     extent = (max(losses) - least) or 1.0
-    return "".join(palette.level_sign((loss - least) / extent) for loss in losses)
+    shares = [(loss - least) / extent for loss in losses]
+    if not palette.has_utf8():
+        return "".join(map(palette.level_sign, shares))
+    return _draw_braille(shares)
+
+
+def _draw_braille(shares: Sequence[float]) -> str:
+    """Draw a line through values from 0 (bottom) to 1 (top), a cell for each."""
+    num_columns = 2 * len(shares)
+    rows = list[int]()
+    for column in range(num_columns):
+        place = column * (len(shares) - 1) / (num_columns - 1)
+        left = min(int(place), len(shares) - 2)
+        share = shares[left] + (place - left) * (shares[left + 1] - shares[left])
+        rows.append(round((1.0 - share) * (len(DOT_ROWS) - 1)))
+    bits = [0] * len(shares)
+    for column, row in enumerate(rows):
+        previous = rows[column - 1] if column else row
+        # Dots in between join the line where it is steep.
+        for dot_row in range(min(row, previous), max(row, previous) + 1):
+            if dot_row != previous or row == previous:
+                bits[column // 2] |= DOT_ROWS[dot_row][column % 2]
+    return "".join(chr(0x2800 + cell_bits) for cell_bits in bits)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from textual.app import ComposeResult
 from textual.events import Resize
 from textual.widgets import Static
@@ -72,6 +74,7 @@ class HomeScreen(LiveScreen, Keeping):
         self._courses: dict[str, list[float]] = {}
         self._grown: set[str] = set()
         self._lists_all = False
+        self._open_studies: set[str] = set()
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
@@ -165,12 +168,18 @@ class HomeScreen(LiveScreen, Keeping):
         if self._listed is None or not self.is_mounted:
             return
         self._selection = select_items(
-            self._listed, self._poll.answered, self._words, self._order, lists_all=self._lists_all
+            self._listed,
+            self._poll.answered,
+            self._words,
+            self._order,
+            lists_all=self._lists_all,
+            open_studies=self._open_studies,
         )
         items = self._selection.items
         names = shorten_names(self._listed.runs)
-        cells = make_rows(items, names, self._courses, self.marked)
-        self.query_one(RunTable).show_items(items, cells, self.app.size.width - 2)
+        cells = make_rows(items, names, self._courses, self.marked, time.time())
+        order = ORDERS[self._order]
+        self.query_one(RunTable).show_items(items, cells, self.app.size.width - 2, order)
         self.refresh_bindings()
         self.set_class(not items, "-empty")
         if not items:
@@ -185,10 +194,13 @@ class HomeScreen(LiveScreen, Keeping):
             return
         width = self.app.size.width - 2
         item = self.query_one(RunTable).chosen
-        counts = list_text.count_listed(self._listed, self._selection, has_filter=bool(self._words))
-        state = "asking the hosts" if self._poll.is_shown else self._order
+        counts = list_text.count_listed(
+            self._listed, self._selection, time.time(), has_filter=bool(self._words)
+        )
+        if self._poll.is_shown:
+            counts += ", asking the hosts"
         title = f"rankboard  runs in {self.history.shown_dir}"
-        self._show_text("title", plain(justify(title, f"{counts}, {state}", width)))
+        self._show_text("title", plain(justify(title, counts, width)))
         self._show_text("hidden", list_text.describe_hidden(self._selection.hidden, self._key))
         self.query_one("#hidden").display = self._selection.hidden > 0
         lines = list_text.describe_problems(self._poll.answered, self._listed)
@@ -236,6 +248,24 @@ class HomeScreen(LiveScreen, Keeping):
         self._lists_all = not self._lists_all
         self._draw()
         self.refresh_bindings()
+
+    def action_unfold(self) -> None:
+        """List the runs of the study under the cursor below it."""
+        item = self._choose()
+        if item and item.study:
+            self._open_studies.add(item.name)
+            self._draw()
+
+    def action_fold(self) -> None:
+        """List the study under the cursor, or that of the run under it, as one row."""
+        item = self._choose()
+        if item is None:
+            return
+        study = item.entry.study if item.entry else item.name
+        if study in self._open_studies:
+            self._open_studies.remove(study)
+            self.query_one(RunTable).choose(study)
+            self._draw()
 
     def action_order(self) -> None:
         orders = list(ORDERS)

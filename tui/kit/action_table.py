@@ -29,6 +29,28 @@ SCREENSHOT = (
     "save the screen as SVG in the run's folder",
     SHOWN,
 )
+ZOOM = (
+    "zoom",
+    "z",
+    "zoom",
+    "Zoom",
+    "zoom the focused panel to the whole screen, and back",
+    SHOWN,
+)
+KEEP_LAYOUT = (
+    "keep-layout",
+    "ctrl+s",
+    "keep_layout",
+    "Keep this layout",
+    "remember these charts and their views for runs of this kind",
+)
+RESET_CHARTS = (
+    "reset-charts",
+    "ctrl+r",
+    "reset_charts",
+    "Reset charts",
+    "show the standard charts again, and forget a layout that was kept",
+)
 LOG_Y = ("log-y", "l", "log_y", "Log y", "make the y axis logarithmic, or linear again", SHOWN)
 NEW_RUN = (
     "new-run",
@@ -38,7 +60,7 @@ NEW_RUN = (
     "open the form for a new run; on a run, once it has ended",
     SHOWN,
 )
-CHECKS = ("checks", "D", "checks", "Doctor", "show the checks of the hosts")
+CHECKS = ("checks", "D", "checks", "Doctor", "show the checks of the hosts", SHOWN)
 OPEN = ("open", "enter", "open", "Open", "open the selected row", SHOWN)
 MOVES = (
     ("next-choice", "j", "move('cursor_down')", "Down", "go down"),
@@ -62,6 +84,8 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("sort-runs", "o", "order", "Sort", "sort by the next column", SHOWN),
         ("refresh", "r,f5", "refresh", "Refresh", "read the list again, and ask the hosts", SHOWN),
         ("all-runs", "v", "all", "All", "list runs that made no step, too, or hide them", SHOWN),
+        ("unfold", "right", "unfold", "Unfold", "list the runs of the study below it"),
+        ("fold-study", "left", "fold", "Fold", "list the study as one row"),
         ("mark", "space", "mark", "Mark", "mark the run for a comparison"),
         ("compare", "C", "compare", "Compare", "compare the marked runs, two to eight", SHOWN),
         ("star", "s", "star", "Star", "star the run, or remove its star", SHOWN),
@@ -78,19 +102,10 @@ TABLE: dict[str, tuple[Row, ...]] = {
         BACK,
         QUIT,
         HELP,
-        ("play", "space", "play", "Play", "play the replay, or pause it", SHOWN),
-        ("slower", "<", "speed(-1)", "Slower", "replay at half the speed", SHOWN),
-        ("faster", ">", "speed(1)", "Faster", "replay at twice the speed", SHOWN),
-        NEW_RUN,
-        ("next-chart", "c", "cycle", "Chart", "show the next chart, or the hosts", SHOWN),
-        (
-            "zoom",
-            "z",
-            "zoom",
-            "Zoom",
-            "zoom the focused panel to the whole screen, and back",
-            SHOWN,
-        ),
+        ("charts", "c", "charts", "Charts", "list all charts, to choose one or several", SHOWN),
+        KEEP_LAYOUT,
+        RESET_CHARTS,
+        ZOOM,
         ("stacks", "s", "stacks", "Stacks", "show the Python stack of every rank", SHOWN),
         (
             "compare-with",
@@ -100,10 +115,14 @@ TABLE: dict[str, tuple[Row, ...]] = {
             "compare with another run: most alike first",
             SHOWN,
         ),
+        ("play", "space", "play", "Play", "play the replay, or pause it", SHOWN),
+        ("slower", "<", "speed(-1)", "Slower", "replay at half the speed", SHOWN),
+        ("faster", ">", "speed(1)", "Faster", "replay at twice the speed", SHOWN),
+        NEW_RUN,
+        ("alerts", "!", "alerts", "Alerts", "list all alerts of the run", SHOWN),
+        CHECKS,
         SCREENSHOT,
         ("hide-alerts", "a", "acknowledge", "Hide alerts", "hide the alerts that are shown"),
-        ("alerts", "!", "alerts", "Alerts", "list all alerts of the run"),
-        CHECKS,
         ("home", "H", "home", "Home", "go to the list of all runs"),
         ("next-run", "ctrl+pagedown", "other(1)", "Next run", "show the next run", PRIORITY),
         (
@@ -127,6 +146,23 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("much-later", "pagedown", "jump(0.1)", "Much later", "jump forward by 10%"),
         ("beginning", "home", "jump(-1)", "Beginning", "go to the beginning of the run"),
         ("end", "end", "jump(1)", "End", "go to the end of the run"),
+    ),
+    "CHART_LIST": (
+        BACK,
+        ("chart-above", "up", "move('cursor_up')", "Up", "go up"),
+        ("chart-below", "down", "move('cursor_down')", "Down", "go down"),
+        ("grid", "ctrl+g", "grid", "Grid", "show all charts that match as a grid"),
+        KEEP_LAYOUT,
+        RESET_CHARTS,
+    ),
+    "GRID": (
+        BACK,
+        CLOSE,
+        HELP,
+        ZOOM,
+        ("page-after", "pagedown", "page(1)", "Next page", "show the next charts", SHOWN),
+        ("page-before", "pageup", "page(-1)", "Page before", "show the charts before", SHOWN),
+        SCREENSHOT,
     ),
     "RANK": (
         BACK,
@@ -329,7 +365,15 @@ TABLE: dict[str, tuple[Row, ...]] = {
             PRIORITY,
             FIXED,
         ),
-        ("interrupt", "ctrl+c", "app.quit", "Quit", "the same", PRIORITY, FIXED),
+        (
+            "interrupt",
+            "ctrl+c",
+            "app.interrupt",
+            "Quit",
+            "copy the selected text; without any, quit as well, of an ended run the second time",
+            PRIORITY,
+            FIXED,
+        ),
         ("commands", "ctrl+p", "app.command_palette", "Commands", "list all commands", PRIORITY),
         (
             "next-theme",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from functools import partial
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Container, VerticalScroll
@@ -49,7 +51,7 @@ class LaunchScreen(LiveScreen, PresetForm):
     }
     LaunchScreen #form { height: 1fr; layout: horizontal; }
     LaunchScreen FormTable, LaunchScreen VerticalScroll {
-        border-top: solid $primary 40%; border-title-color: $text-muted;
+        border-top: solid $ink-rule; border-title-color: $text-muted;
         scrollbar-size-vertical: 1;
     }
     LaunchScreen FormTable:focus, LaunchScreen VerticalScroll:focus {
@@ -69,6 +71,8 @@ class LaunchScreen(LiveScreen, PresetForm):
     place = KeyPlace.FORM
     BINDINGS = bindings(place)
     AUTO_FOCUS = "FormTable"
+    why_not: ClassVar[Mapping[str, str]] = {"back": "there is nothing to go back to: ctrl+q quits"}
+    """Why actions do nothing where they are missing."""
 
     def __init__(
         self, launch: LaunchRequest, error: str = "", checks: HostChecks | None = None

@@ -10,8 +10,8 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from remote.cluster.hosts import is_loopback
 from remote.format import UNKNOWN, duration, number, percent, short_size
-from remote.plan.place import is_loopback
 from remote.run.diagnosis.host_load import Load, loads
 from remote.run.findings.start_waits import REACHING, age
 from remote.run.run_state import RunState
@@ -67,7 +67,7 @@ def _cpu_cell(row: HostRow) -> TableCell:
     """Return the share of the cores that is busy, and how many there are."""
     load = row.load
     cpu_text = f"{percent(load.cpu)} of {number(load.cores)}" if load.cores else UNKNOWN
-    return TableCell(cpu_text, "table--work" if load.cpu > FULL_SHARE else "")
+    return TableCell(cpu_text, "table--warn" if load.cpu > FULL_SHARE else "")
 
 
 def _reason_cell(row: HostRow) -> TableCell:

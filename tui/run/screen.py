@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.events import Key, Resize
+from textual.events import Resize
 from textual.screen import Screen
 
 from remote.record.watch import WatchedRun
 from remote.run.findings.alerts import Alert
 from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
+from tui.charts.chart_list import ChartList, ChartPick, ChartUse, list_charts
 from tui.charts.panel import Charts
 from tui.kit import desktop_notes as desktop
 from tui.kit.actions import KeyPlace
-from tui.kit.bindings import bindings, find_panel_action, named_keys
+from tui.kit.bindings import bindings, find_panel_action
 from tui.kit.dialogs import TextDialog
 from tui.kit.messages import CompareRun, GoHome, NewRun, OtherRun, ShowChecks, ShowStacks
 from tui.kit.panel import Panel
@@ -25,18 +27,14 @@ from tui.kit.replay import Replay
 from tui.kit.run_session import LiveScreen, RunSession
 from tui.kit.widgets.keys import KeyFooter
 from tui.run.body import RunBody
+from tui.run.chart_grid import ChartGrid
 from tui.run.components.alerts import AlertLines, list_alerts
 from tui.run.components.header import RunHeader
 from tui.run.components.note import RecordNote
-from tui.run.components.record_lines import ReplaySlider
+from tui.run.components.record_lines import ReplaySlider, describe_replay
 from tui.run.outcome_panel import OutcomePanel
 
 NO_OTHER = "no other run is open here: rankboard alone lists all runs, and opens several"
-WHY_NOT = {
-    "new-run": "a new run can be set up once this one has ended",
-    **dict.fromkeys(("home", "next-run", "previous-run"), NO_OTHER),
-}
-"""Why actions that not every run screen has do nothing where they are missing."""
 
 END = "nothing more is recorded, and the run has not ended: the arrow keys of the slider go back"
 """Why a replay does not play at its end."""
@@ -52,6 +50,14 @@ class RunScreen(LiveScreen, Screen[None]):
     """
     place = KeyPlace.RUN
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    why_not: ClassVar[Mapping[str, str]] = {
+        "new-run": "a new run can be set up once this one has ended",
+        "back": "there is nothing to go back to: q quits",
+        "compare-with": "a run can be compared once it has made a step",
+        **dict.fromkeys(("play", "slower", "faster"), "only a replay plays: this run is live"),
+        **dict.fromkeys(("home", "next-run", "previous-run"), NO_OTHER),
+    }
+    """Why actions that not every run screen has do nothing where they are missing."""
 
     def __init__(
         self,
@@ -125,7 +131,9 @@ class RunScreen(LiveScreen, Screen[None]):
             if self._note:
                 self._note.show()
             self._body.show(run)
-            self._header.show(run, self._called)
+            replay_text = describe_replay(self._slider.replay) if self._slider else ""
+            self._body.set_class(bool(replay_text), "-past")
+            self._header.show(run, self._called, replay_text)
             self._warn(self._alerts.show(run))
             self._outcome.show(run)
             # A hidden panel costs nothing: it is drawn once it is seen.
@@ -163,25 +171,16 @@ class RunScreen(LiveScreen, Screen[None]):
         match action:
             case "new":
                 return self.over and not self._inside
+            # None: shown all the same, so that the keys behind it keep their places.
             case "compare":
-                return self.session.state.has_begun
+                return self.session.state.has_begun or None
             case "back":
-                return self._inside or self._home or self._is_layered
+                return self._inside or self._home or self._is_layered or None
             case "home" | "other":
                 return self._home
             case "play" | "speed":
                 return self._slider is not None
         return True
-
-    def on_key(self, event: Key) -> None:
-        """Say why a key does nothing here."""
-        active = self.active_bindings.get(event.key)
-        if active is not None and active.binding.id is not None:
-            return
-        for action_name, reason in WHY_NOT.items():
-            if event.key in named_keys(self.app, action_name):
-                self.notify(reason, markup=False)
-                return
 
     def _focus(self, panel: Panel) -> None:
         if self.maximized is not None:
@@ -207,10 +206,39 @@ class RunScreen(LiveScreen, Screen[None]):
             await self.app.run_action(action.call, panel)
             self.tick()
 
-    def action_cycle(self) -> None:
+    def action_charts(self) -> None:
+        """List all charts; what is chosen takes the place of the focused chart."""
+        panel = self._body.chart_in_focus
         with self.session.lock:
-            panel = self._body.next_chart(self.session.state)
-        self._focus(panel)
+            charts = list_charts(self.session.state, self._body.deck)
+        chart_list = ChartList(charts, panel.kind.id)
+        self.app.push_screen(chart_list, partial(self._show_picked, panel))
+
+    def _show_picked(self, panel: Charts, pick: ChartPick | None) -> None:
+        match pick:
+            case ChartPick(ChartUse.PLACE, (kind,)):
+                with self.session.lock:
+                    panel = self._body.put_chart(kind, panel, self.session.state)
+                self._focus(panel)
+            case ChartPick(ChartUse.GRID, kinds):
+                self.app.push_screen(ChartGrid(self.session, kinds, self._body.deck))
+            case ChartPick(ChartUse.KEEP):
+                self.action_keep_layout()
+            case ChartPick(ChartUse.RESET):
+                self.action_reset_charts()
+
+    def action_keep_layout(self) -> None:
+        """Remember the charts and their views for runs of this kind."""
+        self._body.deck.keep()
+        self.notify(f"runs of {self._body.deck.run_kind} show these charts", markup=False)
+
+    def action_reset_charts(self) -> None:
+        """Show the standard charts, and forget those that were kept."""
+        self._body.deck.reset()
+        with self.session.lock:
+            self._body.redraw_charts(self.session.state)
+        self.notify("the standard charts are back", markup=False)
+        self.tick()
 
     def _layered_panel(self) -> Panel | None:
         """The panel in view with a layer to leave; of several, that with the focus."""

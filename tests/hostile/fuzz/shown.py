@@ -46,12 +46,14 @@ from tui.run import outcome as text_outcome
 from tui.run import outcome_panel as outcome
 from tui.run import ranks_panel as ranks_panel
 from tui.run.components import alerts as alerts_panel
-from tui.run.components import header
+from tui.run.components import header_lines as header
 from tui.run.components import heat_strip as heat
 from tui.run.components import rank_columns as rows_panel
 from tui.run.components import stack_text as stack
 from tui.run.components.fold import FoldedColumns, is_empty
 from tui.run.components.groups import is_grouped, table_lines
+from tui.run.components.header import script_notes
+from tui.run.components.header_figures import header_figures
 from tui.run.components.rank_columns import RANK_COLUMNS
 from tui.run.components.rank_facts import rank_facts
 from tui.run.components.rank_order import RANK_ORDERS
@@ -139,19 +141,21 @@ class Show:
         """The lines and rows of the dashboard."""
         width = self._random.choice((20, 80, 120))
         length = header.RunLength(run.progress.epochs, run.progress.steps)
-        texts = [header._progress_line(run, length, width, now), header._phase_text(run)]
-        texts += [header._title_line(header._phase_text(run), run.plan.run, "", width)]
-        texts += header.pace_facts(run)
-        texts += header._fitting_facts(texts, width)
-        for text in (header._stall_text(run, now), *(one.text() for one in waiting(run, now))):
-            texts += header._fold_text(text, width)
-        texts += header._fold_text(seen.advice(run, now), width)
+        lines = [header.progress_line(run, length, width, now)]
+        lines += [header.title_line(run, "", "", width)]
+        for is_roomy in (True, False):
+            lines += header.figure_lines(header_figures(run), width, is_roomy=is_roomy)
+        texts = [line.plain for line in lines]
+        texts += script_notes(run)
+        for text in (header.stall_text(run, now), *(one.text() for one in waiting(run, now))):
+            texts += header.fold_text(text, width)
+        texts += header.fold_text(seen.advice(run, now), width)
         texts += alerts_panel._alert_lines(sort_by_urgency(find_alerts(run)), width, "x hide")
         texts += alerts_panel.list_alerts(run).split("\n")
         texts += outcome._outcome_text(run, 8, is_brief=False).split("\n")
         texts += outcome._outcome_text(run, 8, is_brief=True).split("\n")
         for rank in run.ranks:
-            texts += [text for _, text in rank_facts(rank, run, now, is_roomy=True)]
+            texts += [str(text) for _, text in rank_facts(rank, run, now, is_roomy=True)]
             texts += [stack.whereabouts_line(run, rank).plain]
             texts += [one.plain for one in stack.stack_lines(run, rank, now, width)]
         stack.stack_steps(run.ranks)

@@ -44,7 +44,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "ranks_128": ("128 ranks on 16 hosts", "72-79", "node10", "SLOW 4.0x"),
     "failed": ("failed", "cause: node2, rank 1: killed by SIGKILL", "last output of the agent"),
     "finished": ("finished in 1:41", "test accuracy 94.72%", "0.246 to 0.251 s"),
-    "restarted": ("attempt 2 of 3", "restart 1 of 2", "checkpoint 200"),
+    "restarted": ("attempt 2 of 3", "restart 1 of 2"),
     "rank_page": ("rank 0 of 4, on node1", "pid 4000", "[0] epoch 3 step 240", "esc Back"),
     "chart_zoomed": ("loss", "2.0┤", "step", "esc Back"),
     "chart_of_ranks": ("●0 ●1 ●2 ●3", "step", "esc Back"),

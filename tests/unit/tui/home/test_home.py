@@ -60,6 +60,7 @@ from tui.kit.run_session import RunSession
 from tui.kit.widgets.table import TableCell, choose_columns
 from tui.launch.screen import LaunchScreen
 from tui.run.screen import RunScreen
+from tui.study.study_screen import StudyScreen
 
 SIZES = [(40, 10), (80, 24), (120, 40), (200, 60)]
 
@@ -586,6 +587,65 @@ async def test_a_study_shows_its_cells_and_their_runs(
         assert screen.session.plan.run == "a-1"
 
 
+async def test_a_study_is_one_row_that_opens(
+    runs_dir: Path, study_folder: Callable[[], StudyFolder]
+) -> None:
+    study_folder()
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "▸", "two-ways", "study, 2 cells", "1/2 runs", "1 study")
+        assert "a-1" not in home.text(), "its run is folded"
+        await pilot.press("right")
+        await home.shows(pilot, "▾", "sync=ddp #1", "a-1")
+        await pilot.press("down", "left")
+        await home.shows(pilot, "▸")
+        assert "a-1" not in home.text()
+        await pilot.press("enter")
+        await home.is_at(pilot, StudyScreen)
+        await pilot.press("escape", "slash", *"verdict=finished")
+        await home.shows(pilot, "1 of 3 runs", "a-1")
+
+
+async def test_the_title_counts_the_runs_that_need_a_person(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
+        await home.shows(pilot, "3 runs, 0 live")
+        assert "need" not in home.text()
+        overview = {"verdict": "finished", "diverged": True, "step": 33, "started": time.time()}
+        (runs_dir / "c-3" / "overview.json").write_text(json.dumps(overview))
+        await pilot.press("r")
+        await home.shows(pilot, "0 live, 1 needs you", "▲ diverged")
+        overview |= {"verdict": "failed", "diverged": False}
+        (runs_dir / "b-2" / "overview.json").write_text(json.dumps(overview))
+        await pilot.press("r")
+        await home.shows(pilot, "0 live, 2 need you", "✗ failed")
+
+
+async def test_the_column_by_which_the_list_is_sorted_has_a_sign(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "age ▴")
+        await pilot.press("o")
+        await home.shows(pilot, "loss ▴")
+        await pilot.press("o")
+        await home.shows(pilot, "test ▾")
+
+
+def test_each_order_has_a_column() -> None:
+    assert {order.title for order in ORDERS.values()} <= {column.title for column in COLUMNS}
+
+
+def test_a_row_says_how_old_a_run_is_and_what_it_trains() -> None:
+    job = {"sync": "ring", "model": "lenet5", "dataset": "digits"}
+    run = Entry("a", verdict="running", job=job, started=100.0, step=30, steps=120)
+    script = Entry("b", verdict="finished", script="/home/me/work/train.py --lr 1", started=0.0)
+    rows = make_rows([RunItem("a", run), RunItem("b", script)], {}, {}, (), 400.0)
+    titles = [column.title for column in COLUMNS]
+    texts = [[row[titles.index(title)].text for title in ("state", "job", "age")] for row in rows]
+    assert texts[0] == ["● running 25%", "ring lenet5 digits", "5 min"]
+    assert texts[1] == ["✓ finished", "work/train.py --lr 1", "-"]
+
+
 STUDY = """
 title = "Two ways"
 repetitions = 1
@@ -804,10 +864,10 @@ def test_a_run_that_only_hosts_know_has_its_name() -> None:
     ).items
     titles = [field.title for field in COLUMNS]
     texts = [
-        [row[titles.index(name)].text for name in ("state", "run")]
-        for row in make_rows(shown, {}, {}, ())
+        [row[titles.index(name)].text for name in ("state", "name")]
+        for row in make_rows(shown, {}, {}, (), 0.0)
     ]
-    assert texts == [["● training", "race1"], ["✗ failed", "race2"]]
+    assert texts == [["● training 1%", "race1"], ["✗ failed", "race2"]]
     attaches, opens = (describe_item(item, 0, lambda name: name) for item in shown)
     assert attaches == "race1: a: live on its hosts, not recorded here. open attaches to it."
     assert opens == "race2: b: has ended, as its hosts say; not recorded here. open opens it."
@@ -847,10 +907,12 @@ def test_every_order_sorts_runs_of_which_little_is_known(order: str) -> None:
     assert len(select_items(Listed(runs), Answered(), (), order).items) == 2
 
 
-def test_a_curve_spans_all_levels() -> None:
-    assert draw_curve([3.0, 2.0, 1.0]) == "█▅▁"
+def test_a_curve_spans_all_levels_on_a_logarithmic_scale() -> None:
+    assert draw_curve([1000.0, 100.0, 10.0, 1.0]) == "⠉⠒⠤⣀"
+    assert draw_curve([1.0, 10.0, 100.0, 1000.0]) == "⣀⠤⠒⠉"
     assert draw_curve([1.0]) == draw_curve([]) == ""
-    assert draw_curve([1.0, 1.0]) == "▁▁"
+    assert draw_curve([1.0, 1.0]) == "⣀⣀"
+    assert draw_curve([-1.0, 1.0]), "a loss below 0 has no logarithm"
 
 
 async def test_marked_runs_have_the_letters_of_their_comparison(runs_dir: Path) -> None:
@@ -868,10 +930,10 @@ async def test_marked_runs_have_the_letters_of_their_comparison(runs_dir: Path) 
 
 @pytest.mark.parametrize("width", [78, 118, 120, 158])
 def test_a_number_is_not_cut(width: int) -> None:
-    row = tuple(TableCell("188/3001000" if one.title == "step" else "") for one in COLUMNS)
+    row = tuple(TableCell("188/3001000" if one.title == "progress" else "") for one in COLUMNS)
     shown, found = fit_table([row], width)
     assert sum(column.width for column in shown) <= width
-    steps = [column.width for column in shown if column.title == "step"]
+    steps = [column.width for column in shown if column.title == "progress"]
     assert steps == ([] if width < 118 else [len("188/3001000") + 1])
     assert len(found[0]) == len(shown)
 
@@ -898,8 +960,8 @@ def test_a_run_with_a_checkpoint_can_be_resumed() -> None:
 def test_a_note_has_the_room_that_settings_do_not_need() -> None:
     note = "the baseline of all others, on four hosts"
     entry = Entry("a", verdict="finished", job={"batch_size": 256}, note=note)
-    columns, (row,) = fit_table(make_rows([RunItem("a", entry)], {}, {}, ()), 300)
+    columns, (row,) = fit_table(make_rows([RunItem("a", entry)], {}, {}, (), 0.0), 300)
     assert row[-1].text == note
     needed = {column.title: max(column.width, column.most) for column in columns}
-    assert needed["settings"] == 20
+    assert needed["settings"] == len("batch_size=256") + 2
     assert choose_columns(columns, sum(needed.values())).widths[-1] > len(note)

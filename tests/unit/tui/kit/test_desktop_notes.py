@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from unittest.mock import patch
 
@@ -14,6 +15,9 @@ from training.wire.events import SESSION
 from tui.kit import desktop_notes as desktop
 from tui.kit.desktop_notes import note_sequence
 from tui.run.components.header import RunHeader
+
+PACE = re.compile(r"\d ms")
+"""A step's time in the header."""
 
 
 @pytest.mark.parametrize(
@@ -81,18 +85,16 @@ async def test_while_ranks_have_come_to_a_halt_the_header_gives_no_pace() -> Non
     stage = Stage()
     async with stage.app.run_test(size=(120, 40)) as pilot:
         await stage.train(pilot, 20)
-        await until(pilot, lambda: "s/iter" in header(stage))
-        assert "samples/s" in header(stage)
+        await until(pilot, lambda: PACE.search(header(stage)))
         stage.session.say(SESSION, launcher.Stalled((0, 1), 30.0))
         await until(pilot, lambda: "stalled:" in header(stage))
-        await until(pilot, lambda: "s/iter" not in header(stage))
-        assert "samples/s" not in header(stage)
+        await until(pilot, lambda: not PACE.search(header(stage)))
         assert "ETA -" in header(stage)
         stage.session.steps(21, 40)
-        await until(pilot, lambda: "s/iter" in header(stage))
+        await until(pilot, lambda: PACE.search(header(stage)))
         stage.session.close()
         await stage.ended(pilot)
 
 
 def header(stage: Stage) -> str:
-    return "\n".join(stage.app.screen.query_one(RunHeader)._shown)
+    return stage.app.screen.query_one(RunHeader)._shown.plain

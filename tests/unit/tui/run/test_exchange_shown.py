@@ -21,7 +21,7 @@ from tui.charts.chart_view import ChartView
 from tui.charts.drawing import make_drawing
 from tui.charts.kinds import available
 from tui.run.components.exchange_text import describe_exchange
-from tui.run.components.header import pace_facts
+from tui.run.components.header import script_notes
 from tui.run.components.rank_facts import rank_facts
 from tui.run.outcome import has_results, result_table
 from tui.run.progress_lines import ProgressLines
@@ -77,7 +77,7 @@ def test_a_single_call_is_one() -> None:
 
 
 def test_the_header_of_a_run_that_is_over_says_who_waited() -> None:
-    facts = list(pace_facts(exchanging().closed()))
+    facts = list(script_notes(exchanging().closed()))
     assert "251 calls each, blocked 0.00 s (rank 1) to 25.00 s (rank 0)" in facts
 
 

@@ -7,7 +7,7 @@ import pytest
 from remote.events import HostLost, SessionClosed
 from tests.kit.histories import History, plan
 from training.wire.host_events import Exited, Launched
-from tui.run.components.header import _phase_text
+from tui.run.components.header_lines import phase_text
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ def test_an_attempt_of_another_launcher_is_counted_as_that_one_allows(
     history.attempt = 1
     history.rank(0, Launched((0,), (0,), attempts=attempts))
     history.session(HostLost(0, "no sign of life", True), SessionClosed())
-    assert _phase_text(history.state()).endswith(text)
+    assert phase_text(history.state()).endswith(text)

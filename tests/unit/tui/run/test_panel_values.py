@@ -11,8 +11,9 @@ from remote.run.run_state import RunState
 from remote.run.state.rank_state import RankState
 from tests.kit.histories import History, plan, stepped
 from training.formatting import format_loss
+from tui.kit.inks import DARK
 from tui.run.components import rank_columns as row
-from tui.run.components.header import pace_facts
+from tui.run.components.header_figures import header_figures
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_a_table_tells_a_loss_that_is_nan_from_one_that_is_not_known(step: int, 
     rank = RankState(0, 0, 0, step=step)
     assert format.loss(rank.loss, step) == text
     scale = row.TrendScale("ready", [0.0], 0.0)
-    view = row.RowContext([rank], RunState(plan(1)), now=0.0, dark=True, scale=scale)
+    view = row.RowContext([rank], RunState(plan(1)), now=0.0, inks=DARK, scale=scale)
     assert row._loss_cell(view).text == text
 
 
@@ -49,14 +50,20 @@ def test_the_pace_of_a_live_run_is_of_its_last_steps_that_of_an_ended_one_of_all
         seconds = 9.0 if step == 1 else 0.1 if step < 22 or step % 2 else 0.4
         for rank in range(2):
             history.rank(rank, stepped(rank, step, seconds, sync=seconds / 2, samples=8))
-    assert [*pace_facts(history.state())][:3] == [
-        "64 samples/s",
-        "0.250 s/iter",
-        "sync 50%",
-    ]
+    assert shown(history.state()) == {"samples/s": "64", "step": "250 ms", "sync": "50%"}
     ended = history.done(0, 1).closed()
-    assert [*pace_facts(ended)][:3] == [
-        "91.4 samples/s",
-        "0.175 s/iter",
-        "sync 50%",
-    ]
+    assert shown(ended) == {"samples/s": "91.4", "step": "175 ms", "sync": "50%"}
+
+
+def shown(run: RunState) -> dict[str, str]:
+    """The figures of the pace, by their labels."""
+    values = {figure.label: figure.value for figure in header_figures(run)}
+    return {label: values[label] for label in ("samples/s", "step", "sync")}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.00082, "0.8 ms"), (0.052, "52 ms"), (0.9994, "999 ms"), (1.25, "1.25 s"), (math.nan, "-")],
+)
+def test_the_seconds_of_a_step_have_their_unit(value: float, text: str) -> None:
+    assert format.step_time(value) == text

@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 
 import pytest
-from rich.text import Text
 from textual.content import Content
 
 from remote.events import Parsed, Stalled
@@ -62,7 +61,7 @@ async def test_a_stall_is_on_the_screen_with_its_culprit_until_the_ranks_step_ag
         await stage.ended(pilot)
 
 
-async def test_of_the_header_only_the_stall_is_bold() -> None:
+async def test_below_the_figures_of_the_header_only_the_stall_is_bold() -> None:
     stage = Stage()
     stage.app.runs.launch = replace(stage.app.runs.launch, work=Script(("train.py",)))
     async with stage.shown(size=(120, 40)) as pilot:
@@ -74,8 +73,10 @@ async def test_of_the_header_only_the_stall_is_bold() -> None:
         await until(pilot, lambda: "lines with numbers not read" in stage.text())
         await until(pilot, lambda: "stalled: ranks 0 to 3" in stage.text())
         shown = stage.screen.query_one(RunHeader).content
-        assert isinstance(shown, Text)
-        (bold,) = [shown.plain[span.start : span.end] for span in shown.spans]
+        assert isinstance(shown, Content)
+        *_, bold = [
+            shown.plain[span.start : span.end] for span in shown.spans if "bold" in span.style
+        ]
         assert re.fullmatch(r". stalled: ranks 0 to 3 have made no step for 31 s \(.*\)", bold)
 
 

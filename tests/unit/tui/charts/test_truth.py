@@ -1,0 +1,221 @@
+"""What charts draw is what was measured: cells are decoded back into values, at all sizes.
+
+A line is off by one dot at most, a bar by an eighth of a cell, the edge of a band by half a cell.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from tui.charts.axis import Axis
+from tui.charts.plot_frame import PlotFrame, PlotOptions, make_frame
+from tui.charts.raster import DOT_BITS, NO_COLOUR, Curve
+from tui.kit.palette import LEVELS
+
+SIZES = ((1, 1), (2, 2), (9, 3), (38, 6), (78, 17))
+SEEDS = range(12)
+ROUNDING = 1e-6
+"""What floating point may add to an error, in dots or eighths."""
+
+
+def series(dice: random.Random, count: int) -> np.ndarray:
+    """Values of some size: steps of a walk, a decay, or noise, with peaks and gaps."""
+    scale = 10.0 ** dice.uniform(-5, 6)
+    kind = dice.choice(("walk", "decay", "noise"))
+    value = 1.0
+    values = []
+    for index in range(count):
+        if kind == "walk":
+            value = abs(value + dice.gauss(0, 0.2))
+        elif kind == "decay":
+            value = 1 / (1 + index) + 0.01 * dice.random()
+        else:
+            value = dice.lognormvariate(0, 1)
+        peak = dice.choice((1, 1, 1, 1, 20)) if kind == "noise" else 1
+        values.append(math.nan if dice.random() < 0.03 else scale * value * peak)
+    return np.array(values)
+
+
+def steps(dice: random.Random, count: int) -> np.ndarray:
+    gaps = [dice.choice((1, 1, 1, 7)) for _ in range(count)]
+    return np.cumsum(gaps).astype(float)
+
+
+def sizes(dice: random.Random) -> Iterator[tuple[int, int]]:
+    yield from SIZES
+    for _ in range(2):
+        yield dice.randrange(4, 200), dice.randrange(1, 60)
+
+
+def by_column(
+    x: np.ndarray, values: np.ndarray, x_axis: Axis, count: int
+) -> dict[int, list[float]]:
+    """The values of the points in each of `count` columns. Those at the end are in the last one."""
+    columns: dict[int, list[float]] = {}
+    for place, value in zip(x.tolist(), values.tolist(), strict=True):
+        share = x_axis.share_of(place)
+        if 0 <= share <= 1:
+            columns.setdefault(min(int(share * count), count - 1), []).append(value)
+    return columns
+
+
+def mean(values: list[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return sum(known) / len(known) if known else math.nan
+
+
+# Lines --------------------------------------------------------------------------------------------
+
+
+def lit_dots(frame: PlotFrame) -> dict[int, list[int]]:
+    """The rows of the dots in each column that has any, from 0 at the top."""
+    rows, width = frame.picture.dots.shape
+    dots = np.zeros((4 * rows, 2 * width), bool)
+    for (row, column), bit in np.ndenumerate(DOT_BITS):
+        dots[row::4, column::2] = frame.picture.dots & bit
+    return {
+        column: np.flatnonzero(dots[:, column]).tolist() for column in np.flatnonzero(dots.any(0))
+    }
+
+
+def dot_row(value: float, y_axis: Axis, rows: int) -> float:
+    """The row of dots that shows a value, as a number that is not rounded."""
+    return min(max((1 - y_axis.share_of(value)) * (4 * rows - 1), 0), 4 * rows - 1)
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_line_is_off_by_more_than_a_dot(seed: int, log: bool) -> None:
+    dice = random.Random(seed)
+    for width, height in sizes(dice):
+        count = dice.choice((1, 2, 5, 40, 900))
+        x, values = steps(dice, count), series(dice, count)
+        curve = Curve("", 0, x, values, values, values, band=False)
+        options = PlotOptions("step", log_y=log, from_zero=dice.random() < 0.5)
+        frame = make_frame([curve], options, width, height)
+        if frame is None:
+            assert np.isnan(values).all()
+            continue
+        assert frame.y_axis
+        rows, inner_width = frame.picture.dots.shape
+        lit = lit_dots(frame)
+        exact = {
+            column: dot_row(mean(found), frame.y_axis, rows)
+            for column, found in by_column(x, values, frame.x_axis, 2 * inner_width).items()
+            if not math.isnan(mean(found))
+        }
+        for column, row in exact.items():
+            assert min(abs(row - dot) for dot in lit[column]) <= 1 + ROUNDING
+        # What joins two values stays between them.
+        for (first, above), (last, below) in pairwise(exact.items()):
+            between = [dot for column in range(first, last) for dot in lit.get(column, ())][1:]
+            before = [row for column, row in exact.items() if column < first][-1:]
+            low, high = min(above, below, *before), max(above, below, *before)
+            assert all(low - 1 <= dot <= high + 1 for dot in between)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_tick_stands_where_a_line_at_its_value_is(seed: int) -> None:
+    dice = random.Random(seed)
+    for width, height in sizes(dice):
+        top = dice.uniform(1, 900)
+        curve = Curve("", 0, np.array([0.0, 1.0]), *3 * [np.array([0.0, top])], band=False)
+        frame = make_frame([curve], PlotOptions("step"), width, height)
+        assert frame
+        assert frame.y_axis
+        rows = frame.picture.dots.shape[0]
+        for row, label in enumerate(frame.row_labels):
+            if text := label.rstrip("┤│ "):
+                exact = dot_row(float(text), frame.y_axis, rows)
+                assert 4 * row - 0.5 <= exact + 0.01
+                assert exact - 0.01 <= 4 * row + 3.5
+
+
+# Bands --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_edge_of_a_band_is_off_by_more_than_half_a_cell(seed: int) -> None:
+    dice = random.Random(seed)
+    for width, height in sizes(dice):
+        count = dice.choice((2, 5, 40, 400))
+        x = steps(dice, count)
+        middle = np.array([dice.uniform(3, 7) for _ in x])
+        spread = np.array([dice.uniform(0, 3) for _ in x])
+        curve = Curve("", 0, x, middle - spread, middle + spread, middle)
+        frame = make_frame([curve], PlotOptions("step", from_zero=True), width, height)
+        assert frame
+        assert frame.y_axis
+        rows, inner_width = frame.picture.dots.shape
+        lows = by_column(x, curve.low, frame.x_axis, 2 * inner_width)
+        highs = by_column(x, curve.high, frame.x_axis, 2 * inner_width)
+        for cell in range(inner_width):
+            pair = [column for column in (2 * cell, 2 * cell + 1) if column in lows]
+            tops = [dot_row(max(highs[column]), frame.y_axis, rows) for column in pair]
+            bottoms = [dot_row(min(lows[column]), frame.y_axis, rows) for column in pair]
+            is_thin = any(low - high < 4 for high, low in zip(tops, bottoms, strict=True))
+            if len(pair) < 2 or is_thin:
+                continue  # it goes to the values beside it, or it is not drawn
+            halves = np.flatnonzero(frame.picture.band[:, cell] != NO_COLOUR)
+            # A half of a cell is two rows of dots high.
+            assert abs(2 * halves.min() - min(tops)) <= 2 + ROUNDING
+            assert abs(2 * halves.max() + 1 - max(bottoms)) <= 2 + ROUNDING
+
+
+# Bars ---------------------------------------------------------------------------------------------
+
+
+def read_lanes(frame: PlotFrame) -> Iterator[tuple[str, int, int, float]]:
+    """The name, the first row, the end and the highest value of each lane, by its label."""
+    tops = [row for row, label in enumerate(frame.row_labels) if label.strip("┤│ ")]
+    for top, end in pairwise([*tops, len(frame.row_labels)]):
+        name, value = frame.row_labels[top].rstrip("┤│").split(maxsplit=1)
+        yield (
+            name,
+            top,
+            end,
+            float(value.rstrip("kMG")) * {"k": 1e3, "M": 1e6, "G": 1e9}.get(value[-1], 1),
+        )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_bar_is_off_by_more_than_an_eighth_of_a_cell(seed: int) -> None:
+    dice = random.Random(seed)
+    for width, height in sizes(dice):
+        count = dice.choice((1, 2, 5, 40, 900))
+        x = steps(dice, count)
+        phases = {name: series(dice, count) for name in ("data", "compute", "sync")}
+        weights = [10.0 ** dice.uniform(-3, 0) for _ in phases]
+        phases = {
+            name: values / np.nanmax(values) * weight
+            for (name, values), weight in zip(phases.items(), weights, strict=True)
+            if not np.isnan(values).all()
+        }
+        curves = [Curve(name, 0, x, values, values, values) for name, values in phases.items()]
+        frame = make_frame(curves, PlotOptions("step", stacked=True), width, height)
+        if frame is None:
+            assert not phases
+            continue
+        rows, inner_width = frame.picture.dots.shape
+        lanes = list(read_lanes(frame))
+        if inner_width < width:  # else there was no room for the labels
+            assert len(lanes) == min(len(phases), rows)
+        for name, top, end, high in lanes:
+            found = by_column(x, phases[name], frame.x_axis, 2 * inner_width)
+            for cell in range(inner_width):
+                halves = [
+                    mean(found.get(column, [math.nan])) for column in (2 * cell, 2 * cell + 1)
+                ]
+                if any(math.isnan(half) for half in halves):
+                    continue  # at least one is a gap, or lies between two points
+                signs = [chr(sign) for sign in frame.picture.sign[top:end, cell] if sign]
+                eighths = sum(LEVELS[0].index(sign) + 1 for sign in signs)
+                exact = mean(halves) / high * 8 * (end - top)
+                assert abs(eighths - exact) <= 1 + ROUNDING
+                assert eighths or not exact

@@ -1,0 +1,252 @@
+"""The lines of the header, with their styles. Pure."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from textual.content import Content
+
+from remote.format import count, duration, percent
+from remote.run.findings.flaws import outcome_word
+from remote.run.run_state import RunState
+from remote.run.state.phases import RunPhase
+from remote.sanitise import plain
+from tui.kit import palette
+from tui.kit.widgets.phase import phase_cell
+from tui.kit.widgets.table import TableCell
+from tui.run.components.eta_text import describe_eta
+from tui.run.components.header_figures import HeaderFigure
+
+GAP = "  "
+_TIE = "\xa0"
+"""A space that no line is broken at."""
+DIM = "$text-muted"
+"""The style of labels, beside which values are bold."""
+BADGE_INKS = {
+    "table--good": "auto on $success",
+    "table--warn": "auto on $warning",
+    "table--bad": "auto on $error",
+    "table--dim": "$text on $foreground 20%",
+    "": "$text on $foreground 20%",
+}
+"""The colours of the badge by the style that the state has in tables."""
+REPLAY_INK = "bold reverse $accent"
+"""The style of the badge of a replay: a state is another thing."""
+TIMES_WIDTH = 32
+"""Columns that the times at the right edge may take before the bar gets shorter for them."""
+MIN_BAR_WIDTH = 6
+"""Columns of a bar of progress, at the least."""
+FIGURE_GAP = 3
+"""Columns between two figures that stand below their labels."""
+
+
+SPREAD_WIDTH = 100
+"""Columns of a header from which on it says between which times the run may end."""
+
+Styled = tuple[str, str]
+"""A text, and its style; "" for the usual one."""
+
+
+class RunLength(NamedTuple):
+    """Epochs and steps of a whole run; 0 where they are not known."""
+
+    epochs: int
+    steps: int
+
+
+# The title
+
+
+def title_line(run: RunState, replay_text: str, given_name: str, width: int) -> Content:
+    """The badges of a replay and of the state, and the work; at the right edge the run, by the name
+    that a person gave it, and by its own where there is room for both."""
+    badge_text = f" {phase_text(run)} "
+    replay_badge = f" {replay_text} " if replay_text else ""
+    room = width - len(replay_badge + badge_text) - 1
+    work_text = _work_text(run)
+    names = [f"{given_name} ({run.plan.run})", given_name] if given_name else [run.plan.run]
+    # Without room for it, the name is left out, and the work is cut.
+    name = next((name for name in names if len(work_text) + 2 + len(name) <= room), "")
+    work_text = work_text[: max(room, 0)].ljust(room - len(name))
+    title = Content.assemble(
+        (replay_badge, REPLAY_INK),
+        (badge_text, f"bold {_badge_ink(run)}"),
+        " ",
+        work_text,
+        (name, DIM),
+    )
+    return title.truncate(width)
+
+
+def phase_text(run: RunState) -> str:
+    """The sign and the word of what the run does, or of how it has ended, and in which attempt."""
+    allowed = run.launcher.attempts_allowed
+    allowed_text = f" of {allowed}" if allowed else ""
+    attempt_text = f" (attempt {run.attempt + 1}{allowed_text})" if run.attempt else ""
+    return f"{_state_cell(run).text}{attempt_text}"
+
+
+def _state_cell(run: RunState) -> TableCell:
+    return phase_cell(outcome_word(run) or run.doing)
+
+
+def _badge_ink(run: RunState) -> str:
+    return BADGE_INKS["table--dim" if _is_past(run) else _state_cell(run).style]
+
+
+def _is_past(run: RunState) -> bool:
+    """Return True if this is a moment of a replay, or if nobody records what goes on."""
+    return run.is_held and run.phase is not RunPhase.ENDED
+
+
+def _work_text(run: RunState) -> str:
+    plan = run.plan
+    ranks_text = count(len(run.ranks) if run.has_workers else plan.world_size, "rank")
+    hosts_text = f" on {count(len(plan.hosts), 'host')}" if len(plan.hosts) > 1 else ""
+    if plan.job:
+        return f"{plan.what}, {ranks_text}{hosts_text}"
+    # A command line may be long, and what does not fit is cut off at the end.
+    return f"{ranks_text}{hosts_text}: {plan.what}"
+
+
+# Progress
+
+
+def progress_line(run: RunState, run_length: RunLength, width: int, now: float) -> Content:
+    """A bar, how far the run is, and at the right edge its times."""
+    total_steps = run_length.steps
+    facts_text = _progress_text(run, run_length)
+    times = list(_times(run, total_steps, now, has_room=width >= SPREAD_WIDTH))
+    times_length = _length(times)
+    has_bar = run.plan.job is not None or total_steps > 0
+    if has_bar:
+        share = min(run.step / total_steps, 1.0) if total_steps else 0.0
+        facts_text = f"{percent(share):>4}{GAP}{facts_text}"
+        is_over = run.phase is RunPhase.ENDED
+        times_width = times_length if is_over else max(TIMES_WIDTH, times_length)
+        bar_width = width - len(facts_text) - times_width - 2 * len(GAP)
+        # The place that is kept for longer times is given up before the bar.
+        bar_width = max(bar_width, min(MIN_BAR_WIDTH, width - len(facts_text) - times_length - 4))
+        if bar_width >= MIN_BAR_WIDTH:
+            room = width - bar_width - len(GAP)
+            return Content.assemble(
+                *_bar(run, share, bar_width), GAP, *_at_both_edges(facts_text, times, room)
+            )
+        facts_text = f"{run.step}/{total_steps or '?'}"
+    if len(facts_text) + len(GAP) + times_length > width:
+        times = [(duration(_elapsed(run, now)), DIM)]
+    return Content.assemble(*_at_both_edges(facts_text, times, width))
+
+
+def _bar(run: RunState, share: float, width: int) -> Iterator[Styled]:
+    num_done = round(width * share)
+    yield palette.sign("full") * num_done, DIM if _is_past(run) else "$success"
+    yield palette.sign("rest") * (width - num_done), DIM
+
+
+def _at_both_edges(left: str, right: Sequence[Styled], width: int) -> Iterator[Styled]:
+    yield left, ""
+    gap_width = width - len(left) - _length(right)
+    if gap_width > 0:
+        yield " " * gap_width, ""
+        yield from right
+
+
+def _length(parts: Sequence[Styled]) -> int:
+    return sum(len(text) for text, _ in parts)
+
+
+def _progress_text(run: RunState, run_length: RunLength) -> str:
+    """How far the run is; as wide from its first step to its last."""
+    step_text = str(run.step)
+    epoch_text = str(max((rank.epoch for rank in run.ranks), default=0))
+    steps_text = str(run_length.steps or "?")
+    epochs_text = str(run_length.epochs or "?")
+    if run.plan.job:
+        epoch_part = f"epoch {epoch_text}/{epochs_text}".ljust(
+            len("epoch /") + 2 * len(epochs_text)
+        )
+        step_part = f"step {step_text}/{steps_text}".ljust(len("step /") + 2 * len(steps_text))
+        return f"{epoch_part}{GAP}{step_part}"
+    # A user's own program tells what it tells.
+    known_parts = [f"epoch {epoch_text}"] if epoch_text != "0" else []
+    if run.step:
+        known_parts.append(
+            f"step {step_text}/{steps_text}" if run_length.steps else f"step {step_text}"
+        )
+    return GAP.join(known_parts) or "no steps seen"
+
+
+def _times(run: RunState, total_steps: int, now: float, *, has_room: bool) -> Iterator[Styled]:
+    """For how long the run lasts, and when it will have ended; `has_room` for a spread."""
+    is_job = run.plan.job is not None
+    if not is_job and not run.elapsed:  # of log files, whose lines have no times
+        return
+    yield f"{duration(_elapsed(run, now))} elapsed", DIM
+    if run.phase is RunPhase.ENDED or run.is_held or not (is_job or total_steps):
+        return
+    eta = describe_eta(run, now)
+    yield f"{GAP}ETA ", DIM
+    yield eta.point, ""
+    if has_room and eta.spread:
+        yield f"{GAP}{eta.spread}", DIM
+
+
+def _elapsed(run: RunState, now: float) -> float:
+    # While no record arrives, `run.elapsed` stands still, and the clock goes on.
+    return max(run.elapsed, now - run.started) if run.started else 0.0
+
+
+# Figures
+
+
+def figure_lines(figures: Sequence[HeaderFigure], width: int, *, is_roomy: bool) -> list[Content]:
+    """As many of the figures as there is room for: dim labels, and bold values beside them, or
+    where it `is_roomy` below them."""
+    if is_roomy:
+        columns = [
+            (figure, max(len(figure.label), figure.width) + FIGURE_GAP) for figure in figures
+        ]
+        fitting_columns = list(_fitting(columns, width + FIGURE_GAP))
+        label_line = "".join(figure.label.ljust(place) for figure, place in fitting_columns)
+        values = [_value(figure, place) for figure, place in fitting_columns]
+        return [Content.styled(label_line.rstrip(), DIM), Content.assemble(*values)]
+    places = [(figure, len(figure.label) + 1 + figure.width + len(GAP)) for figure in figures]
+    parts: list[str | tuple[str, str]] = []
+    for figure, place in _fitting(places, width + len(GAP)):
+        parts += [(f"{figure.label} ", DIM), _value(figure, place - len(figure.label) - 1)]
+    return [Content.assemble(*parts)] if parts else []
+
+
+def _value(figure: HeaderFigure, place: int) -> tuple[str, str]:
+    return figure.value.ljust(place), "bold" if figure.is_known else DIM
+
+
+def _fitting(
+    places: Iterable[tuple[HeaderFigure, int]], room: int
+) -> Iterator[tuple[HeaderFigure, int]]:
+    for figure, place in places:
+        room -= place
+        if room < 0:
+            return
+        yield figure, place
+
+
+# What the run waits for
+
+
+def stall_text(run: RunState, now: float) -> str:
+    """Say why no rank makes progress, and for how long."""
+    if not run.stall or run.phase is RunPhase.ENDED:
+        return ""
+    stall_age = duration(max(0.0, now - run.stall.since))
+    return f"{palette.sign('bad')} stalled: {run.stall.text} ({stall_age})"
+
+
+def fold_text(text: str, width: int) -> list[str]:
+    """Fold a text; the age at its end stays in one piece."""
+    text_before, bracket, age_text = plain(text).rpartition(" (")
+    lines = textwrap.wrap(f"{text_before}{bracket}{age_text.replace(' ', _TIE)}", width)
+    return [line.replace(_TIE, " ") for line in lines]
