@@ -28,7 +28,7 @@ from tui.kit import keymap
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, focus_places
 from tui.kit.dialogs import Dialog, Leave, TooSmall, is_too_small
-from tui.kit.interpreter import switch_threads_often
+from tui.kit.interpreter import keep_loaded_modules, switch_threads_often
 from tui.kit.key_names import format_key
 from tui.kit.messages import (
     CompareRuns,
@@ -89,6 +89,8 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
         if not self.is_headless:
             self.quitting.handle_signals()
         self.open()
+        if not self.is_headless:  # a process of tests begins many apps
+            keep_loaded_modules()
         for remark in self._key_remarks:  # a screen has to be there
             self.notify(remark, severity="warning", timeout=REMARK_SECONDS, markup=False)
         self.set_keymap(dict(self.keymap))

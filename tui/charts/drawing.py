@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from remote.run.findings.link_use import link_rate
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
 from remote.run.series.definitions import SERIES, Scope, Unit
@@ -26,6 +27,13 @@ MAX_CURVES = 32
 """Curves that are drawn at once: more cannot be told apart, and take too long."""
 MIN_FINE_POINTS = 200
 """Points in view that are fine enough."""
+NETWORK_SERIES = ("sent", "received")
+"""The series that the link of a host limits."""
+MAX_LIMIT_RATIO = 5.0
+"""How many times the greatest value a limit may be that is drawn: farther up, it would only press
+the values down."""
+REFERENCE_COLOUR = 7
+"""The number of the grey in the palette, for lines that are no values of the run."""
 SMOOTHED_STEPS = 500
 """In runs of up to so many steps, smoothing counts single steps."""
 
@@ -58,6 +66,8 @@ class Drawing:
     """The value that stands above the chart, or NaN."""
     newest_name: str = ""
     """Whose value that is, if the names of the curves do not say it."""
+    limit: float = math.nan
+    """What the values cannot exceed, such as the rate of a link, or NaN."""
 
 
 def make_drawing(
@@ -114,6 +124,8 @@ class _Drawer:
         if self._kind.tests:
             curves.append(self._test_curve())
         x_range = x_limits(curves, self._view.log_x)
+        limit = self._limit()
+        curves = [*self._limit_curve(limit, curves, x_range), *curves]
         newest_name, newest = self._newest(lines)
         return Drawing(
             tuple(curves),
@@ -124,6 +136,7 @@ class _Drawer:
             hidden,
             newest,
             newest_name,
+            limit,
         )
 
     def _options(self, lines: list[ChartLine], x_range: tuple[float, float] | None) -> PlotOptions:
@@ -252,6 +265,24 @@ class _Drawer:
         if self._kind.stacked:
             return PHASE_INKS[line.series]
         return LINE if line.row < 0 or is_only_line else line.row
+
+    def _limit(self) -> float:
+        """Return the rate of the slowest link for what the network carries, if it is known."""
+        if self._kind.series[0] not in NETWORK_SERIES:
+            return math.nan
+        rates = [link_rate(self._run, host) for host in self._run.hosts]
+        return min((rate for rate in rates if rate > 0), default=math.nan)
+
+    def _limit_curve(
+        self, limit: float, curves: list[Curve], x_range: tuple[float, float] | None
+    ) -> list[Curve]:
+        """Return a line at the limit, if the values come near enough to be seen below it."""
+        highest = max((float(np.nanmax(curve.high, initial=0.0)) for curve in curves), default=0.0)
+        if not x_range or not limit <= MAX_LIMIT_RATIO * highest:
+            return []
+        level = np.array([limit, limit])
+        x = np.array(x_range)
+        return [Curve("", REFERENCE_COLOUR, x, level, level, level, faint=True, band=False)]
 
     def _test_curve(self) -> Curve:
         line = self._line(self._kind.tests, -1)

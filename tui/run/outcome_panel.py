@@ -22,7 +22,6 @@ from remote.run.findings.memory import find_memory_at_death
 from remote.run.findings.resume_point import find_resume_point
 from remote.run.output.last_words import last_words
 from remote.run.run_state import RunState
-from remote.run.series.step_times import Means
 from remote.run.state.phases import Verdict
 from remote.run.state.types import Cause
 from remote.sanitise import plain
@@ -31,6 +30,7 @@ from tui.kit import palette
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.widgets.phase import phase_cell
 from tui.run import outcome
+from tui.run.components.link_text import describe_bound
 from tui.run.failure_advice import failure_advice
 from tui.run.unfetched_files import describe_unfetched_files
 
@@ -43,8 +43,6 @@ MIN_OUTPUT = 4
 
 LOW_SCREEN = 30
 """Lines of a screen below which a success is told briefly: the charts need the room."""
-BOUND = 0.5
-"""The share of a step from which on a phase bounds the run."""
 DIM = "$text-muted"
 ACCENT = "bold $text-accent"
 
@@ -172,26 +170,18 @@ def _summary_lines(run: RunState, *, is_brief: bool) -> Iterator[OutcomeLine]:
 
 
 def _describe_speed(run: RunState, *, is_brief: bool) -> str:
-    """Say how long a step took, and what for: "20 ms/step (2 to 40), 19 ms all but the first; bound
-    by sync, 59%"."""
+    """Say how long a step took: "20 ms/step (2 to 40), 19 ms all but the first; bound by sync, 59%
+    of a step"."""
     early_seconds = finite_mean(rank.timing.early.seconds for rank in run.ranks)
-    means = run.means
     if not math.isfinite(early_seconds):
         return ""
     parts = [f"{step_time(early_seconds)}/step ({outcome.early_iterations(run)})"]
-    if math.isfinite(means.seconds):
-        parts.append(f"{step_time(means.seconds)} all but the first")
+    if math.isfinite(run.means.seconds):
+        parts.append(f"{step_time(run.means.seconds)} all but the first")
     epoch_means = [fmean(rank.epoch_seconds) for rank in run.ranks if rank.epoch_seconds]
     if epoch_means and not is_brief:
         parts.append(f"{fixed(fmean(epoch_means), 2)} s/epoch")
-    return f"{', '.join(parts)}{_describe_bound(means)}"
-
-
-def _describe_bound(means: Means) -> str:
-    """Say which phase took most of a step, if one took at least half of it."""
-    shares = {name: means.share(getattr(means, name)) for name in outcome.PHASES}
-    name = max(shares, key=lambda phase: shares[phase] if shares[phase] > 0 else 0.0)
-    return f"; bound by {name}, {percent(shares[name])}" if shares[name] >= BOUND else ""
+    return "; ".join([", ".join(parts), *describe_bound(run)])
 
 
 def _test_lines(run: RunState) -> list[str]:
