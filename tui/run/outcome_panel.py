@@ -176,7 +176,7 @@ def _describe_speed(run: RunState, *, is_brief: bool) -> str:
     if not math.isfinite(early_seconds):
         return ""
     parts = [f"{step_time(early_seconds)}/step ({outcome.early_iterations(run)})"]
-    if math.isfinite(run.means.seconds):
+    if math.isfinite(run.means.seconds) and not is_brief:
         parts.append(f"{step_time(run.means.seconds)} all but the first")
     epoch_means = [fmean(rank.epoch_seconds) for rank in run.ranks if rank.epoch_seconds]
     if epoch_means and not is_brief:

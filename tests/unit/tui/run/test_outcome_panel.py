@@ -88,9 +88,7 @@ def test_a_plain_success_says_how_well_and_how_fast() -> None:
     texts = [line.text for line in lines_of(history.done(0, 1).closed())]
     assert texts[0].startswith("✓ finished in ")
     assert texts[1] == "test accuracy 90.00%, test loss 0.3000; best 95.00% in epoch 1"
-    assert (
-        texts[2] == "100 ms/step (2 to 40), 100 ms all but the first; bound by sync, 60% of a step"
-    )
+    assert texts[2] == "100 ms/step (2 to 40); bound by sync, 60% of a step"
 
 
 async def test_r_on_the_page_of_a_failed_run_opens_the_form_that_resumes_it(
