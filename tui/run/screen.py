@@ -11,21 +11,15 @@ from textual.events import Resize
 
 from remote.record.watch import WatchedRun
 from remote.run.findings.alerts import Alert
+from remote.run.findings.resume_point import find_resume_point
 from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
 from tui.charts.panel import Charts
 from tui.kit import desktop_notes as desktop
 from tui.kit.actions import KeyPlace
-from tui.kit.bindings import bindings, find_panel_action
+from tui.kit.bindings import bindings, find_panel_action, key_of
 from tui.kit.dialogs import TextDialog
-from tui.kit.messages import (
-    CompareRun,
-    GoHome,
-    NewRun,
-    OtherRun,
-    ShowChecks,
-    ShowStacks,
-)
+from tui.kit.messages import CompareRun, GoHome, NewRun, OtherRun, ResumeRun, ShowChecks, ShowStacks
 from tui.kit.panel import Panel
 from tui.kit.replay import Replay
 from tui.kit.run_session import RunSession
@@ -56,6 +50,7 @@ class RunScreen(ChartActions):
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     why_not: ClassVar[Mapping[str, str]] = {
         "new-run": "a new run can be set up once this one has ended",
+        "resume": "a run of rankboard's own can be resumed once it has ended with a checkpoint",
         "back": "there is nothing to go back to: q quits",
         "compare-with": "a run can be compared once it has made a step",
         **dict.fromkeys(("play", "slower", "faster"), "only a replay plays: this run is live"),
@@ -140,7 +135,9 @@ class RunScreen(ChartActions):
             self._body.set_class(bool(replay_text), "-past")
             self._header.show(run, self._called, replay_text)
             self._warn(self._alerts.show(run))
-            self._outcome.show(run, self._body.notes)
+            can_resume = bool(self.check_action("resume", ()))
+            resume_key = key_of(self.app, "resume") if can_resume else ""
+            self._outcome.show(run, resume_key, self._body.notes)
             # A hidden panel costs nothing: it is drawn once it is seen.
             for panel in self._body.panels:
                 if self._is_seen(panel):
@@ -179,6 +176,9 @@ class RunScreen(ChartActions):
             # None: shown all the same, so that the keys behind it keep their places.
             case "compare":
                 return self.session.state.has_begun or None
+            case "resume":
+                can_go_on = self.over and find_resume_point(self.session.state) is not None
+                return can_go_on and not self._inside
             case "back":
                 return self._inside or self._home or self._is_layered or None
             case "home" | "other":
@@ -289,3 +289,6 @@ class RunScreen(ChartActions):
 
     def action_new(self) -> None:
         self.post_message(NewRun())
+
+    def action_resume(self) -> None:
+        self.post_message(ResumeRun(self.session.plan.run))
