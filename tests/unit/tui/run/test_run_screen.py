@@ -68,7 +68,7 @@ async def test_all_that_matters_is_on_the_screen(size: tuple[int, int]) -> None:
         ]
         await until(pilot, lambda: all(part in stage.text() for part in parts))
         text = stage.text()
-        assert ("s/iteration" in text) == (size[0] >= 110)
+        assert ("step time" in text) == (size[0] >= 110)
         assert ("accuracy" in text) == (size[0] >= 150)
         stage.session.finish(60, 1)
         await stage.ended(pilot)
@@ -167,7 +167,7 @@ async def test_numbers_lead_to_panels_and_bring_hidden_ones_up() -> None:
             staged = [*stage.screen.query(Charts), *stage.screen.query(HostsPanel)]
             (shown,) = (panel.title for panel in staged if panel.display)
             seen.append(shown)
-        assert {"loss", "s/iteration", "accuracy", "samples/s", "memory of ranks"} < set(seen)
+        assert {"loss", "step time", "accuracy", "samples/s", "memory of ranks"} < set(seen)
         assert len(seen) == len(set(seen))
 
 
