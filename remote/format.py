@@ -67,6 +67,16 @@ def duration(seconds: float) -> str:
     return f"{sign}{minutes}:{rest:02}" if minutes else f"{sign}{rest} s"
 
 
+def approximate(seconds: float) -> str:
+    """Format a time span that is known roughly: "~45 s", "~7 min", "~2.5 h"."""
+    if not math.isfinite(seconds):
+        return UNKNOWN
+    if seconds < 120:
+        return f"~{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"~{minutes:.0f} min" if minutes < 120 else f"~{minutes / 60:.1f} h"
+
+
 def between(least: float, most: float) -> str:
     """Format a time span that is not known well: "12 to 18 min"; as `duration` where it is."""
     if not least < most:
@@ -115,6 +125,14 @@ def number(value: float) -> str:
         return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
     decimals = 2 if extent == 0 else min(4, max(0, 2 - math.floor(math.log10(extent))))
     return f"{value:.{decimals}f}"
+
+
+def figure(value: float) -> str:
+    """Format a number for a sentence, with no more digits than one reads there: "2.3", "0.29",
+    "17,655", "3e30"."""
+    if 1000 <= abs(value) < 99_999:
+        return f"{value:,.0f}"
+    return f"{value:.2g}" if 0.1 <= abs(value) < 10 else number(value)
 
 
 def fixed(value: float, decimals: int, unit: str = "") -> str:

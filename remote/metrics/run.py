@@ -23,9 +23,11 @@ from remote.record.layout import PLAN
 from remote.record.read import load_plan
 from remote.record.remarks import Remark, find_remarks
 from remote.run.apply import apply_record
+from remote.run.findings.flaws import find_flaws
 from remote.run.findings.script_visibility import unused_rules
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
+from remote.run.state.flaw import Flaw, FlawKind
 from remote.run.state.host_state import HostState
 from remote.run.state.phases import Verdict
 from remote.run.state.progress import Restart
@@ -102,8 +104,8 @@ class RunFigures:
     """None if the run goes on, or was left."""
     cause: str
     """Why it failed, in a sentence; "" if it did not."""
-    diverged: str
-    """How it diverged, in a sentence; "" if it did not."""
+    flaws: tuple[Flaw, ...]
+    """What spoils its result, the most important first."""
     started: float
     """A Unix time."""
     elapsed: float
@@ -126,6 +128,11 @@ class RunFigures:
     trains_apart: bool = False
     """The ranks of a script exchange nothing: each trains a model of its own."""
     conditions: Conditions = UNKNOWN
+
+    @property
+    def has_diverged(self) -> bool:
+        """Return True if its training diverged."""
+        return any(flaw.kind is FlawKind.DIVERGED for flaw in self.flaws)
 
     @property
     def world_size(self) -> int:
@@ -223,7 +230,6 @@ def make_figures(folder: Path, state: RunState, collector: RunCollector) -> RunF
     """Return the figures of a run from all that its records say."""
     plan = state.plan
     steps, zero = collector.steps.table(state.started)
-    diverged = state.progress.diverged
     return RunFigures(
         name=plan.run,
         folder=folder,
@@ -233,7 +239,7 @@ def make_figures(folder: Path, state: RunState, collector: RunCollector) -> RunF
         ranks=tuple(_rank_figures(rank, collector, zero) for rank in state.ranks),
         verdict=state.verdict,
         cause=state.cause.text() if state.cause else "",
-        diverged=diverged.text if diverged else "",
+        flaws=find_flaws(state),
         started=state.started,
         elapsed=state.elapsed,
         zero=zero,

@@ -24,6 +24,7 @@ from remote.record.overview import (
     check_number,
     read_overview,
 )
+from remote.run.state.flaw import Flaw, FlawKind
 from remote.run.state.phases import Verdict
 from training.job import SEVERAL, TYPES, Job
 from training.wire.format import FORMAT, format_of
@@ -59,6 +60,7 @@ class Entry(NamedTuple):
     """One of `VERDICTS`; "" in an entry of `read_entry` if the run has not ended."""
     cause: str = ""
     diverged: bool = False
+    flaws: tuple[Flaw, ...] = ()
     step: Count = 0
     steps: Count = 0
     loss: Figure = None
@@ -80,6 +82,17 @@ class Entry(NamedTuple):
     def setting(self, name: str) -> Any:
         """Return a setting of its job; None if it has no job, or does not give the setting."""
         return None if self.job is None else self.job.get(name, DEFAULTS[name])
+
+    @property
+    def outcome(self) -> str:
+        """Return what became of it, in a word or two: its verdict, but of a finished run its worst
+        flaw, if it has any."""
+        if self.verdict != FINISHED:
+            return self.verdict
+        if self.flaws:
+            return self.flaws[0].kind.value
+        # Older versions have recorded no more of it.
+        return FlawKind.DIVERGED.value if self.diverged else self.verdict
 
     @property
     def ended(self) -> float:

@@ -37,7 +37,8 @@ def _format_step(run: Entry) -> str:
 
 
 def _format_loss(run: Entry) -> str:
-    if run.diverged:
+    has_number = any(isinstance(flaw.after, float) for flaw in run.flaws)
+    if run.diverged and not has_number:
         return "nan"
     return UNKNOWN if run.loss is None else loss(run.loss, run.step)
 

@@ -21,6 +21,7 @@ from remote.record.events_file import RunFolderError, read_samples
 from remote.record.layout import OVERVIEW
 from remote.record.read import load_plan
 from remote.run.output.script_readings import Expand, Expander
+from remote.run.state.flaw import Flaw, FlawKind
 from remote.run.state.phases import RankPhase, Verdict
 from remote.statistics.mean import finite_mean
 from training.wire.events import Record
@@ -48,6 +49,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """One of `ENDS`; "" if the run has not ended."""
     cause: Annotated[str, Meta(max_length=LONGEST_TEXT)] = ""
     diverged: bool = False
+    flaws: tuple[Flaw, ...] = ()
+    """What spoils its result, the most important first."""
     step: Count = 0
     """The newest step of any rank."""
     steps: Count = 0
@@ -73,16 +76,20 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
 def make_overview(state: RunState) -> Overview:
     """Return the overview of a run, by its records so far."""
+    from remote.run.findings.flaws import find_flaws
+
     progress = state.progress
     ranks = state.ranks
     rank_losses = [rank.loss for rank in ranks if rank.step]
     last_evaluation = progress.evaluations[-1] if progress.evaluations else None
     cause_text = state.cause.text() if state.cause else ""
+    flaws = find_flaws(state)
     are_started = any(rank.phase is not RankPhase.WAITING for rank in ranks)
     return Overview(
         verdict=state.verdict.word if state.verdict else "",
         cause=cause_text[:LONGEST_TEXT],
-        diverged=progress.diverged is not None,
+        diverged=any(flaw.kind is FlawKind.DIVERGED for flaw in flaws),
+        flaws=flaws,
         step=max((rank.step for rank in ranks), default=0),
         steps=progress.steps,
         loss=check_number(finite_mean(rank_losses)),

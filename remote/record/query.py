@@ -17,6 +17,7 @@ from typing import Any
 
 from remote.record.entry import VERDICTS, Entry
 from remote.record.figures import FIGURES, RunFigure
+from remote.run.state.flaw import FlawKind
 from training import options, registry
 from training.job import SEVERAL, Job, choices_of
 from training.registry import UnknownName, did_you_mean
@@ -207,9 +208,11 @@ def _keys() -> dict[str, QueryKey]:
     keys |= {name: _field_key(name, TEXT, field_name) for name, field_name in text_fields.items()}
     keys |= {figure.field: _figure_key(figure) for figure in FIGURES}
     keys |= {name: _field_key(name, FLAG, name) for name in ("star", "diverged")}
+    check_flaw = partial(_check_known, "flaw", [kind.value for kind in FlawKind])
     check_verdict = partial(_check_known, "verdict", VERDICTS)
     other_keys = (
         QueryKey("host", TEXT, lambda run: run.hosts),
+        QueryKey("flaw", TEXT, lambda run: [flaw.kind.value for flaw in run.flaws], check_flaw),
         QueryKey("nodes", NUMBER, lambda run: [len(run.hosts)] if run.hosts else []),
         QueryKey("ranks", NUMBER, lambda run: [run.ranks]),
         QueryKey("verdict", TEXT, lambda run: [run.verdict], check_verdict),

@@ -19,6 +19,7 @@ from remote.record.classification import ClassificationReport
 from remote.record.remarks import find_remarks
 from remote.run.findings import script_visibility
 from remote.run.findings.alerts import find_alerts
+from remote.run.findings.flaws import find_flaws
 from remote.run.run_state import RunState
 from remote.run.series.step_times import Means
 from remote.run.state.rank_state import RankState
@@ -99,6 +100,7 @@ def summarize(state: RunState) -> dict[str, Any]:
         "elapsed": state.elapsed,
         "steps": progress.steps,
         "diverged": _summarize_divergence(state),
+        **_list_flaws(state),
         "training_seconds": state.training_seconds,
         "means": {
             key: _summarize_mean(state.join_means(mean_name)) for key, mean_name in MEANS.items()
@@ -180,6 +182,12 @@ def _summarize_divergence(state: RunState) -> dict[str, Any] | None:
         return None
     # The loss is text, such as "nan": strict JSON has no such number.
     return {"rank": divergence.rank, "step": divergence.step, "loss": str(divergence.value)}
+
+
+def _list_flaws(state: RunState) -> dict[str, Any]:
+    """Return what spoils the result; no field at all of a run that has no flaws."""
+    flaws = [asdict(flaw) | {"text": flaw.text} for flaw in find_flaws(state)]
+    return {"flaws": flaws} if flaws else {}
 
 
 def _summarize_script(state: RunState) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from remote.run.findings.isolation import describe_isolation
 from remote.run.output.worker_lines import split_by_rank
 from remote.run.run_state import RunState, judge_rank, restart, take_age
 from remote.run.series.marks import CHECKPOINT, EPOCH, RESTART, TEST
+from remote.run.state.epoch_tally import MOST_PENDING, epoch_line
 from remote.run.state.host_state import LAST_WORDS, HostState
 from remote.run.state.phases import HostPhase, RankPhase, RunPhase
 from remote.run.state.progress import WATCHED, Diverged
@@ -151,6 +152,7 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
             drift_text = f"drift: after step {event.step} the ranks' models differ {event.extent}"
             run.note("", drift_text, when)
         case Epoch():
+            run.epoch_tally.add(event)
             run.mark(EPOCH, event.step, when)
         # All ranks of a host save their parts of the same checkpoint.
         case Saved() if rank.local_rank == 0:
@@ -166,6 +168,8 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
             judge_rank(run, rank)
         case WorkerExited():
             workers.take_exit(run, rank, when)
+    if run.epoch_tally.pending and isinstance(event, StepFinished | Finished | Exited):
+        _tell_epochs(run, rank, when)
     # Last, since detectors look at the rank as it is after the report.
     if isinstance(event, StepFinished | ScriptMetrics):
         _tell_detectors(run, event, rank, when)
@@ -180,6 +184,31 @@ def _take_step(
     if run.stalls:
         _end_stall_if_over(run, when)
     _update_forecast(run, rank)
+
+
+def _tell_epochs(run: RunState, rank: RankState, when: float) -> None:
+    """Add a line for each epoch that all ranks have finished, once its test and checkpoint are
+    known, too: when the first rank, which tells them, has gone on."""
+    first_rank = next((rank for rank in run.ranks if rank.step), rank)
+    has_ended = first_rank.finished or first_rank.exited is not None
+    # Not at each step of each rank.
+    if rank is not first_rank and not has_ended:
+        return
+    tally = run.epoch_tally
+    num_training = sum(rank.step > 0 for rank in run.ranks)
+    test_of_epoch = {test.epoch: test for test in run.progress.evaluations[-MOST_PENDING:]}
+    saved_step = max(rank.saved_step for rank in run.ranks)
+    for sums in tally.pop_finished(num_training, math.inf if has_ended else first_rank.epoch):
+        # The newest checkpoint may be of an earlier epoch, or by now of a later one.
+        is_of_epoch = tally.last_step < saved_step <= sums.step
+        tally.last_step = sums.step
+        line = epoch_line(
+            sums,
+            run.progress.epochs,
+            test_of_epoch.get(sums.epoch),
+            saved_step if is_of_epoch else 0,
+        )
+        run.log.add_epoch(when, line)
 
 
 def _take_isolation(run: RunState, event: Isolation, rank: RankState, when: float) -> None:
@@ -265,6 +294,7 @@ def _rewind(run: RunState, step: int) -> None:
     run.progress.rewind(step)
     run.curves.rewind(step)
     run.marks.rewind(step)
+    run.epoch_tally.rewind(step)
     if run.progress.restarts:
         run.marks.add(RESTART, step, run.progress.restarts[-1].seconds)
 

@@ -9,6 +9,7 @@ from remote.events import CheckFinished, RemarkMade
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.run.diagnosis.detector import Detector
+from remote.run.diagnosis.divergence import DivergenceDetector
 from remote.run.diagnosis.forecast import Forecast
 from remote.run.diagnosis.straggler import StragglerDetector
 from remote.run.diagnosis.verdict import Judge
@@ -16,6 +17,7 @@ from remote.run.output.run_log import RunLog
 from remote.run.series.curves import Curves
 from remote.run.series.marks import Marks
 from remote.run.series.step_times import NAN, Means, join_means
+from remote.run.state.epoch_tally import EpochTally
 from remote.run.state.host_state import HostState
 from remote.run.state.launcher_state import LauncherState
 from remote.run.state.phases import RunPhase, Verdict
@@ -89,11 +91,14 @@ class RunState:
             self.hosts, self.ranks, waits_for_slowest=self.waits_for_slowest
         )
         """Knows which ranks hold it up."""
-        self.detectors: tuple[Detector, ...] = (self.stragglers,)
+        self.divergence = DivergenceDetector(self.ranks)
+        """Knows whether its loss has risen far above the first one."""
+        self.detectors: tuple[Detector, ...] = (self.stragglers, self.divergence)
         """All that have to remember steps: they are told of each step and each restart."""
         self.forecast = Forecast()
         """Knows when it ends."""
         self.log = RunLog(limits, is_job=plan.job is not None)
+        self.epoch_tally = EpochTally()
         self.marks = Marks()
         """What happened on the way."""
         self.curves = Curves(len(self.ranks), len(self.hosts))

@@ -26,6 +26,7 @@ from urllib.parse import unquote, urlsplit
 from remote.format import duration, percent
 from remote.record import marks
 from remote.record.summary import to_strict_json
+from remote.run.findings.flaws import find_flaws
 from remote.run.run_state import RunState
 from remote.sanitise import one_line
 
@@ -241,8 +242,7 @@ def _ending(state: RunState) -> str:
     text_parts = [f"after {duration(state.elapsed)} at step {state.step}/{progress.steps or '?'}"]
     if state.cause:
         text_parts.append(state.cause.text())
-    elif progress.diverged:
-        text_parts.append(progress.diverged.text)
+    text_parts += [flaw.text for flaw in find_flaws(state)]
     if progress.evaluations:
         text_parts.append(f"test accuracy {percent(progress.evaluations[-1].accuracy, 2)}")
     return "; ".join(text_parts)

@@ -10,7 +10,9 @@ from typing import Any
 
 from remote.format import listed
 from remote.record.remarks import find_remarks
+from remote.run.findings.flaws import find_flaws
 from remote.run.run_state import RunState
+from remote.run.state.flaw import FlawKind
 from remote.study.study import Cell, Study, named_metric
 from training.registry import did_you_mean
 
@@ -45,9 +47,10 @@ def describe_others(name: str, names: Sequence[str]) -> str:
 def list_remarks(cell: Cell, state: RunState) -> tuple[str, ...]:
     """Return what one has to know to compare the run with others."""
     remark_texts = [remark.text for remark in find_remarks(state)]
-    if state.progress.diverged:
-        remark_texts.insert(0, f"{cell.key} diverged: the loss is not finite")
-    return tuple(remark_texts)
+    divergences = [
+        f"{cell.key} {flaw.text}" for flaw in find_flaws(state) if flaw.kind is FlawKind.DIVERGED
+    ]
+    return (*divergences, *remark_texts)
 
 
 def general_cause(state: RunState) -> str:

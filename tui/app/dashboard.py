@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from rich.console import RenderableType
 from textual._compositor import ChopsUpdate
 from textual.actions import ActionParseResult
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.events import Event, Key, MouseDown, Resize
@@ -40,7 +40,7 @@ from tui.kit.messages import (
     ShowRank,
 )
 from tui.kit.run_session import LiveScreen, RunSession
-from tui.kit.themes import find_next_theme, remember_theme, use_themes
+from tui.kit.themes import InkedApp, find_next_theme, remember_theme, use_themes
 from tui.kit.widgets.changes import ChangedCells, TerminalCells
 
 TICK = 0.5
@@ -54,7 +54,7 @@ MOUNTING = 0.01
 RunsT = TypeVar("RunsT", bound=DashboardRuns)
 
 
-class Dashboard(App[None], Generic[RunsT]):
+class Dashboard(InkedApp[None], Generic[RunsT]):
     """A dashboard over some runs.
 
     After `run`, `exit_code` is that of the command, and `finish` ends what is live.

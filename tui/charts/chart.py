@@ -24,6 +24,7 @@ from tui.charts.axis import Axis
 from tui.charts.plot_frame import PlotFrame, PlotOptions, make_frame
 from tui.charts.raster import FAINT, MARK_COLOUR, NO_COLOUR, Curve, DotPicture
 from tui.kit import palette
+from tui.kit.themes import inks_of
 from tui.kit.widgets.lines import LineWidget
 
 TINTED = 10_000
@@ -185,7 +186,7 @@ class Chart(LineWidget, can_focus=True):
         return float(self.app.current_theme.variables.get("band-tint", 0.25))
 
     def _palette_colour(self, number: int) -> Color:
-        return Color.parse(palette.rank_colour(number, self.app.current_theme.dark))
+        return Color.parse(inks_of(self.app.current_theme).by_number(number))
 
 
 def _put_sign(cells: list[str], where: NDArray[np.bool_], name: str) -> None:

@@ -15,8 +15,8 @@ from tui.kit.user_state import recall, remember, state_file
 
 
 @dataclass
-class ChartChoice:
-    """The charts that a user has chosen for a kind of run."""
+class ChartLayout:
+    """The charts that a user has kept for a kind of run."""
 
     charts: list[str] = field(default_factory=list)
     """The ids of the charts on the screen."""
@@ -25,24 +25,29 @@ class ChartChoice:
 
 
 class Deck:
-    """The charts of a run, in places beside each other.
+    """The charts of a run, in places beside each other. The first place is always the loss.
 
-    At first, these are the ones that the user chose for the last run of its kind. What the user
-    changes is remembered at once, as far as that is possible.
+    At first, these are the charts of the layout that the user has kept for runs of this kind, else
+    the standard ones. What the user changes lasts only if it is kept.
     """
 
     def __init__(self, plan: Plan, places: int, file: Path | None = None) -> None:
         job = plan.job
-        self._run_kind = f"{job.sync} {job.model} {job.dataset}" if job else "script"
-        self._file = file or state_file("charts")
+        self.run_kind = f"{job.sync} {job.model} {job.dataset}" if job else "script"
+        """The runs for which a layout is kept."""
+        self._file = file or state_file("layouts")
+        self._places = places
         try:
-            choice = msgspec.convert(recall(self._run_kind, self._file), ChartChoice)
-        except msgspec.ValidationError:  # nothing is remembered, or nothing of use
-            choice = ChartChoice()
-        self._views = choice.views
-        defaults = [kind.id for kind in KINDS if kind.is_default]
-        ids = list(dict.fromkeys((*choice.charts, *defaults)))
-        self.shown = ids[: max(places, len(choice.charts))]
+            layout = msgspec.convert(recall(self.run_kind, self._file), ChartLayout)
+        except msgspec.ValidationError:  # nothing is kept, or nothing of use
+            layout = ChartLayout()
+        self._use(layout)
+
+    def _use(self, layout: ChartLayout) -> None:
+        first, *defaults = (kind.id for kind in KINDS if kind.is_default)
+        ids = list(dict.fromkeys((first, *layout.charts, *defaults)))
+        self._views = layout.views
+        self.shown = ids[: max(self._places, len(layout.charts))]
         """The ids of the charts that the user wants to see, in order. A run may lack some."""
 
     def chart_at(self, place: int, kinds: Sequence[ChartKind]) -> ChartKind:
@@ -60,41 +65,36 @@ class Deck:
         default = ChartView(mode=CurveMode.EACH if kind.each else CurveMode.MEAN)
         return self._views.get(kind.id, default)
 
-    def advance(self, place: int, kinds: Sequence[ChartKind], visible: Sequence[int]) -> bool:
-        """Show the next chart at a place, skipping those at other `visible` places.
+    def put(self, place: int, kind: ChartKind, kinds: Sequence[ChartKind]) -> int:
+        """Show a chart at a place, and return where it is now.
 
-        After the last one comes the first one; return False then.
+        The place where it was gets the chart that was here. The first chart keeps the first place,
+        so what is to go there goes to the second.
         """
-        here = kinds.index(self.chart_at(place, kinds))
-        seen = [self.chart_at(other, kinds) for other in visible if other != place]
-        following = [kind for kind in kinds[here + 1 :] if kind not in seen]
-        # With no more charts than places, all are seen elsewhere: then any is taken.
-        candidates = following or [kind for kind in kinds if kind not in seen] or kinds
-        self.put(place, candidates[0], kinds)
-        return bool(following)
-
-    def put(self, place: int, kind: ChartKind, kinds: Sequence[ChartKind]) -> None:
-        """Show a chart at a place. Its former place gets the chart that was here."""
         order = [other.id for other in self._in_order(kinds)]
-        place %= len(order)
+        if kind.id == order[0]:
+            return 0
+        place = max(place % len(order), 1)
         # A place behind the chosen charts shows one of the others, which is chosen from now on.
         self.shown += [name for name in order[: place + 1] if name not in self.shown]
         index = self.shown.index(order[place])
         if kind.id in self.shown:
             self.shown[self.shown.index(kind.id)] = self.shown[index]
         self.shown[index] = kind.id
-        self._save()
+        return place
 
     def set_view(self, kind: ChartKind, view: ChartView) -> None:
         """Show a chart in this view from now on."""
-        # A zoom or the cursor changes with each key press, which must not write a file each time.
-        has_lasting_change = view.whole() != self.view(kind).whole()
         self._views[kind.id] = view
-        if has_lasting_change:
-            self._save()
 
-    def _save(self) -> None:
+    def keep(self) -> None:
+        """Remember the charts and their views for the next runs of this kind."""
         # The part of a run that is in view does not last.
         views = {name: view.whole() for name, view in self._views.items()}
-        choice = msgspec.to_builtins(ChartChoice(self.shown, views))
-        remember(self._run_kind, choice, self._file)
+        layout = msgspec.to_builtins(ChartLayout(self.shown, views))
+        remember(self.run_kind, layout, self._file)
+
+    def reset(self) -> None:
+        """Go back to the standard charts, and forget those that were kept."""
+        self._use(ChartLayout())
+        remember(self.run_kind, None, self._file)

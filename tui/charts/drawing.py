@@ -20,6 +20,7 @@ from tui.charts.kinds import ChartKind
 from tui.charts.plot_frame import PlotOptions
 from tui.charts.raster import Curve
 from tui.charts.units import format_value
+from tui.kit.inks import LINE, PHASE_INKS, TEST
 
 FIRST_WARM_STEP = 5
 """The step from which on values set the limits of y."""
@@ -279,12 +280,8 @@ class _Drawer:
 
     def _colour_of(self, line: ChartLine, is_only_line: bool) -> int:
         if self._kind.stacked:
-            return self._kind.series.index(line.series)
-        if line.row < 0:
-            return 0
-        if self._view.mode is CurveMode.ONE:
-            return 1 + line.row  # 0 is the mean's
-        return 0 if is_only_line else line.row
+            return PHASE_INKS[line.series]
+        return LINE if line.row < 0 or is_only_line else line.row
 
     def _test_curves(self) -> list[Curve]:
         """Return the curve of tests, if there has been one."""
@@ -301,7 +298,7 @@ class _Drawer:
         last = int(known[-1])
         text = f"test {format_value(float(mean[last]), unit)}"
         signed = (int(best), last)
-        curve = Curve("test", 1, line.x, mean, mean, mean, False, False, signed, text)
+        curve = Curve("test", TEST, line.x, mean, mean, mean, False, False, signed, text)
         return [curve]
 
 

@@ -15,6 +15,7 @@ from tui.charts.drawing import ChartLine, Drawing, newest_known
 from tui.charts.kinds import ChartKind
 from tui.charts.units import format_value
 from tui.kit import palette
+from tui.kit.inks import LINE
 
 MIN_COLUMNS_FOR_NAMES = 20
 """With fewer columns left, no names of curves follow the values at the cursor."""
@@ -191,7 +192,10 @@ def _legend_of_mean(drawing: Drawing, room: int) -> ColouredTexts:
     parts: ColouredTexts = []
     line = drawing.lines[0] if drawing.lines else None
     if line and line.row < 0 and len(line.points):
-        parts += [(f"{palette.sign('curve')} mean", 0), (f"{palette.sign('band')} min to max", 0)]
+        parts += [
+            (f"{palette.sign('curve')} mean", LINE),
+            (f"{palette.sign('band')} min to max", LINE),
+        ]
     for curve in drawing.curves:
         if curve.signed:
             parts.append((f"{palette.sign('test')} {curve.end_text}", curve.colour))

@@ -30,13 +30,13 @@ from tui.charts.fine_curves import FineCurves
 from tui.charts.heading import heading, next_cursor
 from tui.charts.kinds import KINDS, ChartKind
 from tui.charts.plot_frame import PlotOptions
-from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.messages import ReadRecord, SaveChart
 from tui.kit.panel import Panel, ScreenRow
 from tui.kit.rank_table import RankTable
+from tui.kit.themes import inks_of
 
 TICKS_PER_DRAWING = 3
 """A growing curve is drawn at every third tick, as a chart costs ten times a row of a table."""
@@ -145,9 +145,9 @@ class Charts(Panel):
         self._plot.draw(drawing.curves, drawing.marks, drawing.options)
 
     def _update_caption(self) -> None:
-        is_dark = self.app.current_theme.dark
+        inks = inks_of(self.app.current_theme)
         width = self.size.width
-        inputs = (self._drawing, self.title, width, is_dark)
+        inputs = (self._drawing, self.title, width, inks)
         if inputs == self._caption_inputs:
             return
         self._caption_inputs = inputs
@@ -155,7 +155,7 @@ class Charts(Panel):
         if self._drawing is not None:
             room = width - CAPTION_FRAME_WIDTH - len(self.title)
             for text, colour in heading(self._drawing, self.kind, self.view, room):
-                parts.append((text, palette.rank_colour(colour, is_dark)) if colour >= 0 else text)
+                parts.append((text, inks.by_number(colour)) if colour >= 0 else text)
         self.caption(Content.assemble(*parts) if parts else "")
 
     def _read_again(self, steps: tuple[int, int], last_x: float, run: RunState) -> None:

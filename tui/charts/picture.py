@@ -16,7 +16,7 @@ from tui.charts.drawing import Drawing
 from tui.charts.kinds import ChartKind
 from tui.charts.plot_frame import picture_axes
 from tui.charts.raster import Curve
-from tui.kit import palette
+from tui.kit.inks import LIGHT, is_dashed
 
 INCHES = (8, 4.5)
 DPI = 160
@@ -85,12 +85,12 @@ def _draw_areas(axes: Axes, curves: tuple[Curve, ...]) -> None:
             curves[0].x,
             [curve.mean for curve in curves],
             labels=[curve.label for curve in curves],
-            colors=[palette.rank_colour(curve.colour, dark=False) for curve in curves],
+            colors=[LIGHT.by_number(curve.colour) for curve in curves],
         )
 
 
 def _draw_curve(axes: Axes, curve: Curve, drawing: Drawing) -> None:
-    colour = palette.rank_colour(curve.colour, dark=False)
+    colour = LIGHT.by_number(curve.colour)
     low, mean, high = map(bound, (curve.low, curve.mean, curve.high))
     if curve.band:
         axes.fill_between(curve.x, low, high, color=colour, alpha=0.2, linewidth=0)
@@ -101,7 +101,7 @@ def _draw_curve(axes: Axes, curve: Curve, drawing: Drawing) -> None:
     axes.plot(
         curve.x,
         mean,
-        linestyle="-",
+        linestyle="--" if is_dashed(curve.colour) else "-",
         marker="D" if curve.signed else "",
         markevery=list(curve.signed) or None,
         color=colour,

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tui.charts.axis import TINY, Axis, bound
 from tui.kit import palette
+from tui.kit.inks import is_dashed
 
 Floats = NDArray[np.float64]
 Cells = NDArray[np.int_]
@@ -26,6 +27,8 @@ DOT_BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 NO_COLOUR = -1
 MARK_COLOUR = -2
 """Stands for a mark's colour in place of a curve's."""
+CELLS_PER_DASH = 3
+"""Cells of a dash, with the gap of one cell."""
 FAINT = 1000
 """Added to the colour of a curve that stands behind the others."""
 
@@ -36,7 +39,7 @@ class Curve:
 
     label: str
     colour: int
-    """The number of the colour in the palette, from 0."""
+    """The number of its ink, see `tui.kit.inks`."""
     x: Floats
     low: Floats
     high: Floats
@@ -188,7 +191,10 @@ def draw_lines(
             if columns.band:
                 _tint_band(picture, columns, low, high, height)
             top, bottom = _line_ends(_dot_rows(columns.mean, low, high, height))
-            bits.append(_to_bits(_dots_between(top, bottom, height)))
+            line = _to_bits(_dots_between(top, bottom, height))
+            if is_dashed(columns.colour % FAINT):
+                line[:, ::CELLS_PER_DASH] = 0
+            bits.append(line)
         if bits:
             colours = np.array([columns.colour for columns in layer])
             _put_on_top(picture, np.array(bits), colours)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tui.charts.plot_frame import PlotOptions, make_frame
 from tui.charts.raster import NO_COLOUR, Cells, Curve
-from tui.kit import palette
+from tui.kit.inks import DARK
 
 
 def plot_as_text(
@@ -44,7 +44,7 @@ def _coloured(cells: Sequence[str], colours: Cells) -> str:
         if colour == NO_COLOUR:
             parts.append(text)
             continue
-        hex_digits = palette.rank_colour(colour, dark=True).removeprefix("#")
+        hex_digits = DARK.by_number(colour).removeprefix("#")
         red, green, blue = bytes.fromhex(hex_digits)
         parts.append(f"\x1b[38;2;{red};{green};{blue}m{text}\x1b[0m")
     return "".join(parts)

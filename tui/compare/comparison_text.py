@@ -8,7 +8,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from remote.format import UNKNOWN, count, duration, fixed, number, percent, rate, seconds, size
+from remote.format import (
+    UNKNOWN,
+    count,
+    duration,
+    fixed,
+    listed,
+    number,
+    percent,
+    rate,
+    seconds,
+    size,
+)
 from remote.metrics import doubt as doubting
 from remote.metrics.compare import ComparedRun
 from remote.metrics.run import RunFigures
@@ -259,13 +270,14 @@ def describe_outcome(run: RunFigures) -> str:
     ranks = count(run.world_size, "rank")
     hosts = count(run.nodes, "host")
     verdict = run.verdict.word if run.verdict else "not ended"
-    return f"{ranks} on {hosts}, {run.description}; {verdict} after {duration(run.elapsed)}"
+    flaws = f", but {listed([flaw.kind for flaw in run.flaws])}" if run.flaws else ""
+    return f"{ranks} on {hosts}, {run.description}; {verdict} after {duration(run.elapsed)}{flaws}"
 
 
 def describe_problems(run: RunFigures) -> Iterator[str]:
     """Yield what somebody has to know of a run before its results."""
-    if run.diverged:
-        yield run.diverged
+    for flaw in run.flaws:
+        yield flaw.text
     if run.cause:
         yield run.cause
     for remark in run.remarks:

@@ -42,8 +42,10 @@ from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.background import run_in_background
 from tui.kit.bindings import bindings
+from tui.kit.inks import Inks
 from tui.kit.palette import RUN_LETTERS
 from tui.kit.text_table import GAP, Row, align_lines, drop_columns, total_width
+from tui.kit.themes import inks_of
 from tui.kit.widgets.keys import KeyFooter
 
 MARGIN_WIDTH = 3
@@ -61,7 +63,7 @@ class CompareScreen(Screen[None]):
     CompareScreen #runs { max-height: 30%; }
     CompareScreen #tables { max-height: 38%; }
     CompareScreen #charts, CompareScreen #tables {
-        border-top: solid $primary 40%; border-title-color: $text-muted;
+        border-top: solid $ink-rule; border-title-color: $text-muted;
     }
     CompareScreen #charts { height: 1fr; min-height: 6; }
     CompareScreen #runs:focus { background: $boost; }
@@ -129,7 +131,7 @@ class CompareScreen(Screen[None]):
         self.query_one(Chart).draw(curves, options=options)
         self.query_one("#charts").border_title = self._chart_title(is_log)
         room = self.size.width - MARGIN_WIDTH
-        legend = _legend(self._compared, room, self.app.current_theme.dark)
+        legend = _legend(self._compared, room, inks_of(self.app.current_theme))
         self.query_one("#legend", Static).update(Content("\n").join(legend))
         tables = _tables(self._compared, room)
         self.query_one("#table", Static).update("\n".join(tables))
@@ -164,13 +166,13 @@ class CompareScreen(Screen[None]):
         self._draw()
 
 
-def _legend(compared: Sequence[ComparedRun], width: int, dark: bool) -> Iterator[Content]:
+def _legend(compared: Sequence[ComparedRun], width: int, inks: Inks) -> Iterator[Content]:
     """Yield the runs with their colours, their problems and their verdicts, and then doubts."""
     for place, run in enumerate(compared):
         letter = f"{palette.sign('curve')} {RUN_LETTERS[place]}"
         outcome = f"{run.run.name}: {describe_outcome(run.run)}"
         head, *rest = _fold(outcome, width)
-        colour = palette.rank_colour(place, dark)
+        colour = inks.by_number(place)
         yield Content.assemble((letter, colour), GAP, head.strip())
         for line in rest:
             yield Content(line)

@@ -42,9 +42,8 @@ def _describe_recorded(run: Entry, checkpoint_step: int, get_key: GetKey) -> str
     name = _with_label(run.name, run.label)
     study = f", of the study {run.study}: {run.trial}" if run.study else ""
     lines = [f"{name}, started {moment(run.started or 0)}{study}"]
-    reason = run.problem or run.cause
-    if reason:
-        lines.append(reason)
+    reasons = [run.problem or run.cause, *(flaw.text for flaw in run.flaws)]
+    lines += filter(None, reasons)
     if checkpoint_step and run.verdict not in (FINISHED, RUNNING):
         step = f"the checkpoint of step {checkpoint_step}"
         lines.append(f"{get_key('resume')} resumes it from {step}.")

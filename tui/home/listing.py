@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from itertools import takewhile
 from typing import Any
 
 from remote.format import UNKNOWN, or_unknown
-from remote.record.entry import DEFAULTS, FINISHED, Entry
+from remote.record.entry import DEFAULTS, Entry
 from remote.record.figures import FIGURES_WITH_COLUMN, RunFigure
 from training.job import SEVERAL, Job
 from training.setting import TRAINED
@@ -67,11 +67,7 @@ class RunColumn:
 
 
 def _get_verdict(row: RunRow) -> str:
-    run = row.run
-    if run.problem:
-        return "unreadable"
-    # A run whose loss was no number has not just finished.
-    return f"{run.verdict}, NaN" if run.verdict == FINISHED and run.diverged else run.verdict
+    return "unreadable" if row.run.problem else row.run.outcome
 
 
 def _get_method(row: RunRow) -> str:
@@ -140,6 +136,7 @@ def settings_of(run: Entry) -> list[str]:
 def to_object(run: Entry) -> dict[str, Any]:
     """Return a run for a program: all settings of its job, and `run` for its name."""
     values = run._asdict()
+    values["flaws"] = [asdict(flaw) | {"text": flaw.text} for flaw in run.flaws]
     # The job of an entry lacks the settings that have their defaults.
     job = None if run.job is None else DEFAULTS | run.job
     return {"run": values.pop("name"), **values, "job": job}

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from remote.record import query
-from remote.record.entry import FINISHED, RUNNING, UNKNOWN, Entry
+from remote.record.entry import RUNNING, UNKNOWN, Entry
 from remote.record.figures import FIGURES_WITH_COLUMN, RunFigure, add_newer_steps
+from remote.run.state.flaw import FlawKind
 from remote.run.state.phases import Verdict
 from remote.study.progress import StudyProgress
 from tui.home.history import Answered, Listed
@@ -75,18 +76,13 @@ class RunItem:
         is_recorded_now = self.entry is not None and self.entry.verdict == RUNNING
         return is_recorded_now or bool(self.answer and self.answer.live)
 
-    @property
-    def has_diverged(self) -> bool:
-        """Return True if the run ended by itself, but its loss was no number any more."""
-        return bool(self.entry and self.entry.diverged and self.entry.verdict == FINISHED)
-
     def needs_care(self, now: float) -> bool:
         """Return True if the run has ended today in a way that a person should look at. `now` is a
         Unix time."""
         run = self.entry
         if run is None or now - run.ended > DAY:
             return False
-        return run.verdict in (FAILED, LOST) or self.has_diverged
+        return run.outcome in (FAILED, LOST, FlawKind.DIVERGED)
 
 
 class RowSelection(NamedTuple):

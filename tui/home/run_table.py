@@ -49,7 +49,7 @@ CURVE = "loss curve"
 """The title of the column of curves, each of which has its own logarithmic scale."""
 COLUMNS = (
     _text(" ", 3),
-    _text("state", 13, most=16),
+    _text("state", 13, most=18),
     _text("name", 14, most=22),
     _text("job", 18, most=34),
     TableColumn("ranks", 6),
@@ -248,15 +248,13 @@ def _make_state_cell(item: RunItem) -> TableCell:
     """Return what becomes of a run or study, as a sign and a word."""
     if item.study:
         return phase_cell(_study_state(item.study))
-    if item.has_diverged:
-        return TableCell(f"{palette.sign('slow')} diverged", "table--work")
     if item.answer:
         # The word comes from a host, which may run another version.
         word = item.answer.state if item.answer.state in PHASE_STYLES else RUNNING
         step, steps = item.answer.step, item.answer.steps
     else:
         assert item.entry
-        word = "unreadable" if item.entry.problem else item.entry.verdict
+        word = "unreadable" if item.entry.problem else item.entry.outcome
         step, steps = item.entry.step, item.entry.steps
     cell = phase_cell(word)
     if item.is_live and 0 < step <= steps:

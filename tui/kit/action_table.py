@@ -29,6 +29,28 @@ SCREENSHOT = (
     "save the screen as SVG in the run's folder",
     SHOWN,
 )
+ZOOM = (
+    "zoom",
+    "z",
+    "zoom",
+    "Zoom",
+    "zoom the focused panel to the whole screen, and back",
+    SHOWN,
+)
+KEEP_LAYOUT = (
+    "keep-layout",
+    "ctrl+s",
+    "keep_layout",
+    "Keep this layout",
+    "remember these charts and their views for runs of this kind",
+)
+RESET_CHARTS = (
+    "reset-charts",
+    "ctrl+r",
+    "reset_charts",
+    "Reset charts",
+    "show the standard charts again, and forget a layout that was kept",
+)
 LOG_Y = ("log-y", "l", "log_y", "Log y", "make the y axis logarithmic, or linear again", SHOWN)
 NEW_RUN = (
     "new-run",
@@ -84,15 +106,10 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("slower", "<", "speed(-1)", "Slower", "replay at half the speed", SHOWN),
         ("faster", ">", "speed(1)", "Faster", "replay at twice the speed", SHOWN),
         NEW_RUN,
-        ("next-chart", "c", "cycle", "Chart", "show the next chart, or the hosts", SHOWN),
-        (
-            "zoom",
-            "z",
-            "zoom",
-            "Zoom",
-            "zoom the focused panel to the whole screen, and back",
-            SHOWN,
-        ),
+        ("charts", "c", "charts", "Charts", "list all charts, to choose one or several", SHOWN),
+        KEEP_LAYOUT,
+        RESET_CHARTS,
+        ZOOM,
         ("stacks", "s", "stacks", "Stacks", "show the Python stack of every rank", SHOWN),
         (
             "compare-with",
@@ -129,6 +146,23 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("much-later", "pagedown", "jump(0.1)", "Much later", "jump forward by 10%"),
         ("beginning", "home", "jump(-1)", "Beginning", "go to the beginning of the run"),
         ("end", "end", "jump(1)", "End", "go to the end of the run"),
+    ),
+    "CHART_LIST": (
+        BACK,
+        ("chart-above", "up", "move('cursor_up')", "Up", "go up"),
+        ("chart-below", "down", "move('cursor_down')", "Down", "go down"),
+        ("grid", "ctrl+g", "grid", "Grid", "show all charts that match as a grid"),
+        KEEP_LAYOUT,
+        RESET_CHARTS,
+    ),
+    "GRID": (
+        BACK,
+        CLOSE,
+        HELP,
+        ZOOM,
+        ("page-after", "pagedown", "page(1)", "Next page", "show the next charts", SHOWN),
+        ("page-before", "pageup", "page(-1)", "Page before", "show the charts before", SHOWN),
+        SCREENSHOT,
     ),
     "RANK": (
         BACK,

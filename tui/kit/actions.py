@@ -25,6 +25,8 @@ class KeyPlace(Enum):
     HOSTS = "table of hosts"
     CHART = "chart"
     LOG = "log"
+    CHART_LIST = "list of charts"
+    GRID = "grid of charts"
     RANK = "page of a rank"
     STACKS = "stacks"
     CHECKS = "checks of the hosts"

@@ -1,8 +1,5 @@
-"""The colours of ranks, and the signs for states. Okabe-Ito: eight colours that colour-blind people
-tell apart.
-
-A state is always a sign and a word; a colour only repeats what they say.
-"""
+"""The signs for states and in charts. A state is always a sign and a word; an ink of `tui.kit.inks`
+only repeats what they say."""
 
 from __future__ import annotations
 
@@ -15,11 +12,6 @@ import sys
 from collections.abc import Mapping
 from functools import cache
 from typing import TextIO
-
-DARK = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#D55E00", "#3C8FD9", "#BBBBBB")
-"""On a dark ground: of Okabe-Ito's eight, the blue made lighter and the black a grey."""
-LIGHT = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#B87F00", "#000000", "#777777")
-"""On a light ground: the yellow left out, the orange made darker, a grey added."""
 
 RUN_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Names of compared runs in tables and charts."""
@@ -62,12 +54,6 @@ SIGNS = {
 
 LEVELS = ("▁▂▃▄▅▆▇█", "_.:-=+*#")
 """Eight heights of a cell, from the lowest to the highest."""
-
-
-def rank_colour(number: int, dark: bool) -> str:
-    """The colour of the rank of that number; the ninth rank's is the first's again."""
-    colours = DARK if dark else LIGHT
-    return colours[number % len(colours)]
 
 
 SET_BY_PYTHON = ("C.UTF-8", "C.utf8", "UTF-8")

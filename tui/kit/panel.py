@@ -28,7 +28,7 @@ class Panel(Container):
     """
 
     DEFAULT_CSS = """
-    Panel { border-top: solid $primary 40%; border-title-color: $text-muted; height: 1fr; }
+    Panel { border-top: solid $ink-rule; border-title-color: $text-muted; height: 1fr; }
     Panel:focus-within {
         border-top: heavy $primary; border-title-color: $text; border-title-style: bold;
     }

@@ -15,7 +15,7 @@ class PhaseLook:
     sign: str
     """A sign of `palette`, before the phase in tables."""
     style: str
-    """The colour in tables of the dashboard, a class of its style sheet."""
+    """Its ink in tables of the dashboard, of `CELL_STYLES`; "" if it is neither good nor bad."""
     help: str
     """What a rank "is" in it, in the sentence of the help; "" if another row says it as well."""
     line_style: str = ""
@@ -24,22 +24,20 @@ class PhaseLook:
 
 RANK_LOOKS = {
     RankPhase.WAITING: PhaseLook("wait", "table--dim", "waiting"),
-    RankPhase.IMPORTING: PhaseLook("work", "table--work", "importing"),
-    RankPhase.LOADING: PhaseLook("work", "table--work", "loading data"),
-    RankPhase.RENDEZVOUS: PhaseLook("work", "table--work", "in the rendezvous"),
-    RankPhase.JOINING: PhaseLook("work", "table--work", "joining"),
+    RankPhase.IMPORTING: PhaseLook("work", "", "importing"),
+    RankPhase.LOADING: PhaseLook("work", "", "loading data"),
+    RankPhase.RENDEZVOUS: PhaseLook("work", "", "in the rendezvous"),
+    RankPhase.JOINING: PhaseLook("work", "", "joining"),
     RankPhase.TRAINING: PhaseLook(
         "live", "table--good", "training (or serving parameters)", "green"
     ),
     RankPhase.SERVING: PhaseLook("live", "table--good", "", "green"),
-    RankPhase.EVALUATING: PhaseLook("live", "table--work", "evaluating", "cyan"),
-    RankPhase.SAVING: PhaseLook("live", "table--work", "saving", "cyan"),
+    RankPhase.EVALUATING: PhaseLook("live", "", "evaluating"),
+    RankPhase.SAVING: PhaseLook("live", "", "saving"),
     RankPhase.FINISHED: PhaseLook("good", "table--good", "finished", "green"),
     RankPhase.FAILED: PhaseLook("bad", "table--bad", "failed", "bold red"),
-    RankPhase.VICTIM: PhaseLook(
-        "bad", "table--work", "a victim of another rank's failure", "yellow"
-    ),
-    RankPhase.STOPPED: PhaseLook("ended", "table--dim", "stopped", "yellow"),
+    RankPhase.VICTIM: PhaseLook("bad", "table--dim", "a victim of another rank's failure"),
+    RankPhase.STOPPED: PhaseLook("ended", "table--dim", "stopped"),
     RankPhase.LOST: PhaseLook("bad", "table--bad", "lost", "bold red"),
 }
 """The look of every phase, in the order in which the help names them."""

@@ -68,13 +68,13 @@ class Replay(WatchedRun):
     def news(self) -> str:
         """As of a watched run, where its end is shown. Of what is read and why not, the slider
         tells."""
-        tells_news = self._is_at_end and self.reading is None and not self.problem
+        tells_news = self.is_at_end and self.reading is None and not self.problem
         return super().news if tells_news else ""
 
     def toggle(self) -> bool:
         """Play, or pause; at the end, play from the beginning where the run has ended. Returns
         False where there is nothing to play: the run goes on."""
-        if self._is_at_end and not self.has_ended:
+        if self.is_at_end and not self.has_ended:
             return False
         is_playing = self.is_playing
         position = self.position
@@ -113,7 +113,7 @@ class Replay(WatchedRun):
     # What it shows
 
     @property
-    def _is_at_end(self) -> bool:
+    def is_at_end(self) -> bool:
         """Return True if `state` is that of the end of the record."""
         return self._until == END and self.state.elapsed >= self.duration
 

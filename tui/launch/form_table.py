@@ -32,7 +32,7 @@ from tui.launch.form_fields import (
 from tui.launch.host_marks import HostMark
 
 SIGNS = {OK: "good", WARNING: "warn", FAILED: "bad", "": "work"}
-INKS = {OK: "table--good", WARNING: "table--work", FAILED: "table--bad", "": "table--dim"}
+INKS = {OK: "table--good", WARNING: "table--warn", FAILED: "table--bad", "": "table--dim"}
 MANY_HOSTS = 8
 """So many hosts are listed at first; of more, only how many take part."""
 DIGITS = "0123456789.-"

@@ -49,7 +49,7 @@ class LaunchScreen(LiveScreen, PresetForm):
     }
     LaunchScreen #form { height: 1fr; layout: horizontal; }
     LaunchScreen FormTable, LaunchScreen VerticalScroll {
-        border-top: solid $primary 40%; border-title-color: $text-muted;
+        border-top: solid $ink-rule; border-title-color: $text-muted;
         scrollbar-size-vertical: 1;
     }
     LaunchScreen FormTable:focus, LaunchScreen VerticalScroll:focus {

@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from remote.run.output.collapsed_lines import SharedLine
 from remote.run.state.types import LogLine
-from tui.kit import palette
+from tui.kit.themes import inks_of
 from tui.log.margin import LogMargin, repeat_mark
 from tui.log.row_layout import RowLayout
 from tui.log.row_text import selected_span
@@ -45,7 +45,7 @@ class RowPainter:
         self._current = current
         self._search = search
         self._selection = view.text_selection
-        self._is_dark = view.app.current_theme.dark
+        self._inks = inks_of(view.app.current_theme)
         self._cached_texts: dict[int, Strip] = {}
 
     def forget(self, line: LogLine) -> None:
@@ -81,7 +81,7 @@ class RowPainter:
             time = " " * width
             ranks = ""
         elif shared is None and line.rank >= 0:
-            style += Style(color=palette.rank_colour(line.rank, self._is_dark))
+            style += Style(color=self._inks.by_number(line.rank))
         parts = [Segment(time, self._row_style(line, "log--margin")), Segment(ranks, style)]
         # Negative offsets tell a selection that the margin is no part of the text.
         return Strip(parts).apply_offsets(-width, line.number)

@@ -73,8 +73,7 @@ def _list_alerts(subject: ReportSubject) -> Iterator[str]:
     if subject.study and subject.study.overrides:
         yield f"Set on the command line: {', '.join(subject.study.overrides)}"
     yield from describe_virtual_hosts(subject)
-    diverged_runs = [run for run in runs if run.diverged]
-    yield from _limit_alerts([f"{run.name} diverged: {run.diverged}." for run in diverged_runs])
+    yield from _limit_alerts([f"{run.name} {flaw.text}." for run in runs for flaw in run.flaws])
     yield from filter(None, [not_learned(loss_ends(runs))])
     yield from _limit_alerts(list(_list_failures(subject)))
     unended_runs = [run for run in runs if not run.verdict and not run.cause]

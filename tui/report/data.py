@@ -69,7 +69,7 @@ def run_values(run: RunFigures) -> dict[str, Any]:
     last_test = run.evaluations[-1] if run.evaluations else None
     return {
         "verdict": run.verdict.word if run.verdict else None,
-        "cause": run.cause or run.diverged,
+        "cause": run.cause or ", ".join(flaw.text for flaw in run.flaws),
         "started": _iso_date(run.started),
         "nodes": run.nodes,
         "ranks": run.world_size,

@@ -33,6 +33,7 @@ class RunBody(Container):
 
     DEFAULT_CSS = """
     RunBody { layout: grid; grid-size: 12; grid-gutter: 0 2; height: 1fr; }
+    RunBody.-past { opacity: 75%; }
     """
 
     def __init__(self, session: RunSession) -> None:
@@ -40,7 +41,6 @@ class RunBody(Container):
         self._session = session
         self.panels = [kind() for kind in PANELS for _ in range(kind.copies)]
         self._charts = [panel for panel in self.panels if isinstance(panel, Charts)]
-        # What the user chooses is remembered at once, for the next run of this kind.
         self.deck = Deck(session.plan, Charts.copies)
         self._hosts = next(panel for panel in self.panels if isinstance(panel, HostsPanel))
         self._first = 0  # the first chart that is shown
@@ -145,21 +145,24 @@ class RunBody(Container):
                 self._first = chart_place
         self.lay_out()
 
-    def next_chart(self, run: RunState) -> Panel:
-        """Put the next chart in place of the focused one, or the first. Returns its panel; after
-        the last chart the hosts, where they have no place of their own."""
-        charts = self._charts
-        seen_places = self._seen_charts()
-        chart_place = next(
-            (seen_place for seen_place in seen_places if charts[seen_place].has_focus_within),
-            seen_places[0],
-        )
-        if self._shows_hosts:
-            return charts[chart_place]
+    @property
+    def chart_in_focus(self) -> Charts:
+        """The focused chart, or else the last one in view."""
+        seen_charts = [self._charts[place] for place in self._seen_charts()]
+        return next((chart for chart in seen_charts if chart.has_focus_within), seen_charts[-1])
+
+    def put_chart(self, kind: ChartKind, panel: Charts, run: RunState) -> Charts:
+        """Show a chart in this panel, or where the deck has it. Return its panel."""
         kinds = available(run)
-        has_next = self.deck.advance(chart_place, kinds, seen_places)
+        place = self.deck.put(self._charts.index(panel), kind, kinds)
         self._choose(kinds)
-        return charts[chart_place] if has_next or self._is_beside else self._hosts
+        return self._charts[place]
+
+    def redraw_charts(self, run: RunState) -> None:
+        """Show the charts and views of the deck, which may be others by now."""
+        for chart in self._charts:
+            chart.is_chosen = False
+        self._choose(available(run))
 
     def _choose(self, kinds: Sequence[ChartKind]) -> None:
         """Show the charts of the deck at their places."""

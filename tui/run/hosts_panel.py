@@ -67,7 +67,7 @@ def _cpu_cell(row: HostRow) -> TableCell:
     """Return the share of the cores that is busy, and how many there are."""
     load = row.load
     cpu_text = f"{percent(load.cpu)} of {number(load.cores)}" if load.cores else UNKNOWN
-    return TableCell(cpu_text, "table--work" if load.cpu > FULL_SHARE else "")
+    return TableCell(cpu_text, "table--warn" if load.cpu > FULL_SHARE else "")
 
 
 def _reason_cell(row: HostRow) -> TableCell:

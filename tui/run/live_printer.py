@@ -12,7 +12,6 @@ from rich.text import Text as Line
 
 from remote.format import (
     UNKNOWN,
-    between,
     count,
     duration,
     loss,
@@ -31,6 +30,7 @@ from tui.kit.live_table import LiveTable, bare_table, live_table
 from tui.kit.rank_looks import RANK_LOOKS
 from tui.kit.session_clock import SessionClock
 from tui.run import outcome
+from tui.run.components.eta_text import describe_eta
 from tui.run.narration import Narration, RankLines
 
 COLUMNS = (
@@ -135,7 +135,7 @@ def _progress_bar(state: RunState, now: float) -> RenderableType:
         f"step {step}/{total_steps}" if total_steps else f"step {step}",
         f"{seconds(state.step_seconds)} s/iter",
         duration(state.elapsed),
-        f"ETA {between(*state.eta_between(now))}",
+        f"ETA {describe_eta(state, now).point}",
     )
     return bar_row
 

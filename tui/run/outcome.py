@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 import signal
 from collections.abc import Sequence
-from dataclasses import replace
 
 from remote.format import (
     UNKNOWN,
@@ -23,6 +22,7 @@ from remote.format import (
 )
 from remote.plan.plan import Plan
 from remote.run.findings import script_visibility as seen
+from remote.run.findings.flaws import find_flaws
 from remote.run.output.last_words import HEADER
 from remote.run.run_state import RunState
 from remote.run.series.step_times import join_means
@@ -273,24 +273,10 @@ def _lost_host(state: RunState) -> str:
     return f"{'lost' if was_reached else 'could not reach'} {host_name or 'a host'}"
 
 
-def _describe_divergence(state: RunState) -> str:
-    """Say when the loss of a finished run was not a finite number."""
-    diverged = state.progress.diverged
-    if not diverged:
-        return ""
-    rank = state.rank(diverged.rank)
-    if rank is None:  # a restart has left it out
-        restarts_before = [
-            start.seconds <= diverged.when - state.started for start in state.progress.restarts
-        ]
-        moment_text = f"at step {diverged.step}, in attempt {1 + sum(restarts_before)}"
-        return f", but the loss was {diverged.what} {moment_text}"
-    newest_loss = rank.loss
-    if math.isfinite(newest_loss):
-        return f", but the loss was {diverged.what} at step {diverged.step}"
-    # The first loss may have been infinite, and the newest one NaN.
-    newest_word = replace(diverged, value=newest_loss).what
-    return f", but the loss is {newest_word} since step {diverged.step}"
+def _describe_flaws(state: RunState) -> str:
+    """Say what spoils the result of a finished run."""
+    flaws = [flaw.text for flaw in find_flaws(state)]
+    return f", but {' and '.join(flaws)}" if flaws else ""
 
 
 def describe_signal(number: int) -> str:
@@ -320,7 +306,7 @@ def verdict_line(state: RunState) -> str:
             )
             unseen_text = "; no step was seen" if seen.ended_unseen(state) else ""
             return (
-                f"finished in {elapsed}{after_restarts}{_describe_divergence(state)}"
+                f"finished in {elapsed}{after_restarts}{_describe_flaws(state)}"
                 f"{training_text}{unseen_text}"
             )
         case Verdict.STOPPED:

@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 from statistics import fmean
 
-from remote.format import UNKNOWN, between, loss, percent, seconds
+from remote.format import UNKNOWN, loss, percent, seconds
 from remote.run.findings.rates import sync_share
 from remote.run.run_state import RunState
 from tui.kit.session_clock import SessionClock
+from tui.run.components.eta_text import describe_eta
 from tui.run.components.exchange_text import describe_exchange
 
 INTERVAL = 10.0
@@ -53,7 +54,7 @@ def progress_text(state: RunState, now: float) -> str:
     known_losses = [rank.loss for rank in state.ranks if math.isfinite(rank.loss)]
     pace_text = seconds(state.step_seconds)
     share_of_sync = sync_share(state)
-    time_left = between(*state.eta_between(now))
+    time_left = describe_eta(state, now).point
     facts = [
         f"step {state.step}/{total_steps}" if total_steps else f"step {state.step}",
         f"loss {loss(fmean(known_losses), len(known_losses))}" if known_losses else "",

@@ -54,7 +54,7 @@ class RankScreen(Screen[None], LiveScreen):
     RankScreen Charts { margin-left: 2; }
     RankScreen Charts:first-of-type { margin-left: 0; }
     RankScreen LogPanel, RankScreen #stack { height: 3fr; min-height: 3; }
-    RankScreen #stack { border-top: solid $primary 40%; border-title-color: $text-muted; }
+    RankScreen #stack { border-top: solid $ink-rule; border-title-color: $text-muted; }
     RankScreen #stack:focus { border-top: heavy $primary; border-title-color: $text; }
     RankScreen #stack { display: none; }
     RankScreen.-stack #stack { display: block; }
@@ -232,6 +232,8 @@ def _fact_lines(fact: RankFact, width: int) -> Content:
     else:
         fact_head = topic.ljust(TOPIC_WIDTH)
         style = "$text"
+    if isinstance(fact_words, Content):
+        return Content.assemble((fact_head, "$text-muted"), fact_words)
     indent = " " * len(fact_head)
     room_left = max(width, len(fact_head) + 1)
     fact_text = textwrap.fill(

@@ -20,6 +20,7 @@ from tui.kit.messages import ShowRank
 from tui.kit.panel import ScreenRow, TablePanel
 from tui.kit.rank_table import RankTable, RankTableLine
 from tui.kit.session_clock import SessionClock
+from tui.kit.themes import inks_of
 from tui.kit.widgets.heat import HeatStrip
 from tui.kit.widgets.table import UNSEEN, CellTable, TableCell, TableColumn, TableRow, fit_column
 from tui.run.components import heat_strip as heat
@@ -124,8 +125,8 @@ class RanksPanel(TablePanel):
         elif is_grouped(run.plan):
             sign = "  "
         now = self._clock.now(run)
-        dark = self.app.current_theme.dark
-        return RowContext(line.ranks, run, now, dark, self._scale, sign, line.is_process)
+        inks = inks_of(self.app.current_theme)
+        return RowContext(line.ranks, run, now, inks, self._scale, sign, line.is_process)
 
     def _shown_columns(
         self, run: RunState, cells: Mapping[RankColumn, Sequence[TableCell]], width: int

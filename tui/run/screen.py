@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -14,6 +15,7 @@ from remote.record.watch import WatchedRun
 from remote.run.findings.alerts import Alert
 from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
+from tui.charts.chart_list import ChartList, ChartPick, ChartUse, list_charts
 from tui.charts.panel import Charts
 from tui.kit import desktop_notes as desktop
 from tui.kit.actions import KeyPlace
@@ -25,10 +27,11 @@ from tui.kit.replay import Replay
 from tui.kit.run_session import LiveScreen, RunSession
 from tui.kit.widgets.keys import KeyFooter
 from tui.run.body import RunBody
+from tui.run.chart_grid import ChartGrid
 from tui.run.components.alerts import AlertLines, list_alerts
 from tui.run.components.header import RunHeader
 from tui.run.components.note import RecordNote
-from tui.run.components.record_lines import ReplaySlider
+from tui.run.components.record_lines import ReplaySlider, describe_replay
 from tui.run.outcome_panel import OutcomePanel
 
 NO_OTHER = "no other run is open here: rankboard alone lists all runs, and opens several"
@@ -125,7 +128,9 @@ class RunScreen(LiveScreen, Screen[None]):
             if self._note:
                 self._note.show()
             self._body.show(run)
-            self._header.show(run, self._called)
+            replay_text = describe_replay(self._slider.replay) if self._slider else ""
+            self._body.set_class(bool(replay_text), "-past")
+            self._header.show(run, self._called, replay_text)
             self._warn(self._alerts.show(run))
             self._outcome.show(run)
             # A hidden panel costs nothing: it is drawn once it is seen.
@@ -207,10 +212,39 @@ class RunScreen(LiveScreen, Screen[None]):
             await self.app.run_action(action.call, panel)
             self.tick()
 
-    def action_cycle(self) -> None:
+    def action_charts(self) -> None:
+        """List all charts; what is chosen takes the place of the focused chart."""
+        panel = self._body.chart_in_focus
         with self.session.lock:
-            panel = self._body.next_chart(self.session.state)
-        self._focus(panel)
+            charts = list_charts(self.session.state, self._body.deck)
+        chart_list = ChartList(charts, panel.kind.id)
+        self.app.push_screen(chart_list, partial(self._show_picked, panel))
+
+    def _show_picked(self, panel: Charts, pick: ChartPick | None) -> None:
+        match pick:
+            case ChartPick(ChartUse.PLACE, (kind,)):
+                with self.session.lock:
+                    panel = self._body.put_chart(kind, panel, self.session.state)
+                self._focus(panel)
+            case ChartPick(ChartUse.GRID, kinds):
+                self.app.push_screen(ChartGrid(self.session, kinds, self._body.deck))
+            case ChartPick(ChartUse.KEEP):
+                self.action_keep_layout()
+            case ChartPick(ChartUse.RESET):
+                self.action_reset_charts()
+
+    def action_keep_layout(self) -> None:
+        """Remember the charts and their views for runs of this kind."""
+        self._body.deck.keep()
+        self.notify(f"runs of {self._body.deck.run_kind} show these charts", markup=False)
+
+    def action_reset_charts(self) -> None:
+        """Show the standard charts, and forget those that were kept."""
+        self._body.deck.reset()
+        with self.session.lock:
+            self._body.redraw_charts(self.session.state)
+        self.notify("the standard charts are back", markup=False)
+        self.tick()
 
     def _layered_panel(self) -> Panel | None:
         """The panel in view with a layer to leave; of several, that with the focus."""

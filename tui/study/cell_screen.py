@@ -51,7 +51,7 @@ class CellScreen(LiveScreen, Screen[None]):
     CellScreen ChoiceTable { height: 1fr; min-height: 3; padding: 0 1; }
     CellScreen #about {
         height: auto; max-height: 50%; padding: 0 1; scrollbar-size-vertical: 1;
-        border-top: solid $primary 40%;
+        border-top: solid $ink-rule;
     }
     CellScreen #about Static { height: auto; }
     """

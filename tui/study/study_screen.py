@@ -49,12 +49,12 @@ class StudyScreen(LiveScreen, Screen[None]):
     CSS = """
     StudyScreen #title { height: 2; padding: 0 1; background: $panel; }
     StudyScreen ChoiceTable { height: 1fr; min-height: 3; padding: 0 1; }
-    StudyScreen #run { height: auto; border-top: solid $primary 40%; }
+    StudyScreen #run { height: auto; border-top: solid $ink-rule; }
     StudyScreen #run RunHeader { background: $background; }
     StudyScreen #which { height: 1; padding: 0 1; color: $text-muted; }
     StudyScreen #answer {
         height: auto; max-height: 30%; padding: 0 1; scrollbar-size-vertical: 1;
-        border-top: solid $primary 40%;
+        border-top: solid $ink-rule;
     }
     StudyScreen #answer Static { height: auto; }
     StudyScreen.-low #answer { display: none; }

@@ -82,14 +82,14 @@ def describe_slow_spells(run: RunState) -> list[str]:
     """
     spells: dict[int, tuple[float, str]] = {}
     for alert in _straggler_alerts(run):
-        slow_seconds = (alert.over or _end_of_rank(run, alert.subject)) - alert.since
+        slow_seconds = (alert.over or end_of_rank(run, alert.subject)) - alert.since
         if slow_seconds >= LEAST_SLOW_SHARE * run.training_seconds:
             longest_spell = (slow_seconds, f"slow for {duration(slow_seconds)}: {alert.text}")
             spells[alert.subject] = max(spells.get(alert.subject, (0.0, "")), longest_spell)
     return [text for _, text in sorted(spells.values(), reverse=True)]
 
 
-def _end_of_rank(run: RunState, number: int) -> float:
+def end_of_rank(run: RunState, number: int) -> float:
     """Return when a rank ended; now, if it has not."""
     rank = run.rank(number)
     return rank.since if rank and rank.phase in FATES else run.now
@@ -116,6 +116,9 @@ def _divergence_and_drift_alerts(run: RunState) -> Iterator[Alert]:
     progress = run.progress
     if progress.diverged:
         yield Alert(Alarm.DIVERGED, progress.diverged.when, progress.diverged.text)
+    rise = run.divergence.rise
+    if rise and not progress.diverged:
+        yield Alert(Alarm.DIVERGED, rise.since, rise.text, rise.over)
     if progress.drift:
         drift_extent = (progress.largest_drift or progress.drift).extent
         text = f"the ranks' models differ {drift_extent}, since step {progress.drift.step}"

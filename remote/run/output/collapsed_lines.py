@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from remote.run.output.log_levels import log_entries, may_be_routine, strip_rank_prefix
+from remote.run.output.log_levels import log_entries, strip_rank_prefix
 from remote.run.state.types import LogLine
 
 MOMENT = 30.0
@@ -29,9 +29,6 @@ _STAMPED = "[2"
 """What a stamp may begin with."""
 _ADDRESS = re.compile(r"\[?\b(?:\d{1,3}\.){3}\d{1,3}\]?:\d+|\[[0-9a-f:]+\]:\d+")
 """An address and a port, as of the peer in an error of communication."""
-_EPOCH = re.compile(r"epoch \d+ done: mean loss |Rank: \d+ Epoch: \d+, Train Loss: ")
-"""What the lines of `training.reports` on an epoch begin with, in each --log-format."""
-_FIGURE = re.compile(r"(?<= )(?:\d+\.\d+(?:e[+-]\d+)?|\d+e[+-]\d+|nan|inf)\b")
 
 
 _number = attrgetter("number")
@@ -46,21 +43,14 @@ class SharedLine:
     """Lines of several ranks as one."""
 
     text: str
-    """Of the first, with * for what names the rank, its host or its peer; of lines on an epoch,
-    with the means of the figures."""
+    """Of the first, with * for what names the rank, its host or its peer."""
     ranks: list[int]
-    figures: list[float]
-    """The sums of the figures of all."""
 
-    def add(self, line: LogLine, first: LogLine, figures: Sequence[float]) -> None:
+    def add(self, line: LogLine, first: LogLine) -> None:
         """Take in the line of one more rank."""
         self.ranks.append(line.rank)
         first_text = strip_rank_prefix(first.text, first.rank)
-        if figures:
-            self.figures = [sum(pair) for pair in zip(self.figures, figures, strict=True)]
-            means = (total / len(self.ranks) for total in self.figures)
-            self.text = _FIGURE.sub(lambda match: _format_like(match[0], next(means)), first_text)
-        elif strip_rank_prefix(line.text, line.rank) != first_text:
+        if strip_rank_prefix(line.text, line.rank) != first_text:
             self.text = _hide_names(first_text, first)
 
 
@@ -107,8 +97,7 @@ class LineCollapser:
         # Lines of hosts and remarks are news each time.
         if rank < 0:
             return None
-        keys = [_comparison_key(line) for line in entry]
-        entry_key = "\n".join(key for key, _ in keys)
+        entry_key = "\n".join(map(_comparison_key, entry))
         self._forget_old(entry[0].time)
         first_entry = self._find_equal(entry_key, self._last.get(rank, -1))
         self._last[rank] = (first_entry or entry)[-1].number
@@ -116,18 +105,16 @@ class LineCollapser:
             self._new.setdefault(entry_key, []).append(entry)
             self._count += len(entry)
             return None
-        for line, first_line, (_, figures) in zip(entry, first_entry, keys, strict=True):
-            self._share_line(line, first_line, figures)
+        for line, first_line in zip(entry, first_entry, strict=True):
+            self._share_line(line, first_line)
         return first_entry
 
-    def _share_line(self, line: LogLine, first: LogLine, figures: Sequence[float]) -> None:
+    def _share_line(self, line: LogLine, first: LogLine) -> None:
         shared_line = self.shared.get(first.number)
         if shared_line is None:
-            shared_text = strip_rank_prefix(first.text, first.rank)
-            _, first_figures = _comparison_key(first)
-            shared_line = SharedLine(shared_text, [first.rank], first_figures)
+            shared_line = SharedLine(strip_rank_prefix(first.text, first.rank), [first.rank])
             self.shared[first.number] = shared_line
-        shared_line.add(line, first, figures)
+        shared_line.add(line, first)
 
     def trim(self, number: int) -> None:
         """Forget what is shared before the line of this number."""
@@ -153,13 +140,10 @@ class LineCollapser:
             self._since = now
 
 
-def _comparison_key(line: LogLine) -> tuple[str, list[float]]:
-    """Return what equal lines have in common, and the figures in which lines of an epoch differ."""
-    text = strip_rank_prefix(line.text, line.rank)
-    if may_be_routine(line.text) and _EPOCH.match(line.text):
-        return _FIGURE.sub("\0", text), [float(figure) for figure in _FIGURE.findall(text)]
-    nameless_text = _hide_names(text, line)
-    return _STAMP.sub("", nameless_text) if nameless_text[:1] in _STAMPED else nameless_text, []
+def _comparison_key(line: LogLine) -> str:
+    """Return what equal lines have in common."""
+    nameless_text = _hide_names(strip_rank_prefix(line.text, line.rank), line)
+    return _STAMP.sub("", nameless_text) if nameless_text[:1] in _STAMPED else nameless_text
 
 
 def _hide_names(text: str, line: LogLine) -> str:
@@ -171,10 +155,3 @@ def _hide_names(text: str, line: LogLine) -> str:
         rank_text = str(line.rank)
         text = _RANK_NAME.sub(lambda name: f"{name[1]}*" if name[2] == rank_text else name[0], text)
     return text.replace(line.host, "*") if line.host else text
-
-
-def _format_like(figure: str, value: float) -> str:
-    """Write a value in the format of a figure."""
-    mantissa, _, exponent = figure.partition("e")
-    decimals = len(mantissa.partition(".")[2])
-    return f"{value:.{decimals}{'e' if exponent else 'f'}}"

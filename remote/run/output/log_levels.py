@@ -12,25 +12,32 @@ from remote.run.state.types import Cause, LogLine
 
 # Routine ------------------------------------------------------------------------------------------
 
-_LONGEST = 200
-"""Characters of the longest routine line."""
-_STARTS = ("epoch ", "Rank: ")
+_LONGEST = 400
+"""Characters of the longest routine line: that of a checkpoint has a path."""
+_STARTS = ("epoch ", "Rank: ", "Test Loss: ", "Checkpoint: ")
 _ROUTINE = re.compile(
     r"epoch \d+ step \d+/\d+ loss \S+ acc \S+ \S+ s/iter"
+    r"|epoch \d+ done: mean loss \S+ acc \S+ \S+ s/iter, \S+ s"
+    r"|epoch \d+ test loss \S+ acc \S+"
     r"|Rank: \d+ Batch Idx: \d+, Batch Loss: \S+, Batch Accuracy: \S+, Batch Duration: \S+ seconds"
+    r"|Rank: \d+ Epoch: \d+, Train Loss: \S+, Train Accuracy: \S+, "
+    r"Avg Batch Duration: \S+ seconds, Epoch Duration: \S+ seconds"
+    r"|Test Loss: \S+, Test Accuracy: \S+"
+    r"|Checkpoint: step \d+, \S+ MB in \S+ seconds, .*"
 )
-"""The lines of `training.reports`, in each --log-format."""
+"""The lines of `training.reports`, in each --log-format, and of checkpoints."""
 
 
 def may_be_routine(text: str) -> bool:
     """Return True if any line of this text may be routine; a quick look."""
-    return _STARTS[0] in text or _STARTS[1] in text
+    return any(start in text for start in _STARTS)
 
 
 def is_routine(line: str) -> bool:
-    """Return True if rankboard's own ranks print such a line every `--log-every` steps.
+    """Return True if rankboard's own ranks print such a line every `--log-every` steps, or of an
+    epoch, a test or a checkpoint.
 
-    Its figures are in the charts and tables, too.
+    Their figures are in the charts and tables, too, and those of an epoch in its line.
     """
     if not line.startswith(_STARTS) or len(line) > _LONGEST:
         return False

@@ -68,6 +68,11 @@ class RunLog:
         ]
         return sorted(new_lines + routine_lines, key=_number) if routine_lines else new_lines[::-1]
 
+    def add_epoch(self, when: float, line: str) -> None:
+        """Add the line of an epoch of all ranks."""
+        self._append([LogLine(self.count, when, "", -1, "epoch", line)])
+        self.count += 1
+
     def note(self, when: float, host: str, text: str) -> None:
         """Add a remark about a host, or ("") the run."""
         shown_lines = shortened(strip_host_name(text, host), self._limits.shown)

@@ -136,7 +136,7 @@ class LogLine(NamedTuple):
     rank: int
     """-1 for hosts and the session."""
     stream: str
-    """`stdout`, `stderr`, or `note` for remarks of rankboard."""
+    """`stdout`, `stderr`, `note` for remarks of rankboard, or `epoch` for its line of an epoch."""
     text: str
     routine: bool = False
     """See `remote.run.output.log_levels.is_routine`."""

@@ -155,7 +155,7 @@ class Show:
         texts += outcome._outcome_text(run, 8, is_brief=False).split("\n")
         texts += outcome._outcome_text(run, 8, is_brief=True).split("\n")
         for rank in run.ranks:
-            texts += [text for _, text in rank_facts(rank, run, now, is_roomy=True)]
+            texts += [str(text) for _, text in rank_facts(rank, run, now, is_roomy=True)]
             texts += [stack.whereabouts_line(run, rank).plain]
             texts += [one.plain for one in stack.stack_lines(run, rank, now, width)]
         stack.stack_steps(run.ranks)

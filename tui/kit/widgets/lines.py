@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
+from rich.segment import Segment
 from rich.style import Style
+from rich.terminal_theme import DEFAULT_TERMINAL_THEME
+from textual.color import Color
+from textual.filter import LineFilter
 from textual.geometry import Region, Spacing
+from textual.renderables.text_opacity import TextOpacity
 from textual.strip import Strip
 from textual.widget import Widget
+
+
+class FadingFilter(LineFilter):
+    """Lets the inks of a line fade into what is behind them, as `opacity` does in other widgets."""
+
+    def __init__(self, opacity: float) -> None:
+        super().__init__()
+        self._opacity = opacity
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """Return the line as it is shown."""
+        return list(TextOpacity.process_segments(segments, self._opacity, DEFAULT_TERMINAL_THEME))
+
+
+@cache
+def _fading_filter(opacity: float) -> FadingFilter:
+    # One and the same, as a line keeps what a filter has made of it.
+    return FadingFilter(opacity)
 
 
 class LineWidget(Widget):
@@ -36,7 +60,9 @@ class LineWidget(Widget):
             return super().render_lines(crop)
         line_width = self.size.width
         background = self.background_colors[1]
-        line_filters = self.get_line_filters()
+        line_filters = [*self.get_line_filters()]
+        if self.opacity < 1:
+            line_filters.append(_fading_filter(self.opacity))
         strips = []
         for y in crop.line_range:
             strip = self.render_line(y).adjust_cell_length(line_width, self.rich_style)

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from remote.run.state.flaw import FlawKind
 from tui.kit import palette
 from tui.kit.rank_looks import RANK_LOOKS
 from tui.kit.widgets.table import TableCell
 
 PHASE_STYLES = {phase.value: (look.sign, look.style) for phase, look in RANK_LOOKS.items()} | {
-    "connecting": ("work", "table--work"),
-    "deploying": ("work", "table--work"),
-    "starting": ("work", "table--work"),
+    "connecting": ("work", ""),
+    "deploying": ("work", ""),
+    "starting": ("work", ""),
     "ready": ("live", "table--good"),
-    "silent": ("wait", "table--work"),
+    "silent": ("wait", "table--warn"),
     "stalled": ("bad", "table--bad"),
-    "stopping": ("work", "table--work"),
+    "stopping": ("work", ""),
     "not started": ("ended", "table--dim"),
     "ended": ("ended", "table--dim"),
     "running": ("live", "table--good"),
     "done": ("good", "table--good"),
-    "unstable": ("warn", "table--work"),
+    "unstable": ("warn", "table--warn"),
     "interrupted": ("ended", "table--dim"),
     "refused": ("bad", "table--bad"),
     "unknown": ("wait", "table--dim"),
-    "unreadable": ("warn", "table--work"),
+    "unreadable": ("warn", "table--warn"),
+    **{kind.value: ("slow", "table--warn") for kind in FlawKind},
 }
 """The sign and the colour of every phase of a study's cell, a run, a host and a rank."""
 

@@ -6,7 +6,7 @@ where this takes 2.0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
@@ -44,6 +44,8 @@ class TableCell:
     text: str
     style: str = ""
     """A colour such as "#rrggbb", a name of `CELL_STYLES`, or "" for the usual style."""
+    parts: tuple[tuple[str, str], ...] = ()
+    """The text in parts, each with its style, if they differ."""
 
 
 TableRow = tuple[TableCell, ...]
@@ -53,9 +55,12 @@ UNSEEN: TableRow = ()
 CELL_STYLES = {
     "table--head": "bold $text-muted",
     "table--good": "$text-success",
-    "table--work": "$text-warning",
+    "table--warn": "$text-warning",
     "table--bad": "bold $text-error",
     "table--dim": "$text-muted",
+    "table--data": "$ink-data",
+    "table--compute": "$ink-compute",
+    "table--sync": "$ink-sync",
 }
 """The component classes of widgets with cells, and their styles in Textual's markup."""
 
@@ -197,12 +202,24 @@ class CellTable(ScrollView, LineWidget, can_focus=True):
         if cells == UNSEEN:
             return Strip([])
         layout = self._current_layout()
-        segments = []
+        segments: list[Segment] = []
         for column_index, width in zip(layout.columns, layout.widths, strict=True):
             cell = cells[column_index]
             fitted_text = _fit_text(cell.text, width, self._columns[column_index])
-            segments.append(Segment(fitted_text, self._cell_style(cell.style)))
+            segments += self._cell_segments(cell, fitted_text)
         return Strip(segments)
+
+    def _cell_segments(self, cell: TableCell, fitted_text: str) -> Iterator[Segment]:
+        """Yield the fitted text of a cell, its parts in their own styles if it is whole."""
+        style = self._cell_style(cell.style)
+        if not cell.parts or cell.text not in fitted_text:
+            yield Segment(fitted_text, style)
+            return
+        before, _, behind = fitted_text.partition(cell.text)
+        yield Segment(before, style)
+        for part_text, part_style in cell.parts:
+            yield Segment(part_text, self._cell_style(part_style))
+        yield Segment(behind, style)
 
     def _cell_style(self, name: str) -> Style:
         rich_style = self._cached_styles.get(name)

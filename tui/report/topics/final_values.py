@@ -130,7 +130,7 @@ def loss_ends(runs: Iterable[RunFigures]) -> list[tuple[str, float, float]]:
 
 def has_learned(group: RunGroup) -> bool:
     """Return True if no run of a group diverged, or had a loss that rose."""
-    has_diverged = any(run.diverged for run in group.runs)
+    has_diverged = any(run.has_diverged for run in group.runs)
     return not has_diverged and not not_learned(loss_ends(group.runs))
 
 

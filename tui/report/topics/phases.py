@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from remote.format import percent, seconds
+from tui.kit.inks import LIGHT
 from tui.report.document import ReportPicture, Section, make_table
-from tui.report.picture_style import HATCHES, INK, SERIES, empty_chart, name_rows
+from tui.report.picture_style import HATCHES, INK, empty_chart, name_rows
 from tui.report.subject import ReportSubject, RunGroup
 from tui.report.timing import SubjectTiming, describe_iterations
 
 PHASES = ("data", "compute", "sync")
-COLOURS = {"data": SERIES[5], "compute": SERIES[0], "sync": SERIES[1]}
+COLOURS = {"data": LIGHT.data, "compute": LIGHT.compute, "sync": LIGHT.sync}
 HEAD = ("cell", "s/iter", "data s", "compute s", "sync s", "sync share")
 ARITHMETIC_MEANS = (
     " Over runs these are arithmetic means, so that phases add up: s/iter may be a little more "

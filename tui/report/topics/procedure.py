@@ -87,8 +87,8 @@ def _row(group: RunGroup, repetition: int, run: RunFigures, is_outlier: bool) ->
 def _remarks(run: RunFigures, is_outlier: bool) -> Iterator[str]:
     if is_outlier:
         yield "outlier"
-    if run.diverged:
-        yield "diverged"
+    for flaw in run.flaws:
+        yield flaw.text
     if run.restarts:
         yield count(len(run.restarts), "restart")
     if run.stalls:

@@ -56,26 +56,29 @@ class RunHeader(Static):
         self._advice = ""
         self._planned: RunLength | None = None
 
-    def show(self, run: RunState, given_name: str = "") -> None:
-        """Copy what is drawn from the run. A person has `given_name` it so."""
+    def show(self, run: RunState, given_name: str = "", replay_text: str = "") -> None:
+        """Copy what is drawn from the run. A person has `given_name` it so. `replay_text`: that
+        this is a moment of a replay."""
         now = self._clock.now(run)
         # The figures look at every rank, so those of many ranks are not taken at each tick.
         if self._turn.has_come_for(run) or not self._figures:
             self._figures = header_figures(run)
             self._script_notes = GAP.join(script_notes(run))
             self._advice = seen.advice(run, now)
-        header_lines = list(self._lines(run, plain(given_name), now))
+        header_lines = list(self._lines(run, replay_text, plain(given_name), now))
         header_content = Content("\n").join(header_lines)
         if not header_content.is_same(self._shown):
             self._shown = header_content
             self.styles.height = len(header_lines)  # not `auto`: lines of another width mislead
             self.update(header_content, layout=False)
 
-    def _lines(self, run: RunState, given_name: str, now: float) -> Iterator[Content]:
+    def _lines(
+        self, run: RunState, replay_text: str, given_name: str, now: float
+    ) -> Iterator[Content]:
         width = self.content_size.width
         # Before the first layout the width is 0, which textwrap refuses.
         text_width = max(width, MIN_WIDTH)
-        yield title_line(run, given_name, width)
+        yield title_line(run, replay_text, given_name, width)
         yield progress_line(run, self._run_length(run), width, now)
         # Of a script that tells nothing, there are no figures to wait for.
         if run.plan.job or any(figure.is_known for figure in self._figures):

@@ -8,12 +8,15 @@ from typing import NamedTuple
 
 from textual.content import Content
 
-from remote.format import between, count, duration, percent
+from remote.format import count, duration, percent
+from remote.run.findings.flaws import outcome_word
 from remote.run.run_state import RunState
-from remote.run.state.phases import RunPhase, Verdict
+from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
 from tui.kit import palette
 from tui.kit.widgets.phase import phase_cell
+from tui.kit.widgets.table import TableCell
+from tui.run.components.eta_text import describe_eta
 from tui.run.components.header_figures import HeaderFigure
 
 GAP = "  "
@@ -23,17 +26,27 @@ DIM = "$text-muted"
 """The style of labels, beside which values are bold."""
 BADGE_INKS = {
     "table--good": "auto on $success",
-    "table--work": "auto on $warning",
+    "table--warn": "auto on $warning",
     "table--bad": "auto on $error",
     "table--dim": "$text on $foreground 20%",
+    "": "$text on $foreground 20%",
 }
 """The colours of the badge by the style that the state has in tables."""
+REPLAY_INK = "bold reverse $accent"
+"""The style of the badge of a replay: a state is another thing."""
 TIMES_WIDTH = 32
 """Columns that the times at the right edge may take before the bar gets shorter for them."""
 MIN_BAR_WIDTH = 6
 """Columns of a bar of progress, at the least."""
 FIGURE_GAP = 3
 """Columns between two figures that stand below their labels."""
+
+
+SPREAD_WIDTH = 100
+"""Columns of a header from which on it says between which times the run may end."""
+
+Styled = tuple[str, str]
+"""A text, and its style; "" for the usual one."""
 
 
 class RunLength(NamedTuple):
@@ -46,39 +59,46 @@ class RunLength(NamedTuple):
 # The title
 
 
-def title_line(run: RunState, given_name: str, width: int) -> Content:
-    """The badge and the work; at the right edge the run, by the name that a person gave it, and by
-    its own where there is room for both."""
+def title_line(run: RunState, replay_text: str, given_name: str, width: int) -> Content:
+    """The badges of a replay and of the state, and the work; at the right edge the run, by the name
+    that a person gave it, and by its own where there is room for both."""
     badge_text = f" {phase_text(run)} "
-    room = width - len(badge_text) - 1
+    replay_badge = f" {replay_text} " if replay_text else ""
+    room = width - len(replay_badge + badge_text) - 1
     work_text = _work_text(run)
     names = [f"{given_name} ({run.plan.run})", given_name] if given_name else [run.plan.run]
     # Without room for it, the name is left out, and the work is cut.
     name = next((name for name in names if len(work_text) + 2 + len(name) <= room), "")
     work_text = work_text[: max(room, 0)].ljust(room - len(name))
-    title = Content.assemble((badge_text, f"bold {_badge_ink(run)}"), " ", work_text, (name, DIM))
+    title = Content.assemble(
+        (replay_badge, REPLAY_INK),
+        (badge_text, f"bold {_badge_ink(run)}"),
+        " ",
+        work_text,
+        (name, DIM),
+    )
     return title.truncate(width)
 
 
 def phase_text(run: RunState) -> str:
     """The sign and the word of what the run does, or of how it has ended, and in which attempt."""
-    phase_name = run.verdict.word if run.verdict else run.doing
     allowed = run.launcher.attempts_allowed
     allowed_text = f" of {allowed}" if allowed else ""
     attempt_text = f" (attempt {run.attempt + 1}{allowed_text})" if run.attempt else ""
-    state_text = phase_cell(phase_name).text
-    if run.verdict is Verdict.FINISHED and run.progress.diverged:
-        state_text = f"{palette.sign('warn')} finished, loss {run.progress.diverged.what}"
-    return f"{state_text}{attempt_text}"
+    return f"{_state_cell(run).text}{attempt_text}"
+
+
+def _state_cell(run: RunState) -> TableCell:
+    return phase_cell(outcome_word(run) or run.doing)
 
 
 def _badge_ink(run: RunState) -> str:
-    state_style = phase_cell(run.verdict.word if run.verdict else run.doing).style
-    if run.verdict is Verdict.FINISHED and run.progress.diverged:
-        state_style = "table--work"
-    elif run.verdict is None and state_style == "table--work":
-        state_style = "table--dim"  # to start, to test or to save is no reason for a warning
-    return BADGE_INKS[state_style]
+    return BADGE_INKS["table--dim" if _is_past(run) else _state_cell(run).style]
+
+
+def _is_past(run: RunState) -> bool:
+    """Return True if this is a moment of a replay, or if nobody records what goes on."""
+    return run.is_held and run.phase is not RunPhase.ENDED
 
 
 def _work_text(run: RunState) -> str:
@@ -98,38 +118,44 @@ def progress_line(run: RunState, run_length: RunLength, width: int, now: float) 
     """A bar, how far the run is, and at the right edge its times."""
     total_steps = run_length.steps
     facts_text = _progress_text(run, run_length)
-    times_text = _times_text(run, total_steps, now)
+    times = list(_times(run, total_steps, now, has_room=width >= SPREAD_WIDTH))
+    times_length = _length(times)
     has_bar = run.plan.job is not None or total_steps > 0
     if has_bar:
         share = min(run.step / total_steps, 1.0) if total_steps else 0.0
         facts_text = f"{percent(share):>4}{GAP}{facts_text}"
         is_over = run.phase is RunPhase.ENDED
-        times_width = len(times_text) if is_over else max(TIMES_WIDTH, len(times_text))
+        times_width = times_length if is_over else max(TIMES_WIDTH, times_length)
         bar_width = width - len(facts_text) - times_width - 2 * len(GAP)
         # The place that is kept for longer times is given up before the bar.
-        bar_width = max(bar_width, min(MIN_BAR_WIDTH, width - len(facts_text + times_text) - 4))
+        bar_width = max(bar_width, min(MIN_BAR_WIDTH, width - len(facts_text) - times_length - 4))
         if bar_width >= MIN_BAR_WIDTH:
             room = width - bar_width - len(GAP)
             return Content.assemble(
-                *_bar(share, bar_width), GAP, *_at_both_edges(facts_text, times_text, room)
+                *_bar(run, share, bar_width), GAP, *_at_both_edges(facts_text, times, room)
             )
         facts_text = f"{run.step}/{total_steps or '?'}"
-    if len(facts_text) + len(GAP) + len(times_text) > width:
-        times_text = duration(_elapsed(run, now))
-    return Content.assemble(*_at_both_edges(facts_text, times_text, width))
+    if len(facts_text) + len(GAP) + times_length > width:
+        times = [(duration(_elapsed(run, now)), DIM)]
+    return Content.assemble(*_at_both_edges(facts_text, times, width))
 
 
-def _bar(share: float, width: int) -> Iterator[tuple[str, str]]:
+def _bar(run: RunState, share: float, width: int) -> Iterator[Styled]:
     num_done = round(width * share)
-    yield palette.sign("full") * num_done, "$success"
+    yield palette.sign("full") * num_done, DIM if _is_past(run) else "$success"
     yield palette.sign("rest") * (width - num_done), DIM
 
 
-def _at_both_edges(left: str, right: str, width: int) -> Iterator[str | tuple[str, str]]:
-    yield left
-    if len(left) + len(right) < width:
-        yield " " * (width - len(left) - len(right))
-        yield right, DIM
+def _at_both_edges(left: str, right: Sequence[Styled], width: int) -> Iterator[Styled]:
+    yield left, ""
+    gap_width = width - len(left) - _length(right)
+    if gap_width > 0:
+        yield " " * gap_width, ""
+        yield from right
+
+
+def _length(parts: Sequence[Styled]) -> int:
+    return sum(len(text) for text, _ in parts)
 
 
 def _progress_text(run: RunState, run_length: RunLength) -> str:
@@ -153,14 +179,19 @@ def _progress_text(run: RunState, run_length: RunLength) -> str:
     return GAP.join(known_parts) or "no steps seen"
 
 
-def _times_text(run: RunState, total_steps: int, now: float) -> str:
+def _times(run: RunState, total_steps: int, now: float, *, has_room: bool) -> Iterator[Styled]:
+    """For how long the run lasts, and when it will have ended; `has_room` for a spread."""
     is_job = run.plan.job is not None
     if not is_job and not run.elapsed:  # of log files, whose lines have no times
-        return ""
-    times_text = f"{duration(_elapsed(run, now))} elapsed"
-    if run.phase is not RunPhase.ENDED and (is_job or total_steps):
-        times_text += f"{GAP}ETA {between(*run.eta_between(now))}"
-    return times_text
+        return
+    yield f"{duration(_elapsed(run, now))} elapsed", DIM
+    if run.phase is RunPhase.ENDED or run.is_held or not (is_job or total_steps):
+        return
+    eta = describe_eta(run, now)
+    yield f"{GAP}ETA ", DIM
+    yield eta.point, ""
+    if has_room and eta.spread:
+        yield f"{GAP}{eta.spread}", DIM
 
 
 def _elapsed(run: RunState, now: float) -> float:

@@ -89,4 +89,4 @@ def _cell(rank: RankState, mark: int, lateness: float) -> TableCell:
     if mark == SLOW:
         return TableCell(palette.sign("slow"), "table--bad")
     level_sign = palette.level_sign((lateness - LOWEST) / (HIGHEST - LOWEST))
-    return TableCell(level_sign, "table--work" if mark == SUSPECTED else "table--good")
+    return TableCell(level_sign, "table--warn" if mark == SUSPECTED else "table--good")

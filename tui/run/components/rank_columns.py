@@ -17,6 +17,7 @@ from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
 from remote.sanitise import plain
 from tui.kit import palette
+from tui.kit.inks import Inks
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import TableCell, TableColumn
 from tui.run.components.rank_order import SLOW, UNMARKED, severity
@@ -55,7 +56,7 @@ class RowContext:
     ranks: Sequence[RankState]
     run: RunState
     now: float
-    dark: bool
+    inks: Inks
     scale: TrendScale
     sign: str = ""
     is_process: bool = False
@@ -99,7 +100,7 @@ def _number_cell(row_context: RowContext) -> TableCell:
         return TableCell(f"p{row_context.rank.rank}", "table--dim")
     if len(row_context.ranks) == 1:
         return TableCell(
-            str(row_context.rank.rank), palette.rank_colour(row_context.rank.rank, row_context.dark)
+            str(row_context.rank.rank), row_context.inks.by_number(row_context.rank.rank)
         )
     rank_numbers = [rank.rank for rank in row_context.ranks]
     return TableCell(f"{min(rank_numbers)}-{max(rank_numbers)}")
@@ -116,7 +117,7 @@ def state_cell(rank: RankState, run: RunState, now: float) -> TableCell:
     # The verdict on a slow rank outlasts the run: it is why the run took so long.
     was_slow = rank.phase in FATES and severity(rank, run) == SLOW
     if straggler and (rank.doing == RankPhase.TRAINING or was_slow):
-        cell_style = "table--bad" if straggler.is_slow else "table--work"
+        cell_style = "table--bad" if straggler.is_slow else "table--warn"
         return TableCell(f"{palette.sign('slow')} {straggler.mark}", cell_style)
     state = phase_cell(rank.doing)
     if rank.phase in START_PHASES[1:] and not rank.stalled and run.phase is not RunPhase.ENDED:
@@ -141,21 +142,25 @@ def mean_loss(rank: RankState) -> float:
     return rank.loss if math.isnan(mean) else mean
 
 
-def step_split(shares: Sequence[float], width: int) -> str:
-    """A bar of the shares of a step, each phase with a sign of its own."""
+def phase_bar(shares: Sequence[float], width: int) -> dict[str, str]:
+    """Return the part of each phase of a bar, as wide as its share of a step, with its own sign."""
     if any(map(math.isnan, shares)) or not any(shares[1:]):  # a log may tell `data` alone
-        return ""
+        return {}
     # Rounded ends may miss the width of the bar, so the last phase takes what is left.
     phase_ends = [round(width * min(max(0.0, total), 1.0)) for total in accumulate(shares)]
-    split_bar = ""
+    parts = {}
+    start = 0
     for name, phase_end in zip(PHASES, (*phase_ends[:-1], width), strict=True):
-        split_bar += palette.sign(name) * (phase_end - len(split_bar))
-    return split_bar
+        parts[name] = palette.sign(name) * (phase_end - start)
+        start = max(start, phase_end)
+    return parts
 
 
 def _split_cell(row_context: RowContext) -> TableCell:
     shares = [row_context.mean(_per_second(name)) for name in PHASES]
-    return TableCell(step_split(shares, BAR_WIDTH), "table--dim")
+    bar = phase_bar(shares, BAR_WIDTH)
+    parts = tuple((part, f"table--{name}") for name, part in bar.items())
+    return TableCell("".join(bar.values()), parts=parts)
 
 
 def _ready_cell(row_context: RowContext) -> TableCell:
@@ -173,7 +178,7 @@ def _trend_cell(row_context: RowContext) -> TableCell:
     last_values = row_context.rank.pace.last(scale.figure)[-TREND_STEPS:]
     trend_text = "".join(palette.level_sign(value / scale.typical / 2) for value in last_values)
     is_marked = severity(row_context.rank, row_context.run) < UNMARKED
-    return TableCell(trend_text, "table--work" if is_marked else "table--dim")
+    return TableCell(trend_text, "table--warn" if is_marked else "table--dim")
 
 
 def rank_accuracy(rank: RankState) -> float:
@@ -199,7 +204,7 @@ def silent_seconds(rank: RankState, run: RunState, now: float) -> float:
 
 def _heard_cell(row_context: RowContext) -> TableCell:
     silence = silent_seconds(row_context.rank, row_context.run, row_context.now)
-    return TableCell(f"{duration(silence)} ago" if silence else "", "table--work")
+    return TableCell(f"{duration(silence)} ago" if silence else "", "table--warn")
 
 
 def _per_second(name: str) -> RankFigure:

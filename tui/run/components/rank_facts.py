@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
+from textual.content import Content
+
 from remote.format import UNKNOWN, count, duration, number, percent, rate, seconds, size
 from remote.lab.spec import is_of_lab
 from remote.run.diagnosis.host_load import loads
@@ -20,9 +22,9 @@ from tui.kit.widgets.phase import phase_cell
 from tui.run.components.rank_columns import (
     PHASES,
     mean_loss,
+    phase_bar,
     rank_accuracy,
     silent_seconds,
-    step_split,
 )
 
 BAR_WIDTH = 20
@@ -30,7 +32,7 @@ BAR_WIDTH = 20
 MAX_VALUES = 40
 """Newest values that a page names."""
 TROUBLE = "!"
-RankFact = tuple[str, str]
+RankFact = tuple[str, str | Content]
 """What it is about, and what there is to say."""
 
 
@@ -123,18 +125,23 @@ def _describe_progress(rank: RankState, run: RunState) -> str:
     )
 
 
-def _describe_step(rank: RankState, *, is_roomy: bool) -> str:
+def _describe_step(rank: RankState, *, is_roomy: bool) -> Content:
+    """How long a step takes, and its phases in their inks; if `is_roomy`, with a bar of them."""
     pace = rank.pace
-    step_text = f"{seconds(pace.mean('seconds'))} s"
+    step_text = Content(f"{seconds(pace.mean('seconds'))} s")
     shares = [pace.per_second(name) for name in PHASES]
-    split_bar = step_split(shares, BAR_WIDTH)
-    if not split_bar:
+    bar = phase_bar(shares, BAR_WIDTH)
+    if not bar:
         return step_text
-    phase_texts = [f"{name} {percent(share)}" for name, share in zip(PHASES, shares, strict=True)]
+    phase_texts = [
+        Content.styled(f"{name} {percent(share)}", f"$ink-{name}")
+        for name, share in zip(PHASES, shares, strict=True)
+    ]
     ready_seconds = pace.median("ready")
     if ready_seconds > 0:
-        phase_texts.append(f"ready after {seconds(ready_seconds)} s")
-    return f"{step_text}: {', '.join(phase_texts)}{f'  {split_bar}' if is_roomy else ''}"
+        phase_texts.append(Content(f"ready after {seconds(ready_seconds)} s"))
+    parts = [(part, f"$ink-{name}") for name, part in bar.items()] if is_roomy else []
+    return Content.assemble(step_text, ": ", Content(", ").join(phase_texts), "  ", *parts)
 
 
 def _describe_process(rank: RankState, run: RunState) -> str:

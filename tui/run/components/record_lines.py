@@ -21,6 +21,14 @@ MIN_BAR_WIDTH = 8
 """Columns of the bar, at the least."""
 
 
+def describe_replay(replay: Replay) -> str:
+    """Say how a moment of a run is replayed, such as "REPLAY 8x"; "" at the end of its record,
+    which is what became of the run."""
+    if replay.is_at_end:
+        return ""
+    return f"REPLAY {replay.speed:g}x" if replay.is_playing else "REPLAY paused"
+
+
 class ReplaySlider(Container, can_focus=True):
     """A bar over the time of the run, with the keys that move in it."""
 

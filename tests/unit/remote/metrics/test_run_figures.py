@@ -202,7 +202,8 @@ def test_a_diverged_run_says_so(tmp_path: Path) -> None:
     history = History(plan(1)).training(steps=2)
     history.rank(0, StepFinished(0, 1, 3, math.nan, 0.1))
     run = read_figures(recorded(tmp_path, history))
-    assert run.diverged == "loss is NaN at step 3 (rank 0)"
+    assert run.has_diverged
+    assert [flaw.text for flaw in run.flaws] == ["diverged at step 3: loss 2 → NaN"]
     assert math.isnan(run.final_loss())
 
 

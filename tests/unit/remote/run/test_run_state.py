@@ -132,13 +132,13 @@ def test_a_script_trains_from_its_first_moment() -> None:
             math.nan,
             0.5,
             "loss is NaN at step 12 (rank 1)",
-            "finished in 0 s, but the loss was NaN at step 12",
+            "finished in 0 s, but diverged at step 12: loss 2 → NaN",
         ),
         (
             math.inf,
             math.nan,
             "loss is infinite at step 12 (rank 1)",
-            "finished in 0 s, but the loss is NaN since step 12",
+            "finished in 0 s, but diverged at step 12: loss 2 → infinite",
         ),
     ],
 )
@@ -332,14 +332,14 @@ def test_hosts_that_were_left_out_may_come_back() -> None:
     assert state.rank(2) is state.ranks[2]
 
 
-def test_a_loss_of_a_rank_that_was_left_out_is_told_of_its_attempt() -> None:
+def test_a_loss_of_a_rank_that_was_left_out_is_still_told() -> None:
     history = History(plan(2)).training(steps=20)
     history.rank(1, replace(stepped(1, 21), loss=math.nan))
     history.session(Restarted((0,), "node2 was lost"))
     history.attempt = 1
     begins = Started(0, 77, 1, "cpu", "gloo", "2.14.1", 1, 61_706, 40, 10, 640, 100, resumed=30)
     state = history.rank(0, begins, stepped(0, 40)).done(0).closed()
-    assert ", but the loss was NaN at step 21, in attempt 1" in outcome.verdict_line(state)
+    assert "but diverged at step 21: loss 2 → NaN" in outcome.verdict_line(state)
 
 
 def test_the_end_of_a_run_that_failed_again_tells_of_its_restart() -> None:

@@ -317,4 +317,4 @@ def test_a_loss_that_is_nan_is_sent_with_the_end() -> None:
     observer = notifier.observe(history.state(), FOLDER)
     history.rank(0, replace(stepped(0, 4), loss=math.nan)).done(0)
     observer.look(history.closed())
-    assert notifier.all[-1][1].endswith("; loss is NaN at step 4 (rank 0)")
+    assert notifier.all[-1][1].endswith("; diverged at step 4: loss 2 → NaN")

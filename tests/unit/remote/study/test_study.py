@@ -958,7 +958,7 @@ def test_a_diverged_run_is_remarked_on_and_its_loss_does_not_count(tmp_path: Pat
                 pass
         *_, end = runner.folder.entries()
         assert isinstance(end, RunEnded)
-        assert end.remarks == ("sync=ring diverged: the loss is not finite",)
+        assert end.remarks == ("sync=ring diverged at step 3: loss 2.4 → NaN",)
         if metric == "loss":
             assert end.outcome is TrialOutcome.FAILED
             assert end.cause == "the run has no test loss: loss is NaN at step 3 (rank 0)"

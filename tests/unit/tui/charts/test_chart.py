@@ -18,6 +18,7 @@ from tui.charts.chart import Chart
 from tui.charts.plot_frame import PlotFrame, PlotOptions, make_frame, picture_axes
 from tui.charts.raster import ASCII, BRAILLE, MARK_COLOUR, NO_COLOUR, Curve
 from tui.kit import palette
+from tui.kit.themes import InkedApp
 
 NAN = float("nan")
 STEPS = PlotOptions("step")
@@ -209,7 +210,7 @@ def test_braille_has_every_dot_and_ascii_is_ascii() -> None:
     assert ASCII[0] == " "
 
 
-class Alone(App[None]):
+class Alone(InkedApp[None]):
     """A chart and nothing else."""
 
     def compose(self) -> ComposeResult:

@@ -426,16 +426,18 @@ def test_phases_add_up_to_the_time_of_a_step() -> None:
 # What is remembered -------------------------------------------------------------------------------
 
 
-def test_charts_and_views_are_remembered_for_each_kind_of_run(tmp_path: Path) -> None:
-    file = tmp_path / "state" / "charts.json"
+def test_charts_and_views_that_are_kept_come_up_in_each_run_of_a_kind(tmp_path: Path) -> None:
+    file = tmp_path / "state" / "layouts.json"
     deck = Deck(plan(2), 3, file)
     kinds = available(trained())
     assert [deck.chart_at(place, kinds).id for place in range(3)] == ["loss", "phases", "accuracy"]
-    assert deck.advance(0, kinds, [0, 1])
-    assert deck.shown == ["accuracy", "phases", "loss"]
+    deck.put(1, ACCURACY, kinds)
+    assert deck.shown == ["loss", "accuracy", "phases"]
     deck.set_view(
         LOSS, ChartView(XAxis.TIME, CurveMode.ONE, 2, log_y=True, window=(1.0, 2.0), cursor=3.0)
     )
+    assert not file.exists(), "what is not kept is not remembered"
+    deck.keep()
     again = Deck(plan(2), 3, file)
     assert again.shown == deck.shown
     assert again.view(LOSS) == ChartView(XAxis.TIME, CurveMode.ONE, 2, log_y=True)
@@ -454,7 +456,7 @@ def test_a_chart_is_put_where_it_is_asked_for_and_charts_that_a_run_lacks_are_ke
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "charts.json"
-    remembered.remember("script", {"charts": ["gpu", "loss", "phases"]}, file)
+    remembered.remember("script", {"charts": ["loss", "gpu", "phases"]}, file)
     deck, cpu = Deck(plan(2, script=True), 3, file), ChartKind("cpu", "CPU", "", ("host_cpu",))
     kinds = [LOSS, PHASES, ACCURACY, cpu]
 
@@ -464,23 +466,39 @@ def test_a_chart_is_put_where_it_is_asked_for_and_charts_that_a_run_lacks_are_ke
     assert seen() == ["loss", "phases", "accuracy"]
     deck.put(1, cpu, kinds)
     assert seen() == ["loss", "cpu", "phases"]
-    deck.put(2, LOSS, kinds)
-    assert seen() == ["phases", "cpu", "loss"]
+    deck.put(2, cpu, kinds)
+    assert seen() == ["loss", "phases", "cpu"]
+    deck.keep()
     again = Deck(plan(2, script=True), 3, file)
     assert [again.chart_at(place, [*kinds, GPU]).id for place in range(3)] == [
+        "loss",
         "gpu",
         "phases",
-        "cpu",
     ]
 
 
-def test_what_lasts_is_remembered_once_it_changes(tmp_path: Path) -> None:
+def test_the_loss_keeps_the_first_place(tmp_path: Path) -> None:
     file = tmp_path / "charts.json"
-    first, second = (Deck(plan(2), 3, file) for _ in range(2))
-    first.set_view(LOSS, replace(first.view(LOSS), window=(1.0, 2.0), cursor=1.5))
-    assert not file.exists(), "the part in view does not last"
-    second.set_view(LOSS, replace(second.view(LOSS), log_y=True))
-    assert Deck(plan(2), 3, file).view(LOSS).log_y
+    remembered.remember("script", {"charts": ["phases", "loss"]}, file)
+    deck = Deck(plan(2, script=True), 3, file)
+    kinds = [LOSS, PHASES, ACCURACY]
+    assert deck.put(0, ACCURACY, kinds) == 1, "it goes to the second place"
+    assert [deck.chart_at(place, kinds).id for place in range(3)] == ["loss", "accuracy", "phases"]
+    assert deck.put(2, LOSS, kinds) == 0, "the loss is where it was"
+    assert [deck.chart_at(place, kinds).id for place in range(3)] == ["loss", "accuracy", "phases"]
+    assert deck.put(0, LOSS, [LOSS]) == 0
+
+
+def test_a_reset_brings_back_the_standard_charts_and_forgets_what_was_kept(tmp_path: Path) -> None:
+    file = tmp_path / "charts.json"
+    deck = Deck(plan(2), 3, file)
+    deck.put(1, ACCURACY, available(trained()))
+    deck.set_view(LOSS, replace(deck.view(LOSS), log_y=True))
+    deck.keep()
+    deck.reset()
+    for standard in (deck, Deck(plan(2), 3, file)):
+        assert standard.shown == ["loss", "phases", "accuracy"]
+        assert not standard.view(LOSS).log_y
 
 
 @pytest.mark.parametrize(
@@ -498,13 +516,13 @@ def test_what_cannot_be_read_is_not_remembered(text: str, tmp_path: Path) -> Non
     kinds = available(RunState(plan(2)))
     assert len({deck.chart_at(place, kinds).id for place in range(3)}) == 3
     assert deck.view(LOSS) in (ChartView(), ChartView(one=0))
-    deck.set_view(LOSS, ChartView(log_y=True))
+    deck.keep()
     assert "script" in json.loads(file.read_text())
 
 
 def test_where_nothing_can_be_written_nothing_fails(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    Deck(plan(1), 3, tmp_path / "file" / "charts.json").set_view(LOSS, ChartView(log_y=True))
+    Deck(plan(1), 3, tmp_path / "file" / "charts.json").keep()
 
 
 def test_few_kinds_of_run_are_remembered(tmp_path: Path) -> None:

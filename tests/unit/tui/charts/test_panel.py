@@ -261,7 +261,8 @@ async def test_a_view_is_kept_where_a_run_has_fewer_charts_than_places() -> None
                 )
         await until(pilot, lambda: len(shown(stage)) == 1)
         await drawn(stage, pilot)
-        await pilot.press("3", "l", "c")
+        await pilot.press("3", "l", "c", "enter")
+        await until(pilot, lambda: stage.app.screen is stage.screen)
         await pilot.pause()
         assert first(stage).kind.id == "loss"
         assert first(stage).view.log_y
@@ -272,27 +273,11 @@ async def test_the_screen_of_an_older_run_leaves_newer_choices_alone() -> None:
     async with stage.training() as pilot:
         newer = Deck(stage.session.plan, Charts.copies)
         newer.set_view(KINDS[0], replace(newer.view(KINDS[0]), log_y=True))
+        newer.keep()
         stage.session.close()
         await stage.ended(pilot)
         await pilot.press("q")
     assert Deck(stage.session.plan, Charts.copies).view(KINDS[0]).log_y
-
-
-async def test_other_runs_of_its_kind_are_watched_alike() -> None:
-    for turn in range(2):
-        stage = Stage()
-        async with stage.app.run_test(size=(80, 24)) as pilot:
-            await stage.train(pilot)
-            if turn == 0:
-                await pilot.press("3", "c", "l", "c", "l", "b")
-                await until(pilot, lambda stage=stage: first(stage).view.log_y)
-            await until(pilot, lambda stage=stage: " 3 accuracy" in stage.text())
-            assert first(stage).view.log_y
-            assert first(stage).view.mode is CurveMode.EACH
-            stage.session.close()
-            await stage.ended(pilot)
-            await pilot.press("q")
-            await pilot.pause()
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -10,6 +10,7 @@ from tests.kit.looks import screen_text
 from training.job import Job
 from training.wire.rank_events import Entered, StepFinished
 from tui.app.app import RankboardApp
+from tui.charts.chart_list import ChartList
 from tui.charts.kinds import available
 from tui.charts.panel import Charts
 from tui.kit.open_runs import LaunchRequest
@@ -44,13 +45,10 @@ async def test_staleness_has_a_chart_of_its_own(size: tuple[int, int]) -> None:
         for step in range(1, 31):
             stage.session.say(1, StepFinished(1, 1, step, 2.0, 0.1, staleness=step % 3), after=0.1)
         await until(pilot, lambda: "step 30" in stage.text())
-        await pilot.press("3", *"c" * 3)
-        for _ in range(6):
-            if "3 staleness" in stage.text():
-                break
-            await pilot.press("c")
-            await pilot.pause()
-        await until(pilot, lambda: "3 staleness" in stage.text())
+        await pilot.press("c")
+        await until(pilot, lambda: isinstance(stage.app.screen, ChartList))
+        await pilot.press(*"stale", "enter")
+        await until(pilot, lambda: "4 staleness" in stage.text())
         assert "● serving" in stage.text()
         shown = [chart.region for chart in stage.app.screen.query(Charts) if chart.display]
         assert len(shown) == (2 if size[0] >= 110 else 1)

@@ -25,7 +25,7 @@ from tui.charts.raster import Curve
 from tui.charts.text_plot import plot_as_text
 from tui.commands.compare import compare
 from tui.compare import comparison_text as text
-from tui.kit import palette
+from tui.kit.inks import DARK
 
 Run = Callable[..., Done]
 assert run  # the fixture
@@ -138,7 +138,7 @@ def test_what_one_has_to_know_comes_first(run: Run, runs: list[str], tmp_path: P
     recorded(tmp_path / "runs", history)
     lines = run(compare, runs=["c", runs[0]]).stdout.splitlines()
     assert lines[0].startswith("A  c: 1 rank on 1 host, ddp, lenet5 on digits; not ended after")
-    assert lines[2] == "A: loss is NaN at step 4 (rank 0)"
+    assert lines[2] == "A: diverged at step 4: loss 2 → NaN"
     found = json.loads(run(compare, runs=["c", runs[0]], json=True).stdout)
     assert found["runs"][0]["loss"] is None
 
@@ -263,7 +263,7 @@ def test_colours_only_add_to_the_text() -> None:
     plain, inked = (
         plot_as_text(curves, PlotOptions("step"), 60, 10, colour) for colour in (False, True)
     )
-    red, green, blue = bytes.fromhex(palette.DARK[1][1:])
+    red, green, blue = bytes.fromhex(DARK.series[1][1:])
     assert f"\x1b[38;2;{red};{green};{blue}m" in "".join(inked)
     assert [click.unstyle(one).rstrip() for one in inked] == plain
 

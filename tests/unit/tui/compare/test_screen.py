@@ -27,7 +27,7 @@ from tui.app.watch_app import WatchApp
 from tui.charts.chart import Chart
 from tui.commands.compare import compare
 from tui.compare.screen import CompareScreen
-from tui.kit import palette
+from tui.kit.inks import DARK, LIGHT
 from tui.run.screen import RunScreen
 
 Run = Callable[..., Done]
@@ -130,7 +130,7 @@ async def test_the_legend_has_the_colours_of_the_theme(runs: Sequence[Path]) -> 
     app = CompareApp(runs[:2])
     async with app.run_test(size=(100, 30)) as pilot:
         await shown(pilot, "A  20261123-0")
-        for theme, colours in (("textual-light", palette.LIGHT), ("textual-dark", palette.DARK)):
+        for theme, colours in (("textual-light", LIGHT.series), ("textual-dark", DARK.series)):
             app.theme = theme
             await until(pilot, lambda: legend_colour(app) == colours[0])  # noqa: B023
 

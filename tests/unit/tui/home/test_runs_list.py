@@ -19,6 +19,7 @@ from remote.record import marks
 from remote.record.entry import VERDICTS, Entry
 from remote.record.find import find
 from remote.record.write import Recorder
+from remote.run.state.flaw import Flaw, FlawKind, Measure
 from remote.run.state.phases import RUN_STATES
 from remote.study.folder import RunBegun, StudyFolder
 from tests.kit.commands import Done
@@ -27,6 +28,7 @@ from tests.kit.histories import History, plan
 from training.job import Job
 from training.wire.events import SESSION
 from training.wire.host_events import Exited, Spawned
+from training.wire.rank_events import StepFinished
 from tui.commands.runs import runs
 from tui.home import listing
 from tui.kit import text_table as table
@@ -112,18 +114,20 @@ def test_a_name_is_shown_until_it_is_the_only_one() -> None:
     assert list(found.values()) == [*names[:2], "20261121-1111", "mine"]
 
 
+OVERFITTED = Flaw(FlawKind.OVERFITTED, 0, 5, Measure.TEST_LOSS, 0.27, 0.33)
+
+
 @pytest.mark.parametrize(
-    ("verdict", "diverged", "cell"),
+    ("entry", "cell"),
     [
-        ("finished", True, "finished, NaN"),
-        ("finished", False, "finished"),
-        ("failed", True, "failed"),
+        (Entry("one", verdict="finished", flaws=(OVERFITTED,)), "overfitted"),
+        (Entry("one", verdict="finished"), "finished"),
+        (Entry("one", verdict="finished", diverged=True), "diverged"),  # of an older version
+        (Entry("one", verdict="failed", diverged=True, flaws=(OVERFITTED,)), "failed"),
     ],
 )
-def test_a_run_whose_loss_was_nan_has_not_just_finished(
-    verdict: str, diverged: bool, cell: str
-) -> None:
-    row = listing.make_row(Entry("one", verdict=verdict, diverged=diverged), "one", [])
+def test_a_run_that_went_wrong_has_not_just_finished(entry: Entry, cell: str) -> None:
+    row = listing.make_row(entry, "one", [])
     assert row[listing.TITLES.index("verdict")] == cell
 
 
@@ -359,3 +363,21 @@ def test_there_is_one_word_for_each_state_and_the_page_lists_it() -> None:
     listed = [line for line in page.splitlines() if line.startswith("| `")]
     rows = [f"| `{state}` | {meaning} |" for state, meaning in RUN_STATES.items()]
     assert [line for line in listed if line in rows] == rows
+
+
+def test_a_diverged_run_is_no_plain_success_and_can_be_filtered_for(
+    run: Callable[..., Done], names: list[str], tmp_path: Path
+) -> None:
+    of = replace(plan(2), run="20261121-080000-ddp-lenet5-0bad")
+    history = History(of).training()
+    for step, loss in enumerate([2.3, *[17_655.0 + step for step in range(12)]], 1):
+        history.rank(0, StepFinished(0, 1, step, loss, 0.1))
+    Recorder(tmp_path / "runs", of).close(history.done(0, 1).closed())
+    listed = {line.split()[0]: line for line in run(runs).stdout.splitlines()[1:]}
+    assert " diverged " in listed[of.run]
+    assert all(" finished " in listed[name] for name in names)
+    found = json.loads(run(runs, words=["flaw=diverged"], json=True).stdout)
+    assert found["flaws"][0]["text"] == "diverged at step 2: loss 2.3 → 17,662"
+    summary = json.loads((tmp_path / "runs" / of.run / "summary.json").read_text())
+    assert summary["flaws"] == found["flaws"]
+    assert summary["exit_code"] == 0

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.widgets import Static
 
 from remote.events import Attached, ClockMeasured, Detached
@@ -23,7 +23,8 @@ from training.wire.events import encode
 from tui.kit import palette
 from tui.kit.replay import Replay
 from tui.kit.session_clock import SessionClock
-from tui.run.components.record_lines import ReplaySlider
+from tui.kit.themes import InkedApp
+from tui.run.components.record_lines import ReplaySlider, describe_replay
 
 
 class Player:
@@ -360,7 +361,7 @@ def test_the_end_stays_where_it_is_while_the_way_there_is_read(
     assert replay.state.now == pytest.approx(replay.state.started + duration - 0.2)
 
 
-class SliderApp(App[None]):
+class SliderApp(InkedApp[None]):
     """A screen with nothing but the bar of a replay."""
 
     def __init__(self, replay: Replay) -> None:
@@ -387,3 +388,16 @@ async def test_a_click_on_the_bar_goes_to_its_time(
         for cell in (bar_cells[0], bar_cells[-1]):
             await pilot.click(Static, offset=(cell, 0))
     assert times == [0.0, replay.duration]
+
+
+def test_its_badge_says_how_fast_it_plays_and_at_the_end_there_is_none(
+    player: Callable[..., Player],
+) -> None:
+    one = player()
+    assert describe_replay(one.replay) == "", "it begins at the end"
+    one.replay.toggle()
+    one.replay.change_speed(3)
+    one.look()
+    assert describe_replay(one.replay) == "REPLAY 8x"
+    one.replay.pause()
+    assert describe_replay(one.replay) == "REPLAY paused"

@@ -11,7 +11,7 @@ from operator import attrgetter
 
 import pytest
 from rich.cells import cell_len
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.geometry import Offset
 from textual.pilot import Pilot
 from textual.selection import Selection
@@ -23,6 +23,7 @@ from remote.run.output.run_log import RunLog
 from remote.run.state.types import LogLine
 from remote.sanitise import LONGEST_DRAWN, plain
 from tests.kit.acted import until
+from tui.kit.themes import InkedApp
 from tui.log import rows as rows
 from tui.log.row_layout import RowLayout
 from tui.log.view import LogView
@@ -30,7 +31,7 @@ from tui.log.view import LogView
 ROUTINE = "epoch 1 step 20/938 loss 0.3123 acc 0.91 0.041 s/iter"
 
 
-class Feed(App[None]):
+class Feed(InkedApp[None]):
     """A log view and the log that it reads."""
 
     def __init__(self, ranks: int = 4) -> None:

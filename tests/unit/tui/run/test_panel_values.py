@@ -11,6 +11,7 @@ from remote.run.run_state import RunState
 from remote.run.state.rank_state import RankState
 from tests.kit.histories import History, plan, stepped
 from training.formatting import format_loss
+from tui.kit.inks import DARK
 from tui.run.components import rank_columns as row
 from tui.run.components.header_figures import header_figures
 
@@ -38,7 +39,7 @@ def test_a_table_tells_a_loss_that_is_nan_from_one_that_is_not_known(step: int, 
     rank = RankState(0, 0, 0, step=step)
     assert format.loss(rank.loss, step) == text
     scale = row.TrendScale("ready", [0.0], 0.0)
-    view = row.RowContext([rank], RunState(plan(1)), now=0.0, dark=True, scale=scale)
+    view = row.RowContext([rank], RunState(plan(1)), now=0.0, inks=DARK, scale=scale)
     assert row._loss_cell(view).text == text
 
 

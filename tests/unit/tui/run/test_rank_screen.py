@@ -194,7 +194,8 @@ async def test_before_its_first_step_and_after_its_death() -> None:
 
 
 def told(run: RunState, rank: int = 0) -> dict[str, str]:
-    return dict(rank_facts(run.ranks[rank], run, run.now, is_roomy=True))
+    facts = rank_facts(run.ranks[rank], run, run.now, is_roomy=True)
+    return {topic: str(words) for topic, words in facts}
 
 
 @pytest.mark.parametrize(

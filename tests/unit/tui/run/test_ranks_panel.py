@@ -23,7 +23,7 @@ from tui.kit.widgets.heat import HeatStrip
 from tui.run.components.fold import CALM, FoldedColumns, are_alike
 from tui.run.components.groups import table_lines
 from tui.run.components.heat_strip import heat_cells, heat_grid
-from tui.run.components.rank_columns import RANK_COLUMNS, rank_accuracy, step_split
+from tui.run.components.rank_columns import RANK_COLUMNS, phase_bar, rank_accuracy
 from tui.run.components.rank_order import RANK_ORDERS, sort_ranks
 from tui.run.hosts_panel import HostsPanel
 from tui.run.rank_screen import RankScreen
@@ -416,4 +416,4 @@ async def test_of_many_ranks_the_table_is_drawn_at_its_turn_and_at_once_when_ask
 def test_the_bar_that_splits_a_step_never_is_longer_than_its_cells(
     shares: tuple[float, ...],
 ) -> None:
-    assert len(step_split(shares, 8)) <= 8
+    assert len("".join(phase_bar(shares, 8).values())) <= 8

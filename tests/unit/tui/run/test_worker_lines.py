@@ -5,6 +5,7 @@ from __future__ import annotations
 from remote.run.run_state import RunState
 from tests.kit.scripts import script, started
 from training.wire.host_events import RankSample, WorkerJoined
+from tui.kit.inks import DARK
 from tui.run.components.groups import table_lines
 from tui.run.components.rank_columns import RANK_COLUMNS, RowContext, TrendScale, state_cell
 from tui.run.components.rank_order import RANK_ORDERS
@@ -37,7 +38,7 @@ def test_a_process_has_its_own_figures() -> None:
     scale = TrendScale("ready", (1.0, 2.0, 3.0, 4.0), 1.0)
     texts = [
         [
-            CELL[title](RowContext(line.ranks, run, 0.0, True, scale, "", line.is_process)).text
+            CELL[title](RowContext(line.ranks, run, 0.0, DARK, scale, "", line.is_process)).text
             for title in ("rank", "rank CPU", "ready")
         ]
         for line in table_lines(run, BY["rank"], (), 9)[:3]

@@ -112,36 +112,6 @@ def test_lines_that_differ_in_their_time_are_equal_and_the_first_is_shown(stampe
     assert stamped.format(rank=0).endswith(text)
 
 
-@pytest.mark.parametrize(
-    ("line", "mean"),
-    [
-        (
-            "epoch 2 done: mean loss {0}.1234 acc 0.3{0} 3.70{0} s/iter, 74.0{0} s",
-            "epoch 2 done: mean loss 1.1234 acc 0.31 3.701 s/iter, 74.01 s",
-        ),
-        (
-            "Rank: {0} Epoch: 2, Train Loss: {0}.065, Train Accuracy: 0.98{0}, Avg Batch Duration: "
-            "0.11{0} seconds, Epoch Duration: 82.29{0} seconds",
-            "Epoch: 2, Train Loss: 1.065, Train Accuracy: 0.981, Avg Batch Duration: 0.111 "
-            "seconds, Epoch Duration: 82.291 seconds",
-        ),
-        (
-            "epoch 2 done: mean loss {0}.000e-05 acc 0.30 3.700 s/iter, 74.00 s",
-            "epoch 2 done: mean loss 1.000e-05 acc 0.30 3.700 s/iter, 74.00 s",
-        ),
-        (
-            "epoch 2 done: mean loss nan acc 0.3{0} 3.700 s/iter, 74.00 s",
-            "epoch 2 done: mean loss nan acc 0.31 3.700 s/iter, 74.00 s",
-        ),
-    ],
-)
-def test_lines_of_an_epoch_come_to_their_means(line: str, mean: str) -> None:
-    feed = Feed()
-    for rank in range(3):
-        feed.say(rank, line.format(rank))
-    assert feed.shown() == [("0-2", mean)]
-
-
 def test_equal_lines_are_one_for_a_moment_only() -> None:
     feed = Feed()
     feed.say(0, "saved")
@@ -208,11 +178,3 @@ def test_of_very_many_lines_at_once_only_errors_are_made_one(
     ]
     feed.add([feed.line(1, "KeyError: 3")])
     assert feed.shown()[-1] == ("1", "KeyError: 3")
-
-
-def test_a_line_that_looks_like_one_of_an_epoch_breaks_nothing() -> None:
-    feed = Feed()
-    feed.say(0, "epoch 1 done: mean loss # and 0.5")
-    feed.say(1, "epoch 1 done: mean loss 0.25 and 0.5")
-    feed.say(2, "epoch 1 done: mean loss # and 0.7")
-    assert len(feed.shown()) == 2

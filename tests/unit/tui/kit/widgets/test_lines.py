@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.geometry import Region
 from textual.widget import Widget
 
+from tui.kit.themes import InkedApp
 from tui.kit.widgets.heat import HeatStrip
 from tui.kit.widgets.lines import LineWidget
 from tui.kit.widgets.table import CellTable, TableCell, TableColumn
 
 
-class Shown(App[None]):
+class Shown(InkedApp[None]):
     CSS = """
     CellTable { height: 4; }
     HeatStrip { height: 2; background: red; }

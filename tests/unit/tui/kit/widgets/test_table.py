@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 
 from tests.kit.acted import until
 from tests.kit.looks import screen_text
+from tui.kit.themes import InkedApp
 from tui.kit.widgets.choices import ChoiceTable
 from tui.kit.widgets.table import (
     CellTable,
@@ -74,7 +75,7 @@ def test_a_column_is_as_wide_as_its_longest_cell_within_its_bounds() -> None:
     assert fit_column(TableColumn("x", 3), []).width == 3
 
 
-class Shown(App[None]):
+class Shown(InkedApp[None]):
     def compose(self) -> ComposeResult:
         yield CellTable(
             [TableColumn("rank", 5), TableColumn("trend", 6, right=False, tail=True), *COLUMNS[1:]]
@@ -117,7 +118,7 @@ async def test_any_size() -> None:
             assert all(len(line) >= min(width, 1) for line in app.lines)
 
 
-class Chosen(App[None]):
+class Chosen(InkedApp[None]):
     def compose(self) -> ComposeResult:
         yield ChoiceTable()
 

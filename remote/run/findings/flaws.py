@@ -1,0 +1,154 @@
+"""Finds what spoils the result of a run that may have done all its work: what the verdict alone
+does not say. Pure.
+
+A run is a plain success if it has finished and `find_flaws` returns nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from remote.run.findings.alerts import end_of_rank
+from remote.run.findings.isolation import isolated_ranks
+from remote.run.run_state import RunState
+from remote.run.state.flaw import Flaw, FlawKind, Measure
+from remote.run.state.phases import Verdict
+from training.wire.rank_events import Evaluated
+
+LEAST_STEPS = 100
+"""Steps after which a model that has learned nothing should have."""
+LEAST_TESTS = 6
+"""Tests from which on it is known whether the test loss has risen."""
+RISEN = 1.1
+"""The test loss has risen if that of the last tests is more than so many times the best one."""
+DEVIATIONS = 3.0
+"""Standard deviations by which a guess may be better than chance."""
+LEARNED = 0.25
+"""A model has learned something once it has come so much of the way from chance to no mistake."""
+MOST_OF_TRAINING = 0.5
+"""A run was slow if all waited for the same rank for this share of its training."""
+
+
+def find_flaws(run: RunState) -> tuple[Flaw, ...]:
+    """Return all flaws of a run, the most important first. At most one is of a kind."""
+    return (*_learning_flaws(run), *_isolation_flaws(run), *_overfit_flaws(run), *_slow_flaws(run))
+
+
+def outcome_word(run: RunState) -> str:
+    """Return how a run has ended, in a word or two: its verdict, but of a finished run its worst
+    flaw, if it has any; "" if it has not ended."""
+    if run.verdict is None:
+        return ""
+    flaws = find_flaws(run) if run.verdict is Verdict.FINISHED else ()
+    return flaws[0].kind.value if flaws else run.verdict.word
+
+
+# How well it has learned --------------------------------------------------------------------------
+
+
+def _learning_flaws(run: RunState) -> Iterator[Flaw]:
+    """Yield that it diverged, or else that it has learned nothing."""
+    not_finite = run.progress.diverged
+    rise = run.divergence.rise
+    is_lost = _ends_at_chance(run.progress.evaluations)
+    if not_finite:
+        first_loss = run.divergence.first
+        before = first_loss if math.isfinite(first_loss) else None
+        yield Flaw(FlawKind.DIVERGED, not_finite.step, 0, Measure.LOSS, before, not_finite.what)
+    elif rise and (is_lost or not rise.over):
+        yield Flaw(FlawKind.DIVERGED, rise.step, 0, Measure.LOSS, rise.first, rise.loss)
+    elif is_lost:
+        yield from _chance_flaws(run)
+
+
+def _chance_flaws(run: RunState) -> Iterator[Flaw]:
+    """Yield what is known of a run whose last test is no better than chance."""
+    evaluations = run.progress.evaluations
+    last_accuracy = evaluations[-1].accuracy
+    learned = _learned_accuracy(len(evaluations[-1].confusion))
+    best = max(evaluations, key=lambda evaluation: evaluation.accuracy)
+    measure = Measure.TEST_ACCURACY
+    if best.accuracy >= learned:
+        first_lost = next(
+            evaluation
+            for evaluation in evaluations
+            if evaluation.step > best.step and evaluation.accuracy < learned
+        )
+        yield Flaw(FlawKind.DIVERGED, first_lost.step, 0, measure, best.accuracy, last_accuracy)
+    elif run.step >= LEAST_STEPS:
+        yield Flaw(FlawKind.LEARNED_NOTHING, measure=measure, after=last_accuracy)
+
+
+def _ends_at_chance(evaluations: Sequence[Evaluated]) -> bool:
+    """Return True if the last test is not better than guesses."""
+    if len(evaluations) < 2 or not evaluations[-1].samples:
+        return False
+    last = evaluations[-1]
+    num_classes = len(last.confusion)  # 0 if the test has told no classes
+    if num_classes < 2:
+        return False
+    chance = 1 / num_classes
+    deviation = math.sqrt(chance * (1 - chance) / last.samples)
+    is_guess = last.accuracy <= chance + DEVIATIONS * deviation
+    # Of a few samples, even guesses may often be right.
+    return is_guess and last.accuracy < _learned_accuracy(num_classes)
+
+
+def _learned_accuracy(num_classes: int) -> float:
+    """Return the accuracy from which on a model has surely learned something."""
+    chance = 1 / num_classes
+    return chance + LEARNED * (1 - chance)
+
+
+def _isolation_flaws(run: RunState) -> Iterator[Flaw]:
+    """Yield that the ranks of a script trained alone, to the end."""
+    if isolated_ranks(run) and run.trains_apart:
+        yield Flaw(FlawKind.ALONE)
+
+
+def _overfit_flaws(run: RunState) -> Iterator[Flaw]:
+    """Yield that the test loss was best long ago, and has risen since."""
+    tests = [test for test in run.progress.evaluations if math.isfinite(test.loss)]
+    if len(tests) < LEAST_TESTS:
+        return
+    best = min(tests, key=lambda test: test.loss)
+    later_tests = tests[tests.index(best) + 1 :]
+    third = len(tests) // 3
+    if len(later_tests) < third:
+        return
+    # A single test may be an outlier.
+    last_losses = [test.loss for test in tests[-third:]]
+    if median(last_losses) > RISEN * best.loss > 0 and min(last_losses) > best.loss:
+        measure = Measure.TEST_LOSS
+        last_loss = tests[-1].loss
+        yield Flaw(FlawKind.OVERFITTED, best.step, best.epoch, measure, best.loss, last_loss)
+
+
+# How fast it was ----------------------------------------------------------------------------------
+
+
+def _slow_flaws(run: RunState) -> Iterator[Flaw]:
+    """Yield that the ranks waited for one of them for most of the training."""
+    seconds_of_rank: dict[int, float] = {}
+    hosts_of_rank: dict[int, int] = {}
+    for episode in run.stragglers.episodes:
+        number = episode.straggler.rank
+        seconds = (episode.over or end_of_rank(run, number)) - episode.since
+        seconds_of_rank[number] = seconds_of_rank.get(number, 0.0) + seconds
+        hosts_of_rank[number] = episode.straggler.host
+    if not seconds_of_rank:
+        return
+    number = max(seconds_of_rank, key=seconds_of_rank.__getitem__)
+    training_seconds = run.training_seconds
+    if not seconds_of_rank[number] >= MOST_OF_TRAINING * training_seconds > 0:
+        return
+    yield Flaw(
+        FlawKind.SLOW,
+        rank=number,
+        host=run.host_name(hosts_of_rank[number]),
+        # Evaluations are part of the one, not of the other.
+        seconds=min(seconds_of_rank[number], training_seconds),
+        training_seconds=training_seconds,
+    )

@@ -1,0 +1,194 @@
+"""A run that finished is a plain success only if nothing spoils its result: what does is named in a
+sentence, and ordinary training is not suspected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from remote.events import Restarted
+from remote.plan.plan import Plan
+from remote.run.findings.alerts import Alarm, find_alerts
+from remote.run.findings.flaws import find_flaws, outcome_word
+from remote.run.state.flaw import FlawKind
+from tests.kit.histories import History, plan, stepped
+from tests.kit.replayed import Replayed, all_runs
+from training.wire.rank_events import Evaluated, Isolation, ScriptMetrics, StepFinished
+
+JOB = plan(2)
+SCRIPT = plan(2, script=True)
+TEN_CLASSES = tuple(tuple(1 for _ in range(10)) for _ in range(10))
+
+
+def made(losses: Iterable[float], of: Plan = JOB) -> History:
+    """A run with these losses, one a step."""
+    history = History(of).training() if of.job else History(of)
+    for step, loss in enumerate(losses, 1):
+        for rank in range(len(of.slots)):
+            history.rank(rank, StepFinished(rank, 1, step, loss, 0.1, compute=0.05))
+    return history
+
+
+def with_tests(losses: Iterable[float], accuracies: Iterable[float] = ()) -> History:
+    """A run with these test results, one an epoch of ten steps; its training loss falls."""
+    history = History(JOB).training()
+    rates = [*accuracies]
+    for epoch, loss in enumerate(losses, 1):
+        for step in range(10 * epoch - 9, 10 * epoch + 1):
+            history.rank(0, stepped(0, step)).rank(1, stepped(1, step))
+        accuracy = rates[epoch - 1] if rates else 0.9
+        history.rank(0, Evaluated(0, epoch, 10 * epoch, loss, accuracy, 360, 0.1, TEN_CLASSES))
+    return history
+
+
+def flaws(history: History) -> list[str]:
+    return [flaw.text for flaw in find_flaws(history.done(0, 1).closed())]
+
+
+def test_a_loss_that_stays_far_above_its_start_has_diverged() -> None:
+    history = made([2.3, 2.4, *[17_655.0 + step for step in range(20)]])
+    (flaw,) = find_flaws(history.done(0, 1).closed())
+    assert (flaw.kind, flaw.step, flaw.before) == (FlawKind.DIVERGED, 3, 2.3)
+    assert flaw.text == "diverged at step 3: loss 2.3 → 17,670"
+
+
+def test_a_loss_that_is_no_number_has_diverged() -> None:
+    history = made([2.3, 2.2, math.nan, math.nan])
+    assert flaws(history) == ["diverged at step 3: loss 2.3 → NaN"]
+    assert flaws(made([math.inf])) == ["diverged at step 1: loss infinite"]
+
+
+def test_it_is_an_alert_and_a_line_of_the_log_while_the_run_trains() -> None:
+    history = made([2.3, *[90.0 + step for step in range(12)]])
+    state = history.state()
+    (alert,) = find_alerts(state)
+    assert (alert.alarm, alert.text, alert.over) == (
+        Alarm.DIVERGED,
+        "loss 2.3 → 96.5 since step 2",
+        0.0,
+    )
+    assert sum("loss 2.3 →" in note.text for note in state.log.notes) == 1
+
+
+@pytest.mark.parametrize(
+    "course",
+    [
+        lambda step: 2.3 * 0.97**step,
+        lambda step: 2.3 + 0.5 * math.sin(step),
+        lambda step: 40.0 + step if step in range(3, 10) else 2.0 - step / 100,  # a spike
+        lambda step: 0.01 + 0.02 * (step % 7),  # resumed
+    ],
+    ids=["falls", "oscillates", "spike", "resumed"],
+)
+def test_an_ordinary_loss_has_not(course: Callable[[int], float]) -> None:
+    assert not flaws(made(course(step) for step in range(60)))
+
+
+def test_a_loss_that_comes_back_is_an_alert_that_is_over() -> None:
+    history = made(
+        [2.3, *[50.0 + step for step in range(15)], *[2.0 - 0.01 * n for n in range(15)]]
+    )
+    (alert,) = find_alerts(history.state())
+    assert alert.over > alert.since
+    assert not flaws(history)
+
+
+@pytest.mark.parametrize(
+    "course",
+    [
+        lambda step: 0.7 + step / 4,  # the generator of a GAN
+        lambda step: 1.4 / (step + 1) + 6 * abs(math.sin(step)),
+        lambda step: -(1.5**step),  # a critic without bounds
+        lambda step: 0.01 * 1.1**step,  # values, as rewards grow
+    ],
+    ids=["generator", "oscillates", "critic", "values"],
+)
+def test_a_script_may_have_any_loss(course: Callable[[int], float]) -> None:
+    assert not flaws(made((course(step) for step in range(60)), SCRIPT))
+
+
+def test_a_loss_of_a_script_that_explodes_has_diverged() -> None:
+    history = made([2.3, *[90_000.0 + step for step in range(20)]], SCRIPT)
+    assert flaws(history) == ["diverged at step 2: loss 2.3 → 90,014"]
+
+
+def test_no_other_value_of_a_script_counts() -> None:
+    history = History(SCRIPT)
+    for step in range(1, 60):
+        values = (("reward", 2.0**step), ("accuracy", step / 60), ("value_loss", 3.0**step))
+        history.rank(0, ScriptMetrics(0, step, 0.0, values))
+    assert not flaws(history)
+
+
+def test_the_first_loss_of_a_run_counts_after_a_restart() -> None:
+    history = made([2.3] * 3)
+    history.session(Restarted((0, 1), "a host was lost"))
+    history.attempt = 1
+    for step in range(4, 30):
+        history.rank(0, StepFinished(0, 1, step, 50.0 + step, 0.1))
+    assert [flaw.text for flaw in find_flaws(history.state())] == [
+        "diverged at step 4: loss 2.3 → 74.5"
+    ]
+
+
+def test_a_model_that_guesses_again_at_the_end_has_diverged() -> None:
+    history = with_tests([1.0, 0.5, 2.3, 2.3], [0.6, 0.9, 0.1, 0.1])
+    assert flaws(history) == ["diverged at step 30: test accuracy 90.0% → 10.0%"]
+
+
+def test_a_model_that_never_learned_is_told_once_it_should_have() -> None:
+    assert not flaws(with_tests([2.3] * 5, [0.1] * 5))
+    assert flaws(with_tests([2.3] * 10, [0.1] * 10)) == [
+        "learned nothing: test accuracy 10.0%, as by chance"
+    ]
+    assert not flaws(with_tests([2.2] * 10, [0.2] * 10)), "better than chance"
+
+
+def test_a_test_loss_that_has_risen_for_a_third_of_the_epochs_is_overfitted() -> None:
+    losses = [1.0, 0.4, 0.3, 0.31, 0.35, 0.37, 0.4, 0.41, 0.44]
+    assert flaws(with_tests(losses)) == ["overfitted since epoch 3: test loss 0.3 → 0.44"]
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        [1.0, 0.4, 0.3, 0.31, 0.305, 0.302, 0.31, 0.305, 0.304],
+        [1.0, 0.8, 0.6, 0.5, 0.4, 0.35, 0.3, 0.29, 0.4],
+        [0.3, 0.4, 0.5],
+    ],
+    ids=["stays", "one outlier", "few tests"],
+)
+def test_a_test_loss_that_wavers_is_not(losses: list[float]) -> None:
+    assert not flaws(with_tests(losses))
+
+
+def test_ranks_that_trained_alone_to_the_end_are_told() -> None:
+    history = made([2.0 - step / 100 for step in range(30)], SCRIPT)
+    for rank in range(2):
+        history.rank(rank, Isolation(rank, 20, driver="", has_group=True))
+    assert flaws(history) == ["trained alone: each rank has a model of its own"]
+
+
+RECORDED = [path for kind in ("calm", "noisy-ddp-lenet5-18bb", "slow") for path in all_runs(kind)]
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name.partition(".")[0])
+def test_recorded_runs_are_plain_successes_unless_one_rank_was_slow(path: Path) -> None:
+    replayed = Replayed(path)
+    *_, state = replayed.states()
+    found = find_flaws(state)
+    if replayed.slow is None:
+        assert not found
+    else:
+        assert [(flaw.kind, flaw.rank) for flaw in found] == [(FlawKind.SLOW, replayed.slow)]
+        assert f"all waited for rank {replayed.slow} on " in found[0].text
+
+
+def test_the_word_for_a_run_is_its_verdict_or_its_worst_flaw() -> None:
+    assert outcome_word(made([2.3]).state()) == ""
+    assert outcome_word(made([2.3]).done(0, 1).closed()) == "finished"
+    assert outcome_word(made([2.3, math.nan]).done(0, 1).closed()) == "diverged"
+    assert outcome_word(made([2.3, math.nan]).closed()) == "stopped"

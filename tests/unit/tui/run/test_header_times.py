@@ -1,0 +1,62 @@
+"""When a run will have ended, and that a replay is one, as the header says it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from remote.run.run_state import RunState
+from tests.kit.histories import History, plan, stepped
+from tui.run.components.eta_text import describe_eta
+from tui.run.components.header_lines import RunLength, progress_line, title_line
+
+WIDTH = 120
+
+
+def trained(step_seconds: float, *, varies: bool = False, total: int = 1000) -> RunState:
+    """A run in the middle of its steps."""
+    history = History(plan(1)).training(total=total)
+    for step in range(1, total // 2):
+        # Slow times last for a while.
+        factor = 3.0 if varies and step // 40 % 2 else 1.0
+        history.now += factor * step_seconds
+        history.rank(0, stepped(0, step, seconds=factor * step_seconds))
+    return history.state()
+
+
+def progress(state: RunState, width: int = WIDTH) -> str:
+    return progress_line(state, RunLength(100, 1000), width, state.now).plain
+
+
+def test_a_point_comes_first_with_the_time_of_day() -> None:
+    text = progress(trained(1.0))
+    assert re.search(r"ETA ~8 min \(\d\d:\d\d\)$", text.rstrip()), "a steady pace has no range"
+
+
+def test_soon_no_time_of_day_is_needed() -> None:
+    eta = describe_eta(trained(0.1), trained(0.1).now)
+    assert re.fullmatch(r"~\d+ s", eta.point)
+    assert not eta.spread
+
+
+@pytest.mark.parametrize(("width", "has_range"), [(120, True), (80, False)])
+def test_a_range_follows_where_the_pace_varies_and_there_is_room(
+    width: int, has_range: bool
+) -> None:
+    text = progress(trained(1.0, varies=True), width)
+    assert re.search(r"ETA ~\d+ min \(\d\d:\d\d\)", text)
+    assert bool(re.search(r"\)  \d+ to \d+ min", text)) is has_range
+
+
+def test_a_replay_has_its_badge_and_no_eta() -> None:
+    state = trained(1.0)
+    live_title = title_line(state, "", "", WIDTH)
+    state.hold(state.now)
+    title = title_line(state, "REPLAY 8x", "", WIDTH)
+    assert title.plain.startswith(" REPLAY 8x  ")
+    assert "training" in title.plain
+    assert "REPLAY" not in live_title.plain
+    text = progress(state)
+    assert "elapsed" in text
+    assert "ETA" not in text
