@@ -119,7 +119,7 @@ def _put_beside(picture: DotPicture, row: int, column: int, text: str, colour: i
     if start < 0:
         return
     for near_row in (row + offset for offset in TEXT_OFFSETS if 0 <= row + offset < rows):
-        place = slice(start, start + len(text))
+        place = slice(max(start - 1, 0), start + len(text))
         if (picture.curve[near_row, place] < 0).all():  # nothing, or a line of a mark
             picture.put(near_row, start, text, colour)
             return

@@ -297,7 +297,7 @@ class _Drawer:
         best = known[values.argmax() if unit is Unit.SHARE else values.argmin()]
         last = int(known[-1])
         text = f"test {format_value(float(mean[last]), unit)}"
-        signed = (int(best), last)
+        signed = tuple(sorted({int(best), last}))
         curve = Curve("test", TEST, line.x, mean, mean, mean, False, False, signed, text)
         return [curve]
 
