@@ -48,6 +48,7 @@ lint: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	MYPYPATH=bench $(BIN)/mypy bench/*.py bench/parts/*.py
+	MYPYPATH=docs/pictures $(BIN)/mypy docs/pictures/*.py
 	$(BIN)/lint-imports
 
 check: lint test

@@ -37,6 +37,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from training.mistake import MistakeError
+
 ROOT = Path(__file__).parent
 WHAT = {"sync": "sync method", "models": "model", "datasets": "data set"}
 FORM = re.compile(r'^FORM = "([^"]+)"$', re.MULTILINE)
@@ -44,7 +46,7 @@ ARGUMENT_FORM = re.compile(r"(.+?)(NAME|PATH)")
 ARGUMENTS = {"NAME": r"(\w+)", "PATH": r"(.+)"}
 
 
-class UnknownName(ValueError):
+class UnknownName(MistakeError):
     """A name that the folder does not offer; the text lists its names, and the nearest. `problem`
     and `hint` are for whom the name is beside it: see `training.mistake`."""
 

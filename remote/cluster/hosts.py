@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -215,6 +216,14 @@ class Cluster:
     """The hosts file; "" if there is none."""
     ends: str = ""
     """Why a run on them ends with its launcher, and what to do instead; "" if it need not."""
+
+
+def is_loopback(address: str) -> bool:
+    """Return True if this address leads to the own machine only."""
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False
 
 
 def with_slots(host: Host, slot_count: int) -> Host:

@@ -8,7 +8,6 @@ listens (`reservations`) and connects to the master and to its next neighbour (`
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -16,15 +15,14 @@ from remote.cluster.hosts import Host
 from remote.doctor import machine, network, software, work
 from remote.doctor.host_facts import (
     FAILED,
-    NAMED,
     OK,
     WARNING,
     CheckedHost,
     HostFinding,
     reached_hosts,
 )
+from remote.doctor.wording import is_told, refusal, warning, whose
 from remote.events import CheckFinished
-from remote.format import listed
 from remote.plan.place import master_address
 from remote.plan.plan import Plan, PlanError
 from remote.transport.failure import Failure, FailureCause
@@ -248,9 +246,6 @@ def lost(host_index: int, reason: str) -> CheckFinished:
     return CheckFinished(host_index, "connect", FAILED, reason, advice)
 
 
-# In words -----------------------------------------------------------------------------------------
-
-
 def grouped(checks: Sequence[CheckFinished]) -> list[CheckFinished]:
     """Return the checks; those that have found the same of several hosts say of which."""
     hosts_by_finding: dict[tuple[object, ...], list[int]] = {}
@@ -271,33 +266,6 @@ def _what_is_read(check: CheckFinished) -> tuple[object, ...]:
     return check.check, check.outcome, check.text, check.advice, shown_host
 
 
-def is_told(checked: CheckFinished) -> bool:
-    """Return True if this is the one of several equal findings that tells of all of them."""
-    return not checked.same or checked.host == checked.same[0]
-
-
 def is_unfit(cause: FailureCause) -> bool:
     """Return True if the host can be logged in to, but its python or workdir cannot be used."""
     return _failed_check(cause) in UNFIT
-
-
-def refusal(host_names: Sequence[str], checked: CheckFinished) -> str:
-    """Return a failed check as the reason why a run is not started. `host_names` are all hosts'."""
-    problem_text = whose(host_names, checked) + checked.text
-    return f"{problem_text}; {checked.advice}" if checked.advice else problem_text
-
-
-def warning(host_names: Sequence[str], checked: CheckFinished, command: str) -> str:
-    """Return a check that warns as a short line for the log of a run, which goes on all the same.
-    `host_names` are all hosts'; `command` tells the rest."""
-    return f"{whose(host_names, checked, NAMED)}{checked.check}: {checked.text} (see {command})"
-
-
-def whose(host_names: Sequence[str], checked: CheckFinished, most_names: int = sys.maxsize) -> str:
-    """Return how a line on a check begins: with its hosts, `most_names` of them. `host_names` are
-    all hosts'."""
-    host_indices = checked.same or (checked.host,)
-    named_hosts = [
-        host_names[host_index] for host_index in host_indices if 0 <= host_index < len(host_names)
-    ]
-    return f"{listed(named_hosts, most_names)}: " if named_hosts else ""

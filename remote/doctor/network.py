@@ -11,9 +11,10 @@ import re
 from collections.abc import Sequence
 from ipaddress import ip_address, ip_interface
 
+from remote.cluster.hosts import is_loopback
 from remote.doctor.host_facts import FAILED, WARNING, CheckedHost, HostFinding
 from remote.plan import placeholders
-from remote.plan.place import interface_addresses, is_loopback
+from remote.plan.place import interface_addresses
 from remote.plan.plan import Plan
 from training.wire.host_events import Connected, Reserved
 

@@ -6,17 +6,19 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from remote.cluster.hosts import Cluster
 from remote.format import size
-from remote.host_commands.run_on_hosts import HostAnswer, run_on_hosts
 from remote.limits import LIMITS
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError
 from remote.record import trust
 from remote.transport import Transport
 from training.agent.layout import LAST
+
+if TYPE_CHECKING:  # a run that is recorded here is opened without asking its hosts
+    from remote.host_commands.run_on_hosts import HostAnswer
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ def ask_for_plans(
     """Ask the hosts of the hosts file for the runs that `asked_run` may mean: a name, the name that
     a person gave, the beginning of a name, or `last`. `seconds_in_all`: seconds after which no host
     is waited for."""
+    from remote.host_commands.run_on_hosts import run_on_hosts
+
     answers = run_on_hosts(
         transport, cluster.hosts, "plan", lambda _: (asked_run,), seconds_in_all=seconds_in_all
     )

@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 
 from remote.cluster.hosts import LOCAL, Host
+from training.mistake import MistakeError
 
 NETWORK = "10.10.1"
 MOST = 253
@@ -29,7 +30,7 @@ LEAST = 0.01
 """The smallest quota in cores that the kernel accepts."""
 
 
-class LabError(ValueError):
+class LabError(MistakeError):
     """A lab cannot be made or changed. The text says why and what to do, in one or two lines."""
 
 

@@ -8,10 +8,9 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from ipaddress import ip_address
 from types import MappingProxyType
 
-from remote.cluster.hosts import Host
+from remote.cluster.hosts import Host, is_loopback
 from remote.plan import elastic, frameworks, placeholders
 from remote.plan.elastic import Variables
 from remote.plan.plan import Plan, PlanError, Script
@@ -204,11 +203,3 @@ def address_of(host: Host, hello: Hello) -> str:
 def interface_addresses(hello: Hello) -> dict[str, str]:
     """Return the addresses of a host by the names of its interfaces."""
     return {name: address for name, address, _ in hello.interfaces}
-
-
-def is_loopback(address: str) -> bool:
-    """Return True if this address leads to the own machine only."""
-    try:
-        return ip_address(address).is_loopback
-    except ValueError:
-        return False

@@ -23,6 +23,7 @@ from remote.record import files
 from remote.record.layout import EVENTS
 from remote.record.lock import launcher
 from remote.run.output.script_readings import Expand
+from training.mistake import MistakeError
 from training.wire.events import SESSION, Record, other_format
 from training.wire.host_events import Launched
 
@@ -34,7 +35,7 @@ Remark = Callable[[str], object]
 """Is called with a sentence for the user."""
 
 
-class RunFolderError(ValueError):
+class RunFolderError(MistakeError):
     """A folder that holds no run that can be read; the text says what is wrong with it."""
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from remote.doctor.doctor import WARNING, is_told, warning
+from remote.doctor.host_facts import WARNING
+from remote.doctor.wording import is_told, warning
 from remote.events import (
     Attached,
     AttemptFailing,

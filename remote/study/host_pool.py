@@ -7,13 +7,12 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
-from remote.cluster.hosts import Cluster, Host
+from remote.cluster.hosts import Cluster, Host, is_loopback
 from remote.format import count
 from remote.lab.lab import Lab
 from remote.lab.spec import LabError, parse
 from remote.launch import check_data, find_pasted_ranks
 from remote.plan.pasted.line import PastedLine
-from remote.plan.place import is_loopback
 from remote.plan.plan import Plan
 from remote.study.study import Cell, CellPlace, Study, StudyAxis, StudyError
 from remote.transport import Transport

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from remote.plan.plan import Script
 from training.job import Job
+from training.mistake import MistakeError
 
 METRICS = {
     "step_seconds": "seconds per step",
@@ -38,7 +39,7 @@ Labels = tuple[tuple[str, str], ...]
 """The name and the label of each axis."""
 
 
-class StudyError(ValueError):
+class StudyError(MistakeError):
     """Mistakes in a study or in how it is called, one line each, with what to write instead."""
 
 

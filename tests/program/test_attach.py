@@ -54,7 +54,9 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             HostAnswer(host, tuple(said) if isinstance(said, list) else (said,), moment=moment)
             for host, said in zip(FILE.hosts, objects, strict=False)
         ]
-        monkeypatch.setattr(kept_plan, "run_on_hosts", lambda *_, **__: answers)
+        monkeypatch.setattr(
+            "remote.host_commands.run_on_hosts.run_on_hosts", lambda *_, **__: answers
+        )
 
     return answer
 
@@ -82,7 +84,7 @@ def test_a_host_whose_plan_differs_is_named_and_the_plan_of_the_others_counts(
     differing = replace(ON_THREE, work=Job(batch_size=7, lr=0.5))
     said = [told(said=differing), told(said=ON_THREE), told(said=ON_THREE)]
     answers = [HostAnswer(host, (one,)) for host, one in zip(THREE.hosts, said, strict=True)]
-    monkeypatch.setattr(kept_plan, "run_on_hosts", lambda *_, **__: answers)
+    monkeypatch.setattr("remote.host_commands.run_on_hosts.run_on_hosts", lambda *_, **__: answers)
     kept = plan_on_hosts(NOWHERE, THREE, "a-run")
     assert (kept.plan, kept.others) == (ON_THREE, ())
     run = kept_plan.ask_for_plans(NOWHERE, THREE, "a-run").runs["a-run"]

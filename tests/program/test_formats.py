@@ -13,7 +13,7 @@ import pytest
 
 from remote.cluster.hosts import Cluster, Host
 from remote.events import RemarkMade
-from remote.host_commands import inventory, kept_plan, pruning
+from remote.host_commands import inventory, pruning
 from remote.host_commands import listed_runs as found_runs
 from remote.host_commands.run_on_hosts import HostAnswer
 from remote.plan import serialize
@@ -136,7 +136,7 @@ def test_a_plan_that_hosts_keep_is_named(
     plan = reformatted(serialize.dump(Plan(NAME, HOSTS, Job())), number)
     told = {"run": NAME, "plan": plan, "now": 1.0}
     answers = [HostAnswer(HOSTS[0], objects=(told,))]
-    monkeypatch.setattr(kept_plan, "run_on_hosts", lambda *_, **__: answers)
+    monkeypatch.setattr("remote.host_commands.run_on_hosts.run_on_hosts", lambda *_, **__: answers)
     nobody: object = None
     with pytest.raises(OtherFormat) as refused:
         plan_on_hosts(nobody, Cluster("test", HOSTS), NAME)  # type: ignore[arg-type]

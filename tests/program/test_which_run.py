@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from remote.cluster.hosts import Host
-from remote.host_commands import kept_plan
 from remote.host_commands.run_on_hosts import HostAnswer
 from remote.plan import serialize
 from remote.plan.plan import Plan, Policy
@@ -86,7 +85,7 @@ def tell(
             asked.extend(host.name for host in hosts)
             return answers
 
-        monkeypatch.setattr(kept_plan, "run_on_hosts", ask)
+        monkeypatch.setattr("remote.host_commands.run_on_hosts.run_on_hosts", ask)
 
     return tell
 

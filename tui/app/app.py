@@ -218,6 +218,8 @@ class RankboardApp(Dashboard[OpenRuns]):
 
     def on_start_run(self, message: StartRun) -> None:
         self.pop_screen()
+        if find_shown_session(self):  # the form was opened over a run, which makes room
+            self.pop_screen()
         self._start(message.request)
 
     def on_check_hosts(self, message: CheckHosts) -> None:
@@ -253,7 +255,6 @@ class RankboardApp(Dashboard[OpenRuns]):
         work = session.plan.work
         if isinstance(work, Job):
             work = replace(work, resume="")
-        self.pop_screen()
         self._show_form(work=work)
 
     # Leaving

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -18,17 +19,19 @@ from textual.dom import DOMNode
 from textual.events import Event, Key, MouseDown, Resize
 from textual.message import Message
 from textual.screen import Screen
+from textual.widgets import Input
 
+from remote.format import count
 from remote.plan.serialize import OtherFormat
 from remote.record.events_file import RunFolderError
 from tui.app.command_list import ActionPalette, list_commands
 from tui.app.file_saving import FileSaver, find_shown_session
 from tui.app.quitting import DashboardRuns, Quitting
 from tui.kit import keymap
-from tui.kit.actions import KeyPlace
-from tui.kit.bindings import bindings, focus_places
+from tui.kit.actions import ACTIONS_BY_NAME, KeyPlace
+from tui.kit.bindings import bindings, focus_places, key_of, named_keys
 from tui.kit.dialogs import Dialog, Leave, TooSmall, is_too_small
-from tui.kit.interpreter import switch_threads_often
+from tui.kit.interpreter import keep_loaded_modules, switch_threads_often
 from tui.kit.key_names import format_key
 from tui.kit.messages import (
     CompareRuns,
@@ -39,6 +42,7 @@ from tui.kit.messages import (
     ShowChecks,
     ShowRank,
 )
+from tui.kit.refusals import PROMPTS, Refusals
 from tui.kit.run_session import LiveScreen, RunSession
 from tui.kit.themes import InkedApp, find_next_theme, remember_theme, use_themes
 from tui.kit.widgets.changes import ChangedCells, TerminalCells
@@ -49,6 +53,8 @@ TICKS_IF_BLURRED = 4
 """Without focus, the terminal is drawn only at one of this many ticks."""
 REMARK_SECONDS = 15.0
 """Seconds for which it is shown what is wrong with the user's keys."""
+SECOND_INTERRUPT = 3.0
+"""Seconds within which a second ctrl+c quits where no run is live."""
 MOUNTING = 0.01
 """Seconds between two looks at whether a screen has its widgets."""
 RunsT = TypeVar("RunsT", bound=DashboardRuns)
@@ -82,6 +88,9 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
         self._ticks = 0
         self._screen_changed_at = 0.0
         self._written = TerminalCells()
+        self.refusals = Refusals()
+        """What keys were refused."""
+        self._interrupted_at = -math.inf
         use_themes(self)
 
     def on_mount(self) -> None:
@@ -89,6 +98,8 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
         if not self.is_headless:
             self.quitting.handle_signals()
         self.open()
+        if not self.is_headless:  # a process of tests begins many apps
+            keep_loaded_modules()
         for remark in self._key_remarks:  # a screen has to be there
             self.notify(remark, severity="warning", timeout=REMARK_SECONDS, markup=False)
         self.set_keymap(dict(self.keymap))
@@ -189,6 +200,27 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
         """Quit; ask first while a run is live."""
         self.quitting.quit(self.make_quit_dialog, self.take_answer)
 
+    async def action_interrupt(self) -> None:
+        """Copy the selected text. Without any, quit; where no run is live, the second time only."""
+        selected_text = self._find_selected_text()
+        if selected_text:
+            self.copy_to_clipboard(selected_text)
+            self.notify(f"copied {count(len(selected_text), 'character')}", timeout=2)
+            return
+        now = Message().time
+        is_second = now < self._interrupted_at + SECOND_INTERRUPT
+        self._interrupted_at = now
+        if self.runs.live or is_second:
+            await self.action_quit()
+        else:
+            self.notify("ctrl+c quits if you press it again", timeout=SECOND_INTERRUPT)
+
+    def _find_selected_text(self) -> str:
+        """Return what is selected in the focused field, or else on the screen."""
+        if isinstance(self.focused, Input):
+            return self.focused.selected_text
+        return self.screen.get_selected_text() or ""
+
     def make_quit_dialog(self) -> Dialog:
         """Return the question how to leave what is live. Only dashboards with live runs ask it."""
         raise NotImplementedError
@@ -222,6 +254,24 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
         """Remember when another screen came: what was asked before does not count any more."""
         self._screen_changed_at = Message().time
 
+    def on_key(self, event: Key) -> None:
+        """Say that a key does nothing here, and why if the screen knows that."""
+        names = [name for name in ACTIONS_BY_NAME if event.key in named_keys(self, name)]
+        reasons: Mapping[str, str] = getattr(self.screen, "why_not", {})
+        reason = next((reasons[name] for name in names if name in reasons), "")
+        active = self.screen.active_bindings.get(event.key)
+        # Without an id, a key is Textual's own, such as one that scrolls.
+        if active is not None and active.enabled and (active.binding.id or not reason):
+            return
+        if isinstance(self.screen, TooSmall):
+            return
+        if not PROMPTS.isdisjoint(names):
+            self.refusals.refuse_prompt(event.time)
+        help_key = key_of(self, "help")
+        text = reason or f"{format_key(event.key)} does nothing here; {help_key} lists the keys"
+        if self.refusals.is_new(text, event.time):
+            self.notify(text, markup=False)
+
     async def on_event(self, event: Event) -> None:
         """Handle an event, unless it comes too late or too early."""
         if not self._is_out_of_date(event):
@@ -230,11 +280,17 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
     def _is_out_of_date(self, event: Event) -> bool:
         """Return True if an event asks too late for another screen, or if a key or button was
         pressed before its dialog was drawn."""
+        if isinstance(event, Key) and not event.is_forwarded and self._is_stray_text(event):
+            return True
         if isinstance(event, ScreenRequest):
             return self._exiting or event.time < self._screen_changed_at
         if isinstance(event, (Key, MouseDown)) and isinstance(self.screen, Dialog):
             return event.time < self.screen.drawn
         return False
+
+    def _is_stray_text(self, event: Key) -> bool:
+        """Return True if a key belongs to a text that no prompt has asked for."""
+        return not isinstance(self.focused, Input) and self.refusals.takes(event)
 
     def _push_over_run(self, make_screen: Callable[[RunSession], Screen[Any]]) -> None:
         """Show a screen about the run that is shown."""

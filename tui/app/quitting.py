@@ -18,7 +18,6 @@ from remote.record.lock import STOP
 from tui.app.second_signal import Watched, ended_by_second_signal
 from tui.kit.dialogs import Dialog, Leave, LeaveDialog
 from tui.kit.exit import STOPPED
-from tui.kit.interpreter import keep_loaded_modules
 from tui.kit.run_session import RunSession
 
 ENDING = 15.0
@@ -77,7 +76,6 @@ class Quitting:
 
     def run_app(self) -> None:
         """Run the dashboard until the user has left, then end what is live, see `finish`."""
-        keep_loaded_modules()
         if not sys.stdin.isatty():  # a page of `serve`, which its server ends
             self._run_and_finish()
             return

@@ -30,12 +30,12 @@ from tui.kit import run_session as view
 from tui.kit.exit import UsageError
 from tui.kit.narrate import echo, narrate
 from tui.run import outcome
-from tui.run.printer import RunPrinter, run_printer
 from tui.run.unfetched_files import describe_unfetched_files
 
 if TYPE_CHECKING:  # loaded once the terminal is quiet
     from remote.session.session import Session
     from tui.kit.replay import Replay
+    from tui.run.printer import RunPrinter
 
 
 UNHEARD = "nobody sends notifications until somebody attaches to the run with --notify"
@@ -111,6 +111,8 @@ def show_lines(launcher: Launcher, session: Session, options: LineOptions) -> in
 def _print_session(
     launcher: Launcher, session: Session, options: LineOptions, watched: Watched
 ) -> int:
+    from tui.run.printer import run_printer  # the dashboard prints no lines
+
     folder = launcher.runs_dir / session.plan.run
     before = launcher.recorded(session.plan) if options.json and options.leaves else ()
     detach = options.detach

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from remote.run.findings.link_use import link_rate
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
 from remote.run.series.definitions import SERIES, Scope, Unit
@@ -31,6 +32,13 @@ MIN_FINE_POINTS = 200
 MIN_TURNS = 3
 MIN_TURN_SHARE = 0.2
 """Values are noisy if they turn at so many of them: of pure noise, at two of three."""
+NETWORK_SERIES = ("sent", "received")
+"""The series that the link of a host limits."""
+MAX_LIMIT_RATIO = 5.0
+"""How many times the greatest value a limit may be that is drawn: farther up, it would only press
+the values down."""
+REFERENCE_COLOUR = 7
+"""The number of the grey in the palette, for lines that are no values of the run."""
 SMOOTHED_STEPS = 500
 """In runs of up to so many steps, smoothing counts single steps."""
 
@@ -65,6 +73,8 @@ class Drawing:
     """Whose value that is, if the names of the curves do not say it."""
     smoothing: float = 0.0
     """The weight of the past in the average that is drawn, or 0."""
+    limit: float = math.nan
+    """What the values cannot exceed, such as the rate of a link, or NaN."""
 
 
 def make_drawing(
@@ -121,6 +131,8 @@ class _Drawer:
         curves = [curve for line in lines for curve in self._curves_of(line, len(lines))]
         curves += self._test_curves()
         x_range = x_limits(curves, self._view.log_x)
+        limit = self._limit()
+        curves = [*self._limit_curve(limit, curves, x_range), *curves]
         newest_name, newest = self._newest(lines)
         return Drawing(
             tuple(curves),
@@ -132,6 +144,7 @@ class _Drawer:
             newest,
             newest_name,
             self._smoothing,
+            limit,
         )
 
     def _options(self, lines: list[ChartLine], x_range: tuple[float, float] | None) -> PlotOptions:
@@ -282,6 +295,24 @@ class _Drawer:
         if self._kind.stacked:
             return PHASE_INKS[line.series]
         return LINE if line.row < 0 or is_only_line else line.row
+
+    def _limit(self) -> float:
+        """Return the rate of the slowest link for what the network carries, if it is known."""
+        if self._kind.series[0] not in NETWORK_SERIES:
+            return math.nan
+        rates = [link_rate(self._run, host) for host in self._run.hosts]
+        return min((rate for rate in rates if rate > 0), default=math.nan)
+
+    def _limit_curve(
+        self, limit: float, curves: list[Curve], x_range: tuple[float, float] | None
+    ) -> list[Curve]:
+        """Return a line at the limit, if the values come near enough to be seen below it."""
+        highest = max((float(np.nanmax(curve.high, initial=0.0)) for curve in curves), default=0.0)
+        if not x_range or not limit <= MAX_LIMIT_RATIO * highest:
+            return []
+        level = np.array([limit, limit])
+        x = np.array(x_range)
+        return [Curve("", REFERENCE_COLOUR, x, level, level, level, faint=True, band=False)]
 
     def _test_curves(self) -> list[Curve]:
         """Return the curve of tests, if there has been one."""

@@ -60,7 +60,10 @@ def _newest_value(drawing: Drawing, kind: ChartKind) -> str:
     """Return the newest value of a chart, and whose it is if that is not clear."""
     if not math.isfinite(drawing.newest):
         return ""
-    return f"{drawing.newest_name} {format_value(drawing.newest, kind.unit)}".strip()
+    text = f"{drawing.newest_name} {format_value(drawing.newest, kind.unit)}".strip()
+    if math.isfinite(drawing.limit):
+        text += f" of {format_value(drawing.limit, kind.unit)}"
+    return text
 
 
 def _newest_of_phases(drawing: Drawing, kind: ChartKind, room: int) -> ColouredTexts:

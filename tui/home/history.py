@@ -21,11 +21,9 @@ from remote.record import index, marks, read, resume
 from remote.record.entry import Entry
 from remote.record.events_file import RunFolderError
 from remote.record.files import is_folder
+from remote.record.layout import STUDY
 from remote.record.lock import launcher
 from remote.record.overview import read_loss_course
-from remote.study.folder import SUFFIX, StudyFolder
-from remote.study.progress import StudyProgress
-from remote.study.study import StudyError
 from remote.transport.registry import Transports, is_here
 from training.job import Job
 from tui.flags.recorded import find_here, find_kept
@@ -36,6 +34,8 @@ from tui.kit.run_session import RunSession
 if TYPE_CHECKING:  # all that asks hosts is loaded once they are asked
     from remote.host_commands.listed_runs import ListedRun
     from remote.host_commands.pruning import Removable
+    from remote.study.folder import StudyFolder
+    from remote.study.progress import StudyProgress
 
 
 @dataclass(frozen=True)
@@ -110,12 +110,15 @@ class History:
 
     def recorded(self) -> Listed:
         """Read what is recorded."""
+        from remote.study.folder import StudyFolder
+        from remote.study.study import StudyError
+
         problems = list[str]()
         runs = index.entries(
             self.runs_dir, lambda name, error: problems.append(f"{name}: {error.strerror}")
         )
-        studies = list[StudyProgress]()
-        for path in sorted(self.runs_dir.glob(f"[!.]*{SUFFIX}")):
+        studies: list[StudyProgress] = []
+        for path in sorted(self.runs_dir.glob(f"[!.]*{STUDY}")):
             # One broken study must not hide the others.
             try:
                 studies.append(_progress(StudyFolder(path)))
@@ -150,6 +153,8 @@ class History:
 
     def study(self, name: str) -> RecordedStudy:
         """Return a study that was started. Raises: StudyError, OSError."""
+        from remote.study.folder import StudyFolder
+
         return RecordedStudy(_progress(StudyFolder.of(self.runs_dir, name)))
 
     def read_courses(self, runs: Collection[str], places: int) -> dict[str, list[float]]:

@@ -60,7 +60,7 @@ NEW_RUN = (
     "open the form for a new run; on a run, once it has ended",
     SHOWN,
 )
-CHECKS = ("checks", "D", "checks", "Doctor", "show the checks of the hosts")
+CHECKS = ("checks", "D", "checks", "Doctor", "show the checks of the hosts", SHOWN)
 OPEN = ("open", "enter", "open", "Open", "open the selected row", SHOWN)
 MOVES = (
     ("next-choice", "j", "move('cursor_down')", "Down", "go down"),
@@ -102,10 +102,6 @@ TABLE: dict[str, tuple[Row, ...]] = {
         BACK,
         QUIT,
         HELP,
-        ("play", "space", "play", "Play", "play the replay, or pause it", SHOWN),
-        ("slower", "<", "speed(-1)", "Slower", "replay at half the speed", SHOWN),
-        ("faster", ">", "speed(1)", "Faster", "replay at twice the speed", SHOWN),
-        NEW_RUN,
         ("charts", "c", "charts", "Charts", "list all charts, to choose one or several", SHOWN),
         KEEP_LAYOUT,
         RESET_CHARTS,
@@ -119,10 +115,14 @@ TABLE: dict[str, tuple[Row, ...]] = {
             "compare with another run: most alike first",
             SHOWN,
         ),
+        ("play", "space", "play", "Play", "play the replay, or pause it", SHOWN),
+        ("slower", "<", "speed(-1)", "Slower", "replay at half the speed", SHOWN),
+        ("faster", ">", "speed(1)", "Faster", "replay at twice the speed", SHOWN),
+        NEW_RUN,
+        ("alerts", "!", "alerts", "Alerts", "list all alerts of the run", SHOWN),
+        CHECKS,
         SCREENSHOT,
         ("hide-alerts", "a", "acknowledge", "Hide alerts", "hide the alerts that are shown"),
-        ("alerts", "!", "alerts", "Alerts", "list all alerts of the run"),
-        CHECKS,
         ("home", "H", "home", "Home", "go to the list of all runs"),
         ("next-run", "ctrl+pagedown", "other(1)", "Next run", "show the next run", PRIORITY),
         (
@@ -365,7 +365,15 @@ TABLE: dict[str, tuple[Row, ...]] = {
             PRIORITY,
             FIXED,
         ),
-        ("interrupt", "ctrl+c", "app.quit", "Quit", "the same", PRIORITY, FIXED),
+        (
+            "interrupt",
+            "ctrl+c",
+            "app.interrupt",
+            "Quit",
+            "copy the selected text; without any, quit as well, of an ended run the second time",
+            PRIORITY,
+            FIXED,
+        ),
         ("commands", "ctrl+p", "app.command_palette", "Commands", "list all commands", PRIORITY),
         (
             "next-theme",

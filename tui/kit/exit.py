@@ -8,14 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from remote.cluster.hosts import HostsError
-from remote.lab.spec import LabError
-from remote.plan.plan import PlanError
-from remote.record.events_file import RunFolderError
 from remote.run.state.phases import Verdict
-from remote.study.study import StudyError
-from training.job import JobError
-from training.registry import UnknownName
+from training.mistake import MistakeError
 from tui.kit.narrate import narrate
 
 FAILED = Verdict.FAILED.value
@@ -32,16 +26,7 @@ class UsageError(Exception):
     """The command line is wrong."""
 
 
-MISTAKES = (
-    HostsError,
-    JobError,
-    LabError,
-    PlanError,
-    RunFolderError,
-    StudyError,
-    UnknownName,
-    UsageError,
-)
+MISTAKES = (MistakeError, UsageError)
 """Errors that the user can correct; each names what is wrong and what to do."""
 
 

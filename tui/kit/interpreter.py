@@ -5,8 +5,11 @@ from __future__ import annotations
 import gc
 import sys
 
+LOADED_OBJECTS = 200_000
+"""New objects after which Python looks for garbage while modules load, which leave hardly any: more
+than the dashboard and its first screen have. Python's own number is 700."""
 NEW_OBJECTS = 50_000
-"""New objects after which Python looks for garbage; its own number is 700."""
+"""New objects after which it looks for garbage from then on."""
 SWITCH_INTERVAL = 0.001
 """Seconds for which another thread may keep a frame waiting; Python's own number is 0.005."""
 
@@ -17,12 +20,14 @@ def collect_seldom() -> None:
     With Python's own number, it would search all modules over and over while they load. To search
     all lines of a log takes as long as several frames.
     """
-    gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
+    gc.set_threshold(LOADED_OBJECTS, *gc.get_threshold()[1:])
 
 
 def keep_loaded_modules() -> None:
-    """Never search what is loaded by now for garbage: modules stay until the end."""
+    """Never search what is loaded by now for garbage: modules stay until the end. What comes is
+    searched in small parts, so that no frame waits long."""
     gc.freeze()
+    gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
 
 
 def switch_threads_often() -> None:

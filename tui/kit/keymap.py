@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import platformdirs
-import tomllib
 
 from training.registry import did_you_mean
 from tui.kit.actions import ACTIONS, ACTIONS_BY_NAME, WITHIN, Action, KeyPlace
@@ -43,7 +42,7 @@ def path() -> Path:
 def read(file: Path) -> Keymap:
     """Read the user's keys; there are none if there is no such file."""
     try:
-        key_tables = tomllib.loads(file.read_text(encoding="utf-8"))
+        key_tables = _load(file)
     except FileNotFoundError:
         return Keymap()
     except (OSError, ValueError) as error:  # no file to read, no UTF-8, or no TOML
@@ -56,6 +55,14 @@ def read(file: Path) -> Keymap:
     return Keymap(
         {action_name: ",".join(key_names) for action_name, key_names in keys.items()}, remarks
     )
+
+
+def _load(file: Path) -> dict[str, Any]:
+    """Return what stands in a file. Raises: OSError, ValueError."""
+    text = file.read_text(encoding="utf-8")
+    import tomllib  # few users have a file, and the first screen waits for what is imported
+
+    return tomllib.loads(text)
 
 
 def _parse(data: Mapping[str, Any]) -> tuple[dict[str, KeyNames], Problems]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
-from remote.sanitise import shown
-
 
 def echo(text: object = "", *, end: str = "\n", to_stderr: bool = False) -> None:
     """Print a text at once to stdout, which is for data, or to stderr."""
@@ -20,6 +18,9 @@ def narrate(*texts: str, file: TextIO | None = None) -> None:
 
     The texts may be a host's: control characters are removed.
     """
+    # Not for a command that says nothing: it comes with all that a host can send.
+    from remote.sanitise import shown
+
     stream = file or sys.stderr
     for text in texts:
         for line in shown(text):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import ClassVar
 
@@ -10,7 +11,12 @@ from textual.content import Content
 from textual.geometry import Region
 
 from remote.run.run_state import RunState
+from tui.kit import palette
 from tui.kit.actions import KeyPlace
+from tui.kit.widgets.keys import ShownKey, border_keys, draw_border_keys
+
+KEY_MARGIN = 6
+"""Cells of the border around title and keys."""
 
 
 class ScreenRow(Enum):
@@ -43,6 +49,10 @@ class Panel(Container):
     place: ClassVar[KeyPlace]
     """Whose actions it has, see `tui.kit.actions`."""
     number = 0
+    has_key_border: ClassVar[bool] = True
+    """Its keys stand in its border while it has the focus, and not in the last line."""
+    _note: Content | str = ""
+    _keys: Sequence[ShownKey] = ()
 
     @classmethod
     def lines_needed(cls, run: RunState) -> int:
@@ -63,11 +73,34 @@ class Panel(Container):
 
     def on_mount(self) -> None:
         self.caption()
+        self.screen.bindings_updated_signal.subscribe(self, self._show_keys)
+
+    def _show_keys(self, _: object) -> None:
+        # Once the focus has moved, from which it follows which keys work.
+        self.call_after_refresh(self._take_keys)
+
+    def _take_keys(self) -> None:
+        if self.is_attached:
+            self._keys = border_keys(self) if self.has_focus_within else ()
+            self._draw_caption()
 
     def caption(self, note: Content | str = "") -> None:
         """Write the title, and a note after it."""
+        self._note = note
+        self._draw_caption()
+
+    def _draw_caption(self) -> None:
+        """Write the title and the note, and at the right the keys of a panel with the focus."""
         title_text = f"{self.number} {self.title}" if self.number else self.title
+        note = self._note
         caption_content = Content.assemble(f" {title_text}", "  " if note else "", note, " ")
+        if self._keys:
+            room = self.size.width - caption_content.cell_length - KEY_MARGIN
+            keys = draw_border_keys(self._keys, room)
+            rule_text = palette.sign("focus") * (room - keys.cell_length) if keys else ""
+            caption_content = Content.assemble(
+                caption_content, (rule_text, "not bold $primary"), keys
+            )
         # `is_same` compares colours too: the theme may have changed
         if self._border_title is None:
             self.border_title = caption_content

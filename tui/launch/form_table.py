@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Region
 from textual.message import Message
 
-from remote.doctor.doctor import FAILED, OK, WARNING
+from remote.doctor.host_facts import FAILED, OK, WARNING
 from remote.format import count
 from training.registry import argument_prefix
 from tui.kit import palette

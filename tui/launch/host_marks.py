@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from remote.doctor.doctor import FAILED, OK, WARNING
+from remote.doctor.host_facts import FAILED, OK, WARNING
 from remote.events import CheckFinished
 from remote.format import count
 from remote.run.run_state import RunState

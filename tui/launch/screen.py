@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from functools import partial
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Container, VerticalScroll
@@ -69,6 +71,8 @@ class LaunchScreen(LiveScreen, PresetForm):
     place = KeyPlace.FORM
     BINDINGS = bindings(place)
     AUTO_FOCUS = "FormTable"
+    why_not: ClassVar[Mapping[str, str]] = {"back": "there is nothing to go back to: ctrl+q quits"}
+    """Why actions do nothing where they are missing."""
 
     def __init__(
         self, launch: LaunchRequest, error: str = "", checks: HostChecks | None = None

@@ -10,8 +10,8 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from remote.cluster.hosts import is_loopback
 from remote.format import UNKNOWN, duration, number, percent, short_size
-from remote.plan.place import is_loopback
 from remote.run.diagnosis.host_load import Load, loads
 from remote.run.findings.start_waits import REACHING, age
 from remote.run.run_state import RunState

@@ -34,13 +34,12 @@ from remote.run.state.types import Cause
 from remote.statistics.mean import finite_mean
 from tui.kit.text_table import rule_lines
 from tui.run import failure_advice as hints
+from tui.run.components.link_text import PHASES, describe_bound
 from tui.run.unfetched_files import describe_unfetched_files
 
 MIN_LENGTH = 8
 """Shorter lines are too common to mean the same as a cause."""
 
-
-PHASES = ("data", "compute", "sync")
 NAMES = ("host", "rank")
 """The columns of the table of results that say what a row is of."""
 
@@ -150,7 +149,7 @@ def result_captions(state: RunState) -> list[str]:
         ]
     if state.trains_apart and "samples/s" in result_table(state)[0]:
         caption_lines.append("samples/s of all: the mean, as each rank trains a model of its own")
-    return caption_lines + describe_test(state)
+    return caption_lines + describe_bound(state) + describe_test(state)
 
 
 def describe_test(state: RunState) -> list[str]:

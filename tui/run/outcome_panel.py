@@ -24,6 +24,7 @@ from tui.kit import palette
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.widgets.phase import phase_cell
 from tui.run import outcome
+from tui.run.components.link_text import describe_bound
 from tui.run.unfetched_files import describe_unfetched_files
 
 FRAME_LINES = 4
@@ -115,6 +116,7 @@ def _summary_lines(run: RunState, *, is_brief: bool) -> list[str]:
         )
         early_text = f"mean of iterations {iterations}: {_format_range(known_means, 3)}"
         summary_lines.append(f"{early_text}, {mean_text}{epoch_text}")
+    summary_lines += describe_bound(run)
     sign = palette.sign("slow")
     return [
         *(f"{sign} {spell}" for spell in describe_slow_spells(run)[:MAX_SPELLS]),

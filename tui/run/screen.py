@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.events import Key, Resize
+from textual.events import Resize
 from textual.screen import Screen
 
 from remote.record.watch import WatchedRun
@@ -19,7 +19,7 @@ from tui.charts.chart_list import ChartList, ChartPick, ChartUse, list_charts
 from tui.charts.panel import Charts
 from tui.kit import desktop_notes as desktop
 from tui.kit.actions import KeyPlace
-from tui.kit.bindings import bindings, find_panel_action, named_keys
+from tui.kit.bindings import bindings, find_panel_action
 from tui.kit.dialogs import TextDialog
 from tui.kit.messages import CompareRun, GoHome, NewRun, OtherRun, ShowChecks, ShowStacks
 from tui.kit.panel import Panel
@@ -35,11 +35,6 @@ from tui.run.components.record_lines import ReplaySlider, describe_replay
 from tui.run.outcome_panel import OutcomePanel
 
 NO_OTHER = "no other run is open here: rankboard alone lists all runs, and opens several"
-WHY_NOT = {
-    "new-run": "a new run can be set up once this one has ended",
-    **dict.fromkeys(("home", "next-run", "previous-run"), NO_OTHER),
-}
-"""Why actions that not every run screen has do nothing where they are missing."""
 
 END = "nothing more is recorded, and the run has not ended: the arrow keys of the slider go back"
 """Why a replay does not play at its end."""
@@ -55,6 +50,14 @@ class RunScreen(LiveScreen, Screen[None]):
     """
     place = KeyPlace.RUN
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    why_not: ClassVar[Mapping[str, str]] = {
+        "new-run": "a new run can be set up once this one has ended",
+        "back": "there is nothing to go back to: q quits",
+        "compare-with": "a run can be compared once it has made a step",
+        **dict.fromkeys(("play", "slower", "faster"), "only a replay plays: this run is live"),
+        **dict.fromkeys(("home", "next-run", "previous-run"), NO_OTHER),
+    }
+    """Why actions that not every run screen has do nothing where they are missing."""
 
     def __init__(
         self,
@@ -168,25 +171,16 @@ class RunScreen(LiveScreen, Screen[None]):
         match action:
             case "new":
                 return self.over and not self._inside
+            # None: shown all the same, so that the keys behind it keep their places.
             case "compare":
-                return self.session.state.has_begun
+                return self.session.state.has_begun or None
             case "back":
-                return self._inside or self._home or self._is_layered
+                return self._inside or self._home or self._is_layered or None
             case "home" | "other":
                 return self._home
             case "play" | "speed":
                 return self._slider is not None
         return True
-
-    def on_key(self, event: Key) -> None:
-        """Say why a key does nothing here."""
-        active = self.active_bindings.get(event.key)
-        if active is not None and active.binding.id is not None:
-            return
-        for action_name, reason in WHY_NOT.items():
-            if event.key in named_keys(self.app, action_name):
-                self.notify(reason, markup=False)
-                return
 
     def _focus(self, panel: Panel) -> None:
         if self.maximized is not None:

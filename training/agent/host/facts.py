@@ -36,6 +36,8 @@ BACKENDS = ("cuda", "hip", "xpu")
 """The backends that torch may be built for besides CPUs, by their names in its version.py."""
 UNKNOWN_SPEED = 2**32 - 1
 """Mbit/s that Linux tells of an interface whose driver does not know its speed, as -1."""
+LOOPBACK = "lo"
+MAX_SECONDS_OF_TC = 2.0
 Interface = tuple[str, str, int]
 _SIOCGIFADDR = 0x8915
 _SIOCGIFNETMASK = 0x891B
@@ -227,12 +229,43 @@ def list_interfaces() -> tuple[Interface, ...]:
 
 def link_speeds(names: list[str], root: str = "/sys/class/net") -> tuple[tuple[str, int], ...]:
     """Return the speeds in Mbit/s of those of these interfaces that have one and report it."""
-    speeds = []
+    speeds = {}
     for name in names:
         speed_text = read_text(f"{root}/{name}/speed").strip()
         if speed_text.isdecimal() and int(speed_text) != UNKNOWN_SPEED:
-            speeds.append((name, int(speed_text)))
-    return tuple(speeds)
+            speeds[name] = int(speed_text)
+    # A process takes milliseconds, so it is asked only where an interface may have a rate.
+    if any(name not in speeds and name != LOOPBACK for name in names):
+        speeds = {name: rate for name, rate in _shaped_rates().items() if name in names} | speeds
+    return tuple(speeds.items())
+
+
+def _shaped_rates() -> dict[str, int]:
+    """Return the rates in Mbit/s to which the kernel limits what interfaces send, as in a lab."""
+    import json
+    import subprocess
+
+    variables = {**os.environ, "PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"}
+    try:
+        listing = subprocess.run(
+            ["tc", "-json", "qdisc", "show"],
+            capture_output=True,
+            env=variables,
+            timeout=MAX_SECONDS_OF_TC,
+        ).stdout
+        return shaped_rates(json.loads(listing))
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return {}
+
+
+def shaped_rates(queues: object) -> dict[str, int]:
+    """Return the rates in Mbit/s of the token buckets in what tc lists."""
+    rates = {}
+    for queue in queues if isinstance(queues, list) else ():
+        if isinstance(queue, dict) and queue.get("kind") == "tbf":
+            bytes_per_second = queue.get("options", {}).get("rate", 0)
+            rates[str(queue.get("dev"))] = max(1, round(bytes_per_second * 8 / 1e6))
+    return rates
 
 
 def _ask_interface(probe_socket: socket.socket, request_code: int, name: str) -> bytes:

@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 from textual.app import ComposeResult
 from textual.content import Content
+from textual.dom import DOMNode
 from textual.events import MouseDown
 from textual.screen import Screen
 from textual.style import Style
+from textual.widget import Widget
 from textual.widgets import Footer, Static
 
 KEY_STYLE = "bold $footer-key-foreground on $footer-key-background"
@@ -52,7 +54,10 @@ class KeyFooter(Footer):
         if not self.is_attached or not self.query(KeyLine):
             return  # the screen is being removed
         shown_keys: dict[str, ShownKey] = {}
-        for _, binding, enabled, _ in self.screen.active_bindings.values():
+        for node, binding, enabled, _ in self.screen.active_bindings.values():
+            # So the keys of the screen keep their places, whichever panel has the focus.
+            if find_key_border(node):
+                continue
             key_name = binding.description
             # The innermost place comes first, and has the say over a name that several have.
             if binding.show and key_name not in shown_keys:
@@ -67,11 +72,34 @@ class KeyFooter(Footer):
         self.query_one(KeyLine).show(fitting_keys)
 
 
+def find_key_border(node: DOMNode) -> DOMNode | None:
+    """Return the panel around a node which shows its keys in its own border; None without any."""
+    ancestors = node.ancestors_with_self
+    return next((panel for panel in ancestors if getattr(panel, "has_key_border", False)), None)
+
+
+def border_keys(panel: Widget) -> list[ShownKey]:
+    """Return the keys of a panel for its border."""
+    return [
+        ShownKey(binding.key, panel.app.get_key_display(binding), binding.description, is_enabled)
+        for node, binding, is_enabled, _ in panel.screen.active_bindings.values()
+        if binding.show and is_enabled and find_key_border(node) is panel
+    ]
+
+
+def draw_border_keys(keys: Iterable[ShownKey], room: int) -> Content:
+    """Return as many of the keys as fit into so many cells of a border."""
+    parts = []
+    for key in _fitting_keys(keys, room):
+        parts += [(f" {key.key_text}", "bold $primary"), (f" {key.name.lower()} ", "$text-muted")]
+    return Content.assemble(*parts)
+
+
 def _fitting_keys(keys: Iterable[ShownKey], room_left: int) -> tuple[ShownKey, ...]:
     """Return as many of the keys as there is room for. None is cut off."""
     fitting_keys = []
     for key in keys:
-        # The 3 are the blanks of `_draw_key`: two around the key, one behind its name.
+        # The 3 are the blanks: two around the key, one behind its name.
         room_left -= len(key.key_text) + len(key.name) + 3
         if room_left < 0:
             break

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from remote.format import UNKNOWN, number, percent, rate, short_size, step_time
+from remote.run.findings.link_use import find_link_use
 from remote.run.findings.rates import bytes_per_second, sync_share, throughput
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
+from tui.run.components.link_text import describe_link_use
 from tui.run.components.rank_columns import mean_loss
 
 
@@ -42,7 +44,7 @@ def header_figures(run: RunState) -> list[HeaderFigure]:
         HeaderFigure(speed_label, _known(speed, rate), 6),
         HeaderFigure("step", _known(pace.seconds, step_time), 6),
         HeaderFigure("sync", _known(pace.sync_share, percent), 4),
-        HeaderFigure("sent/s", _known(pace.bytes_sent, short_size), 5),
+        _network_figure(run, pace),
         HeaderFigure("checkpoint", _known(_saved_step(run), "{:.0f}".format), 6),
     ]
     if run.plan.job is None:
@@ -81,6 +83,14 @@ def _speed(run: RunState, samples_per_second: float) -> tuple[str, float]:
             if metric:
                 return label, metric.last
     return f"samples/s{each}", samples_per_second
+
+
+def _network_figure(run: RunState, pace: _Pace) -> HeaderFigure:
+    """Return how much of the busiest link is used; what is sent if no link's rate is known."""
+    link_use = find_link_use(run)
+    if link_use and not run.stall:
+        return HeaderFigure("network", describe_link_use(link_use), 18)
+    return HeaderFigure("sent/s", _known(pace.bytes_sent, short_size), 5)
 
 
 def _loss_text(run: RunState) -> str:

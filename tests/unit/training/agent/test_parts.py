@@ -474,3 +474,14 @@ def test_speeds_of_links_are_known_where_the_driver_tells(tmp_path: Path) -> Non
         (tmp_path / name / "speed").write_text(f"{speed}\n")
     names = [*speeds, "gone"]
     assert facts.link_speeds(names, str(tmp_path)) == (("eth0", 1000),)
+
+
+def test_a_rate_to_which_the_kernel_limits_a_link_is_its_speed() -> None:
+    queues = [
+        {"kind": "noqueue", "dev": "lo", "options": {}},
+        {"kind": "tbf", "dev": "eth0", "options": {"rate": 125_000_000}},
+        {"kind": "tbf", "dev": "slow", "options": {"rate": 1_000}},
+        "nothing",
+    ]
+    assert facts.shaped_rates(queues) == {"eth0": 1000, "slow": 1}
+    assert facts.shaped_rates({"kind": "tbf"}) == {}

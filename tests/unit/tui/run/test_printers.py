@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -117,6 +118,8 @@ def test_plain_lines_and_the_table_go_to_stdout() -> None:
         ["all", "", "0.100", "0.100", "0.0100", "0.0600", "0.0300", "320", "1.00 s", "0.0500"],
         ["share", "", "", "", "10%", "60%", "30%", "", "", ""],
     ]
+    bound = lines.pop(-2)
+    assert re.fullmatch(r"bound by (data|compute|sync), \d+% of a step", bound)
     assert lines[-3:] == [
         "s/iter: mean of all iterations; last loss: of each rank's last batch",
         "iter 2-40, data, compute, sync, samples/s: means of iterations 2 to 40",

@@ -1,0 +1,33 @@
+"""What limits the steps of a run, and how much of the network it uses. Imports no Textual."""
+
+from __future__ import annotations
+
+from remote.format import percent, short_size
+from remote.run.findings.link_use import LinkUse, find_link_use
+from remote.run.run_state import RunState
+
+PHASES = ("data", "compute", "sync")
+"""The parts of a step."""
+
+
+def describe_link_use(link_use: LinkUse) -> str:
+    """Return "8.6M of 119M/s, 7%": the bytes per second of those that the link carries."""
+    used = short_size(link_use.used)
+    return f"{used} of {short_size(link_use.rate)}/s, {percent(link_use.share)}"
+
+
+def describe_bound(run: RunState) -> list[str]:
+    """Return a line with the phase that takes most of a step, of a run whose phases are known; with
+    the use of the network if that is sync."""
+    means = run.means
+    shares = {phase: means.share(getattr(means, phase)) for phase in PHASES}
+    longest = max(PHASES, key=lambda phase: shares[phase] if shares[phase] > 0 else 0.0)
+    # A script may tell `data` alone, which splits nothing.
+    if not (shares["compute"] > 0 or shares["sync"] > 0):
+        return []
+    line = f"bound by {longest}, {percent(shares[longest])} of a step"
+    link_use = find_link_use(run)
+    if longest == "sync" and link_use:
+        host_name = run.host_name(link_use.host)
+        line += f"; network of {host_name}: {describe_link_use(link_use)}"
+    return [line]
