@@ -25,9 +25,9 @@ NEEDS = {
 }
 READ_AS = {"accelerate_loop": "name=value", "hf_trainer": "Hugging Face Trainer"}
 """What the logs of examples are read as, of those that print each so many steps."""
-SLOW = ("fsdp", "silent", "lightning_fit", "hf_trainer")
-"""Examples whose loops `tests.ranks.test_watch` has: `sharded`, `collectives`, `by_closure`; and a
-Trainer of Hugging Face, which trains by Accelerate."""
+NAMES = ("ddp", "fsdp", "silent", "accelerate_loop", "lightning_fit", "hf_trainer")
+"""`tests.ranks.test_examples` has the first four, on ranks that cost less. Lightning trains as
+`by_closure` of `tests.ranks.test_watch`, and a Trainer of Hugging Face by Accelerate."""
 TORCHRUN = """
 import atexit, os, runpy, sys, time
 from pathlib import Path
@@ -46,9 +46,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 may abort it: `training.watch.gloo` says why. Under rankboard, the watch does that."""
 
 
-@pytest.fixture(
-    params=["ddp", "accelerate_loop", *(pytest.param(name, marks=slow) for name in SLOW)]
-)
+@pytest.fixture(params=NAMES)
 def example(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Its name. Its ranks have one thread each, as sums of several are in no certain order.
     Accelerate trains without a GPU as rankboard has it train."""
@@ -89,6 +87,7 @@ def check(example: str, summary: dict[str, Any]) -> None:
         assert summary["read_as"] == [READ_AS[example]]
 
 
+@slow
 def test_it_is_seen(example: str, tmp_path: Path) -> None:
     check(example, summary_of(example, tmp_path))
 

@@ -142,7 +142,7 @@ class Show:
         width = self._random.choice((20, 80, 120))
         length = header.RunLength(run.progress.epochs, run.progress.steps)
         lines = [header.progress_line(run, length, width, now)]
-        lines += [header.title_line(run, "", width)]
+        lines += [header.title_line(run, "", "", width)]
         for is_roomy in (True, False):
             lines += header.figure_lines(header_figures(run), width, is_roomy=is_roomy)
         texts = [line.plain for line in lines]
