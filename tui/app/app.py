@@ -167,9 +167,12 @@ class RankboardApp(Dashboard[OpenRuns]):
         self.notify(f"{name}: {error}", severity="error", timeout=10, markup=False)
 
     def on_resume_run(self, message: ResumeRun) -> None:
-        assert self._history
+        from tui.home.history import History
+
+        # Without a list of runs, a run that was opened alone can go on, too.
+        history = self._history or History(self.runs.runs_dir, None)
         with self._reporting():
-            cluster, selected, job = self._history.resumed(message.name)
+            cluster, selected, job = history.resumed(message.name)
             self._show_form(cluster=cluster, selected=selected, work=job)
 
     def on_open_study(self, message: OpenStudy) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from remote.format import count, moment
 from remote.record.entry import FINISHED, RUNNING, Entry
+from remote.run.state.resume_point import ResumePoint
 from remote.sanitise import plain
 from tui.home.history import Answered, Listed
 from tui.home.listing import settings_of
@@ -45,8 +46,7 @@ def _describe_recorded(run: Entry, checkpoint_step: int, get_key: GetKey) -> str
     reasons = [run.problem or run.cause, *(flaw.text for flaw in run.flaws)]
     lines += filter(None, reasons)
     if checkpoint_step and run.verdict not in (FINISHED, RUNNING):
-        step = f"the checkpoint of step {checkpoint_step}"
-        lines.append(f"{get_key('resume')} resumes it from {step}.")
+        lines.append(f"{get_key('resume')} {ResumePoint(checkpoint_step, run.step).text}")
     if run.note:
         lines.append(f"note: {run.note}")
     settings = settings_of(run)

@@ -60,6 +60,14 @@ NEW_RUN = (
     "open the form for a new run; on a run, once it has ended",
     SHOWN,
 )
+RESUME = (
+    "resume",
+    "R",
+    "resume",
+    "Resume",
+    "resume the run from its newest checkpoint; on a run, once it has ended",
+    SHOWN,
+)
 CHECKS = ("checks", "D", "checks", "Doctor", "show the checks of the hosts", SHOWN)
 OPEN = ("open", "enter", "open", "Open", "open the selected row", SHOWN)
 MOVES = (
@@ -91,7 +99,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("star", "s", "star", "Star", "star the run, or remove its star", SHOWN),
         ("note", "t", "note", "Note", "write a note on the run"),
         ("name", "a", "name", "Name", "name the run"),
-        ("resume", "R", "resume", "Resume", "resume the run from its newest checkpoint", SHOWN),
+        RESUME,
         ("delete", "d,delete", "delete", "Delete", "delete the run here and on its hosts", SHOWN),
         BACK,
         HELP,
@@ -119,6 +127,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("slower", "<", "speed(-1)", "Slower", "replay at half the speed", SHOWN),
         ("faster", ">", "speed(1)", "Faster", "replay at twice the speed", SHOWN),
         NEW_RUN,
+        RESUME,
         ("alerts", "!", "alerts", "Alerts", "list all alerts of the run", SHOWN),
         CHECKS,
         SCREENSHOT,
@@ -238,7 +247,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("filter-log", "&", "only", "Filter", "show only lines that match a regular expression"),
         ("first-error", "E", "first_error", "Error", "go to where the run went wrong", SHOWN),
         ("next-rank", "r", "next_rank", "Rank", "show the log of the next rank only", SHOWN),
-        ("all-ranks", "R", "all_ranks", "All ranks", "show the log of all ranks"),
+        ("all-ranks", "A", "all_ranks", "All ranks", "show the log of all ranks"),
         ("follow", "f", "follow", "Follow", "follow the log, or pause; scrolling up pauses", SHOWN),
         ("level", "L", "level", "Level", "show warnings and errors, errors, or all"),
         ("wrap", "w", "wrap", "Wrap", "wrap long lines, or cut them off"),

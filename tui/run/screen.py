@@ -13,15 +13,16 @@ from textual.screen import Screen
 
 from remote.record.watch import WatchedRun
 from remote.run.findings.alerts import Alert
+from remote.run.findings.resume_point import find_resume_point
 from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
 from tui.charts.chart_list import ChartList, ChartPick, ChartUse, list_charts
 from tui.charts.panel import Charts
 from tui.kit import desktop_notes as desktop
 from tui.kit.actions import KeyPlace
-from tui.kit.bindings import bindings, find_panel_action
+from tui.kit.bindings import bindings, find_panel_action, key_of
 from tui.kit.dialogs import TextDialog
-from tui.kit.messages import CompareRun, GoHome, NewRun, OtherRun, ShowChecks, ShowStacks
+from tui.kit.messages import CompareRun, GoHome, NewRun, OtherRun, ResumeRun, ShowChecks, ShowStacks
 from tui.kit.panel import Panel
 from tui.kit.replay import Replay
 from tui.kit.run_session import LiveScreen, RunSession
@@ -52,6 +53,7 @@ class RunScreen(LiveScreen, Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     why_not: ClassVar[Mapping[str, str]] = {
         "new-run": "a new run can be set up once this one has ended",
+        "resume": "a run of rankboard's own can be resumed once it has ended with a checkpoint",
         "back": "there is nothing to go back to: q quits",
         "compare-with": "a run can be compared once it has made a step",
         **dict.fromkeys(("play", "slower", "faster"), "only a replay plays: this run is live"),
@@ -135,7 +137,8 @@ class RunScreen(LiveScreen, Screen[None]):
             self._body.set_class(bool(replay_text), "-past")
             self._header.show(run, self._called, replay_text)
             self._warn(self._alerts.show(run))
-            self._outcome.show(run)
+            can_resume = bool(self.check_action("resume", ()))
+            self._outcome.show(run, key_of(self.app, "resume") if can_resume else "")
             # A hidden panel costs nothing: it is drawn once it is seen.
             for panel in self._body.panels:
                 if self._is_seen(panel):
@@ -174,6 +177,9 @@ class RunScreen(LiveScreen, Screen[None]):
             # None: shown all the same, so that the keys behind it keep their places.
             case "compare":
                 return self.session.state.has_begun or None
+            case "resume":
+                can_go_on = self.over and find_resume_point(self.session.state) is not None
+                return can_go_on and not self._inside
             case "back":
                 return self._inside or self._home or self._is_layered or None
             case "home" | "other":
@@ -318,3 +324,6 @@ class RunScreen(LiveScreen, Screen[None]):
 
     def action_new(self) -> None:
         self.post_message(NewRun())
+
+    def action_resume(self) -> None:
+        self.post_message(ResumeRun(self.session.plan.run))

@@ -207,7 +207,7 @@ async def test_the_first_error_is_the_culprits_from_any_panel_and_filter() -> No
             host_events.Exited(1, 1),
             after=0.5,
         )
-        await until(pilot, lambda: "cause: node1, rank 1: ValueError" in stage.text())
+        await until(pilot, lambda: "node1, rank 1: ValueError" in stage.text())
         view = stage.screen.query_one(LogView)
         await pilot.press("r", "ampersand", *"no", "enter", "3", "E")
         await until(pilot, lambda: stage.app.focused is view)

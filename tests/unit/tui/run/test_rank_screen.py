@@ -128,7 +128,7 @@ async def test_in_the_log_esc_leaves_what_was_typed_then_the_page() -> None:
         log.view.focus()
         await pilot.press("ampersand", *"step 60", "enter")
         await until(pilot, lambda: "rank 3, matching step 60" in stage.text())
-        await pilot.press("r", "R", "E")
+        await pilot.press("r", "A", "E")
         stage.app.tick()
         await pilot.pause()
         assert "rank 3, matching step 60" in stage.text()
