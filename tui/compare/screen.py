@@ -24,7 +24,8 @@ from remote.plan.plan import PlanError
 from remote.record.events_file import RunFolderError
 from remote.sanitise import plain
 from tui.charts.chart import Chart
-from tui.charts.overlay import LOSS, MEASURES, SMOOTHING, TEST_ACCURACY
+from tui.charts.chart_view import USUAL_SMOOTHING
+from tui.charts.overlay import LOSS, MEASURES, TEST_ACCURACY
 from tui.charts.plot_frame import PlotOptions
 from tui.compare.comparison_text import (
     DISPENSABLE_COLUMNS,
@@ -77,7 +78,7 @@ class CompareScreen(Screen[None]):
         self._compared: Sequence[ComparedRun] = ()
         self._measure = LOSS
         self._by_time = True
-        self._log_y = False
+        self._log_y: bool | None = None
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
@@ -120,23 +121,27 @@ class CompareScreen(Screen[None]):
     # Drawing
 
     def _draw(self) -> None:
-        self.query_one("#charts").border_title = self._chart_title()
+        self.query_one("#charts").border_title = self._chart_title(is_log=False)
         if not self._compared:
             return
         runs = [compared.run for compared in self._compared]
         curves = self._measure.curves(runs, clock=self._by_time, smoothed=True)
-        options = OVER_TIME if self._by_time else OVER_STEPS
-        self.query_one(Chart).draw(curves, options=replace(options, log_y=self._log_y))
+        is_log = self._measure.is_log(curves) if self._log_y is None else self._log_y
+        options = replace(OVER_TIME if self._by_time else OVER_STEPS, log_y=is_log)
+        self.query_one(Chart).draw(curves, options=options)
+        self.query_one("#charts").border_title = self._chart_title(is_log)
         room = self.size.width - MARGIN_WIDTH
         legend = _legend(self._compared, room, inks_of(self.app.current_theme))
         self.query_one("#legend", Static).update(Content("\n").join(legend))
         tables = _tables(self._compared, room)
         self.query_one("#table", Static).update("\n".join(tables))
 
-    def _chart_title(self) -> str:
+    def _chart_title(self, is_log: bool) -> str:
         along = "wall time" if self._by_time else "step"
-        smoothing = f"  ema {SMOOTHING:g}".replace("0.", ".") if self._measure.is_noisy else ""
-        return f" {self._measure.title} by {along}{smoothing} "
+        notes = "  log" if is_log else ""
+        if self._measure.is_noisy:
+            notes += f"  ema {USUAL_SMOOTHING:g}".replace("0.", ".")
+        return f" {self._measure.title} by {along}{notes} "
 
     # Keys
 
@@ -157,7 +162,7 @@ class CompareScreen(Screen[None]):
 
     def action_log_y(self) -> None:
         """Switch between a logarithmic and a linear y axis."""
-        self._log_y = not self._log_y
+        self._log_y = not self.query_one(Chart).options.log_y
         self._draw()
 
 
