@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
-from remote.record.entry import Entry
+from remote.record.entry import FINISHED, Entry
+from remote.record.index import entries
 
 
 class SimilarRun(NamedTuple):
@@ -33,6 +35,21 @@ def find_similar(run: Entry, runs: Iterable[Entry]) -> list[SimilarRun]:
         similar.append(SimilarRun(other_run, tuple(differing_names)))
     similar.sort(key=lambda other_run: (len(other_run.differing), -(other_run.run.started or 0.0)))
     return similar
+
+
+def find_previous(runs_dir: Path, name: str) -> Entry | None:
+    """Return the newest run that had finished before this one and differs in no setting but the
+    seed; None if there is none."""
+    runs = entries(runs_dir)
+    own_run = next((run for run in runs if run.name == name), None)
+    if own_run is None:
+        return None
+    # A name begins with the time of the start.
+    earlier_runs = [run for run in runs if run.name < name and run.verdict == FINISHED]
+    same_runs = [
+        similar.run for similar in find_similar(own_run, earlier_runs) if not similar.differing
+    ]
+    return max(same_runs, key=lambda run: run.name, default=None)
 
 
 def _describe(run: Entry) -> dict[str, object]:

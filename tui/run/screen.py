@@ -11,6 +11,7 @@ from textual.binding import BindingType
 from textual.events import Resize
 from textual.screen import Screen
 
+from remote.record.entry import Entry
 from remote.record.watch import WatchedRun
 from remote.run.findings.alerts import Alert
 from remote.run.findings.resume_point import find_resume_point
@@ -44,7 +45,7 @@ END = "nothing more is recorded, and the run has not ended: the arrow keys of th
 class RunScreen(LiveScreen, Screen[None]):
     """One run. `tick` draws what has changed since the last one. `inside`: over the screen of a
     study, to which one goes back; else one goes home, if there is a home. `called` tells the name
-    that a person gave the run."""
+    that a person gave the run, `find_previous` the last run with the same settings."""
 
     CSS = """
     RunScreen .-maximized { height: 1fr; }
@@ -68,6 +69,7 @@ class RunScreen(LiveScreen, Screen[None]):
         inside: bool = False,
         home: bool = False,
         called: Callable[[], str] = str,
+        find_previous: Callable[[], Entry | None] = lambda: None,
     ) -> None:
         super().__init__()
         self._ask_name = called
@@ -79,7 +81,7 @@ class RunScreen(LiveScreen, Screen[None]):
         self._is_watched = False
         self._header = RunHeader()
         self._alerts = AlertLines()
-        self._outcome = OutcomePanel()
+        self._outcome = OutcomePanel(find_previous)
         self._body = RunBody(session)
         self._slider = ReplaySlider(session) if isinstance(session, Replay) else None
         self._note = RecordNote(session) if isinstance(session, WatchedRun) else None
