@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from remote.plan.plan import PlanError
 from remote.record import marks
+from remote.record.alike import find_previous
 from training.job import Job
 from tui.app.dashboard import Dashboard
 from tui.app.file_saving import find_shown_session
@@ -98,6 +99,7 @@ class RankboardApp(Dashboard[OpenRuns]):
                 session,
                 home=self._history is not None,
                 called=partial(marks.name, self.runs.runs_dir / run_name),
+                find_previous=partial(find_previous, self.runs.runs_dir, run_name),
             )
             # Textual removes a screen that is left, unless it is installed, under its own name.
             self.install_screen(screen, f"{run_name} {id(screen)}")

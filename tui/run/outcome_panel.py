@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from textual.widgets import Static
 
 from remote.format import fixed, percent, ranks_text, step_time
 from remote.record.classification import ClassificationReport
+from remote.record.entry import Entry
 from remote.record.layout import REPORT
 from remote.record.step_notes import StepNote, join_step_notes
 from remote.run.findings import script_visibility as seen
@@ -23,11 +24,13 @@ from remote.run.findings.memory import find_memory_at_death
 from remote.run.findings.resume_point import find_resume_point
 from remote.run.output.last_words import last_words
 from remote.run.run_state import RunState
+from remote.run.state.flaw import FlawKind
 from remote.run.state.phases import Verdict
 from remote.run.state.types import Cause
 from remote.sanitise import plain
 from remote.statistics.mean import finite_mean
 from tui.kit import palette
+from tui.kit.background import run_in_background
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.widgets.phase import phase_cell
 from tui.run import outcome
@@ -67,6 +70,22 @@ class OutcomePanel(VerticalScroll):
     OutcomePanel.-bad { border-left: outer $error; background: $error 12%; }
     """
 
+    def __init__(self, find_previous: Callable[[], Entry | None] = lambda: None) -> None:
+        """`find_previous` returns the last run with the same settings, after a while."""
+        super().__init__()
+        self._find_previous = find_previous
+        self._previous: Entry | None = None
+        self._has_asked = False
+
+    def _ask_for_previous(self) -> None:
+        self._has_asked = True
+
+        def take(previous: Entry | None) -> None:
+            self._previous = previous
+
+        # Without it, a line is missing.
+        run_in_background(self, self._find_previous, take, lambda error: None)
+
     def compose(self) -> ComposeResult:
         self._shown = list[OutcomeLine]()
         self._turn = DrawTurn()
@@ -78,9 +97,13 @@ class OutcomePanel(VerticalScroll):
         # Before the end there is little to look at, and the panel has to appear without delay.
         if not self._turn.has_come_for(run, place=1) and run.verdict is not None:
             return
+        if run.verdict is Verdict.FINISHED and not self._has_asked:
+            self._ask_for_previous()
         height = self.screen.size.height
         max_output = max(MIN_OUTPUT, height * 2 // 5 - FRAME_LINES)
         lines = outcome_lines(run, max_output, resume_key, is_brief=height < LOW_SCREEN)
+        if run.verdict is Verdict.FINISHED and self._previous:
+            lines += map(OutcomeLine, describe_change(run, self._previous))
         if lines and notes:
             lines.append(OutcomeLine(f"notes: {join_step_notes(notes)}"))
         if lines == self._shown:
@@ -163,7 +186,8 @@ def _way_on(run: RunState, resume_key: str) -> Iterator[OutcomeLine]:
 def _summary_lines(run: RunState, *, is_brief: bool) -> Iterator[OutcomeLine]:
     """List the ranks that were slow, the test accuracy, and the times of a step and of an epoch.
     `is_brief`: no more than a line of the accuracy and of the times."""
-    for spell in describe_slow_spells(run)[:MAX_SPELLS]:
+    named_ranks = {flaw.rank for flaw in find_flaws(run) if flaw.kind is FlawKind.SLOW}
+    for spell in describe_slow_spells(run, named_ranks)[:MAX_SPELLS]:
         yield OutcomeLine(f"{palette.sign('slow')} {spell}")
     for line in _test_lines(run)[: 1 if is_brief else None]:
         yield OutcomeLine(line)
@@ -185,6 +209,22 @@ def _describe_speed(run: RunState, *, is_brief: bool) -> str:
     if epoch_means and not is_brief:
         parts.append(f"{fixed(fmean(epoch_means), 2)} s/epoch")
     return "; ".join([", ".join(parts), *describe_bound(run)])
+
+
+def describe_change(run: RunState, previous: Entry) -> list[str]:
+    """Compare a run with the last one that has the same settings, in a line: "vs baseline, the last
+    run like it: test +0.6 points, 14% less time per step"."""
+    changes = []
+    evaluations = run.progress.evaluations
+    if evaluations and previous.accuracy is not None:
+        points = 100 * (evaluations[-1].accuracy - previous.accuracy)
+        changes.append(f"test {points:+.1f} points")
+    step_seconds = run.means.seconds
+    if step_seconds > 0 and previous.step_seconds:
+        change = step_seconds / previous.step_seconds - 1
+        changes.append(f"{change:+.0%} time per step")
+    name = previous.label or previous.name
+    return [f"vs {name}, the last run like it: {', '.join(changes)}"] if changes else []
 
 
 def _test_lines(run: RunState) -> list[str]:

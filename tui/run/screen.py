@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.events import Resize
 
+from remote.record.entry import Entry
 from remote.record.watch import WatchedRun
 from remote.run.findings.alerts import Alert
 from remote.run.findings.resume_point import find_resume_point
@@ -19,7 +20,16 @@ from tui.kit import desktop_notes as desktop
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, find_panel_action, key_of
 from tui.kit.dialogs import TextDialog
-from tui.kit.messages import CompareRun, GoHome, NewRun, OtherRun, ResumeRun, ShowChecks, ShowStacks
+from tui.kit.messages import (
+    CompareRun,
+    CopyCommand,
+    GoHome,
+    NewRun,
+    OtherRun,
+    ResumeRun,
+    ShowChecks,
+    ShowStacks,
+)
 from tui.kit.panel import Panel
 from tui.kit.replay import Replay
 from tui.kit.run_session import RunSession
@@ -41,7 +51,7 @@ END = "nothing more is recorded, and the run has not ended: the arrow keys of th
 class RunScreen(ChartActions):
     """One run. `tick` draws what has changed since the last one. `inside`: over the screen of a
     study, to which one goes back; else one goes home, if there is a home. `called` tells the name
-    that a person gave the run."""
+    that a person gave the run, `find_previous` the last run with the same settings."""
 
     CSS = """
     RunScreen .-maximized { height: 1fr; }
@@ -65,6 +75,7 @@ class RunScreen(ChartActions):
         inside: bool = False,
         home: bool = False,
         called: Callable[[], str] = str,
+        find_previous: Callable[[], Entry | None] = lambda: None,
     ) -> None:
         super().__init__()
         self._ask_name = called
@@ -76,7 +87,7 @@ class RunScreen(ChartActions):
         self._is_watched = False
         self._header = RunHeader()
         self._alerts = AlertLines()
-        self._outcome = OutcomePanel()
+        self._outcome = OutcomePanel(find_previous)
         self._body = RunBody(session)
         self._slider = ReplaySlider(session) if isinstance(session, Replay) else None
         self._note = RecordNote(session) if isinstance(session, WatchedRun) else None
@@ -277,6 +288,9 @@ class RunScreen(ChartActions):
         with self.session.lock:
             alerts_text = list_alerts(self.session.state)
         self.app.push_screen(TextDialog("alerts", alerts_text))
+
+    def action_copy_command(self) -> None:
+        self.post_message(CopyCommand(self.session.plan))
 
     def action_compare(self) -> None:
         self.post_message(CompareRun())

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from remote.record.entry import Entry
 from remote.run.run_state import RunState
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from tests.kit.histories import GLOO, History, plan, raised, stepped
 from training.wire.host_events import Exited, Hello, HostSample, RankSample
 from training.wire.rank_events import Evaluated, Saved
-from tui.run.outcome_panel import OutcomeLine, OutcomePanel, outcome_lines
+from tui.run.outcome_panel import OutcomeLine, OutcomePanel, describe_change, outcome_lines
 
 GIB = 1 << 30
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux 6", "b", 2.0, 24 * GIB, "2.14.1")
@@ -89,6 +90,39 @@ def test_a_plain_success_says_how_well_and_how_fast() -> None:
     assert texts[0].startswith("✓ finished in ")
     assert texts[1] == "test accuracy 90.00%, test loss 0.3000; best 95.00% in epoch 1"
     assert texts[2] == "100 ms/step (2 to 40); bound by sync, 60% of a step"
+
+
+def test_a_success_is_compared_with_the_last_run_like_it() -> None:
+    history = History(plan(2)).training(40)
+    history.rank(0, Evaluated(0, 1, 40, 0.3, 0.9, 360, 0.1))
+    state = history.done(0, 1).closed()
+    previous = Entry("one", label="baseline", accuracy=0.908, step_seconds=0.08)
+    assert describe_change(state, previous) == [
+        "vs baseline, the last run like it: test -0.8 points, +25% time per step"
+    ]
+    assert not describe_change(state, Entry("one")), "of which nothing is known"
+
+
+def test_a_rank_that_was_slow_for_most_of_the_run_is_named_once() -> None:
+    history = History(plan(2)).training()
+    for step in range(1, 200):
+        history.now += 0.5
+        for rank in range(2):
+            history.rank(rank, stepped(rank, step, seconds=0.5, ready=0.4 if rank else 0.05))
+    texts = [line.text for line in lines_of(history.done(0, 1).closed())]
+    (line,) = [text for text in texts if "slow" in text]
+    assert line.startswith("▲ slow for ")
+    assert ": all waited for rank 1 on node2" in line
+
+
+async def test_the_page_of_a_finished_run_shows_the_comparison() -> None:
+    previous = Entry("one", label="baseline", accuracy=0.9, step_seconds=0.1)
+    stage = Stage()
+    async with stage.training(size=(120, 40)) as pilot:
+        stage.screen.query_one(OutcomePanel)._find_previous = lambda: previous
+        stage.session.finish(60, 1)
+        await stage.ended(pilot)
+        await until(pilot, lambda: "vs baseline, the last run like it: test +4.7" in stage.text())
 
 
 async def test_r_on_the_page_of_a_failed_run_opens_the_form_that_resumes_it(
