@@ -206,7 +206,9 @@ class _Drawer:
 
     def mean_curve(self) -> Curve:
         """Return the curve of the mean over all ranks or hosts alone, smoothed as in a chart."""
-        return self._curves_of(self._line(self._kind.series[0], -1), 1)[-1]
+        line = self._line(self._kind.series[0], -1)
+        self._smoothing = self._smoothing_of([line])
+        return self._curves_of(line, 1)[-1]
 
     def _options(self, lines: list[ChartLine], x_range: tuple[float, float] | None) -> PlotOptions:
         view = self._view

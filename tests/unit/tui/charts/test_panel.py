@@ -112,7 +112,7 @@ async def test_the_keys_of_a_chart() -> None:
             ("L", lambda: not chart.view.log_x),
             ("plus", lambda: chart.view.smoothing == 0.95),
             ("minus", lambda: chart.view.smoothing == 0.9),
-            ("m", lambda: not chart.view.marks),
+            ("M", lambda: not chart.view.marks),
             ("right_square_bracket", lambda: chart.view.window is not None),
             ("right_curly_bracket", lambda: chart.view.window is not None),
             ("left", lambda: chart.view.cursor is not None),
@@ -283,7 +283,7 @@ async def test_the_screen_of_an_older_run_leaves_newer_choices_alone() -> None:
 @pytest.mark.parametrize("seed", range(2))
 async def test_no_keys_on_a_chart_and_no_sizes_break_it(seed: int) -> None:
     keys = [
-        *("b", "x", "l", "L", "plus", "minus", "left", "right", "0", "full_stop", "m", "c", "3"),
+        *("b", "x", "l", "L", "plus", "minus", "left", "right", "0", "full_stop", "M", "c", "3"),
         *("right_square_bracket", "left_square_bracket", "4", "z"),
         *("right_curly_bracket", "left_curly_bracket"),
     ]
