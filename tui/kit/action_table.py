@@ -52,6 +52,14 @@ RESET_CHARTS = (
     "show the standard charts again, and forget a layout that was kept",
 )
 LOG_Y = ("log-y", "l", "log_y", "Log y", "make the y axis logarithmic, or linear again", SHOWN)
+COPY_COMMAND = (
+    "copy-run-command",
+    "y",
+    "copy_command",
+    "Copy command",
+    "copy the command line that starts such a run",
+    SHOWN,
+)
 NEW_RUN = (
     "new-run",
     "n",
@@ -100,6 +108,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("note", "t", "note", "Note", "write a note on the run"),
         ("name", "a", "name", "Name", "name the run"),
         RESUME,
+        COPY_COMMAND,
         ("delete", "d,delete", "delete", "Delete", "delete the run here and on its hosts", SHOWN),
         BACK,
         HELP,
@@ -128,6 +137,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("faster", ">", "speed(1)", "Faster", "replay at twice the speed", SHOWN),
         NEW_RUN,
         RESUME,
+        COPY_COMMAND,
         ("alerts", "!", "alerts", "Alerts", "list all alerts of the run", SHOWN),
         CHECKS,
         SCREENSHOT,
@@ -321,6 +331,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
         HELP,
         OPEN,
         ("cell", "d", "cell", "Runs of the cell", "list the runs of the chosen cell", SHOWN),
+        ("retry", "R", "retry", "Retry", "make the failed runs of the study again", SHOWN),
         SCREENSHOT,
     ),
     "CELL": (BACK, CLOSE, HELP, OPEN, SCREENSHOT),

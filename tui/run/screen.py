@@ -23,7 +23,16 @@ from tui.kit import desktop_notes as desktop
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, find_panel_action, key_of
 from tui.kit.dialogs import TextDialog
-from tui.kit.messages import CompareRun, GoHome, NewRun, OtherRun, ResumeRun, ShowChecks, ShowStacks
+from tui.kit.messages import (
+    CompareRun,
+    CopyCommand,
+    GoHome,
+    NewRun,
+    OtherRun,
+    ResumeRun,
+    ShowChecks,
+    ShowStacks,
+)
 from tui.kit.panel import Panel
 from tui.kit.replay import Replay
 from tui.kit.run_session import LiveScreen, RunSession
@@ -314,6 +323,9 @@ class RunScreen(LiveScreen, Screen[None]):
         with self.session.lock:
             alerts_text = list_alerts(self.session.state)
         self.app.push_screen(TextDialog("alerts", alerts_text))
+
+    def action_copy_command(self) -> None:
+        self.post_message(CopyCommand(self.session.plan))
 
     def action_compare(self) -> None:
         self.post_message(CompareRun())
