@@ -636,7 +636,7 @@ async def test_a_preview_shows_the_chosen_run_where_there_is_room(
     home = Home(runs_dir)
     async with home.app.run_test(size=size, notifications=True) as pilot:
         await home.shows(pilot, " d-4 ─", "✗ failed", "killed by SIGKILL")
-        await home.shows(pilot, "R resumes it from step 20 (10 steps lost)")
+        await home.shows(pilot, "R resume from checkpoint 20 (10 steps lost)")
         await home.shows(pilot, "differs from a-1 in", "0.5  there 0.1")
         await until(pilot, lambda: any(one.x_axis for one in home.app.screen.query(Chart)))
         await pilot.press("end")
