@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from statistics import fmean
 
 from rich.text import Text
@@ -11,7 +10,7 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from remote.format import fixed, percent
+from remote.format import fixed, percent, step_time
 from remote.record.classification import ClassificationReport
 from remote.record.layout import REPORT
 from remote.run.findings import script_visibility as seen
@@ -107,14 +106,12 @@ def _summary_lines(run: RunState, *, is_brief: bool) -> list[str]:
         which_iterations = (
             "all but the first" if first_iteration == "2" else f"all from {first_iteration} on"
         )
-        mean_text = f"of {which_iterations} {fixed(run.means.seconds, 3)} s"
+        mean_text = f"{which_iterations} {step_time(run.means.seconds)}"
         epoch_means = [fmean(rank.epoch_seconds) for rank in run.ranks if rank.epoch_seconds]
         epoch_text = (
-            f"; of an epoch {fixed(fmean(epoch_means), 2)} s"
-            if epoch_means and not is_brief
-            else ""
+            f", {fixed(fmean(epoch_means), 2)} s/epoch" if epoch_means and not is_brief else ""
         )
-        early_text = f"mean of iterations {iterations}: {_format_range(known_means, 3)}"
+        early_text = f"{step_time(fmean(known_means))}/step ({iterations})"
         summary_lines.append(f"{early_text}, {mean_text}{epoch_text}")
     summary_lines += describe_bound(run)
     sign = palette.sign("slow")
@@ -142,9 +139,3 @@ def _test_lines(run: RunState) -> list[str]:
     if own_accuracies:
         test_lines.append(f"by each rank's own model: {', '.join(own_accuracies)}")
     return test_lines
-
-
-def _format_range(values: Sequence[float], decimals: int) -> str:
-    """The least and the greatest of the ranks' seconds."""
-    lowest, highest = (fixed(value, decimals) for value in (min(values), max(values)))
-    return f"{lowest} s" if lowest == highest else f"{lowest} to {highest} s"

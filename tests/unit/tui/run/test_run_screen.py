@@ -59,7 +59,7 @@ async def test_all_that_matters_is_on_the_screen(size: tuple[int, int]) -> None:
             "node2",
             " 60 ",
             "20%",
-            "ready",
+            "busy",
             "▒▒▒▒▒▒██",
             "loss",
             "epoch 1 step 60 loss",
@@ -91,7 +91,7 @@ async def test_on_a_low_screen_a_finished_run_is_summed_up_briefly() -> None:
         await stage.ended(pilot)
         text = stage.text()
         assert "test accuracy 94.72%" in text
-        assert "mean of iterations 2 to 40" in text
+        assert "/step (2 to 40)" in text
         assert "mean over classes" not in text
         assert stage.screen.query_one(OutcomePanel).size.height == 3
         await pilot.resize_terminal(120, 40)
@@ -123,9 +123,7 @@ async def test_a_finished_run_is_summed_up() -> None:
             "mean over classes: precision 85.4%, recall 85.0%, F1 85.0%; all in report.txt" in text
         )
         assert "by each rank's own model: rank 0 90.00%, rank 1 91.00%" in text
-        assert re.search(
-            r"mean of iterations 2 to 40: 0\.1\S* s, of all but the first 0\.1\S* s", text
-        )
+        assert re.search(r"1\d\d ms/step \(2 to 40\), all but the first 1\d\d ms", text)
         await pilot.press("q")
         await pilot.pause()
     assert stage.app.exit_code == 0
