@@ -19,8 +19,8 @@ from tests.kit.launches import launch
 from tests.kit.slow import slow
 
 pytestmark = pytest.mark.skipif(bool(refused()), reason=f"no lab can be made here: {refused()}")
-CPUS = ("0.4", "0.4", "0.2")
-SLOW = 2
+CPUS = ("0.4", "0.2")
+SLOW = 1
 SOON = 40
 """Steps within which it is named."""
 SCRIPT = """

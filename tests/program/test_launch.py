@@ -293,10 +293,18 @@ def test_dry_run_starts_nothing(tmp_path: Path) -> None:
 # What it costs to start ---------------------------------------------------------------------------
 
 
+BUSY = """
+memory = b"x" * 120_000_000
+while True:
+    pass
+"""
+
+
 def test_ranks_are_sampled_and_keep_the_launchers_own_niceness_and_a_killed_one_is_named(
     tmp_path: Path,
 ) -> None:
-    running = launch(tmp_path, "--local", "2", *LONG)
+    (tmp_path / "train.py").write_text(BUSY)
+    running = launch(tmp_path, "--local", "2", "--", "train.py")
     agent = running.events("hello")[0]["pid"]
     ranks = {event["rank"]: event["pid"] for event in running.events("spawned", 2)}
     busy: set[int] = set()

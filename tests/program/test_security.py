@@ -235,11 +235,11 @@ def test_a_run_gives_away_neither_secrets_nor_files_nor_ports(
     sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(NAME, TOKEN)
-    hosts = tuple(replace(node, env_from=(NAME,)) for node in sshd.make_hosts(2))
+    hosts = tuple(replace(node, env_from=(NAME,)) for node in sshd.make_hosts(1, slots=2))
     folder = tmp_path / "operator"
     folder.mkdir()
     with running(launch(folder, "--hosts", str(sshd.hosts_toml(hosts)), *LONG)) as run:
-        agents = [psutil.Process(event["pid"]) for event in run.events("hello", 2)]
+        agents = [psutil.Process(event["pid"]) for event in run.events("hello")]
         port = rendezvous(run)[1]
         pids = [event["pid"] for event in run.events("spawned", 2)]
         run.events("step", 2)
@@ -264,7 +264,7 @@ def test_ranks_listen_on_the_chosen_interface_only(tmp_path: Path) -> None:
     before = labs.links()
     with running(launch(tmp_path, "--local", "2", "--slots", "1", "--link", "1gbit", *LONG)) as run:
         assert {event["hostname"] for event in run.events("hello", 2)} == {"node1", "node2"}
-        address, port = rendezvous(run)
+        address, port = rendezvous(run, 2)
         ranks = sorted(run.events("spawned", 2), key=lambda event: int(event["rank"]))
         run.events("step", 2)
         first, second = (
@@ -279,9 +279,9 @@ def test_ranks_listen_on_the_chosen_interface_only(tmp_path: Path) -> None:
     assert labs.links() == before
 
 
-def rendezvous(run: Launched) -> tuple[str, int]:
-    """Where the ranks of a run on two hosts meet: address and port."""
-    (first,) = (event for event in run.events("reserved", 2) if event["host"] == "node1")
+def rendezvous(run: Launched, hosts: int = 1) -> tuple[str, int]:
+    """Where the ranks of a run on so many hosts meet: address and port."""
+    (first,) = (event for event in run.events("reserved", hosts) if event["host"] == "node1")
     return first["address"], first["port"]
 
 

@@ -35,6 +35,7 @@ from tui.kit.interpreter import keep_loaded_modules, switch_threads_often
 from tui.kit.key_names import format_key
 from tui.kit.messages import (
     CompareRuns,
+    CopyCommand,
     ReadRecord,
     SaveChart,
     SaveText,
@@ -67,7 +68,11 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
     """
 
     TITLE = "rankboard"
-    CSS = "ToastRack { align-horizontal: right; margin-bottom: 2; }"
+    # A message is a line above those of the keys and of a replay; longer ones grow upwards.
+    CSS = """
+    ToastRack { align-horizontal: right; margin-bottom: 2; }
+    Toast { width: auto; max-width: 100%; margin-top: 0; padding: 0 1; }
+    """
     BINDINGS = bindings(KeyPlace.EVERYWHERE)
     ENABLE_COMMAND_PALETTE = False  # its key is one of ours
     ESCAPE_TO_MINIMIZE = False  # so is this one, which leaves a search first
@@ -98,10 +103,11 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
         if not self.is_headless:
             self.quitting.handle_signals()
         self.open()
+        if self._key_remarks:  # a screen has to be there
+            remarks = "\n".join(self._key_remarks)
+            self.notify(remarks, severity="warning", timeout=REMARK_SECONDS, markup=False)
         if not self.is_headless:  # a process of tests begins many apps
             keep_loaded_modules()
-        for remark in self._key_remarks:  # a screen has to be there
-            self.notify(remark, severity="warning", timeout=REMARK_SECONDS, markup=False)
         self.set_keymap(dict(self.keymap))
         self.theme_changed_signal.subscribe(self, remember_theme)
         # At once: as a message, it would come behind the requests that it puts out of date.
@@ -144,6 +150,11 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
                 screen.tick()
         if not is_live and self.is_left:
             self.exit()
+
+    def on_notify(self) -> None:
+        """Show a message in place of the one before, so that they hide a line at the most."""
+        # Textual's own handler comes next, and adds the new one.
+        self.clear_notifications()
 
     def on_resize(self, event: Resize) -> None:
         is_small = is_too_small(event.size)
@@ -333,6 +344,13 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
         from tui.compare.screen import CompareScreen  # whose figures take a while to load
 
         self.push_screen(CompareScreen(message.folders))
+
+    def on_copy_command(self, message: CopyCommand) -> None:
+        from tui.launch.command_line import format_run_command
+
+        line = format_run_command(message.plan)
+        self.copy_to_clipboard(line)
+        self.notify(f"copied: {line}", markup=False)
 
     # Files
 

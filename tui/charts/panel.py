@@ -234,10 +234,12 @@ class Charts(Panel):
         self.set_view(replace(self.view.whole(), log_x=not self.view.log_x))
 
     def action_log_y(self) -> None:
-        self.set_view(replace(self.view, log_y=not self.view.log_y))
+        if self._drawing:
+            self.set_view(replace(self.view, log_y=not self._drawing.options.log_y))
 
     def action_smooth(self, change: int) -> None:
-        self.set_view(self.view.smoothed(change))
+        if self._drawing:
+            self.set_view(self.view.smoothed(change, self._drawing.smoothing))
 
     def action_marks(self) -> None:
         self.set_view(replace(self.view, marks=not self.view.marks))
@@ -272,7 +274,7 @@ class Charts(Panel):
         self.post_message(SaveChart(plan.run, name, save))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return False for choices that stacked areas do not have."""
+        """Return False for choices that bars do not have."""
         return not (self.kind.stacked and action in ("band", "log_y", "smooth"))
 
     # The mouse

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from pathlib import PurePath
 from string import ascii_uppercase
+
+from textual.screen import Screen
 
 from remote.format import UNKNOWN, age, count, duration, number, or_unknown, percent
 from remote.record.entry import RUNNING, Entry
 from remote.record.figures import FIGURES_WITH_COLUMN, RunFigure
 from remote.sanitise import plain
 from remote.study.progress import CellState, StudyProgress
+from tui.home.history import History
 from tui.home.listing import TITLES, make_row, settings_of
 from tui.home.run_list import RunItem, RunOrder, screen_title
 from tui.kit import palette
+from tui.kit.background import RepeatedTask
 from tui.kit.widgets.choices import ChoiceTable
 from tui.kit.widgets.phase import PHASE_STYLES, phase_cell
 from tui.kit.widgets.table import TableCell, TableColumn, TableRow, fit_column
@@ -50,7 +54,7 @@ CURVE = "loss curve"
 COLUMNS = (
     _text(" ", 3),
     _text("state", 13, most=18),
-    _text("name", 14, most=22),
+    _text("name", 16, most=22),
     _text("job", 18, most=34),
     TableColumn("ranks", 6),
     TableColumn("age", 7),
@@ -127,6 +131,41 @@ class RunTable(ChoiceTable):
         return action not in ("scroll_left", "scroll_right")
 
 
+class LossCurves:
+    """The losses of runs, which are read in the background for those in view."""
+
+    def __init__(self, owner: Screen[None], history: History, report: Callable[[], object]) -> None:
+        """`report` is called once there are new ones."""
+        self.losses: dict[str, list[float]] = {}
+        self._history = history
+        self._report = report
+        self._grown: set[str] = set()
+        self._reading = RepeatedTask(owner, self._take)
+
+    def clear(self) -> None:
+        """Read all of them again."""
+        self.losses.clear()
+
+    def outdate(self, names: Collection[str]) -> None:
+        """Read those of these runs again, which have grown."""
+        self._grown = set(names)
+
+    def read(self, items: Iterable[RunItem]) -> None:
+        """Read the losses of these runs that are not known yet or have grown."""
+        names = list[str]()
+        for item in items:
+            is_new = item.name not in self.losses or item.name in self._grown
+            if item.entry and is_new:
+                names.append(item.name)
+        if names:
+            self._grown.difference_update(names)
+            self._reading.begin(lambda: self._history.read_courses(names, CURVE_WIDTH))
+
+    def _take(self, losses: dict[str, list[float]]) -> None:
+        self.losses |= losses
+        self._report()
+
+
 # Columns ------------------------------------------------------------------------------------------
 
 
@@ -181,7 +220,7 @@ def make_rows(
         texts[" "] = letters.get(item.name, " ") + _make_signs(item)
         cells = {title: TableCell(plain(text)) for title, text in texts.items()}
         cells[CURVE] = TableCell(draw_curve(courses.get(item.name, ())), "table--dim")
-        cells["state"] = _make_state_cell(item)
+        cells["state"] = describe_state(item)
         rows.append(tuple(cells.get(column.title, TableCell("")) for column in COLUMNS))
     return rows
 
@@ -244,7 +283,7 @@ def _describe_study(progress: StudyProgress) -> dict[str, str]:
     }
 
 
-def _make_state_cell(item: RunItem) -> TableCell:
+def describe_state(item: RunItem) -> TableCell:
     """Return what becomes of a run or study, as a sign and a word."""
     if item.study:
         return phase_cell(_study_state(item.study))

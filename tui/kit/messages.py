@@ -10,7 +10,7 @@ from textual.events import Event
 from textual.message import Message
 
 from remote.cluster.hosts import Cluster
-from remote.plan.plan import Policy, Script
+from remote.plan.plan import Plan, Policy, Script
 from remote.run.series.curves import Curves
 from training.job import Job
 
@@ -51,6 +51,10 @@ class ShowRun(ScreenRequest):
     name: str
 
 
+class RetryStudy(Message):
+    """Make the failed runs of the study again."""
+
+
 @dataclass
 class ShowCell(ScreenRequest):
     """Show the runs of a cell of a study."""
@@ -79,6 +83,13 @@ class ShowChecks(ScreenRequest):
 
 class ShowStacks(ScreenRequest):
     """Show where every rank of the run is."""
+
+
+@dataclass
+class CopyCommand(Message):
+    """Copy the command line that starts such a run."""
+
+    plan: Plan
 
 
 @dataclass

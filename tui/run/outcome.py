@@ -154,12 +154,16 @@ def result_captions(state: RunState) -> list[str]:
 
 def describe_test(state: RunState) -> list[str]:
     """Return a line with the test accuracy and the test loss of the run, if it was tested."""
-    return [
-        f"test accuracy {percent(rank.test_accuracy, 2)}, test loss "
-        f"{loss(rank.test_loss, rank.step)}"
-        for rank in state.ranks
-        if math.isfinite(rank.test_accuracy)
-    ][:1]
+    tested_ranks = [rank for rank in state.ranks if math.isfinite(rank.test_accuracy)]
+    if not tested_ranks:
+        return []
+    rank = tested_ranks[0]
+    best_text = ""
+    best = max(state.progress.evaluations, key=lambda test: test.accuracy, default=None)
+    if best and best.accuracy > rank.test_accuracy:
+        best_text = f"; best {percent(best.accuracy, 2)} in epoch {best.epoch}"
+    accuracy_text = f"test accuracy {percent(rank.test_accuracy, 2)}"
+    return [f"{accuracy_text}, test loss {loss(rank.test_loss, rank.step)}{best_text}"]
 
 
 def has_results(state: RunState) -> bool:
@@ -288,7 +292,16 @@ def describe_signal(number: int) -> str:
 
 
 def verdict_line(state: RunState) -> str:
-    """Make the last line: how the run ended, and how long it took."""
+    """Make the last line: how the run ended, what spoils its result, and how long it took."""
+    return _describe_end(state, _describe_flaws(state))
+
+
+def end_line(state: RunState) -> str:
+    """Say how the run ended, and how long it took. What spoils its result stands elsewhere."""
+    return _describe_end(state, "")
+
+
+def _describe_end(state: RunState, flaws_text: str) -> str:
     elapsed = duration(state.elapsed)
     num_restarts = len(state.progress.restarts)
     restarts_text = count(num_restarts, "restart")
@@ -304,10 +317,7 @@ def verdict_line(state: RunState) -> str:
                 f"; training took {fixed(training_seconds, 2)} s of it" if training_seconds else ""
             )
             unseen_text = "; no step was seen" if seen.ended_unseen(state) else ""
-            return (
-                f"finished in {elapsed}{after_restarts}{_describe_flaws(state)}"
-                f"{training_text}{unseen_text}"
-            )
+            return f"finished in {elapsed}{after_restarts}{flaws_text}{training_text}{unseen_text}"
         case Verdict.STOPPED:
             stop_reason = state.stop_reason or "its launcher is gone"
             return f"stopped after {elapsed_and_restarts}{_except_on(state)}: {stop_reason}"

@@ -11,17 +11,28 @@ from textual.binding import BindingType
 from textual.events import Resize
 from textual.screen import Screen
 
+from remote.record.entry import Entry
 from remote.record.watch import WatchedRun
 from remote.run.findings.alerts import Alert
+from remote.run.findings.resume_point import find_resume_point
 from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
 from tui.charts.chart_list import ChartList, ChartPick, ChartUse, list_charts
 from tui.charts.panel import Charts
 from tui.kit import desktop_notes as desktop
 from tui.kit.actions import KeyPlace
-from tui.kit.bindings import bindings, find_panel_action
+from tui.kit.bindings import bindings, find_panel_action, key_of
 from tui.kit.dialogs import TextDialog
-from tui.kit.messages import CompareRun, GoHome, NewRun, OtherRun, ShowChecks, ShowStacks
+from tui.kit.messages import (
+    CompareRun,
+    CopyCommand,
+    GoHome,
+    NewRun,
+    OtherRun,
+    ResumeRun,
+    ShowChecks,
+    ShowStacks,
+)
 from tui.kit.panel import Panel
 from tui.kit.replay import Replay
 from tui.kit.run_session import LiveScreen, RunSession
@@ -43,7 +54,7 @@ END = "nothing more is recorded, and the run has not ended: the arrow keys of th
 class RunScreen(LiveScreen, Screen[None]):
     """One run. `tick` draws what has changed since the last one. `inside`: over the screen of a
     study, to which one goes back; else one goes home, if there is a home. `called` tells the name
-    that a person gave the run."""
+    that a person gave the run, `find_previous` the last run with the same settings."""
 
     CSS = """
     RunScreen .-maximized { height: 1fr; }
@@ -52,6 +63,7 @@ class RunScreen(LiveScreen, Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     why_not: ClassVar[Mapping[str, str]] = {
         "new-run": "a new run can be set up once this one has ended",
+        "resume": "a run of rankboard's own can be resumed once it has ended with a checkpoint",
         "back": "there is nothing to go back to: q quits",
         "compare-with": "a run can be compared once it has made a step",
         **dict.fromkeys(("play", "slower", "faster"), "only a replay plays: this run is live"),
@@ -66,6 +78,7 @@ class RunScreen(LiveScreen, Screen[None]):
         inside: bool = False,
         home: bool = False,
         called: Callable[[], str] = str,
+        find_previous: Callable[[], Entry | None] = lambda: None,
     ) -> None:
         super().__init__()
         self._ask_name = called
@@ -77,7 +90,7 @@ class RunScreen(LiveScreen, Screen[None]):
         self._is_watched = False
         self._header = RunHeader()
         self._alerts = AlertLines()
-        self._outcome = OutcomePanel()
+        self._outcome = OutcomePanel(find_previous)
         self._body = RunBody(session)
         self._slider = ReplaySlider(session) if isinstance(session, Replay) else None
         self._note = RecordNote(session) if isinstance(session, WatchedRun) else None
@@ -135,7 +148,8 @@ class RunScreen(LiveScreen, Screen[None]):
             self._body.set_class(bool(replay_text), "-past")
             self._header.show(run, self._called, replay_text)
             self._warn(self._alerts.show(run))
-            self._outcome.show(run)
+            can_resume = bool(self.check_action("resume", ()))
+            self._outcome.show(run, key_of(self.app, "resume") if can_resume else "")
             # A hidden panel costs nothing: it is drawn once it is seen.
             for panel in self._body.panels:
                 if self._is_seen(panel):
@@ -174,6 +188,9 @@ class RunScreen(LiveScreen, Screen[None]):
             # None: shown all the same, so that the keys behind it keep their places.
             case "compare":
                 return self.session.state.has_begun or None
+            case "resume":
+                can_go_on = self.over and find_resume_point(self.session.state) is not None
+                return can_go_on and not self._inside
             case "back":
                 return self._inside or self._home or self._is_layered or None
             case "home" | "other":
@@ -307,6 +324,9 @@ class RunScreen(LiveScreen, Screen[None]):
             alerts_text = list_alerts(self.session.state)
         self.app.push_screen(TextDialog("alerts", alerts_text))
 
+    def action_copy_command(self) -> None:
+        self.post_message(CopyCommand(self.session.plan))
+
     def action_compare(self) -> None:
         self.post_message(CompareRun())
 
@@ -318,3 +338,6 @@ class RunScreen(LiveScreen, Screen[None]):
 
     def action_new(self) -> None:
         self.post_message(NewRun())
+
+    def action_resume(self) -> None:
+        self.post_message(ResumeRun(self.session.plan.run))

@@ -243,10 +243,8 @@ def said(output: str, name: str) -> list[dict[str, Any]]:
     return [event for event in map(json.loads, output.splitlines()) if event["event"] == name]
 
 
-def test_over_ssh_a_killed_run_goes_on_from_its_hosts_checkpoints(
-    sshd: Sshd, tmp_path: Path
-) -> None:
-    where = ("--hosts", str(sshd.hosts_toml(sshd.make_hosts(2))))
+def test_over_ssh_a_killed_run_goes_on_from_its_checkpoints(sshd: Sshd, tmp_path: Path) -> None:
+    where = ("--hosts", str(sshd.hosts_toml(sshd.make_hosts(1, slots=2))))
     job = (*where, *QUICK, "--sync", "all_reduce", "--momentum", "0.9")
     killed = launch(tmp_path, *job, "--steps", "100000", "--checkpoint-every", "20")
     pid = killed.events("spawned", 2)[1]["pid"]

@@ -128,7 +128,7 @@ async def test_in_the_log_esc_leaves_what_was_typed_then_the_page() -> None:
         log.view.focus()
         await pilot.press("ampersand", *"step 60", "enter")
         await until(pilot, lambda: "rank 3, matching step 60" in stage.text())
-        await pilot.press("r", "R", "E")
+        await pilot.press("r", "A", "E")
         stage.app.tick()
         await pilot.pause()
         assert "rank 3, matching step 60" in stage.text()
@@ -150,7 +150,7 @@ async def test_it_shows_no_chart_of_what_only_other_ranks_tell() -> None:
                 *(rank_events.StepFinished(rank, 1, step, math.nan, 0.1) for rank in range(2)),
                 rank_events.ScriptMetrics(0, step, 0, (("loss", 2.0 / step), ("mood", 1.0 * step))),
             )
-        for rank, titles in ((0, {"loss", "mood", "s/iteration by rank"}), (1, set())):
+        for rank, titles in ((0, {"loss", "mood", "step time by rank"}), (1, set())):
             await opened(stage, pilot, rank)
             await until(pilot, lambda titles=titles: titles <= titles_of(stage))
             assert ("mood" in titles_of(stage)) == (rank == 0)
