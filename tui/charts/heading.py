@@ -67,20 +67,25 @@ def _newest_value(drawing: Drawing, kind: ChartKind) -> str:
 
 
 def _newest_of_phases(drawing: Drawing, kind: ChartKind, room: int) -> ColouredTexts:
-    """Return the newest value of all bars and of each. Without room, only the first one."""
+    """Return the newest value of all bars as the sum of each.
+
+    Without room, the names go, which stand at the left of the bars as well, and then the parts.
+    """
     newest = [newest_known(line.points.mean) for line in drawing.lines]
-    total = format_value(float(np.nansum(bound(np.array(newest)))), kind.unit)
-    parts = [
-        (f"{line.name} {format_value(value, kind.unit)}", curve.colour)
-        for line, curve, value in zip(drawing.lines, drawing.curves, newest, strict=True)
-        if math.isfinite(value)
-    ]
-    if not parts:
+    known = [index for index, value in enumerate(newest) if math.isfinite(value)]
+    if not known:
         return []
-    joined: ColouredTexts = [(total, -1)]
-    for sign, part in zip("=" + "+" * len(parts), parts, strict=False):
-        joined += [(f" {sign} ", -1), part]
-    return joined if _total_length(joined) <= room else joined[:1]
+    total = format_value(float(np.sum(bound(np.array(newest)[known]))), kind.unit)
+    for has_names in (True, False):
+        parts: ColouredTexts = [(total, -1)]
+        for index in known:
+            name = f"{drawing.lines[index].name} " if has_names else ""
+            text = name + format_value(newest[index], kind.unit)
+            parts += [(" = " if len(parts) == 1 else " + ", -1)]
+            parts += [(text, drawing.curves[index].colour)]
+        if _total_length(parts) <= room:
+            return parts
+    return parts[:1]
 
 
 # The cursor

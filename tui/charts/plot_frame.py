@@ -28,6 +28,9 @@ from tui.charts.raster import Cells, Curve, DotPicture, cell_at, row_at
 from tui.charts.units import axis_scale, format_tick, value_ticks
 from tui.kit import palette
 
+MAX_NAME, SHORT_NAME = 12, 4
+"""Characters of the name of a lane, with much and with little room."""
+MIN_WIDTH_FOR_NAMES = 70
 PICTURE_ROWS = 17
 """The axes of a picture end where those of a frame with as many rows would."""
 
@@ -135,7 +138,7 @@ def make_frame(
     plot = make_plot(curves, options, view, rows)
     if plot is None:
         return None
-    row_labels = _row_labels(plot.row_texts(), rows, width)
+    row_labels = _row_labels(plot.row_texts(width), rows, width)
     left = len(row_labels[0])
     inner_width = width - left
     x_axis = _x_axis(x_range, options, inner_width)
@@ -164,7 +167,7 @@ class _Lines:
     rows: int
     options: PlotOptions
 
-    def row_texts(self) -> dict[int, str]:
+    def row_texts(self, width: int) -> dict[int, str]:
         """Return the texts at the left of rows: the ticks of the y axis."""
         ticks = value_ticks(self.y_axis, _y_tick_count(self.rows), self.options.unit)
         return {row_at(self.y_axis.share_of(value), self.rows): text for value, text in ticks}
@@ -202,10 +205,11 @@ class _Bars:
     unit: Unit
     y_axis: None = None
 
-    def row_texts(self) -> dict[int, str]:
+    def row_texts(self, width: int) -> dict[int, str]:
         """Return the texts at the left of rows: the name of each lane and the value of its top."""
+        most = MAX_NAME if width >= MIN_WIDTH_FOR_NAMES else SHORT_NAME
         return {
-            lane.top: f"{self.curves[lane.curve].label} {format_tick(lane.high, self.unit)}"
+            lane.top: f"{self.curves[lane.curve].label[:most]} {format_tick(lane.high, self.unit)}"
             for lane in self.lanes
         }
 

@@ -637,7 +637,7 @@ async def test_a_preview_shows_the_chosen_run_where_there_is_room(
     home = Home(runs_dir)
     async with home.app.run_test(size=size, notifications=True) as pilot:
         await home.shows(pilot, " d-4 ─", "✗ failed", "killed by SIGKILL")
-        await home.shows(pilot, "R resumes it from step 20 (10 steps lost)")
+        await home.shows(pilot, "R resume from checkpoint 20 (10 steps lost)")
         await home.shows(pilot, "differs from a-1 in", "0.5  there 0.1")
         await until(pilot, lambda: any(one.x_axis for one in home.app.screen.query(Chart)))
         await pilot.press("end")
@@ -1099,11 +1099,11 @@ def test_all_columns_but_the_first_can_be_left_out() -> None:
 
 
 def test_a_run_with_a_checkpoint_can_be_resumed() -> None:
-    failed = RunItem("a", Entry("a", verdict="failed", cause="killed", started=0.0))
+    failed = RunItem("a", Entry("a", verdict="failed", cause="killed", started=0.0, step=25))
     keys = {"resume": "ctrl+r"}.__getitem__
-    assert "ctrl+r resumes it from the checkpoint of step 20" in describe_item(failed, 20, keys)
-    assert "resumes" not in describe_item(failed, 0, keys)
-    assert "resumes" not in describe_item(RunItem("a", Entry("a", verdict="finished")), 20, keys)
+    assert "ctrl+r resume from checkpoint 20 (5 steps lost)" in describe_item(failed, 20, keys)
+    assert "resume" not in describe_item(failed, 0, keys)
+    assert "resume" not in describe_item(RunItem("a", Entry("a", verdict="finished")), 20, keys)
 
 
 def test_a_note_has_the_room_that_settings_do_not_need() -> None:
