@@ -47,6 +47,8 @@ MIN_OUTPUT = 4
 
 LOW_SCREEN = 30
 """Lines of a screen below which a success is told briefly: the charts need the room."""
+BAD = "bold $text-error"
+FLAWED = "bold $text-warning"
 DIM = "$text-muted"
 ACCENT = "bold $text-accent"
 
@@ -142,12 +144,12 @@ def _title_lines(run: RunState) -> Iterator[OutcomeLine]:
     sign = phase_cell(run.verdict.word).text.split()[0]
     flaws = find_flaws(run)
     for flaw in flaws:
-        yield OutcomeLine(f"{palette.sign('slow')} {flaw.text}", "bold")
+        yield OutcomeLine(f"{palette.sign('slow')} {flaw.text}", FLAWED)
     end_text = outcome.end_line(run)
     if flaws and run.verdict is Verdict.FINISHED:
         yield OutcomeLine(end_text)
     elif culprit_text:
-        yield OutcomeLine(f"{sign} {end_text}: {culprit_text}", "bold")
+        yield OutcomeLine(f"{sign} {end_text}: {culprit_text}", BAD)
     else:
         yield OutcomeLine(f"{sign} {end_text}", "bold")
 

@@ -695,9 +695,9 @@ def test_how_far_a_program_is_leaves_out_what_is_not_known() -> None:
 
 def test_it_is_said_that_torch_is_watched() -> None:
     _, err = printed(watching(2, 0.1), PlainPrinter)
-    assert err.count("rankboard: torch is watched\n") == 1
+    assert err.count("rankboard: watching torch\n") == 1
     _, err = printed(logging(started(script()), 3, range(1, 40), 1.0), PlainPrinter)
-    assert "torch is watched" not in err
+    assert "watching torch" not in err
     assert "rankboard: read as:" in err
 
 

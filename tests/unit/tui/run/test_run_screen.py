@@ -58,7 +58,7 @@ async def test_all_that_matters_is_on_the_screen(size: tuple[int, int]) -> None:
             "node2",
             " 60 ",
             "20%",
-            "ready",
+            "busy",
             "▒▒▒▒▒▒██",
             "loss",
             "epoch 1 step 60 loss",
