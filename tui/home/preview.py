@@ -14,6 +14,7 @@ from remote.format import count, duration, loss, moment, percent
 from remote.record.alike import SimilarRun
 from remote.record.entry import FINISHED, RUNNING, Entry
 from remote.record.loss_course import LossCourse, LossPoint
+from remote.run.state.resume_point import ResumePoint
 from remote.sanitise import plain
 from tui.home.history import History, RunDetails
 from tui.home.list_text import GetKey, describe_item
@@ -156,9 +157,8 @@ def _describe(item: RunItem, details: RunDetails, get_key: GetKey) -> Iterator[C
     for flaw in run.flaws:
         yield Content.styled(plain(flaw.text), "$text-warning")
     if details.checkpoint_step and run.verdict not in (FINISHED, RUNNING):
-        lost = max(0, run.step - details.checkpoint_step)
-        text = f"resumes it from step {details.checkpoint_step} ({count(lost, 'step')} lost)"
-        yield Content.assemble((get_key("resume"), "bold"), f" {text}")
+        resume_point = ResumePoint(details.checkpoint_step, run.step)
+        yield Content.assemble((get_key("resume"), "bold"), f" {resume_point.text}")
     yield Content(plain(_describe_outcome(run)))
     for line in _describe_origin(run):
         yield Content.styled(plain(line), "$text-muted")

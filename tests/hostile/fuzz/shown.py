@@ -37,6 +37,7 @@ from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.drawing import make_drawing, steps_to_refine
 from tui.charts.kinds import ChartKind, available
 from tui.export.tables import make_tables, summarise
+from tui.kit.inks import DARK
 from tui.log.margin import LogMargin
 from tui.log.row_text import format_entry, format_rows
 from tui.log.rows import LogFilter, LogRows
@@ -169,8 +170,8 @@ class Show:
         scale = ranks_panel._trend_scale(run.ranks)
         found = table_lines(run, order, {0}, self._random.choice((1, 3, 50)))
         sign = "  " if is_grouped(run.plan) else ""
-        views = [rows_panel.RowContext(line.ranks, run, now, True, scale, sign) for line in found]
-        views.append(rows_panel.RowContext(run.ranks, run, now, True, scale))
+        views = [rows_panel.RowContext(line.ranks, run, now, DARK, scale, sign) for line in found]
+        views.append(rows_panel.RowContext(run.ranks, run, now, DARK, scale))
         for figure in RANK_COLUMNS:
             cells = [figure.cell(view) for view in views]
             is_empty(cells)

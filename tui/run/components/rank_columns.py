@@ -311,16 +311,18 @@ RANK_COLUMNS = (
         # A marked rank agrees with nobody, by its number, so that its state stays in the table.
         shared_value=lambda rank, run: rank.doing if severity(rank, run) == UNMARKED else rank.rank,
     ),
-    RankColumn(TableColumn("heard", 10), _heard_cell),
+    RankColumn(TableColumn("last seen", 10), _heard_cell),
     RankColumn(
         TableColumn("step", 7),
         lambda row_context: TableCell(or_unknown(min(rank.step for rank in row_context.ranks))),
     ),
     RankColumn(TableColumn("loss", 7), _loss_cell),
     _mean_column("s/iter", 7, number, _mean_seconds, "s/iter"),
-    RankColumn(TableColumn("ready", 7), _ready_cell),
-    RankColumn(TableColumn("trend", 10, right=False, most=TREND_STEPS + 1, tail=True), _trend_cell),
-    RankColumn(TableColumn("split", BAR_WIDTH + 1, right=False), _split_cell),
+    RankColumn(TableColumn("busy", 7), _ready_cell),
+    RankColumn(
+        TableColumn("busy trend", 11, right=False, most=TREND_STEPS + 1, tail=True), _trend_cell
+    ),
+    RankColumn(TableColumn("phases", BAR_WIDTH + 1, right=False), _split_cell),
     _sum_column("calls", 7, rate, _num_calls),
     _mean_column("blocked", 8, percent, _per_second_of_calls("seconds")),
     _sum_column("exch/s", 7, short_size, _per_second_of_calls("bytes")),

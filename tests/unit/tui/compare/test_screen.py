@@ -77,7 +77,7 @@ async def shown(pilot: Pilot[None], words: str) -> None:
 async def test_two_runs_with_a_verdict_what_differs_and_figures(runs: Sequence[Path]) -> None:
     app = CompareApp(runs[:2])
     async with app.run_test(size=(120, 40)) as pilot:
-        await shown(pilot, "slower than A: 50.0% more time per step")
+        await shown(pilot, "+50.0% per step")
         await shown(pilot, "test accuracy (%) by wall time")
         found = screen_text(app)
         assert "A  20261123-0: 2 ranks on 2 hosts, ddp, lenet5 on digits; finished" in found
@@ -148,7 +148,7 @@ async def test_runs_that_were_not_tested_are_compared_by_their_loss(tmp_path: Pa
     made = [recorded(tmp_path, history(name, "ddp", tests=0)) for name in ("a", "b")]
     app = CompareApp(made)
     async with app.run_test(size=(80, 24)) as pilot:
-        await shown(pilot, "no verdict: same recorded settings as A")
+        await shown(pilot, "no verdict: same recorded settings")
         await shown(pilot, "training loss by wall time")
         assert "to 85%" not in screen_text(app)
 

@@ -42,7 +42,7 @@ def lines_of(state: RunState, resume_key: str = "R") -> list[OutcomeLine]:
 def test_a_failure_names_the_culprit_then_who_followed_then_the_way_out() -> None:
     title, *lines = lines_of(killed())
     assert title.text == "✗ failed after 1 s: node2, rank 1: killed by SIGKILL at step 12"
-    assert title.style == "bold"
+    assert title.style == "bold $text-error"
     assert [line.text for line in lines[:3]] == [
         "not memory: 438 MiB of 24 GiB; no OOM kill on the host",
         "ranks 0 and 2 followed",
@@ -78,7 +78,7 @@ def test_a_ruined_run_says_so_first() -> None:
     for step in range(1, 30):
         history.rank(0, replace(stepped(0, step), loss=2.3 if step < 3 else 900.0 + step))
     first, second, *_ = lines_of(history.done(0, 1).closed())
-    assert first == OutcomeLine("▲ diverged at step 3: loss 2.3 → 924", "bold")
+    assert first == OutcomeLine("▲ diverged at step 3: loss 2.3 → 924", "bold $text-warning")
     assert second.text.startswith("finished in ")
 
 

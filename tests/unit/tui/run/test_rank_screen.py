@@ -59,7 +59,7 @@ async def test_it_tells_all_that_is_known_of_the_rank_and_nothing_of_others(
             "rank 2 of 4, on node2 ▲ SLOW 4.0x",
             "all ranks wait for rank 2 on node2",
             "step 60 of 400, epoch 1",
-            "data 5%, compute 75%, sync 20%, ready after 0.0800 s",
+            "data 5%, compute 75%, sync 20%, busy 80 ms",
             "pid 4002, on cuda:0 with 1 thread, gloo",
             GPU,
             BY_RANKS,
