@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -18,6 +18,7 @@ from remote.run.findings.resume_point import find_resume_point
 from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
 from tui.charts.chart_list import ChartList, ChartPick, ChartUse, list_charts
+from tui.charts.kinds import available
 from tui.charts.panel import Charts
 from tui.kit import desktop_notes as desktop
 from tui.kit.actions import KeyPlace
@@ -230,6 +231,15 @@ class RunScreen(LiveScreen, Screen[None]):
             charts = list_charts(self.session.state, self._body.deck)
         chart_list = ChartList(charts, panel.kind.id)
         self.app.push_screen(chart_list, partial(self._show_picked, panel))
+
+    def chart_commands(self) -> Iterator[tuple[str, str, Callable[[], None]]]:
+        """Yield the charts for the list of commands: their names, what they show, and how."""
+        with self.session.lock:
+            kinds = available(self.session.state)
+        panel = self._body.chart_in_focus
+        for kind in kinds:
+            pick = ChartPick(ChartUse.PLACE, (kind,))
+            yield kind.title, kind.help, partial(self._show_picked, panel, pick)
 
     def _show_picked(self, panel: Charts, pick: ChartPick | None) -> None:
         match pick:
