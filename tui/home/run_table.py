@@ -34,6 +34,8 @@ LEAST_WIDTH = 8
 """Cells of the column of a figure, at the least."""
 STEP_WIDTH = 10
 """The same for a step, which stands with the number of all: "1200/4600"."""
+LEAST_LOSS = 1e-3
+"""A smaller loss has fewer digits here than in `rankboard runs`: its column stays narrow."""
 SCREEN_FIGURES = [figure for figure in FIGURES_WITH_COLUMN if figure.field != "started"]
 """Of the start, the screen shows the age."""
 
@@ -229,6 +231,8 @@ def _make_signs(item: RunItem) -> str:
     """Return the star of a run, or whether a study is open."""
     if item.study:
         return palette.sign("open" if item.is_open else "closed")
+    if item.entry and item.entry.pinned:
+        return "p"
     return "*" if item.entry and item.entry.star else ""
 
 
@@ -258,6 +262,8 @@ def _describe_recorded(item: RunItem, run: Entry, name: str, now: float) -> dict
     texts["age"] = age(max(0.0, now - run.started)) if run.started else UNKNOWN
     texts["took"] = UNKNOWN if run.elapsed is None else duration(run.elapsed)
     texts["ms/step"] = UNKNOWN if run.step_seconds is None else number(1000 * run.step_seconds)
+    if run.loss is not None and 0.0 < run.loss < LEAST_LOSS:
+        texts["loss"] = number(run.loss)
     if item.answer:
         texts["progress"] = f"{item.answer.step}/{item.answer.steps}"
     return texts
@@ -278,7 +284,7 @@ def _describe_study(progress: StudyProgress) -> dict[str, str]:
         "name": study.name,
         "job": f"study, {count(len(study.cells), 'cell')}",
         "took": duration(progress.seconds),
-        "progress": f"{progress.num_settled}/{len(study.trials())} runs",
+        "progress": f"{progress.num_settled}/{len(study.trials())}",
         "settings": study.title,
     }
 

@@ -32,11 +32,13 @@ from tui.kit.widgets.keys import KeyFooter
 
 LOOK_EVERY = 2.0
 """Seconds between two looks at what is recorded here, at least."""
+AGES_EVERY = 20.0
+"""Seconds after which the ages of the runs are drawn anew."""
 ASK_EVERY = 10.0
 """Seconds between the answer of the hosts and the next question, at least."""
 NEED_RUNS = frozenset(
     (
-        *("open", "filter", "order", "mark", "compare", "star", "note", "name"),
+        *("open", "filter", "order", "mark", "compare", "star", "pin", "note", "name"),
         *("resume", "delete", "copy_command", "fold", "unfold"),
     )
 )
@@ -90,6 +92,7 @@ class HomeScreen(LiveScreen, Keeping):
         self._order = next(iter(ORDERS))
         self._words: list[str] = []
         self._lists_all = False
+        self._drawn_at = 0.0
         self._open_studies: set[str] = set()
 
     def compose(self) -> ComposeResult:
@@ -131,6 +134,8 @@ class HomeScreen(LiveScreen, Keeping):
     def _take_listed(self, listed: Listed) -> None:
         is_first = self._listed is None
         if listed == self._listed:
+            if time.monotonic() - self._drawn_at >= AGES_EVERY:
+                self._draw()
             return
         self._listed = listed
         # Curves of runs that go on are read again whenever the list changes.
@@ -172,6 +177,7 @@ class HomeScreen(LiveScreen, Keeping):
         """Show the list as it is now."""
         if self._listed is None or not self.is_mounted:
             return
+        self._drawn_at = time.monotonic()
         self._selection = select_items(
             self._listed,
             self._poll.answered,
@@ -304,17 +310,13 @@ class HomeScreen(LiveScreen, Keeping):
         self.query_one(RunTable).focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Go back only from a filter: this is the outermost screen. Without any run there is little
-        to do."""
+        """Return False where there is nothing to do. Back goes only from a filter."""
         if action == "back":
             return self.query_one(Filter).is_open
         if action == "all":
             return bool(self._selection.hidden or self._lists_all)
-        return self._has_runs or action not in NEED_RUNS
-
-    @property
-    def _has_runs(self) -> bool:
-        return bool(self._listed is None or self._selection.items or self._words)
+        has_runs = bool(self._listed is None or self._selection.items or self._words)
+        return has_runs or action not in NEED_RUNS
 
     def _key(self, name: str) -> str:
         """Return the key of an action."""

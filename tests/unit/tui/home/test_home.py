@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import threading
@@ -49,7 +50,7 @@ from tui.charts.panel import Charts
 from tui.commands.runs import runs
 from tui.compare.screen import CompareScreen
 from tui.home import screen as home_screen
-from tui.home.history import Answered, History, Listed
+from tui.home.history import Answered, FolderWatch, History, Listed
 from tui.home.list_text import describe_item
 from tui.home.run_list import ORDERS, RunItem, select_items
 from tui.home.run_table import COLUMNS, DROP_ORDER, draw_curve, fit_table, make_rows
@@ -159,6 +160,10 @@ async def test_stars_notes_and_names_are_kept_with_the_run(runs_dir: Path) -> No
         await home.shows(pilot, "c-3")
         await pilot.press("s")
         await until(pilot, lambda: marks.is_starred(runs_dir / "c-3"))
+        await pilot.press("p")
+        await until(pilot, lambda: marks.find_pinned(runs_dir) == runs_dir / "c-3")
+        await pilot.press("p")
+        await until(pilot, lambda: marks.find_pinned(runs_dir) is None)
         await pilot.press("a", *"best one", "enter")
         await home.shows(pilot, "best one: c-3")
         assert marks.name(runs_dir / "c-3") == "best one"
@@ -595,7 +600,7 @@ async def test_a_study_is_one_row_that_opens(
     study_folder()
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
-        await home.shows(pilot, "▸", "two-ways", "study, 2 cells", "1/2 runs", "1 study")
+        await home.shows(pilot, "▸", "two-ways", "study, 2 cells", "1/2", "1 study")
         assert "a-1" not in home.text(), "its run is folded"
         await pilot.press("right")
         await home.shows(pilot, "▾", "sync=ddp #1", "a-1")
@@ -642,6 +647,47 @@ async def test_a_preview_shows_the_chosen_run_where_there_is_room(
         await pilot.press("end")
         await home.shows(pilot, " a-1 ─", "step 20 of 40")
         assert "SIGKILL" not in home.text()
+
+
+async def test_ages_grow_though_nothing_changes(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(home_screen, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(home_screen, "AGES_EVERY", 0.0)
+    now = time.time
+    overview = {"verdict": "finished", "step": 33, "started": now() - 300.0}
+    (runs_dir / "c-3" / "overview.json").write_text(json.dumps(overview))
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, " 5 min ")
+        monkeypatch.setattr(time, "time", lambda: now() + 3 * 3600.0)
+        await home.shows(pilot, " 3 h ")
+
+
+async def test_an_idle_list_reads_its_folder_only_after_a_change(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(home_screen, "LOOK_EVERY", 0.0)
+    os.utime(runs_dir, (0.0, 0.0))
+    reads = []
+    read = History.recorded
+    monkeypatch.setattr(History, "recorded", lambda self: reads.append(1) or read(self))
+    looks = []
+    look = FolderWatch.look
+    monkeypatch.setattr(
+        FolderWatch, "look", lambda self, **state: looks.append(1) or look(self, **state)
+    )
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "3 runs, 0 live")
+        # The index that the first look writes changes the folder.
+        os.utime(runs_dir, (0.0, 0.0))
+        await until(pilot, lambda: len(looks) > 3)
+        before = len(reads)
+        await until(pilot, lambda: len(looks) > 8)
+        assert len(reads) == before
+        recorded(runs_dir, Told(replace(plan(2), run="d-4")).training(9, 40).ended())
+        await home.shows(pilot, "4 runs, 0 live", "d-4")
 
 
 async def test_a_small_screen_has_the_list_and_three_lines(runs_dir: Path) -> None:
