@@ -20,7 +20,7 @@ from remote.record import files
 from remote.record.events_file import RunFolderError, read_samples
 from remote.record.layout import OVERVIEW
 from remote.record.read import load_plan
-from remote.run.output.script_readings import Expand, Expander
+from remote.run.output.script_readings import Expand
 from remote.run.state.flaw import Flaw, FlawKind
 from remote.run.state.phases import RankPhase, Verdict
 from remote.statistics.mean import finite_mean
@@ -131,6 +131,8 @@ def read_loss_course(folder: Path, place_count: int) -> list[float]:
     """Return the mean training loss at so many places of a run, evenly spaced in its record. Places
     without steps are left out. Raises: OtherFormat; RunFolderError."""
     loss_course = list[float]()
+    from remote.run.output.script_expander import Expander
+
     expand_script = Expander(RANKS, watch=False)
     for records in read_samples(folder, place_count, SAMPLE):
         step_losses = [

@@ -84,7 +84,8 @@ def _limits_without_peaks(
     # Of so few points, each is more than the hundredth that a quantile cuts off.
     if sampled.size < MIN_POINTS_TO_CUT:
         return None
-    low, high = np.quantile(sampled, PEAK_QUANTILES)
+    # As `np.quantile` does, which would load numpy's masked arrays before the first frame.
+    low, high = np.interp(PEAK_QUANTILES, np.linspace(0, 1, sampled.size), np.sort(sampled))
     return float(min([low, *single_values])), float(max([high, *single_values]))
 
 
