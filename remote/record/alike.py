@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
-from remote.record.entry import Entry
+from remote.record.entry import DEFAULTS, FINISHED, Entry
+from remote.record.index import entries
+
+
+class Difference(NamedTuple):
+    """A setting in which two runs differ."""
+
+    setting: str
+    """Its name, as in `rankboard compare`."""
+    value: object
+    other_value: object
 
 
 class SimilarRun(NamedTuple):
-    """A run, and the settings in which it differs, as they are called in `rankboard compare`."""
+    """A run, and in what another one differs from it."""
 
     run: Entry
-    differing: tuple[str, ...]
+    differences: tuple[Difference, ...]
 
 
 def find_similar(run: Entry, runs: Iterable[Entry]) -> list[SimilarRun]:
     """Return the other runs that have made steps, the most similar first; of runs that differ in as
-    many settings, the newest first."""
+    many settings, the newest first. In the differences, the values of `run` come first."""
     own_settings = _describe(run)
     similar = list[SimilarRun]()
     for other_run in runs:
@@ -25,14 +36,33 @@ def find_similar(run: Entry, runs: Iterable[Entry]) -> list[SimilarRun]:
             continue
         other_settings = _describe(other_run)
         setting_names = own_settings | other_settings
-        differing_names = [
-            setting_name
-            for setting_name in setting_names
-            if own_settings.get(setting_name) != other_settings.get(setting_name)
+        differences = [
+            Difference(
+                name, _value(run, own_settings, name), _value(other_run, other_settings, name)
+            )
+            for name in setting_names
+            if own_settings.get(name) != other_settings.get(name)
         ]
-        similar.append(SimilarRun(other_run, tuple(differing_names)))
-    similar.sort(key=lambda other_run: (len(other_run.differing), -(other_run.run.started or 0.0)))
+        similar.append(SimilarRun(other_run, tuple(differences)))
+    similar.sort(
+        key=lambda other_run: (len(other_run.differences), -(other_run.run.started or 0.0))
+    )
     return similar
+
+
+def find_previous(runs_dir: Path, name: str) -> Entry | None:
+    """Return the newest run that had finished before this one and differs in no setting but the
+    seed; None if there is none."""
+    runs = entries(runs_dir)
+    own_run = next((run for run in runs if run.name == name), None)
+    if own_run is None:
+        return None
+    # A name begins with the time of the start.
+    earlier_runs = [run for run in runs if run.name < name and run.verdict == FINISHED]
+    same_runs = [
+        similar.run for similar in find_similar(own_run, earlier_runs) if not similar.differences
+    ]
+    return max(same_runs, key=lambda run: run.name, default=None)
 
 
 def _describe(run: Entry) -> dict[str, object]:
@@ -42,3 +72,9 @@ def _describe(run: Entry) -> dict[str, object]:
     }
     job_settings.pop("seed", None)
     return {"program": run.script, **job_settings, "nodes": len(run.hosts), "ranks": run.ranks}
+
+
+def _value(run: Entry, settings: dict[str, object], name: str) -> object:
+    """Return the value of a setting; "" if the run, which is that of a script, has none."""
+    default = "" if run.job is None else DEFAULTS.get(name.replace("-", "_"), "")
+    return settings.get(name, default)

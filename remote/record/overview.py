@@ -6,26 +6,20 @@ overview is made of its record, which takes a moment.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from remote.cluster.hosts import RANKS
 from remote.limits import LIMITS
 from remote.record import files
-from remote.record.events_file import RunFolderError, read_samples
+from remote.record.events_file import RunFolderError
 from remote.record.layout import OVERVIEW
 from remote.record.read import load_plan
-from remote.run.output.script_readings import Expand
 from remote.run.state.flaw import Flaw, FlawKind
 from remote.run.state.phases import RankPhase, Verdict
 from remote.statistics.mean import finite_mean
-from training.wire.events import Record
-from training.wire.rank_events import ScriptMetrics, StepFinished
 
 if TYPE_CHECKING:  # which takes a while to import, and most lists read overviews alone
     from remote.run.run_state import RunState
@@ -33,8 +27,6 @@ if TYPE_CHECKING:  # which takes a while to import, and most lists read overview
 ENDS = tuple(verdict.word for verdict in Verdict)
 LARGEST = 1e15
 """The largest number that a list shows: no run can have a larger one."""
-SAMPLE = 1 << 14
-"""Bytes of records that are read at each place of the course of a loss: some twenty steps."""
 LONGEST_TEXT = 300
 """Characters of a cause that a list keeps."""
 
@@ -125,38 +117,6 @@ def read_overview(folder: Path, on_failure: files.Failed = files.ignore) -> Over
 
 
 _decode = msgspec.json.Decoder(Overview).decode
-
-
-def read_loss_course(folder: Path, place_count: int) -> list[float]:
-    """Return the mean training loss at so many places of a run, evenly spaced in its record. Places
-    without steps are left out. Raises: OtherFormat; RunFolderError."""
-    loss_course = list[float]()
-    from remote.run.output.script_expander import Expander
-
-    expand_script = Expander(RANKS, watch=False)
-    for records in read_samples(folder, place_count, SAMPLE):
-        step_losses = [
-            record.event.loss for record in records if isinstance(record.event, StepFinished)
-        ]
-        step_losses = step_losses or _find_printed_losses(records, expand_script)
-        mean_loss = finite_mean(step_losses)
-        if math.isfinite(mean_loss):
-            loss_course.append(mean_loss)
-    return loss_course
-
-
-def _find_printed_losses(records: Sequence[Record], expand: Expand) -> list[float]:
-    """Return the losses that a script has printed among these records."""
-    printed_losses = list[float]()
-    for record in records:
-        for derived_record in expand(record):
-            if isinstance(derived_record.event, StepFinished):
-                printed_losses.append(derived_record.event.loss)
-            elif isinstance(derived_record.event, ScriptMetrics):
-                printed_losses += [
-                    value for name, value in derived_record.event.values if name == "loss"
-                ]
-    return printed_losses
 
 
 def _from_events(folder: Path, on_failure: files.Failed) -> Overview:

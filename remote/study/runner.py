@@ -97,6 +97,16 @@ class StudyRunner:
         if current_run:
             current_run.session.stop(reason, now=now)
 
+    def forget_failures(self) -> None:
+        """Let another call of `runs` make the failed runs again. Only once the study is over."""
+        with self.lock:
+            for cell in self.progress.cells.values():
+                cell.failed.clear()
+            self._refusals = [""] * len(self.progress.counted_runs)
+            self.stop_reason = ""
+            self.is_refused = self.is_over = False
+            self.changes += 1
+
     def runs(self) -> Iterator[StudyRun]:
         """Yield each run, of which the caller iterates `batches` to their end."""
         for run in self._iter_runs():

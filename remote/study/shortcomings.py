@@ -52,7 +52,7 @@ def shortcoming_lines(result: StudyResult) -> list[str]:
 
 
 def failure_lines(progress: StudyProgress) -> list[str]:
-    """Return why cells failed, a line for each reason."""
+    """Return why cells failed, and which, a line or two for each reason."""
     failures: dict[str, dict[str, str]] = {}
     for key, cell in progress.cells.items():
         for failed_end in cell.failed.values():
@@ -61,10 +61,14 @@ def failure_lines(progress: StudyProgress) -> list[str]:
     num_cells = len(progress.cells)
     lines = []
     for causes in failures.values():
-        is_all = len(causes) == num_cells > 1
-        cell_names = f"all {num_cells} cells" if is_all else listed(list(causes))
         # Hosts and ranks differ from cell to cell: those of the first one stand for all.
         cause = next(iter(causes.values()))
-        if cause:
-            lines.append(f"{cell_names} failed: {cause}")
+        if not cause:
+            continue
+        if len(causes) == num_cells > 1:
+            lines.append(f"all {num_cells} cells failed: {cause}")
+        else:
+            # The cause says what to do. The names, which may be long, come behind it.
+            lines.append(f"failed: {cause}")
+            lines.append(f"  in {len(causes)} of {num_cells} cells: {listed(list(causes), 3)}")
     return lines

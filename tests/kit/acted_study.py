@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ class ActedLauncher:
     runs_dir: Path
     transport: Any = None
     sessions: list[ActedSession] = field(default_factory=list)
-    refused: tuple[str, ...] = ()
+    refused: Collection[str] = ()
     reason: str = ""
 
     def plan(self, chosen: Cluster, job: Job) -> Plan:
@@ -70,7 +71,7 @@ class ActedPlaces:
 
 
 def acted_runner(
-    runs_dir: Path, text: str = TEXT, refused: tuple[str, ...] = (), reason: str = ""
+    runs_dir: Path, text: str = TEXT, refused: Collection[str] = (), reason: str = ""
 ) -> StudyRunner:
     """A study of which nothing has been run."""
     launcher: Any = ActedLauncher(runs_dir, refused=refused, reason=reason)

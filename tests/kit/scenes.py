@@ -46,6 +46,7 @@ from tui.app.dashboard import Dashboard
 from tui.app.study_app import StudyApp
 from tui.app.watch_app import WatchApp
 from tui.home.history import History
+from tui.home.preview import RunPreview
 from tui.kit.background import RepeatedTask
 from tui.kit.key_names import parse_key
 from tui.kit.open_runs import LaunchRequest
@@ -409,8 +410,10 @@ def at_home(folder: Path, *keys: str) -> Scene:
 
 
 def _is_working(app: RankboardApp) -> bool:
-    """Return True if the list of runs reads or asks anything."""
-    attributes = vars(app.screen_stack[-1]).values()
+    """Return True if the list of runs, or a part of it, reads or asks anything."""
+    screen = app.screen_stack[-1]
+    parts = [screen, *vars(screen).values(), *screen.query(RunPreview)]
+    attributes = [value for part in parts for value in getattr(part, "__dict__", {}).values()]
     tasks = [value for value in attributes if isinstance(value, RepeatedTask)]
     return any(task.is_busy for task in tasks)
 

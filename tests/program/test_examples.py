@@ -44,6 +44,16 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 """Runs an example, and keeps the loss of its last step. It sleeps at its end, as otherwise torch
 may abort it: `training.watch.gloo` says why. Under rankboard, the watch does that."""
+FORKED = """
+import runpy
+from functools import partial
+import torch._dynamo  # else each worker imports it
+import torch.multiprocessing as mp
+mp.spawn = partial(mp.start_processes, start_method="fork")
+runpy.run_path("{folder}/spawn.py", run_name="__main__")
+"""
+"""Runs `spawn.py`, but forks its workers, which so have torch: it takes seconds to import.
+`tests.hosts.test_agent_watch` has workers of both kinds."""
 
 
 @pytest.fixture(params=NAMES)
@@ -92,8 +102,13 @@ def test_it_is_seen(example: str, tmp_path: Path) -> None:
     check(example, summary_of(example, tmp_path))
 
 
-def test_workers_that_it_starts_itself_are_the_ranks(tmp_path: Path) -> None:
-    done = run(tmp_path, "--run", "--local", "1", "--", str(EXAMPLES / "spawn.py"), "--steps=20")
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=slow)])
+def test_workers_that_it_starts_itself_are_the_ranks(method: str, tmp_path: Path) -> None:
+    program = EXAMPLES / "spawn.py"
+    if method == "fork":
+        program = tmp_path / "forked.py"
+        program.write_text(FORKED.format(folder=EXAMPLES))
+    done = run(tmp_path, "--run", "--local", "1", "--", str(program), "--steps=20")
     assert done.returncode == 0, done.stderr
     (path,) = tmp_path.glob("runs/*/summary.json")
     summary = json.loads(path.read_text())

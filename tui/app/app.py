@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from remote.plan.plan import PlanError
 from remote.record import marks
+from remote.record.alike import find_previous
 from training.job import Job
 from tui.app.dashboard import Dashboard
 from tui.app.file_saving import find_shown_session
@@ -98,6 +99,7 @@ class RankboardApp(Dashboard[OpenRuns]):
                 session,
                 home=self._history is not None,
                 called=partial(marks.name, self.runs.runs_dir / run_name),
+                find_previous=partial(find_previous, self.runs.runs_dir, run_name),
             )
             # Textual removes a screen that is left, unless it is installed, under its own name.
             self.install_screen(screen, f"{run_name} {id(screen)}")
@@ -167,9 +169,12 @@ class RankboardApp(Dashboard[OpenRuns]):
         self.notify(f"{name}: {error}", severity="error", timeout=10, markup=False)
 
     def on_resume_run(self, message: ResumeRun) -> None:
-        assert self._history
+        from tui.home.history import History
+
+        # Without a list of runs, a run that was opened alone can go on, too.
+        history = self._history or History(self.runs.runs_dir, None)
         with self._reporting():
-            cluster, selected, job = self._history.resumed(message.name)
+            cluster, selected, job = history.resumed(message.name)
             self._show_form(cluster=cluster, selected=selected, work=job)
 
     def on_open_study(self, message: OpenStudy) -> None:

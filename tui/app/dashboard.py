@@ -27,6 +27,7 @@ from remote.record.events_file import RunFolderError
 from tui.app.command_list import ActionPalette, list_commands
 from tui.app.file_saving import FileSaver, find_shown_session
 from tui.app.quitting import DashboardRuns, Quitting
+from tui.app.run_marks import RunMarks
 from tui.kit import keymap
 from tui.kit.actions import ACTIONS_BY_NAME, KeyPlace
 from tui.kit.bindings import bindings, focus_places, key_of, named_keys
@@ -35,7 +36,12 @@ from tui.kit.interpreter import keep_loaded_modules, switch_threads_often
 from tui.kit.key_names import format_key
 from tui.kit.messages import (
     CompareRuns,
+    CopyCommand,
+    NoteStep,
+    PinRun,
+    ReadBaseline,
     ReadRecord,
+    ReadStepNotes,
     SaveChart,
     SaveText,
     ScreenRequest,
@@ -67,7 +73,11 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
     """
 
     TITLE = "rankboard"
-    CSS = "ToastRack { align-horizontal: right; margin-bottom: 2; }"
+    # A message is a line above those of the keys and of a replay; longer ones grow upwards.
+    CSS = """
+    ToastRack { align-horizontal: right; margin-bottom: 2; }
+    Toast { width: auto; max-width: 100%; margin-top: 0; padding: 0 1; }
+    """
     BINDINGS = bindings(KeyPlace.EVERYWHERE)
     ENABLE_COMMAND_PALETTE = False  # its key is one of ours
     ESCAPE_TO_MINIMIZE = False  # so is this one, which leaves a search first
@@ -83,6 +93,7 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
         """The keys that the user has chosen."""
         self._key_remarks = user_keys.remarks
         self._files = FileSaver(self, runs)
+        self._marks = RunMarks(self, runs)
         self.quitting = Quitting(self, runs)
         self._exiting = False
         self._ticks = 0
@@ -98,10 +109,11 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
         if not self.is_headless:
             self.quitting.handle_signals()
         self.open()
+        if self._key_remarks:  # a screen has to be there
+            remarks = "\n".join(self._key_remarks)
+            self.notify(remarks, severity="warning", timeout=REMARK_SECONDS, markup=False)
         if not self.is_headless:  # a process of tests begins many apps
             keep_loaded_modules()
-        for remark in self._key_remarks:  # a screen has to be there
-            self.notify(remark, severity="warning", timeout=REMARK_SECONDS, markup=False)
         self.set_keymap(dict(self.keymap))
         self.theme_changed_signal.subscribe(self, remember_theme)
         # At once: as a message, it would come behind the requests that it puts out of date.
@@ -144,6 +156,11 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
                 screen.tick()
         if not is_live and self.is_left:
             self.exit()
+
+    def on_notify(self) -> None:
+        """Show a message in place of the one before, so that they hide a line at the most."""
+        # Textual's own handler comes next, and adds the new one.
+        self.clear_notifications()
 
     def on_resize(self, event: Resize) -> None:
         is_small = is_too_small(event.size)
@@ -334,6 +351,13 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
 
         self.push_screen(CompareScreen(message.folders))
 
+    def on_copy_command(self, message: CopyCommand) -> None:
+        from tui.launch.command_line import format_run_command
+
+        line = format_run_command(message.plan)
+        self.copy_to_clipboard(line)
+        self.notify(f"copied: {line}", markup=False)
+
     # Files
 
     def deliver_screenshot(
@@ -347,6 +371,18 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
 
     def on_save_chart(self, message: SaveChart) -> None:
         self.run_worker(self._files.save_chart(message), exit_on_error=True)
+
+    def on_pin_run(self, message: PinRun) -> None:
+        self._marks.pin(message)
+
+    def on_note_step(self, message: NoteStep) -> None:
+        self._marks.note_step(message)
+
+    def on_read_step_notes(self, message: ReadStepNotes) -> None:
+        self._marks.read_notes(message)
+
+    def on_read_baseline(self, message: ReadBaseline) -> None:
+        self.run_worker(self._marks.read_baseline(message))
 
     def on_read_record(self, message: ReadRecord) -> None:
         self.run_worker(self._read_record(message))

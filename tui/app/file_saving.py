@@ -43,14 +43,18 @@ class FileSaver:
     def save_screenshot(
         self, filename: str | None, path: str | None, time_format: str | None
     ) -> str | None:
-        """Save the screen as SVG in the folder of the run that it shows. Return its path."""
+        """Save the screen as SVG in the folder of the run that it shows, else in that of all runs.
+        Return its path."""
         session = find_shown_session(self._app)
-        run_folder = self._runs.folder_of(session.plan.run) if session else None
-        folder = path or str(run_folder or self._runs.folder)
+        if session:
+            folder = self._runs.folder_of(session.plan.run) or self._runs.folder
+        else:
+            runs_dir = self._runs.runs_dir
+            folder = runs_dir if runs_dir.is_dir() else Path.cwd()
         with self._reporting("cannot write a screenshot"):
             self._check_may_write()
-            saved = self._app.save_screenshot(filename, folder, time_format)
-            self._app.notify(f"screenshot: {saved}", markup=False)
+            saved = self._app.save_screenshot(filename, path or str(folder), time_format)
+            self._app.notify(f"screenshot: {os.path.relpath(saved)}", markup=False)
             return saved
         return None
 
@@ -67,9 +71,10 @@ class FileSaver:
             path = self._find_path(message.run, message.name)
             paths = await asyncio.to_thread(message.write, path.parent, path.name)
             names = ", ".join(path.name for path in paths)
-            self._app.notify(f"chart: {names} in {path.parent}", markup=False)
+            text = f"chart: {names} in {os.path.relpath(path.parent)}"
             if not any(path.suffix == ".png" for path in paths):
-                self._app.notify(NO_PICTURE, markup=False)
+                text = f"{text}\n{NO_PICTURE}"
+            self._app.notify(text, markup=False)
 
     def _find_path(self, run: str, name: str) -> Path:
         """Return where a file about a run is saved. Raises: PermissionError."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from remote.study.runner import StudyRunner
 from tui.app.dashboard import Dashboard
 from tui.kit.dialogs import StudyDialog
-from tui.kit.messages import ShowCell, ShowRun
+from tui.kit.messages import RetryStudy, ShowCell, ShowRun
 from tui.run.screen import RunScreen
 from tui.study.cell_screen import CellScreen
 from tui.study.study_runs import StudyRuns
@@ -29,6 +29,9 @@ class StudyApp(Dashboard[StudyRuns]):
 
     def on_show_cell(self, message: ShowCell) -> None:
         self.push_screen(CellScreen(self.runs.runner, message.key))
+
+    def on_retry_study(self, _: RetryStudy) -> None:
+        self.runs.retry()
 
     def make_quit_dialog(self) -> StudyDialog:
         return StudyDialog()

@@ -54,7 +54,7 @@ class WatchScreen(RunScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Start nothing here, and show no other run to a visitor in a browser."""
-        if action == "new" or (action == "compare" and self.app.is_web):
+        if action in ("new", "resume") or (action == "compare" and self.app.is_web):
             return False
         return super().check_action(action, parameters)
 

@@ -1,21 +1,35 @@
-"""What stands on the curves of a picture: marks, names, single points, peaks, the cursor."""
+"""What stands on the curves of a picture: marks, names, signs, peaks, the cursor."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from remote.format import number
+from remote.run.series.definitions import Unit
 from tui.charts.axis import Axis, bound
-from tui.charts.raster import MARK_COLOUR, NO_COLOUR, Cells, Curve, DotPicture, cell_at
+from tui.charts.raster import MARK_COLOUR, NO_COLOUR, Cells, Curve, DotPicture, cell_at, row_at
+from tui.charts.units import format_value
 from tui.kit import palette
 
 Mark = tuple[float, str]
 """An x that is marked, and the letter that says with what."""
+
+
+class PointLabel(NamedTuple):
+    """A point that is named."""
+
+    x: float
+    y: float
+    text: str
+    colour: int
+
+
 NO_PEAK = (-math.inf, 0.0)
-COLUMNS_BETWEEN_POINTS = 2
+TEXT_OFFSETS = (0, -1, 1, -2, 2, -3, 3)
+"""Rows away from a point where its text may stand, the best first."""
 MAX_NAMES_PER_CURVE = 3
 COLUMNS_PER_MARK = 6
 """Columns of cells for each mark of one letter. If they would be denser, none is drawn."""
@@ -93,33 +107,53 @@ def _name_cells(
     return cells
 
 
-def put_points(picture: DotPicture, curves: Sequence[Curve], x_axis: Axis, y_axis: Axis) -> None:
-    """Put a sign at single points: the last one, and earlier ones that are far enough apart."""
+def put_signs(picture: DotPicture, curve: Curve, x_axis: Axis, y_axis: Axis) -> None:
+    """Put the signs of a curve on its points, and its text behind the last one."""
     rows, width = picture.dots.shape
-    for curve in curves:
-        if not curve.single:
+    x_shares = x_axis.shares_of(curve.x)
+    y_shares = y_axis.shares_of(curve.mean)
+    for index in curve.signed:
+        x, y = float(x_shares[index]), float(y_shares[index])
+        if not (0 <= x <= 1 and 0 <= y <= 1):  # or NaN
             continue
-        free_before = width
-        # From the last point back, so that it is never the one that is left out.
-        x_shares = x_axis.shares_of(curve.x)[::-1]
-        y_shares = y_axis.shares_of(curve.mean)[::-1]
-        for x, y in zip(x_shares, y_shares, strict=True):
-            is_in_view = 0 <= x <= 1 and 0 <= y <= 1  # and not NaN
-            if not is_in_view:
-                continue
-            column = cell_at(x, width)
-            if column < free_before:
-                row = cell_at(1 - y, rows)
-                picture.put(row, column, palette.sign("test"), curve.cell_colour)
-                free_before = column - COLUMNS_BETWEEN_POINTS
+        row, column = row_at(y, rows), cell_at(x, width)
+        picture.put(row, column, palette.sign("test"), curve.cell_colour)
+        if index == curve.signed[-1]:
+            _put_beside(picture, row, column, curve.end_text, curve.cell_colour)
 
 
-def put_peaks(picture: DotPicture, curves: Sequence[Curve], x_axis: Axis, y_axis: Axis) -> None:
+def put_point_label(picture: DotPicture, label: PointLabel, x_axis: Axis, y_axis: Axis) -> None:
+    """Write a text beside a point, if there is room."""
+    rows, width = picture.dots.shape
+    x = x_axis.share_of(label.x)
+    y = y_axis.share_of(label.y)
+    if 0 <= x <= 1 and 0 <= y <= 1:
+        _put_beside(picture, row_at(y, rows), cell_at(x, width), label.text, label.colour)
+
+
+def _put_beside(picture: DotPicture, row: int, column: int, text: str, colour: int) -> None:
+    """Put a text as near to a cell as it covers no curve, or else nowhere."""
+    rows, width = picture.dots.shape
+    start = column + 2
+    if start + len(text) > width:
+        start = width - len(text)
+    if start < 0:
+        return
+    for near_row in (row + offset for offset in TEXT_OFFSETS if 0 <= row + offset < rows):
+        place = slice(max(start - 1, 0), start + len(text))
+        if (picture.curve[near_row, place] < 0).all():  # nothing, or a line of a mark
+            picture.put(near_row, start, text, colour)
+            return
+
+
+def put_peaks(
+    picture: DotPicture, curves: Sequence[Curve], x_axis: Axis, y_axis: Axis, unit: Unit
+) -> None:
     """Write at the upper and the lower edge how far the curves go beyond."""
     rows = picture.dots.shape[0]
     if rows > 2:
-        put_peak(picture, 0, curves, x_axis, y_axis)
-        put_peak(picture, rows - 1, curves, x_axis, y_axis, direction=-1)
+        put_peak(picture, 0, curves, x_axis, y_axis, unit)
+        put_peak(picture, rows - 1, curves, x_axis, y_axis, unit, direction=-1)
 
 
 def put_peak(
@@ -128,20 +162,20 @@ def put_peak(
     curves: Sequence[Curve],
     x_axis: Axis,
     y_axis: Axis,
+    unit: Unit | None,
     direction: int = 1,
-    has_room: bool = True,
 ) -> None:
     """Write in a row how far the curves go above (1) or below (-1) the y axis, if they do.
 
-    Without room, a sign alone says that they do.
+    Without a unit, a sign alone says that they do.
     """
     width = picture.dots.shape[1]
     peaks = [_find_peak(curve, x_axis, y_axis, direction) for curve in curves]
     excess, x = max(peaks, default=NO_PEAK)
     if excess > -math.inf:
         text = palette.sign("peak" if direction > 0 else "dip")
-        if has_room:
-            text += number(direction * excess)
+        if unit is not None:
+            text += format_value(direction * excess, unit)
         column = min(cell_at(x_axis.share_of(x), width), max(0, width - len(text)))
         picture.put(row, column, text, MARK_COLOUR)
 

@@ -97,19 +97,19 @@ def exact_axis(low: float, high: float) -> Axis:
 def steady_axis(low: float, high: float, columns: int) -> Axis:
     """Return an axis for a growing x, which changes seldom.
 
-    Columns begin at multiples of their width, and the width is 4 to 7 times a power of two, so
-    that curves already drawn stay where they are.
+    Columns begin at multiples of their width, and the width is 16 to 31 times a power of two, so
+    that curves already drawn stay where they are, and at most a sixteenth of the columns is empty.
     """
     low, high = _widen_if_empty(low, high)
     columns = max(columns, 1)
     least_width = (high - low) / columns
-    grain = 2.0 ** (math.floor(math.log2(least_width)) - 2)
+    grain = 2.0 ** (math.floor(math.log2(least_width)) - 4)
     factor = math.ceil(least_width / grain)
     while True:
         width = factor * grain
         begin = math.floor(low / width) * width
         end = begin + columns * width
-        if end > high or not math.isfinite(end) or factor > 16:
+        if end > high or not math.isfinite(end) or factor > 64:
             return Axis(*_widen_if_empty(begin, end))
         # Rounding the begin down may have left `high` outside: then columns are a little wider.
         factor += 1

@@ -19,6 +19,8 @@ MIN_POINTS_TO_CUT = 16
 """Curves with fewer points keep all of them."""
 MAX_SAMPLED_VALUES = 8192
 """Quantiles are taken of about so many values at most."""
+MIN_DECADES = 1.5
+"""Powers of ten from which on a linear axis would show only the greatest values."""
 
 
 class _VisibleValues(NamedTuple):
@@ -26,7 +28,8 @@ class _VisibleValues(NamedTuple):
 
     x: Floats
     values: Floats
-    is_single: bool
+    is_complete: bool
+    """Whether none of them may be cut off."""
 
 
 def x_limits(curves: Sequence[Curve], log: bool = False) -> tuple[float, float] | None:
@@ -67,16 +70,27 @@ def y_limits(
     return without_peaks if gains_much else (low, high)
 
 
+def spans_decades(values: Floats) -> bool:
+    """Return True if values are over 0 and, but for peaks, so far apart that their axis should be
+    logarithmic."""
+    known = values[np.isfinite(values)]
+    sampled = known[:: 1 + known.size // MAX_SAMPLED_VALUES]
+    if not sampled.size:
+        return False
+    low, high = _quantiles(sampled)
+    return bool(low > 0 and math.log10(high) - math.log10(low) > MIN_DECADES)
+
+
 def _limits_without_peaks(
     parts: Sequence[_VisibleValues], warm: float
 ) -> tuple[float, float] | None:
     """Return limits that leave out peaks, or None if there are too few values to judge."""
     stride = 1 + sum(part.values.size for part in parts) // MAX_SAMPLED_VALUES
     samples = [np.empty(0)]
-    single_values = []
+    complete_values = []
     for part in parts:
-        if part.is_single:  # single points, as of a test, are never cut off
-            single_values += [part.values.min(), part.values.max()]
+        if part.is_complete:
+            complete_values += [part.values.min(), part.values.max()]
         else:
             is_warm = part.x[::stride] >= warm
             samples.append(part.values[::stride][is_warm])
@@ -84,9 +98,16 @@ def _limits_without_peaks(
     # Of so few points, each is more than the hundredth that a quantile cuts off.
     if sampled.size < MIN_POINTS_TO_CUT:
         return None
-    # As `np.quantile` does, which would load numpy's masked arrays before the first frame.
-    low, high = np.interp(PEAK_QUANTILES, np.linspace(0, 1, sampled.size), np.sort(sampled))
-    return float(min([low, *single_values])), float(max([high, *single_values]))
+    low, high = _quantiles(sampled)
+    return float(min([low, *complete_values])), float(max([high, *complete_values]))
+
+
+def _quantiles(values: Floats) -> tuple[float, float]:
+    """Return the quantiles between which most of these values lie, as `np.quantile` does, which
+    would load numpy's masked arrays before the first frame."""
+    shares = np.linspace(0, 1, values.size)
+    low, high = np.interp(PEAK_QUANTILES, shares, np.sort(values))
+    return float(low), float(high)
 
 
 def _size(limits: tuple[float, float], log: bool) -> float:
@@ -104,4 +125,4 @@ def _visible_values(curve: Curve, log: bool, x_axis: Axis | None) -> Iterator[_V
         if log:
             fits &= values > 0
         if fits.any():
-            yield _VisibleValues(curve.x[fits], values[fits], curve.single)
+            yield _VisibleValues(curve.x[fits], values[fits], bool(curve.signed))

@@ -16,7 +16,7 @@ from rich.color import Color as RichColor
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.strip import Strip
 
 from tui.charts.annotations import Mark
@@ -46,6 +46,7 @@ class Chart(LineWidget, can_focus=True):
         self._curves: Sequence[Curve] = ()
         self._marks: Sequence[Mark] = ()
         self._frame: PlotFrame | None = None
+        self._frame_size = Size()
         self._cell_styles: dict[tuple[int, int], Style] = {}
 
     def draw(
@@ -78,12 +79,12 @@ class Chart(LineWidget, can_focus=True):
         self._cell_styles.clear()
 
     def on_resize(self) -> None:
-        self._redraw()
+        if self._frame_size != self.content_size:
+            self._redraw()
 
     def _redraw(self) -> None:
-        width, height = self.content_size
         previous = self._frame
-        self._frame = make_frame(self._curves, self.options, width, height, self._marks)
+        self._make_frame()
         if self._frame is None or previous is None:
             self._strips.clear()
             self.refresh()
@@ -92,8 +93,17 @@ class Chart(LineWidget, can_focus=True):
             self._strips.pop(row, None)
             self.refresh(Region(first, row, end - first, 1))
 
+    def _make_frame(self) -> None:
+        self._frame_size = self.content_size
+        width, height = self._frame_size
+        self._frame = make_frame(self._curves, self.options, width, height, self._marks)
+
     def render_line(self, y: int) -> Strip:
         """Draw row `y` of the chart."""
+        # A widget is painted in its new size before it is told of it.
+        if self._frame_size != self.content_size:
+            self._make_frame()
+            self._strips.clear()
         width = self.content_size.width
         strip = self._strips.get(y)
         if strip is None or strip.cell_length != width:

@@ -12,6 +12,7 @@ from tui.charts.axis import Axis
 
 MIN_WINDOW_SHARE = 1e-6
 """The smallest part of an axis that is shown."""
+USUAL_SMOOTHING = 0.9
 SMOOTHINGS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99)
 
 XRange = tuple[float, float]
@@ -50,9 +51,11 @@ class ChartView:
     one: Annotated[int, Meta(ge=0)] = 0
     """The rank or host that is drawn against the mean."""
     log_x: bool = False
-    log_y: bool = False
-    smoothing: Annotated[float, Meta(ge=0, lt=1)] = 0.9
-    """The weight of the past in an exponential moving average by steps, 0 for none."""
+    log_y: bool | None = None
+    """None: where the values span so much that a linear axis would hide most of them."""
+    smoothing: Annotated[float, Meta(ge=0, lt=1)] | None = None
+    """The weight of the past in an exponential moving average by steps, 0 for none. None: the usual
+    one where the values are noisy."""
     marks: bool = True
     window: XRange | None = None
     """The x in view, or None for all."""
@@ -138,10 +141,10 @@ class ChartView:
             return replace(self, mode=CurveMode.ONE, one=chosen)
         return replace(self, mode=CurveMode.MEAN, one=0)
 
-    def smoothed(self, change: int) -> ChartView:
-        """Smooth more (1) or less (-1)."""
+    def smoothed(self, change: int, smoothing: float) -> ChartView:
+        """Smooth more (1) or less (-1) than by `smoothing`."""
         # The nearest one, as a view that was remembered may have any smoothing.
-        distances = [abs(smoothing - self.smoothing) for smoothing in SMOOTHINGS]
+        distances = [abs(known - smoothing) for known in SMOOTHINGS]
         nearest = distances.index(min(distances))
         index = min(max(nearest + change, 0), len(SMOOTHINGS) - 1)
         return replace(self, smoothing=SMOOTHINGS[index])

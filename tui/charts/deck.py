@@ -62,10 +62,7 @@ class Deck:
 
     def view(self, kind: ChartKind) -> ChartView:
         """Return the view of a chart."""
-        default = ChartView(
-            mode=CurveMode.EACH if kind.each else CurveMode.MEAN,
-            smoothing=0.9 if kind.smooth else 0.0,
-        )
+        default = ChartView(mode=CurveMode.EACH if kind.each else CurveMode.MEAN)
         return self._views.get(kind.id, default)
 
     def put(self, place: int, kind: ChartKind, kinds: Sequence[ChartKind]) -> int:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from remote.record.step_notes import StepNote
 from remote.run.findings.link_use import link_rate
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
 from remote.run.series.definitions import SERIES, Scope, Unit
 from remote.run.series.downsampling import Floats, Points
-from tui.charts.annotations import Mark
+from remote.run.state.phases import RunPhase
+from tui.charts.annotations import Mark, PointLabel
 from tui.charts.axis import bound
-from tui.charts.axis_limits import x_limits
-from tui.charts.chart_view import ChartView, CurveMode, XAxis
+from tui.charts.axis_limits import spans_decades, x_limits
+from tui.charts.chart_view import USUAL_SMOOTHING, ChartView, CurveMode, XAxis
 from tui.charts.kinds import ChartKind
 from tui.charts.plot_frame import PlotOptions
 from tui.charts.raster import Curve
-from tui.kit.inks import LINE, PHASE_INKS, TEST
+from tui.charts.units import format_value
+from tui.kit.inks import LINE, PHASE_INKS, REFERENCE, TEST
 
 FIRST_WARM_STEP = 5
 """The step from which on values set the limits of y."""
@@ -27,13 +31,15 @@ MAX_CURVES = 32
 """Curves that are drawn at once: more cannot be told apart, and take too long."""
 MIN_FINE_POINTS = 200
 """Points in view that are fine enough."""
+MIN_TURNS = 3
+MIN_TURN_SHARE = 0.2
+"""Values are noisy if they turn at so many of them: of pure noise, at two of three."""
 NETWORK_SERIES = ("sent", "received")
 """The series that the link of a host limits."""
 MAX_LIMIT_RATIO = 5.0
 """How many times the greatest value a limit may be that is drawn: farther up, it would only press
 the values down."""
-REFERENCE_COLOUR = 7
-"""The number of the grey in the palette, for lines that are no values of the run."""
+NOTE_LETTER = "N"
 SMOOTHED_STEPS = 500
 """In runs of up to so many steps, smoothing counts single steps."""
 
@@ -48,6 +54,14 @@ class ChartLine:
     """The rank or host, or -1 for the mean over all."""
     points: Points
     x: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Baseline:
+    """The run that is pinned, whose curves stand behind those of others."""
+
+    name: str
+    run: RunState
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,26 +80,76 @@ class Drawing:
     """The value that stands above the chart, or NaN."""
     newest_name: str = ""
     """Whose value that is, if the names of the curves do not say it."""
+    smoothing: float = 0.0
+    """The weight of the past in the average that is drawn, or 0."""
     limit: float = math.nan
     """What the values cannot exceed, such as the rate of a link, or NaN."""
+    notes: tuple[tuple[float, StepNote], ...] = ()
+    """The notes at steps, with their x."""
+    baseline_name: str = ""
+    baseline: float = math.nan
+    """The value of the baseline at the newest x, or NaN."""
 
 
 def make_drawing(
-    run: RunState, kind: ChartKind, view: ChartView, fine_curves: Curves | None = None
+    run: RunState,
+    kind: ChartKind,
+    view: ChartView,
+    fine_curves: Curves | None = None,
+    baseline: Baseline | None = None,
+    notes: Sequence[StepNote] = (),
 ) -> Drawing:
     """Return what a chart of this kind draws of a run, whose lock is held.
 
-    `fine_curves` are finer curves of the part in view.
+    `fine_curves` are finer curves of the part in view. The curve of a baseline stands behind, and
+    `notes` are marked.
     """
     # Without a step, all points would stand at the same place.
     if not run.has_begun and SERIES[kind.series[0]].source.by_time:
         view = replace(view, along=XAxis.TIME)
-    if fine_curves is None:
-        return _Drawer(run, kind, view, run.curves).make()
-    # Finer curves end near the view, but moving and zooming need the range of the whole run.
-    drawing = _Drawer(run, kind, view, fine_curves).make()
-    whole = _Drawer(run, kind, view, run.curves).make()
-    return replace(drawing, x_range=whole.x_range)
+    drawing = _Drawer(run, kind, view, run.curves).make()
+    if fine_curves is not None:
+        # Finer curves end near the view, but moving and zooming need the range of the whole run.
+        fine_drawing = _Drawer(run, kind, view, fine_curves).make()
+        drawing = replace(fine_drawing, x_range=drawing.x_range)
+    if notes and view.marks:
+        drawing = _with_notes(drawing, notes)
+    # Areas have no room for another curve.
+    if baseline is None or kind.stacked or drawing.x_range is None:
+        return drawing
+    return _with_baseline(drawing, kind, view, baseline)
+
+
+def _with_notes(drawing: Drawing, notes: Sequence[StepNote]) -> Drawing:
+    """Mark the notes at the x of their steps, as far as there are values."""
+    line = next((line for line in drawing.lines if len(line.points)), None)
+    if line is None:
+        return drawing
+    steps = np.array([note.step for note in notes], float)
+    places = np.interp(steps, line.points.step, line.x).tolist()
+    marks = tuple((x, NOTE_LETTER) for x in places)
+    return replace(
+        drawing, marks=(*drawing.marks, *marks), notes=tuple(zip(places, notes, strict=True))
+    )
+
+
+def _with_baseline(
+    drawing: Drawing, kind: ChartKind, view: ChartView, baseline: Baseline
+) -> Drawing:
+    """Draw the curve of the baseline behind the others, up to their newest x."""
+    assert drawing.x_range is not None
+    whole_mean = replace(view.whole(), mode=CurveMode.MEAN)
+    curve = _Drawer(baseline.run, kind, whole_mean, baseline.run.curves).mean_curve()
+    is_reached = curve.x <= drawing.x_range[1]
+    x = curve.x[is_reached]
+    mean = curve.mean[is_reached]
+    ghost = Curve("", REFERENCE, x, mean, mean, mean, faint=True, band=False)
+    return replace(
+        drawing,
+        curves=(ghost, *drawing.curves),
+        baseline_name=baseline.name,
+        baseline=newest_known(mean),
+    )
 
 
 def steps_to_refine(
@@ -120,9 +184,9 @@ class _Drawer:
 
     def make(self) -> Drawing:
         lines, hidden = self._lines()
+        self._smoothing = self._smoothing_of(lines)
         curves = [curve for line in lines for curve in self._curves_of(line, len(lines))]
-        if self._kind.tests:
-            curves.append(self._test_curve())
+        curves += self._test_curves()
         x_range = x_limits(curves, self._view.log_x)
         limit = self._limit()
         curves = [*self._limit_curve(limit, curves, x_range), *curves]
@@ -136,25 +200,54 @@ class _Drawer:
             hidden,
             newest,
             newest_name,
+            self._smoothing,
             limit,
         )
 
+    def mean_curve(self) -> Curve:
+        """Return the curve of the mean over all ranks or hosts alone, smoothed as in a chart."""
+        line = self._line(self._kind.series[0], -1)
+        self._smoothing = self._smoothing_of([line])
+        return self._curves_of(line, 1)[-1]
+
     def _options(self, lines: list[ChartLine], x_range: tuple[float, float] | None) -> PlotOptions:
         view = self._view
+        warm = self._warm_x(lines)
         return PlotOptions(
             view.along.value,
             clock=self._is_by_time,
             parts=view.along is XAxis.EPOCH,
             from_zero=self._kind.from_zero,
             log_x=view.log_x,
-            log_y=view.log_y and not self._kind.stacked,
+            log_y=self._is_log(lines, warm),
+            unit=self._kind.unit,
             stacked=self._kind.stacked,
             window=view.visible_range(x_range) if x_range else None,
-            live=bool(view.tail),
-            warm=self._warm_x(lines),
+            growing=self._run.phase is not RunPhase.ENDED and view.window is None,
+            warm=warm,
             cursor=view.cursor,
+            point_label=self._best_test(),
             named=len(lines) > 1 and not self._kind.stacked,
         )
+
+    def _is_log(self, lines: list[ChartLine], warm: float | None) -> bool:
+        if self._kind.stacked or not lines:
+            return False
+        if self._view.log_y is not None:
+            return self._view.log_y
+        if self._kind.unit is Unit.SHARE:  # between 0 and 1 by nature
+            return False
+        # Of what was measured, as a peak takes many steps to leave an average.
+        values = [line.points.mean[line.x >= (warm or -math.inf)] for line in lines]
+        return spans_decades(np.concatenate(values))
+
+    def _smoothing_of(self, lines: list[ChartLine]) -> float:
+        if self._kind.stacked or not lines:
+            return 0.0
+        if self._view.smoothing is not None:
+            return self._view.smoothing
+        is_smoothed = self._kind.smooth and is_noisy(lines[0].points.mean)
+        return USUAL_SMOOTHING if is_smoothed else 0.0
 
     # Lines
 
@@ -243,7 +336,9 @@ class _Drawer:
         """Return the curve of a line. A smoothed one comes after the faint one it is made of."""
         points = line.points
         is_only_line = line_count == 1
-        has_band = not self._kind.stacked and (line.row < 0 or is_only_line)
+        # The values of a single host tell nothing about others: a band would be its noise.
+        has_spread = line.row < 0 or SERIES[line.series].scope is not Scope.HOST
+        has_band = not self._kind.stacked and has_spread and (line.row < 0 or is_only_line)
         curve = Curve(
             line.name,
             self._colour_of(line, is_only_line),
@@ -253,11 +348,10 @@ class _Drawer:
             points.mean,
             band=has_band,
         )
-        smoothing = 0.0 if self._kind.stacked else self._view.smoothing
-        if not smoothing or len(points) < 3:
+        if not self._smoothing or len(points) < 3:
             return [curve]
         # By steps also along another axis, so that the same values stand above all of them.
-        mean = smooth(points.step, points.mean, smoothing)
+        mean = smooth(points.step, points.mean, self._smoothing)
         smoothed = replace(curve, low=mean, high=mean, mean=mean, band=False)
         return [replace(curve, faint=True), smoothed] if has_band else [smoothed]
 
@@ -282,12 +376,37 @@ class _Drawer:
             return []
         level = np.array([limit, limit])
         x = np.array(x_range)
-        return [Curve("", REFERENCE_COLOUR, x, level, level, level, faint=True, band=False)]
+        return [Curve("", REFERENCE, x, level, level, level, faint=True, band=False)]
 
-    def _test_curve(self) -> Curve:
+    def _best_test(self) -> PointLabel | None:
+        """Return the best test accuracy and its step, if there are several."""
+        if self._kind.id != "accuracy":
+            return None
+        line = self._line(self._kind.tests, -1)
+        known = np.flatnonzero(np.isfinite(line.points.mean))
+        if known.size < 2:
+            return None
+        best = int(known[line.points.mean[known].argmax()])
+        text = f"best, step {line.points.step[best]:.0f}"
+        return PointLabel(float(line.x[best]), float(line.points.mean[best]), text, TEST)
+
+    def _test_curves(self) -> list[Curve]:
+        """Return the curve of tests, if there has been one."""
+        if not self._kind.tests:
+            return []
         line = self._line(self._kind.tests, -1)
         mean = line.points.mean
-        return Curve("test", TEST, line.x, mean, mean, mean, band=False, single=True)
+        known = np.flatnonzero(np.isfinite(mean) & np.isfinite(line.x))
+        if not known.size:
+            return []
+        unit = self._kind.unit
+        values = mean[known]
+        best = known[values.argmax() if unit is Unit.SHARE else values.argmin()]
+        last = int(known[-1])
+        text = f"test {format_value(float(mean[last]), unit)}"
+        signed = tuple(sorted({int(best), last}))
+        curve = Curve("test", TEST, line.x, mean, mean, mean, False, False, signed, text)
+        return [curve]
 
 
 def _x_per_step(run: RunState, along: XAxis) -> float:
@@ -303,6 +422,14 @@ def _x_per_step(run: RunState, along: XAxis) -> float:
 def _to_percent(points: Points) -> Points:
     with np.errstate(over="ignore"):  # a script may print any number
         return replace(points, low=100 * points.low, high=100 * points.high, mean=100 * points.mean)
+
+
+def is_noisy(values: Floats) -> bool:
+    """Return True if values go up and down so often that a trend is hard to see."""
+    known = values[np.isfinite(values)]
+    rises = np.sign(np.diff(known))
+    turns = np.count_nonzero(rises[1:] * rises[:-1] < 0)
+    return bool(turns >= max(MIN_TURNS, MIN_TURN_SHARE * known.size))
 
 
 def smooth(steps: Floats, values: Floats, weight: float) -> Floats:

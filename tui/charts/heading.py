@@ -7,14 +7,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from remote.format import duration, number, short_size
-from remote.run.series.definitions import SERIES, Scope, Unit
-from tui.charts.axis import Axis
+from remote.format import duration
+from remote.run.series.definitions import SERIES, Scope
+from remote.sanitise import plain
+from tui.charts.axis import Axis, bound
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
-from tui.charts.drawing import ChartLine, Drawing, newest_known
+from tui.charts.drawing import NOTE_LETTER, ChartLine, Drawing, newest_known
 from tui.charts.kinds import ChartKind
+from tui.charts.units import format_value
 from tui.kit import palette
-from tui.kit.inks import LINE, TEST
+from tui.kit.inks import LINE
 
 MIN_COLUMNS_FOR_NAMES = 20
 """With fewer columns left, no names of curves follow the values at the cursor."""
@@ -33,15 +35,6 @@ SPREADS = (
 """How a mean at the cursor is written with the least and the greatest value, ever shorter."""
 
 
-def format_value(value: float, unit: Unit) -> str:
-    """Return a value of a chart with its unit, shortly."""
-    if unit in (Unit.BYTES, Unit.BYTES_PER_SECOND):
-        return short_size(value)
-    if unit is Unit.SHARE:
-        return f"{number(value)}%"
-    return number(value)
-
-
 def heading(drawing: Drawing, kind: ChartKind, view: ChartView, room: int) -> ColouredTexts:
     """Return what stands above a chart in `room` columns.
 
@@ -51,9 +44,13 @@ def heading(drawing: Drawing, kind: ChartKind, view: ChartView, room: int) -> Co
     if view.cursor is not None:
         text = _fitting_cursor_text(drawing, kind, view, room)
     elif kind.stacked:
-        return _newest_of_areas(drawing, kind, room)
+        return _newest_of_phases(drawing, kind, room)
     else:
-        texts = [_newest_value(drawing, kind), *_view_notes(view)]
+        texts = [
+            _newest_value(drawing, kind),
+            _baseline(drawing, kind),
+            *_view_notes(drawing, view),
+        ]
         text = "  ".join(filter(None, texts))
     room_left = room - len(text) - 2
     parts = [(text, -1)]
@@ -74,18 +71,34 @@ def _newest_value(drawing: Drawing, kind: ChartKind) -> str:
     return text
 
 
-def _newest_of_areas(drawing: Drawing, kind: ChartKind, room: int) -> ColouredTexts:
-    """Return sign, name and newest value of each area. The values go if there is little room."""
-    names = []
-    names_with_values = []
-    for curve, line in zip(drawing.curves, drawing.lines, strict=True):
-        newest = newest_known(line.points.mean)
-        if math.isfinite(newest):
-            name = f"{palette.sign(line.series)} {line.name}"
-            names.append((name, curve.colour))
-            names_with_values.append((f"{name} {format_value(newest, kind.unit)}", curve.colour))
-    full = _spaced(names_with_values)
-    return full if _total_length(full) <= room else _spaced(names)
+def _baseline(drawing: Drawing, kind: ChartKind) -> str:
+    """Return the name of the baseline, and its value at the newest x."""
+    if not math.isfinite(drawing.baseline):
+        return ""
+    value = format_value(drawing.baseline, kind.unit)
+    return f"{palette.sign('ghost')} {drawing.baseline_name} {value}"
+
+
+def _newest_of_phases(drawing: Drawing, kind: ChartKind, room: int) -> ColouredTexts:
+    """Return the newest value of all bars as the sum of each.
+
+    Without room, the names go, which stand at the left of the bars as well, and then the parts.
+    """
+    newest = [newest_known(line.points.mean) for line in drawing.lines]
+    known = [index for index, value in enumerate(newest) if math.isfinite(value)]
+    if not known:
+        return []
+    total = format_value(float(np.sum(bound(np.array(newest)[known]))), kind.unit)
+    for has_names in (True, False):
+        parts: ColouredTexts = [(total, -1)]
+        for index in known:
+            name = f"{drawing.lines[index].name} " if has_names else ""
+            text = name + format_value(newest[index], kind.unit)
+            parts += [(" = " if len(parts) == 1 else " + ", -1)]
+            parts += [(text, drawing.curves[index].colour)]
+        if _total_length(parts) <= room:
+            return parts
+    return parts[:1]
 
 
 # The cursor
@@ -110,7 +123,21 @@ def cursor_text(drawing: Drawing, kind: ChartKind, view: ChartView, brevity: int
         if not parts:
             parts.append(_x_text(float(line.x[point]), drawing, view))
         parts.append(_point_text(line, point, kind, brevity))
+    parts += _notes_at(drawing, view.cursor)
     return "  ".join(parts)
+
+
+def _notes_at(drawing: Drawing, x: float) -> list[str]:
+    """Return the notes of which no point of the chart is nearer to an x than that at theirs."""
+    line = drawing.lines[0] if drawing.lines else None
+    if line is None:
+        return []
+    point = nearest_point(line, x)
+    return [
+        f"{NOTE_LETTER} {plain(note.text)}"
+        for note_x, note in drawing.notes
+        if nearest_point(line, note_x) == point
+    ]
 
 
 def nearest_point(line: ChartLine, x: float) -> int | None:
@@ -193,7 +220,10 @@ def legend(drawing: Drawing, view: ChartView, room: int) -> ColouredTexts:
 
 
 def _legend_of_mean(drawing: Drawing, room: int) -> ColouredTexts:
-    """Return the signs of a mean, its band and its tests. With little room, the first ones go."""
+    """Return the signs of a mean, its band and its tests, with the newest value of these.
+
+    With little room, the first ones go.
+    """
     parts: ColouredTexts = []
     line = drawing.lines[0] if drawing.lines else None
     if line and line.row < 0 and len(line.points):
@@ -201,8 +231,9 @@ def _legend_of_mean(drawing: Drawing, room: int) -> ColouredTexts:
             (f"{palette.sign('curve')} mean", LINE),
             (f"{palette.sign('band')} min to max", LINE),
         ]
-    if any(curve.single and len(curve.x) for curve in drawing.curves):
-        parts.append((f"{palette.sign('test')} test", TEST))
+    for curve in drawing.curves:
+        if curve.signed:
+            parts.append((f"{palette.sign('test')} {curve.end_text}", curve.colour))
     while parts and _total_length(_spaced(parts)) > room:
         parts.pop(0)
     return _spaced(parts)
@@ -217,13 +248,13 @@ def _total_length(parts: ColouredTexts) -> int:
     return sum(len(text) for text, _ in parts)
 
 
-def _view_notes(view: ChartView) -> Iterator[str]:
+def _view_notes(drawing: Drawing, view: ChartView) -> Iterator[str]:
     """Yield how a chart is drawn, as far as that is not the usual way."""
-    if view.log_y:
+    if drawing.options.log_y:
         yield "log"
     if view.log_x:
         yield "log x"
     if not view.is_whole:
         yield "live" if view.tail else "zoom"
-    if view.smoothing:
-        yield f"ema {view.smoothing:g}".replace("0.", ".")
+    if drawing.smoothing:
+        yield f"ema {drawing.smoothing:g}".replace("0.", ".")

@@ -19,11 +19,11 @@ class ChartKind:
     series: tuple[str, ...]
     """The ids of the series that it draws."""
     tests: str = ""
-    """A series of single points, as of tests."""
+    """The series of the same figure in tests."""
     stacked: bool = False
-    """Whether the series are areas over each other."""
-    smooth: bool = True
-    """Whether the values are noisy, and so smoothed at first."""
+    """Whether the series are bars, in lanes over each other."""
+    smooth: bool = False
+    """Whether the values are smoothed at first if they are noisy: each is of one batch only."""
     each: bool = False
     """Whether each rank or host has a curve at first."""
     from_zero: bool = True
@@ -44,16 +44,16 @@ KINDS = (
         "training loss, and test loss ◆",
         ("loss",),
         "test_loss",
+        smooth=True,
         from_zero=False,
         is_default=True,
     ),
     ChartKind(
         "phases",
-        "s/iteration",
-        "how long an iteration takes: data ░, compute ▒, sync █",
+        "step time",
+        "how long the phases of an iteration take: data, compute, sync",
         ("data", "compute", "sync"),
         stacked=True,
-        smooth=False,
         is_default=True,
     ),
     ChartKind(
@@ -62,6 +62,7 @@ KINDS = (
         "training accuracy, and test accuracy ◆",
         ("accuracy",),
         tests="test_accuracy",
+        smooth=True,
         from_zero=False,
         is_default=True,
     ),
@@ -75,10 +76,10 @@ KINDS = (
     ),
     ChartKind("gpu", "GPU use", "share of the time in which each rank's GPU is busy", ("gpu",)),
     ChartKind("gpu_memory", "GPU memory", "memory in use on each rank's GPU", ("gpu_memory",)),
-    ChartKind("bytes", "sent B/s", "bytes per second that all ranks send", ("bytes",)),
+    ChartKind("bytes", "sent", "bytes per second that all ranks send", ("bytes",)),
     ChartKind(
         "exchanged",
-        "exchanged B/s",
+        "exchanged",
         "bytes per second that all ranks pass to collectives",
         ("exchanged",),
     ),
@@ -92,9 +93,7 @@ KINDS = (
         ("blocked",),
         each=True,
     ),
-    ChartKind(
-        "seconds", "s/iteration by rank", "how long each rank's iterations take", ("seconds",)
-    ),
+    ChartKind("seconds", "step time by rank", "how long each rank's iterations take", ("seconds",)),
     ChartKind(
         "ready", "ready", "seconds until a rank's gradients are ready", ("ready",), each=True
     ),

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from remote.metrics.points import Points, evaluation_points, training_points
 from remote.metrics.run import RunFigures
-from tui.charts.chart_view import ChartView
+from tui.charts.axis_limits import spans_decades
+from tui.charts.chart_view import USUAL_SMOOTHING
 from tui.charts.drawing import smooth
 from tui.charts.raster import Curve, Floats
 from tui.kit.palette import RUN_LETTERS
@@ -20,7 +23,6 @@ class PointsReader(Protocol):
     def __call__(self, run: RunFigures, figure: str, *, by_time: bool) -> Points: ...
 
 
-SMOOTHING = ChartView().smoothing
 MAX_RUNS_WITH_STEPS = 2
 """Runs of which the single steps are drawn behind the average."""
 
@@ -37,6 +39,11 @@ class CompareMeasure:
     def is_noisy(self) -> bool:
         """Whether each value comes from one step, of one batch."""
         return self.read_points is training_points
+
+    def is_log(self, curves: Sequence[Curve]) -> bool:
+        """Return True if these curves are easier to compare on a logarithmic axis."""
+        values = [curve.mean for curve in curves]
+        return self.metric == "loss" and bool(values) and spans_decades(np.concatenate(values))
 
     def curves(
         self, runs: Sequence[RunFigures], *, clock: bool, smoothed: bool = False
@@ -57,7 +64,7 @@ class CompareMeasure:
             # The average counts steps, also where x is a time.
             steps, _ = self.read_points(run, self.metric, by_time=False)
             step_curves.append(_curve(place, x, values, faint=True))
-            curves.append(_curve(place, x, smooth(steps, values, SMOOTHING)))
+            curves.append(_curve(place, x, smooth(steps, values, USUAL_SMOOTHING)))
         return step_curves + curves if len(runs) <= MAX_RUNS_WITH_STEPS else curves
 
 

@@ -62,7 +62,7 @@ def _draw_chart(axes: Axes, drawing: Drawing, kind: ChartKind, run: str) -> None
             _draw_curve(axes, curve, drawing)
     window = options.window or drawing.x_range
     # As if not live: that axis is rounded to columns of dots, of which a picture has none.
-    limits = picture_axes(drawing.curves, replace(options, window=window, live=False))
+    limits = picture_axes(drawing.curves, replace(options, window=window, growing=False))
     if limits:
         x_axis, y_axis = limits
         axes.set_xlim(x_axis.low, x_axis.high)
@@ -101,8 +101,9 @@ def _draw_curve(axes: Axes, curve: Curve, drawing: Drawing) -> None:
     axes.plot(
         curve.x,
         mean,
-        linestyle="none" if curve.single else "--" if is_dashed(curve.colour) else "-",
-        marker="D" if curve.single else "",
+        linestyle="--" if is_dashed(curve.colour) else "-",
+        marker="D" if curve.signed else "",
+        markevery=list(curve.signed) or None,
         color=colour,
         alpha=0.4 if curve.faint else 1.0,
         label=label,

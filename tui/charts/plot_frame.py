@@ -10,22 +10,29 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from remote.run.series.definitions import Unit
 from tui.charts import axis, raster
 from tui.charts.annotations import (
     Mark,
+    PointLabel,
     put_cursor,
     put_marks,
     put_names,
     put_peak,
     put_peaks,
-    put_points,
+    put_point_label,
+    put_signs,
 )
 from tui.charts.axis import Axis
 from tui.charts.axis_limits import x_limits, y_limits
 from tui.charts.bars import Lane, draw_bars, make_lanes
 from tui.charts.raster import Cells, Curve, DotPicture, cell_at, row_at
+from tui.charts.units import axis_scale, format_tick, value_ticks
 from tui.kit import palette
 
+MAX_NAME, SHORT_NAME = 12, 4
+"""Characters of the name of a lane, with much and with little room."""
+MIN_WIDTH_FOR_NAMES = 70
 PICTURE_ROWS = 17
 """The axes of a picture end where those of a frame with as many rows would."""
 
@@ -44,18 +51,22 @@ class PlotOptions:
     """Whether the x axis is logarithmic."""
     log_y: bool = False
     """Whether the y axis is logarithmic."""
+    unit: Unit = Unit.NUMBER
+    """The unit of y."""
     from_zero: bool = False
     """Whether a linear y axis begins at 0."""
     stacked: bool = False
     """Whether the curves are bars, in lanes over each other."""
     window: tuple[float, float] | None = None
     """The x in view, or None for all."""
-    live: bool = False
-    """Whether the window moves with the run."""
+    growing: bool = False
+    """Whether x still grows: then the axis changes seldom, and may be a little too long."""
     warm: float | None = None
     """Limit y to what comes from this x on, without peaks."""
     cursor: float | None = None
     """An x that is marked with a line."""
+    point_label: PointLabel | None = None
+    """A point that is named, such as the best one."""
     named: bool = False
     """Whether the label of each curve stands on it, if there is room."""
 
@@ -131,7 +142,7 @@ def make_frame(
     plot = make_plot(curves, options, view, rows)
     if plot is None:
         return None
-    row_labels = _row_labels(plot.row_texts(), rows, width)
+    row_labels = _row_labels(plot.row_texts(width), rows, width)
     left = len(row_labels[0])
     inner_width = width - left
     x_axis = _x_axis(x_range, options, inner_width)
@@ -158,19 +169,17 @@ class _Lines:
     curves: Sequence[Curve]
     y_axis: Axis
     rows: int
-    has_names: bool
+    options: PlotOptions
 
-    def row_texts(self) -> dict[int, str]:
+    def row_texts(self, width: int) -> dict[int, str]:
         """Return the texts at the left of rows: the ticks of the y axis."""
-        ticks = axis.number_ticks(self.y_axis, _y_tick_count(self.rows))
+        ticks = value_ticks(self.y_axis, _y_tick_count(self.rows), self.options.unit)
         return {row_at(self.y_axis.share_of(value), self.rows): text for value, text in ticks}
 
     def draw(self, x_axis: Axis, width: int) -> DotPicture:
         """Return the picture of the curves."""
         all_columns = [
-            raster.to_columns(curve, x_axis, 2 * width, self.y_axis.log)
-            for curve in self.curves
-            if not curve.single
+            raster.to_columns(curve, x_axis, 2 * width, self.y_axis.log) for curve in self.curves
         ]
         if not all_columns:
             return raster.blank_picture(self.rows, width)
@@ -178,15 +187,18 @@ class _Lines:
 
     def put_names(self, picture: DotPicture) -> None:
         """Put the names of curves on them, if they are wanted."""
-        if self.has_names:
+        if self.options.named:
             put_names(
-                picture, [curve for curve in self.curves if not (curve.faint or curve.single)]
+                picture, [curve for curve in self.curves if not (curve.faint or curve.signed)]
             )
 
     def put_values(self, picture: DotPicture, x_axis: Axis) -> None:
-        """Put single points, and the values of peaks."""
-        put_points(picture, self.curves, x_axis, self.y_axis)
-        put_peaks(picture, self.curves, x_axis, self.y_axis)
+        """Put the signs of points, and the values of peaks."""
+        for curve in self.curves:
+            put_signs(picture, curve, x_axis, self.y_axis)
+        if self.options.point_label:
+            put_point_label(picture, self.options.point_label, x_axis, self.y_axis)
+        put_peaks(picture, self.curves, x_axis, self.y_axis, self.options.unit)
 
 
 @dataclass(frozen=True)
@@ -196,12 +208,14 @@ class _Bars:
     curves: Sequence[Curve]
     lanes: Sequence[Lane]
     rows: int
+    unit: Unit
     y_axis: None = None
 
-    def row_texts(self) -> dict[int, str]:
+    def row_texts(self, width: int) -> dict[int, str]:
         """Return the texts at the left of rows: the name of each lane and the value of its top."""
+        most = MAX_NAME if width >= MIN_WIDTH_FOR_NAMES else SHORT_NAME
         return {
-            lane.top: f"{self.curves[lane.curve].label} {axis.tick_label(lane.high)}"
+            lane.top: f"{self.curves[lane.curve].label[:most]} {format_tick(lane.high, self.unit)}"
             for lane in self.lanes
         }
 
@@ -220,7 +234,8 @@ class _Bars:
         for lane in self.lanes:
             curve = replace(self.curves[lane.curve], band=False)
             lane_axis = Axis(0.0, lane.high)
-            put_peak(picture, lane.top, [curve], x_axis, lane_axis, has_room=lane.rows > 1)
+            unit = self.unit if lane.rows > 1 else None
+            put_peak(picture, lane.top, [curve], x_axis, lane_axis, unit)
 
 
 def _make_lines(
@@ -232,7 +247,7 @@ def _make_lines(
     if view:
         # If all in view is a gap, the limits of the whole run are better than no chart.
         limits = y_limits(curves, options.log_y, view, options.warm) or limits
-    return _Lines(curves, _y_axis(*limits, rows, options), rows, options.named)
+    return _Lines(curves, _y_axis(*limits, rows, options), rows, options)
 
 
 def _make_bars(
@@ -242,7 +257,7 @@ def _make_bars(
     if not any(limits):
         return None
     highs = [min(known[1], axis.HUGE) if known else 0.0 for known in limits]
-    return _Bars(curves, make_lanes(highs, rows), rows)
+    return _Bars(curves, make_lanes(highs, rows), rows, options.unit)
 
 
 # Axes
@@ -267,9 +282,9 @@ def _x_axis(x_range: tuple[float, float], options: PlotOptions, width: int) -> A
         low = min(max(low, axis.TINY), axis.HUGE)
         high = min(max(high, axis.TINY), axis.HUGE)
         return Axis(low, high if high > low else low * 1.1, log=True)
-    if options.window and not options.live:
-        return axis.exact_axis(low, high)
-    return axis.steady_axis(low, high, 2 * width)
+    if options.growing:
+        return axis.steady_axis(low, high, 2 * width)
+    return axis.exact_axis(low, high)
 
 
 def _y_axis(low: float, high: float, rows: int, options: PlotOptions) -> Axis:
@@ -277,7 +292,9 @@ def _y_axis(low: float, high: float, rows: int, options: PlotOptions) -> Axis:
         return axis.log_axis(low, high)
     if options.from_zero or options.stacked:
         low = min(low, 0.0)
-    return axis.linear_axis(low, high, _y_tick_count(rows))
+    scale, _ = axis_scale(max(abs(low), abs(high)), options.unit)
+    scaled = axis.linear_axis(low / scale, high / scale, _y_tick_count(rows))
+    return Axis(scaled.low * scale, scaled.high * scale)
 
 
 def _total(curves: Sequence[Curve]) -> Curve:

@@ -49,8 +49,11 @@ class Curve:
     """Whether the curve stands behind the others."""
     band: bool = True
     """Whether the area between `low` and `high` is tinted."""
-    single: bool = False
-    """Whether each point has a sign of its own and no line joins them."""
+    signed: tuple[int, ...] = ()
+    """The indices of points with a sign: of tests, the best and the last one. The limits of y leave
+    out no point of such a curve."""
+    end_text: str = ""
+    """What stands at its last point."""
 
     @property
     def cell_colour(self) -> int:

@@ -127,9 +127,8 @@ def _draw_charts(
     for axis_title in ("step", "time"):
         by_time = axis_title == "time"
         curves = LOSS.curves([compared_run.run for compared_run in compared], clock=by_time)
-        chart_lines = plot_as_text(
-            curves, PlotOptions(axis_title, clock=by_time), width, HEIGHT, colour
-        )
+        options = PlotOptions(axis_title, clock=by_time, log_y=LOSS.is_log(curves))
+        chart_lines = plot_as_text(curves, options, width, HEIGHT, colour)
         # Runs without a loss have no chart.
         if chart_lines:
             charts[f"{LOSS.title} by {axis_title}"] = chart_lines

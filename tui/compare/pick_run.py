@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from pathlib import Path
 
+from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import OptionList, Static
 
-from remote.format import UNKNOWN, percent
+from remote.format import UNKNOWN, age, percent
 from remote.record import index
 from remote.record.alike import SimilarRun, find_similar
 from remote.sanitise import plain
 from tui.compare.comparison_text import shorten_setting
 from tui.kit.background import run_in_background
 from tui.kit.choice_dialogs import ChoiceDialog
+from tui.kit.run_differences import format_differences
 from tui.kit.text_table import align_lines
 
 MAX_RUNS = 100
-MAX_LINE_LENGTH = 68
+NOTE = "most alike first, then the newest; of what differs, the values of this run come first"
+FRAME_WIDTH = 6
+"""Cells of a line of the dialog that its frame and the scrollbar take."""
 
 
 class PickSimilarRun(ChoiceDialog):
     """The choice of another run, whose name is the result. It reads the recorded runs itself."""
+
+    DEFAULT_CSS = """
+    PickSimilarRun Vertical { width: 95%; }
+    """
 
     def __init__(self, run: str, runs_dir: Path) -> None:
         super().__init__(f"compare {run} with", "reading the recorded runs", (), "")
@@ -37,11 +46,12 @@ class PickSimilarRun(ChoiceDialog):
 
     def _show_runs(self, runs: list[SimilarRun]) -> None:
         self._choices = [similar.run.name for similar in runs]
-        note = "most alike first; then the newest" if runs else "there is no other run"
+        note = NOTE if runs else "there is no other run"
         self.query_one(Static).update(note)
         options = self.query_one(OptionList)
         # As content, since brackets in a plain text would be markup.
-        options.add_options([Content(line) for line in _format_runs(runs)])
+        room = self.query_one(Vertical).size.width - FRAME_WIDTH
+        options.add_options([Content(line) for line in _format_runs(runs, room)])
         options.highlighted = 0 if runs else None
 
 
@@ -52,13 +62,15 @@ def _similar_runs(run: str, runs_dir: Path) -> list[SimilarRun]:
     return find_similar(entries[run], entries.values())[:MAX_RUNS]
 
 
-def _format_runs(runs: list[SimilarRun]) -> list[str]:
-    """Return a line for each run: its name, its test accuracy, and in what it differs."""
+def _format_runs(runs: list[SimilarRun], width: int) -> list[str]:
+    """Return a line for each run: its name, age and test accuracy, and in what it differs."""
     if not runs:
         return []
     rows = []
-    for run, differing in runs:
+    now = time.time()
+    for run, differences in runs:
         accuracy = UNKNOWN if run.accuracy is None else percent(run.accuracy, 1)
-        settings = f"differs in {', '.join(differing)}" if differing else "the same settings"
-        rows.append((plain(run.label or run.name), accuracy, settings))
-    return [shorten_setting(line, MAX_LINE_LENGTH) for line in align_lines(rows)]
+        run_age = age(max(0.0, now - run.started)) if run.started else UNKNOWN
+        settings = format_differences(differences) or "the same settings"
+        rows.append((plain(run.label or run.name), run_age, accuracy, plain(settings)))
+    return [shorten_setting(line, width) for line in align_lines(rows)]

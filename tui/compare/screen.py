@@ -21,10 +21,12 @@ from remote.format import count
 from remote.metrics.compare import ComparedRun, compare_runs
 from remote.metrics.run import read_figures
 from remote.plan.plan import PlanError
+from remote.record import marks
 from remote.record.events_file import RunFolderError
 from remote.sanitise import plain
 from tui.charts.chart import Chart
-from tui.charts.overlay import LOSS, MEASURES, SMOOTHING, TEST_ACCURACY
+from tui.charts.chart_view import USUAL_SMOOTHING
+from tui.charts.overlay import LOSS, MEASURES, TEST_ACCURACY
 from tui.charts.plot_frame import PlotOptions
 from tui.compare.comparison_text import (
     DISPENSABLE_COLUMNS,
@@ -42,6 +44,7 @@ from tui.kit.actions import KeyPlace
 from tui.kit.background import run_in_background
 from tui.kit.bindings import bindings
 from tui.kit.inks import Inks
+from tui.kit.messages import PinRun
 from tui.kit.palette import RUN_LETTERS
 from tui.kit.text_table import GAP, Row, align_lines, drop_columns, total_width
 from tui.kit.themes import inks_of
@@ -75,9 +78,10 @@ class CompareScreen(Screen[None]):
         super().__init__()
         self._folders = tuple(folders)
         self._compared: Sequence[ComparedRun] = ()
+        self._names = [marks.name(folder) or folder.name for folder in self._folders]
         self._measure = LOSS
         self._by_time = True
-        self._log_y = False
+        self._log_y: bool | None = None
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
@@ -90,7 +94,7 @@ class CompareScreen(Screen[None]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        self.query_one("#title", Static).update(f"compare {count(len(self._folders), 'run')}")
+        self.query_one("#title", Static).update(plain(self._title()))
         self.query_one("#tables").focus()
         self._draw()
         # The colours of runs are not in the style sheet: those for a dark ground are others.
@@ -120,23 +124,33 @@ class CompareScreen(Screen[None]):
     # Drawing
 
     def _draw(self) -> None:
-        self.query_one("#charts").border_title = self._chart_title()
+        self.query_one("#charts").border_title = self._chart_title(is_log=False)
         if not self._compared:
             return
         runs = [compared.run for compared in self._compared]
         curves = self._measure.curves(runs, clock=self._by_time, smoothed=True)
-        options = OVER_TIME if self._by_time else OVER_STEPS
-        self.query_one(Chart).draw(curves, options=replace(options, log_y=self._log_y))
+        is_log = self._measure.is_log(curves) if self._log_y is None else self._log_y
+        options = replace(OVER_TIME if self._by_time else OVER_STEPS, log_y=is_log)
+        self.query_one(Chart).draw(curves, options=options)
+        self.query_one("#charts").border_title = self._chart_title(is_log)
         room = self.size.width - MARGIN_WIDTH
-        legend = _legend(self._compared, room, inks_of(self.app.current_theme))
+        legend = _legend(self._compared, self._names, room, inks_of(self.app.current_theme))
         self.query_one("#legend", Static).update(Content("\n").join(legend))
         tables = _tables(self._compared, room)
         self.query_one("#table", Static).update("\n".join(tables))
 
-    def _chart_title(self) -> str:
+    def _title(self) -> str:
+        """Name the runs if there is room."""
+        title = f"compare {count(len(self._names), 'run')}"
+        long_title = f"{title}: {', '.join(self._names[1:])} against {self._names[0]}"
+        return long_title if len(long_title) <= self.app.size.width - 2 else title
+
+    def _chart_title(self, is_log: bool) -> str:
         along = "wall time" if self._by_time else "step"
-        smoothing = f"  ema {SMOOTHING:g}".replace("0.", ".") if self._measure.is_noisy else ""
-        return f" {self._measure.title} by {along}{smoothing} "
+        notes = "  log" if is_log else ""
+        if self._measure.is_noisy:
+            notes += f"  ema {USUAL_SMOOTHING:g}".replace("0.", ".")
+        return f" {self._measure.title} by {along}{notes} "
 
     # Keys
 
@@ -155,22 +169,30 @@ class CompareScreen(Screen[None]):
         self._measure = MEASURES[next_index % len(MEASURES)]
         self._draw()
 
+    def action_pin(self) -> None:
+        """Pin run A as the baseline of all charts, or take its pin away."""
+        self.post_message(PinRun(self._folders[0]))
+
     def action_log_y(self) -> None:
         """Switch between a logarithmic and a linear y axis."""
-        self._log_y = not self._log_y
+        self._log_y = not self.query_one(Chart).options.log_y
         self._draw()
 
 
-def _legend(compared: Sequence[ComparedRun], width: int, inks: Inks) -> Iterator[Content]:
+def _legend(
+    compared: Sequence[ComparedRun], names: Sequence[str], width: int, inks: Inks
+) -> Iterator[Content]:
     """Yield the runs with their colours, their problems and their verdicts, and then doubts."""
-    for place, run in enumerate(compared):
+    for place, (run, name) in enumerate(zip(compared, names, strict=True)):
         letter = f"{palette.sign('curve')} {RUN_LETTERS[place]}"
-        outcome = f"{run.run.name}: {describe_outcome(run.run)}"
-        head, *rest = _fold(outcome, width)
+        head, *rest = _fold(f"{name}: {describe_outcome(run.run)}", width)
         colour = inks.by_number(place)
         yield Content.assemble((letter, colour), GAP, head.strip())
         for line in rest:
             yield Content(line)
+        if place:
+            for line in _fold(_describe_differences(compared, place), width):
+                yield Content.styled(line, "$text-muted")
         for problem in describe_problems(run.run):
             for line in _fold(problem, width):
                 yield Content(line)
@@ -178,6 +200,19 @@ def _legend(compared: Sequence[ComparedRun], width: int, inks: Inks) -> Iterator
             yield from _bold_lines(format_verdict(run), width)
     for doubt in describe_doubts(compared):
         yield from _bold_lines(doubt, width)
+
+
+def _describe_differences(compared: Sequence[ComparedRun], place: int) -> str:
+    """Say in which settings a run differs from the first one, with its own values first."""
+    parts = []
+    for name, *values in settings_table(compared)[1:]:
+        if values[place] != values[0]:
+            own_value, first_value = (shorten_setting(values[index]) for index in (place, 0))
+            parts.append(f"{name} {own_value} | {first_value}")
+    first = RUN_LETTERS[0]
+    return (
+        f"differs from {first} in {', '.join(parts)}" if parts else f"the same settings as {first}"
+    )
 
 
 def _bold_lines(text: str, width: int) -> Iterator[Content]:

@@ -20,7 +20,7 @@ def format_verdicts(compared: Sequence[ComparedRun]) -> list[str]:
     """Return one line for each run but the first."""
     # Not strict, as there are more letters than runs.
     pairs = zip(RUN_LETTERS[1:], compared[1:], strict=False)
-    return [f"{letter}: {format_verdict(run)}" for letter, run in pairs]
+    return [f"{letter} vs A: {format_verdict(run)}" for letter, run in pairs]
 
 
 def format_verdict(compared: ComparedRun) -> str:
@@ -34,10 +34,10 @@ def _time_verdict(compared: ComparedRun) -> str:
         return "no verdict on the time per step: a run without steps has none"
     ratio = against.ratio
     unit = "sample" if compared.is_per_sample else "step"
-    change = f"{_change(ratio.value)} time per {unit}"
+    change = f"{_change(ratio.value)} per {unit}"
     # Whatever runs with equal settings are apart is noise, so there is nothing to doubt.
     if compared.is_repetition:
-        same = f"no verdict: same recorded settings as A, and {change}"
+        same = f"no verdict: same recorded settings, and {change}"
         return f"{same}: runs on these hosts differ by as much"
     if compared.doubt:
         return "no verdict on the time per step: it is in doubt"
@@ -45,25 +45,14 @@ def _time_verdict(compared: ComparedRun) -> str:
         return f"no verdict on the time per step: too few steps ({change})"
     basis = _noise(compared.noise)
     if ratio.high < MAX_CERTAIN_RATIO:
-        basis = f"95% sure: {_interval(ratio.low, ratio.high)}; {basis}"
-    if against.finding is Finding.NOT_SHOWN:
-        return f"no difference to A shown: {change} may be chance ({basis})"
-    return f"{against.finding.value} than A: {change} ({basis})"
+        basis = f"95%: {_change(ratio.low)} to {_change(ratio.high)}; {basis}"
+    is_shown = against.finding is not Finding.NOT_SHOWN
+    return f"{change} ({basis}), {against.finding.value if is_shown else 'not significant'}"
 
 
 def _change(ratio: float) -> str:
-    """Return what a ratio of times means, such as 12.5% more."""
-    direction = "less" if ratio < 1 else "more"
-    return f"{abs(ratio - 1):.1%} {direction}"
-
-
-def _interval(low: float, high: float) -> str:
-    """Return the changes that an interval of ratios spans, the smaller one first."""
-    if low < 1 <= high:
-        return f"{_change(low)} to {_change(high)}"
-    # Both bounds lie on one side of 1, so "less" or "more" is said once for both.
-    smaller, larger = (high, low) if high < 1 else (low, high)
-    return f"{abs(smaller - 1):.1%} to {_change(larger)}"
+    """Return what a ratio of times means, such as +12.5%."""
+    return f"{ratio - 1:+.1%}".replace("-", "\N{MINUS SIGN}")
 
 
 def _noise(noise: RunNoise) -> str:

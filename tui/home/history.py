@@ -18,12 +18,14 @@ from remote.launch import Launcher
 from remote.plan.plan import Plan, PlanError, Policy
 from remote.plan.serialize import OtherFormat
 from remote.record import index, marks, read, resume
+from remote.record.alike import SimilarRun, find_similar
+from remote.record.checkpoints import saved_step
 from remote.record.entry import Entry
 from remote.record.events_file import RunFolderError
 from remote.record.files import is_folder
 from remote.record.layout import STUDY
 from remote.record.lock import launcher
-from remote.record.overview import read_loss_course
+from remote.record.loss_course import LossCourse, read_loss_course, read_loss_points
 from remote.transport.registry import Transports, is_here
 from training.job import Job
 from tui.flags.recorded import find_here, find_kept
@@ -36,6 +38,14 @@ if TYPE_CHECKING:  # all that asks hosts is loaded once they are asked
     from remote.host_commands.pruning import Removable
     from remote.study.folder import StudyFolder
     from remote.study.progress import StudyProgress
+
+YOUNG = 5.0
+"""Seconds for which a change of the folder is young: a run that was added may lack its plan yet."""
+READ_EVERY = 30.0
+"""Seconds after which the folder is read although it has not changed, as a run in it may have: by a
+note, or by an agent that has outlived its launcher."""
+PREVIEW_POINTS = 80
+"""Places at which the loss of a chosen run is read."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,19 @@ class Answered:
     def is_silent(self) -> bool:
         """Return True if there is nothing to show of it."""
         return not (self.live or self.ended or self.problems)
+
+
+@dataclass(frozen=True)
+class RunDetails:
+    """What is read of a run or study when it is chosen."""
+
+    course: LossCourse = field(default_factory=LossCourse)
+    checkpoint_step: int = 0
+    """The step of the newest checkpoint; 0 if none is known."""
+    similar: SimilarRun | None = None
+    """The other run that is most like it."""
+    answer: Sequence[str] = ()
+    """What came out of a study, a line each."""
 
 
 @dataclass
@@ -107,6 +130,15 @@ class History:
         """Return the folder as a person would write it."""
         path = os.path.relpath(self.runs_dir)
         return str(self.runs_dir) if path.startswith("..") else os.path.join(".", path)
+
+    @property
+    def changed_at(self) -> float:
+        """Return when a run was last added to the folder or removed, as a Unix time; 0 if there is
+        no such folder."""
+        try:
+            return self.runs_dir.stat().st_mtime
+        except OSError:
+            return 0.0
 
     def recorded(self) -> Listed:
         """Read what is recorded."""
@@ -156,6 +188,26 @@ class History:
         from remote.study.folder import StudyFolder
 
         return RecordedStudy(_progress(StudyFolder.of(self.runs_dir, name)))
+
+    def read_details(self, run: Entry, runs: Sequence[Entry]) -> RunDetails:
+        """Read what is shown of a recorded run, one of these, when it is chosen."""
+        # Loaded here, in a thread: the first drawing of a chart need not wait for numpy.
+        import tui.charts.chart  # noqa: F401
+
+        folder = self.runs_dir / run.name
+        course = LossCourse()
+        with suppress(OtherFormat, RunFolderError):
+            course = read_loss_points(folder, PREVIEW_POINTS)
+        similar_runs = [] if run.problem else find_similar(run, runs)
+        nearest = similar_runs[0] if similar_runs else None
+        return RunDetails(course, saved_step(folder), nearest)
+
+    def read_answer(self, progress: StudyProgress) -> RunDetails:
+        """Return what came out of a study so far."""
+        from remote.study.conclusion import conclusion_lines
+        from remote.study.results import compute_results
+
+        return RunDetails(answer=conclusion_lines(compute_results(progress)))
 
     def read_courses(self, runs: Collection[str], places: int) -> dict[str, list[float]]:
         """Return the course of the loss of each of these runs."""
@@ -233,6 +285,33 @@ class History:
         if self.hosts_file is None and not has_usual():
             return ()
         return (load(self.hosts_file) if self.hosts_file else load_usual()).hosts
+
+
+class FolderWatch:
+    """Looks at what is recorded, again and again, and reads it only if it may have changed."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._listed = Listed()
+        self._changed_at: float | None = None
+        self._read_at = 0.0
+
+    def look(self, *, has_live: bool) -> Listed:
+        """Return what is recorded. `has_live`: a run that is listed is live."""
+        now = time.time()
+        changed_at = self._history.changed_at
+        is_same = changed_at == self._changed_at and now - changed_at > YOUNG
+        if has_live or not is_same or not 0.0 <= now - self._read_at < READ_EVERY:
+            return self.read()
+        return self._listed
+
+    def read(self) -> Listed:
+        """Read what is recorded."""
+        # Before it is read: what changes meanwhile is read the next time.
+        self._changed_at = self._history.changed_at
+        self._read_at = time.time()
+        self._listed = self._history.recorded()
+        return self._listed
 
 
 def _has_ended(run: ListedRun, *, is_complete: bool) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from textual.screen import Screen
 
 from remote.format import size
-from remote.record import marks
+from remote.record import marks, read
 from remote.record.entry import Entry
 from remote.record.query import QueryError
 from tui.home.history import History
@@ -20,7 +20,8 @@ from tui.kit.bindings import key_of
 from tui.kit.choice_dialogs import TextPrompt
 from tui.kit.dialogs import DeleteDialog, Leave
 from tui.kit.exit import MISTAKES
-from tui.kit.messages import CompareRuns, ResumeRun
+from tui.kit.messages import CompareRuns, CopyCommand, PinRun, ResumeRun
+from tui.kit.refusals import refuse_prompt
 
 if TYPE_CHECKING:
     from remote.host_commands.pruning import Removable
@@ -46,6 +47,17 @@ class Keeping(Screen[None]):
         """Return the recorded run under the cursor, with which a person does something now."""
         raise NotImplementedError
 
+    def describe_other(self) -> str:
+        """Return what is under the cursor instead: "a study"; "" if nothing is."""
+        raise NotImplementedError
+
+    def _require_entry(self, problem: str) -> Entry | None:
+        """Return the recorded run under the cursor. Say what is wrong with anything else."""
+        run = self.choose_entry()
+        if run is None and self.describe_other():
+            self.notify(f"{self.describe_other()} {problem}", markup=False)
+        return run
+
     def read(self) -> None:
         """Look again at what is recorded."""
         raise NotImplementedError
@@ -69,19 +81,46 @@ class Keeping(Screen[None]):
         self.read()
 
     def action_star(self) -> None:
-        run = self.choose_entry()
+        run = self._require_entry("has no star")
         if run:
             self._change(run, marks.star, not run.star)
+
+    def action_pin(self) -> None:
+        run = self.choose_entry()
+        if run:
+            self.post_message(PinRun(self.history.folder(run.name), self.read))
 
     def action_note(self) -> None:
         run = self.choose_entry()
         if run:
             self._ask_for("note", run.note, partial(self._change, run, marks.write_note))
+        else:
+            self._refuse_text("note")
 
     def action_name(self) -> None:
         run = self.choose_entry()
         if run:
             self._ask_for("name", run.label, partial(self._change, run, marks.write_name))
+        else:
+            self._refuse_text("name")
+
+    def _refuse_text(self, title: str) -> None:
+        """Say that there is nothing to type: who expects a prompt goes on typing."""
+        other = self.describe_other()
+        if other:
+            refuse_prompt(self, f"{other} has no {title}")
+
+    def action_copy_command(self) -> None:
+        """Copy the command line that starts such a run."""
+        run = self._require_entry("has no command line")
+        if run is None:
+            return
+        try:
+            plan = read.load_plan(self.history.folder(run.name))
+        except ERRORS as error:
+            self.fail(error)
+        else:
+            self.post_message(CopyCommand(plan))
 
     def _ask_for(self, title: str, text: str, keep: Callable[[str], object]) -> None:
         """Let the user change a text, and keep it."""
@@ -95,7 +134,7 @@ class Keeping(Screen[None]):
 
     def action_mark(self) -> None:
         """Mark the run to compare it, or take the mark away."""
-        run = self.choose_entry()
+        run = self._require_entry("cannot be compared")
         if run:
             self.marked ^= {run.name}
             self.show_marks()
@@ -110,12 +149,12 @@ class Keeping(Screen[None]):
         self.post_message(CompareRuns(tuple(folders)))
 
     def action_resume(self) -> None:
-        run = self.choose_entry()
+        run = self._require_entry("cannot be resumed from here")
         if run:
             self.post_message(ResumeRun(run.name))
 
     def action_delete(self) -> None:
-        run = self.choose_entry()
+        run = self._require_entry("cannot be deleted from here")
         if run:
             # The hosts are asked what they have of the run, which takes a while.
             self._removable.begin(lambda: (run.name, *self.history.removable(run.name)))

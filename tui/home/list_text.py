@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from remote.format import count, moment
 from remote.record.entry import FINISHED, RUNNING, Entry
+from remote.run.state.resume_point import ResumePoint
 from remote.sanitise import plain
 from tui.home.history import Answered, Listed
 from tui.home.listing import settings_of
@@ -27,9 +28,8 @@ def describe_item(item: RunItem | None, checkpoint_step: int, get_key: GetKey) -
         cells = count(len(item.study.cells), "cell")
         return f"study {item.name}: {cells}. {study.question or study.title}"
     if item.entry:
-        return _describe_recorded(item.entry, checkpoint_step, get_key)
-    assert item.answer
-    name = _with_label(item.name, item.answer.label)
+        return _describe_recorded(item, item.entry, checkpoint_step, get_key)
+    name = item.title
     if item.is_live:
         text = f"{name}: live on its hosts, not recorded here. {get_key('open')} attaches to it."
     else:
@@ -38,26 +38,22 @@ def describe_item(item: RunItem | None, checkpoint_step: int, get_key: GetKey) -
     return plain(text)
 
 
-def _describe_recorded(run: Entry, checkpoint_step: int, get_key: GetKey) -> str:
-    name = _with_label(run.name, run.label)
+def _describe_recorded(item: RunItem, run: Entry, checkpoint_step: int, get_key: GetKey) -> str:
     study = f", of the study {run.study}: {run.trial}" if run.study else ""
-    lines = [f"{name}, started {moment(run.started or 0)}{study}"]
+    lines = [f"{item.title}, started {moment(run.started or 0)}{study}"]
     reasons = [run.problem or run.cause, *(flaw.text for flaw in run.flaws)]
     lines += filter(None, reasons)
     if checkpoint_step and run.verdict not in (FINISHED, RUNNING):
-        step = f"the checkpoint of step {checkpoint_step}"
-        lines.append(f"{get_key('resume')} resumes it from {step}.")
+        lines.append(f"{get_key('resume')} {ResumePoint(checkpoint_step, run.step).text}")
     if run.note:
         lines.append(f"note: {run.note}")
+    if run.step_notes:
+        lines.append(f"notes: {run.step_notes}")
     settings = settings_of(run)
     if len(lines) == 1 and settings:
         lines.append(", ".join(settings))
     # The screen has room for three; the first ones say more.
     return "\n".join(plain(line) for line in lines[:3])
-
-
-def _with_label(name: str, label: str) -> str:
-    return f"{label}: {name}" if label else name
 
 
 def count_listed(listed: Listed, selection: RowSelection, now: float, *, has_filter: bool) -> str:

@@ -71,6 +71,12 @@ class RunItem:
     """It is one of the runs below an open study."""
 
     @property
+    def title(self) -> str:
+        """Return its name, behind the one that a person gave it."""
+        named = self.entry or self.answer
+        return f"{named.label}: {self.name}" if named and named.label else self.name
+
+    @property
     def is_live(self) -> bool:
         """Return True if the run goes on now."""
         is_recorded_now = self.entry is not None and self.entry.verdict == RUNNING

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from pathlib import PurePath
 from string import ascii_uppercase
+
+from textual.screen import Screen
 
 from remote.format import UNKNOWN, age, count, duration, number, or_unknown, percent
 from remote.record.entry import RUNNING, Entry
 from remote.record.figures import FIGURES_WITH_COLUMN, RunFigure
 from remote.sanitise import plain
 from remote.study.progress import CellState, StudyProgress
+from tui.home.history import History
 from tui.home.listing import TITLES, make_row, settings_of
 from tui.home.run_list import RunItem, RunOrder, screen_title
 from tui.kit import palette
+from tui.kit.background import RepeatedTask
 from tui.kit.widgets.choices import ChoiceTable
 from tui.kit.widgets.phase import PHASE_STYLES, phase_cell
 from tui.kit.widgets.table import TableCell, TableColumn, TableRow, fit_column
@@ -30,6 +34,8 @@ LEAST_WIDTH = 8
 """Cells of the column of a figure, at the least."""
 STEP_WIDTH = 10
 """The same for a step, which stands with the number of all: "1200/4600"."""
+LEAST_LOSS = 1e-3
+"""A smaller loss has fewer digits here than in `rankboard runs`: its column stays narrow."""
 SCREEN_FIGURES = [figure for figure in FIGURES_WITH_COLUMN if figure.field != "started"]
 """Of the start, the screen shows the age."""
 
@@ -50,7 +56,7 @@ CURVE = "loss curve"
 COLUMNS = (
     _text(" ", 3),
     _text("state", 13, most=18),
-    _text("name", 14, most=22),
+    _text("name", 16, most=22),
     _text("job", 18, most=34),
     TableColumn("ranks", 6),
     TableColumn("age", 7),
@@ -127,6 +133,41 @@ class RunTable(ChoiceTable):
         return action not in ("scroll_left", "scroll_right")
 
 
+class LossCurves:
+    """The losses of runs, which are read in the background for those in view."""
+
+    def __init__(self, owner: Screen[None], history: History, report: Callable[[], object]) -> None:
+        """`report` is called once there are new ones."""
+        self.losses: dict[str, list[float]] = {}
+        self._history = history
+        self._report = report
+        self._grown: set[str] = set()
+        self._reading = RepeatedTask(owner, self._take)
+
+    def clear(self) -> None:
+        """Read all of them again."""
+        self.losses.clear()
+
+    def outdate(self, names: Collection[str]) -> None:
+        """Read those of these runs again, which have grown."""
+        self._grown = set(names)
+
+    def read(self, items: Iterable[RunItem]) -> None:
+        """Read the losses of these runs that are not known yet or have grown."""
+        names = list[str]()
+        for item in items:
+            is_new = item.name not in self.losses or item.name in self._grown
+            if item.entry and is_new:
+                names.append(item.name)
+        if names:
+            self._grown.difference_update(names)
+            self._reading.begin(lambda: self._history.read_courses(names, CURVE_WIDTH))
+
+    def _take(self, losses: dict[str, list[float]]) -> None:
+        self.losses |= losses
+        self._report()
+
+
 # Columns ------------------------------------------------------------------------------------------
 
 
@@ -181,7 +222,7 @@ def make_rows(
         texts[" "] = letters.get(item.name, " ") + _make_signs(item)
         cells = {title: TableCell(plain(text)) for title, text in texts.items()}
         cells[CURVE] = TableCell(draw_curve(courses.get(item.name, ())), "table--dim")
-        cells["state"] = _make_state_cell(item)
+        cells["state"] = describe_state(item)
         rows.append(tuple(cells.get(column.title, TableCell("")) for column in COLUMNS))
     return rows
 
@@ -190,6 +231,8 @@ def _make_signs(item: RunItem) -> str:
     """Return the star of a run, or whether a study is open."""
     if item.study:
         return palette.sign("open" if item.is_open else "closed")
+    if item.entry and item.entry.pinned:
+        return "p"
     return "*" if item.entry and item.entry.star else ""
 
 
@@ -219,6 +262,8 @@ def _describe_recorded(item: RunItem, run: Entry, name: str, now: float) -> dict
     texts["age"] = age(max(0.0, now - run.started)) if run.started else UNKNOWN
     texts["took"] = UNKNOWN if run.elapsed is None else duration(run.elapsed)
     texts["ms/step"] = UNKNOWN if run.step_seconds is None else number(1000 * run.step_seconds)
+    if run.loss is not None and 0.0 < run.loss < LEAST_LOSS:
+        texts["loss"] = number(run.loss)
     if item.answer:
         texts["progress"] = f"{item.answer.step}/{item.answer.steps}"
     return texts
@@ -239,12 +284,12 @@ def _describe_study(progress: StudyProgress) -> dict[str, str]:
         "name": study.name,
         "job": f"study, {count(len(study.cells), 'cell')}",
         "took": duration(progress.seconds),
-        "progress": f"{progress.num_settled}/{len(study.trials())} runs",
+        "progress": f"{progress.num_settled}/{len(study.trials())}",
         "settings": study.title,
     }
 
 
-def _make_state_cell(item: RunItem) -> TableCell:
+def describe_state(item: RunItem) -> TableCell:
     """Return what becomes of a run or study, as a sign and a word."""
     if item.study:
         return phase_cell(_study_state(item.study))

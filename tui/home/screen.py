@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 from textual.app import ComposeResult
+from textual.containers import Container, Vertical
 from textual.events import Resize
 from textual.widgets import Static
 
@@ -13,12 +15,13 @@ from remote.record.entry import RUNNING, UNKNOWN, Entry
 from remote.sanitise import plain
 from tui.home import list_text
 from tui.home.filter import Filter
-from tui.home.history import Answered, History, Listed
+from tui.home.history import Answered, FolderWatch, History, Listed
 from tui.home.host_poll import HostPoll
 from tui.home.keeping import ERRORS, Keeping
 from tui.home.listing import shorten_names
+from tui.home.preview import RunPreview
 from tui.home.run_list import ORDERS, RowSelection, RunItem, select_items
-from tui.home.run_table import CURVE_WIDTH, RunTable, make_rows
+from tui.home.run_table import LossCurves, RunTable, make_rows
 from tui.kit.actions import KeyPlace
 from tui.kit.background import RepeatedTask
 from tui.kit.bindings import bindings, key_of
@@ -27,12 +30,17 @@ from tui.kit.run_session import LiveScreen
 from tui.kit.text_table import justify
 from tui.kit.widgets.keys import KeyFooter
 
-LOOK_EVERY = 3.0
+LOOK_EVERY = 2.0
 """Seconds between two looks at what is recorded here, at least."""
+AGES_EVERY = 20.0
+"""Seconds after which the ages of the runs are drawn anew."""
 ASK_EVERY = 10.0
 """Seconds between the answer of the hosts and the next question, at least."""
 NEED_RUNS = frozenset(
-    ("open", "filter", "order", "mark", "compare", "star", "note", "name", "resume", "delete")
+    (
+        *("open", "filter", "order", "mark", "compare", "star", "pin", "note", "name"),
+        *("resume", "delete", "copy_command", "fold", "unfold"),
+    )
 )
 """Actions for which there have to be runs."""
 
@@ -45,6 +53,16 @@ class HomeScreen(LiveScreen, Keeping):
     """
 
     CSS = """
+    HomeScreen #body { height: 1fr; }
+    HomeScreen #list { height: 1fr; width: 1fr; }
+    HomeScreen.-wide #body { layout: horizontal; }
+    HomeScreen RunPreview { display: none; }
+    HomeScreen.-roomy RunPreview, HomeScreen.-wide RunPreview { display: block; }
+    HomeScreen.-roomy #about, HomeScreen.-wide #about { display: none; }
+    HomeScreen.-wide RunPreview {
+        layout: vertical; width: 38%; height: 1fr; max-height: 100%;
+        border-left: solid $ink-rule;
+    }
     HomeScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
     HomeScreen ChoiceTable { height: 1fr; min-height: 3; padding: 0 1; }
     HomeScreen #empty { display: none; height: 1fr; content-align: center middle; }
@@ -56,7 +74,8 @@ class HomeScreen(LiveScreen, Keeping):
     HomeScreen.-several #problems { text-wrap: nowrap; text-overflow: ellipsis; }
     HomeScreen.-low #about, HomeScreen.-low #hidden { display: none; }
     """
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (14, "-tall")]  # noqa: RUF012
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (160, "-wide")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (14, "-tall"), (30, "-roomy")]  # noqa: RUF012
     place = KeyPlace.HOME
     BINDINGS = bindings(place)
     AUTO_FOCUS = "ChoiceTable"
@@ -65,24 +84,27 @@ class HomeScreen(LiveScreen, Keeping):
         super().__init__(history)
         self._reading = RepeatedTask(self, self._take_listed, self.fail)
         self._asking = RepeatedTask(self, self._take_answered, self._fail_to_ask)
-        self._tracing = RepeatedTask(self, self._take_courses, self.fail)
+        self._curves = LossCurves(self, history, self._draw)
+        self._watch = FolderWatch(history)
         self._listed: Listed | None = None
         self._poll = HostPoll()
         self._selection = RowSelection([])
         self._order = next(iter(ORDERS))
         self._words: list[str] = []
-        self._courses: dict[str, list[float]] = {}
-        self._grown: set[str] = set()
         self._lists_all = False
+        self._drawn_at = 0.0
         self._open_studies: set[str] = set()
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
-        yield Filter()
-        yield RunTable()
-        yield Static(id="empty", markup=False)
-        yield Static(id="hidden", markup=False)
-        yield Static(id="problems", markup=False)
+        with Container(id="body"):
+            with Vertical(id="list"):
+                yield Filter()
+                yield RunTable()
+                yield Static(id="empty", markup=False)
+                yield Static(id="hidden", markup=False)
+                yield Static(id="problems", markup=False)
+            yield RunPreview(self.history, self._key)
         yield Static(id="about", markup=False)
         yield KeyFooter()
 
@@ -99,22 +121,25 @@ class HomeScreen(LiveScreen, Keeping):
     def tick(self) -> None:
         """Look and ask again when it is time."""
         if self.is_active and self._reading.is_due(LOOK_EVERY):
-            self.read()
+            has_live = any(item.is_live for item in self._selection.items)
+            self._reading.begin(partial(self._watch.look, has_live=has_live))
         if self.is_active and self._listed and self._asking.is_due(ASK_EVERY):
             self._ask()
 
     # In the background
 
     def read(self) -> None:
-        self._reading.begin(self.history.recorded)
+        self._reading.begin(self._watch.read)
 
     def _take_listed(self, listed: Listed) -> None:
         is_first = self._listed is None
         if listed == self._listed:
+            if time.monotonic() - self._drawn_at >= AGES_EVERY:
+                self._draw()
             return
         self._listed = listed
         # Curves of runs that go on are read again whenever the list changes.
-        self._grown = listed.name_runs(RUNNING)
+        self._curves.outdate(listed.name_runs(RUNNING))
         # A marked run may have been deleted, here or by another command.
         self.marked &= listed.name_runs()
         # Not sooner: the question names the runs whose end nobody here knows.
@@ -146,27 +171,13 @@ class HomeScreen(LiveScreen, Keeping):
             raise error
         self._take_answered(Answered(problems=(str(error),)))
 
-    def _read_courses(self) -> None:
-        """Read the losses of the runs in view that are not known yet or have grown."""
-        names = list[str]()
-        for item in self.query_one(RunTable).items_in_view:
-            is_new = item.name not in self._courses or item.name in self._grown
-            if item.entry and is_new:
-                names.append(item.name)
-        if names:
-            self._grown.difference_update(names)
-            self._tracing.begin(lambda: self.history.read_courses(names, CURVE_WIDTH))
-
-    def _take_courses(self, courses: dict[str, list[float]]) -> None:
-        self._courses |= courses
-        self._draw()
-
     # Drawing
 
     def _draw(self) -> None:
         """Show the list as it is now."""
         if self._listed is None or not self.is_mounted:
             return
+        self._drawn_at = time.monotonic()
         self._selection = select_items(
             self._listed,
             self._poll.answered,
@@ -177,16 +188,17 @@ class HomeScreen(LiveScreen, Keeping):
         )
         items = self._selection.items
         names = shorten_names(self._listed.runs)
-        cells = make_rows(items, names, self._courses, self.marked, time.time())
+        cells = make_rows(items, names, self._curves.losses, self.marked, time.time())
         order = ORDERS[self._order]
-        self.query_one(RunTable).show_items(items, cells, self.app.size.width - 2, order)
+        width = self.query_one("#list").size.width or self.app.size.width
+        self.query_one(RunTable).show_items(items, cells, width - 2, order)
         self.refresh_bindings()
         self.set_class(not items, "-empty")
         if not items:
             text = list_text.suggest(self._words, self.history.shown_dir, self._key)
             self._show_text("empty", text)
         self._describe()
-        self._read_courses()
+        self._curves.read(self.query_one(RunTable).items_in_view)
 
     def _describe(self) -> None:
         """Say what is listed, what hosts do not answer, and what is under the cursor."""
@@ -206,8 +218,12 @@ class HomeScreen(LiveScreen, Keeping):
         lines = list_text.describe_problems(self._poll.answered, self._listed)
         self.set_class(len(lines) > 1, "-several")
         self._show_text("problems", "\n".join(lines))
-        step = saved_step(self.history.runs_dir / item.name) if item and item.entry else 0
-        self._show_text("about", list_text.describe_item(item, step, self._key))
+        preview = self.query_one(RunPreview)
+        if preview.display:
+            preview.show(item, self._listed.runs)
+        else:
+            step = saved_step(self.history.runs_dir / item.name) if item and item.entry else 0
+            self._show_text("about", list_text.describe_item(item, step, self._key))
 
     def _show_text(self, widget_id: str, text: str) -> None:
         self.query_one(f"#{widget_id}", Static).update(text)
@@ -217,6 +233,12 @@ class HomeScreen(LiveScreen, Keeping):
     def choose_entry(self) -> Entry | None:
         item = self._choose()
         return item.entry if item else None
+
+    def describe_other(self) -> str:
+        item = self.query_one(RunTable).chosen
+        if item is None:
+            return ""
+        return "a study" if item.study else f"{item.name} is not recorded here: it"
 
     def show_marks(self) -> None:
         self._draw()
@@ -239,7 +261,7 @@ class HomeScreen(LiveScreen, Keeping):
         self.post_message(NewRun())
 
     def action_refresh(self) -> None:
-        self._courses.clear()
+        self._curves.clear()
         self.read()
         self._ask_anew()
 
@@ -255,6 +277,9 @@ class HomeScreen(LiveScreen, Keeping):
         if item and item.study:
             self._open_studies.add(item.name)
             self._draw()
+
+        elif item:
+            self.notify("only a study has runs to list below it")
 
     def action_fold(self) -> None:
         """List the study under the cursor, or that of the run under it, as one row."""
@@ -285,22 +310,13 @@ class HomeScreen(LiveScreen, Keeping):
         self.query_one(RunTable).focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Go back only from a filter: this is the outermost screen. Without any run there is little
-        to do."""
+        """Return False where there is nothing to do. Back goes only from a filter."""
         if action == "back":
             return self.query_one(Filter).is_open
         if action == "all":
-            return self._can_list_all
-        return self._has_runs or action not in NEED_RUNS
-
-    @property
-    def _has_runs(self) -> bool:
-        return bool(self._listed is None or self._selection.items or self._words)
-
-    @property
-    def _can_list_all(self) -> bool:
-        """Return True if runs are left out that can be listed, or hidden again."""
-        return bool(self._selection.hidden or self._lists_all)
+            return bool(self._selection.hidden or self._lists_all)
+        has_runs = bool(self._listed is None or self._selection.items or self._words)
+        return has_runs or action not in NEED_RUNS
 
     def _key(self, name: str) -> str:
         """Return the key of an action."""

@@ -44,6 +44,13 @@ KEEP_LAYOUT = (
     "Keep this layout",
     "remember these charts and their views for runs of this kind",
 )
+PIN = (
+    "pin",
+    "p",
+    "pin",
+    "Pin",
+    "pin the run as the baseline of all charts, or take its pin away; of compared runs, run A",
+)
 RESET_CHARTS = (
     "reset-charts",
     "ctrl+r",
@@ -52,12 +59,28 @@ RESET_CHARTS = (
     "show the standard charts again, and forget a layout that was kept",
 )
 LOG_Y = ("log-y", "l", "log_y", "Log y", "make the y axis logarithmic, or linear again", SHOWN)
+COPY_COMMAND = (
+    "copy-run-command",
+    "y",
+    "copy_command",
+    "Copy command",
+    "copy the command line that starts such a run",
+    SHOWN,
+)
 NEW_RUN = (
     "new-run",
     "n",
     "new",
     "New run",
     "open the form for a new run; on a run, once it has ended",
+    SHOWN,
+)
+RESUME = (
+    "resume",
+    "R",
+    "resume",
+    "Resume",
+    "resume the run from its newest checkpoint; on a run, once it has ended",
     SHOWN,
 )
 CHECKS = ("checks", "D", "checks", "Doctor", "show the checks of the hosts", SHOWN)
@@ -91,7 +114,9 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("star", "s", "star", "Star", "star the run, or remove its star", SHOWN),
         ("note", "t", "note", "Note", "write a note on the run"),
         ("name", "a", "name", "Name", "name the run"),
-        ("resume", "R", "resume", "Resume", "resume the run from its newest checkpoint", SHOWN),
+        PIN,
+        RESUME,
+        COPY_COMMAND,
         ("delete", "d,delete", "delete", "Delete", "delete the run here and on its hosts", SHOWN),
         BACK,
         HELP,
@@ -105,6 +130,8 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("charts", "c", "charts", "Charts", "list all charts, to choose one or several", SHOWN),
         KEEP_LAYOUT,
         RESET_CHARTS,
+        PIN,
+        ("note-step", "m", "note_step", "Note", "note something at the step of the cursor, or now"),
         ZOOM,
         ("stacks", "s", "stacks", "Stacks", "show the Python stack of every rank", SHOWN),
         (
@@ -119,6 +146,8 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("slower", "<", "speed(-1)", "Slower", "replay at half the speed", SHOWN),
         ("faster", ">", "speed(1)", "Faster", "replay at twice the speed", SHOWN),
         NEW_RUN,
+        RESUME,
+        COPY_COMMAND,
         ("alerts", "!", "alerts", "Alerts", "list all alerts of the run", SHOWN),
         CHECKS,
         SCREENSHOT,
@@ -224,10 +253,10 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ),
         (
             "marks",
-            "m",
+            "M",
             "marks",
             "Marks",
-            "show or hide marks: E epoch, T test, C checkpoint, R restart, S stall",
+            "show or hide marks: E epoch, T test, C checkpoint, R restart, S stall, N note",
         ),
     ),
     "LOG": (
@@ -238,7 +267,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("filter-log", "&", "only", "Filter", "show only lines that match a regular expression"),
         ("first-error", "E", "first_error", "Error", "go to where the run went wrong", SHOWN),
         ("next-rank", "r", "next_rank", "Rank", "show the log of the next rank only", SHOWN),
-        ("all-ranks", "R", "all_ranks", "All ranks", "show the log of all ranks"),
+        ("all-ranks", "A", "all_ranks", "All ranks", "show the log of all ranks"),
         ("follow", "f", "follow", "Follow", "follow the log, or pause; scrolling up pauses", SHOWN),
         ("level", "L", "level", "Level", "show warnings and errors, errors, or all"),
         ("wrap", "w", "wrap", "Wrap", "wrap long lines, or cut them off"),
@@ -312,6 +341,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
         HELP,
         OPEN,
         ("cell", "d", "cell", "Runs of the cell", "list the runs of the chosen cell", SHOWN),
+        ("retry", "R", "retry", "Retry", "make the failed runs of the study again", SHOWN),
         SCREENSHOT,
     ),
     "CELL": (BACK, CLOSE, HELP, OPEN, SCREENSHOT),
@@ -336,6 +366,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
             SHOWN,
         ),
         LOG_Y,
+        PIN,
         SCREENSHOT,
     ),
     "LIST": ROW_MOVES,

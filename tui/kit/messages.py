@@ -10,7 +10,9 @@ from textual.events import Event
 from textual.message import Message
 
 from remote.cluster.hosts import Cluster
-from remote.plan.plan import Policy, Script
+from remote.plan.plan import Plan, Policy, Script
+from remote.record.step_notes import StepNote
+from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
 from training.job import Job
 
@@ -51,6 +53,10 @@ class ShowRun(ScreenRequest):
     name: str
 
 
+class RetryStudy(Message):
+    """Make the failed runs of the study again."""
+
+
 @dataclass
 class ShowCell(ScreenRequest):
     """Show the runs of a cell of a study."""
@@ -79,6 +85,13 @@ class ShowChecks(ScreenRequest):
 
 class ShowStacks(ScreenRequest):
     """Show where every rank of the run is."""
+
+
+@dataclass
+class CopyCommand(Message):
+    """Copy the command line that starts such a run."""
+
+    plan: Plan
 
 
 @dataclass
@@ -129,6 +142,41 @@ class ShowRank(ScreenRequest):
     """Show all that is known of a rank of the run."""
 
     rank: int
+
+
+@dataclass
+class PinRun(Message):
+    """Pin this run as the baseline of all charts, or take its pin away."""
+
+    folder: Path | None = None
+    """The folder of the run; None for the run on the screen."""
+    done: Callable[[], object] | None = None
+    """Called once that is done."""
+
+
+@dataclass
+class NoteStep(Message):
+    """Write a note at a step of the run on the screen, or remove it if the text is empty."""
+
+    step: int
+    text: str
+    done: Callable[[], object]
+    """Called once that is done."""
+
+
+@dataclass
+class ReadStepNotes(Message):
+    """Read the notes at steps of the run on the screen."""
+
+    take: Callable[[tuple[StepNote, ...]], object]
+
+
+@dataclass
+class ReadBaseline(Message):
+    """Read the run that is pinned: `take` gets what a person calls it and its state, after a while;
+    "" and None where there is none."""
+
+    take: Callable[[str, RunState | None], object]
 
 
 @dataclass

@@ -5,16 +5,44 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 
-from remote.cluster.hosts import HOSTS_FILE, Cluster
-from remote.plan.plan import Script
+from remote.cluster.hosts import HOSTS_FILE, Cluster, HostsError
+from remote.cluster.load import load
+from remote.plan.plan import Plan, Script
 from remote.transport.registry import is_here
 from training.job import Job
 from tui.kit.open_runs import RunOptions
+from tui.launch.form_fields import format_policy, format_policy_flags
 from tui.launch.script_fields import format_script_arguments
 
 RANK_COUNT = re.compile(r":\d*$")
 """The number of ranks behind the name of a host."""
+
+
+def format_run_command(plan: Plan) -> str:
+    """Return the command line that starts such a run, by what is recorded of it. That does not say
+    how the link or the cores of a lab were limited."""
+    is_local = is_here(plan.hosts)
+    slots = plan.hosts[0].slots if is_local and len(plan.hosts) > 1 else 0
+    hosts = Cluster("", plan.hosts, file="" if is_local else plan.hosts_file)
+    # Nothing is fetched from this machine, and no run on it is kept, whatever was asked for.
+    policy = replace(plan.policy, fetch=True, keep=False) if is_local else plan.policy
+    flags = format_policy_flags(format_policy(policy), keep=not is_local)
+    uploads = [word for upload in plan.uploads for word in ("--upload", upload.source)]
+    options = RunOptions(slots=slots, other=tuple(uploads))
+    cwd = plan.hosts[0].cwd if plan.script else ""
+    return format_command_line(_load_hosts(hosts), hosts, plan.work, flags, options, cwd)
+
+
+def _load_hosts(chosen: Cluster) -> Cluster:
+    """Return all hosts of the file of these, or these if it cannot be read any more."""
+    if chosen.file:
+        with suppress(HostsError):
+            return load(Path(chosen.file))
+    return chosen
 
 
 def format_command_line(

@@ -28,7 +28,7 @@ from tui.launch.recent_work import RecentWork, list_recent_work
 class PresetsDialog(BoxDialog[Preset | RecentWork]):
     """Presets, then jobs of recorded runs; the result is what the form takes over."""
 
-    DEFAULT_CSS = "PresetsDialog Vertical { width: 60%; min-width: 76; }"
+    DEFAULT_CSS = "PresetsDialog Vertical { width: 90%; min-width: 76; }"
     place = KeyPlace.PRESETS
     BINDINGS = bindings(place)
 

@@ -73,7 +73,7 @@ def _describe_traffic(estimate: ExpectedWork, link: float) -> Iterator[str]:
 
 def _describe_link_time(traffic: Traffic, link: float) -> str:
     if not traffic.link:
-        return "all ranks are on one host: no network takes part"
+        return "one host: no network"
     rate = link or GIGABIT
     name = "the link" if link else "a link"
     least_time = seconds(traffic.link / rate)

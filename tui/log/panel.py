@@ -302,4 +302,11 @@ class LogPanel(Panel):
             yield f"matching {plain(row_filter.pattern.pattern)}"
         yield "following" if view.follow else f"paused, {view.unseen} new"
         if view.search:
-            yield f"{plain(view.search.pattern)} in {count(view.rows.matches, 'line')}"
+            pattern = plain(view.search.pattern)
+            matches = view.rows.matches
+            place = view.rows.match_place(view.current) if view.current >= 0 else 0
+            yield (
+                f"{pattern} {place}/{matches}"
+                if place
+                else f"{pattern} in {count(matches, 'line')}"
+            )

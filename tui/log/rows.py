@@ -65,6 +65,8 @@ class LogRows:
         self.widest = 0
         """An upper bound of the cells of the widest text."""
         self._search = search
+        self._counted_match: tuple[object, ...] = ()
+        self._match_place = 0
         self._filter = row_filter
         self._levels = LevelReader()
         self._collapse = LineCollapser()
@@ -122,6 +124,17 @@ class LogRows:
             if self._is_match(line):
                 return line
         return None
+
+    def match_place(self, number: int) -> int:
+        """Return which of the matches the row of this line is, from 1; 0 if it is none."""
+        # To count them takes a while, and the caption asks at each drawing.
+        counted = (number, self._search, self.matches)
+        if counted != self._counted_match:
+            row = self.row_of(number)
+            is_match = row < len(self.lines) and self._is_match(self.lines[row])
+            self._counted_match = counted
+            self._match_place = self._count_matches(self.lines[: row + 1]) if is_match else 0
+        return self._match_place
 
     def has(self, number: int) -> bool:
         """Return True if the line of this number is the first one of a row."""

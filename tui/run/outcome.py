@@ -23,6 +23,8 @@ from remote.format import (
 from remote.plan.plan import Plan
 from remote.run.findings import script_visibility as seen
 from remote.run.findings.flaws import find_flaws
+from remote.run.findings.memory import find_memory_at_death
+from remote.run.findings.resume_point import find_resume_point
 from remote.run.output.last_words import HEADER
 from remote.run.run_state import RunState
 from remote.run.series.step_times import join_means
@@ -154,12 +156,16 @@ def result_captions(state: RunState) -> list[str]:
 
 def describe_test(state: RunState) -> list[str]:
     """Return a line with the test accuracy and the test loss of the run, if it was tested."""
-    return [
-        f"test accuracy {percent(rank.test_accuracy, 2)}, test loss "
-        f"{loss(rank.test_loss, rank.step)}"
-        for rank in state.ranks
-        if math.isfinite(rank.test_accuracy)
-    ][:1]
+    tested_ranks = [rank for rank in state.ranks if math.isfinite(rank.test_accuracy)]
+    if not tested_ranks:
+        return []
+    rank = tested_ranks[0]
+    best_text = ""
+    best = max(state.progress.evaluations, key=lambda test: test.accuracy, default=None)
+    if best and best.accuracy > rank.test_accuracy:
+        best_text = f"; best {percent(best.accuracy, 2)} in epoch {best.epoch}"
+    accuracy_text = f"test accuracy {percent(rank.test_accuracy, 2)}"
+    return [f"{accuracy_text}, test loss {loss(rank.test_loss, rank.step)}{best_text}"]
 
 
 def has_results(state: RunState) -> bool:
@@ -192,7 +198,8 @@ def repeats_cause(line: str, cause: Cause | None) -> bool:
 
 
 def describe_cause(state: RunState) -> list[str]:
-    """Explain why a run failed: the cause, its last output, and the fate of each rank.
+    """Explain why a run failed: the cause, its last output, the fate of each rank, and how the run
+    goes on.
 
     Empty for a run that did not fail.
     """
@@ -205,9 +212,22 @@ def describe_cause(state: RunState) -> list[str]:
     explanation = cause_lines(
         cause, state.plan, cause.tail if is_traceback or not is_repeated else ()
     )
+    memory = find_memory_at_death(state)
+    if memory:
+        explanation.append(memory.text)
     if state.has_begun and any(rank.phase in FATES for rank in state.ranks):
         explanation += fate_table(state)
-    return explanation
+    return explanation + _describe_way_on(state)
+
+
+def _describe_way_on(state: RunState) -> list[str]:
+    """Say how a failed run goes on from its newest checkpoint, with the command."""
+    resume_point = find_resume_point(state)
+    if resume_point is None:
+        return []
+    plan = state.plan
+    where = f"{plan.hosts_option} --local {plan.world_size}" if plan.is_local else plan.hosts_option
+    return [f"{resume_point.text}: rankboard --run{where} --resume {plan.run}"]
 
 
 def cause_lines(cause: Cause, plan: Plan, output: Sequence[str], indent: str = "    ") -> list[str]:
@@ -288,7 +308,16 @@ def describe_signal(number: int) -> str:
 
 
 def verdict_line(state: RunState) -> str:
-    """Make the last line: how the run ended, and how long it took."""
+    """Make the last line: how the run ended, what spoils its result, and how long it took."""
+    return _describe_end(state, _describe_flaws(state))
+
+
+def end_line(state: RunState) -> str:
+    """Say how the run ended, and how long it took. What spoils its result stands elsewhere."""
+    return _describe_end(state, "")
+
+
+def _describe_end(state: RunState, flaws_text: str) -> str:
     elapsed = duration(state.elapsed)
     num_restarts = len(state.progress.restarts)
     restarts_text = count(num_restarts, "restart")
@@ -304,10 +333,7 @@ def verdict_line(state: RunState) -> str:
                 f"; training took {fixed(training_seconds, 2)} s of it" if training_seconds else ""
             )
             unseen_text = "; no step was seen" if seen.ended_unseen(state) else ""
-            return (
-                f"finished in {elapsed}{after_restarts}{_describe_flaws(state)}"
-                f"{training_text}{unseen_text}"
-            )
+            return f"finished in {elapsed}{after_restarts}{flaws_text}{training_text}{unseen_text}"
         case Verdict.STOPPED:
             stop_reason = state.stop_reason or "its launcher is gone"
             return f"stopped after {elapsed_and_restarts}{_except_on(state)}: {stop_reason}"

@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
+from typing import NamedTuple
 
-from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
+from textual.content import Content
 from textual.widgets import Static
 
-from remote.format import fixed, percent
+from remote.format import fixed, percent, ranks_text, step_time
 from remote.record.classification import ClassificationReport
+from remote.record.entry import Entry
 from remote.record.layout import REPORT
+from remote.record.step_notes import StepNote, join_step_notes
 from remote.run.findings import script_visibility as seen
 from remote.run.findings.alerts import describe_slow_spells
+from remote.run.findings.flaws import find_flaws, outcome_word
+from remote.run.findings.memory import find_memory_at_death
+from remote.run.findings.resume_point import find_resume_point
 from remote.run.output.last_words import last_words
 from remote.run.run_state import RunState
+from remote.run.state.flaw import FlawKind
 from remote.run.state.phases import Verdict
+from remote.run.state.types import Cause
 from remote.sanitise import plain
+from remote.statistics.mean import finite_mean
 from tui.kit import palette
+from tui.kit.background import run_in_background
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.widgets.phase import phase_cell
 from tui.run import outcome
 from tui.run.components.link_text import describe_bound
+from tui.run.failure_advice import failure_advice
 from tui.run.unfetched_files import describe_unfetched_files
 
 FRAME_LINES = 4
@@ -36,6 +47,17 @@ MIN_OUTPUT = 4
 
 LOW_SCREEN = 30
 """Lines of a screen below which a success is told briefly: the charts need the room."""
+BAD = "bold $text-error"
+FLAWED = "bold $text-warning"
+DIM = "$text-muted"
+ACCENT = "bold $text-accent"
+
+
+class OutcomeLine(NamedTuple):
+    """A line of the panel."""
+
+    text: str
+    style: str = ""
 
 
 class OutcomePanel(VerticalScroll):
@@ -50,78 +72,161 @@ class OutcomePanel(VerticalScroll):
     OutcomePanel.-bad { border-left: outer $error; background: $error 12%; }
     """
 
+    def __init__(self, find_previous: Callable[[], Entry | None] = lambda: None) -> None:
+        """`find_previous` returns the last run with the same settings, after a while."""
+        super().__init__()
+        self._find_previous = find_previous
+        self._previous: Entry | None = None
+        self._has_asked = False
+
+    def _ask_for_previous(self) -> None:
+        self._has_asked = True
+
+        def take(previous: Entry | None) -> None:
+            self._previous = previous
+
+        # Without it, a line is missing.
+        run_in_background(self, self._find_previous, take, lambda error: None)
+
     def compose(self) -> ComposeResult:
-        self._shown, self._turn = "", DrawTurn()
+        self._shown = list[OutcomeLine]()
+        self._turn = DrawTurn()
         yield Static(markup=False)
 
-    def show(self, run: RunState) -> None:
+    def show(self, run: RunState, resume_key: str, notes: Sequence[StepNote] = ()) -> None:
         """Copy what is drawn from the run. What the ranks of one that has ended came to is looked
-        at in turns."""
+        at in turns. `resume_key`: the key that lets the run go on, "" where none does."""
         # Before the end there is little to look at, and the panel has to appear without delay.
         if not self._turn.has_come_for(run, place=1) and run.verdict is not None:
             return
+        if run.verdict is Verdict.FINISHED and not self._has_asked:
+            self._ask_for_previous()
         height = self.screen.size.height
-        outcome_text = _outcome_text(
-            run, max(MIN_OUTPUT, height * 2 // 5 - FRAME_LINES), is_brief=height < LOW_SCREEN
-        )
-        if outcome_text == self._shown:
+        max_output = max(MIN_OUTPUT, height * 2 // 5 - FRAME_LINES)
+        lines = outcome_lines(run, max_output, resume_key, is_brief=height < LOW_SCREEN)
+        if run.verdict is Verdict.FINISHED and self._previous:
+            lines += map(OutcomeLine, describe_change(run, self._previous))
+        if lines and notes:
+            lines.append(OutcomeLine(f"notes: {join_step_notes(notes)}"))
+        if lines == self._shown:
             return
-        self._shown = outcome_text
-        self.display = bool(outcome_text)
-        self.set_class(run.progress.diverged is not None, "-warn")
+        self._shown = lines
+        self.display = bool(lines)
+        self.set_class(outcome_word(run) != Verdict.FINISHED.word, "-warn")
         self.set_class(run.verdict is not Verdict.FINISHED, "-bad")
-        self.query_one(Static).update(Text(outcome_text))
+        contents = [Content.styled(plain(line.text), line.style) for line in lines]
+        self.query_one(Static).update(Content("\n").join(contents))
 
 
-def _outcome_text(run: RunState, max_output: int, *, is_brief: bool) -> str:
-    """Return how the run ended. `max_output`: lines for the last output."""
-    outcome_lines: list[str] = []
+def outcome_lines(
+    run: RunState, max_output: int, resume_key: str, *, is_brief: bool
+) -> list[OutcomeLine]:
+    """Return how the run ended, the most important first. `max_output`: lines for the last
+    output."""
+    lines = list(_title_lines(run))
     if run.cause is not None:
-        tail = run.cause.tail
-        output_lines = last_words(tail, max_output) if max_output < len(tail) else tail
-        outcome_lines = outcome.cause_lines(run.cause, run.plan, output_lines, indent="  ")
-    if run.verdict is not None:
-        sign = phase_cell(run.verdict.word).text.split()[0]
-        # A run whose loss is NaN has done all its steps, which is no success.
-        if run.verdict is Verdict.FINISHED and run.progress.diverged:
-            sign = palette.sign("warn")
-        # Behind the line of the cause; without one, on top.
-        outcome_lines.insert(bool(outcome_lines), f"{sign} {outcome.verdict_line(run)}")
+        lines += _failure_lines(run, run.cause, resume_key, max_output)
     if run.verdict in (Verdict.FINISHED, Verdict.STOPPED):
-        outcome_lines += _summary_lines(run, is_brief=is_brief)
-        outcome_lines += filter(None, [seen.describe_unseen_end(run)])
-    outcome_lines += describe_unfetched_files(run)
-    return "\n".join(map(plain, outcome_lines))
+        lines += _summary_lines(run, is_brief=is_brief)
+        lines += map(OutcomeLine, filter(None, [seen.describe_unseen_end(run)]))
+        lines += _way_on(run, resume_key)
+    lines += map(OutcomeLine, describe_unfetched_files(run))
+    return lines
 
 
-def _summary_lines(run: RunState, *, is_brief: bool) -> list[str]:
-    """List the ranks that were slow, the test accuracy, and the times of an iteration and of an
-    epoch, which are nearly the same for all ranks. `is_brief`: no more than a line of the
-    accuracy and of the times."""
-    summary_lines = _test_lines(run)[: 1 if is_brief else None]
-    rank_means = [rank.timing.early.seconds for rank in run.ranks]
-    known_means = [seconds for seconds in rank_means if math.isfinite(seconds)]
-    if known_means:
-        iterations = outcome.early_iterations(run)
-        first_iteration = iterations.partition(" ")[0]
-        which_iterations = (
-            "all but the first" if first_iteration == "2" else f"all from {first_iteration} on"
-        )
-        mean_text = f"of {which_iterations} {fixed(run.means.seconds, 3)} s"
-        epoch_means = [fmean(rank.epoch_seconds) for rank in run.ranks if rank.epoch_seconds]
-        epoch_text = (
-            f"; of an epoch {fixed(fmean(epoch_means), 2)} s"
-            if epoch_means and not is_brief
-            else ""
-        )
-        early_text = f"mean of iterations {iterations}: {_format_range(known_means, 3)}"
-        summary_lines.append(f"{early_text}, {mean_text}{epoch_text}")
-    summary_lines += describe_bound(run)
-    sign = palette.sign("slow")
-    return [
-        *(f"{sign} {spell}" for spell in describe_slow_spells(run)[:MAX_SPELLS]),
-        *summary_lines,
-    ]
+def _title_lines(run: RunState) -> Iterator[OutcomeLine]:
+    """The verdict, and whom or what it is due to."""
+    culprit_text = run.cause.culprit_text if run.cause else ""
+    if run.verdict is None:  # others get a moment for their last words
+        if culprit_text:
+            yield OutcomeLine(culprit_text, "bold")
+        return
+    sign = phase_cell(run.verdict.word).text.split()[0]
+    flaws = find_flaws(run)
+    for flaw in flaws:
+        yield OutcomeLine(f"{palette.sign('slow')} {flaw.text}", FLAWED)
+    end_text = outcome.end_line(run)
+    if flaws and run.verdict is Verdict.FINISHED:
+        yield OutcomeLine(end_text)
+    elif culprit_text:
+        yield OutcomeLine(f"{sign} {end_text}: {culprit_text}", BAD)
+    else:
+        yield OutcomeLine(f"{sign} {end_text}", "bold")
+
+
+def _failure_lines(
+    run: RunState, cause: Cause, resume_key: str, max_output: int
+) -> Iterator[OutcomeLine]:
+    """What is known of the culprit, who followed, and the way out; then the last output."""
+    memory = find_memory_at_death(run)
+    if memory:
+        yield OutcomeLine(memory.text)
+    if cause.victims:
+        yield OutcomeLine(f"{ranks_text(cause.victims)} followed", DIM)
+    advice = failure_advice(cause, run.plan)
+    if advice:
+        yield OutcomeLine(f"what to do: {advice}")
+    yield from _way_on(run, resume_key)
+    output_lines = cause.tail
+    if max_output < len(cause.tail):
+        output_lines = last_words(cause.tail, max_output)
+    if output_lines:
+        yield OutcomeLine(f"last output of {outcome.output_source(cause)}:", DIM)
+    for line in output_lines:
+        yield OutcomeLine(f"  {line}")
+
+
+def _way_on(run: RunState, resume_key: str) -> Iterator[OutcomeLine]:
+    """How the run can go on from its newest checkpoint."""
+    if resume_key and run.verdict not in (None, Verdict.FINISHED):
+        resume_point = find_resume_point(run)
+        if resume_point:
+            sign = palette.sign("playing")
+            yield OutcomeLine(f"{sign} {resume_key} {resume_point.text}", ACCENT)
+
+
+def _summary_lines(run: RunState, *, is_brief: bool) -> Iterator[OutcomeLine]:
+    """List the ranks that were slow, the test accuracy, and the times of a step and of an epoch.
+    `is_brief`: no more than a line of the accuracy and of the times."""
+    named_ranks = {flaw.rank for flaw in find_flaws(run) if flaw.kind is FlawKind.SLOW}
+    for spell in describe_slow_spells(run, named_ranks)[:MAX_SPELLS]:
+        yield OutcomeLine(f"{palette.sign('slow')} {spell}")
+    for line in _test_lines(run)[: 1 if is_brief else None]:
+        yield OutcomeLine(line)
+    speed_text = _describe_speed(run, is_brief=is_brief)
+    if speed_text:
+        yield OutcomeLine(speed_text)
+
+
+def _describe_speed(run: RunState, *, is_brief: bool) -> str:
+    """Say how long a step took: "20 ms/step (2 to 40), 19 ms all but the first; bound by sync, 59%
+    of a step"."""
+    early_seconds = finite_mean(rank.timing.early.seconds for rank in run.ranks)
+    if not math.isfinite(early_seconds):
+        return ""
+    parts = [f"{step_time(early_seconds)}/step ({outcome.early_iterations(run)})"]
+    if math.isfinite(run.means.seconds) and not is_brief:
+        parts.append(f"{step_time(run.means.seconds)} all but the first")
+    epoch_means = [fmean(rank.epoch_seconds) for rank in run.ranks if rank.epoch_seconds]
+    if epoch_means and not is_brief:
+        parts.append(f"{fixed(fmean(epoch_means), 2)} s/epoch")
+    return "; ".join([", ".join(parts), *describe_bound(run)])
+
+
+def describe_change(run: RunState, previous: Entry) -> list[str]:
+    """Compare a run with the last one that has the same settings, in a line: "vs baseline, the last
+    run like it: test +0.6 points, 14% less time per step"."""
+    changes = []
+    evaluations = run.progress.evaluations
+    if evaluations and previous.accuracy is not None:
+        points = 100 * (evaluations[-1].accuracy - previous.accuracy)
+        changes.append(f"test {points:+.1f} points")
+    step_seconds = run.means.seconds
+    if step_seconds > 0 and previous.step_seconds:
+        change = step_seconds / previous.step_seconds - 1
+        changes.append(f"{change:+.0%} time per step")
+    name = previous.label or previous.name
+    return [f"vs {name}, the last run like it: {', '.join(changes)}"] if changes else []
 
 
 def _test_lines(run: RunState) -> list[str]:
@@ -142,9 +247,3 @@ def _test_lines(run: RunState) -> list[str]:
     if own_accuracies:
         test_lines.append(f"by each rank's own model: {', '.join(own_accuracies)}")
     return test_lines
-
-
-def _format_range(values: Sequence[float], decimals: int) -> str:
-    """The least and the greatest of the ranks' seconds."""
-    lowest, highest = (fixed(value, decimals) for value in (min(values), max(values)))
-    return f"{lowest} s" if lowest == highest else f"{lowest} to {highest} s"

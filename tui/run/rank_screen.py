@@ -232,9 +232,10 @@ def _fact_lines(fact: RankFact, width: int) -> Content:
     else:
         fact_head = topic.ljust(TOPIC_WIDTH)
         style = "$text"
-    if isinstance(fact_words, Content):
-        return Content.assemble((fact_head, "$text-muted"), fact_words)
     indent = " " * len(fact_head)
+    if isinstance(fact_words, Content):
+        lines = fact_words.wrap(max(width - len(fact_head), 1))
+        return Content.assemble((fact_head, "$text-muted"), Content(f"\n{indent}").join(lines))
     room_left = max(width, len(fact_head) + 1)
     fact_text = textwrap.fill(
         plain(fact_words), room_left, initial_indent=indent, subsequent_indent=indent

@@ -16,12 +16,22 @@ class StudyRuns:
     def __init__(self, runner: StudyRunner) -> None:
         self.runner = runner
         self._error: BaseException | None = None
+        self._thread = self._make_thread()
+
+    def _make_thread(self) -> threading.Thread:
         # A daemon, as a run that hangs must not keep the terminal from its user.
-        self._thread = threading.Thread(target=self._make, name="study", daemon=True)
+        return threading.Thread(target=self._make, name="study", daemon=True)
 
     def start(self) -> None:
         """Begin."""
         self._thread.start()
+
+    def retry(self) -> None:
+        """Make the failed runs again, once all others have ended."""
+        if not self.live:
+            self.runner.forget_failures()
+            self._thread = self._make_thread()
+            self._thread.start()
 
     def _make(self) -> None:
         try:

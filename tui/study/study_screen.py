@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -14,24 +16,31 @@ from textual.widgets import Static
 from remote.format import count, duration, seconds
 from remote.run.run_state import RunState
 from remote.sanitise import plain
+from remote.statistics.mean import finite_mean
 from remote.study import estimate
 from remote.study.conclusion import answer_text, doubt_lines, effect_lines
-from remote.study.results import compute_results
+from remote.study.results import CellResult, StudyResult, compute_results
 from remote.study.runner import StudyRun, StudyRunner
 from remote.study.shortcomings import failure_lines, limit_lines
+from tui.charts.chart import Chart
+from tui.charts.plot_frame import PlotOptions
+from tui.charts.raster import Curve
 from tui.home.history import RecordedStudy
+from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
-from tui.kit.messages import ShowCell, ShowRun
+from tui.kit.inks import LINE
+from tui.kit.messages import RetryStudy, ShowCell, ShowRun
 from tui.kit.run_session import LiveScreen
 from tui.kit.session_clock import SessionClock
-from tui.kit.text_table import justify, progress_line
+from tui.kit.text_table import align_lines, justify, progress_line
 from tui.kit.widgets.choices import ChoiceTable
 from tui.kit.widgets.keys import KeyFooter
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import TableCell, TableColumn, TableRow
 from tui.run.components.header import RunHeader
-from tui.study.cell_table import StudyTable, make_cell_table
+from tui.study.cell_screen import list_cell_runs
+from tui.study.cell_table import StudyTable, format_value, make_cell_table
 from tui.study.text.run_texts import describe_run
 
 SIGN = 2
@@ -40,6 +49,10 @@ NARROW = 7
 """Columns that a label keeps at least."""
 SPACE = 2
 """Columns between two of the table."""
+TOOK_WIDTH = 9
+"""Columns of the time that runs took."""
+AXIS_WIDTHS = range(12, 25)
+"""Columns of the axis on which the values of runs stand."""
 
 
 class StudyScreen(LiveScreen, Screen[None]):
@@ -48,7 +61,16 @@ class StudyScreen(LiveScreen, Screen[None]):
 
     CSS = """
     StudyScreen #title { height: 2; padding: 0 1; background: $panel; }
-    StudyScreen ChoiceTable { height: 1fr; min-height: 3; padding: 0 1; }
+    StudyScreen ChoiceTable { max-height: 60%; min-height: 3; padding: 0 1; }
+    StudyScreen #cell { height: auto; max-height: 30%; padding: 0 1; display: none; }
+    StudyScreen.-roomy #cell { display: block; }
+    StudyScreen #cell, StudyScreen #answer {
+        border-top: solid $ink-rule; border-title-color: $text-muted;
+        scrollbar-size-vertical: 1;
+    }
+    StudyScreen #cell Static { height: auto; }
+    StudyScreen #curve { height: 1fr; display: none; padding: 0 1; }
+    StudyScreen.-roomy.-running #curve { display: block; }
     StudyScreen #run { height: auto; border-top: solid $ink-rule; }
     StudyScreen #run RunHeader { background: $background; }
     StudyScreen #which { height: 1; padding: 0 1; color: $text-muted; }
@@ -59,7 +81,7 @@ class StudyScreen(LiveScreen, Screen[None]):
     StudyScreen #answer Static { height: auto; }
     StudyScreen.-low #answer { display: none; }
     """
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-tall")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-tall"), (30, "-roomy")]  # noqa: RUF012
     place = KeyPlace.STUDY
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
@@ -72,15 +94,22 @@ class StudyScreen(LiveScreen, Screen[None]):
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
         yield ChoiceTable(())
+        with VerticalScroll(id="cell", can_focus=False):
+            yield Static(markup=False)
         with Container(id="run"):
             yield Static(id="which", markup=False)
             yield RunHeader()
+        with Container(id="curve"):
+            yield Chart(PlotOptions("step"))
         with VerticalScroll(id="answer"):
             yield Static(markup=False)
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        self.query_one(ChoiceTable).focus()
+        table = self.query_one(ChoiceTable)
+        table.focus()
+        self.query_one(Chart).can_focus = False
+        self.watch(table, "cursor", self._show_cell, init=False)
         self.tick()
 
     def on_resize(self, event: Resize) -> None:
@@ -97,6 +126,7 @@ class StudyScreen(LiveScreen, Screen[None]):
                 self._changes = self.runner.changes
                 self._progress = self.runner.progress.copy()
                 self._is_over = self.runner.is_over
+                self.refresh_bindings()
         with self.app.batch_update():
             if is_new:
                 self._show_cells()
@@ -109,23 +139,42 @@ class StudyScreen(LiveScreen, Screen[None]):
         table_width = self.app.size.width - SPACE * 2 - SIGN
         cell_table = make_cell_table(result, table_width)
         self._keys = [row.cell.key for row in result.cells]
-        table.show(columns(cell_table), rows(cell_table))
+        extra_columns, extra_cells = make_time_columns(result, table_width - cell_table.width)
+        table.styles.height = len(result.cells) + 1
+        table.show(
+            columns(cell_table) + extra_columns,
+            [row + cells for row, cells in zip(rows(cell_table), extra_cells, strict=True)],
+        )
+        self._show_cell()
         is_over = self._is_over
         is_known = any(row.value for row in result.cells)
-        answer_lines = doubt_lines(result)
+        # What to do about failures comes before what is known without those runs.
+        answer_lines = failure_lines(self._progress) if is_over else []
+        answer_lines += doubt_lines(result)
         answer_lines.append(answer_text(result) if is_over or is_known else "no run has ended yet")
         # Before the end, every cell lacks runs: that would only be repeated.
         if is_over:
             answer_lines += effect_lines(result)
-            answer_lines += failure_lines(self._progress)
             answer_lines += limit_lines(result)
         elif is_known:
             answer_lines[0] = f"so far: {answer_lines[0]}"
         self.query_one("#answer Static", Static).update("\n".join(map(plain, answer_lines)))
 
+    def _show_cell(self) -> None:
+        """Show the runs of the cell under the cursor."""
+        panel = self.query_one("#cell")
+        key = self._chosen
+        panel.border_title = f" runs of {plain(key)} "
+        metric = self.runner.study.metric
+        cell_runs = list_cell_runs(self._progress, self._progress.cells[key])
+        table_rows = [cell_run.row(number, metric) for number, cell_run in enumerate(cell_runs, 1)]
+        lines = align_lines([[cell.text for cell in row] for row in table_rows])
+        panel.query_one(Static).update("\n".join(lines))
+
     def _show_run(self, run: StudyRun | None) -> float:
         """Show the run under way; return for how many seconds it has run."""
         self.query_one("#run").display = run is not None
+        self.set_class(run is not None, "-running")
         if run is None:
             return 0.0
         state = run.session.state
@@ -134,6 +183,9 @@ class StudyScreen(LiveScreen, Screen[None]):
             now = self._clock.now(state)
             self.query_one(RunHeader).show(state)
             pace_text = _pace(state)
+            losses = state.curves.whole("loss")
+        curve = Curve("", LINE, losses.step, losses.low, losses.high, losses.mean, band=False)
+        self.query_one(Chart).draw([curve] if len(losses.step) else [])
         assert isinstance(self.runner, StudyRunner)
         run_line = justify(describe_run(self.runner, run), pace_text, self.app.size.width - 2)
         self.query_one("#which", Static).update(run_line)
@@ -175,7 +227,11 @@ class StudyScreen(LiveScreen, Screen[None]):
         return self._keys[self.query_one(ChoiceTable).cursor]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return False for going back, unless the study is recorded."""
+        """Return False for going back, unless the study is recorded, and for a retry if nothing has
+        failed. Only a study that makes its runs can make them again."""
+        if action == "retry":
+            is_live = isinstance(self.runner, StudyRunner)
+            return is_live and self._is_over and self._progress.num_failed > 0
         return action != "back" or isinstance(self.runner, RecordedStudy)
 
     def action_back(self) -> None:
@@ -191,6 +247,9 @@ class StudyScreen(LiveScreen, Screen[None]):
             self.post_message(ShowRun(current_run.session.plan.run))
         else:
             self.action_cell()
+
+    def action_retry(self) -> None:
+        self.post_message(RetryStudy())
 
     def action_cell(self) -> None:
         self.post_message(ShowCell(self._chosen))
@@ -219,6 +278,54 @@ def rows(table: StudyTable) -> list[TableRow]:
         row[table.labels] = phase_cell(state.value)
         table_rows.append(tuple(row))
     return table_rows
+
+
+# Times and values of runs
+
+
+def make_time_columns(result: StudyResult, room: int) -> tuple[list[TableColumn], list[TableRow]]:
+    """Return further columns that fit, with their cells: how long runs took, and where their values
+    lie on an axis that all cells share."""
+    columns = list[TableColumn]()
+    rows: list[TableRow] = [() for _ in result.cells]
+    if room >= TOOK_WIDTH:
+        columns.append(TableColumn("took", TOOK_WIDTH))
+        rows = [(*row, _took_cell(cell)) for row, cell in zip(rows, result.cells, strict=True)]
+    values = [value for cell in result.cells for value in _values(cell)]
+    axis_width = min(AXIS_WIDTHS[-1], room - TOOK_WIDTH - SPACE - 1)
+    ends = [format_value(end(values), result.study.metric) for end in (min, max) if values]
+    # Values that differ by less than is shown would look far apart.
+    if len(set(ends)) > 1 and axis_width in AXIS_WIDTHS:
+        low, high = min(values), max(values)
+        title = f"  {ends[0]}{ends[1]:>{axis_width - len(ends[0])}}"
+        columns.append(TableColumn(title, SPACE + axis_width + 1, right=False))
+        rows = [
+            (*row, TableCell(f"  {draw_values(_values(cell), low, high, axis_width)}"))
+            for row, cell in zip(rows, result.cells, strict=True)
+        ]
+    return columns, rows
+
+
+def _values(cell: CellResult) -> list[float]:
+    return [run.value for run in cell.runs if run.value is not None and math.isfinite(run.value)]
+
+
+def _took_cell(cell: CellResult) -> TableCell:
+    """Return the mean time of the runs that count."""
+    return TableCell(duration(finite_mean([run.seconds for run in cell.runs if run.seconds])))
+
+
+def draw_values(values: Sequence[float], low: float, high: float, width: int) -> str:
+    """Draw values on an axis from `low` to `high`, joined from the least to the largest."""
+    if not values:
+        return ""
+    places = [round((value - low) / (high - low) * (width - 1)) for value in values]
+    cells = [" "] * width
+    for place in range(min(places), max(places) + 1):
+        cells[place] = palette.sign("rest")
+    for place in places:
+        cells[place] = palette.sign("curve")
+    return "".join(cells)
 
 
 def _pace(state: RunState) -> str:

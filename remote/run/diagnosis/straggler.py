@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from remote.format import ranks_text, seconds
+from remote.format import ranks_text, step_time
 from remote.run.diagnosis.detector import Report
 from remote.run.diagnosis.straggler_cause import explain_straggler, is_crowded
 from remote.run.state.host_state import Hosts
@@ -255,10 +255,11 @@ def describe_stragglers(slow: Sequence[Straggler], hosts: Hosts) -> str:
     names_of_ranks = ranks_text([straggler.rank for straggler in slow])
     host_names = [hosts[straggler.host].name for straggler in slow[:MOST_HOSTS_NAMED]]
     hosts_text = " and ".join(dict.fromkeys(host_names))
-    whose_text = f"rank {slowest.rank} takes " if len(slow) > 1 else ""
+    whose_text = f"rank {slowest.rank} is " if len(slow) > 1 else ""
+    step_text = step_time(slowest.step)
+    ready_text = step_time(slowest.ready).removesuffix(step_text.partition(" ")[2]).rstrip()
     sentence = (
-        f"all ranks wait for {names_of_ranks} on {hosts_text}: "
-        f"{whose_text}{seconds(slowest.ready)} of "
-        f"{seconds(slowest.step)} s per step, others {seconds(slowest.others)} s"
+        f"all ranks wait for {names_of_ranks} on {hosts_text}: {whose_text}busy {ready_text} of "
+        f"{step_text} per step, others {step_time(slowest.others)}"
     )
     return f"{sentence}; {slowest.reason}" if slowest.reason else sentence

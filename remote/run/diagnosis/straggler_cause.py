@@ -7,7 +7,7 @@ import math
 import statistics
 from collections import Counter
 
-from remote.format import number, seconds
+from remote.format import step_time
 from remote.run.state.host_state import Hosts, HostState
 from remote.run.state.rank_state import Ranks, RankState
 
@@ -32,7 +32,7 @@ def explain_straggler(rank: RankState, ranks: Ranks, hosts: Hosts) -> str:
     own_loading, typical_loading = _own_and_typical(rank, other_ranks, "data")
     # Data counts as the cause if it explains more than half of the difference.
     if own_loading - typical_loading > (own_ready - typical_ready) / 2:
-        times_text = f"{seconds(own_loading)} s per step, others {seconds(typical_loading)} s"
+        times_text = f"{step_time(own_loading)} per step, others {step_time(typical_loading)}"
         return f"it waits for its data: {times_text}"
     # Its gradients do not depend on the cores, so these explain nothing.
     if rank.on_gpu:
@@ -89,7 +89,7 @@ def _explain_few_cores(rank: RankState, others: Ranks, hosts: Hosts) -> str:
     if own_cores > FEWER * typical_cores:
         return ""
     unit = "core" if own_cores == 1 else "cores"
-    return f"it has {number(own_cores)} {unit}, others {number(typical_cores)}"
+    return f"it has {own_cores:.3g} {unit}, others {typical_cores:.3g}"
 
 
 def _explain_busy_host(rank: RankState, ranks: Ranks, hosts: Hosts) -> str:
@@ -128,7 +128,7 @@ def _explain_slow_cores(rank: RankState, others: Ranks) -> str:
     if not own_seconds > SLOWER * typical_seconds > 0:
         return ""
     times_text = (
-        f"{seconds(own_seconds)} s of CPU time per step, others {seconds(typical_seconds)} s"
+        f"{step_time(own_seconds)} of CPU time per step, others {step_time(typical_seconds)}"
     )
     return f"slower cores or more work: {times_text}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -75,13 +75,16 @@ def sort_by_urgency(alerts: Iterable[Alert]) -> list[Alert]:
     return sorted(alerts, key=lambda alert: (alert.over > 0, WEIGHTS[alert.alarm], -alert.since))
 
 
-def describe_slow_spells(run: RunState) -> list[str]:
-    """Return which ranks held the others up for a good part of the training, and why.
+def describe_slow_spells(run: RunState, named_ranks: Collection[int] = ()) -> list[str]:
+    """Return which ranks held the others up for a good part of the training, and why; without the
+    ranks that are named elsewhere.
 
     The longest time comes first; of each rank, only its longest is named.
     """
     spells: dict[int, tuple[float, str]] = {}
     for alert in _straggler_alerts(run):
+        if alert.subject in named_ranks:
+            continue
         slow_seconds = (alert.over or end_of_rank(run, alert.subject)) - alert.since
         if slow_seconds >= LEAST_SLOW_SHARE * run.training_seconds:
             longest_spell = (slow_seconds, f"slow for {duration(slow_seconds)}: {alert.text}")

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from statistics import median
 
+from remote.run.diagnosis.straggler import Straggler
 from remote.run.findings.alerts import end_of_rank
 from remote.run.findings.isolation import isolated_ranks
 from remote.run.run_state import RunState
@@ -132,23 +133,26 @@ def _overfit_flaws(run: RunState) -> Iterator[Flaw]:
 def _slow_flaws(run: RunState) -> Iterator[Flaw]:
     """Yield that the ranks waited for one of them for most of the training."""
     seconds_of_rank: dict[int, float] = {}
-    hosts_of_rank: dict[int, int] = {}
+    newest_straggler: dict[int, Straggler] = {}
     for episode in run.stragglers.episodes:
         number = episode.straggler.rank
         seconds = (episode.over or end_of_rank(run, number)) - episode.since
         seconds_of_rank[number] = seconds_of_rank.get(number, 0.0) + seconds
-        hosts_of_rank[number] = episode.straggler.host
+        newest_straggler[number] = episode.straggler
     if not seconds_of_rank:
         return
     number = max(seconds_of_rank, key=seconds_of_rank.__getitem__)
     training_seconds = run.training_seconds
     if not seconds_of_rank[number] >= MOST_OF_TRAINING * training_seconds > 0:
         return
+    # While it is slow, its reason may change.
+    straggler = run.stragglers.by_rank.get(number) or newest_straggler[number]
     yield Flaw(
         FlawKind.SLOW,
         rank=number,
-        host=run.host_name(hosts_of_rank[number]),
+        host=run.host_name(straggler.host),
         # Evaluations are part of the one, not of the other.
         seconds=min(seconds_of_rank[number], training_seconds),
         training_seconds=training_seconds,
+        reason=straggler.reason,
     )

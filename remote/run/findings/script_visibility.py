@@ -23,7 +23,7 @@ FEW = 10
 def ways(run: RunState) -> list[str]:
     """Return how the script is seen.
 
-    Such as "torch is watched", "read as: Megatron-LM, rank 3 prints", "reads metrics.csv".
+    Such as "watching torch", "read as: Megatron-LM, rank 3 prints", "reads metrics.csv".
     """
     ranks_of_format = defaultdict[str, list[int]](list)
     for rank in run.script_ranks:

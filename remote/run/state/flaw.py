@@ -57,6 +57,8 @@ class Flaw:
     """How long it was slow."""
     training_seconds: float = 0.0
     """How long the run trained."""
+    reason: str = ""
+    """Why the rank was slow; "" if nothing tells."""
 
     @property
     def text(self) -> str:
@@ -76,7 +78,8 @@ class Flaw:
                 return f"overfitted since epoch {self.epoch}: {self.measure} {change}"
             case FlawKind.SLOW:
                 times = f"{duration(self.seconds)} of {duration(self.training_seconds)}"
-                return f"slow for {times}: all waited for rank {self.rank} on {self.host}"
+                reason = f"; {self.reason}" if self.reason else ""
+                return f"slow for {times}: all waited for rank {self.rank} on {self.host}{reason}"
 
 
 def _word(measure: Measure | None, value: FigureOrWord | None) -> str:

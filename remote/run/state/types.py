@@ -91,8 +91,15 @@ class Cause:
     def text(self) -> str:
         """Return all of it but the last words, in a line.
 
-        Such as "node2, rank 1: killed by SIGKILL at step 12; rank 0 failed as a consequence".
+        Such as "node2, rank 1: killed by SIGKILL at step 12; rank 0 followed".
         """
+        if not self.victims:
+            return self.culprit_text
+        return f"{self.culprit_text}; {ranks_text(self.victims)} followed"
+
+    @property
+    def culprit_text(self) -> str:
+        """Return what failed by itself, without the ranks that followed."""
         pid_text = f" (pid {self.pid})" if self.pid else ""
         source_text = f"{self.host}, rank {self.rank}{pid_text}" if self.rank >= 0 else self.host
         source_prefix = f"{source_text}: " if source_text and not self.names_hosts else ""
@@ -101,10 +108,7 @@ class Cause:
             moment_text = f" at step {self.step}"
         elif self.during:
             moment_text = f" while {self.during}"
-        cause_text = f"{source_prefix}{self.problem}{moment_text}"
-        if self.victims:
-            cause_text += f"; {ranks_text(self.victims)} failed as a consequence"
-        return cause_text
+        return f"{source_prefix}{self.problem}{moment_text}"
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from remote.record.events_file import RunFolderError, follow_records, read_recor
 from remote.record.figures import FIGURES
 from remote.record.find import find
 from remote.record.log_files import LogFiles
-from remote.record.overview import read_loss_course
+from remote.record.loss_course import read_loss_course
 from remote.record.read import has_begun, load_plan, verdict
 from remote.record.reread import RunClocks, reread_steps
 from remote.record.watch import WatchedRun

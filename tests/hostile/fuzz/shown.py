@@ -37,6 +37,7 @@ from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.drawing import make_drawing, steps_to_refine
 from tui.charts.kinds import ChartKind, available
 from tui.export.tables import make_tables, summarise
+from tui.kit.inks import DARK
 from tui.log.margin import LogMargin
 from tui.log.row_text import format_entry, format_rows
 from tui.log.rows import LogFilter, LogRows
@@ -152,8 +153,8 @@ class Show:
         texts += header.fold_text(seen.advice(run, now), width)
         texts += alerts_panel._alert_lines(sort_by_urgency(find_alerts(run)), width, "x hide")
         texts += alerts_panel.list_alerts(run).split("\n")
-        texts += outcome._outcome_text(run, 8, is_brief=False).split("\n")
-        texts += outcome._outcome_text(run, 8, is_brief=True).split("\n")
+        for is_brief in (False, True):
+            texts += [line.text for line in outcome.outcome_lines(run, 8, "R", is_brief=is_brief)]
         for rank in run.ranks:
             texts += [str(text) for _, text in rank_facts(rank, run, now, is_roomy=True)]
             texts += [stack.whereabouts_line(run, rank).plain]
@@ -169,8 +170,8 @@ class Show:
         scale = ranks_panel._trend_scale(run.ranks)
         found = table_lines(run, order, {0}, self._random.choice((1, 3, 50)))
         sign = "  " if is_grouped(run.plan) else ""
-        views = [rows_panel.RowContext(line.ranks, run, now, True, scale, sign) for line in found]
-        views.append(rows_panel.RowContext(run.ranks, run, now, True, scale))
+        views = [rows_panel.RowContext(line.ranks, run, now, DARK, scale, sign) for line in found]
+        views.append(rows_panel.RowContext(run.ranks, run, now, DARK, scale))
         for figure in RANK_COLUMNS:
             cells = [figure.cell(view) for view in views]
             is_empty(cells)

@@ -25,6 +25,8 @@ from tui.run.components.rank_order import SLOW, UNMARKED, severity
 PHASES = ("data", "compute", "sync")
 BAR_WIDTH = 8
 """Cells of the bar that splits a step."""
+HIGHEST_BAR = 0.87
+"""The part of a cell that a bar of a trend fills: a full one would touch the row above."""
 TREND_STEPS = 20
 """Steps that the widest trend shows."""
 MIN_SILENCE = 5.0
@@ -40,11 +42,16 @@ RankFigure = Callable[[RankState], float]
 @dataclass(frozen=True)
 class TrendScale:
     """What trends are drawn by: a figure of `Step`, its medians of the last steps of each rank, and
-    their median, which is half as high as a cell."""
+    their median."""
 
     figure: str
     medians: Sequence[float]
     typical: float
+
+    @property
+    def high(self) -> float:
+        """The value of the highest bar: the slowest rank is below it, so that its trend shows."""
+        return max([2 * self.typical, *(1.2 * median for median in self.medians if median > 0)])
 
 
 @dataclass(frozen=True)
@@ -176,7 +183,8 @@ def _trend_cell(row_context: RowContext) -> TableCell:
     if not scale.typical > 0:
         return TableCell("")
     last_values = row_context.rank.pace.last(scale.figure)[-TREND_STEPS:]
-    trend_text = "".join(palette.level_sign(value / scale.typical / 2) for value in last_values)
+    shares = (HIGHEST_BAR * min(value / scale.high, 1.0) for value in last_values)
+    trend_text = "".join(map(palette.level_sign, shares))
     is_marked = severity(row_context.rank, row_context.run) < UNMARKED
     return TableCell(trend_text, "table--warn" if is_marked else "table--dim")
 
@@ -303,16 +311,18 @@ RANK_COLUMNS = (
         # A marked rank agrees with nobody, by its number, so that its state stays in the table.
         shared_value=lambda rank, run: rank.doing if severity(rank, run) == UNMARKED else rank.rank,
     ),
-    RankColumn(TableColumn("heard", 10), _heard_cell),
+    RankColumn(TableColumn("last seen", 10), _heard_cell),
     RankColumn(
         TableColumn("step", 7),
         lambda row_context: TableCell(or_unknown(min(rank.step for rank in row_context.ranks))),
     ),
     RankColumn(TableColumn("loss", 7), _loss_cell),
     _mean_column("s/iter", 7, number, _mean_seconds, "s/iter"),
-    RankColumn(TableColumn("ready", 7), _ready_cell),
-    RankColumn(TableColumn("trend", 10, right=False, most=TREND_STEPS + 1, tail=True), _trend_cell),
-    RankColumn(TableColumn("split", BAR_WIDTH + 1, right=False), _split_cell),
+    RankColumn(TableColumn("busy", 7), _ready_cell),
+    RankColumn(
+        TableColumn("busy trend", 11, right=False, most=TREND_STEPS + 1, tail=True), _trend_cell
+    ),
+    RankColumn(TableColumn("phases", BAR_WIDTH + 1, right=False), _split_cell),
     _sum_column("calls", 7, rate, _num_calls),
     _mean_column("blocked", 8, percent, _per_second_of_calls("seconds")),
     _sum_column("exch/s", 7, short_size, _per_second_of_calls("bytes")),

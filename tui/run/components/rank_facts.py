@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from textual.content import Content
 
-from remote.format import UNKNOWN, count, duration, number, percent, rate, seconds, size
+from remote.format import UNKNOWN, count, duration, number, percent, rate, size, step_time
 from remote.lab.spec import is_of_lab
 from remote.run.diagnosis.host_load import loads
 from remote.run.diagnosis.straggler import describe_stragglers
@@ -65,7 +65,7 @@ def _describe_trouble(rank: RankState, run: RunState, now: float) -> str:
         return run.stall.text
     silence = silent_seconds(rank, run, now)
     if silence:
-        return f"not heard from for {duration(silence)}"
+        return f"last seen {duration(silence)} ago"
     straggler = run.stragglers.by_rank.get(rank.rank)
     return describe_stragglers([straggler], run.hosts) if straggler else ""
 
@@ -128,7 +128,7 @@ def _describe_progress(rank: RankState, run: RunState) -> str:
 def _describe_step(rank: RankState, *, is_roomy: bool) -> Content:
     """How long a step takes, and its phases in their inks; if `is_roomy`, with a bar of them."""
     pace = rank.pace
-    step_text = Content(f"{seconds(pace.mean('seconds'))} s")
+    step_text = Content(step_time(pace.mean("seconds")))
     shares = [pace.per_second(name) for name in PHASES]
     bar = phase_bar(shares, BAR_WIDTH)
     if not bar:
@@ -139,9 +139,11 @@ def _describe_step(rank: RankState, *, is_roomy: bool) -> Content:
     ]
     ready_seconds = pace.median("ready")
     if ready_seconds > 0:
-        phase_texts.append(Content(f"ready after {seconds(ready_seconds)} s"))
-    parts = [(part, f"$ink-{name}") for name, part in bar.items()] if is_roomy else []
-    return Content.assemble(step_text, ": ", Content(", ").join(phase_texts), "  ", *parts)
+        phase_texts.append(Content(f"busy {step_time(ready_seconds)}"))
+    text = Content.assemble(step_text, ": ", Content(", ").join(phase_texts))
+    if not is_roomy:
+        return text
+    return Content.assemble(text, "  ", *((part, f"$ink-{name}") for name, part in bar.items()))
 
 
 def _describe_process(rank: RankState, run: RunState) -> str:

@@ -51,7 +51,7 @@ class RankOrder:
 
 RANK_ORDERS = (
     RankOrder("rank", lambda rank: rank.rank, ascending=True),
-    RankOrder("ready", lambda rank: rank.pace.median("ready")),
+    RankOrder("busy", lambda rank: rank.pace.median("ready")),
     RankOrder("step", lambda rank: rank.step, ascending=True),
     RankOrder("loss", lambda rank: rank.pace.mean("loss")),
     RankOrder("s/iter", lambda rank: rank.pace.mean("seconds")),

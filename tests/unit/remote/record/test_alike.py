@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from remote.record.alike import find_similar
+from remote.record.alike import SimilarRun, find_previous, find_similar
 from remote.record.entry import Entry
+from tests.kit.histories import History, plan
+from tests.kit.recorded import recorded
+from training.job import Job
 
 
 def entry(name: str, started: float = 1.0, step: int = 5, **job: Any) -> Entry:
@@ -19,6 +24,10 @@ def names(*others: Entry) -> list[str]:
     return [one.run.name for one in find_similar(RUN, [RUN, *others])]
 
 
+def differing(other: SimilarRun) -> tuple[str, ...]:
+    return tuple(difference.setting for difference in other.differences)
+
+
 def test_the_most_alike_comes_first_then_the_newest() -> None:
     far = entry("far", 9.0, sync="ddp")
     near = entry("near", 3.0, sync="ddp", batch_size=64)
@@ -26,17 +35,42 @@ def test_the_most_alike_comes_first_then_the_newest() -> None:
     new = entry("new", 2.0, sync="ring", batch_size=64, seed=7)
     assert names(far, near, old, new) == ["new", "old", "near", "far"]
     found = find_similar(RUN, [RUN, far, near, old, new])
-    assert [one.differing for one in found] == [(), (), ("sync",), ("sync", "batch-size")]
+    assert [differing(one) for one in found] == [(), (), ("sync",), ("sync", "batch-size")]
 
 
 def test_hosts_and_ranks_are_settings_and_so_is_a_program() -> None:
     (other,) = find_similar(RUN, [entry("x", sync="ring", batch_size=64)._replace(ranks=8)])
-    assert other.differing == ("ranks",)
+    assert differing(other) == ("ranks",)
     script = Entry("script", script="train.py", hosts=("a", "b"), ranks=4, step=1)
     (other,) = find_similar(RUN, [script])
-    assert other.differing == ("program", "sync", "batch-size", "nodes")
+    assert differing(other) == ("program", "sync", "batch-size", "nodes")
 
 
 def test_runs_without_steps_and_unreadable_ones_are_left_out() -> None:
     assert names(entry("none", step=0), Entry("broken", "it is not a plan", step=3)) == []
     assert names(entry("unknown", started=2.0)._replace(started=None)) == ["unknown"]
+
+
+def test_a_setting_that_one_run_leaves_at_its_default_has_that_value() -> None:
+    (other,) = find_similar(RUN, [entry("x", sync="ring", batch_size=64, lr=0.5)])
+    assert other.differences == (("lr", Job().lr, 0.5),)
+
+
+def test_the_previous_one_is_the_newest_that_finished_before_with_the_same_settings(
+    tmp_path: Path,
+) -> None:
+    for name, lr, is_finished in (
+        ("20261120-01-a", 0.1, True),
+        ("20261120-02-a", 0.1, True),
+        ("20261120-03-other-settings", 0.5, True),
+        ("20261120-04-stopped", 0.1, False),
+        ("20261120-05-this", 0.1, True),
+        ("20261120-06-later", 0.1, True),
+    ):
+        history = History(replace(plan(2), run=name, work=Job(lr=lr))).training(3)
+        recorded(tmp_path, history.done(0, 1).ended() if is_finished else history.ended())
+    previous = find_previous(tmp_path, "20261120-05-this")
+    assert previous
+    assert previous.name == "20261120-02-a"
+    assert find_previous(tmp_path, "20261120-01-a") is None
+    assert find_previous(tmp_path, "20261120-99-not-recorded") is None

@@ -13,7 +13,7 @@ from remote.events import expand
 from remote.plan.plan import Plan
 from remote.record import tape
 from remote.record.events_file import RunFolderError
-from remote.record.overview import read_loss_course
+from remote.record.loss_course import read_loss_course, read_loss_points
 from remote.record.tape import Tape
 from remote.run.apply import apply_record
 from remote.run.run_state import RunState
@@ -215,6 +215,17 @@ def test_the_course_of_the_loss_is_read_at_a_few_places(tmp_path: Path) -> None:
     assert course[0] > 10 * course[-1]
     with pytest.raises(RunFolderError, match="No such file"):
         read_loss_course(tmp_path / "none", 10)
+
+
+def test_the_points_of_the_loss_have_their_steps_and_all_tests(tmp_path: Path) -> None:
+    made = history(300)
+    course = read_loss_points(recorded(tmp_path, made), 10)
+    steps = [step for step, _ in course.training]
+    assert steps == sorted(steps)
+    assert 1 <= steps[0] < 30
+    assert 270 < steps[-1] <= 300
+    tests = [(test.step, test.loss) for test in made.state().progress.evaluations]
+    assert list(course.tests) == tests
 
 
 def test_copies_take_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

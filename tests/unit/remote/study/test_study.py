@@ -1078,8 +1078,9 @@ def test_a_study_of_which_all_runs_are_refused_stops(
     assert len(made) == begun
     assert runner.is_refused == (not begun)
     assert runner.progress.num_settled == (12 if begun else 3)
-    (line,) = failure_lines(runner.progress)
-    assert line.endswith("failed: there are no data")
+    line, cells = failure_lines(runner.progress)
+    assert line == "failed: there are no data"
+    assert "of 6 cells: method=" in cells
 
 
 def test_a_study_that_goes_on_is_not_stopped_by_cells_that_never_start(tmp_path: Path) -> None:
@@ -1109,7 +1110,7 @@ def test_runs_that_fail_alike_on_different_hosts_fail_for_one_reason(tmp_path: P
             pass
     assert runner.progress.num_settled == 3
     assert runner.is_refused
-    (line,) = failure_lines(runner.progress)
+    line, _ = failure_lines(runner.progress)
     assert "no data on" in line
 
 

@@ -63,8 +63,8 @@ async def test_all_charts_are_listed_with_their_newest_values(size: tuple[int, i
     stage = Stage()
     async with stage.training(size=size) as pilot:
         await opened(stage, pilot)
-        for title in ("loss", "s/iteration", "accuracy", "samples/s", "memory of ranks"):
-            listed = re.search(rf"│ {title}  +(\S*\d\S*)  [▁▂▃▄▅▆▇]+ ", stage.text())
+        for title in ("loss", "step time", "accuracy", "samples/s", "memory of ranks"):
+            listed = re.search(rf"│ {title}  +(\S*\d\S*(?: m?s)?)  [▁▂▃▄▅▆▇]+ ", stage.text())
             assert listed, title
 
 
@@ -162,7 +162,7 @@ async def test_the_list_of_commands_has_both() -> None:
 async def test_all_that_match_are_shown_as_a_grid_with_pages() -> None:
     stage = Stage()
     async with stage.training(size=(80, 24)) as pilot:
-        await opened(stage, pilot, *"samples|iter")
+        await opened(stage, pilot, *"samples|time")
         await pilot.press("ctrl+g")
         await until(pilot, lambda: isinstance(stage.app.screen, ChartGrid))
         grid = stage.app.screen

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,13 +55,12 @@ def draw(state: RunState, kind: ChartKind = LOSS, view: ChartView | None = None)
 
 
 def test_the_mean_with_one_band_over_the_ranks_is_what_one_sees_first() -> None:
-    drawn = make_drawing(trained(), LOSS, ChartView())
-    raw, even, test = drawn.curves
+    drawn = make_drawing(trained(), LOSS, ChartView(smoothing=0.9))
+    raw, even = drawn.curves
     assert (raw.faint, raw.band) == (True, True)
     assert (even.faint, even.band) == (False, False)
     assert list(raw.low * raw.x) == pytest.approx([2.9] * 60)
     assert list(raw.high * raw.x) == pytest.approx([3.5] * 60)
-    assert not len(test.x)
     assert even.mean[20] > raw.mean[20], "the average lags behind"
 
 
@@ -73,9 +73,7 @@ def test_band_all_ranks_and_one_against_the_mean() -> None:
         view = view.next_mode(4, chosen)
     each = ["0", "1", "2", "3"]
     assert seen == [["mean"], each, ["mean", "2"], ["mean", "3"], ["mean"]]
-    assert not any(
-        curve.band for curve in draw(state, view=ChartView(mode=CurveMode.EACH)).curves[:-1]
-    )
+    assert not any(curve.band for curve in draw(state, view=ChartView(mode=CurveMode.EACH)).curves)
 
 
 def test_the_names_of_several_curves_stand_on_them_so_that_no_colour_is_needed() -> None:
@@ -115,24 +113,127 @@ def test_steps_epochs_time_and_samples() -> None:
 def test_each_phase_has_bars_of_its_own_with_its_name_at_the_left() -> None:
     drawn = draw(trained(), PHASES)
     assert [curve.mean[9] for curve in drawn.curves] == pytest.approx([0.01, 0.06, 0.03])
-    found = make_frame(drawn.curves, drawn.options, 60, 12)
-    assert found is not None
-    names = [label.split()[0] for label in found.row_labels if label.strip(" │")]
-    assert names == ["data", "compute", "sync"]
+    for width, compute in ((80, "compute"), (50, "comp")):
+        found = make_frame(drawn.curves, drawn.options, width, 12)
+        assert found is not None
+        names = [label.split()[0] for label in found.row_labels if label.strip(" │")]
+        assert names == ["data", compute, "sync"]
 
 
-def test_a_test_is_a_point_and_a_mark() -> None:
+def with_tests(*losses: float) -> RunState:
+    """A run that has tested after each tenth step, so many times."""
+    state = trained()
+    for index, loss in enumerate(losses):
+        step = 10 * (index + 1)
+        event = Evaluated(0, index, step, loss, 1 - loss, 100, 1.0)
+        apply_record(state, Record(0, 0, 10**5 + index, START + 20 + index, event))
+    return state
+
+
+def cells(state: RunState, kind: ChartKind = LOSS, width: int = 80, height: int = 16) -> str:
+    """What a chart looks like."""
+    drawn = draw(state, kind)
+    frame = make_frame(drawn.curves, drawn.options, width, height, marks=drawn.marks)
+    assert frame
+    rows = range(len(frame.row_labels))
+    return "\n".join("".join(frame.picture.characters(row)) for row in rows)
+
+
+def test_tests_are_a_line_with_signs_at_the_best_and_the_last_and_its_value_at_the_end() -> None:
+    state = with_tests(0.6, 0.316, 0.29, 0.305, 0.313)
+    (test,) = [curve for curve in draw(state).curves if curve.signed]
+    assert list(test.mean) == [0.6, 0.316, 0.29, 0.305, 0.313]
+    looks = cells(state)
+    assert looks.count("◆") == 2
+    assert "test 0.313" in looks
+    best, last = test.signed
+    assert (test.mean[best], test.mean[last]) == (0.29, 0.313)
+
+
+def test_the_best_accuracy_is_the_highest() -> None:
+    (test,) = [curve for curve in draw(with_tests(0.6, 0.2, 0.3), ACCURACY).curves if curve.signed]
+    assert test.mean[test.signed[0]] == pytest.approx(80.0)
+    assert "test 70.0%" in cells(with_tests(0.6, 0.2, 0.3), ACCURACY)
+
+
+def test_a_test_and_a_checkpoint_are_marks() -> None:
     state = trained()
     apply_record(state, Record(0, 0, 2_000, START + 20, Evaluated(0, 6, 60, 0.4, 0.9, 100, 1.0)))
     apply_record(state, Record(0, 0, 2_001, START + 21, Saved(0, 6, 60, 0.1, 5)))
-    drawn = draw(state)
-    assert [(curve.x[0], curve.mean[0]) for curve in drawn.curves if curve.single] == [(60, 0.4)]
-    assert drawn.marks == ((60.0, "T"), (60.0, "C"))
+    assert draw(state).marks == ((60.0, "T"), (60.0, "C"))
     assert draw(state, view=ChartView(marks=False)).marks == ()
-    found = make_frame(drawn.curves, drawn.options, 80, 16, marks=drawn.marks)
-    assert found is not None
-    assert (found.picture.sign == ord("◆")).sum() == 1
-    assert draw(state, ACCURACY).curves[-1].mean[0] == 90.0
+
+
+def with_losses(losses: Sequence[float], ranks: int = 1) -> RunState:
+    history = History(plan(ranks)).training(steps=0, total=len(losses))
+    state = history.state()
+    for step, loss in enumerate(losses, 1):
+        for rank in range(ranks):
+            event = replace(stepped(rank, step), loss=loss)
+            apply_record(state, Record(rank, 0, 1_000 + step, START + 10 + step / 10, event))
+    return state
+
+
+def test_values_over_decades_have_a_logarithmic_axis_which_can_be_changed_and_is_said() -> None:
+    for ratio, is_log in ((100.0, True), (10.0, False)):
+        state = with_losses([2.0 * ratio ** (-step / 100) for step in range(100)])
+        drawn = draw(state, view=ChartView())
+        assert drawn.options.log_y is is_log
+        text, _ = values.heading(drawn, LOSS, ChartView(), 60)[0]
+        assert ("log" in text) is is_log
+        assert not draw(state, view=ChartView(log_y=False)).options.log_y
+        assert draw(state, view=ChartView(log_y=True)).options.log_y
+
+
+def test_a_peak_and_the_first_steps_make_no_axis_logarithmic() -> None:
+    losses = [900.0, 300.0, *[1.0 + step % 7 / 7 for step in range(200)]]
+    losses[100] = 5_000.0
+    assert not draw(with_losses(losses), view=ChartView()).options.log_y
+
+
+def test_shares_stay_on_a_linear_axis() -> None:
+    state = trained()
+    for step in range(100):
+        sample = HostSample((1.0 if step < 50 else 99.0,), 5, 9, 0, 0)
+        apply_record(state, Record(0, 0, 3_000 + step, START + 30 + step, sample))
+    kind = next(kind for kind in available(state) if kind.id == "cores")
+    assert not draw(state, kind, ChartView()).options.log_y
+
+
+def test_only_noisy_losses_are_smoothed_and_never_a_rate_or_memory() -> None:
+    dice = random.Random(3)
+    noisy = with_losses([2.0 + dice.random() for _ in range(100)])
+    even = with_losses([2.0 - step / 100 for step in range(100)])
+    for step in range(100):
+        memory = RankSample(0, dice.uniform(0, 100), dice.randrange(1 << 30))
+        apply_record(noisy, Record(0, 0, 3_000 + step, START + 30 + step, memory))
+    assert draw(noisy, view=ChartView()).smoothing == 0.9
+    assert draw(even, view=ChartView()).smoothing == 0
+    for kind in available(noisy):
+        if kind.id not in ("loss", "accuracy"):
+            assert draw(noisy, kind, ChartView()).smoothing == 0, kind.id
+    assert draw(even, view=ChartView().smoothed(1, 0.0)).smoothing == 0.5, "one may ask for it"
+
+
+def test_one_host_has_no_band() -> None:
+    state = trained()
+    for step in range(100):
+        sample = HostSample((10.0 + step % 9,), 5 + step % 9, 99, 0, 0)
+        apply_record(state, Record(0, 0, 3_000 + step, START + 30 + step, sample))
+    kind = next(kind for kind in available(state) if kind.id == "host_memory")
+    for mode in CurveMode:
+        assert not any(curve.band for curve in draw(state, kind, ChartView(mode=mode)).curves)
+
+
+def test_a_run_that_is_over_fills_the_width_of_a_chart() -> None:
+    for steps in (60, 77, 100, 129):
+        state = History(plan(1)).training(steps=steps).done(0).closed()
+        for width in (50, 67, 140):
+            drawn = draw(state)
+            frame = make_frame(drawn.curves, drawn.options, width, 12)
+            assert frame
+            columns = np.flatnonzero(frame.picture.dots.any(axis=0))
+            assert (columns[0], columns[-1]) == (0, frame.picture.dots.shape[1] - 1)
 
 
 def test_charts_come_as_soon_as_there_is_something_to_see() -> None:
@@ -254,7 +355,7 @@ def test_the_cursor_tells_the_mean_and_who_has_the_least_and_the_greatest() -> N
     told = values.cursor_text(draw(state, view=each), LOSS, each)
     assert told == "step 10  0 0.300  1 0.300  2 0.290  3 0.350"
     told = values.cursor_text(draw(state, PHASES, view), PHASES, view)
-    assert told == "step 10  data 0.0100  compute 0.0600  sync 0.0300"
+    assert told == "step 10  data 10 ms  compute 60 ms  sync 30 ms"
 
 
 @pytest.mark.parametrize(
@@ -263,7 +364,7 @@ def test_the_cursor_tells_the_mean_and_who_has_the_least_and_the_greatest() -> N
         (LOSS, 60, "step 10  mean 0.310  min 0.290 (rank 2)  max 0.350 (rank 3)"),
         (LOSS, 58, "step 10  mean 0.310  min 0.290  max 0.350"),
         (LOSS, 40, "step 10  0.310 (0.290 to 0.350)"),
-        (PHASES, 48, "step 10  ░0.0100  ▒0.0600  █0.0300"),
+        (PHASES, 48, "step 10  data 10 ms  compute 60 ms  sync 30 ms"),
     ],
 )
 def test_where_there_is_little_room_the_cursor_tells_less(
@@ -286,12 +387,12 @@ def test_the_cursor_goes_from_point_to_point() -> None:
 
 def test_a_heading_says_how_a_chart_is_drawn_and_names_its_curves() -> None:
     state = trained()
-    each = ChartView(mode=CurveMode.EACH, log_y=True)
+    each = ChartView(mode=CurveMode.EACH, log_y=True, smoothing=0.9)
     parts = values.heading(draw(state, view=each), LOSS, each, 60)
     assert "".join(text for text, _ in parts) == "mean 0.0657  log  ema .9  ●0 ●1 ●2 ●3 "
     parts = values.heading(draw(state, view=each), LOSS, each, 33)
     assert "".join(text for text, _ in parts).endswith("  ●0 ●1 …")
-    assert values.heading(draw(RunState(plan(2))), LOSS, ChartView(), 60) == [("ema .9", -1)]
+    assert values.heading(draw(RunState(plan(2))), LOSS, ChartView(), 60) == [("", -1)]
 
 
 def test_a_heading_tells_the_figure_of_the_rank_that_is_seen_against_the_mean() -> None:
@@ -303,9 +404,9 @@ def test_a_heading_tells_the_figure_of_the_rank_that_is_seen_against_the_mean() 
 @pytest.mark.parametrize(
     ("room", "legend"),
     [
-        (60, "  ● mean  ░ min to max  ◆ test"),
-        (38, "  ░ min to max  ◆ test"),
-        (24, "  ◆ test"),
+        (60, "  ● mean  ░ min to max  ◆ test 0.500"),
+        (38, "  ░ min to max  ◆ test 0.500"),
+        (24, "  ◆ test 0.500"),
         (15, ""),
     ],
 )
@@ -313,16 +414,16 @@ def test_the_mean_its_band_and_tests_are_named(room: int, legend: str) -> None:
     state = trained()
     apply_record(state, Record(0, 0, 10**6, 9e9, Evaluated(0, 1, 60, 0.5, 0.7, 100, 1.0)))
     parts = values.heading(draw(state, view=ChartView()), LOSS, ChartView(), room)
-    assert "".join(text for text, _ in parts) == f"0.0657  ema .9{legend}"
+    assert "".join(text for text, _ in parts) == f"0.0517{legend}"
 
 
-def test_areas_are_named_also_where_there_is_no_room_for_their_values() -> None:
+def test_phases_add_up_to_the_time_of_a_step() -> None:
     drawn, view = draw(trained(), PHASES), ChartView()
-    parts = values.heading(drawn, PHASES, view, 46)
-    assert "".join(text for text, _ in parts) == "░ data 0.0100  ▒ compute 0.0600  █ sync 0.0300"
-    assert "".join(text for text, _ in values.heading(drawn, PHASES, view, 45)) == (
-        "░ data  ▒ compute  █ sync"
-    )
+    parts = values.heading(drawn, PHASES, view, 50)
+    assert "".join(text for text, _ in parts) == "100 ms = data 10 ms + compute 60 ms + sync 30 ms"
+    parts = values.heading(drawn, PHASES, view, 45)
+    assert "".join(text for text, _ in parts) == "100 ms = 10 ms + 60 ms + 30 ms"
+    assert values.heading(drawn, PHASES, view, 25) == [("100 ms", -1)]
 
 
 # What is remembered -------------------------------------------------------------------------------
@@ -480,7 +581,7 @@ def test_charts_of_a_program_that_prints() -> None:
     assert kinds[0].tests == "metric:val_loss"
     drawn = make_drawing(history.state(), kinds[0], ChartView())
     assert list(drawn.curves[-1].mean) == [1.0] * 29
-    assert drawn.curves[-1].single
+    assert drawn.curves[-1].end_text == "test 1.00"
 
 
 def test_charts_of_a_program_that_is_watched() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from tui.charts.axis import Axis
 from tui.charts.plot_frame import PlotFrame, PlotOptions, make_frame
-from tui.charts.raster import DOT_BITS, NO_COLOUR, Curve
+from tui.charts.raster import BRAILLE, DOT_BITS, NO_COLOUR, Curve
 from tui.kit.palette import LEVELS
 
 SIZES = ((1, 1), (2, 2), (9, 3), (38, 6), (78, 17))
@@ -74,11 +74,15 @@ def mean(values: list[float]) -> float:
 
 
 def lit_dots(frame: PlotFrame) -> dict[int, list[int]]:
-    """The rows of the dots in each column that has any, from 0 at the top."""
+    """The rows of the dots in each column that has any, from 0 at the top, by the characters that
+    one sees. A sign stands for all dots of its cell, any other text hides them."""
     rows, width = frame.picture.dots.shape
     dots = np.zeros((4 * rows, 2 * width), bool)
-    for (row, column), bit in np.ndenumerate(DOT_BITS):
-        dots[row::4, column::2] = frame.picture.dots & bit
+    for row in range(rows):
+        for column, character in enumerate(frame.picture.characters(row)):
+            bits = BRAILLE.find(character) if character != "◆" else 0xFF
+            is_lit = (max(bits, 0) & DOT_BITS) > 0
+            dots[4 * row : 4 * row + 4, 2 * column : 2 * column + 2] = is_lit
     return {
         column: np.flatnonzero(dots[:, column]).tolist() for column in np.flatnonzero(dots.any(0))
     }
@@ -87,6 +91,21 @@ def lit_dots(frame: PlotFrame) -> dict[int, list[int]]:
 def dot_row(value: float, y_axis: Axis, rows: int) -> float:
     """The row of dots that shows a value, as a number that is not rounded."""
     return min(max((1 - y_axis.share_of(value)) * (4 * rows - 1), 0), 4 * rows - 1)
+
+
+def exact_rows(frame: PlotFrame, curve: Curve) -> dict[int, float]:
+    """The row of dots, not rounded, of the mean of the points in each column that has any."""
+    assert frame.y_axis
+    rows, width = frame.picture.dots.shape
+    means = {
+        column: mean(values)
+        for column, values in by_column(curve.x, curve.mean, frame.x_axis, 2 * width).items()
+    }
+    return {
+        column: dot_row(value, frame.y_axis, rows)
+        for column, value in means.items()
+        if not math.isnan(value)
+    }
 
 
 @pytest.mark.parametrize("log", [False, True])
@@ -103,13 +122,8 @@ def test_no_line_is_off_by_more_than_a_dot(seed: int, log: bool) -> None:
             assert np.isnan(values).all()
             continue
         assert frame.y_axis
-        rows, inner_width = frame.picture.dots.shape
         lit = lit_dots(frame)
-        exact = {
-            column: dot_row(mean(found), frame.y_axis, rows)
-            for column, found in by_column(x, values, frame.x_axis, 2 * inner_width).items()
-            if not math.isnan(mean(found))
-        }
+        exact = exact_rows(frame, curve)
         for column, row in exact.items():
             assert min(abs(row - dot) for dot in lit[column]) <= 1 + ROUNDING
         # What joins two values stays between them.
@@ -118,6 +132,23 @@ def test_no_line_is_off_by_more_than_a_dot(seed: int, log: bool) -> None:
             before = [row for column, row in exact.items() if column < first][-1:]
             low, high = min(above, below, *before), max(above, below, *before)
             assert all(low - 1 <= dot <= high + 1 for dot in between)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_value_of_a_test_is_off_by_more_than_a_dot_or_hidden_by_its_text(seed: int) -> None:
+    dice = random.Random(seed)
+    for width, height in sizes(dice):
+        x = steps(dice, dice.choice((1, 2, 5, 20)))
+        values = np.array([dice.choice((0.305, 0.313, 0.316, dice.random())) for _ in x])
+        signed = tuple(sorted({int(values.argmin()), values.size - 1}))
+        curve = Curve(
+            "test", 1, x, values, values, values, band=False, signed=signed, end_text="test 0.313"
+        )
+        frame = make_frame([curve], PlotOptions("step"), width, height)
+        assert frame
+        lit = lit_dots(frame)
+        for column, row in exact_rows(frame, curve).items():
+            assert min(abs(row - dot) for dot in lit[column]) <= 1 + ROUNDING
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -190,7 +221,7 @@ def test_no_bar_is_off_by_more_than_an_eighth_of_a_cell(seed: int) -> None:
     for width, height in sizes(dice):
         count = dice.choice((1, 2, 5, 40, 900))
         x = steps(dice, count)
-        phases = {name: series(dice, count) for name in ("data", "compute", "sync")}
+        phases = {name: series(dice, count) for name in ("data", "comp", "sync")}
         weights = [10.0 ** dice.uniform(-3, 0) for _ in phases]
         phases = {
             name: values / np.nanmax(values) * weight

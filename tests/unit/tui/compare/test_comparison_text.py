@@ -53,9 +53,9 @@ def test_runs_are_compared_for_people(run: Run, runs: list[str]) -> None:
     rows = [line.split() for line in done.stdout.splitlines() if line[:3] in ("A  ", "B  ")]
     assert rows[2][1:6] == ["0.0667", "0.5000", "75.00%", "0.100", "0.100"]
     assert rows[3][4] == "0.201"
-    verdict = next(line for line in done.stdout.splitlines() if line.startswith("B: "))
-    assert verdict.startswith("B: slower than A: 100.0% more time per step (95% sure: ")
-    assert " more; assuming that equal runs differ by 3%); " in verdict
+    verdict = next(line for line in done.stdout.splitlines() if line.startswith("B vs A: "))
+    assert verdict.startswith("B vs A: +100.0% per step (95%: +")
+    assert "; assuming that equal runs differ by 3%), slower; " in verdict
     assert verdict.endswith("the same training loss at 30 common steps")
     assert "training loss by step\n" in done.stdout
     assert "training loss by time\n" in done.stdout
@@ -66,7 +66,7 @@ def test_lines_are_folded_between_words_in_a_terminal(
 ) -> None:
     monkeypatch.setattr(text, "terminal_width", lambda: 60)
     lines = run(compare, runs=runs).stdout.splitlines()
-    verdict = lines[next(at for at, one in enumerate(lines) if one.startswith("B: ")) :]
+    verdict = lines[next(at for at, one in enumerate(lines) if one.startswith("B vs A: ")) :]
     assert all(len(line) <= 60 for line in verdict)
     assert "the same training loss at 30 common steps" in " ".join(" ".join(verdict).split())
 
@@ -77,13 +77,13 @@ def test_a_repetition_is_no_evidence_about_settings(
     of = replace(plan(2), run="c", work=Job(sync="ddp", seed=43))
     recorded(tmp_path / "runs", History(of).training(steps=30, seconds=0.25))
     lines = run(compare, runs=[runs[0], "c", "20261123-b"]).stdout.splitlines()
-    assert next(one for one in lines if one.startswith("B: ")).startswith(
-        "B: no verdict: same recorded settings as A, and 148.8% more time per step: runs on these "
-        "hosts differ by as much; "
+    assert next(one for one in lines if one.startswith("B vs A: ")).startswith(
+        "B vs A: no verdict: same recorded settings, and +148.8% per step: runs on these hosts "
+        "differ by as much; "
     )
-    third = next(one for one in lines if one.startswith("C: no difference to A shown: "))
+    third = next(one for one in lines if one.startswith("C vs A: "))
     noise = "equal runs differ by 64.5% here, of which there are few"
-    assert f" more time per step may be chance ({noise}); " in third
+    assert f" per step ({noise}), not significant; " in third
     found = json.loads(run(compare, runs=[runs[0], "c"], json=True).stdout)["runs"][1]
     against = found["against_first"]
     assert (against["same_settings"], against["finding"]) == (True, "no difference shown")
@@ -170,7 +170,7 @@ def test_what_more_nodes_cannot_bring_gets_no_verdict(run: Run, tmp_path: Path) 
         "4 nodes were measured 19 times as fast as one (B): more than 4 is not possible by adding "
         "nodes; the runs on one node had 2 threads per rank, the others 1"
     )
-    assert any(line.startswith("B: no verdict on the time per step: it is") for line in lines)
+    assert any(line.startswith("B vs A: no verdict on the time per step: it is") for line in lines)
     assert "faster" not in "\n".join(lines)
     told = json.loads(run(compare, runs=["one", "four"], json=True).stdout)["runs"][1]
     assert told["against_first"]["doubt"]["kind"] == "too fast"
@@ -202,7 +202,7 @@ def test_programs_of_users_are_compared_without_steps(run: Run, tmp_path: Path) 
     assert "settings that differ" not in done.stdout
     assert "training loss" not in done.stdout
     assert "nan" not in done.stdout
-    assert "B: no verdict on the time per step" in done.stdout
+    assert "B vs A: no verdict on the time per step" in done.stdout
 
 
 @pytest.mark.parametrize(

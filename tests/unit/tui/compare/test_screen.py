@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from remote.events import SessionClosed
+from remote.record import marks
 from remote.record.read import load_plan
 from remote.record.watch import WatchedRun
 from tests.kit.acted import until
@@ -75,7 +77,7 @@ async def shown(pilot: Pilot[None], words: str) -> None:
 async def test_two_runs_with_a_verdict_what_differs_and_figures(runs: Sequence[Path]) -> None:
     app = CompareApp(runs[:2])
     async with app.run_test(size=(120, 40)) as pilot:
-        await shown(pilot, "slower than A: 50.0% more time per step")
+        await shown(pilot, "+50.0% per step")
         await shown(pilot, "test accuracy (%) by wall time")
         found = screen_text(app)
         assert "A  20261123-0: 2 ranks on 2 hosts, ddp, lenet5 on digits; finished" in found
@@ -146,7 +148,7 @@ async def test_runs_that_were_not_tested_are_compared_by_their_loss(tmp_path: Pa
     made = [recorded(tmp_path, history(name, "ddp", tests=0)) for name in ("a", "b")]
     app = CompareApp(made)
     async with app.run_test(size=(80, 24)) as pilot:
-        await shown(pilot, "no verdict: same recorded settings as A")
+        await shown(pilot, "no verdict: same recorded settings")
         await shown(pilot, "training loss by wall time")
         assert "to 85%" not in screen_text(app)
 
@@ -210,13 +212,39 @@ async def test_a_run_is_compared_with_the_last_one_like_it(runs: Sequence[Path])
         ]
         assert ["the same settings" in line for line in lines] == [True] + 6 * [False]
         assert "20261123-0" in lines[0]
-        assert "differs in sync" in lines[1]
+        assert re.search(r"sync \w+ \| \w+", lines[1]), "both values"
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, CompareScreen))
         await until(pilot, lambda: "B  20261123-4" in screen_text(app))
         assert "A  20261123-0" in screen_text(app), "what has changed since?"
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, RunScreen))
+    app.finish()
+
+
+async def test_a_run_is_told_by_its_name_and_by_what_differs_from_the_first(
+    runs: Sequence[Path],
+) -> None:
+    marks.write_name(runs[0], "baseline")
+    app = CompareApp(runs[:2])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "differs from A in sync" in screen_text(app))
+        text = screen_text(app)
+        assert "compare 2 runs: 20261123-1 against baseline" in text
+        assert "A  baseline: 2 ranks on 2 hosts" in text
+        assert re.search(r"differs from A in sync \w+ \| \w+", text)
+        await pilot.press("q")
+
+
+async def test_the_choice_of_a_run_uses_the_width(runs: Sequence[Path]) -> None:
+    app = WatchApp(WatchedRun(runs[4], load_plan(runs[4])))
+    async with app.run_test(size=(160, 40)) as pilot:
+        await until(pilot, lambda: "finished" in screen_text(app))
+        await pilot.press("C")
+        await until(pilot, lambda: "the same settings" in screen_text(app))
+        frame = next(line for line in screen_text(app).splitlines() if "compare 20261123-4" in line)
+        assert len(frame.strip()) > 140
+        await pilot.press("escape")
     app.finish()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import threading
@@ -40,6 +41,7 @@ from tests.kit.looks import screen_text
 from tests.kit.recorded import record, recorded
 from training.job import Job
 from training.wire.events import SESSION
+from training.wire.host_events import Exited
 from training.wire.host_replies import RunFolder
 from tui.app import app
 from tui.app.app import RankboardApp
@@ -48,7 +50,7 @@ from tui.charts.panel import Charts
 from tui.commands.runs import runs
 from tui.compare.screen import CompareScreen
 from tui.home import screen as home_screen
-from tui.home.history import Answered, History, Listed
+from tui.home.history import Answered, FolderWatch, History, Listed
 from tui.home.list_text import describe_item
 from tui.home.run_list import ORDERS, RunItem, select_items
 from tui.home.run_table import COLUMNS, DROP_ORDER, draw_curve, fit_table, make_rows
@@ -122,7 +124,8 @@ async def test_without_runs_it_says_what_to_do(tmp_path: Path) -> None:
         await home.shows(pilot, "Press n to set up the first one", "rankboard --local 4")
         await until(pilot, lambda: not {"Star", "Sort", "Compare"} & set(home.text().split()))
         assert "n New run" in home.text()
-        for key in ("enter", "s", "t", "a", "R", "d", "space"):
+        # Escape ends the text that may follow `t` and `a`, which ask for one elsewhere.
+        for key in ("enter", "s", "t", "a", "R", "d", "space", "escape"):
             await pilot.press(key)
         await pilot.press("n")
         await home.is_at(pilot, LaunchScreen)
@@ -157,6 +160,10 @@ async def test_stars_notes_and_names_are_kept_with_the_run(runs_dir: Path) -> No
         await home.shows(pilot, "c-3")
         await pilot.press("s")
         await until(pilot, lambda: marks.is_starred(runs_dir / "c-3"))
+        await pilot.press("p")
+        await until(pilot, lambda: marks.find_pinned(runs_dir) == runs_dir / "c-3")
+        await pilot.press("p")
+        await until(pilot, lambda: marks.find_pinned(runs_dir) is None)
         await pilot.press("a", *"best one", "enter")
         await home.shows(pilot, "best one: c-3")
         assert marks.name(runs_dir / "c-3") == "best one"
@@ -593,7 +600,7 @@ async def test_a_study_is_one_row_that_opens(
     study_folder()
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
-        await home.shows(pilot, "▸", "two-ways", "study, 2 cells", "1/2 runs", "1 study")
+        await home.shows(pilot, "▸", "two-ways", "study, 2 cells", "1/2", "1 study")
         assert "a-1" not in home.text(), "its run is folded"
         await pilot.press("right")
         await home.shows(pilot, "▾", "sync=ddp #1", "a-1")
@@ -619,6 +626,152 @@ async def test_the_title_counts_the_runs_that_need_a_person(runs_dir: Path) -> N
         (runs_dir / "b-2" / "overview.json").write_text(json.dumps(overview))
         await pilot.press("r")
         await home.shows(pilot, "0 live, 2 need you", "✗ failed")
+
+
+@pytest.mark.parametrize("size", [(120, 40), (200, 60), (160, 24)])
+async def test_a_preview_shows_the_chosen_run_where_there_is_room(
+    size: tuple[int, int], runs_dir: Path
+) -> None:
+    failed = Told(replace(plan(2), run="d-4", work=Job(sync="ddp", lr=0.5))).training(30, 40)
+    failed.rank(0, Exited(0, -9, "SIGKILL"))
+    failed.closed()
+    recorded(runs_dir, failed)
+    overview = json.loads((runs_dir / "d-4" / "overview.json").read_text())
+    (runs_dir / "d-4" / "overview.json").write_text(json.dumps(overview | {"checkpoint_step": 20}))
+    home = Home(runs_dir)
+    async with home.app.run_test(size=size, notifications=True) as pilot:
+        await home.shows(pilot, " d-4 ─", "✗ failed", "killed by SIGKILL")
+        await home.shows(pilot, "R resume from checkpoint 20 (10 steps lost)")
+        await home.shows(pilot, "differs from a-1 in", "0.5  there 0.1")
+        await until(pilot, lambda: any(one.x_axis for one in home.app.screen.query(Chart)))
+        await pilot.press("end")
+        await home.shows(pilot, " a-1 ─", "step 20 of 40")
+        assert "SIGKILL" not in home.text()
+
+
+async def test_ages_grow_though_nothing_changes(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(home_screen, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(home_screen, "AGES_EVERY", 0.0)
+    now = time.time
+    overview = {"verdict": "finished", "step": 33, "started": now() - 300.0}
+    (runs_dir / "c-3" / "overview.json").write_text(json.dumps(overview))
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, " 5 min ")
+        monkeypatch.setattr(time, "time", lambda: now() + 3 * 3600.0)
+        await home.shows(pilot, " 3 h ")
+
+
+async def test_an_idle_list_reads_its_folder_only_after_a_change(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(home_screen, "LOOK_EVERY", 0.0)
+    os.utime(runs_dir, (0.0, 0.0))
+    reads = []
+    read = History.recorded
+    monkeypatch.setattr(History, "recorded", lambda self: reads.append(1) or read(self))
+    looks = []
+    look = FolderWatch.look
+    monkeypatch.setattr(
+        FolderWatch, "look", lambda self, **state: looks.append(1) or look(self, **state)
+    )
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "3 runs, 0 live")
+        # The index that the first look writes changes the folder.
+        os.utime(runs_dir, (0.0, 0.0))
+        await until(pilot, lambda: len(looks) > 3)
+        before = len(reads)
+        await until(pilot, lambda: len(looks) > 8)
+        assert len(reads) == before
+        recorded(runs_dir, Told(replace(plan(2), run="d-4")).training(9, 40).ended())
+        await home.shows(pilot, "4 runs, 0 live", "d-4")
+
+
+async def test_a_small_screen_has_the_list_and_three_lines(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
+        await home.shows(pilot, "c-3, started")
+        assert not home.app.screen.query(Chart)
+
+
+async def test_the_preview_of_a_study_has_its_answer(
+    runs_dir: Path, study_folder: Callable[[], StudyFolder]
+) -> None:
+    study_folder()
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "─ two-ways ─", "not complete: 1 of 2 cells: sync=ring")
+
+
+@pytest.fixture
+def copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is copied to the clipboard."""
+    texts: list[str] = []
+    monkeypatch.setattr(RankboardApp, "copy_to_clipboard", lambda _, text: texts.append(text))
+    return texts
+
+
+async def test_y_copies_the_command_of_a_run_from_the_list_and_from_the_run(
+    runs_dir: Path, copied: list[str]
+) -> None:
+    local = Host("local", "127.0.0.1", slots=2, transport="local")
+    of = replace(plan(1), run="d-4", hosts=(local,), work=Job(sync="ring", lr=0.5))
+    recorded(runs_dir, Told(of).training(20, 40).ended())
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
+        await home.shows(pilot, "d-4, started")
+        await pilot.press("y")
+        await home.shows(pilot, "copied: rankboard --local 2 --sync ring --lr 0.5")
+        await pilot.press("enter")
+        await home.is_at(pilot, RunScreen)
+        await pilot.press("y")
+        await until(pilot, lambda: len(copied) == 2)
+    assert copied == ["rankboard --local 2 --sync ring --lr 0.5"] * 2
+
+
+async def test_what_is_typed_after_a_refused_prompt_runs_no_commands(
+    runs_dir: Path, study_folder: Callable[[], StudyFolder]
+) -> None:
+    study_folder()
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
+        await home.shows(pilot, "two-ways")
+        for key in ("t", "a"):
+            await pilot.press(key)
+            await home.shows(pilot, "a study has no ")
+            await pilot.press(*"eeqn need", "enter")
+            await pilot.pause()
+            assert isinstance(home.app.screen, HomeScreen)
+    assert not list(runs_dir.parent.rglob("*.svg"))
+
+
+@pytest.mark.parametrize("key", ["s", "R", "d", "space", "y"])
+async def test_a_key_that_does_nothing_on_a_study_says_so(
+    key: str, runs_dir: Path, study_folder: Callable[[], StudyFolder]
+) -> None:
+    study_folder()
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
+        await home.shows(pilot, "two-ways")
+        await pilot.press(key)
+        await home.shows(pilot, "a study ")
+
+
+async def test_messages_replace_each_other_in_one_line(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
+        await home.shows(pilot, "a-1")
+        for count in range(1, 4):
+            await pilot.press("e")
+            await until(pilot, lambda count=count: len(list(runs_dir.glob("*.svg"))) == count)
+            await home.shows(pilot, "screenshot: runs/")
+        lines = home.text().splitlines()
+        assert [number for number, line in enumerate(lines) if "screenshot:" in line] == [21]
+        assert "a-1" in home.text()
+        assert not list(runs_dir.glob("*/*.svg"))
 
 
 async def test_the_column_by_which_the_list_is_sorted_has_a_sign(runs_dir: Path) -> None:
@@ -781,18 +934,18 @@ async def test_the_cursor_follows_the_newest_run_until_it_is_moved(
         recorded(runs_dir, Told(replace(plan(2), run=name)).training(9, 40).ended())
 
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
-        await home.shows(pilot, "c-3, started")
+        await home.shows(pilot, "─ c-3 ─")
         record_run("d-4")
-        await home.shows(pilot, "d-4, started")
+        await home.shows(pilot, " d-4 ─")
         await pilot.press("down", "up")
         record_run("e-5")
-        await home.shows(pilot, "5 runs", "d-4, started")
+        await home.shows(pilot, "5 runs", " d-4 ─")
         await pilot.press("enter")
         screen = await home.is_at(pilot, RunScreen)
         assert screen.session.plan.run == "d-4"
         record_run("f-6")
         await pilot.press("escape")
-        await home.shows(pilot, "6 runs", "d-4, started")
+        await home.shows(pilot, "6 runs", " d-4 ─")
 
 
 async def test_what_is_done_with_a_run_keeps_the_cursor_there(
@@ -801,10 +954,10 @@ async def test_what_is_done_with_a_run_keeps_the_cursor_there(
     monkeypatch.setattr(home_screen, "LOOK_EVERY", 0.0)
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
-        await home.shows(pilot, "c-3, started")
+        await home.shows(pilot, "─ c-3 ─")
         await pilot.press("s")
         recorded(runs_dir, Told(replace(plan(2), run="d-4")).training(9, 40).ended())
-        await home.shows(pilot, "4 runs", "c-3, started")
+        await home.shows(pilot, "4 runs", "─ c-3 ─")
         await pilot.press("t", *"mine", "enter")
         await until(pilot, lambda: marks.note(runs_dir / "c-3") == "mine")
 
@@ -950,11 +1103,11 @@ def test_all_columns_but_the_first_can_be_left_out() -> None:
 
 
 def test_a_run_with_a_checkpoint_can_be_resumed() -> None:
-    failed = RunItem("a", Entry("a", verdict="failed", cause="killed", started=0.0))
+    failed = RunItem("a", Entry("a", verdict="failed", cause="killed", started=0.0, step=25))
     keys = {"resume": "ctrl+r"}.__getitem__
-    assert "ctrl+r resumes it from the checkpoint of step 20" in describe_item(failed, 20, keys)
-    assert "resumes" not in describe_item(failed, 0, keys)
-    assert "resumes" not in describe_item(RunItem("a", Entry("a", verdict="finished")), 20, keys)
+    assert "ctrl+r resume from checkpoint 20 (5 steps lost)" in describe_item(failed, 20, keys)
+    assert "resume" not in describe_item(failed, 0, keys)
+    assert "resume" not in describe_item(RunItem("a", Entry("a", verdict="finished")), 20, keys)
 
 
 def test_a_note_has_the_room_that_settings_do_not_need() -> None:

@@ -489,7 +489,7 @@ def test_several_runs_are_compared_with_the_first(run: Run, tmp_path: Path) -> N
     done = run(report, names=["a-run", "b-run"], out=Path("there"))
     assert done.stdout == "there/report.html\n", done.stderr
     text = Path("there/report.html").read_text()
-    assert "B: no verdict: same recorded settings as A, and 0.0% more time per step" in text
+    assert "B vs A: no verdict: same recorded settings, and +0.0% per step" in text
     assert Path("there/pictures/seconds.svg").exists()
     again = run(report, names=["b-run"], out=Path("there"))
     assert again.returncode == 0

@@ -336,6 +336,20 @@ def test_models_that_did_not_learn_are_not_called_equal(tmp_path: Path) -> None:
     assert said == "The final training loss is equal within rounding in all cells compared"
 
 
+def test_a_run_that_diverged_is_an_alert_and_a_remark_in_the_list_of_runs(tmp_path: Path) -> None:
+    diverged = run_of(tmp_path, "bad", [2.3, *[900.0 + step for step in range(12)]])
+    found = make_chapter(subject(group(diverged, label="one")))
+    sentence = "diverged at step 2: loss 2.3 → 906"
+    assert f"{diverged.name} {sentence}." in found.alerts
+    (table,) = (
+        table
+        for section in found.sections
+        for table in section.tables
+        if {"run", "verdict"} <= set(table.head)
+    )
+    assert sentence in " ".join(table.rows[0])
+
+
 @pytest.mark.parametrize(
     ("others", "said", "verdict"),
     [

@@ -43,6 +43,22 @@ def test_a_table_tells_a_loss_that_is_nan_from_one_that_is_not_known(step: int, 
     assert row._loss_cell(view).text == text
 
 
+def test_the_trend_of_a_slow_rank_shows_and_touches_no_row_above() -> None:
+    history = History(plan(2)).training()
+    for step in range(1, 41):
+        history.rank(0, stepped(0, step, 0.5, ready=0.05))
+        history.rank(1, stepped(1, step, 0.5, ready=0.3 if step % 2 else 0.4))
+    run = history.state()
+    scale = row.TrendScale("ready", [0.05, 0.35], 0.2)
+    fast, slow = (
+        row._trend_cell(row.RowContext([rank], run, now=0.0, inks=DARK, scale=scale)).text
+        for rank in run.ranks
+    )
+    assert len(set(fast)) == 1
+    assert len(set(slow)) == 2, "its steps differ"
+    assert max(fast) < min(slow) <= max(slow) < "█"
+
+
 def test_the_pace_of_a_live_run_is_of_its_last_steps_that_of_an_ended_one_of_all() -> None:
     """The first step takes 9 s, the next 20 0.1 s each; of the last 20 every second takes 0.4 s."""
     history = History(plan(2)).training()

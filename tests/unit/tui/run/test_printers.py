@@ -53,15 +53,16 @@ from training.wire.host_events import (
     HostSample,
     Launched,
     OutputText,
+    RankSample,
 )
-from training.wire.rank_events import Entered, Evaluated, ScriptMetrics, StepFinished
+from training.wire.rank_events import Entered, Evaluated, Saved, ScriptMetrics, StepFinished
 from tui.app import show_run as front
 from tui.app.second_signal import Watched
 from tui.run import live_printer as live
 from tui.run import outcome
 from tui.run.json_printer import JsonPrinter
 from tui.run.narration import HOLD_SECONDS, GatheredLines, Narration
-from tui.run.outcome_panel import _outcome_text
+from tui.run.outcome_panel import outcome_lines
 from tui.run.plain_printer import PlainPrinter
 from tui.run.printer import run_printer
 from tui.run.progress_lines import ProgressLines, progress_text
@@ -274,14 +275,21 @@ def test_the_last_output_is_said_to_be_of_whoever_printed_it() -> None:
     assert outcome.output_source(Cause("node2", 1, "killed", of_agent=True)) == "the agent on node2"
 
 
+def test_a_failure_says_whether_memory_was_the_reason_and_how_to_go_on() -> None:
+    history = History(plan(2)).training(steps=12).rank(1, RankSample(1, 50.0, 438 << 20))
+    history.say(1, HostSample((50.0,), 2 << 30, 24 << 30)).rank(1, Saved(1, 1, 10, 0.1, 1000))
+    err = printed(history.rank(1, Exited(1, -9, "SIGKILL")), PlainPrinter)[1]
+    lines = err[err.index("cause:") :].splitlines()
+    assert lines[1] == "not memory: 438 MiB of 24 GiB"
+    command = f"rankboard --run --resume {history.plan.run}"
+    assert f"resume from checkpoint 10 (2 steps lost): {command}" in lines
+
+
 def test_a_failure_says_its_cause_first() -> None:
     out, err = printed(failed(), PlainPrinter)
     assert "rankboard: ranks 0 and 1 ended: exit code 1\nrankboard: a rank failed\n" in err
     end = err[err.index("cause:") :].splitlines()
-    assert (
-        end[0]
-        == "cause: node2, rank 1: ValueError: bad batch at step 12; rank 0 failed as a consequence"
-    )
+    assert end[0] == "cause: node2, rank 1: ValueError: bad batch at step 12; rank 0 followed"
     assert end[1] == "last output of rank 1:"
     assert end[5] == "    ValueError: bad batch"
     assert [line.split(" | ")[2].strip() for line in end[6:] if " | " in line] == [
@@ -558,9 +566,7 @@ def test_the_end_on_a_terminal() -> None:
     text = console.file.getvalue()
     assert "[rank 1] ValueError: bad batch" in text
     end = text[text.rindex("cause:") :]
-    assert end.startswith(
-        "cause: node2, rank 1: ValueError: bad batch at step 12; rank 0 failed as a consequence"
-    )
+    assert end.startswith("cause: node2, rank 1: ValueError: bad batch at step 12; rank 0 followed")
     assert end.index("victim") < end.index("iter 2-") < end.index("failed after")
 
 
@@ -605,9 +611,7 @@ def test_a_lost_host_in_a_training_run() -> None:
     )
     history.closed()
     err = printed(history, PlainPrinter)[1]
-    assert (
-        "cause: node2: host lost: no sign of life for 60 s; rank 1 failed as a consequence" in err
-    )
+    assert "cause: node2: host lost: no sign of life for 60 s; rank 1 followed" in err
     assert err.endswith("rankboard: lost node2 after 0 s\n")
 
 
@@ -638,7 +642,8 @@ def test_a_program_of_which_nothing_is_seen() -> None:
         in err
     )
     assert err.endswith("rankboard: finished in 0 s; no step was seen\n")
-    panel_text = _outcome_text(history.state(), 20, is_brief=True)
+    lines = outcome_lines(history.state(), 20, "", is_brief=True)
+    panel_text = "\n".join(line.text for line in lines)
     assert "finished in 0 s; no step was seen" in panel_text
     assert "no step was seen; it printed nothing" in panel_text
 
@@ -694,9 +699,9 @@ def test_how_far_a_program_is_leaves_out_what_is_not_known() -> None:
 
 def test_it_is_said_that_torch_is_watched() -> None:
     _, err = printed(watching(2, 0.1), PlainPrinter)
-    assert err.count("rankboard: torch is watched\n") == 1
+    assert err.count("rankboard: watching torch\n") == 1
     _, err = printed(logging(started(script()), 3, range(1, 40), 1.0), PlainPrinter)
-    assert "torch is watched" not in err
+    assert "watching torch" not in err
     assert "rankboard: read as:" in err
 
 

@@ -59,7 +59,7 @@ async def test_it_tells_all_that_is_known_of_the_rank_and_nothing_of_others(
             "rank 2 of 4, on node2 ▲ SLOW 4.0x",
             "all ranks wait for rank 2 on node2",
             "step 60 of 400, epoch 1",
-            "data 5%, compute 75%, sync 20%, ready after 0.0800 s",
+            "data 5%, compute 75%, sync 20%, busy 80 ms",
             "pid 4002, on cuda:0 with 1 thread, gloo",
             GPU,
             BY_RANKS,
@@ -128,7 +128,7 @@ async def test_in_the_log_esc_leaves_what_was_typed_then_the_page() -> None:
         log.view.focus()
         await pilot.press("ampersand", *"step 60", "enter")
         await until(pilot, lambda: "rank 3, matching step 60" in stage.text())
-        await pilot.press("r", "R", "E")
+        await pilot.press("r", "A", "E")
         stage.app.tick()
         await pilot.pause()
         assert "rank 3, matching step 60" in stage.text()
@@ -150,7 +150,7 @@ async def test_it_shows_no_chart_of_what_only_other_ranks_tell() -> None:
                 *(rank_events.StepFinished(rank, 1, step, math.nan, 0.1) for rank in range(2)),
                 rank_events.ScriptMetrics(0, step, 0, (("loss", 2.0 / step), ("mood", 1.0 * step))),
             )
-        for rank, titles in ((0, {"loss", "mood", "s/iteration by rank"}), (1, set())):
+        for rank, titles in ((0, {"loss", "mood", "step time by rank"}), (1, set())):
             await opened(stage, pilot, rank)
             await until(pilot, lambda titles=titles: titles <= titles_of(stage))
             assert ("mood" in titles_of(stage)) == (rank == 0)

@@ -76,7 +76,7 @@ def shown(stage: Stage) -> list[str]:
 def test_ranks_stand_by_number_or_by_a_figure_the_worst_first() -> None:
     run = acted(2, 4, late=5).state
     assert [rank.rank for rank in sort_ranks(run.ranks, run, BY["rank"], 9)] == list(range(8))
-    assert sort_ranks(run.ranks, run, BY["ready"], 9)[0].rank == 5
+    assert sort_ranks(run.ranks, run, BY["busy"], 9)[0].rank == 5
     run.ranks[3].memory = 1 << 40
     assert sort_ranks(run.ranks, run, BY["memory"], 9)[0].rank == 3
     run.ranks[6].step = 7
@@ -117,7 +117,7 @@ async def test_a_key_sorts_by_the_next_figure_and_the_border_tells_by_which() ->
         await until(pilot, lambda: "by rank" in table(stage)[0] and len(shown(stage)) == 4)
         assert shown(stage) == ["0", "1", "2", "3"]
         await pilot.press("o")
-        await until(pilot, lambda: "by ready" in table(stage)[0] and shown(stage)[0] == "2")
+        await until(pilot, lambda: "by busy" in table(stage)[0] and shown(stage)[0] == "2")
         for _ in range(len(RANK_ORDERS) - 1):
             await pilot.press("o")
         await until(pilot, lambda: "by rank" in table(stage)[0])
@@ -214,7 +214,7 @@ async def test_while_ranks_start_their_state_has_the_room_and_tells_for_how_long
 async def test_a_rank_that_is_not_heard_of_says_since_when() -> None:
     stage = Stage(hosts=2, slots=1)
     async with stage.training() as pilot:
-        assert "heard" not in table(stage)[1]
+        assert "last seen" not in table(stage)[1]
         stage.session.say(1, host_events.RankSample(1, 50.0, 400 << 20), after=12.0)
         # on a busy machine more than 12 s have gone by when it is drawn
         await until(

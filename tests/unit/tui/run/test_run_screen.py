@@ -7,7 +7,6 @@ import string
 import threading
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -59,7 +58,7 @@ async def test_all_that_matters_is_on_the_screen(size: tuple[int, int]) -> None:
             "node2",
             " 60 ",
             "20%",
-            "ready",
+            "busy",
             "▒▒▒▒▒▒██",
             "loss",
             "epoch 1 step 60 loss",
@@ -68,7 +67,7 @@ async def test_all_that_matters_is_on_the_screen(size: tuple[int, int]) -> None:
         ]
         await until(pilot, lambda: all(part in stage.text() for part in parts))
         text = stage.text()
-        assert ("s/iteration" in text) == (size[0] >= 110)
+        assert ("step time" in text) == (size[0] >= 110)
         assert ("accuracy" in text) == (size[0] >= 150)
         stage.session.finish(60, 1)
         await stage.ended(pilot)
@@ -91,7 +90,7 @@ async def test_on_a_low_screen_a_finished_run_is_summed_up_briefly() -> None:
         await stage.ended(pilot)
         text = stage.text()
         assert "test accuracy 94.72%" in text
-        assert "mean of iterations 2 to 40" in text
+        assert re.search(r"0\.1\S* s/step \(2 to 40\)|1\d\d ms/step \(2 to 40\)", text)
         assert "mean over classes" not in text
         assert stage.screen.query_one(OutcomePanel).size.height == 3
         await pilot.resize_terminal(120, 40)
@@ -123,9 +122,7 @@ async def test_a_finished_run_is_summed_up() -> None:
             "mean over classes: precision 85.4%, recall 85.0%, F1 85.0%; all in report.txt" in text
         )
         assert "by each rank's own model: rank 0 90.00%, rank 1 91.00%" in text
-        assert re.search(
-            r"mean of iterations 2 to 40: 0\.1\S* s, of all but the first 0\.1\S* s", text
-        )
+        assert re.search(r"1\d\d ms/step \(2 to 40\), 1\d\d ms all but the first", text)
         await pilot.press("q")
         await pilot.pause()
     assert stage.app.exit_code == 0
@@ -181,7 +178,7 @@ async def test_zoom_and_log_axis_and_log_keys() -> None:
             await pilot.press("r")
             wanted.append(log.filter.rank)
         assert wanted == [0, 1, 2, 3, -1, None]
-        await pilot.press("r", "R")
+        await pilot.press("r", "A")
         assert log.filter.rank is None
         await pilot.press("f")
         await pilot.pause()
@@ -241,14 +238,15 @@ async def test_the_charts_mark_where_the_run_was_started_again(size: tuple[int, 
         stage.session.steps(51, 100)
         await stage.heard(pilot, 100)
         await until(pilot, lambda: marks(stage).count("R") == charts)
-        await pilot.press("3", "m")
+        await pilot.press("3", "M")
         await until(pilot, lambda: marks(stage).count("R") == charts - 1)
 
 
 def marks(stage: Stage) -> str:
-    """The upper row of the charts, where the letters of marks are."""
-    lines = stage.text().splitlines()
-    return next(below for line, below in pairwise(lines) if " 3 loss" in line)
+    """The rows of the charts, with the letters of marks."""
+    _, from_charts = stage.text().split(" 3 loss")
+    charts, _ = from_charts.split(" 6 log")
+    return charts
 
 
 async def test_a_line_of_the_log_that_goes_on_beyond_the_edge_says_so() -> None:

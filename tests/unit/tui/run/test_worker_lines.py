@@ -39,7 +39,7 @@ def test_a_process_has_its_own_figures() -> None:
     texts = [
         [
             CELL[title](RowContext(line.ranks, run, 0.0, DARK, scale, "", line.is_process)).text
-            for title in ("rank", "rank CPU", "ready")
+            for title in ("rank", "rank CPU", "busy")
         ]
         for line in table_lines(run, BY["rank"], (), 9)[:3]
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ SIZES = [(80, 24), (120, 40), (200, 60)]
 class Stage:
     """A dashboard over a study whose runs are acted out."""
 
-    def __init__(self, folder: Path, refused: tuple[str, ...] = (), reason: str = "") -> None:
+    def __init__(self, folder: Path, refused: Collection[str] = (), reason: str = "") -> None:
         self.runner = acted_runner(folder / "runs", refused=refused, reason=reason)
         self.app = StudyApp(self.runner)
 
@@ -50,7 +50,13 @@ class Stage:
 
     async def make(self, pilot: Pilot[None], seconds: Callable[[ActedSession], float]) -> None:
         """Act one run after the other, to the end of the study."""
-        acted: list[ActedSession] = []
+        await self.make_rest(pilot, seconds, 0)
+
+    async def make_rest(
+        self, pilot: Pilot[None], seconds: Callable[[ActedSession], float], num_made: int
+    ) -> None:
+        """The same, once so many runs have been made."""
+        acted = self.sessions[:num_made]
         while not self.runner.is_over:
             await until(pilot, lambda: len(self.sessions) > len(acted) or self.runner.is_over)
             for session in self.sessions[len(acted) :]:
@@ -213,6 +219,41 @@ async def test_a_cell_shows_its_runs_and_why_one_failed(tmp_path: Path) -> None:
         await pilot.press("escape", "q")
     assert stage.app.exit_code == 0
     assert stage.runner.progress.num_settled == 12
+
+
+async def test_failed_runs_can_be_made_again(tmp_path: Path) -> None:
+    refused = ["ring"]
+    stage = Stage(tmp_path, refused=refused)
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "R Retry" not in stage.text())
+        await stage.make(pilot, by_method)
+        await until(pilot, lambda: bool(stage.line("Three ways", "✗ failed")))
+        await until(pilot, lambda: "R Retry" in stage.text())
+        assert stage.line("failed: ring does not work here"), "what is wrong comes first"
+        assert stage.line("in 2 of 6 cells: method=a ring of two nodes=1 and ")
+        refused.clear()
+        made = len(stage.sessions)
+        await pilot.press("R")
+        await until(pilot, lambda: len(stage.sessions) > made)
+        await until(pilot, lambda: bool(stage.line("Three ways", "● running")))
+        await stage.make_rest(pilot, by_method, made)
+        await until(pilot, lambda: bool(stage.line("Three ways", "✓ done")))
+        assert stage.line("a ring of two", "✓ done", "2/2")
+        await pilot.press("q")
+    assert stage.app.exit_code == 0
+
+
+async def test_a_roomy_screen_shows_times_values_and_the_runs_of_the_cell(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    async with stage.app.run_test(size=(160, 48)) as pilot:
+        await stage.make(pilot, by_method)
+        await until(pilot, lambda: bool(stage.line("Three ways", "✓ done")))
+        assert stage.line("state", "took")
+        assert stage.line("a ring of two", "●")
+        await pilot.press("down", "down")
+        await until(pilot, lambda: bool(stage.line("runs of method=a ring of two nodes=1")))
+        assert stage.line("1  ", "✓ finished", "0.2")
+        await pilot.press("q")
 
 
 async def test_a_study_of_which_all_runs_are_refused_says_why(tmp_path: Path) -> None:

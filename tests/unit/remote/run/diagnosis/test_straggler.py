@@ -66,7 +66,7 @@ def test_a_slow_rank_is_suspected_then_sure() -> None:
     (found,) = state.stragglers.slow
     assert (found.rank, found.mark, found.first_late_step) == (2, "SLOW 7.2x", 15)
     assert notes(state) == [
-        "all ranks wait for rank 2 on node3: 0.360 of 0.450 s per step, others 0.0500 s"
+        "all ranks wait for rank 2 on node3: busy 360 of 450 ms per step, others 50 ms"
     ]
     assert SURE <= 40, "within 40 steps"
 
@@ -89,7 +89,7 @@ def test_two_slow_ranks_are_named_together() -> None:
     state = history.state()
     assert [one.rank for one in state.stragglers.slow] == [3, 1]
     assert notes(state)[0].startswith(
-        "all ranks wait for ranks 1 and 3 on node4 and node2: rank 3 takes 0.300 of"
+        "all ranks wait for ranks 1 and 3 on node4 and node2: rank 3 is busy 300 of 450 ms"
     )
 
 
@@ -159,12 +159,12 @@ def test_it_waits_for_its_data() -> None:
         for rank in range(4):
             ready, data = (0.36, 0.3) if rank == 2 else (FAST, 0.001)
             history.rank(rank, stepped(rank, step, seconds=0.45, ready=ready, data=data))
-    assert reason(history) == "it waits for its data: 0.300 s per step, others 0.0010 s"
+    assert reason(history) == "it waits for its data: 300 ms per step, others 1.0 ms"
 
 
 def test_it_has_fewer_cores() -> None:
     history = made(with_hosts((0.3, 0.3, 0.05, 0.3)), slow_rank(2), SURE)
-    assert reason(history) == "it has 0.0500 cores, others 0.300"
+    assert reason(history) == "it has 0.05 cores, others 0.3"
 
 
 def test_other_programs_use_its_cores() -> None:
@@ -249,5 +249,5 @@ def test_its_cores_are_slower() -> None:
                 rank, stepped(rank, step, seconds=0.45, ready=ready, cpu_seconds=2 * ready)
             )
     assert reason(history) == (
-        "slower cores or more work: 0.720 s of CPU time per step, others 0.100 s"
+        "slower cores or more work: 720 ms of CPU time per step, others 100 ms"
     )

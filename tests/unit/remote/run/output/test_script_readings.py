@@ -23,7 +23,8 @@ from remote.record import summary
 from remote.record.events_file import EventsReader
 from remote.record.events_file import read_records as read
 from remote.record.layout import rank_log
-from remote.record.overview import read_loss_course, read_overview
+from remote.record.loss_course import read_loss_course
+from remote.record.overview import read_overview
 from remote.record.reread import RunClocks, reread_steps
 from remote.record.tape import Tape
 from remote.record.write import Recorder

@@ -1,0 +1,85 @@
+"""The course of a run's loss, read at a few places of its record: enough for lists of runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from remote.cluster.hosts import RANKS
+from remote.record.events_file import EventsReader, compile_scan, read_samples, select_lines
+from remote.run.output.script_readings import Expand
+from remote.statistics.mean import finite_mean
+from training.wire.events import Record
+from training.wire.rank_events import Evaluated, ScriptMetrics, StepFinished
+
+SAMPLE = 1 << 14
+"""Bytes of records that are read at each place: some twenty steps."""
+LARGE = 64 << 20
+"""Bytes of records beyond which they are not searched for tests, which takes a while."""
+TESTS = compile_scan((Evaluated.wire_name,))
+LossPoint = tuple[float, float]
+"""A step and a loss."""
+
+
+@dataclass(frozen=True)
+class LossCourse:
+    """The losses of a run, in order of their steps."""
+
+    training: Sequence[LossPoint] = ()
+    tests: Sequence[LossPoint] = ()
+
+
+def read_loss_course(folder: Path, place_count: int) -> list[float]:
+    """Return the mean training loss at so many places of a run, evenly spaced in its record. Places
+    without steps are left out. Raises: OtherFormat; RunFolderError."""
+    return [loss for _, loss in _sample_training(folder, place_count)]
+
+
+def read_loss_points(folder: Path, place_count: int) -> LossCourse:
+    """Return the training loss at so many places of a run, and all tests. Raises: OtherFormat;
+    RunFolderError."""
+    return LossCourse(list(_sample_training(folder, place_count)), list(_find_tests(folder)))
+
+
+def _sample_training(folder: Path, place_count: int) -> Iterator[LossPoint]:
+    # Only once a list of runs draws its losses, see `expander`.
+    from remote.run.output.script_expander import Expander
+
+    expand_script = Expander(RANKS, watch=False)
+    for place, records in enumerate(read_samples(folder, place_count, SAMPLE)):
+        points: list[LossPoint] = [
+            (record.event.step, record.event.loss)
+            for record in records
+            if isinstance(record.event, StepFinished)
+        ]
+        points = points or list(_find_printed_losses(records, expand_script))
+        mean_loss = finite_mean([loss for _, loss in points])
+        if math.isfinite(mean_loss):
+            # A script may print no steps: then places stand for them.
+            yield finite_mean([step for step, _ in points]) or place, mean_loss
+
+
+def _find_printed_losses(records: Sequence[Record], expand_script: Expand) -> Iterator[LossPoint]:
+    """Yield the losses that a script has printed among these records."""
+    for record in records:
+        for derived_record in expand_script(record):
+            event = derived_record.event
+            if isinstance(event, StepFinished):
+                yield event.step, event.loss
+            elif isinstance(event, ScriptMetrics):
+                yield from ((event.step, value) for name, value in event.values if name == "loss")
+
+
+def _find_tests(folder: Path) -> Iterator[LossPoint]:
+    with closing(EventsReader(folder)) as reader:
+        if reader.size > LARGE:
+            return
+        reader.require_file()
+        while block := reader.read_block():
+            for record in reader.parser.parse(select_lines(block, TESTS.search)):
+                event = record.event
+                if isinstance(event, Evaluated) and event.rank == 0 and math.isfinite(event.loss):
+                    yield event.step, event.loss

@@ -1,0 +1,147 @@
+"""How a run ended, as its page says it: the culprit first, then the way out; a ruined run is no
+success."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from remote.record.entry import Entry
+from remote.run.run_state import RunState
+from tests.kit.acted import until
+from tests.kit.dashboard import Stage
+from tests.kit.histories import GLOO, History, plan, raised, stepped
+from training.wire.host_events import Exited, Hello, HostSample, RankSample
+from training.wire.rank_events import Evaluated, Saved
+from tui.run.outcome_panel import OutcomeLine, OutcomePanel, describe_change, outcome_lines
+
+GIB = 1 << 30
+HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux 6", "b", 2.0, 24 * GIB, "2.14.1")
+
+
+def killed(used: int = 2 * GIB, platform: str = "Linux 6", *, saved: int = 10) -> RunState:
+    """A run in which rank 1 is killed, and the others follow."""
+    history = History(plan(3)).training(12)
+    for host in range(3):
+        sample = HostSample((50.0,), used, 24 * GIB)
+        history.say(host, replace(HELLO, platform=platform), sample)
+        history.rank(host, RankSample(host, 50.0, 438 << 20))
+        if saved:
+            history.rank(host, Saved(host, 1, saved, 0.1, 1000))
+    history.rank(1, Exited(1, -9, "SIGKILL"))
+    for rank in (0, 2):
+        history.rank(rank, *raised(rank, GLOO))
+    return history.closed()
+
+
+def lines_of(state: RunState, resume_key: str = "R") -> list[OutcomeLine]:
+    return outcome_lines(state, 20, resume_key, is_brief=True)
+
+
+def test_a_failure_names_the_culprit_then_who_followed_then_the_way_out() -> None:
+    title, *lines = lines_of(killed())
+    assert title.text == "✗ failed after 1 s: node2, rank 1: killed by SIGKILL at step 12"
+    assert title.style == "bold $text-error"
+    assert [line.text for line in lines[:3]] == [
+        "not memory: 438 MiB of 24 GiB; no OOM kill on the host",
+        "ranks 0 and 2 followed",
+        "▶ R resume from checkpoint 10 (2 steps lost)",
+    ]
+    assert "muted" in lines[1].style, "they are not what went wrong"
+
+
+def test_where_the_host_was_full_memory_may_be_the_reason() -> None:
+    texts = [line.text for line in lines_of(killed(used=23 * GIB))]
+    assert "perhaps memory: 23 GiB of 24 GiB were in use; no OOM kill on the host" in texts
+
+
+def test_where_nobody_counts_kills_none_is_denied() -> None:
+    texts = [line.text for line in lines_of(killed(platform="macOS"))]
+    assert "not memory: 438 MiB of 24 GiB" in texts
+
+
+def test_a_rank_that_raised_did_not_die_of_memory() -> None:
+    history = History(plan(2)).training(12).rank(1, RankSample(1, 50.0, 1 << 20))
+    history.say(1, HostSample((50.0,), 1, 24 * GIB))
+    state = history.rank(1, *raised(1, "ValueError: bad batch")).closed()
+    assert not any("memory" in line.text for line in lines_of(state))
+
+
+@pytest.mark.parametrize(("saved", "key"), [(0, "R"), (10, "")])
+def test_there_is_no_way_on_without_a_checkpoint_or_without_its_key(saved: int, key: str) -> None:
+    assert not any("resume" in line.text for line in lines_of(killed(saved=saved), key))
+
+
+def test_a_ruined_run_says_so_first() -> None:
+    history = History(plan(2)).training()
+    for step in range(1, 30):
+        history.rank(0, replace(stepped(0, step), loss=2.3 if step < 3 else 900.0 + step))
+    first, second, *_ = lines_of(history.done(0, 1).closed())
+    assert first == OutcomeLine("▲ diverged at step 3: loss 2.3 → 924", "bold $text-warning")
+    assert second.text.startswith("finished in ")
+
+
+def test_a_plain_success_says_how_well_and_how_fast() -> None:
+    history = History(plan(2)).training(40, sync=0.06, compute=0.03)
+    for epoch, accuracy in ((1, 0.95), (2, 0.9)):
+        history.rank(0, Evaluated(0, epoch, 10 * epoch, 0.3, accuracy, 360, 0.1))
+    texts = [line.text for line in lines_of(history.done(0, 1).closed())]
+    assert texts[0].startswith("✓ finished in ")
+    assert texts[1] == "test accuracy 90.00%, test loss 0.3000; best 95.00% in epoch 1"
+    assert texts[2] == "100 ms/step (2 to 40); bound by sync, 60% of a step"
+
+
+def test_a_success_is_compared_with_the_last_run_like_it() -> None:
+    history = History(plan(2)).training(40)
+    history.rank(0, Evaluated(0, 1, 40, 0.3, 0.9, 360, 0.1))
+    state = history.done(0, 1).closed()
+    previous = Entry("one", label="baseline", accuracy=0.908, step_seconds=0.08)
+    assert describe_change(state, previous) == [
+        "vs baseline, the last run like it: test -0.8 points, +25% time per step"
+    ]
+    assert not describe_change(state, Entry("one")), "of which nothing is known"
+
+
+def test_a_rank_that_was_slow_for_most_of_the_run_is_named_once() -> None:
+    history = History(plan(2)).training()
+    for step in range(1, 200):
+        history.now += 0.5
+        for rank in range(2):
+            history.rank(rank, stepped(rank, step, seconds=0.5, ready=0.4 if rank else 0.05))
+    texts = [line.text for line in lines_of(history.done(0, 1).closed())]
+    (line,) = [text for text in texts if "slow" in text]
+    assert line.startswith("▲ slow for ")
+    assert ": all waited for rank 1 on node2" in line
+
+
+async def test_the_page_of_a_finished_run_shows_the_comparison() -> None:
+    previous = Entry("one", label="baseline", accuracy=0.9, step_seconds=0.1)
+    stage = Stage()
+    async with stage.training(size=(120, 40)) as pilot:
+        stage.screen.query_one(OutcomePanel)._find_previous = lambda: previous
+        stage.session.finish(60, 1)
+        await stage.ended(pilot)
+        await until(pilot, lambda: "vs baseline, the last run like it: test +4.7" in stage.text())
+
+
+async def test_r_on_the_page_of_a_failed_run_opens_the_form_that_resumes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = Stage()
+    resumed = list[str]()
+    monkeypatch.setattr(
+        type(stage.app), "on_resume_run", lambda app, message: resumed.append(message.name)
+    )
+    async with stage.training(size=(80, 24)) as pilot:
+        await pilot.press("R")
+        assert not resumed, "it still trains"
+        for rank in range(2):
+            stage.session.say(0, Saved(rank, 1, 50, 0.1, 1000))
+        stage.session.fail(rank=1)
+        await stage.ended(pilot)
+        await until(pilot, lambda: "R resume from checkpoint 50 (10 steps lost)" in stage.text())
+        assert stage.screen.query_one(OutcomePanel).has_class("-bad")
+        await pilot.press("R")
+        await until(pilot, lambda: bool(resumed))
+    assert resumed == [stage.session.plan.run]
