@@ -13,6 +13,9 @@ LINE, TEST, DATA, COMPUTE, SYNC = range(900, 905)
 """Numbers of inks beyond those of series, for curves: the plain one, test values, and phases."""
 PHASE_INKS = {"data": DATA, "compute": COMPUTE, "sync": SYNC}
 """The inks of the phases of a step, by their names."""
+MUTED = "$foreground-muted"
+"""The style of what matters less, within a text. `$text-muted` is for style sheets: in a text it is
+white."""
 SERIES_INKS = 8
 """Inks of series. A ninth rank has the first one's again, and a dashed line."""
 
