@@ -24,6 +24,7 @@ from remote.record.overview import (
     check_number,
     read_overview,
 )
+from remote.record.step_notes import join_step_notes, read_step_notes
 from remote.run.state.flaw import Flaw, FlawKind
 from remote.run.state.phases import Verdict
 from training.job import SEVERAL, TYPES, Job
@@ -71,7 +72,11 @@ class Entry(NamedTuple):
     elapsed: Figure = None
     ranks_started: bool = False
     star: bool = False
+    pinned: bool = False
+    """Whether it is the baseline of the runs beside it."""
     note: str = ""
+    step_notes: str = ""
+    """The notes at steps, in one line."""
     label: str = ""
     """The name that a person gave the run."""
     study: str = ""
@@ -118,7 +123,9 @@ def read_entry(folder: Path, on_failure: files.Failed = files.ignore) -> Entry:
     called with the error of each file that cannot be read, also of one that is missing."""
     own_marks: dict[str, Any] = {
         "star": marks.is_starred(folder),
+        "pinned": marks.is_pinned(folder),
         "note": marks.note(folder, on_failure),
+        "step_notes": join_step_notes(read_step_notes(folder, on_failure)),
         "label": marks.name(folder, on_failure),
     }
     plan, problem = _read_plan(folder, on_failure)

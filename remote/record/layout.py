@@ -11,7 +11,7 @@ summary.json       what became of the run, at its end
 report.txt         the classification report of the last evaluation, if there is one
 hosts/NAME/        results that were fetched from a host
 node/              with --local: the workdir of the hosts, see `training.agent.layout`
-starred, note.txt, name.txt
+starred, pinned, note.txt, name.txt, step-notes.json
                    what a person keeps with the run
 copied.txt, log-*  what a person copied last from the log, and saved of it
 
@@ -40,8 +40,10 @@ SUMMARY = "summary.json"
 REPORT = "report.txt"
 FETCHED = "hosts"
 STAR = "starred"
+PIN = "pinned"
 NOTE = "note.txt"
 NAME = "name.txt"
+STEP_NOTES = "step-notes.json"
 INDEX = ".index.json"
 STUDY = ".study"
 JOURNAL = "journal.jsonl"

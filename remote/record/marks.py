@@ -1,4 +1,4 @@
-"""Read and write what a person keeps with a run: a star, a note and a name.
+"""Read and write what a person keeps with a run: a star, a pin, a note and a name.
 
 They lie in the run's own folder, so they go where it goes, and two commands at once change
 different files.
@@ -11,7 +11,7 @@ from pathlib import Path
 from remote.limits import LIMITS
 from remote.plan.plan import LONGEST_LABEL, PlanError, is_label
 from remote.record import files
-from remote.record.layout import NAME, NOTE, STAR
+from remote.record.layout import NAME, NOTE, PIN, STAR
 from remote.sanitise import unseen_character
 from training.agent.layout import LAST
 from training.writing import write_whole
@@ -23,6 +23,20 @@ def star(folder: Path, starred: bool) -> None:
         write_whole(folder / STAR, b"")
     else:
         (folder / STAR).unlink(missing_ok=True)
+
+
+def pin(folder: Path, pinned: bool) -> None:
+    """Pin a run as the baseline of the runs beside it, in place of another; or take its pin away.
+    Raises: OSError."""
+    for pin_file in folder.parent.glob(f"*/{PIN}"):
+        pin_file.unlink(missing_ok=True)
+    if pinned:
+        write_whole(folder / PIN, b"")
+
+
+def find_pinned(runs_dir: Path) -> Path | None:
+    """Return the folder of the run that is pinned; None if there is none."""
+    return next((path.parent for path in sorted(runs_dir.glob(f"*/{PIN}"))), None)
 
 
 def write_note(folder: Path, text: str) -> None:
@@ -66,6 +80,11 @@ def _write(path: Path, mark_bytes: bytes) -> None:
 def is_starred(folder: Path) -> bool:
     """Return True if a run has a star."""
     return (folder / STAR).is_file()
+
+
+def is_pinned(folder: Path) -> bool:
+    """Return True if a run is the baseline."""
+    return (folder / PIN).is_file()
 
 
 def note(folder: Path, on_failure: files.Failed = files.ignore) -> str:

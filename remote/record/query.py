@@ -37,7 +37,7 @@ FLAG = "yes or no"
 """What the values of a key are, as messages name it."""
 EXAMPLE = {NUMBER: "0.5", TIME: "2026-11-20"}
 """By the kinds of values that have an order."""
-TEXTS = ("name", "label", "script", "verdict", "cause", "note", "study", "trial")
+TEXTS = ("name", "label", "script", "verdict", "cause", "note", "step_notes", "study", "trial")
 """Fields of a run in which a word without an operator is looked for."""
 Test = Callable[[Entry], bool]
 
@@ -207,7 +207,7 @@ def _keys() -> dict[str, QueryKey]:
     }
     keys |= {name: _field_key(name, TEXT, field_name) for name, field_name in text_fields.items()}
     keys |= {figure.field: _figure_key(figure) for figure in FIGURES}
-    keys |= {name: _field_key(name, FLAG, name) for name in ("star", "diverged")}
+    keys |= {name: _field_key(name, FLAG, name) for name in ("star", "pinned", "diverged")}
     check_flaw = partial(_check_known, "flaw", [kind.value for kind in FlawKind])
     check_verdict = partial(_check_known, "verdict", VERDICTS)
     other_keys = (

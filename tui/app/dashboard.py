@@ -27,6 +27,7 @@ from remote.record.events_file import RunFolderError
 from tui.app.command_list import ActionPalette, list_commands
 from tui.app.file_saving import FileSaver, find_shown_session
 from tui.app.quitting import DashboardRuns, Quitting
+from tui.app.run_marks import RunMarks
 from tui.kit import keymap
 from tui.kit.actions import ACTIONS_BY_NAME, KeyPlace
 from tui.kit.bindings import bindings, focus_places, key_of, named_keys
@@ -36,7 +37,11 @@ from tui.kit.key_names import format_key
 from tui.kit.messages import (
     CompareRuns,
     CopyCommand,
+    NoteStep,
+    PinRun,
+    ReadBaseline,
     ReadRecord,
+    ReadStepNotes,
     SaveChart,
     SaveText,
     ScreenRequest,
@@ -88,6 +93,7 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
         """The keys that the user has chosen."""
         self._key_remarks = user_keys.remarks
         self._files = FileSaver(self, runs)
+        self._marks = RunMarks(self, runs)
         self.quitting = Quitting(self, runs)
         self._exiting = False
         self._ticks = 0
@@ -365,6 +371,18 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
 
     def on_save_chart(self, message: SaveChart) -> None:
         self.run_worker(self._files.save_chart(message), exit_on_error=True)
+
+    def on_pin_run(self, message: PinRun) -> None:
+        self._marks.pin(message)
+
+    def on_note_step(self, message: NoteStep) -> None:
+        self._marks.note_step(message)
+
+    def on_read_step_notes(self, message: ReadStepNotes) -> None:
+        self._marks.read_notes(message)
+
+    def on_read_baseline(self, message: ReadBaseline) -> None:
+        self.run_worker(self._marks.read_baseline(message))
 
     def on_read_record(self, message: ReadRecord) -> None:
         self.run_worker(self._read_record(message))

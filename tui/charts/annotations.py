@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,17 @@ from tui.kit import palette
 
 Mark = tuple[float, str]
 """An x that is marked, and the letter that says with what."""
+
+
+class PointLabel(NamedTuple):
+    """A point that is named."""
+
+    x: float
+    y: float
+    text: str
+    colour: int
+
+
 NO_PEAK = (-math.inf, 0.0)
 TEXT_OFFSETS = (0, -1, 1, -2, 2, -3, 3)
 """Rows away from a point where its text may stand, the best first."""
@@ -108,6 +120,15 @@ def put_signs(picture: DotPicture, curve: Curve, x_axis: Axis, y_axis: Axis) -> 
         picture.put(row, column, palette.sign("test"), curve.cell_colour)
         if index == curve.signed[-1]:
             _put_beside(picture, row, column, curve.end_text, curve.cell_colour)
+
+
+def put_point_label(picture: DotPicture, label: PointLabel, x_axis: Axis, y_axis: Axis) -> None:
+    """Write a text beside a point, if there is room."""
+    rows, width = picture.dots.shape
+    x = x_axis.share_of(label.x)
+    y = y_axis.share_of(label.y)
+    if 0 <= x <= 1 and 0 <= y <= 1:
+        _put_beside(picture, row_at(y, rows), cell_at(x, width), label.text, label.colour)
 
 
 def _put_beside(picture: DotPicture, row: int, column: int, text: str, colour: int) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from remote.record.step_notes import StepNote
 from remote.run.findings.link_use import link_rate
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
 from remote.run.series.definitions import SERIES, Scope, Unit
 from remote.run.series.downsampling import Floats, Points
 from remote.run.state.phases import RunPhase
-from tui.charts.annotations import Mark
+from tui.charts.annotations import Mark, PointLabel
 from tui.charts.axis import bound
 from tui.charts.axis_limits import spans_decades, x_limits
 from tui.charts.chart_view import USUAL_SMOOTHING, ChartView, CurveMode, XAxis
@@ -21,7 +23,7 @@ from tui.charts.kinds import ChartKind
 from tui.charts.plot_frame import PlotOptions
 from tui.charts.raster import Curve
 from tui.charts.units import format_value
-from tui.kit.inks import LINE, PHASE_INKS, TEST
+from tui.kit.inks import LINE, PHASE_INKS, REFERENCE, TEST
 
 FIRST_WARM_STEP = 5
 """The step from which on values set the limits of y."""
@@ -37,8 +39,7 @@ NETWORK_SERIES = ("sent", "received")
 MAX_LIMIT_RATIO = 5.0
 """How many times the greatest value a limit may be that is drawn: farther up, it would only press
 the values down."""
-REFERENCE_COLOUR = 7
-"""The number of the grey in the palette, for lines that are no values of the run."""
+NOTE_LETTER = "N"
 SMOOTHED_STEPS = 500
 """In runs of up to so many steps, smoothing counts single steps."""
 
@@ -53,6 +54,14 @@ class ChartLine:
     """The rank or host, or -1 for the mean over all."""
     points: Points
     x: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Baseline:
+    """The run that is pinned, whose curves stand behind those of others."""
+
+    name: str
+    run: RunState
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,24 +84,72 @@ class Drawing:
     """The weight of the past in the average that is drawn, or 0."""
     limit: float = math.nan
     """What the values cannot exceed, such as the rate of a link, or NaN."""
+    notes: tuple[tuple[float, StepNote], ...] = ()
+    """The notes at steps, with their x."""
+    baseline_name: str = ""
+    baseline: float = math.nan
+    """The value of the baseline at the newest x, or NaN."""
 
 
 def make_drawing(
-    run: RunState, kind: ChartKind, view: ChartView, fine_curves: Curves | None = None
+    run: RunState,
+    kind: ChartKind,
+    view: ChartView,
+    fine_curves: Curves | None = None,
+    baseline: Baseline | None = None,
+    notes: Sequence[StepNote] = (),
 ) -> Drawing:
     """Return what a chart of this kind draws of a run, whose lock is held.
 
-    `fine_curves` are finer curves of the part in view.
+    `fine_curves` are finer curves of the part in view. The curve of a baseline stands behind, and
+    `notes` are marked.
     """
     # Without a step, all points would stand at the same place.
     if not run.has_begun and SERIES[kind.series[0]].source.by_time:
         view = replace(view, along=XAxis.TIME)
-    if fine_curves is None:
-        return _Drawer(run, kind, view, run.curves).make()
-    # Finer curves end near the view, but moving and zooming need the range of the whole run.
-    drawing = _Drawer(run, kind, view, fine_curves).make()
-    whole = _Drawer(run, kind, view, run.curves).make()
-    return replace(drawing, x_range=whole.x_range)
+    drawing = _Drawer(run, kind, view, run.curves).make()
+    if fine_curves is not None:
+        # Finer curves end near the view, but moving and zooming need the range of the whole run.
+        fine_drawing = _Drawer(run, kind, view, fine_curves).make()
+        drawing = replace(fine_drawing, x_range=drawing.x_range)
+    if notes and view.marks:
+        drawing = _with_notes(drawing, notes)
+    # Areas have no room for another curve.
+    if baseline is None or kind.stacked or drawing.x_range is None:
+        return drawing
+    return _with_baseline(drawing, kind, view, baseline)
+
+
+def _with_notes(drawing: Drawing, notes: Sequence[StepNote]) -> Drawing:
+    """Mark the notes at the x of their steps, as far as there are values."""
+    line = next((line for line in drawing.lines if len(line.points)), None)
+    if line is None:
+        return drawing
+    steps = np.array([note.step for note in notes], float)
+    places = np.interp(steps, line.points.step, line.x).tolist()
+    marks = tuple((x, NOTE_LETTER) for x in places)
+    return replace(
+        drawing, marks=(*drawing.marks, *marks), notes=tuple(zip(places, notes, strict=True))
+    )
+
+
+def _with_baseline(
+    drawing: Drawing, kind: ChartKind, view: ChartView, baseline: Baseline
+) -> Drawing:
+    """Draw the curve of the baseline behind the others, up to their newest x."""
+    assert drawing.x_range is not None
+    whole_mean = replace(view.whole(), mode=CurveMode.MEAN)
+    curve = _Drawer(baseline.run, kind, whole_mean, baseline.run.curves).mean_curve()
+    is_reached = curve.x <= drawing.x_range[1]
+    x = curve.x[is_reached]
+    mean = curve.mean[is_reached]
+    ghost = Curve("", REFERENCE, x, mean, mean, mean, faint=True, band=False)
+    return replace(
+        drawing,
+        curves=(ghost, *drawing.curves),
+        baseline_name=baseline.name,
+        baseline=newest_known(mean),
+    )
 
 
 def steps_to_refine(
@@ -147,6 +204,12 @@ class _Drawer:
             limit,
         )
 
+    def mean_curve(self) -> Curve:
+        """Return the curve of the mean over all ranks or hosts alone, smoothed as in a chart."""
+        line = self._line(self._kind.series[0], -1)
+        self._smoothing = self._smoothing_of([line])
+        return self._curves_of(line, 1)[-1]
+
     def _options(self, lines: list[ChartLine], x_range: tuple[float, float] | None) -> PlotOptions:
         view = self._view
         warm = self._warm_x(lines)
@@ -163,6 +226,7 @@ class _Drawer:
             growing=self._run.phase is not RunPhase.ENDED and view.window is None,
             warm=warm,
             cursor=view.cursor,
+            point_label=self._best_test(),
             named=len(lines) > 1 and not self._kind.stacked,
         )
 
@@ -312,7 +376,19 @@ class _Drawer:
             return []
         level = np.array([limit, limit])
         x = np.array(x_range)
-        return [Curve("", REFERENCE_COLOUR, x, level, level, level, faint=True, band=False)]
+        return [Curve("", REFERENCE, x, level, level, level, faint=True, band=False)]
+
+    def _best_test(self) -> PointLabel | None:
+        """Return the best test accuracy and its step, if there are several."""
+        if self._kind.id != "accuracy":
+            return None
+        line = self._line(self._kind.tests, -1)
+        known = np.flatnonzero(np.isfinite(line.points.mean))
+        if known.size < 2:
+            return None
+        best = int(known[line.points.mean[known].argmax()])
+        text = f"best, step {line.points.step[best]:.0f}"
+        return PointLabel(float(line.x[best]), float(line.points.mean[best]), text, TEST)
 
     def _test_curves(self) -> list[Curve]:
         """Return the curve of tests, if there has been one."""

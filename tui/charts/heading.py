@@ -9,9 +9,10 @@ import numpy as np
 
 from remote.format import duration
 from remote.run.series.definitions import SERIES, Scope
+from remote.sanitise import plain
 from tui.charts.axis import Axis, bound
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
-from tui.charts.drawing import ChartLine, Drawing, newest_known
+from tui.charts.drawing import NOTE_LETTER, ChartLine, Drawing, newest_known
 from tui.charts.kinds import ChartKind
 from tui.charts.units import format_value
 from tui.kit import palette
@@ -45,7 +46,11 @@ def heading(drawing: Drawing, kind: ChartKind, view: ChartView, room: int) -> Co
     elif kind.stacked:
         return _newest_of_phases(drawing, kind, room)
     else:
-        texts = [_newest_value(drawing, kind), *_view_notes(drawing, view)]
+        texts = [
+            _newest_value(drawing, kind),
+            _baseline(drawing, kind),
+            *_view_notes(drawing, view),
+        ]
         text = "  ".join(filter(None, texts))
     room_left = room - len(text) - 2
     parts = [(text, -1)]
@@ -64,6 +69,14 @@ def _newest_value(drawing: Drawing, kind: ChartKind) -> str:
     if math.isfinite(drawing.limit):
         text += f" of {format_value(drawing.limit, kind.unit)}"
     return text
+
+
+def _baseline(drawing: Drawing, kind: ChartKind) -> str:
+    """Return the name of the baseline, and its value at the newest x."""
+    if not math.isfinite(drawing.baseline):
+        return ""
+    value = format_value(drawing.baseline, kind.unit)
+    return f"{palette.sign('ghost')} {drawing.baseline_name} {value}"
 
 
 def _newest_of_phases(drawing: Drawing, kind: ChartKind, room: int) -> ColouredTexts:
@@ -110,7 +123,21 @@ def cursor_text(drawing: Drawing, kind: ChartKind, view: ChartView, brevity: int
         if not parts:
             parts.append(_x_text(float(line.x[point]), drawing, view))
         parts.append(_point_text(line, point, kind, brevity))
+    parts += _notes_at(drawing, view.cursor)
     return "  ".join(parts)
+
+
+def _notes_at(drawing: Drawing, x: float) -> list[str]:
+    """Return the notes of which no point of the chart is nearer to an x than that at theirs."""
+    line = drawing.lines[0] if drawing.lines else None
+    if line is None:
+        return []
+    point = nearest_point(line, x)
+    return [
+        f"{NOTE_LETTER} {plain(note.text)}"
+        for note_x, note in drawing.notes
+        if nearest_point(line, note_x) == point
+    ]
 
 
 def nearest_point(line: ChartLine, x: float) -> int | None:

@@ -15,6 +15,7 @@ from textual.content import Content
 from textual.message import Message
 
 from remote.record.reread import RunClocks, reread_steps
+from remote.record.step_notes import StepNote
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
@@ -24,10 +25,10 @@ from remote.run.state.rank_state import RankState
 from tui.charts.axis import Axis
 from tui.charts.chart import Chart
 from tui.charts.chart_view import ChartView, XRange
-from tui.charts.drawing import Drawing, make_drawing, steps_to_refine
+from tui.charts.drawing import Baseline, Drawing, make_drawing, steps_to_refine
 from tui.charts.export import save_chart
 from tui.charts.fine_curves import FineCurves
-from tui.charts.heading import heading, next_cursor
+from tui.charts.heading import heading, nearest_point, next_cursor
 from tui.charts.kinds import KINDS, ChartKind
 from tui.charts.plot_frame import PlotOptions
 from tui.kit.actions import KeyPlace
@@ -89,6 +90,8 @@ class Charts(Panel):
         self.kind: ChartKind = KINDS[0]
         self.view = ChartView()
         self.is_chosen = False
+        self._baseline: Baseline | None = None
+        self._notes: Sequence[StepNote] = ()
         self._drawing: Drawing | None = None
         self._rows: Sequence[int] = ()
         self._caption_inputs: tuple[object, ...] = ()
@@ -116,6 +119,26 @@ class Charts(Panel):
         self._drawn_version = -1
         self._fine = FineCurves()
 
+    def show_baseline(self, baseline: Baseline | None) -> None:
+        """Draw the curve of a baseline behind the others from now on, or none."""
+        if baseline != self._baseline:
+            self._baseline = baseline
+            self._drawn_version = -1
+
+    def show_notes(self, notes: Sequence[StepNote]) -> None:
+        """Mark these notes from now on."""
+        self._notes = notes
+        self._drawn_version = -1
+
+    @property
+    def cursor_step(self) -> int | None:
+        """Return the step of the point at the cursor, or None without a cursor."""
+        if self.view.cursor is None or not self._drawing or not self._drawing.lines:
+            return None
+        line = self._drawing.lines[0]
+        point = nearest_point(line, self.view.cursor)
+        return None if point is None else round(float(line.points.step[point]))
+
     def needs_kind(self, name: str) -> bool:
         """Return True if it does not show the chart of that id yet."""
         return not self.is_chosen or self.kind.id != name
@@ -135,7 +158,14 @@ class Charts(Panel):
         self._update_caption()
 
     def _draw(self, run: RunState) -> None:
-        drawing = make_drawing(run, self.kind, self.view, self._fine.for_view(self.view))
+        drawing = make_drawing(
+            run,
+            self.kind,
+            self.view,
+            self._fine.for_view(self.view),
+            self._baseline,
+            self._notes,
+        )
         self._drawing = drawing
         steps = steps_to_refine(drawing, self.kind, self.view, run)
         if steps and drawing.x_range:

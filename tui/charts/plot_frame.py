@@ -14,11 +14,13 @@ from remote.run.series.definitions import Unit
 from tui.charts import axis, raster
 from tui.charts.annotations import (
     Mark,
+    PointLabel,
     put_cursor,
     put_marks,
     put_names,
     put_peak,
     put_peaks,
+    put_point_label,
     put_signs,
 )
 from tui.charts.axis import Axis
@@ -63,6 +65,8 @@ class PlotOptions:
     """Limit y to what comes from this x on, without peaks."""
     cursor: float | None = None
     """An x that is marked with a line."""
+    point_label: PointLabel | None = None
+    """A point that is named, such as the best one."""
     named: bool = False
     """Whether the label of each curve stands on it, if there is room."""
 
@@ -192,6 +196,8 @@ class _Lines:
         """Put the signs of points, and the values of peaks."""
         for curve in self.curves:
             put_signs(picture, curve, x_axis, self.y_axis)
+        if self.options.point_label:
+            put_point_label(picture, self.options.point_label, x_axis, self.y_axis)
         put_peaks(picture, self.curves, x_axis, self.y_axis, self.options.unit)
 
 

@@ -44,6 +44,7 @@ from tui.kit.actions import KeyPlace
 from tui.kit.background import run_in_background
 from tui.kit.bindings import bindings
 from tui.kit.inks import MUTED, Inks
+from tui.kit.messages import PinRun
 from tui.kit.palette import RUN_LETTERS
 from tui.kit.text_table import GAP, Row, align_lines, drop_columns, total_width
 from tui.kit.themes import inks_of
@@ -167,6 +168,10 @@ class CompareScreen(Screen[None]):
         next_index = MEASURES.index(self._measure) + 1
         self._measure = MEASURES[next_index % len(MEASURES)]
         self._draw()
+
+    def action_pin(self) -> None:
+        """Pin run A as the baseline of all charts, or take its pin away."""
+        self.post_message(PinRun(self._folders[0]))
 
     def action_log_y(self) -> None:
         """Switch between a logarithmic and a linear y axis."""

@@ -20,7 +20,7 @@ from tui.kit.bindings import key_of
 from tui.kit.choice_dialogs import TextPrompt
 from tui.kit.dialogs import DeleteDialog, Leave
 from tui.kit.exit import MISTAKES
-from tui.kit.messages import CompareRuns, CopyCommand, ResumeRun
+from tui.kit.messages import CompareRuns, CopyCommand, PinRun, ResumeRun
 from tui.kit.refusals import refuse_prompt
 
 if TYPE_CHECKING:
@@ -84,6 +84,11 @@ class Keeping(Screen[None]):
         run = self._require_entry("has no star")
         if run:
             self._change(run, marks.star, not run.star)
+
+    def action_pin(self) -> None:
+        run = self.choose_entry()
+        if run:
+            self.post_message(PinRun(self.history.folder(run.name), self.read))
 
     def action_note(self) -> None:
         run = self.choose_entry()

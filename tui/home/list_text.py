@@ -47,6 +47,8 @@ def _describe_recorded(item: RunItem, run: Entry, checkpoint_step: int, get_key:
         lines.append(f"{get_key('resume')} {ResumePoint(checkpoint_step, run.step).text}")
     if run.note:
         lines.append(f"note: {run.note}")
+    if run.step_notes:
+        lines.append(f"notes: {run.step_notes}")
     settings = settings_of(run)
     if len(lines) == 1 and settings:
         lines.append(", ".join(settings))

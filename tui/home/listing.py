@@ -92,8 +92,8 @@ COLUMNS = (
     *map(_make_figure_column, FIGURES_WITH_COLUMN),
     RunColumn("study", lambda row: or_unknown(row.run.study), is_foldable=True),
     RunColumn("settings", lambda row: or_unknown(", ".join(row.settings))),
-    RunColumn("*", lambda row: "*" if row.run.star else UNKNOWN),
-    RunColumn("note", lambda row: row.run.note),
+    RunColumn("*", lambda row: "*" * row.run.star + "p" * row.run.pinned or UNKNOWN),
+    RunColumn("note", lambda row: "; ".join(filter(None, (row.run.note, row.run.step_notes)))),
 )
 TITLES = tuple(column.title for column in COLUMNS)
 FOLDABLE = {column.title for column in COLUMNS if column.is_foldable}

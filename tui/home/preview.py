@@ -37,8 +37,8 @@ MOST_DIFFERENCES = 8
 
 
 class RunPreview(Container):
-    """What a run came to, its way out, its loss, and in what it differs from the run that is most
-    like it; or the answer of a study."""
+    """What a run came to, its way out, its loss, and in what it differs from the pinned run or else
+    from the one that is most like it; or the answer of a study."""
 
     DEFAULT_CSS = """
     RunPreview {
@@ -58,6 +58,8 @@ class RunPreview(Container):
         self._reading = RepeatedTask(self, self._take_details, self._fail)
         self._item: RunItem | None = None
         """What is shown."""
+        self._pinned = ""
+        """The run with which it is compared, if one is pinned."""
         self._details = RunDetails()
         """What was read of it, or before of the same run."""
 
@@ -68,8 +70,10 @@ class RunPreview(Container):
 
     def show(self, item: RunItem | None, runs: Sequence[Entry]) -> None:
         """Show a row of the list, of all recorded `runs`."""
-        if item == self._item:
+        pinned = next((run.name for run in runs if run.pinned), "")
+        if item == self._item and pinned == self._pinned:
             return
+        self._pinned = pinned
         if self._item is None or item is None or item.name != self._item.name:
             self._details = RunDetails()
         self._item = item
@@ -167,9 +171,9 @@ def _describe(item: RunItem, details: RunDetails, get_key: GetKey) -> Iterator[C
     if not run.problem:
         key = get_key("copy-run-command")
         yield Content.assemble((key, "bold"), (" copies its command line", MUTED))
-    if details.similar:
+    if details.reference:
         yield Content("")
-        yield from _describe_differences(details.similar)
+        yield from _describe_differences(details.reference)
 
 
 def _describe_outcome(run: Entry) -> str:

@@ -231,6 +231,8 @@ def _make_signs(item: RunItem) -> str:
     """Return the star of a run, or whether a study is open."""
     if item.study:
         return palette.sign("open" if item.is_open else "closed")
+    if item.entry and item.entry.pinned:
+        return "p"
     return "*" if item.entry and item.entry.star else ""
 
 

@@ -38,7 +38,7 @@ ASK_EVERY = 10.0
 """Seconds between the answer of the hosts and the next question, at least."""
 NEED_RUNS = frozenset(
     (
-        *("open", "filter", "order", "mark", "compare", "star", "note", "name"),
+        *("open", "filter", "order", "mark", "compare", "star", "pin", "note", "name"),
         *("resume", "delete", "copy_command", "fold", "unfold"),
     )
 )

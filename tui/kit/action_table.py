@@ -44,6 +44,13 @@ KEEP_LAYOUT = (
     "Keep this layout",
     "remember these charts and their views for runs of this kind",
 )
+PIN = (
+    "pin",
+    "p",
+    "pin",
+    "Pin",
+    "pin the run as the baseline of all charts, or take its pin away; of compared runs, run A",
+)
 RESET_CHARTS = (
     "reset-charts",
     "ctrl+r",
@@ -106,6 +113,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("star", "s", "star", "Star", "star the run, or remove its star", SHOWN),
         ("note", "t", "note", "Note", "write a note on the run"),
         ("name", "a", "name", "Name", "name the run"),
+        PIN,
         RESUME,
         COPY_COMMAND,
         ("delete", "d,delete", "delete", "Delete", "delete the run here and on its hosts", SHOWN),
@@ -121,6 +129,8 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("charts", "c", "charts", "Charts", "list all charts, to choose one or several", SHOWN),
         KEEP_LAYOUT,
         RESET_CHARTS,
+        PIN,
+        ("note-step", "m", "note_step", "Note", "note something at the step of the cursor, or now"),
         ZOOM,
         ("stacks", "s", "stacks", "Stacks", "show the Python stack of every rank", SHOWN),
         (
@@ -242,10 +252,10 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ),
         (
             "marks",
-            "m",
+            "M",
             "marks",
             "Marks",
-            "show or hide marks: E epoch, T test, C checkpoint, R restart, S stall",
+            "show or hide marks: E epoch, T test, C checkpoint, R restart, S stall, N note",
         ),
     ),
     "LOG": (
@@ -355,6 +365,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
             SHOWN,
         ),
         LOG_Y,
+        PIN,
         SCREENSHOT,
     ),
     "LIST": ROW_MOVES,

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LINE, TEST, DATA, COMPUTE, SYNC = range(900, 905)
-"""Numbers of inks beyond those of series, for curves: the plain one, test values, and phases."""
+LINE, TEST, DATA, COMPUTE, SYNC, REFERENCE = range(900, 906)
+"""Numbers of inks beyond those of series, for curves: the plain one, test values, phases, and what
+the values are held against, which has the plain ink and a dashed line."""
 PHASE_INKS = {"data": DATA, "compute": COMPUTE, "sync": SYNC}
 """The inks of the phases of a step, by their names."""
 MUTED = "$foreground-muted"
@@ -46,7 +47,8 @@ class Inks:
     def by_number(self, number: int) -> str:
         """Return the ink of a curve: that of a series by its number, or one of the constants."""
         if number >= LINE:
-            return (self.line, self.test, self.data, self.compute, self.sync)[number - LINE]
+            inks = (self.line, self.test, self.data, self.compute, self.sync, self.line)
+            return inks[number - LINE]
         return self.series[number % len(self.series)]
 
     def variables(self) -> dict[str, str]:
@@ -57,6 +59,8 @@ class Inks:
 
 def is_dashed(number: int) -> bool:
     """Return True if the curve of that number shares its ink with another, and is dashed."""
+    if number == REFERENCE:
+        return True
     return number < LINE and bool(number // SERIES_INKS % 2)
 
 

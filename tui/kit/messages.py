@@ -11,6 +11,8 @@ from textual.message import Message
 
 from remote.cluster.hosts import Cluster
 from remote.plan.plan import Plan, Policy, Script
+from remote.record.step_notes import StepNote
+from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
 from training.job import Job
 
@@ -140,6 +142,41 @@ class ShowRank(ScreenRequest):
     """Show all that is known of a rank of the run."""
 
     rank: int
+
+
+@dataclass
+class PinRun(Message):
+    """Pin this run as the baseline of all charts, or take its pin away."""
+
+    folder: Path | None = None
+    """The folder of the run; None for the run on the screen."""
+    done: Callable[[], object] | None = None
+    """Called once that is done."""
+
+
+@dataclass
+class NoteStep(Message):
+    """Write a note at a step of the run on the screen, or remove it if the text is empty."""
+
+    step: int
+    text: str
+    done: Callable[[], object]
+    """Called once that is done."""
+
+
+@dataclass
+class ReadStepNotes(Message):
+    """Read the notes at steps of the run on the screen."""
+
+    take: Callable[[tuple[StepNote, ...]], object]
+
+
+@dataclass
+class ReadBaseline(Message):
+    """Read the run that is pinned: `take` gets what a person calls it and its state, after a while;
+    "" and None where there is none."""
+
+    take: Callable[[str, RunState | None], object]
 
 
 @dataclass

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from textual.app import ComposeResult
 from textual.containers import Container
 
+from remote.record.step_notes import StepNote
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase, Verdict
 from tui.charts.deck import Deck
+from tui.charts.drawing import Baseline
 from tui.charts.kinds import ChartKind, available
 from tui.charts.panel import Charts, charts_beside
 from tui.kit.panel import Panel, ScreenRow
@@ -43,6 +45,8 @@ class RunBody(Container):
         self._charts = [panel for panel in self.panels if isinstance(panel, Charts)]
         self.deck = Deck(session.plan, Charts.copies)
         self._hosts = next(panel for panel in self.panels if isinstance(panel, HostsPanel))
+        self.notes: Sequence[StepNote] = ()
+        self.baseline: Baseline | None = None
         self._first = 0  # the first chart that is shown
         self._different = Charts.copies  # charts that there are
         self._at_hosts: bool | None = None  # as the user has chosen
@@ -157,6 +161,27 @@ class RunBody(Container):
         place = self.deck.put(self._charts.index(panel), kind, kinds)
         self._choose(kinds)
         return self._charts[place]
+
+    def show_baseline(self, baseline: Baseline | None) -> None:
+        """Draw the curves of a baseline behind those of the run; none if it is the run itself."""
+        if baseline and baseline.run.plan.run == self._session.plan.run:
+            baseline = None
+        self.baseline = baseline
+        for chart in self._charts:
+            chart.show_baseline(baseline)
+
+    def show_notes(self, notes: Sequence[StepNote]) -> None:
+        """Mark these notes in the charts."""
+        self.notes = notes
+        for chart in self._charts:
+            chart.show_notes(notes)
+
+    @property
+    def cursor_step(self) -> int | None:
+        """Return the step at the cursor of the focused chart, or of another one in view."""
+        charts = [self.chart_in_focus, *(self._charts[place] for place in self._seen_charts())]
+        steps = [chart.cursor_step for chart in charts]
+        return next((step for step in steps if step is not None), None)
 
     def redraw_charts(self, run: RunState) -> None:
         """Show the charts and views of the deck, which may be others by now."""

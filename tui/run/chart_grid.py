@@ -12,7 +12,9 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
 
+from remote.record.step_notes import StepNote
 from tui.charts.deck import Deck
+from tui.charts.drawing import Baseline
 from tui.charts.kinds import ChartKind
 from tui.charts.panel import Charts, charts_beside
 from tui.kit.actions import KeyPlace
@@ -37,14 +39,24 @@ class ChartGrid(LiveScreen, Screen[None]):
     place = KeyPlace.GRID
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
-    def __init__(self, session: RunSession, kinds: Sequence[ChartKind], deck: Deck) -> None:
+    def __init__(
+        self,
+        session: RunSession,
+        kinds: Sequence[ChartKind],
+        deck: Deck,
+        baseline: Baseline | None = None,
+        notes: Sequence[StepNote] = (),
+    ) -> None:
         super().__init__()
         self.session = session
         self._deck = deck
         self._panels = [Charts() for _ in kinds]
         for panel, kind in zip(self._panels, kinds, strict=True):
             panel.choose(kind, deck.view(kind))
+            panel.show_baseline(baseline)
+            panel.show_notes(notes)
         self._page = 0
+        self._num_pages = 1
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
@@ -67,8 +79,8 @@ class ChartGrid(LiveScreen, Screen[None]):
         columns = min(charts_beside(width), len(self._panels))
         rows = max(1, (height - ROWS_AROUND) // ROWS_PER_CHART)
         per_page = columns * rows
-        num_pages = -(-len(self._panels) // per_page)
-        self._page = min(max(page, 0), num_pages - 1)
+        self._num_pages = -(-len(self._panels) // per_page)
+        self._page = min(max(page, 0), self._num_pages - 1)
         first = self._page * per_page
         on_page = self._panels[first : first + per_page]
         for panel in self._panels:
@@ -76,16 +88,21 @@ class ChartGrid(LiveScreen, Screen[None]):
         grid = self.query_one("#grid")
         grid.styles.grid_size_columns = columns
         grid.styles.grid_size_rows = min(rows, -(-len(self._panels) // columns))
-        self._show_title(first, len(on_page), num_pages)
+        self._show_title(first, len(on_page))
+        self.refresh_bindings()
         if not any(panel.has_focus_within for panel in on_page):
             self.set_focus(on_page[0].children[0] if on_page[0].children else None)
 
-    def _show_title(self, first: int, count: int, num_pages: int) -> None:
+    def _show_title(self, first: int, count: int) -> None:
         title = f"charts {first + 1} to {first + count} of {len(self._panels)}"
-        if num_pages > 1:
+        if self._num_pages > 1:
             keys = f"{key_of(self.app, 'page-before')}, {key_of(self.app, 'page-after')}"
-            title += f"   page {self._page + 1} of {num_pages} ({keys})"
+            title += f"   page {self._page + 1} of {self._num_pages} ({keys})"
         self.query_one("#title", Static).update(title)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer other pages only where there are some."""
+        return action != "page" or self._num_pages > 1
 
     def tick(self) -> None:
         """Draw what has changed. The run's lock is held only while the charts copy from it."""

@@ -23,6 +23,8 @@ from remote.format import (
 from remote.plan.plan import Plan
 from remote.run.findings import script_visibility as seen
 from remote.run.findings.flaws import find_flaws
+from remote.run.findings.memory import find_memory_at_death
+from remote.run.findings.resume_point import find_resume_point
 from remote.run.output.last_words import HEADER
 from remote.run.run_state import RunState
 from remote.run.series.step_times import join_means
@@ -196,7 +198,8 @@ def repeats_cause(line: str, cause: Cause | None) -> bool:
 
 
 def describe_cause(state: RunState) -> list[str]:
-    """Explain why a run failed: the cause, its last output, and the fate of each rank.
+    """Explain why a run failed: the cause, its last output, the fate of each rank, and how the run
+    goes on.
 
     Empty for a run that did not fail.
     """
@@ -209,9 +212,22 @@ def describe_cause(state: RunState) -> list[str]:
     explanation = cause_lines(
         cause, state.plan, cause.tail if is_traceback or not is_repeated else ()
     )
+    memory = find_memory_at_death(state)
+    if memory:
+        explanation.append(memory.text)
     if state.has_begun and any(rank.phase in FATES for rank in state.ranks):
         explanation += fate_table(state)
-    return explanation
+    return explanation + _describe_way_on(state)
+
+
+def _describe_way_on(state: RunState) -> list[str]:
+    """Say how a failed run goes on from its newest checkpoint, with the command."""
+    resume_point = find_resume_point(state)
+    if resume_point is None:
+        return []
+    plan = state.plan
+    where = f"{plan.hosts_option} --local {plan.world_size}" if plan.is_local else plan.hosts_option
+    return [f"{resume_point.text}: rankboard --run{where} --resume {plan.run}"]
 
 
 def cause_lines(cause: Cause, plan: Plan, output: Sequence[str], indent: str = "    ") -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from remote.format import fixed, percent, ranks_text, step_time
 from remote.record.classification import ClassificationReport
 from remote.record.entry import Entry
 from remote.record.layout import REPORT
+from remote.record.step_notes import StepNote, join_step_notes
 from remote.run.findings import script_visibility as seen
 from remote.run.findings.alerts import describe_slow_spells
 from remote.run.findings.flaws import find_flaws, outcome_word
@@ -92,7 +93,7 @@ class OutcomePanel(VerticalScroll):
         self._turn = DrawTurn()
         yield Static(markup=False)
 
-    def show(self, run: RunState, resume_key: str) -> None:
+    def show(self, run: RunState, resume_key: str, notes: Sequence[StepNote] = ()) -> None:
         """Copy what is drawn from the run. What the ranks of one that has ended came to is looked
         at in turns. `resume_key`: the key that lets the run go on, "" where none does."""
         # Before the end there is little to look at, and the panel has to appear without delay.
@@ -105,6 +106,8 @@ class OutcomePanel(VerticalScroll):
         lines = outcome_lines(run, max_output, resume_key, is_brief=height < LOW_SCREEN)
         if run.verdict is Verdict.FINISHED and self._previous:
             lines += map(OutcomeLine, describe_change(run, self._previous))
+        if lines and notes:
+            lines.append(OutcomeLine(f"notes: {join_step_notes(notes)}"))
         if lines == self._shown:
             return
         self._shown = lines

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.events import Resize
-from textual.screen import Screen
 
 from remote.record.entry import Entry
 from remote.record.watch import WatchedRun
@@ -17,7 +15,6 @@ from remote.run.findings.alerts import Alert
 from remote.run.findings.resume_point import find_resume_point
 from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
-from tui.charts.chart_list import ChartList, ChartPick, ChartUse, list_charts
 from tui.charts.panel import Charts
 from tui.kit import desktop_notes as desktop
 from tui.kit.actions import KeyPlace
@@ -35,10 +32,10 @@ from tui.kit.messages import (
 )
 from tui.kit.panel import Panel
 from tui.kit.replay import Replay
-from tui.kit.run_session import LiveScreen, RunSession
+from tui.kit.run_session import RunSession
 from tui.kit.widgets.keys import KeyFooter
 from tui.run.body import RunBody
-from tui.run.chart_grid import ChartGrid
+from tui.run.chart_actions import ChartActions
 from tui.run.components.alerts import AlertLines, list_alerts
 from tui.run.components.header import RunHeader
 from tui.run.components.note import RecordNote
@@ -51,7 +48,7 @@ END = "nothing more is recorded, and the run has not ended: the arrow keys of th
 """Why a replay does not play at its end."""
 
 
-class RunScreen(LiveScreen, Screen[None]):
+class RunScreen(ChartActions):
     """One run. `tick` draws what has changed since the last one. `inside`: over the screen of a
     study, to which one goes back; else one goes home, if there is a home. `called` tells the name
     that a person gave the run, `find_previous` the last run with the same settings."""
@@ -124,8 +121,9 @@ class RunScreen(LiveScreen, Screen[None]):
         self.call_after_refresh(self.tick)
 
     def on_screen_resume(self) -> None:
-        """Take in the name of the run, which may be another one by now."""
+        """Take in the name of the run, the baseline and the notes, which may be others by now."""
         self._called = self._ask_name()
+        self.read_marks()
 
     def on_screen_suspend(self) -> None:
         """Pause a replay that is left; below a dialog it plays on."""
@@ -149,7 +147,8 @@ class RunScreen(LiveScreen, Screen[None]):
             self._header.show(run, self._called, replay_text)
             self._warn(self._alerts.show(run))
             can_resume = bool(self.check_action("resume", ()))
-            self._outcome.show(run, key_of(self.app, "resume") if can_resume else "")
+            resume_key = key_of(self.app, "resume") if can_resume else ""
+            self._outcome.show(run, resume_key, self._body.notes)
             # A hidden panel costs nothing: it is drawn once it is seen.
             for panel in self._body.panels:
                 if self._is_seen(panel):
@@ -222,40 +221,6 @@ class RunScreen(LiveScreen, Screen[None]):
             self._focus(panel)
             await self.app.run_action(action.call, panel)
             self.tick()
-
-    def action_charts(self) -> None:
-        """List all charts; what is chosen takes the place of the focused chart."""
-        panel = self._body.chart_in_focus
-        with self.session.lock:
-            charts = list_charts(self.session.state, self._body.deck)
-        chart_list = ChartList(charts, panel.kind.id)
-        self.app.push_screen(chart_list, partial(self._show_picked, panel))
-
-    def _show_picked(self, panel: Charts, pick: ChartPick | None) -> None:
-        match pick:
-            case ChartPick(ChartUse.PLACE, (kind,)):
-                with self.session.lock:
-                    panel = self._body.put_chart(kind, panel, self.session.state)
-                self._focus(panel)
-            case ChartPick(ChartUse.GRID, kinds):
-                self.app.push_screen(ChartGrid(self.session, kinds, self._body.deck))
-            case ChartPick(ChartUse.KEEP):
-                self.action_keep_layout()
-            case ChartPick(ChartUse.RESET):
-                self.action_reset_charts()
-
-    def action_keep_layout(self) -> None:
-        """Remember the charts and their views for runs of this kind."""
-        self._body.deck.keep()
-        self.notify(f"runs of {self._body.deck.run_kind} show these charts", markup=False)
-
-    def action_reset_charts(self) -> None:
-        """Show the standard charts, and forget those that were kept."""
-        self._body.deck.reset()
-        with self.session.lock:
-            self._body.redraw_charts(self.session.state)
-        self.notify("the standard charts are back", markup=False)
-        self.tick()
 
     def _layered_panel(self) -> Panel | None:
         """The panel in view with a layer to leave; of several, that with the focus."""

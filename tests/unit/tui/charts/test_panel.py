@@ -112,7 +112,7 @@ async def test_the_keys_of_a_chart() -> None:
             ("L", lambda: not chart.view.log_x),
             ("plus", lambda: chart.view.smoothing == 0.95),
             ("minus", lambda: chart.view.smoothing == 0.9),
-            ("m", lambda: not chart.view.marks),
+            ("M", lambda: not chart.view.marks),
             ("right_square_bracket", lambda: chart.view.window is not None),
             ("right_curly_bracket", lambda: chart.view.window is not None),
             ("left", lambda: chart.view.cursor is not None),
@@ -283,7 +283,7 @@ async def test_the_screen_of_an_older_run_leaves_newer_choices_alone() -> None:
 @pytest.mark.parametrize("seed", range(2))
 async def test_no_keys_on_a_chart_and_no_sizes_break_it(seed: int) -> None:
     keys = [
-        *("b", "x", "l", "L", "plus", "minus", "left", "right", "0", "full_stop", "m", "c", "3"),
+        *("b", "x", "l", "L", "plus", "minus", "left", "right", "0", "full_stop", "M", "c", "3"),
         *("right_square_bracket", "left_square_bracket", "4", "z"),
         *("right_curly_bracket", "left_curly_bracket"),
     ]
@@ -339,3 +339,23 @@ def seen_steps(chart: Charts) -> list[float]:
     assert chart._drawing
     x = chart._drawing.lines[0].x
     return [step for step in x.tolist() if 3_000 <= step <= 3_040]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_chart_of_the_accuracy_names_the_best_test(size: tuple[int, int]) -> None:
+    stage = Stage()
+    async with stage.training(size=size) as pilot:
+        for epoch, accuracy in enumerate((0.5, 0.91, 0.7), 1):
+            tested = rank_events.Evaluated(0, epoch, 20 * epoch, 0.5, accuracy, 100, 1.0)
+            stage.session.say(0, tested)
+        await pilot.press("c", *"acc", "enter")
+        await until(pilot, lambda: "best, step 40" in stage.text())
+
+
+async def test_a_single_test_is_not_called_the_best() -> None:
+    stage = Stage()
+    async with stage.training() as pilot:
+        stage.session.say(0, rank_events.Evaluated(0, 1, 20, 0.5, 0.9, 100, 1.0))
+        await pilot.press("c", *"acc", "enter")
+        await until(pilot, lambda: "◆ test" in stage.text())
+        assert "best, step" not in stage.text()

@@ -53,8 +53,9 @@ from training.wire.host_events import (
     HostSample,
     Launched,
     OutputText,
+    RankSample,
 )
-from training.wire.rank_events import Entered, Evaluated, ScriptMetrics, StepFinished
+from training.wire.rank_events import Entered, Evaluated, Saved, ScriptMetrics, StepFinished
 from tui.app import show_run as front
 from tui.app.second_signal import Watched
 from tui.run import live_printer as live
@@ -272,6 +273,16 @@ def test_accuracies_by_own_statistics_have_a_column() -> None:
 def test_the_last_output_is_said_to_be_of_whoever_printed_it() -> None:
     assert outcome.output_source(Cause("node2", 1, "killed")) == "rank 1"
     assert outcome.output_source(Cause("node2", 1, "killed", of_agent=True)) == "the agent on node2"
+
+
+def test_a_failure_says_whether_memory_was_the_reason_and_how_to_go_on() -> None:
+    history = History(plan(2)).training(steps=12).rank(1, RankSample(1, 50.0, 438 << 20))
+    history.say(1, HostSample((50.0,), 2 << 30, 24 << 30)).rank(1, Saved(1, 1, 10, 0.1, 1000))
+    err = printed(history.rank(1, Exited(1, -9, "SIGKILL")), PlainPrinter)[1]
+    lines = err[err.index("cause:") :].splitlines()
+    assert lines[1] == "not memory: 438 MiB of 24 GiB"
+    command = f"rankboard --run --resume {history.plan.run}"
+    assert f"resume from checkpoint 10 (2 steps lost): {command}" in lines
 
 
 def test_a_failure_says_its_cause_first() -> None:

@@ -238,7 +238,7 @@ async def test_the_charts_mark_where_the_run_was_started_again(size: tuple[int, 
         stage.session.steps(51, 100)
         await stage.heard(pilot, 100)
         await until(pilot, lambda: marks(stage).count("R") == charts)
-        await pilot.press("3", "m")
+        await pilot.press("3", "M")
         await until(pilot, lambda: marks(stage).count("R") == charts - 1)
 
 
