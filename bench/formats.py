@@ -13,7 +13,7 @@ import statistics
 import time
 from collections.abc import Callable
 
-from remote.formats import LogReader
+from remote.formats.reader import LogReader
 
 KNOWN, NONE = 30_000, 300_000
 """Lines per second, at least."""

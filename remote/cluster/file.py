@@ -28,8 +28,9 @@ from remote.cluster.hosts import (
     is_list_of,
     is_text,
 )
-from remote.formats import ReadingKind, Rule
+from remote.formats.reading import ReadingKind
 from remote.formats.rules import OWN as OWN_FORMAT
+from remote.formats.rules import Rule
 from training.registry import did_you_mean
 
 if TYPE_CHECKING:

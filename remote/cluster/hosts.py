@@ -19,7 +19,7 @@ from training.mistake import Mistake, MistakeError
 from training.registry import did_you_mean
 
 if TYPE_CHECKING:
-    from remote.formats import Rule
+    from remote.formats.rules import Rule
 
 SSH = "ssh"
 """The transport of a host that names none. ~/.ssh/config fills in what its table leaves out."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from remote.cluster.hosts import RANKS
 from remote.record.events_file import EventsReader, compile_scan, read_samples, select_lines
-from remote.run.output.script_readings import Expander
+from remote.run.output.script_readings import Expand
 from remote.statistics.mean import finite_mean
 from training.wire.events import Record
 from training.wire.rank_events import Evaluated, ScriptMetrics, StepFinished
@@ -45,6 +45,9 @@ def read_loss_points(folder: Path, place_count: int) -> LossCourse:
 
 
 def _sample_training(folder: Path, place_count: int) -> Iterator[LossPoint]:
+    # Only once a list of runs draws its losses, see `expander`.
+    from remote.run.output.script_expander import Expander
+
     expand_script = Expander(RANKS, watch=False)
     for place, records in enumerate(read_samples(folder, place_count, SAMPLE)):
         points: list[LossPoint] = [
@@ -59,7 +62,7 @@ def _sample_training(folder: Path, place_count: int) -> Iterator[LossPoint]:
             yield finite_mean([step for step, _ in points]) or place, mean_loss
 
 
-def _find_printed_losses(records: Sequence[Record], expand_script: Expander) -> Iterator[LossPoint]:
+def _find_printed_losses(records: Sequence[Record], expand_script: Expand) -> Iterator[LossPoint]:
     """Yield the losses that a script has printed among these records."""
     for record in records:
         for derived_record in expand_script(record):

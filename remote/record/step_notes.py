@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -13,11 +14,14 @@ from remote.record import files
 from remote.record.layout import STEP_NOTES
 from training.writing import write_whole
 
+LAST_STEP = 2**53
+"""The greatest step that a float holds exactly, as charts need it."""
+
 
 class StepNote(msgspec.Struct, frozen=True, order=True):
     """What a person has noted at a step."""
 
-    step: int
+    step: Annotated[int, msgspec.Meta(ge=0, le=LAST_STEP)]
     text: str
 
     def __str__(self) -> str:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy
 import pytest
 
-from remote.formats import LogReader, Reading, ReadingKind
 from remote.formats.files import FileReader, reader_of, source_of
 from remote.formats.files import entries as limits
-from remote.formats.reader import PIECE
+from remote.formats.reader import PIECE, LogReader
+from remote.formats.reading import Reading, ReadingKind
 from tests.kit.readings import evaluation, other, step
 from training.agent.file_tail.frames import Frames
 from training.agent.host.redaction import Redaction

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from remote.formats import LogReader
 from remote.formats.catalog import known_formats
+from remote.formats.reader import LogReader
 from tests.kit.readings import step
 
 ORDINARY = gzip.decompress((Path(__file__).parent / "ordinary.txt.gz").read_bytes()).decode()

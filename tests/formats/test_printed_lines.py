@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from remote.formats import LogReader, ReadingKind
+from remote.formats.reader import LogReader
+from remote.formats.reading import ReadingKind
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,10 @@ import random
 
 import pytest
 
-from remote.formats import LogReader, ReadingKind, Rule
 from remote.formats.catalog import known_formats
+from remote.formats.reader import LogReader
+from remote.formats.reading import ReadingKind
+from remote.formats.rules import Rule
 
 NANOGPT = "iter {}: loss 1.5, time 5.00ms"
 BY_HAND = "step={} loss=0.5"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import tomllib
 
-from remote.formats import LogReader
 from remote.formats.catalog import Sample
+from remote.formats.reader import LogReader
 from tests.formats.test_samples import assert_same
 
 LOGS: list[dict[str, Any]] = tomllib.loads(

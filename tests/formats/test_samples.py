@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from remote.formats import LogReader, Reading
 from remote.formats.catalog import LogFormat, Sample, known_formats
+from remote.formats.reader import LogReader
+from remote.formats.reading import Reading
 
 SAMPLES = [(known, sample) for known in known_formats() for sample in known.samples]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from remote.formats import Reading, ReadingKind
+from remote.formats.reading import Reading, ReadingKind
 
 
 def _reading(

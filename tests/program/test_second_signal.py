@@ -257,7 +257,7 @@ def test_keys_that_nobody_takes_are_signals(
 LAUNCHER = """
 import os, re, sys
 sys.path.insert(0, {root!r})
-from remote.run.output.script_readings import Expander
+from remote.run.output.script_expander import Expander
 from training.wire.events import OutputText
 take = Expander.__call__
 

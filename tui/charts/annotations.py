@@ -110,15 +110,15 @@ def _name_cells(
 def put_signs(picture: DotPicture, curve: Curve, x_axis: Axis, y_axis: Axis) -> None:
     """Put the signs of a curve on its points, and its text behind the last one."""
     rows, width = picture.dots.shape
-    x_shares = x_axis.shares_of(curve.x)
-    y_shares = y_axis.shares_of(curve.mean)
-    for index in curve.signed:
-        x, y = float(x_shares[index]), float(y_shares[index])
+    signed = list(curve.signed)
+    x_shares = x_axis.shares_of(curve.x[signed])
+    y_shares = y_axis.shares_of(curve.mean[signed])
+    for index, x, y in zip(signed, x_shares.tolist(), y_shares.tolist(), strict=True):
         if not (0 <= x <= 1 and 0 <= y <= 1):  # or NaN
             continue
         row, column = row_at(y, rows), cell_at(x, width)
         picture.put(row, column, palette.sign("test"), curve.cell_colour)
-        if index == curve.signed[-1]:
+        if index == signed[-1]:
             _put_beside(picture, row, column, curve.end_text, curve.cell_colour)
 
 

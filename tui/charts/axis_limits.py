@@ -77,7 +77,7 @@ def spans_decades(values: Floats) -> bool:
     sampled = known[:: 1 + known.size // MAX_SAMPLED_VALUES]
     if not sampled.size:
         return False
-    low, high = np.quantile(sampled, PEAK_QUANTILES)
+    low, high = _quantiles(sampled)
     return bool(low > 0 and math.log10(high) - math.log10(low) > MIN_DECADES)
 
 
@@ -98,8 +98,16 @@ def _limits_without_peaks(
     # Of so few points, each is more than the hundredth that a quantile cuts off.
     if sampled.size < MIN_POINTS_TO_CUT:
         return None
-    low, high = np.quantile(sampled, PEAK_QUANTILES)
+    low, high = _quantiles(sampled)
     return float(min([low, *complete_values])), float(max([high, *complete_values]))
+
+
+def _quantiles(values: Floats) -> tuple[float, float]:
+    """Return the quantiles between which most of these values lie, as `np.quantile` does, which
+    would load numpy's masked arrays before the first frame."""
+    shares = np.linspace(0, 1, values.size)
+    low, high = np.interp(PEAK_QUANTILES, shares, np.sort(values))
+    return float(low), float(high)
 
 
 def _size(limits: tuple[float, float], log: bool) -> float:

@@ -114,8 +114,7 @@ def make_drawing(
         drawing = replace(fine_drawing, x_range=drawing.x_range)
     if notes and view.marks:
         drawing = _with_notes(drawing, notes)
-    # Areas have no room for another curve.
-    if baseline is None or kind.stacked or drawing.x_range is None:
+    if baseline is None or drawing.x_range is None:
         return drawing
     return _with_baseline(drawing, kind, view, baseline)
 
@@ -136,20 +135,25 @@ def _with_notes(drawing: Drawing, notes: Sequence[StepNote]) -> Drawing:
 def _with_baseline(
     drawing: Drawing, kind: ChartKind, view: ChartView, baseline: Baseline
 ) -> Drawing:
-    """Draw the curve of the baseline behind the others, up to their newest x."""
+    """Draw the curve of the baseline behind the others, up to their newest x.
+
+    Bars have no room for it: only its value, the sum of all bars, is told.
+    """
     assert drawing.x_range is not None
     whole_mean = replace(view.whole(), mode=CurveMode.MEAN)
-    curve = _Drawer(baseline.run, kind, whole_mean, baseline.run.curves).mean_curve()
-    is_reached = curve.x <= drawing.x_range[1]
-    x = curve.x[is_reached]
-    mean = curve.mean[is_reached]
-    ghost = Curve("", REFERENCE, x, mean, mean, mean, faint=True, band=False)
-    return replace(
+    drawer = _Drawer(baseline.run, kind, whole_mean, baseline.run.curves)
+    curves = [drawer.mean_curve(series) for series in kind.series]
+    means = [curve.mean[curve.x <= drawing.x_range[1]] for curve in curves]
+    drawing = replace(
         drawing,
-        curves=(ghost, *drawing.curves),
         baseline_name=baseline.name,
-        baseline=newest_known(mean),
+        baseline=sum(newest_known(mean) for mean in means),
     )
+    if kind.stacked or not means[0].size:
+        return drawing
+    x = curves[0].x[: means[0].size]
+    ghost = Curve("", REFERENCE, x, means[0], means[0], means[0], faint=True, band=False)
+    return replace(drawing, curves=(ghost, *drawing.curves))
 
 
 def steps_to_refine(
@@ -204,9 +208,9 @@ class _Drawer:
             limit,
         )
 
-    def mean_curve(self) -> Curve:
+    def mean_curve(self, series: str) -> Curve:
         """Return the curve of the mean over all ranks or hosts alone, smoothed as in a chart."""
-        line = self._line(self._kind.series[0], -1)
+        line = self._line(series, -1)
         self._smoothing = self._smoothing_of([line])
         return self._curves_of(line, 1)[-1]
 

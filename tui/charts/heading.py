@@ -44,7 +44,7 @@ def heading(drawing: Drawing, kind: ChartKind, view: ChartView, room: int) -> Co
     if view.cursor is not None:
         text = _fitting_cursor_text(drawing, kind, view, room)
     elif kind.stacked:
-        return _newest_of_phases(drawing, kind, room)
+        return _heading_of_phases(drawing, kind, room)
     else:
         texts = [
             _newest_value(drawing, kind),
@@ -77,6 +77,16 @@ def _baseline(drawing: Drawing, kind: ChartKind) -> str:
         return ""
     value = format_value(drawing.baseline, kind.unit)
     return f"{palette.sign('ghost')} {drawing.baseline_name} {value}"
+
+
+def _heading_of_phases(drawing: Drawing, kind: ChartKind, room: int) -> ColouredTexts:
+    """Return the newest value of all bars with its parts, and the baseline's if there is room."""
+    baseline = _baseline(drawing, kind)
+    if baseline:
+        parts = _newest_of_phases(drawing, kind, room - len(baseline) - 2)
+        if len(parts) > 1:
+            return [*parts, (f"  {baseline}", -1)]
+    return _newest_of_phases(drawing, kind, room)
 
 
 def _newest_of_phases(drawing: Drawing, kind: ChartKind, room: int) -> ColouredTexts:

@@ -45,4 +45,5 @@ def value_ticks(axis: Axis, max_count: int, unit: Unit) -> list[Tick]:
     """Return at most about `max_count` ticks at round numbers of a unit, with its name."""
     scale, name = axis_scale(max(abs(axis.low), abs(axis.high)), unit)
     scaled = replace(axis, low=axis.low / scale, high=axis.high / scale)
-    return [(value * scale, text + name) for value, text in number_ticks(scaled, max_count)]
+    ticks = number_ticks(scaled, max_count)
+    return [(value * scale, text + name if value else "0") for value, text in ticks]

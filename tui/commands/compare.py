@@ -131,5 +131,6 @@ def _draw_charts(
         chart_lines = plot_as_text(curves, options, width, HEIGHT, colour)
         # Runs without a loss have no chart.
         if chart_lines:
-            charts[f"{LOSS.title} by {axis_title}"] = chart_lines
+            scale = ", logarithmic" if options.log_y else ""
+            charts[f"{LOSS.title} by {axis_title}{scale}"] = chart_lines
     return charts

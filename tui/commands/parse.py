@@ -13,9 +13,10 @@ from cyclopts import Parameter
 
 from remote.cluster.rules import own_rules
 from remote.format import count
-from remote.formats import Reading, ReadingKind, Rule
 from remote.formats.files import is_of_numbers
 from remote.formats.parse_report import ParseReport, split_texts
+from remote.formats.reading import Reading, ReadingKind
+from remote.formats.rules import Rule
 from remote.record.find import find
 from remote.record.layout import LOGS, PLAN
 from remote.record.log_files import file_texts

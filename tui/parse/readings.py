@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from remote.formats import Reading, ReadingKind
+from remote.formats.reading import Reading, ReadingKind
 from remote.sanitise import one_line
 
 _KINDS = {

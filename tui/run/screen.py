@@ -110,6 +110,7 @@ class RunScreen(ChartActions):
         first_widget = self._slider or log_panel.children[0]
         first_widget.focus()
         self.watch(self, "maximized", self._zoomed, init=False)
+        self.tick()
 
     def _zoomed(self) -> None:
         self._body.lay_out()

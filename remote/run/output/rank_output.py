@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from remote.events import Parsed
-from remote.formats import Reading, ReadingKind, Rule
 from remote.formats.files import FileReader, reader_of, source_of
+from remote.formats.reading import Reading, ReadingKind
+from remote.formats.rules import Rule
 from remote.run.output.step_match import StepMatch
 from remote.run.series.step_times import NAN
 from remote.sanitise import shown

@@ -91,11 +91,11 @@ class Cause:
     def text(self) -> str:
         """Return all of it but the last words, in a line.
 
-        Such as "node2, rank 1: killed by SIGKILL at step 12; rank 0 failed as a consequence".
+        Such as "node2, rank 1: killed by SIGKILL at step 12; rank 0 followed".
         """
         if not self.victims:
             return self.culprit_text
-        return f"{self.culprit_text}; {ranks_text(self.victims)} failed as a consequence"
+        return f"{self.culprit_text}; {ranks_text(self.victims)} followed"
 
     @property
     def culprit_text(self) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 from remote.events import LAUNCHER_EVENTS, Restarted, SessionClosed, Stalled
 from remote.plan.plan import Script
 from remote.record import layout, marks
+from remote.record.step_notes import write_step_note
 from tests.hostile.fuzz.drawing import FLOATS, INTS, OTHERS, TEXTS, Drawer, World, nested
 from tests.kit.histories import History, plan, said, stepped
 from tests.kit.launches import QUICK, RANKBOARD
@@ -85,6 +86,8 @@ def _job(runs: Path, name: str = RUN) -> None:
     folder = recorded(runs, of)
     marks.star(folder, True)
     marks.write_note(folder, "a note")
+    marks.pin(folder, True)
+    write_step_note(folder, 3, "a note at a step")
     marks.write_name(folder, f"called {name[-4:]}")
 
 

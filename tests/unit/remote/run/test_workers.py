@@ -247,7 +247,7 @@ def test_a_killed_worker_is_the_cause_though_its_process_ends_well() -> None:
     run = state_of(history.ended())
     assert run.cause
     assert run.cause.text() == (
-        "node1, rank 2 (pid 502): killed by SIGKILL; ranks 0, 1 and 3 failed as a consequence"
+        "node1, rank 2 (pid 502): killed by SIGKILL; ranks 0, 1 and 3 followed"
     )
     assert run.verdict is Verdict.FAILED
 

@@ -13,6 +13,7 @@ NOT_FOR_A_RECORDED_RUN = (
     "paramiko",
     "pydantic",
     "remote.doctor.doctor",
+    "remote.formats.reader",
     "remote.host_commands.run_on_hosts",
     "remote.session.session",
     "remote.study.study",

@@ -289,10 +289,7 @@ def test_a_failure_says_its_cause_first() -> None:
     out, err = printed(failed(), PlainPrinter)
     assert "rankboard: ranks 0 and 1 ended: exit code 1\nrankboard: a rank failed\n" in err
     end = err[err.index("cause:") :].splitlines()
-    assert (
-        end[0]
-        == "cause: node2, rank 1: ValueError: bad batch at step 12; rank 0 failed as a consequence"
-    )
+    assert end[0] == "cause: node2, rank 1: ValueError: bad batch at step 12; rank 0 followed"
     assert end[1] == "last output of rank 1:"
     assert end[5] == "    ValueError: bad batch"
     assert [line.split(" | ")[2].strip() for line in end[6:] if " | " in line] == [
@@ -569,9 +566,7 @@ def test_the_end_on_a_terminal() -> None:
     text = console.file.getvalue()
     assert "[rank 1] ValueError: bad batch" in text
     end = text[text.rindex("cause:") :]
-    assert end.startswith(
-        "cause: node2, rank 1: ValueError: bad batch at step 12; rank 0 failed as a consequence"
-    )
+    assert end.startswith("cause: node2, rank 1: ValueError: bad batch at step 12; rank 0 followed")
     assert end.index("victim") < end.index("iter 2-") < end.index("failed after")
 
 
@@ -616,9 +611,7 @@ def test_a_lost_host_in_a_training_run() -> None:
     )
     history.closed()
     err = printed(history, PlainPrinter)[1]
-    assert (
-        "cause: node2: host lost: no sign of life for 60 s; rank 1 failed as a consequence" in err
-    )
+    assert "cause: node2: host lost: no sign of life for 60 s; rank 1 followed" in err
     assert err.endswith("rankboard: lost node2 after 0 s\n")
 
 

@@ -117,6 +117,7 @@ def test_an_empty_note_removes_it_and_other_files_are_none(recorded_run: Path) -
     write_step_note(recorded_run, 7, "")
     assert read_step_notes(recorded_run) == ()
     assert not list(recorded_run.glob("step-notes*"))
-    for content in ("{", '[{"step": "x"}]', "[1]", ""):
+    huge = f'[{{"step": {10**400}, "text": ""}}]'
+    for content in ("{", '[{"step": "x"}]', huge, "[1]", ""):
         (recorded_run / "step-notes.json").write_text(content)
         assert read_step_notes(recorded_run) == ()

@@ -179,7 +179,7 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
             *(h.rank(r, *raised(r, GLOO)) for r in (0, 2, 3)),
         ),
         Verdict.FAILED,
-        "node2, rank 1: killed by SIGKILL at step 12; ranks 0, 2 and 3 failed as a consequence",
+        "node2, rank 1: killed by SIGKILL at step 12; ranks 0, 2 and 3 followed",
         "vfvv",
     ),
     (
@@ -187,7 +187,7 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
         lambda h: [h.rank(r, *raised(r, GLOO if r < 3 else "ValueError: bad "
         "batch")) for r in range(4)],
         Verdict.FAILED,
-        "node4, rank 3: ValueError: bad batch at step 12; ranks 0 to 2 failed as a consequence",
+        "node4, rank 3: ValueError: bad batch at step 12; ranks 0 to 2 followed",
         "vvvf",
     ),
     (
@@ -199,7 +199,7 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
             h.rank(2, Exited(2, -9, "SIGKILL", stopped=True)),
         ),
         Verdict.FAILED,
-        "node3, rank 2: ValueError: bad batch at step 12; ranks 0, 1 and 3 failed as a consequence",
+        "node3, rank 2: ValueError: bad batch at step 12; ranks 0, 1 and 3 followed",
         "vvfv",
     ),
     (
@@ -209,15 +209,15 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
             h.rank(2, Exited(2, -9, "SIGKILL", out_of_memory=True)),
         ),
         Verdict.FAILED,
-        "node3, rank 2: killed by the kernel: out of memory (SIGKILL) at step 12; rank 0 failed "
-        "as a consequence",
+        "node3, rank 2: killed by the kernel: out of memory (SIGKILL) at step 12; rank 0 "
+        "followed",
         "vsfs",
     ),
     (
         "only communication errors: the first",
         lambda h: [h.rank(r, *raised(r, GLOO)) for r in (2, 0, 3, 1)],
         Verdict.FAILED,
-        f"node3, rank 2: {GLOO} at step 12; ranks 0, 1 and 3 failed as a consequence",
+        f"node3, rank 2: {GLOO} at step 12; ranks 0, 1 and 3 followed",
         "vvfv",
     ),
     (
@@ -228,7 +228,7 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
             h.session(Stopping("a rank failed", False)),
         ),
         Verdict.FAILED,
-        "node2, rank 1: exit code 3 at step 12; rank 0 failed as a consequence",
+        "node2, rank 1: exit code 3 at step 12; rank 0 followed",
         "vfss",
     ),
     (
@@ -277,7 +277,7 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
             [h.rank(r, Exited(r, -15, "SIGTERM", stopped=True)) for r in (0, 1, 3)],
         ),
         Verdict.LOST,
-        "node3: the guard died; rank 2 failed as a consequence",
+        "node3: the guard died; rank 2 followed",
         "ssls",
     ),
     (
@@ -288,7 +288,7 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
             h.say(2, AgentEnded(EndReason.AGENT_DIED, "SIGKILL")),
         ),
         Verdict.LOST,
-        "node3: the agent died: SIGKILL; ranks 0 to 3 failed as a consequence",
+        "node3: the agent died: SIGKILL; ranks 0 to 3 followed",
         "vvlv",
     ),
     (
@@ -302,7 +302,7 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
             h.session(HostLost(1, "no sign of life for 60 s", reached=True), after=50.0),
         ),
         Verdict.LOST,
-        "node2: host lost: no sign of life for 60 s; ranks 0 to 2 failed as a consequence",
+        "node2: host lost: no sign of life for 60 s; ranks 0 to 2 followed",
         "vlvs",
     ),
     (

@@ -203,7 +203,7 @@ def test_a_full_disk_of_a_host_is_named_with_its_folder() -> None:
     state = history.rank(0, Exited(0, -15, "SIGTERM", stopped=True)).closed()
     assert outcome.describe_cause(state)[:2] == [
         "cause: node2: the disk is full: no room for the run's journal in /data/runs/r/1; rank 1 "
-        "failed as a consequence",
+        "followed",
         "what to do: make room there (df -h /data/runs/r/1), "
         "or set workdir of node2 in hosts.toml to a folder on a larger disk",
     ]

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from remote.events import HostPhaseChanged, Parsed, Restarted, encode, expand
-from remote.formats import ReadingKind, Rule
+from remote.formats.reading import ReadingKind
+from remote.formats.rules import Rule
 from remote.limits import LIMITS
 from remote.plan import serialize
 from remote.plan.plan import Plan, Script
