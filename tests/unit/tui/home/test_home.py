@@ -975,7 +975,7 @@ async def test_runs_that_made_no_step_are_hidden(runs_dir: Path) -> None:
         await home.shows(pilot, "v All")
         assert "e-5" not in home.text()
         await pilot.press("v")
-        await home.shows(pilot, "5 runs, 0 live", "✗ refused", "d-4", "e-5")
+        await home.shows(pilot, "5 runs, 0 live", "✗ not started", "d-4", "e-5")
         assert "hidden" not in home.text()
         await pilot.press("v", "slash", *"verdict=refused", "enter")
         await home.shows(pilot, "2 of 5 runs", "d-4", "e-5")
