@@ -182,7 +182,8 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterator[SystemCommand]:
         """List all commands."""
-        return list_commands(self, screen, super().get_system_commands(screen))
+        for command in list_commands(self, screen, super().get_system_commands(screen)):
+            yield SystemCommand(command.title, command.help, command.run, command.is_shown)
 
     def get_key_display(self, binding: Binding) -> str:
         """Return how the key of a binding is written."""

@@ -30,9 +30,10 @@ from tui.charts.raster import Cells, Curve, DotPicture, cell_at, row_at
 from tui.charts.units import axis_scale, format_tick, value_ticks
 from tui.kit import palette
 
-MAX_NAME, SHORT_NAME = 12, 4
-"""Characters of the name of a lane, with much and with little room."""
 MIN_WIDTH_FOR_NAMES = 70
+"""Cells from which on a chart has room for the whole name of a lane."""
+SHORT_NAME = 4
+"""Characters of it where there is less room."""
 PICTURE_ROWS = 17
 """The axes of a picture end where those of a frame with as many rows would."""
 
@@ -148,7 +149,8 @@ def make_frame(
     x_axis = _x_axis(x_range, options, inner_width)
     picture = plot.draw(x_axis, inner_width)
     # In this order, as each may cover what was put before; the cursor takes only what is free.
-    plot.put_names(picture)
+    if options.named:
+        put_names(picture, [curve for curve in curves if not (curve.faint or curve.signed)])
     put_marks(picture, marks, x_axis)
     plot.put_values(picture, x_axis)
     if options.cursor is not None:
@@ -185,13 +187,6 @@ class _Lines:
             return raster.blank_picture(self.rows, width)
         return raster.draw_lines(all_columns, *self.y_axis.ends, self.rows)
 
-    def put_names(self, picture: DotPicture) -> None:
-        """Put the names of curves on them, if they are wanted."""
-        if self.options.named:
-            put_names(
-                picture, [curve for curve in self.curves if not (curve.faint or curve.signed)]
-            )
-
     def put_values(self, picture: DotPicture, x_axis: Axis) -> None:
         """Put the signs of points, and the values of peaks."""
         for curve in self.curves:
@@ -213,11 +208,13 @@ class _Bars:
 
     def row_texts(self, width: int) -> dict[int, str]:
         """Return the texts at the left of rows: the name of each lane and the value of its top."""
-        most = MAX_NAME if width >= MIN_WIDTH_FOR_NAMES else SHORT_NAME
-        return {
-            lane.top: f"{self.curves[lane.curve].label[:most]} {format_tick(lane.high, self.unit)}"
-            for lane in self.lanes
-        }
+        texts = {}
+        for lane in self.lanes:
+            name = self.curves[lane.curve].label
+            if width < MIN_WIDTH_FOR_NAMES:
+                name = name[:SHORT_NAME]
+            texts[lane.top] = f"{name} {format_tick(lane.high, self.unit)}"
+        return texts
 
     def draw(self, x_axis: Axis, width: int) -> DotPicture:
         """Return the picture of the curves."""
@@ -225,9 +222,6 @@ class _Bars:
             raster.to_columns(curve, x_axis, 2 * width, log=False) for curve in self.curves
         ]
         return draw_bars(all_columns, self.lanes, self.rows, width)
-
-    def put_names(self, picture: DotPicture) -> None:
-        """Put nothing: the names are at the left."""
 
     def put_values(self, picture: DotPicture, x_axis: Axis) -> None:
         """Put the values of what is higher than its lane."""

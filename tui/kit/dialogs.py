@@ -251,15 +251,15 @@ class TextDialog(ModalScreen[None]):
     place = KeyPlace.TEXT
     BINDINGS = bindings(place)
 
-    def __init__(self, title: str, text: str) -> None:
+    def __init__(self, title: str, text: str | Content) -> None:
         super().__init__()
         self._title = title
-        self._text = text
+        self._text = Content(text) if isinstance(text, str) else text
 
     def compose(self) -> ComposeResult:
         with VerticalScroll() as box:
             box.styles.width = min(
-                MAX_TEXT_WIDTH, max(map(len, self._text.split("\n"))) + BORDER_WIDTH
+                MAX_TEXT_WIDTH, max(map(len, self._text.plain.split("\n"))) + BORDER_WIDTH
             )
             box.border_title = self._title
             box.border_subtitle = key_of(self.app, "back")

@@ -7,7 +7,7 @@ import math
 from textual.events import Key
 from textual.widget import Widget
 
-PROMPTS = frozenset(("filter", "note", "name", "find", "filter-log"))
+PROMPTS = frozenset(("filter", "note", "note-step", "name", "find", "filter-log"))
 """Actions that ask for a text."""
 PAUSE = 1.0
 """Seconds without a key after which a text that nobody asked for has ended."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from textual.screen import Screen
@@ -11,6 +11,7 @@ from remote.record.step_notes import StepNote
 from remote.run.run_state import RunState
 from tui.charts.chart_list import ChartList, ChartPick, ChartUse, list_charts
 from tui.charts.drawing import Baseline
+from tui.charts.kinds import available
 from tui.charts.panel import Charts
 from tui.kit.choice_dialogs import TextPrompt
 from tui.kit.messages import NoteStep, PinRun, ReadBaseline, ReadStepNotes
@@ -80,6 +81,15 @@ class ChartActions(LiveScreen, Screen[None]):
             charts = list_charts(self.session.state, self._body.deck)
         chart_list = ChartList(charts, panel.kind.id)
         self.app.push_screen(chart_list, partial(self._show_picked, panel))
+
+    def chart_commands(self) -> Iterator[tuple[str, str, Callable[[], None]]]:
+        """Yield the charts for the list of commands: their names, what they show, and how."""
+        with self.session.lock:
+            kinds = available(self.session.state)
+        panel = self._body.chart_in_focus
+        for kind in kinds:
+            pick = ChartPick(ChartUse.PLACE, (kind,))
+            yield kind.title, kind.help, partial(self._show_picked, panel, pick)
 
     def _show_picked(self, panel: Charts, pick: ChartPick | None) -> None:
         match pick:

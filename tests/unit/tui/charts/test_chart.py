@@ -217,6 +217,26 @@ class Alone(InkedApp[None]):
         yield Chart(STEPS)
 
 
+async def test_a_band_is_painted_in_half_cells() -> None:
+    app = Alone()
+    async with app.run_test(size=(60, 20)) as pilot:
+        chart = app.query_one(Chart)
+        for spread in (1.0, 1.7, 2.2):
+            chart.draw(
+                [curve([5.0] * 200, spread=spread)], options=PlotOptions("step", from_zero=True)
+            )
+            await pilot.pause()
+            rows = [chart.render_line(row) for row in range(19)]
+            column = [next(iter(strip.crop(30, 31))) for strip in rows]
+            halves = sum(2 * (cell.style.bgcolor != chart.rich_style.bgcolor) for cell in column)
+            halves += sum(cell.text in "▀▄" for cell in column)
+            frame = make_frame([curve([5.0] * 200, spread=spread)], chart.options, 60, 20)
+            assert frame
+            assert frame.y_axis
+            wanted = 2 * spread / (frame.y_axis.high - frame.y_axis.low) * 2 * 19
+            assert abs(halves - wanted) <= 2, "half a cell at each edge"
+
+
 async def test_only_the_rows_that_differ_are_drawn_again() -> None:
     app = Alone()
     async with app.run_test(size=(60, 20)) as pilot:

@@ -123,6 +123,33 @@ async def test_the_help_begins_with_the_keys_of_the_focus() -> None:
             await until(pilot, lambda: stage.app.screen is stage.screen)
 
 
+async def test_the_help_of_a_live_run_has_no_keys_of_replays_and_uses_the_width() -> None:
+    stage = Stage()
+    async with stage.training(size=(120, 60)) as pilot:
+        await pilot.press("question_mark")
+        await until(pilot, lambda: "search with a regular" in stage.text())
+        assert "pause the replay" not in stage.text()
+        # A place begins in the second column, beside keys of the first one.
+        assert any(line.find("list of runs:") > 50 for line in stage.text().splitlines())
+
+
+async def test_commands_are_listed_by_place_with_their_keys_and_charts_by_their_names() -> None:
+    stage = Stage()
+    async with stage.training(size=(120, 40)) as pilot:
+        await pilot.press("6", "ctrl+p")
+        await until(pilot, lambda: isinstance(stage.app.screen, ActionPalette))
+        await until(pilot, lambda: re.search(r"Find +/ +log", stage.text()))
+        places = re.findall(r" {2}(log|run|everywhere) *[▁-█▔]*$", stage.text(), re.MULTILINE)
+        assert places == sorted(places, key=["log", "run", "everywhere"].index)
+        await pilot.press(*"chart: cpu")
+        await until(pilot, lambda: "Chart: " in stage.text())
+        await pilot.press("enter")
+        await until(pilot, lambda: stage.app.screen is stage.screen)
+        await until(
+            pilot, lambda: any("CPU" in chart.title for chart in stage.screen.query(Charts))
+        )
+
+
 def foot(stage: Stage) -> str:
     """The line of keys."""
     return stage.text().splitlines()[-1]
