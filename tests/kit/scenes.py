@@ -236,17 +236,17 @@ def chart_log(folder: Path) -> Scene:
 
 @scene
 def hosts(folder: Path) -> Scene:
-    return shown(trained(late=2), folder, "2")
+    return shown(trained(late=2, slots=2), folder, "4")
 
 
 @scene
 def log_all(folder: Path) -> Scene:
-    return shown(logged(), folder, "6", "z", "v")
+    return shown(logged(), folder, "2", "z", "v")
 
 
 @scene
 def log_filtered(folder: Path) -> Scene:
-    return shown(logged(), folder, "6", "&", *"shard", "enter")
+    return shown(logged(), folder, "2", "&", *"shard", "enter")
 
 
 def logged() -> ActedSession:

@@ -42,7 +42,8 @@ class Chart(LineWidget, can_focus=True):
     def __init__(self, options: PlotOptions, empty_text: str = "no data yet") -> None:
         super().__init__()
         self.options = options
-        self._empty_text = empty_text
+        self.empty_text = empty_text
+        """What stands in it while there are no curves."""
         self._curves: Sequence[Curve] = ()
         self._marks: Sequence[Mark] = ()
         self._frame: PlotFrame | None = None
@@ -117,7 +118,7 @@ class Chart(LineWidget, can_focus=True):
         width, height = self.content_size
         frame = self._frame
         if frame is None:
-            text = self._empty_text.center(width)[:width] if y == height // 2 else " " * width
+            text = self.empty_text.center(width)[:width] if y == height // 2 else " " * width
             return [Segment(text, label_style)]
         row_count = len(frame.row_labels)
         if y < row_count:

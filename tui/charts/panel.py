@@ -16,6 +16,7 @@ from textual.message import Message
 
 from remote.record.reread import RunClocks, reread_steps
 from remote.record.step_notes import StepNote
+from remote.run.findings.script_visibility import describe_missing_steps
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
@@ -35,7 +36,7 @@ from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.messages import ReadRecord, SaveChart
-from tui.kit.panel import Panel, ScreenRow
+from tui.kit.panel import Panel
 from tui.kit.rank_table import RankTable
 from tui.kit.themes import inks_of
 
@@ -73,8 +74,7 @@ class Charts(Panel):
         "loss, time of an iteration, accuracy and all else that is measured: the mean over ranks, "
         "and from the least to the greatest as a band"
     )
-    row = ScreenRow.MIDDLE
-    copies = 3
+    copies = 6
     place = KeyPlace.CHART
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
@@ -97,6 +97,7 @@ class Charts(Panel):
         self._caption_inputs: tuple[object, ...] = ()
         self._run: RunState | None = None
         self._drawn_version = -1
+        self._is_over = False
         self._turn = DrawTurn()
         self._fine = FineCurves()
         self._drag: _Drag | None = None
@@ -150,8 +151,11 @@ class Charts(Panel):
             self._fine = FineCurves()
             self._drawn_version = -1
         version = run.curves.version
-        is_due = self._turn.has_come(TICKS_PER_DRAWING, self.number) or run.phase is RunPhase.ENDED
-        has_changed = version != self._drawn_version
+        is_over = run.phase is RunPhase.ENDED
+        is_due = self._turn.has_come(TICKS_PER_DRAWING, self.number) or is_over
+        # At the end, what stands in an empty chart is no promise any more.
+        has_changed = version != self._drawn_version or is_over is not self._is_over
+        self._is_over = is_over
         if self._drawn_version < 0 or (has_changed and is_due):
             self._drawn_version = version
             self._draw(run)
@@ -172,6 +176,7 @@ class Charts(Panel):
             self._read_again(steps, drawing.x_range[1], run)
         # Copied here, because key presses do not hold the run's lock.
         self._rows = run.curves.rows(self.kind.series[0])
+        self._plot.empty_text = _empty_text(run)
         self._plot.draw(drawing.curves, drawing.marks, drawing.options)
 
     def _update_caption(self) -> None:
@@ -353,3 +358,10 @@ def _seconds_until_ready(rank: RankState) -> float:
     """Return the seconds until the last gradient of a rank is ready, or -inf if unknown."""
     seconds = rank.pace.median("ready")
     return -math.inf if math.isnan(seconds) else seconds
+
+
+def _empty_text(run: RunState) -> str:
+    """Say why a chart has no curves: before the first step, none has any."""
+    if not run.step:
+        return describe_missing_steps(run)
+    return "no data" if run.phase is RunPhase.ENDED else "no data yet"

@@ -215,6 +215,16 @@ TABLE: dict[str, tuple[Row, ...]] = {
         *ROW_MOVES,
     ),
     "HOSTS": (),
+    "MAP": (
+        (
+            "one-step",
+            "x",
+            "one_step",
+            "One step",
+            "show one step of each rank, or all steps",
+            SHOWN,
+        ),
+    ),
     "CHART": (
         (
             "band",

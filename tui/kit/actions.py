@@ -23,6 +23,7 @@ class KeyPlace(Enum):
     SLIDER = "time slider"
     RANKS = "table of ranks"
     HOSTS = "table of hosts"
+    MAP = "ranks over time"
     CHART = "chart"
     LOG = "log"
     CHART_LIST = "list of charts"
@@ -49,6 +50,7 @@ WITHIN = {
     KeyPlace.CHART: KeyPlace.RUN,
     KeyPlace.RANKS: KeyPlace.RUN,
     KeyPlace.HOSTS: KeyPlace.RUN,
+    KeyPlace.MAP: KeyPlace.RUN,
 }
 """The screen of each panel. A key that neither the focused panel nor the screen uses is for the
 first of these panels that uses it."""

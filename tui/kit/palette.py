@@ -54,6 +54,8 @@ SIGNS = {
 """Each sign, and what stands for it where the terminal does not speak UTF-8."""
 
 
+HEAT = ("░▒▓█", ".:+#")
+"""Four shades of a cell, from the lightest to the darkest."""
 LEVELS = ("▁▂▃▄▅▆▇█", "_.:-=+*#")
 """Eight heights of a cell, from the lowest to the highest."""
 
@@ -112,6 +114,11 @@ def level_sign(share: float) -> str:
 def level_signs() -> str:
     """The eight heights of a cell, from the lowest to the highest."""
     return LEVELS[0 if has_utf8() else 1]
+
+
+def heat_sign(level: int) -> str:
+    """A shaded cell; level 0 is the lightest of four."""
+    return HEAT[0 if has_utf8() else 1][level]
 
 
 # On the way to the terminal

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
 from typing import ClassVar
 
 from textual.containers import Container
@@ -17,14 +16,6 @@ from tui.kit.widgets.keys import ShownKey, border_keys, draw_border_keys
 
 KEY_MARGIN = 6
 """Cells of the border around title and keys."""
-
-
-class ScreenRow(Enum):
-    """The rows of the run screen; `tui.run.body` gives them their heights."""
-
-    TOP = "top"
-    MIDDLE = "middle"
-    BOTTOM = "bottom"
 
 
 class Panel(Container):
@@ -43,9 +34,8 @@ class Panel(Container):
     title: str
     help: ClassVar[str]
     """What the panel shows, for the help."""
-    row: ClassVar[ScreenRow]
     copies: ClassVar[int] = 1
-    """How many of it stand beside each other, where there is room."""
+    """How many of it there are: as many as the largest screen has room for."""
     place: ClassVar[KeyPlace]
     """Whose actions it has, see `tui.kit.actions`."""
     number = 0
@@ -53,11 +43,6 @@ class Panel(Container):
     """Its keys stand in its border while it has the focus, and not in the last line."""
     _note: Content | str = ""
     _keys: Sequence[ShownKey] = ()
-
-    @classmethod
-    def lines_needed(cls, run: RunState) -> int:
-        """How many lines of text a panel of the top row needs; 0 where it takes what is left."""
-        return 0
 
     def show(self, run: RunState) -> None:
         """Copy what is drawn from the run, whose lock is held; draw later."""
@@ -84,6 +69,12 @@ class Panel(Container):
             self._keys = border_keys(self) if self.has_focus_within else ()
             self._draw_caption()
 
+    def renumber(self, number: int) -> None:
+        """Show that it has the key of this number."""
+        if number != self.number:
+            self.number = number
+            self.caption(self._note)
+
     def caption(self, note: Content | str = "") -> None:
         """Write the title, and a note after it."""
         self._note = note
@@ -93,7 +84,11 @@ class Panel(Container):
         """Write the title and the note, and at the right the keys of a panel with the focus."""
         title_text = f"{self.number} {self.title}" if self.number else self.title
         note = self._note
-        caption_content = Content.assemble(f" {title_text}", "  " if note else "", note, " ")
+        # A frame has blanks around its title of its own.
+        blank = "" if self.styles.border_left[0] else " "
+        caption_content = Content.assemble(
+            f"{blank}{title_text}", "  " if note else "", note, blank
+        )
         if self._keys:
             room = self.size.width - caption_content.cell_length - KEY_MARGIN
             keys = draw_border_keys(self._keys, room)

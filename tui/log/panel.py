@@ -18,7 +18,7 @@ from remote.sanitise import plain
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.messages import SaveText
-from tui.kit.panel import Panel, ScreenRow
+from tui.kit.panel import Panel
 from tui.log.margin import LogMargin
 from tui.log.pattern_prompt import PatternPrompt
 from tui.log.row_text import format_entry, format_rows, selected_text
@@ -38,7 +38,6 @@ class LogPanel(Panel):
 
     title = "log"
     help = "the output of ranks and hosts, and what rankboard does"
-    row = ScreenRow.BOTTOM
     place = KeyPlace.LOG
     BINDINGS = bindings(place)
     fixed_rank: int | None = None

@@ -6,130 +6,185 @@ from collections.abc import Sequence
 
 from textual.app import ComposeResult
 from textual.containers import Container
+from textual.geometry import NULL_OFFSET, Region, Size, Spacing
+from textual.layout import ArrangeResult, Layout, WidgetPlacement
+from textual.widget import Widget
 
 from remote.record.step_notes import StepNote
 from remote.run.run_state import RunState
-from remote.run.state.phases import RunPhase, Verdict
+from remote.run.state.phases import RunPhase
 from tui.charts.deck import Deck
 from tui.charts.drawing import Baseline
 from tui.charts.kinds import ChartKind, available
-from tui.charts.panel import Charts, charts_beside
-from tui.kit.panel import Panel, ScreenRow
+from tui.charts.panel import Charts
+from tui.kit.draw_turn import DrawTurn
+from tui.kit.panel import Panel
 from tui.kit.run_session import RunSession
+from tui.log.panel import LogPanel
+from tui.run.components.phase_line import PhaseLine
+from tui.run.components.run_card import RunCard
 from tui.run.hosts_panel import HostsPanel
-from tui.run.panels import PANELS
+from tui.run.layout import Arrangement, Contents, arrange
+from tui.run.panels import KEY_ORDER, PANELS
+from tui.run.rank_map_panel import RankMapPanel, has_map
+from tui.run.ranks_panel import RanksPanel
 
-BESIDE = 120
-"""Columns from which on the hosts stand beside the ranks; else they take the place of the charts,
-while the run starts and if one goes there."""
-GRID = 12
-"""Columns of the grid that panels stand in."""
-FLAT = 20
-"""Rows below which charts and hosts are hidden."""
-LOW = 13
-"""Rows below which the log is hidden, too."""
+TICKS_PER_LOOK = 10
+"""Ticks after which the charts that there are are looked for again."""
+
+
+class BodyLayout(Layout):
+    """Puts each part where `tui.run.layout` says."""
+
+    name = "run-body"
+
+    def arrange(
+        self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True
+    ) -> ArrangeResult:
+        """Return the places of the parts in view."""
+        assert isinstance(parent, RunBody)
+        regions = parent.regions(size)
+        return [
+            WidgetPlacement(regions[child], NULL_OFFSET, Spacing(), child)
+            for child in children
+            if regions.get(child)
+        ]
 
 
 class RunBody(Container):
-    """The panels of a run, in rows as wide and as high as the screen has room for."""
+    """The parts of a run, as wide and as high as the screen has room for."""
 
     DEFAULT_CSS = """
-    RunBody { layout: grid; grid-size: 12; grid-gutter: 0 2; height: 1fr; }
+    RunBody { height: 1fr; }
     RunBody.-past { opacity: 75%; }
+    RunBody.-framed Panel { border: round $ink-rule; }
+    RunBody.-framed Panel:focus-within { border: heavy $primary; }
     """
 
     def __init__(self, session: RunSession) -> None:
         super().__init__()
+        self._body_layout = BodyLayout()
         self._session = session
         self.panels = [kind() for kind in PANELS for _ in range(kind.copies)]
         self._charts = [panel for panel in self.panels if isinstance(panel, Charts)]
         self.deck = Deck(session.plan, Charts.copies)
-        self._hosts = next(panel for panel in self.panels if isinstance(panel, HostsPanel))
+        self._hosts = self._panel(HostsPanel)
+        self._phases = PhaseLine()
+        self._card = RunCard()
+        self._turn = DrawTurn()
         self.notes: Sequence[StepNote] = ()
         self.baseline: Baseline | None = None
         self._first = 0  # the first chart that is shown
-        self._different = Charts.copies  # charts that there are
-        self._at_hosts: bool | None = None  # as the user has chosen
-        self._places: tuple[object, ...] = ()
+        self._different = len(self.deck.shown)  # charts that there are
+        self._in_place: Panel | None = None  # what the user has put in place of the charts
+        self._has_chosen = False
+        self._contents: Contents | None = None
+
+    def _panel(self, kind: type[Panel]) -> Panel:
+        return next(panel for panel in self.panels if isinstance(panel, kind))
+
+    @property
+    def layout(self) -> Layout:
+        """Return the layout of its parts."""
+        return self._body_layout
 
     def compose(self) -> ComposeResult:
-        for number, panel in enumerate(self.panels, 1):
-            panel.number = number
-            yield panel
+        yield self._card
+        yield from self.panels
+        yield self._phases
+
+    # Where
 
     @property
     def _is_starting(self) -> bool:
         return self._session.state.phase is RunPhase.STARTING
 
-    @property
-    def _is_beside(self) -> bool:
-        """Whether the hosts stand beside the ranks."""
-        # A single host has nothing to tell but how it starts: the ranks have its figures.
-        has_news = len(self._session.plan.hosts) > 1 or self._is_starting
-        return self.app.size.width >= BESIDE and has_news
-
-    @property
-    def _shows_hosts(self) -> bool:
-        """Whether the hosts take the place of the charts."""
-        is_chosen = self._is_starting if self._at_hosts is None else self._at_hosts
-        return is_chosen and not self._is_beside
-
-    @property
-    def _lines_needed(self) -> int:
-        return max(kind.lines_needed(self._session.state) for kind in PANELS)
-
-    def _seen_charts(self) -> list[int]:
-        """The charts for which there is room, by their places; none twice."""
-        num_charts = min(self._different, charts_beside(self.app.size.width))
-        return sorted(
-            (self._first + chart_index) % Charts.copies for chart_index in range(num_charts)
+    def contents(self) -> Contents:
+        """Return what there is to show."""
+        run = self._session.state
+        plan = self._session.plan
+        # Of hosts with one rank each, the table of ranks has the figures.
+        has_hosts = len(plan.hosts) > 1 and (self._is_starting or len(run.ranks) > len(plan.hosts))
+        return Contents(
+            charts=self._different,
+            rank_lines=RanksPanel.lines_needed(run),
+            shows_hosts=self._in_place is self._hosts if self._has_chosen else self._is_starting,
+            shows_map=isinstance(self._in_place, RankMapPanel),
+            has_hosts=has_hosts or self._is_starting,
+            has_map=has_map(run),
+            has_phases=PhaseLine.has_phases(run),
+            is_over=run.phase is RunPhase.ENDED,
         )
 
+    def _arrangement(self, size: Size) -> Arrangement:
+        self._contents = self._contents or self.contents()
+        return arrange(size.width, size.height, self._contents)
+
+    def regions(self, size: Size) -> dict[Widget, Region]:
+        """Return the places of the parts that are shown in a room."""
+        arrangement = self._arrangement(size)
+        regions: dict[Widget, Region] = {
+            self._phases: arrangement.phases,
+            self._card: arrangement.card,
+            self._hosts: arrangement.hosts,
+            self._panel(RanksPanel): arrangement.ranks,
+            self._panel(RankMapPanel): arrangement.rank_map,
+            self._panel(LogPanel): arrangement.log,
+        }
+        places = self._chart_places(len(arrangement.charts))
+        for place, region in zip(places, arrangement.charts, strict=True):
+            regions[self._charts[place]] = region
+        return {part: region for part, region in regions.items() if region}
+
+    def _chart_places(self, num_seen: int) -> list[int]:
+        """The charts for which there is room, by their places; none twice."""
+        num_charts = max(self._different, num_seen)
+        return sorted((self._first + index) % num_charts for index in range(num_seen))
+
     def lay_out(self) -> None:
-        """Give each panel its place, and the ranks the rows that they need, beside other rows at
-        most five twelfths of the screen: eight ranks on 24 lines."""
-        height = self.app.size.height
-        is_low = height < FLAT
-        is_beside = self._is_beside
-        shows_hosts = self._shows_hosts
-        seen_places = [] if is_low or shows_hosts else self._seen_charts()
-        row_spans = {
-            ScreenRow.TOP: GRID * 2 // 3 if is_beside else GRID,
-            ScreenRow.BOTTOM: GRID if height >= LOW else 0,
-        }
-        spans: dict[Panel, int] = {
-            self._charts[chart_place]: GRID // len(seen_places) for chart_place in seen_places
-        }
-        spans[self._hosts] = GRID if shows_hosts and not is_low else 0
-        if is_beside:
-            spans[self._hosts] = GRID // 3
-        for panel in self.panels:
-            span = spans.get(panel, row_spans.get(panel.row, 0))
-            panel.display = span > 0
-            # A hidden panel takes no place, but textual takes no span of 0.
-            panel.styles.column_span = max(span, 1)
-        top_lines = min(self._lines_needed, max(4, height * 5 // 12))
-        is_finished = self._session.state.verdict is Verdict.FINISHED
-        row_heights = ["1fr" if height < LOW else str(top_lines)]
-        if not is_low:
-            row_heights.append("3fr")
-        if height >= LOW:
-            row_heights.append("1fr" if is_finished else "2fr")
-        self.styles.grid_rows = " ".join(row_heights)
+        """Give each part its place, and the panels in view their numbers."""
+        self._contents = self.contents()
+        size = self.size or self.app.size
+        regions = self.regions(size)
+        for part in (*self.panels, self._phases, self._card):
+            part.display = part in regions or part is self.screen.maximized
+        self.set_class(self._arrangement(size).is_framed, "-framed")
+        for number, panel in enumerate(self.numbered_panels, 1):
+            panel.renumber(number)
+        self.refresh(layout=True)
+
+    @property
+    def numbered_panels(self) -> list[Panel]:
+        """Return the panels in the order of their keys: first those in view, so that the numbers
+        on the screen have no holes, then the others from the last kind on."""
+
+        def place(panel: Panel) -> tuple[bool, int]:
+            index = KEY_ORDER.index(type(panel))
+            return not panel.display, index if panel.display else -index
+
+        return sorted(self.panels, key=place)
+
+    def on_resize(self) -> None:
+        self.lay_out()
+
+    # What
 
     def show(self, run: RunState) -> None:
         """Put the charts of the deck at their places, and the hosts away once the run trains."""
-        # A script may start more ranks itself.
-        places = (self._shows_hosts, self._is_beside, self._lines_needed)
         # Laying out draws the whole screen, so it is done only when something moves.
-        if places != self._places:
-            self._places = places
+        if self.contents() != self._contents:
             self.lay_out()
-        # `available` looks at all curves, so it is asked only while a wanted chart is missing.
-        if not any(
-            chart.needs_kind(self.deck.shown[chart_place])
-            for chart_place, chart in enumerate(self._charts)
-        ):
+        if self._phases.display:
+            self._phases.show(run)
+        if self._card.display:
+            self._card.show(run)
+        # `available` looks at all curves, so it is asked only now and then, and while a wanted
+        # chart is missing.
+        is_missing = any(
+            chart.needs_kind(name)
+            for chart, name in zip(self._charts, self.deck.shown, strict=False)
+        )
+        if not (self._turn.has_come(TICKS_PER_LOOK) or is_missing):
             return
         kinds = available(run)
         num_different = min(len(kinds), Charts.copies)
@@ -138,21 +193,27 @@ class RunBody(Container):
             self.lay_out()
         self._choose(kinds)
 
-    def bring(self, panel: Panel) -> None:
-        """Show a panel that may be hidden."""
-        if isinstance(panel, HostsPanel):
-            self._at_hosts = True
-        elif isinstance(panel, Charts):
-            self._at_hosts = False
-            chart_place = self._charts.index(panel)
-            if chart_place not in self._seen_charts():
-                self._first = chart_place
+    def bring(self, panel: Panel) -> Panel:
+        """Show a panel that may be hidden, and return the one to go to: from a chart that has the
+        focus already, back to the first one."""
+        if panel.display:
+            if not self._first or panel is not self._focused_chart():
+                return panel
+            panel = self._charts[0]
+        self._has_chosen = True
+        self._in_place = None if isinstance(panel, Charts) else panel
+        if isinstance(panel, Charts):
+            self._first = self._charts.index(panel)
         self.lay_out()
+        return panel
+
+    def _focused_chart(self) -> Charts | None:
+        return next((chart for chart in self._charts if chart.has_focus_within), None)
 
     @property
     def chart_in_focus(self) -> Charts:
         """The focused chart, or else the last one in view."""
-        seen_charts = [self._charts[place] for place in self._seen_charts()]
+        seen_charts = [chart for chart in self._charts if chart.display] or self._charts[:1]
         return next((chart for chart in seen_charts if chart.has_focus_within), seen_charts[-1])
 
     def put_chart(self, kind: ChartKind, panel: Charts, run: RunState) -> Charts:
@@ -179,7 +240,7 @@ class RunBody(Container):
     @property
     def cursor_step(self) -> int | None:
         """Return the step at the cursor of the focused chart, or of another one in view."""
-        charts = [self.chart_in_focus, *(self._charts[place] for place in self._seen_charts())]
+        charts = [self.chart_in_focus, *(chart for chart in self._charts if chart.display)]
         steps = [chart.cursor_step for chart in charts]
         return next((step for step in steps if step is not None), None)
 

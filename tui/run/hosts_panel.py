@@ -21,10 +21,11 @@ from remote.sanitise import plain
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.draw_turn import DrawTurn
-from tui.kit.panel import ScreenRow, TablePanel
+from tui.kit.panel import TablePanel
 from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import UNSEEN, CellTable, TableCell, TableColumn, TableRow, fit_column
+from tui.run.components.rank_columns import FULL_SHARE
 
 
 @dataclass(frozen=True)
@@ -94,10 +95,8 @@ HOST_COLUMNS = (
 )
 TICKS_PER_DRAWING = 2
 """Ticks from one drawing to the next, while ranks train: hosts tell their load once a second."""
-ROOMY_WIDTH = 52
+ROOMY_WIDTH = 50
 """The width of the table from which on a phase has room for its age."""
-FULL_SHARE = 0.9
-"""The share of its cores above which a host is marked."""
 
 
 class HostsPanel(TablePanel):
@@ -111,7 +110,6 @@ class HostsPanel(TablePanel):
         "memory and network. With a CPU quota, or with other hosts of the run on its machine, "
         "cores and memory are those of its ranks alone"
     )
-    row = ScreenRow.TOP
 
     def __init__(self) -> None:
         super().__init__()

@@ -174,7 +174,7 @@ class RankScreen(Screen[None], LiveScreen):
     def _show_stack(self, rank: RankState, run: RunState, now: float) -> None:
         width = self.query_one("#stack").size.width - 2
         self._update_changed(
-            "#stack Static", Content("\n").join(stack_lines(run, rank, now, width))
+            "#stack Static", Content("\n").join(stack_lines(run, [rank], now, width))
         )
 
     # Keys

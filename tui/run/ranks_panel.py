@@ -10,6 +10,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from remote.run.diagnosis.host_load import Load, loads
 from remote.run.run_state import RunState
 from remote.run.state.rank_state import RankState
 from tui.kit import palette
@@ -17,7 +18,7 @@ from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.messages import ShowRank
-from tui.kit.panel import ScreenRow, TablePanel
+from tui.kit.panel import TablePanel
 from tui.kit.rank_table import RankTable, RankTableLine
 from tui.kit.session_clock import SessionClock
 from tui.kit.themes import inks_of
@@ -26,7 +27,13 @@ from tui.kit.widgets.table import UNSEEN, CellTable, TableCell, TableColumn, Tab
 from tui.run.components import heat_strip as heat
 from tui.run.components.fold import FoldedColumns, is_empty
 from tui.run.components.groups import MAX_SINGLE_RANKS, is_grouped, table_lines
-from tui.run.components.rank_columns import RANK_COLUMNS, RankColumn, RowContext, TrendScale
+from tui.run.components.rank_columns import (
+    RANK_COLUMNS,
+    RankColumn,
+    RowContext,
+    TrendScale,
+    has_own_hosts,
+)
 from tui.run.components.rank_order import RANK_ORDERS, UNMARKED, severity
 
 RANKS_PER_LINE = 64
@@ -52,7 +59,6 @@ class RanksPanel(TablePanel):
         "all ranks stands above the table. Process p0 has started the ranks below it. Enter opens "
         "a rank, or a host"
     )
-    row = ScreenRow.TOP
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,16 +70,16 @@ class RanksPanel(TablePanel):
         self._stage: tuple[object, ...] = ()
         self._strip_turn, self._table_turn = DrawTurn(), DrawTurn()
         self._scale = TrendScale("seconds", (), 0.0)
+        self._loads: Sequence[Load] = ()
 
     @classmethod
     def lines_needed(cls, run: RunState) -> int:
         """One line per rank, also where they stand by host: those can be opened; one for each
-        process that has started some; the lines of the heat strip, the head of the table and the
-        border."""
+        process that has started some; the lines of the heat strip, and the head of the table."""
         num_ranks = len(run.ranks) if run.has_workers else run.plan.world_size
         strip_lines = -(-num_ranks // RANKS_PER_LINE) if num_ranks >= heat.MIN_RANKS else 0
         process_lines = len(run.processes) if run.has_workers else 0
-        return num_ranks + process_lines + strip_lines + 2
+        return num_ranks + process_lines + strip_lines + 1
 
     def compose(self) -> ComposeResult:
         yield RankTable()
@@ -95,6 +101,7 @@ class RanksPanel(TablePanel):
         visible_lines = table.size.height - 1
         lines = table_lines(run, rank_order, self._opened, visible_lines)
         near_lines = table.near
+        self._loads = loads(run.hosts, run.ranks) if has_own_hosts(run.plan) else []
         rows = [self._row_context(line, run) for line in lines[near_lines.start : near_lines.stop]]
         column_cells = {
             rank_column: [rank_column.cell(row) for row in rows]
@@ -126,7 +133,8 @@ class RanksPanel(TablePanel):
             sign = "  "
         now = self._clock.now(run)
         inks = inks_of(self.app.current_theme)
-        return RowContext(line.ranks, run, now, inks, self._scale, sign, line.is_process)
+        load = self._loads[line.ranks[0].host] if self._loads else None
+        return RowContext(line.ranks, run, now, inks, self._scale, sign, line.is_process, load)
 
     def _shown_columns(
         self, run: RunState, cells: Mapping[RankColumn, Sequence[TableCell]], width: int
@@ -155,14 +163,17 @@ class RanksPanel(TablePanel):
         self, run: RunState, folded_columns: Sequence[RankColumn], *, marked_first: bool
     ) -> None:
         """Say in the border how the ranks are sorted, and on what they agree."""
-        order_note = f"by {RANK_ORDERS[self._order].name}{', marked first' if marked_first else ''}"
+        rank_order = RANK_ORDERS[self._order]
+        order_note = rank_order.title
+        if marked_first and not rank_order.marked_first:
+            order_note += ", marked first"
         first_row = self._row_context(RankTableLine(run.ranks[:1]), run)
         shared_texts = [
             f"{rank_column.cell(first_row).text} {rank_column.border_text}".strip()
             for rank_column in folded_columns
         ]
         self.caption(
-            f"{order_note}  all: {', '.join(shared_texts)}" if shared_texts else order_note
+            f"{order_note}  each: {', '.join(shared_texts)}" if shared_texts else order_note
         )
 
     def _show_heat(self, run: RunState) -> None:

@@ -211,15 +211,18 @@ class RunScreen(ChartActions):
     def _focus(self, panel: Panel) -> None:
         if self.maximized is not None:
             self.minimize()
-        self._body.bring(panel)
+        panel = self._body.bring(panel)
+        if not panel.display:  # on a low screen, it is a page of its own
+            self.maximize(panel)
         self.set_focus(panel.children[0])  # at once: the next key may be for it
         self.tick()
 
     # Keys
 
     def action_panel(self, number: int) -> None:
-        if number <= len(self._body.panels):
-            self._focus(self._body.panels[number - 1])
+        panels = self._body.numbered_panels
+        if number <= len(panels):
+            self._focus(panels[number - 1])
 
     async def action_elsewhere(self, name: str) -> None:
         """Go to the first panel that has this action, and do it there."""

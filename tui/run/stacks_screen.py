@@ -22,11 +22,18 @@ from tui.kit.bindings import bindings
 from tui.kit.run_session import LiveScreen, RunSession
 from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.keys import KeyFooter
-from tui.run.components.stack_text import stack_lines, stack_source, stack_steps, whereabouts_line
+from tui.run.components.stack_text import (
+    group_by_stack,
+    stack_lines,
+    stack_source,
+    stack_steps,
+    whereabouts_line,
+)
 
 
 class StacksScreen(LiveScreen, Screen[None]):
-    """Asks for the stacks, and shows the newest of each rank: a line per rank, then the calls."""
+    """Asks for the stacks, and shows the newest: a line for ranks that are in the same calls, then
+    the calls."""
 
     CSS = """
     StacksScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
@@ -116,16 +123,17 @@ class StacksScreen(LiveScreen, Screen[None]):
 def _stack_lines(
     run: RunState, ranks: list[RankState], now: float, width: int
 ) -> Iterator[Content]:
-    """A line for each rank, and then each rank's stack; of an ended run only those that were
-    asked."""
+    """A line for the ranks of each stack, and then the stacks; of an ended run only those that
+    were asked."""
     if run.phase is RunPhase.ENDED:
         asked_ranks = [rank for rank in ranks if rank.stack]
         if not asked_ranks:
             yield Content("The run has ended, and has no stacks: nobody asked for them.")
             return
         ranks = asked_ranks
-    for rank in ranks:
-        yield whereabouts_line(run, rank)
-    for rank in ranks:
+    groups = group_by_stack(ranks)
+    for group in groups:
+        yield whereabouts_line(run, group)
+    for group in groups:
         yield Content("")
-        yield from stack_lines(run, rank, now, width)
+        yield from stack_lines(run, group, now, width)

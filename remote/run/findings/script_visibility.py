@@ -67,6 +67,18 @@ def sees_nothing(run: RunState) -> bool:
     return bool(ranks) and not run.metrics.named and not has_shown
 
 
+def describe_missing_steps(run: RunState) -> str:
+    """Say when steps will be seen, of a run that has made none; once it is over, that none were."""
+    script = run.plan.script
+    if run.phase is RunPhase.ENDED:
+        return "no steps were made" if script is None else "no steps were seen"
+    if script is None:
+        return "steps show once the ranks train"
+    # Most of the time before, it imports torch.
+    source = "torch makes them" if script.watch else "the program prints them"
+    return f"the program is starting: steps show once {source}"
+
+
 def has_shown_start(run: RunState) -> bool:
     """Return True if a script has shown a step in this attempt, or a value.
 

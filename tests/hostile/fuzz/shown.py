@@ -158,9 +158,12 @@ class Show:
             texts += [line.text for line in outcome.outcome_lines(run, 8, keys, is_brief=is_brief)]
         for rank in run.ranks:
             texts += [str(text) for _, text in rank_facts(rank, run, now, is_roomy=True)]
-            texts += [stack.whereabouts_line(run, rank).plain]
-            texts += [one.plain for one in stack.stack_lines(run, rank, now, width)]
+            texts += [stack.whereabouts_line(run, [rank]).plain]
+            texts += [one.plain for one in stack.stack_lines(run, [rank], now, width)]
         stack.stack_steps(run.ranks)
+        texts += [
+            stack.whereabouts_line(run, group).plain for group in stack.group_by_stack(run.ranks)
+        ]
         texts += self._tables(run, now)
         for text in texts:
             assert not CONTROL.search(text), ascii(text[:2_000])

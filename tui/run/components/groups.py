@@ -61,7 +61,7 @@ def _hosts(run: RunState, order: RankOrder, room: int) -> list[RankTableLine]:
         host_ranks.sort(key=lambda rank: (severity(rank, run), order.key(rank)))
         host_lines.append(RankTableLine(host_ranks, host))
     host_lines.sort(key=lambda line: min(map(order.key, line.ranks)))
-    if len(host_lines) > room:
+    if order.marked_first or len(host_lines) > room:
         # Sorting is stable, so hosts of one severity stay in the order above.
         host_lines.sort(key=lambda line: severity(line.ranks[0], run))
     return host_lines

@@ -10,8 +10,9 @@ from textual.content import Content
 
 from remote.format import count, duration, percent
 from remote.run.findings.flaws import outcome_word
+from remote.run.findings.script_visibility import describe_missing_steps
 from remote.run.run_state import RunState
-from remote.run.state.phases import RunPhase
+from remote.run.state.phases import RunPhase, Verdict
 from remote.sanitise import plain
 from tui.kit import palette
 from tui.kit.widgets.phase import phase_cell
@@ -22,7 +23,7 @@ from tui.run.components.header_figures import HeaderFigure
 GAP = "  "
 _TIE = "\xa0"
 """A space that no line is broken at."""
-DIM = "$text-muted"
+DIM = "$foreground 65%"
 """The style of labels, beside which values are bold."""
 BADGE_INKS = {
     "table--good": "auto on $success",
@@ -142,7 +143,8 @@ def progress_line(run: RunState, run_length: RunLength, width: int, now: float) 
 
 def _bar(run: RunState, share: float, width: int) -> Iterator[Styled]:
     num_done = round(width * share)
-    yield palette.sign("full") * num_done, DIM if _is_past(run) else "$success"
+    ink = "$error" if run.verdict is Verdict.FAILED else "$success"
+    yield palette.sign("full") * num_done, DIM if _is_past(run) else ink
     yield palette.sign("rest") * (width - num_done), DIM
 
 
@@ -176,7 +178,7 @@ def _progress_text(run: RunState, run_length: RunLength) -> str:
         known_parts.append(
             f"step {step_text}/{steps_text}" if run_length.steps else f"step {step_text}"
         )
-    return GAP.join(known_parts) or "no steps seen"
+    return GAP.join(known_parts) or describe_missing_steps(run)
 
 
 def _times(run: RunState, total_steps: int, now: float, *, has_room: bool) -> Iterator[Styled]:

@@ -8,19 +8,31 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TypeGuard
 
-from remote.format import duration, number, or_unknown, percent, rate, short_size
+from remote.cluster.hosts import is_loopback
+from remote.format import (
+    UNKNOWN,
+    duration,
+    number,
+    or_unknown,
+    percent,
+    rate,
+    short_size,
+    step_time,
+)
 from remote.plan.plan import Plan
+from remote.run.diagnosis.host_load import Load
 from remote.run.findings.start_waits import age
 from remote.run.run_state import RunState
 from remote.run.state.phases import FATES, START_PHASES, RankPhase, RunPhase
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
 from remote.sanitise import plain
+from training.wire.host_events import HostSample
 from tui.kit import palette
 from tui.kit.inks import Inks
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import TableCell, TableColumn
-from tui.run.components.rank_order import SLOW, UNMARKED, severity
+from tui.run.components.rank_order import SLOW, UNMARKED, holds_up, severity
 
 PHASES = ("data", "compute", "sync")
 BAR_WIDTH = 8
@@ -29,6 +41,8 @@ HIGHEST_BAR = 0.87
 """The part of a cell that a bar of a trend fills: a full one would touch the row above."""
 TREND_STEPS = 20
 """Steps that the widest trend shows."""
+FULL_SHARE = 0.9
+"""The share of its cores above which a host is marked."""
 MIN_SILENCE = 5.0
 """Seconds without a sign of life from which on they are said."""
 MAX_HOST_WIDTH = 24
@@ -67,6 +81,8 @@ class RowContext:
     scale: TrendScale
     sign: str = ""
     is_process: bool = False
+    load: Load | None = None
+    """Of its host, where that has no other rank."""
 
     @property
     def rank(self) -> RankState:
@@ -174,7 +190,7 @@ def _ready_cell(row_context: RowContext) -> TableCell:
     # In a script that does not tell when gradients are ready, 0 is not known.
     slowest_ready = max(map(row_context.ready, row_context.ranks))
     return TableCell(
-        number(slowest_ready if slowest_ready or row_context.run.plan.job else math.nan)
+        step_time(slowest_ready if slowest_ready or row_context.run.plan.job else math.nan)
     )
 
 
@@ -185,8 +201,8 @@ def _trend_cell(row_context: RowContext) -> TableCell:
     last_values = row_context.rank.pace.last(scale.figure)[-TREND_STEPS:]
     shares = (HIGHEST_BAR * min(value / scale.high, 1.0) for value in last_values)
     trend_text = "".join(map(palette.level_sign, shares))
-    is_marked = severity(row_context.rank, row_context.run) < UNMARKED
-    return TableCell(trend_text, "table--warn" if is_marked else "table--dim")
+    is_late = holds_up(row_context.rank, row_context.run)
+    return TableCell(trend_text, "table--warn" if is_late else "table--dim")
 
 
 def rank_accuracy(rank: RankState) -> float:
@@ -298,6 +314,35 @@ def _samples_cell(row_context: RowContext) -> TableCell:
     return TableCell(rate(samples_per_second or math.nan))
 
 
+def has_own_hosts(plan: Plan) -> bool:
+    """Return True if each rank has a host of its own: then hosts need no table."""
+    return 1 < len(plan.hosts) == plan.world_size
+
+
+def _counts_traffic(plan: Plan) -> bool:
+    # Agents count no loopback, over which all traffic of one machine goes.
+    return has_own_hosts(plan) and not all(is_loopback(host.address) for host in plan.hosts)
+
+
+def _cores_cell(row_context: RowContext) -> TableCell:
+    """The share of the cores of its host that is busy, and how many there are."""
+    load = row_context.load
+    if load is None or not load.cores:
+        return TableCell(UNKNOWN)
+    style = "table--warn" if load.cpu > FULL_SHARE else ""
+    return TableCell(f"{percent(load.cpu)} of {number(load.cores)}", style)
+
+
+def _traffic_column(title: str, value: Callable[[HostSample], int]) -> RankColumn:
+    """Return a column of what the host of a rank passes to the network, or gets from it."""
+
+    def cell(row_context: RowContext) -> TableCell:
+        host = row_context.run.hosts[row_context.rank.host]
+        return TableCell(short_size(value(host.sample)))
+
+    return RankColumn(TableColumn(title, 7), cell, _counts_traffic)
+
+
 RANK_COLUMNS = (
     RankColumn(TableColumn("rank", 5), _number_cell),
     RankColumn(
@@ -317,7 +362,7 @@ RANK_COLUMNS = (
         lambda row_context: TableCell(or_unknown(min(rank.step for rank in row_context.ranks))),
     ),
     RankColumn(TableColumn("loss", 7), _loss_cell),
-    _mean_column("s/iter", 7, number, _mean_seconds, "s/iter"),
+    _mean_column("per step", 9, step_time, _mean_seconds, "per step"),
     RankColumn(TableColumn("busy", 7), _ready_cell),
     RankColumn(
         TableColumn("busy trend", 11, right=False, most=TREND_STEPS + 1, tail=True), _trend_cell
@@ -327,7 +372,11 @@ RANK_COLUMNS = (
     _mean_column("blocked", 8, percent, _per_second_of_calls("seconds")),
     _sum_column("exch/s", 7, short_size, _per_second_of_calls("bytes")),
     RankColumn(TableColumn("last call", 10, right=False, most=24), _call_cell),
-    _sum_column("rank CPU", 9, percent, lambda rank: rank.cpu / 100),
+    RankColumn(TableColumn("CPU of cores", 13), _cores_cell, has_own_hosts),
+    replace(
+        _sum_column("rank CPU", 9, percent, lambda rank: rank.cpu / 100),
+        where=lambda plan: not has_own_hosts(plan),
+    ),
     _mean_column("GPU", 5, percent, _gpu_use),
     _sum_column("GPU mem", 8, short_size, _gpu_memory, "GPU memory"),
     replace(
@@ -336,5 +385,7 @@ RANK_COLUMNS = (
     _mean_column("acc", 5, percent, rank_accuracy),
     _sum_column("memory", 7, short_size, lambda rank: float(rank.memory), "memory"),
     _sum_column("sent/s", 7, short_size, _per_second("bytes_sent"), "sent/s"),
+    _traffic_column("out/s", lambda sample: sample.sent),
+    _traffic_column("in/s", lambda sample: sample.received),
 )
 """The columns, the most important first: those that do not fit are reached by scrolling."""

@@ -32,6 +32,11 @@ def severity(rank: RankState, run: RunState) -> int:
     return SUSPECTED if straggler and not has_ended else UNMARKED
 
 
+def holds_up(rank: RankState, run: RunState) -> bool:
+    """Return True if the rank is slow, or suspected to be: the others wait for it."""
+    return severity(rank, run) in (SLOW, SUSPECTED)
+
+
 @dataclass(frozen=True)
 class RankOrder:
     """An order by a figure, the greatest value first unless `ascending`."""
@@ -39,6 +44,13 @@ class RankOrder:
     name: str
     value: Callable[[RankState], float]
     ascending: bool = False
+    marked_first: bool = False
+    """Ranks with a mark always come first, the most severe of all."""
+
+    @property
+    def title(self) -> str:
+        """Return what the border of the table says."""
+        return self.name if self.marked_first else f"by {self.name}"
 
     def key(self, rank: RankState) -> tuple[float, int]:
         """By what ranks are sorted; those without the figure come last."""
@@ -49,7 +61,17 @@ class RankOrder:
         return (rank_value if self.ascending else -rank_value), rank.rank
 
 
+def _busy_level(rank: RankState) -> float:
+    """Return how long the rank is busy in a step, without waits for others, in steps of 15 %: ranks
+    that are alike must not change their places all the time."""
+    busy_seconds = rank.pace.lasting_ready
+    return round(math.log(busy_seconds, 1.15)) if busy_seconds > 0 else math.nan
+
+
+BUSIEST_FIRST = RankOrder("busiest first", _busy_level, marked_first=True)
+"""What limits the run comes first."""
 RANK_ORDERS = (
+    BUSIEST_FIRST,
     RankOrder("rank", lambda rank: rank.rank, ascending=True),
     RankOrder("busy", lambda rank: rank.pace.median("ready")),
     RankOrder("step", lambda rank: rank.step, ascending=True),
@@ -68,7 +90,7 @@ def sort_ranks(
     """The ranks in this order. Where more are there than rows have room, the marked ones come
     first."""
     sorted_ranks = sorted(ranks, key=order.key)
-    if len(sorted_ranks) > room:
+    if order.marked_first or len(sorted_ranks) > room:
         # Sorting is stable, so ranks of one severity stay in the order above.
         sorted_ranks.sort(key=lambda rank: severity(rank, run))
     return sorted_ranks

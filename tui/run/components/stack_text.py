@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from textual.content import Content
 
-from remote.format import duration
+from remote.format import duration, short_ranks
 from remote.run.diagnosis.stacks import (
     Presence,
     StackFrame,
@@ -18,12 +18,13 @@ from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from remote.run.state.rank_state import RankState
 from remote.sanitise import plain
+from tui.run.components.header_lines import DIM
 
 STYLES = {
     Presence.INSIDE: "$text-success",
     Presence.ELSEWHERE: "bold $text-warning",
     Presence.STOPPED: "bold $text-error",
-    Presence.UNKNOWN: "$text-muted",
+    Presence.UNKNOWN: DIM,
 }
 HEADS = {
     Presence.INSIDE: "in ",
@@ -34,23 +35,49 @@ WIDE_SCREEN = 120
 """Columns from which on a line of code stands beside its call."""
 
 
-def whereabouts_line(run: RunState, rank: RankState) -> Content:
-    """Where a rank is, in a line."""
+def group_by_stack(ranks: Iterable[RankState]) -> list[list[RankState]]:
+    """Group the ranks that are in the same calls: most of many wait in the same place."""
+    groups: dict[Hashable, list[RankState]] = {}
+    for rank in ranks:
+        groups.setdefault(_stack_key(rank), []).append(rank)
+    return list(groups.values())
+
+
+def _stack_key(rank: RankState) -> Hashable:
     if rank.stack is None:
-        return Content(f"{_rank_name(run, rank)}  {rank.exit or 'no stack yet'}")
+        return rank.exit
     location = locate_rank(rank.stack)
+    _, *threads = split_threads(rank.stack.text)
+    calls = [
+        (frame.file, frame.line, frame.function)
+        for thread in threads
+        for frame in parse_frames(thread)
+    ]
+    return location.presence, location.where, *calls
+
+
+def whereabouts_line(run: RunState, ranks: Sequence[RankState]) -> Content:
+    """Where ranks with equal stacks are, in a line."""
+    first_rank = ranks[0]
+    name = _ranks_name(run, ranks)
+    if first_rank.stack is None:
+        return Content(f"{name}  {first_rank.exit or 'no stack yet'}")
+    location = locate_rank(first_rank.stack)
     where = plain(location.where)
     head = HEADS.get(location.presence, "")
     if location.presence is Presence.STOPPED and where:
         head = f"{head}, in "
-    return Content.assemble(f"{_rank_name(run, rank)}  ", (head + where, STYLES[location.presence]))
+    return Content.assemble(f"{name}  ", (head + where, STYLES[location.presence]))
 
 
-def stack_lines(run: RunState, rank: RankState, now: float, width: int) -> Iterator[Content]:
-    """The stack of a rank beneath a line that says from when it is."""
-    yield Content.styled(f"{_rank_name(run, rank)}: {stack_source(run, rank, now)}", "bold")
-    if rank.stack:
-        yield from _thread_lines(rank.stack.text, width)
+def stack_lines(
+    run: RunState, ranks: Sequence[RankState], now: float, width: int
+) -> Iterator[Content]:
+    """The stack of ranks that have equal ones, beneath a line that says from when it is."""
+    first_rank = ranks[0]
+    yield Content.styled(f"{_ranks_name(run, ranks)}: {stack_source(run, first_rank, now)}", "bold")
+    if first_rank.stack:
+        yield from _thread_lines(first_rank.stack.text, width)
 
 
 def stack_steps(ranks: Iterable[RankState]) -> str:
@@ -63,8 +90,12 @@ def stack_steps(ranks: Iterable[RankState]) -> str:
     return f"stacks of step {span}"
 
 
-def _rank_name(run: RunState, rank: RankState) -> str:
-    return f"rank {rank.rank} on {plain(run.host_name(rank.host))}"
+def _ranks_name(run: RunState, ranks: Sequence[RankState]) -> str:
+    hosts = {rank.host for rank in ranks}
+    on_host = f" on {plain(run.host_name(ranks[0].host))}" if len(hosts) == 1 else ""
+    if len(ranks) == 1:
+        return f"rank {ranks[0].rank}{on_host}"
+    return f"ranks {short_ranks(rank.rank for rank in ranks)}{on_host}"
 
 
 def stack_source(run: RunState, rank: RankState, now: float) -> str:
@@ -80,11 +111,11 @@ def _thread_lines(text: str, width: int) -> Iterator[Content]:
     """The main thread's calls, then the others', with the process's state before them."""
     state, *threads = split_threads(text)
     for line in state:
-        yield Content.styled(plain(line), "$text-muted")
+        yield Content.styled(plain(line), DIM)
     for number, thread in enumerate(threads):
         # The main thread comes first, and needs no title.
         if number:
-            yield Content.styled(plain(thread[0]), "$text-muted")
+            yield Content.styled(plain(thread[0]), DIM)
         for frame in parse_frames(thread):
             yield from _call_lines(frame, width)
 
@@ -99,8 +130,8 @@ def _call_lines(frame: StackFrame, width: int) -> Iterator[Content]:
     code = plain(frame.code)
     if is_wide:
         shown = code[: max(0, width - room - 2)]
-        yield Content.assemble(where.ljust(room), "  ", (shown, "$text-muted"))
+        yield Content.assemble(where.ljust(room), "  ", (shown, DIM))
         return
     yield Content(where)
     if code:
-        yield Content.styled(f"      {code[: max(0, width - 6)]}", "$text-muted")
+        yield Content.styled(f"      {code[: max(0, width - 6)]}", DIM)

@@ -114,7 +114,7 @@ async def test_escape_leaves_the_zoom_and_never_the_run() -> None:
 async def test_the_help_begins_with_the_keys_of_the_focus() -> None:
     stage = Stage()
     async with stage.training() as pilot:
-        for key, first, then in (("6", "log:", "run:"), ("3", "chart:", "run:")):
+        for key, first, then in (("2", "log:", "run:"), ("3", "chart:", "run:")):
             await pilot.press(key, "question_mark")
             await until(pilot, lambda: isinstance(stage.app.screen, HelpDialog))
             await until(pilot, lambda: f"│ {first}" in stage.text())  # noqa: B023

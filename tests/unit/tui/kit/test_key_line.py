@@ -107,7 +107,7 @@ async def test_keys_of_the_run_keep_their_places_and_those_of_a_panel_stand_in_i
         assert all(
             key in foot for key in ("c Charts", "z Zoom", "s Stacks", "! Alerts", "D Doctor")
         )
-        for panel_key, shown, hidden in (("3", "b band", "f follow"), ("6", "f follow", "b band")):
+        for panel_key, shown, hidden in (("3", "b band", "f follow"), ("2", "f follow", "b band")):
             await pilot.press(panel_key)
             await until(pilot, lambda shown=shown: shown in stage.text())
             assert hidden not in stage.text()

@@ -123,8 +123,8 @@ async def test_the_dashboard_obeys_the_file_and_tells_what_is_wrong(
         remark = "is also the key of 'quit'"
         await until(pilot, lambda: any(remark in one.message for one in stage.app._notifications))
         await stage.train(pilot)
-        await until(pilot, lambda: "S Stacks" in stage.text() and "F Follow" in stage.text())
-        assert "r Rank" in stage.text()
+        await until(pilot, lambda: "S Stacks" in stage.text() and "F follow" in stage.text())
+        assert "r rank" in stage.text()
         await pilot.press("s")
         assert stage.app.screen is stage.screen
         await pilot.press("S")

@@ -20,6 +20,7 @@ from training.wire.enums import EndReason
 from tui.app.help import HelpDialog
 from tui.charts.panel import Charts
 from tui.kit.messages import ShowRank
+from tui.kit.rank_table import RankTable
 from tui.log.panel import LogPanel
 from tui.run.components.rank_facts import rank_facts
 from tui.run.rank_screen import RankScreen
@@ -30,7 +31,11 @@ BY_RANKS = "of 0.5 cores by its ranks"
 
 
 async def opened(stage: Stage, pilot, rank: int) -> None:  # type: ignore[no-untyped-def]
-    await pilot.press("1", *["down"] * rank, "enter")
+    # The rows stand in the order in which the ranks limit the run.
+    await pilot.press("1", "home")
+    lines = stage.screen.query_one(RankTable)._lines
+    rows = [line.ranks[0].rank for line in lines]
+    await pilot.press(*["down"] * rows.index(rank), "enter")
     await until(pilot, lambda: isinstance(stage.app.screen, RankScreen))
     await until(pilot, lambda: f"rank {rank} of " in stage.text())
 
@@ -181,7 +186,7 @@ async def test_before_its_first_step_and_after_its_death() -> None:
         await until(pilot, lambda: "importing" in stage.text())
         await opened(stage, pilot, 0)
         assert "not started" in stage.text()
-        assert "no data yet" in stage.text()
+        assert "steps show once the ranks train" in stage.text()
         stage.session.start()
         stage.session.steps(1, 9)
         stage.session.fail(0)

@@ -106,7 +106,7 @@ async def test_no_rank_that_is_marked_is_hidden(size: tuple[int, int]) -> None:
         stage.session.start()
         stage.session.steps(1, 60, late=7)
         await until(pilot, lambda: any("SLOW" in line for line in table(stage)))
-        assert size != (80, 24) or shown(stage) == list("01234567")
+        assert size != (80, 24) or shown(stage) == list("70123456")
 
 
 async def test_a_key_sorts_by_the_next_figure_and_the_border_tells_by_which() -> None:
@@ -114,13 +114,27 @@ async def test_a_key_sorts_by_the_next_figure_and_the_border_tells_by_which() ->
     async with stage.shown(size=(120, 40)) as pilot:
         stage.session.start()
         stage.session.steps(1, 60, late=2)
-        await until(pilot, lambda: "by rank" in table(stage)[0] and len(shown(stage)) == 4)
-        assert shown(stage) == ["0", "1", "2", "3"]
+        await until(pilot, lambda: "busiest first" in table(stage)[0] and shown(stage)[0] == "2")
+        await pilot.press("o")
+        await until(pilot, lambda: "by rank" in table(stage)[0])
+        await until(pilot, lambda: shown(stage) == ["0", "1", "2", "3"])
         await pilot.press("o")
         await until(pilot, lambda: "by busy" in table(stage)[0] and shown(stage)[0] == "2")
         for _ in range(len(RANK_ORDERS) - 1):
             await pilot.press("o")
         await until(pilot, lambda: "by rank" in table(stage)[0])
+
+
+async def test_the_rank_that_limits_the_run_comes_first_and_stays_there_at_its_end() -> None:
+    stage = Stage(hosts=1, slots=4)
+    async with stage.training(size=(80, 24)) as pilot:
+        assert shown(stage) == ["0", "1", "2", "3"]
+        stage.session.steps(61, 120, late=3)
+        await stage.heard(pilot, 120)
+        await until(pilot, lambda: shown(stage) == ["3", "0", "1", "2"])
+        stage.session.fail(rank=1)
+        await stage.ended(pilot)
+        await until(pilot, lambda: shown(stage)[0] == "1")
 
 
 # Columns
@@ -156,13 +170,13 @@ def test_a_column_goes_only_after_a_while_and_comes_back_at_once_to_stay() -> No
 async def test_what_all_ranks_agree_on_stands_in_the_border_where_there_is_no_room() -> None:
     stage = Stage(hosts=1, slots=4)
     async with stage.training() as pilot:
-        await until(pilot, lambda: "s/iter" in table(stage)[0])
+        await until(pilot, lambda: "per step" in table(stage)[0])
         head, row = table(stage)[1:3]
-        assert "s/iter" not in head
+        assert "per step" not in head
         assert "host" not in head  # there is only one
         assert "●" not in row or "● training" in row
-        await pilot.resize_terminal(200, 60)
-        await until(pilot, lambda: "s/iter" in table(stage)[1] and "all:" not in table(stage)[0])
+        await pilot.resize_terminal(160, 40)
+        await until(pilot, lambda: "per step" in table(stage)[1] and "each:" not in table(stage)[0])
 
 
 async def test_a_number_is_whole_or_not_there() -> None:
@@ -182,7 +196,7 @@ async def test_a_number_is_whole_or_not_there() -> None:
 
 async def test_gpus_have_columns_where_they_are_measured() -> None:
     stage = Stage(hosts=2, slots=1)
-    async with stage.shown(size=(200, 60)) as pilot:
+    async with stage.shown(size=(160, 40)) as pilot:
         stage.session.device = "cuda:0"
         await stage.train(pilot)
         assert "GPU" not in stage.text()
@@ -190,6 +204,8 @@ async def test_gpus_have_columns_where_they_are_measured() -> None:
         await until(pilot, lambda: "97%" in table(stage)[3])
         assert "70G" in table(stage)[3]
         assert "GPU mem" in table(stage)[1]
+        await pilot.press(str(stage.screen.query_one(HostsPanel).number))
+        await pilot.pause()
         stage.app.tick()  # hosts are drawn at every second one
         await pilot.pause()
         hosts = stage.screen.query_one(HostsPanel).region
@@ -318,7 +334,6 @@ async def test_the_cursor_stays_on_its_rank_when_others_pass_it() -> None:
         await pilot.press("1", "down")
         rows = stage.screen.query_one(RankTable)
         assert rows.cursor == 1
-        await pilot.press("o")  # by ready
         stage.session.steps(61, 90, late=3)
         await stage.heard(pilot, 90)
         await until(pilot, lambda: shown(stage)[0] == "3")

@@ -65,14 +65,15 @@ async def test_a_run_that_goes_on_after_its_end_is_shown_as_one_that_trains(
     app = WatchApp(WatchedRun(recorder.folder, PLAN))
     async with app.run_test(size=(100, 30)) as pilot:
         await shown(pilot, "finished in")
-        ended = body(app).styles.grid_rows
+        ended = body(app).contents()
         history.records.clear()
         history.attempt = 1
         history.session(Attached(), Restarted((0, 1), "once more")).training(steps=5)
         record(recorder, history, state)
         await shown(pilot, "step 5/")
         assert "finished in" not in screen_text(app)
-        assert body(app).styles.grid_rows != ended, "the log has its room again"
+        assert ended.is_over
+        assert not body(app).contents().is_over, "the log has its room again"
         await pilot.press("q")
     app.finish()
 

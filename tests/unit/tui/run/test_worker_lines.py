@@ -43,7 +43,7 @@ def test_a_process_has_its_own_figures() -> None:
         ]
         for line in table_lines(run, BY["rank"], (), 9)[:3]
     ]
-    assert texts == [["p0", "250%", "-"], ["0", "-", "1.00"], ["1", "90%", "2.00"]]
+    assert texts == [["p0", "250%", "-"], ["0", "-", "1.00 s"], ["1", "90%", "2.00 s"]]
     assert state_cell(run.processes[0], run, 0.0).text.endswith("running")
 
 

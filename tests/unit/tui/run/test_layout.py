@@ -1,0 +1,98 @@
+"""Where the parts of the run screen stand, at every size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations, product
+
+import pytest
+
+from tui.run.layout import Arrangement, Contents, arrange
+
+FOUR_RANKS = Contents(charts=6, rank_lines=5, has_map=True, has_phases=True)
+
+
+def body(columns: int, lines: int, header: int = 3) -> tuple[int, int]:
+    """The room between header and keys of a terminal."""
+    return columns, lines - header - 1
+
+
+@pytest.mark.parametrize("width", [20, 80, 109, 110, 120, 150, 170, 320])
+@pytest.mark.parametrize("shows_hosts", [False, True])
+def test_parts_fill_the_screen_and_none_covers_another(width: int, shows_hosts: bool) -> None:
+    for height, rank_lines, charts, has_hosts in product(
+        (*range(1, 24), 28, 35, 43, 44, 56, 90), (2, 9, 200), (1, 3, 6), (False, True)
+    ):
+        contents = Contents(
+            charts,
+            rank_lines,
+            shows_hosts=shows_hosts,
+            has_hosts=has_hosts,
+            has_map=rank_lines < 60,
+            has_phases=True,
+        )
+        found = arrange(width, height, contents)
+        case = f"{width}x{height}, {contents}: {found}"
+        for region in found.regions:
+            assert region.x >= 0 <= region.y, case
+            assert region.right <= width, case
+            assert region.bottom <= height, case
+        for one, other in combinations(found.regions, 2):
+            assert not one.intersection(other), case
+        gaps = 0 if found.is_framed else 2 * height
+        covered = sum(region.area for region in found.regions)
+        assert width * height - covered <= 2 * gaps, case
+        assert found.ranks, case
+
+
+def test_at_80x24_the_loss_gets_the_room() -> None:
+    found = arrange(*body(80, 24), FOUR_RANKS)
+    [loss] = found.charts
+    assert loss.height == 10
+    assert loss.height > found.ranks.height > found.log.height
+    assert found.phases.height == 1
+    assert found.ranks.height == 6  # a rule, the head of the table, and every rank
+
+
+def test_eight_ranks_fit_in_24_lines() -> None:
+    found = arrange(*body(80, 24), replace(FOUR_RANKS, rank_lines=9))
+    assert found.ranks.height == 10
+    assert found.charts
+
+
+def test_at_60x18_all_is_there_in_small() -> None:
+    found = arrange(*body(60, 18), FOUR_RANKS)
+    assert [part.height for part in (found.charts[0], found.ranks, found.log)] == [5, 6, 2]
+
+
+def test_at_120x40_loss_and_step_stand_above_accuracy_and_the_map() -> None:
+    found = arrange(*body(120, 40, header=4), FOUR_RANKS)
+    loss, step, accuracy = found.charts
+    assert loss.y == step.y < accuracy.y == found.rank_map.y < found.ranks.y < found.log.y
+    assert loss.height > accuracy.height
+    assert found.is_framed
+    assert not found.phases
+    assert not found.hosts
+
+
+def test_at_200x60_ranks_stand_left_of_six_charts() -> None:
+    found = arrange(*body(200, 60, header=4), FOUR_RANKS)
+    assert len(found.charts) == 6
+    assert {chart.x for chart in found.charts} == {72, 136}
+    assert found.card.x == found.ranks.x == found.rank_map.x == 0
+    assert found.log.height == 10
+
+
+def test_while_a_run_starts_the_hosts_take_the_place_of_the_charts() -> None:
+    starting = Contents(charts=3, rank_lines=5, shows_hosts=True, has_hosts=True)
+    found = arrange(*body(80, 24), starting)
+    assert found.hosts
+    assert not found.charts
+    beside = arrange(*body(120, 40), starting)
+    assert beside.hosts.y == beside.ranks.y
+
+
+def test_a_run_without_several_ranks_has_no_map() -> None:
+    found = arrange(*body(120, 40), replace(FOUR_RANKS, has_map=False))
+    assert found.rank_map == Arrangement().rank_map
+    assert len(found.charts) == 4

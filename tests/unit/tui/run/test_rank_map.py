@@ -1,0 +1,103 @@
+"""The map of ranks over time and over one step, and the line of the phases of a step."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from remote.run.run_state import RunState
+from tests.kit.acted import until
+from tests.kit.dashboard import Stage
+from tests.kit.histories import History, plan, stepped
+from training.wire.rank_events import StepFinished
+from tui.kit.widgets.table import TableCell
+from tui.run.components.phase_line import phase_line
+from tui.run.components.rank_map import MapLine, over_step, over_time
+from tui.run.rank_map_panel import RankMapPanel
+
+
+def trained(ready: dict[int, float], steps: int = 40, late_from: int = 0) -> RunState:
+    """Ranks are busy for so many seconds of each step; rank 0 thrice as long from a step on."""
+    history = History(plan(len(ready))).training()
+    for step in range(1, steps + 1):
+        for rank, seconds in ready.items():
+            is_late = rank == 0 and 0 < late_from <= step
+            figures = stepped(
+                rank, step, 0.5, ready=seconds * (3 if is_late else 1), compute=seconds, sync=0.1
+            )
+            history.rank(rank, figures)
+    return history.state()
+
+
+def cells(line: MapLine) -> list[tuple[str, str]]:
+    return [(cell.text, cell.style) for cell in line.cells]
+
+
+def test_a_rank_that_becomes_late_turns_dark_where_it_does() -> None:
+    run = trained({0: 0.1, 1: 0.1, 2: 0.1}, late_from=21)
+    late, *others = over_time(run.ranks, run, "ready", 40)
+    (before, calm), (behind, alarming) = cells(late)
+    assert (before[0], calm) == ("░", "table--dim")
+    assert (behind[0], alarming) == ("█", "table--bad")
+    assert len(before) + len(behind) == 40
+    assert abs(len(before) - 20) <= 1
+    assert all(len(line.cells) == 1 for line in others)
+
+
+def test_a_rank_without_values_is_blank_and_few_steps_fill_the_width() -> None:
+    run = trained({0: 0.1, 1: 0.1, 2: math.nan}, steps=3)
+    first, _, unknown = over_time(run.ranks, run, "ready", 30)
+    assert cells(unknown) == [(" " * 30, "")]
+    assert len("".join(cell.text for cell in first.cells).rstrip()) >= 20
+
+
+def test_one_step_has_the_phases_of_all_ranks_on_one_axis() -> None:
+    history = History(plan(2)).training()
+    for step in (1, 2, 3):
+        history.rank(0, StepFinished(0, 1, step, 1.0, 0.1, data=0.001, compute=0.08, sync=0.019))
+        history.rank(1, StepFinished(1, 1, step, 1.0, 0.1, data=0.001, compute=0.02, sync=0.079))
+    run = history.state()
+    slow, fast = over_step(run.ranks, run, 50)
+    assert [len(cell.text) for cell in slow.cells] == [1, 39, 10]
+    assert [len(cell.text) for cell in fast.cells] == [1, 9, 40]
+    assert [cell.style for cell in fast.cells] == ["table--data", "table--compute", "table--sync"]
+    assert slow.value == TableCell("100 ms")
+
+
+@pytest.mark.parametrize("width", [20, 80, 200])
+def test_the_line_of_the_phases_fits_and_shows_each_that_takes_time(width: int) -> None:
+    line = phase_line({"data": 0.0002, "compute": 0.064, "sync": 0.099}, width)
+    assert line.cell_length <= width
+    if width > 60:
+        assert line.plain.startswith("step 163 ms  data 0.2 ms ░  compute 64 ms ▒")
+        assert line.plain.count("█") > line.plain.count("▒") > line.plain.count("░") == 1
+
+
+async def test_a_key_shows_one_step_instead_of_all() -> None:
+    stage = Stage(hosts=4, slots=1)
+    async with stage.training(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "ranks over time" in stage.text())
+        await pilot.press(str(stage.screen.query_one(RankMapPanel).number), "x")
+        await until(pilot, lambda: "one step by rank" in stage.text())
+        await until(
+            pilot, lambda: any("1 node2" in line and "▒▒▒▒█" in line for line in panel(stage))
+        )
+        await pilot.press("x")
+        await until(pilot, lambda: "ranks over time" in stage.text())
+
+
+async def test_where_it_has_no_room_the_map_takes_the_place_of_the_chart() -> None:
+    stage = Stage(hosts=1, slots=4)
+    async with stage.training(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "step 100 ms  data 5.0 ms" in stage.text())
+        assert "ranks over time" not in stage.text()
+        await pilot.press(str(stage.screen.query_one(RankMapPanel).number))
+        await until(pilot, lambda: "ranks over time" in stage.text())
+        assert " loss" not in stage.text().splitlines()[3]
+
+
+def panel(stage: Stage) -> list[str]:
+    region = stage.screen.query_one(RankMapPanel).region
+    lines = stage.text().splitlines()[region.y : region.bottom]
+    return [line[region.x : region.right] for line in lines]

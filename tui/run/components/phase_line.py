@@ -1,0 +1,66 @@
+"""How a step splits, in one line: where there is no room for its chart."""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean
+
+from textual.content import Content
+from textual.widgets import Static
+
+from remote.format import step_time
+from remote.run.run_state import RunState
+from tui.kit import palette
+from tui.run.components.header_lines import DIM
+from tui.run.components.rank_columns import PHASES
+
+INKS = {"data": "$ink-data", "compute": "$ink-compute", "sync": "$ink-sync"}
+"""The ink of each phase."""
+
+
+class PhaseLine(Static):
+    """The time of a step, and of data, compute and sync in it, each with a bar of its share."""
+
+    DEFAULT_CSS = "PhaseLine { height: 1; padding: 0 1; }"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown = Content()
+
+    @staticmethod
+    def has_phases(run: RunState) -> bool:
+        """Return True if it is known how a step splits."""
+        first_rank = next((rank for rank in run.ranks if rank.pace), None)
+        return first_rank is not None and first_rank.pace.mean("compute") > 0
+
+    def show(self, run: RunState) -> None:
+        """Copy what is drawn from the run."""
+        line = phase_line(phase_seconds(run), self.content_size.width)
+        if not line.is_same(self._shown):
+            self._shown = line
+            self.update(line, layout=False)
+
+
+def phase_seconds(run: RunState) -> dict[str, float]:
+    """Return the seconds of each phase in the last steps, the mean of all ranks that make steps."""
+    ranks = [rank for rank in run.ranks if rank.pace]
+    return {phase: fmean(rank.pace.mean(phase) for rank in ranks) for phase in PHASES if ranks}
+
+
+def phase_line(seconds: dict[str, float], width: int) -> Content:
+    """Return the line in so many columns: bars get what the texts leave."""
+    known = {phase: value for phase, value in seconds.items() if math.isfinite(value)}
+    total = sum(known.values())
+    if not total > 0:
+        return Content()
+    head = f"step {step_time(total)}"
+    texts = {phase: f"{phase} {step_time(value)}" for phase, value in known.items()}
+    # A gap before each text, and a blank between it and its bar.
+    room = width - len(head) - sum(len(text) + 3 for text in texts.values())
+    parts: list[str | tuple[str, str]] = [(head, "bold")]
+    for phase, text in texts.items():
+        # A phase that takes time is seen, however short it is.
+        length = max(round(room * known[phase] / total), 1 if known[phase] else 0)
+        bar = palette.sign(phase) * max(0, length) if room > 0 else ""
+        parts += ["  ", (text, DIM), " ", (bar, INKS[phase])]
+    return Content.assemble(*parts).truncate(width)

@@ -1,0 +1,145 @@
+"""Ranks over time, or over one step: a line of cells for each rank. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remote.format import step_time
+from remote.run.run_state import RunState
+from remote.run.state.rank_state import RankState
+from remote.sanitise import plain
+from tui.kit import palette
+from tui.kit.widgets.table import TableCell
+from tui.run.components.rank_columns import PHASES
+from tui.run.components.rank_order import holds_up
+
+LATE = (1.1, 1.25, 2.0)
+"""Times the median of all ranks from which on a cell is darker, marked, and full."""
+LATE_STYLES = ("table--dim", "table--dim", "table--warn", "table--bad")
+NAME_WIDTH = 12
+"""Cells of the name of a rank at the most."""
+VALUE_WIDTH = 8
+"""Cells of the value behind the cells of a rank."""
+
+
+NO_CELL = TableCell("")
+
+
+@dataclass(frozen=True)
+class MapLine:
+    """The line of a rank: its name, its cells in runs of one style, and its value."""
+
+    name: TableCell
+    cells: tuple[TableCell, ...] = ()
+    value: TableCell = NO_CELL
+
+
+def rank_names(ranks: Sequence[RankState], run: RunState) -> list[TableCell]:
+    """Name the ranks, with their hosts if there are several, and a sign of those that are slow."""
+    has_hosts = len(run.plan.hosts) > 1
+    number_width = len(str(max((rank.rank for rank in ranks), default=0)))
+    names = []
+    for rank in ranks:
+        host_name = f" {plain(run.host_name(rank.host))}" if has_hosts else ""
+        is_late = holds_up(rank, run)
+        sign = f" {palette.sign('slow')}" if is_late else ""
+        name = f"{rank.rank:>{number_width}}{host_name}"[: NAME_WIDTH - 2] + sign
+        names.append(TableCell(name, "table--warn" if is_late else ""))
+    return names
+
+
+# Over time
+
+
+def over_time(ranks: Sequence[RankState], run: RunState, figure: str, width: int) -> list[MapLine]:
+    """Return how late each rank was, from the first step to the newest one: its `figure` against
+    the median of these ranks at the same time."""
+    values = _by_column(ranks, run, figure, width)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        lateness = values / _median(values)
+    levels = np.digitize(lateness, LATE)
+    levels[np.isnan(lateness)] = -1
+    return [
+        MapLine(name, _runs_of(row), TableCell(step_time(rank.pace.median(figure))))
+        for name, row, rank in zip(rank_names(ranks, run), levels.tolist(), ranks, strict=True)
+    ]
+
+
+def _by_column(
+    ranks: Sequence[RankState], run: RunState, figure: str, width: int
+) -> NDArray[np.float64]:
+    """Return the mean of a figure of each rank in each of `width` columns, (ranks, columns)."""
+    num_columns = max(1, width)
+    last_step = max((rank.step for rank in ranks), default=0) + 1
+    values = np.full((len(ranks), num_columns), math.nan)
+    for row, rank in enumerate(ranks):
+        points = run.curves.of(figure, rank.rank)
+        known = np.isfinite(points.mean) & (points.mean > 0)
+        if not known.any():
+            continue
+        columns = (points.step[known] * num_columns / last_step).astype(int)
+        columns = np.clip(columns, 0, num_columns - 1)
+        sums = np.bincount(columns, points.mean[known], num_columns)
+        counts = np.bincount(columns, minlength=num_columns)
+        filled = counts > 0
+        values[row, filled] = sums[filled] / counts[filled]
+        # With fewer steps than columns, a step is wider than one.
+        newest_filled = np.maximum.accumulate(np.where(filled, np.arange(num_columns), -1))
+        is_before = (newest_filled >= 0) & (np.arange(num_columns) <= columns.max())
+        values[row, is_before] = values[row, newest_filled[is_before]]
+    return values
+
+
+def _median(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the median of each column over the ranks that have a value; NaN where none has."""
+    has_values = ~np.isnan(values).all(axis=0)
+    medians = np.full(values.shape[1], math.nan)
+    medians[has_values] = np.nanmedian(values[:, has_values], axis=0)
+    return medians
+
+
+def _runs_of(levels: Sequence[int]) -> tuple[TableCell, ...]:
+    """Join neighbours of one level, as each cell with a style of its own takes time to draw."""
+    cells: list[TableCell] = []
+    start = 0
+    for index in range(1, len(levels) + 1):
+        if index == len(levels) or levels[index] != levels[start]:
+            level = levels[start]
+            sign = palette.heat_sign(level) if level >= 0 else " "
+            style = LATE_STYLES[level] if level >= 0 else ""
+            cells.append(TableCell(sign * (index - start), style))
+            start = index
+    return tuple(cells)
+
+
+# Over one step
+
+
+def over_step(ranks: Sequence[RankState], run: RunState, width: int) -> list[MapLine]:
+    """Return what each rank does in a step, all on one axis: the means of the last steps."""
+    seconds_of_ranks = [[rank.pace.mean(phase) for phase in PHASES] for rank in ranks]
+    longest = max((_total(seconds) for seconds in seconds_of_ranks), default=0.0)
+    lines = []
+    for name, rank_seconds in zip(rank_names(ranks, run), seconds_of_ranks, strict=True):
+        cells: list[TableCell] = []
+        end = 0
+        passed = 0.0
+        for phase, phase_seconds in zip(PHASES, rank_seconds, strict=True):
+            passed += phase_seconds if phase_seconds > 0 else 0.0
+            # A phase that takes time is seen, however short it is.
+            new_end = max(
+                round(width * passed / longest) if longest else 0, end + (phase_seconds > 0)
+            )
+            cells.append(TableCell(palette.sign(phase) * (new_end - end), f"table--{phase}"))
+            end = new_end
+        lines.append(MapLine(name, tuple(cells), TableCell(step_time(_total(rank_seconds)))))
+    return lines
+
+
+def _total(seconds: Sequence[float]) -> float:
+    return sum(value for value in seconds if value > 0)

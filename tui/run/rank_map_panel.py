@@ -1,0 +1,158 @@
+"""The map of ranks: how late each of them was over time, or what each does in one step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.strip import Strip
+
+from remote.format import step_time
+from remote.run.run_state import RunState
+from tui.kit import palette
+from tui.kit.actions import KeyPlace
+from tui.kit.bindings import bindings
+from tui.kit.panel import Panel
+from tui.kit.widgets.lines import LineWidget
+from tui.kit.widgets.table import CELL_STYLES, TableCell, cell_style_css
+from tui.run.components.rank_columns import PHASES
+from tui.run.components.rank_map import (
+    NAME_WIDTH,
+    NO_CELL,
+    VALUE_WIDTH,
+    MapLine,
+    over_step,
+    over_time,
+)
+from tui.run.components.rank_order import BUSIEST_FIRST, sort_ranks
+
+MAX_RANKS = 64
+"""Ranks beyond which there is no map: the strip above their table has a cell for each."""
+MAX_LINE_HEIGHT = 3
+"""Lines of the screen for a rank, at the most."""
+LINES_FOR_BOTH = 3
+"""Lines for each rank from which on there is room for both, one below the other."""
+TICKS_PER_DRAWING = 4
+"""Ticks from one drawing to the next: it looks at the curves of all ranks."""
+
+
+class MapLines(LineWidget, can_focus=True):
+    """The lines of the map."""
+
+    DEFAULT_CSS = f"""
+    MapLines {{ height: 1fr; padding: 0 1; }}
+    {cell_style_css("MapLines")}
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = set(CELL_STYLES)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: Sequence[MapLine] = ()
+
+    def fill(self, lines: Sequence[MapLine]) -> None:
+        """Show these lines."""
+        if lines != self._lines:
+            self._lines = lines
+            self._strips.clear()
+            self.refresh()
+
+    def on_resize(self) -> None:
+        self._strips.clear()
+
+    @property
+    def _line_height(self) -> int:
+        """The lines of the screen that a rank has: more where there is room."""
+        return max(1, min(MAX_LINE_HEIGHT, self.size.height // max(1, len(self._lines))))
+
+    def render_line(self, y: int) -> Strip:
+        """Draw line `y`."""
+        if y not in self._strips:
+            index, line_of_rank = divmod(y, self._line_height)
+            segments: list[Segment] = []
+            if index < len(self._lines):
+                segments = self._segments(self._lines[index], has_texts=line_of_rank == 0)
+            strip = Strip(segments)
+            self._strips[y] = strip.crop_extend(0, self.size.width, self.rich_style)
+        return self._strips[y]
+
+    def _segments(self, line: MapLine, *, has_texts: bool) -> list[Segment]:
+        name, value = (line.name, line.value) if has_texts else (NO_CELL, NO_CELL)
+        cells = (TableCell(name.text.ljust(NAME_WIDTH), name.style), *line.cells)
+        segments = [Segment(cell.text, self._cell_style(cell.style)) for cell in cells]
+        num_used = sum(len(cell.text) for cell in cells)
+        value_text = value.text.rjust(self.size.width - num_used)
+        return [*segments, Segment(value_text, self._cell_style(value.style))]
+
+    def _cell_style(self, name: str) -> Style:
+        return self.get_component_rich_style(name) if name else self.rich_style
+
+
+class RankMapPanel(Panel):
+    """How late each rank was from the first step on, or where the time of one step goes."""
+
+    title = "ranks over time"
+    place = KeyPlace.MAP
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    help = (
+        "how long each rank was busy in each step, against the median of all ranks at that time: "
+        "the darker, the later; or one step of each rank, with data, compute and sync on one axis"
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tick = 0
+        self._is_of_step = False
+        self._drawn: tuple[object, ...] = ()
+
+    def compose(self) -> ComposeResult:
+        yield MapLines()
+
+    def show(self, run: RunState) -> None:
+        """Draw it, but not at each tick."""
+        map_lines = self.query_one(MapLines)
+        inputs = (run, self._is_of_step, map_lines.size, run.phase)
+        self._tick += 1
+        if inputs == self._drawn and self._tick % TICKS_PER_DRAWING:
+            return
+        self._drawn = inputs
+        width = map_lines.size.width - NAME_WIDTH - VALUE_WIDTH
+        height = map_lines.size.height
+        ranks = sort_ranks(run.ranks, run, BUSIEST_FIRST, 0)[:height]
+        legend = "  ".join(f"{palette.sign(phase)} {phase}" for phase in PHASES)
+        step_lines = over_step(ranks, run, width)
+        if self._is_of_step:
+            self.title = "one step by rank"
+            map_lines.fill(step_lines)
+            self.caption(legend)
+            return
+        self.title = "ranks over time"
+        figure = busy_figure(run)
+        time_lines = over_time(ranks, run, figure, width)
+        # With room for both, the step stands below.
+        if height > LINES_FOR_BOTH * len(ranks):
+            heading = MapLine(TableCell("one step", "table--head"), value=TableCell(legend))
+            time_lines += [heading, *step_lines]
+        map_lines.fill(time_lines)
+        medians = sorted(rank.pace.median(figure) for rank in run.ranks if rank.pace)
+        median = medians[len(medians) // 2] if medians else math.nan
+        self.caption(f"busy, median {step_time(median)}")
+
+    def action_one_step(self) -> None:
+        """Show one step of each rank, or all steps."""
+        self._is_of_step = not self._is_of_step
+
+
+def busy_figure(run: RunState) -> str:
+    """Return the figure that tells how long a rank is busy: until its gradients are ready, else
+    the whole step."""
+    return "ready" if run.curves.has_values("ready") else "seconds"
+
+
+def has_map(run: RunState) -> bool:
+    """Return True if there are several ranks to compare, and not too many."""
+    return 2 <= len(run.ranks) <= MAX_RANKS and run.curves.has_values("seconds")
