@@ -20,7 +20,7 @@ from tui.kit import palette
 from tui.kit.inks import Inks
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import TableCell, TableColumn
-from tui.run.components.rank_order import SLOW, UNMARKED, severity
+from tui.run.components.rank_order import SLOW, SUSPECTED, UNMARKED, severity
 
 PHASES = ("data", "compute", "sync")
 BAR_WIDTH = 8
@@ -185,8 +185,8 @@ def _trend_cell(row_context: RowContext) -> TableCell:
     last_values = row_context.rank.pace.last(scale.figure)[-TREND_STEPS:]
     shares = (HIGHEST_BAR * min(value / scale.high, 1.0) for value in last_values)
     trend_text = "".join(map(palette.level_sign, shares))
-    is_marked = severity(row_context.rank, row_context.run) < UNMARKED
-    return TableCell(trend_text, "table--warn" if is_marked else "table--dim")
+    is_late = severity(row_context.rank, row_context.run) in (SLOW, SUSPECTED)
+    return TableCell(trend_text, "table--warn" if is_late else "table--dim")
 
 
 def rank_accuracy(rank: RankState) -> float:
