@@ -29,6 +29,7 @@ from tui.charts.units import format_value
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, key_of
+from tui.kit.inks import MUTED
 
 SPARK_WIDTH = 16
 """Cells of the course of a chart's values."""
@@ -171,8 +172,8 @@ class ChartList(ModalScreen[ChartPick | None]):
                     chart.kind.title.ljust(title_width + 2),
                     (chart.newest.rjust(value_width), "bold"),
                     "  ",
-                    (chart.course.ljust(SPARK_WIDTH + 2), "$text-muted"),
-                    (chart.kind.help, "$text-muted"),
+                    (chart.course.ljust(SPARK_WIDTH + 2), MUTED),
+                    (chart.kind.help, MUTED),
                 )
             )
         total = len(self._charts)

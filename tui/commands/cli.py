@@ -112,7 +112,7 @@ def _call_root(words: Sequence[str]) -> None:
     from tui.flags.mistakes import Mistakes
     from tui.flags.parsing import Flags, parse
 
-    app = make_root_app()
+    app = load_root()
     flags = Flags(app, "rankboard")
     before_dashes = list(takewhile("--".__ne__, words))
     after_dashes = words[len(before_dashes) + 1 :]
@@ -167,6 +167,10 @@ def make_root_app() -> CommandApp:
     from tui.flags.command_help import ROOT_USAGE, make_app
 
     return make_app("rankboard", run, usage=ROOT_USAGE)
+
+
+load_root = cache(make_root_app)
+"""Load the command without a name once. The one for the help gets all others added."""
 
 
 def make_whole_app() -> CommandApp:

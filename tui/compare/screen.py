@@ -43,7 +43,7 @@ from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.background import run_in_background
 from tui.kit.bindings import bindings
-from tui.kit.inks import Inks
+from tui.kit.inks import MUTED, Inks
 from tui.kit.messages import PinRun
 from tui.kit.palette import RUN_LETTERS
 from tui.kit.text_table import GAP, Row, align_lines, drop_columns, total_width
@@ -192,7 +192,7 @@ def _legend(
             yield Content(line)
         if place:
             for line in _fold(_describe_differences(compared, place), width):
-                yield Content.styled(line, "$text-muted")
+                yield Content.styled(line, MUTED)
         for problem in describe_problems(run.run):
             for line in _fold(problem, width):
                 yield Content(line)

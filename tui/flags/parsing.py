@@ -60,9 +60,9 @@ class MissingParameter(Exception):
 
 
 class CommandApp(App):
-    """A command whose arguments are made once, to be looked at and then parsed.
+    """A command whose arguments are made once, as that takes a while.
 
-    To make them takes a while, and the parser writes into them what it has read.
+    The parser writes into arguments what it has read, so it gets copies.
     """
 
     _unparsed: ArgumentCollection | None = None
@@ -70,20 +70,33 @@ class CommandApp(App):
     def look_at_arguments(self) -> ArgumentCollection:
         """Return the arguments, into which nothing is to be written."""
         if self._unparsed is None:
-            self._unparsed = self.assemble_argument_collection()
+            self._unparsed = super().assemble_argument_collection()
         return self._unparsed
 
     def assemble_argument_collection(
         self, *, default_parameter: Parameter | None = None, parse_docstring: bool = False
     ) -> ArgumentCollection:
-        """Return arguments for the parser: those that were looked at, but only once."""
-        if self._unparsed is None or default_parameter or parse_docstring:
+        """Return arguments for the parser, or for the help."""
+        if default_parameter or parse_docstring:
             return super().assemble_argument_collection(
                 default_parameter=default_parameter, parse_docstring=parse_docstring
             )
-        arguments = self._unparsed
-        self._unparsed = None
-        return arguments
+        return _copy_arguments(self.look_at_arguments())
+
+
+def _copy_arguments(arguments: ArgumentCollection) -> ArgumentCollection:
+    """Return arguments of their own for one parse."""
+    copies = arguments.copy(reset_tokens=True)
+    copy_by_id = {
+        id(argument): argument_copy
+        for argument, argument_copy in zip(arguments, copies, strict=True)
+    }
+    # The copies still have the first arguments as the parts of their dataclasses.
+    for argument_copy in copies:
+        children = argument_copy.children.copy()
+        children[:] = [copy_by_id[id(child)] for child in children]
+        argument_copy.children = children
+    return copies
 
 
 class Flags:

@@ -89,8 +89,8 @@ class RunDetails:
     course: LossCourse = field(default_factory=LossCourse)
     checkpoint_step: int = 0
     """The step of the newest checkpoint; 0 if none is known."""
-    similar: SimilarRun | None = None
-    """The other run that is most like it."""
+    reference: SimilarRun | None = None
+    """The run that is pinned, else the other run that is most like it."""
     answer: Sequence[str] = ()
     """What came out of a study, a line each."""
 
@@ -199,8 +199,9 @@ class History:
         with suppress(OtherFormat, RunFolderError):
             course = read_loss_points(folder, PREVIEW_POINTS)
         similar_runs = [] if run.problem else find_similar(run, runs)
-        nearest = similar_runs[0] if similar_runs else None
-        return RunDetails(course, saved_step(folder), nearest)
+        pinned_runs = [similar for similar in similar_runs if similar.run.pinned]
+        reference = next(iter(pinned_runs or similar_runs), None)
+        return RunDetails(course, saved_step(folder), reference)
 
     def read_answer(self, progress: StudyProgress) -> RunDetails:
         """Return what came out of a study so far."""

@@ -21,7 +21,7 @@ from tui.home.list_text import GetKey, describe_item
 from tui.home.run_list import RunItem
 from tui.home.run_table import describe_state
 from tui.kit.background import RepeatedTask
-from tui.kit.inks import LINE, TEST
+from tui.kit.inks import LINE, MUTED, TEST
 from tui.kit.run_differences import format_value
 from tui.kit.text_table import align_lines
 from tui.kit.widgets.table import CELL_STYLES
@@ -37,8 +37,8 @@ MOST_DIFFERENCES = 8
 
 
 class RunPreview(Container):
-    """What a run came to, its way out, its loss, and in what it differs from the run that is most
-    like it; or the answer of a study."""
+    """What a run came to, its way out, its loss, and in what it differs from the pinned run or else
+    from the one that is most like it; or the answer of a study."""
 
     DEFAULT_CSS = """
     RunPreview {
@@ -58,6 +58,8 @@ class RunPreview(Container):
         self._reading = RepeatedTask(self, self._take_details, self._fail)
         self._item: RunItem | None = None
         """What is shown."""
+        self._pinned = ""
+        """The run with which it is compared, if one is pinned."""
         self._details = RunDetails()
         """What was read of it, or before of the same run."""
 
@@ -68,8 +70,10 @@ class RunPreview(Container):
 
     def show(self, item: RunItem | None, runs: Sequence[Entry]) -> None:
         """Show a row of the list, of all recorded `runs`."""
-        if item == self._item:
+        pinned = next((run.name for run in runs if run.pinned), "")
+        if item == self._item and pinned == self._pinned:
             return
+        self._pinned = pinned
         if self._item is None or item is None or item.name != self._item.name:
             self._details = RunDetails()
         self._item = item
@@ -161,12 +165,15 @@ def _describe(item: RunItem, details: RunDetails, get_key: GetKey) -> Iterator[C
         yield Content.assemble((get_key("resume"), "bold"), f" {resume_point.text}")
     yield Content(plain(_describe_outcome(run)))
     for line in _describe_origin(run):
-        yield Content.styled(plain(line), "$text-muted")
+        yield Content.styled(plain(line), MUTED)
     if run.note:
         yield Content(plain(f"note: {run.note}"))
-    if details.similar:
+    if not run.problem:
+        key = get_key("copy-run-command")
+        yield Content.assemble((key, "bold"), (" copies its command line", MUTED))
+    if details.reference:
         yield Content("")
-        yield from _describe_differences(details.similar)
+        yield from _describe_differences(details.reference)
 
 
 def _describe_outcome(run: Entry) -> str:
@@ -195,9 +202,9 @@ def _describe_origin(run: Entry) -> Iterator[str]:
 def _describe_differences(similar: SimilarRun) -> Iterator[Content]:
     other = similar.run.label or similar.run.name
     if not similar.differences:
-        yield Content.styled(plain(f"the same settings as {other}"), "$text-muted")
+        yield Content.styled(plain(f"the same settings as {other}"), MUTED)
         return
-    yield Content.styled(plain(f"differs from {other} in"), "$text-muted")
+    yield Content.styled(plain(f"differs from {other} in"), MUTED)
     rows = [
         (f"  {setting}", format_value(value), f"there {format_value(other_value)}")
         for setting, value, other_value in similar.differences[:MOST_DIFFERENCES]
@@ -206,4 +213,4 @@ def _describe_differences(similar: SimilarRun) -> Iterator[Content]:
         yield Content(plain(line))
     num_more = len(similar.differences) - MOST_DIFFERENCES
     if num_more > 0:
-        yield Content.styled(f"  and {count(num_more, 'more setting')}", "$text-muted")
+        yield Content.styled(f"  and {count(num_more, 'more setting')}", MUTED)

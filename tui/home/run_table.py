@@ -57,7 +57,7 @@ COLUMNS = (
     _text(" ", 3),
     _text("state", 13, most=18),
     _text("name", 16, most=22),
-    _text("job", 18, most=34),
+    _text("job", 19, most=34),
     TableColumn("ranks", 6),
     TableColumn("age", 7),
     TableColumn("duration", 9),

@@ -65,7 +65,6 @@ COPY_COMMAND = (
     "copy_command",
     "Copy command",
     "copy the command line that starts such a run",
-    SHOWN,
 )
 NEW_RUN = (
     "new-run",

@@ -14,6 +14,9 @@ LINE, TEST, DATA, COMPUTE, SYNC, REFERENCE = range(900, 906)
 the values are held against, which has the plain ink and a dashed line."""
 PHASE_INKS = {"data": DATA, "compute": COMPUTE, "sync": SYNC}
 """The inks of the phases of a step, by their names."""
+MUTED = "$foreground-muted"
+"""The style of what matters less, within a text. `$text-muted` is for style sheets: in a text it is
+white."""
 SERIES_INKS = 8
 """Inks of series. A ninth rank has the first one's again, and a dashed line."""
 

@@ -60,6 +60,15 @@ class OutcomeLine(NamedTuple):
     style: str = ""
 
 
+class OutcomeKeys(NamedTuple):
+    """The keys that help after the end, as people write them; "" where they do nothing."""
+
+    resume: str = ""
+    new_run: str = ""
+    compare: str = ""
+    first_error: str = ""
+
+
 class OutcomePanel(VerticalScroll):
     """How the run ended; hidden until then."""
 
@@ -93,9 +102,9 @@ class OutcomePanel(VerticalScroll):
         self._turn = DrawTurn()
         yield Static(markup=False)
 
-    def show(self, run: RunState, resume_key: str, notes: Sequence[StepNote] = ()) -> None:
+    def show(self, run: RunState, keys: OutcomeKeys, notes: Sequence[StepNote] = ()) -> None:
         """Copy what is drawn from the run. What the ranks of one that has ended came to is looked
-        at in turns. `resume_key`: the key that lets the run go on, "" where none does."""
+        at in turns."""
         # Before the end there is little to look at, and the panel has to appear without delay.
         if not self._turn.has_come_for(run, place=1) and run.verdict is not None:
             return
@@ -103,9 +112,8 @@ class OutcomePanel(VerticalScroll):
             self._ask_for_previous()
         height = self.screen.size.height
         max_output = max(MIN_OUTPUT, height * 2 // 5 - FRAME_LINES)
-        lines = outcome_lines(run, max_output, resume_key, is_brief=height < LOW_SCREEN)
-        if run.verdict is Verdict.FINISHED and self._previous:
-            lines += map(OutcomeLine, describe_change(run, self._previous))
+        is_brief = height < LOW_SCREEN
+        lines = outcome_lines(run, max_output, keys, self._previous, is_brief=is_brief)
         if lines and notes:
             lines.append(OutcomeLine(f"notes: {join_step_notes(notes)}"))
         if lines == self._shown:
@@ -119,17 +127,24 @@ class OutcomePanel(VerticalScroll):
 
 
 def outcome_lines(
-    run: RunState, max_output: int, resume_key: str, *, is_brief: bool
+    run: RunState,
+    max_output: int,
+    keys: OutcomeKeys,
+    previous: Entry | None = None,
+    *,
+    is_brief: bool,
 ) -> list[OutcomeLine]:
     """Return how the run ended, the most important first. `max_output`: lines for the last
-    output."""
+    output; `previous`: the last run with the same settings."""
     lines = list(_title_lines(run))
     if run.cause is not None:
-        lines += _failure_lines(run, run.cause, resume_key, max_output)
+        lines += _failure_lines(run, run.cause, keys, max_output)
     if run.verdict in (Verdict.FINISHED, Verdict.STOPPED):
         lines += _summary_lines(run, is_brief=is_brief)
         lines += map(OutcomeLine, filter(None, [seen.describe_unseen_end(run)]))
-        lines += _way_on(run, resume_key)
+        if run.verdict is Verdict.FINISHED and previous:
+            lines += map(OutcomeLine, describe_change(run, previous))
+        lines += _way_on(run, keys)
     lines += map(OutcomeLine, describe_unfetched_files(run))
     return lines
 
@@ -155,7 +170,7 @@ def _title_lines(run: RunState) -> Iterator[OutcomeLine]:
 
 
 def _failure_lines(
-    run: RunState, cause: Cause, resume_key: str, max_output: int
+    run: RunState, cause: Cause, keys: OutcomeKeys, max_output: int
 ) -> Iterator[OutcomeLine]:
     """What is known of the culprit, who followed, and the way out; then the last output."""
     memory = find_memory_at_death(run)
@@ -166,7 +181,7 @@ def _failure_lines(
     advice = failure_advice(cause, run.plan)
     if advice:
         yield OutcomeLine(f"what to do: {advice}")
-    yield from _way_on(run, resume_key)
+    yield from _way_on(run, keys)
     output_lines = cause.tail
     if max_output < len(cause.tail):
         output_lines = last_words(cause.tail, max_output)
@@ -176,13 +191,20 @@ def _failure_lines(
         yield OutcomeLine(f"  {line}")
 
 
-def _way_on(run: RunState, resume_key: str) -> Iterator[OutcomeLine]:
-    """How the run can go on from its newest checkpoint."""
-    if resume_key and run.verdict not in (None, Verdict.FINISHED):
-        resume_point = find_resume_point(run)
-        if resume_point:
-            sign = palette.sign("playing")
-            yield OutcomeLine(f"{sign} {resume_key} {resume_point.text}", ACCENT)
+def _way_on(run: RunState, keys: OutcomeKeys) -> Iterator[OutcomeLine]:
+    """How the run can go on from its newest checkpoint, then the keys that help next."""
+    if run.verdict is None:
+        return
+    resume_point = find_resume_point(run)
+    if keys.resume and resume_point and run.verdict is not Verdict.FINISHED:
+        sign = palette.sign("playing")
+        yield OutcomeLine(f"{sign} {keys.resume} {resume_point.text}", ACCENT)
+    next_keys = [(keys.new_run, "new run"), (keys.compare, "compare")]
+    if run.cause:
+        next_keys.append((keys.first_error, "first error"))
+    keys_text = "   ".join(f"{key} {word}" for key, word in next_keys if key)
+    if keys_text:
+        yield OutcomeLine(keys_text, DIM)
 
 
 def _summary_lines(run: RunState, *, is_brief: bool) -> Iterator[OutcomeLine]:

@@ -40,7 +40,7 @@ from tui.run.components.alerts import AlertLines, list_alerts
 from tui.run.components.header import RunHeader
 from tui.run.components.note import RecordNote
 from tui.run.components.record_lines import ReplaySlider, describe_replay
-from tui.run.outcome_panel import OutcomePanel
+from tui.run.outcome_panel import OutcomeKeys, OutcomePanel
 
 NO_OTHER = "no other run is open here: rankboard alone lists all runs, and opens several"
 
@@ -147,9 +147,7 @@ class RunScreen(ChartActions):
             self._body.set_class(bool(replay_text), "-past")
             self._header.show(run, self._called, replay_text)
             self._warn(self._alerts.show(run))
-            can_resume = bool(self.check_action("resume", ()))
-            resume_key = key_of(self.app, "resume") if can_resume else ""
-            self._outcome.show(run, resume_key, self._body.notes)
+            self._outcome.show(run, self._outcome_keys(), self._body.notes)
             # A hidden panel costs nothing: it is drawn once it is seen.
             for panel in self._body.panels:
                 if self._is_seen(panel):
@@ -158,6 +156,17 @@ class RunScreen(ChartActions):
                 self._has_ended = self.over
                 self._body.lay_out()
                 self.refresh_bindings()
+
+    def _outcome_keys(self) -> OutcomeKeys:
+        def find_key(name: str, action: str) -> str:
+            return key_of(self.app, name) if self.check_action(action, ()) else ""
+
+        return OutcomeKeys(
+            resume=find_key("resume", "resume"),
+            new_run=find_key("new-run", "new"),
+            compare=find_key("compare-with", "compare"),
+            first_error=key_of(self.app, "first-error"),
+        )
 
     def _warn(self, new_alerts: Sequence[Alert]) -> None:
         """Ring the bell and show a note of the desktop, once for each alert that comes while one

@@ -70,14 +70,12 @@ class StudyScreen(LiveScreen, Screen[None]):
     }
     StudyScreen #cell Static { height: auto; }
     StudyScreen #curve { height: 1fr; display: none; padding: 0 1; }
-    StudyScreen.-roomy.-running #curve { display: block; }
+    StudyScreen.-running #curve { display: block; }
     StudyScreen #run { height: auto; border-top: solid $ink-rule; }
     StudyScreen #run RunHeader { background: $background; }
     StudyScreen #which { height: 1; padding: 0 1; color: $text-muted; }
-    StudyScreen #answer {
-        height: auto; max-height: 30%; padding: 0 1; scrollbar-size-vertical: 1;
-        border-top: solid $ink-rule;
-    }
+    StudyScreen #answer { height: 1fr; min-height: 3; padding: 0 1; }
+    StudyScreen.-running #answer { height: auto; max-height: 30%; }
     StudyScreen #answer Static { height: auto; }
     StudyScreen.-low #answer { display: none; }
     """

@@ -153,8 +153,9 @@ class Show:
         texts += header.fold_text(seen.advice(run, now), width)
         texts += alerts_panel._alert_lines(sort_by_urgency(find_alerts(run)), width, "x hide")
         texts += alerts_panel.list_alerts(run).split("\n")
+        keys = outcome.OutcomeKeys("R", "n", "C", "E")
         for is_brief in (False, True):
-            texts += [line.text for line in outcome.outcome_lines(run, 8, "R", is_brief=is_brief)]
+            texts += [line.text for line in outcome.outcome_lines(run, 8, keys, is_brief=is_brief)]
         for rank in run.ranks:
             texts += [str(text) for _, text in rank_facts(rank, run, now, is_roomy=True)]
             texts += [stack.whereabouts_line(run, rank).plain]

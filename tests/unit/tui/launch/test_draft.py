@@ -412,7 +412,7 @@ def test_the_figures_of_a_job_are_said() -> None:
     ("job", "lab", "part"),
     [
         (Job(sync="none"), None, "the ranks send nothing"),
-        (Job(), HERE, "all ranks are on one host"),
+        (Job(), HERE, "one host: no network"),
         (Job(sync="gather_scatter"), None, "a rank sends 241 KiB, the server 723 KiB"),
         (Job(sync="hierarchical"), cluster(2, 2), "one rank per host sends 241 KiB"),
         (Job(sync_option=("compression=powersgd",)), None, "not known for this method"),

@@ -14,7 +14,13 @@ from tests.kit.dashboard import Stage
 from tests.kit.histories import GLOO, History, plan, raised, stepped
 from training.wire.host_events import Exited, Hello, HostSample, RankSample
 from training.wire.rank_events import Evaluated, Saved
-from tui.run.outcome_panel import OutcomeLine, OutcomePanel, describe_change, outcome_lines
+from tui.run.outcome_panel import (
+    OutcomeKeys,
+    OutcomeLine,
+    OutcomePanel,
+    describe_change,
+    outcome_lines,
+)
 
 GIB = 1 << 30
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux 6", "b", 2.0, 24 * GIB, "2.14.1")
@@ -36,7 +42,7 @@ def killed(used: int = 2 * GIB, platform: str = "Linux 6", *, saved: int = 10) -
 
 
 def lines_of(state: RunState, resume_key: str = "R") -> list[OutcomeLine]:
-    return outcome_lines(state, 20, resume_key, is_brief=True)
+    return outcome_lines(state, 20, OutcomeKeys(resume_key), is_brief=True)
 
 
 def test_a_failure_names_the_culprit_then_who_followed_then_the_way_out() -> None:
@@ -142,6 +148,7 @@ async def test_r_on_the_page_of_a_failed_run_opens_the_form_that_resumes_it(
         await stage.ended(pilot)
         await until(pilot, lambda: "R resume from checkpoint 50 (10 steps lost)" in stage.text())
         assert stage.screen.query_one(OutcomePanel).has_class("-bad")
+        assert "n new run   C compare   E first error" in stage.text()
         await pilot.press("R")
         await until(pilot, lambda: bool(resumed))
     assert resumed == [stage.session.plan.run]

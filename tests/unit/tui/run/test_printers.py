@@ -62,7 +62,7 @@ from tui.run import live_printer as live
 from tui.run import outcome
 from tui.run.json_printer import JsonPrinter
 from tui.run.narration import HOLD_SECONDS, GatheredLines, Narration
-from tui.run.outcome_panel import outcome_lines
+from tui.run.outcome_panel import OutcomeKeys, outcome_lines
 from tui.run.plain_printer import PlainPrinter
 from tui.run.printer import run_printer
 from tui.run.progress_lines import ProgressLines, progress_text
@@ -642,7 +642,7 @@ def test_a_program_of_which_nothing_is_seen() -> None:
         in err
     )
     assert err.endswith("rankboard: finished in 0 s; no step was seen\n")
-    lines = outcome_lines(history.state(), 20, "", is_brief=True)
+    lines = outcome_lines(history.state(), 20, OutcomeKeys(), is_brief=True)
     panel_text = "\n".join(line.text for line in lines)
     assert "finished in 0 s; no step was seen" in panel_text
     assert "no step was seen; it printed nothing" in panel_text

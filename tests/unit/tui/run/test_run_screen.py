@@ -92,7 +92,7 @@ async def test_on_a_low_screen_a_finished_run_is_summed_up_briefly() -> None:
         assert "test accuracy 94.72%" in text
         assert re.search(r"0\.1\S* s/step \(2 to 40\)|1\d\d ms/step \(2 to 40\)", text)
         assert "mean over classes" not in text
-        assert stage.screen.query_one(OutcomePanel).size.height == 3
+        assert stage.screen.query_one(OutcomePanel).size.height == 4
         await pilot.resize_terminal(120, 40)
         await until(pilot, lambda: "mean over classes" in stage.text())
 
@@ -105,7 +105,7 @@ async def test_a_failure_shows_its_cause() -> None:
         text = stage.text()
         assert "node1, rank 1: killed by SIGKILL at step 60" in text
         assert "✗ failed" in text
-        assert "✗ victim" in text
+        assert "✗ follow-on" in text
         assert stage.screen.query_one(OutcomePanel).has_class("-bad")
     assert stage.app.exit_code == Verdict.FAILED.value
 

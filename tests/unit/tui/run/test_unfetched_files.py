@@ -40,7 +40,7 @@ def test_files_are_named_with_the_option_that_brings_them() -> None:
         "wrote 2 files on node1 (out/log.csv, out/model-0.pt); they stay in "
         "~/.rankboard/files/mine-c7e8; with --fetch 'out/*', a run brings such files at its end"
     ]
-    lines = outcome.outcome_lines(state, 20, "", is_brief=False)
+    lines = outcome.outcome_lines(state, 20, outcome.OutcomeKeys(), is_brief=False)
     assert describe_unfetched_files(state)[0] in [line.text for line in lines]
     assert summary.summarize(state)["written"] == [
         {"host": "node1", "files": ["out/log.csv", "out/model-0.pt"], "count": 2}
