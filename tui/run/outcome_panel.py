@@ -112,9 +112,8 @@ class OutcomePanel(VerticalScroll):
             self._ask_for_previous()
         height = self.screen.size.height
         max_output = max(MIN_OUTPUT, height * 2 // 5 - FRAME_LINES)
-        lines = outcome_lines(run, max_output, keys, is_brief=height < LOW_SCREEN)
-        if run.verdict is Verdict.FINISHED and self._previous:
-            lines += map(OutcomeLine, describe_change(run, self._previous))
+        is_brief = height < LOW_SCREEN
+        lines = outcome_lines(run, max_output, keys, self._previous, is_brief=is_brief)
         if lines and notes:
             lines.append(OutcomeLine(f"notes: {join_step_notes(notes)}"))
         if lines == self._shown:
@@ -128,16 +127,23 @@ class OutcomePanel(VerticalScroll):
 
 
 def outcome_lines(
-    run: RunState, max_output: int, keys: OutcomeKeys, *, is_brief: bool
+    run: RunState,
+    max_output: int,
+    keys: OutcomeKeys,
+    previous: Entry | None = None,
+    *,
+    is_brief: bool,
 ) -> list[OutcomeLine]:
     """Return how the run ended, the most important first. `max_output`: lines for the last
-    output."""
+    output; `previous`: the last run with the same settings."""
     lines = list(_title_lines(run))
     if run.cause is not None:
         lines += _failure_lines(run, run.cause, keys, max_output)
     if run.verdict in (Verdict.FINISHED, Verdict.STOPPED):
         lines += _summary_lines(run, is_brief=is_brief)
         lines += map(OutcomeLine, filter(None, [seen.describe_unseen_end(run)]))
+        if run.verdict is Verdict.FINISHED and previous:
+            lines += map(OutcomeLine, describe_change(run, previous))
         lines += _way_on(run, keys)
     lines += map(OutcomeLine, describe_unfetched_files(run))
     return lines
