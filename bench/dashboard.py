@@ -173,15 +173,15 @@ def paint(folder: Path) -> list[Figure]:
         runs.fill(runs_dir, RUNS)
     newest = max(path.name for path in runs_dir.iterdir())
     screens = {
-        "home": ((), "finished"),
-        "form": (("--local", "4", "--form"), "lenet5"),
-        "run": (("attach", newest), "finished in"),
+        "home": ((), "finished", 0.8),
+        "form": (("--local", "4", "--form"), "lenet5", 0.8),
+        "run": (("attach", newest), "finished in", 0.7),
     }
     found, quits = [], []
-    for name, (words, mark) in screens.items():
+    for name, (words, mark, bound) in screens.items():
         terminal = Terminal((RANKBOARD, *words), folder)
         terminal.read_until(mark)
-        found.append(Figure(f"first paint of {name}", terminal.cpu, 0.8, unit="s of CPU time"))
+        found.append(Figure(f"first paint of {name}", terminal.cpu, bound, unit="s of CPU time"))
         terminal.read_for(1.0)
         used = terminal.cpu
         terminal.leave()

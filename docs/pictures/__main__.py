@@ -149,17 +149,21 @@ def make_runs(studio: Studio) -> None:
 
 def picture_screens(studio: Studio) -> None:
     """Save pictures of the screens that show runs which have ended."""
+    comparison = [RANKBOARD, "compare", "baseline", "lr-0.3", "--dashboard"]
     screens = {
-        "home": ([RANKBOARD], NORMAL_SIZE),
-        "failed": ([RANKBOARD, "open", "failed"], NORMAL_SIZE),
-        "finished": ([RANKBOARD, "open", "straggler"], NORMAL_SIZE),
-        "80x24": ([RANKBOARD, "open", "straggler"], SMALL_SIZE),
-        "compare": ([RANKBOARD, "compare", "baseline", "lr-0.3", "--dashboard"], NORMAL_SIZE),
+        "home": ([RANKBOARD], NORMAL_SIZE, "baseline", ""),
+        # The log of rank 2: those of the others have paths of this machine.
+        "failed": ([RANKBOARD, "open", "failed"], NORMAL_SIZE, "sigkill", "6rrrv"),
+        "80x24": ([RANKBOARD, "open", "straggler"], SMALL_SIZE, "finished", ""),
+        "compare": (comparison, NORMAL_SIZE, "finished", ""),
     }
-    for name, (command, size) in screens.items():
+    for name, (command, size, text, keys) in screens.items():
         with studio.terminal(command, size) as terminal:
-            terminal.wait_for("quit")  # in the line of keys, which is on every screen
+            terminal.wait_for(text)
             terminal.settle()
+            for key in keys:
+                terminal.type(key)
+                terminal.settle()
             studio.save(name, terminal)
 
 
