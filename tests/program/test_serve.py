@@ -150,7 +150,7 @@ def test_other_machines_reach_nothing(asked: Served) -> None:
 async def test_a_page_shows_the_run_and_acts_on_nothing(served: Served) -> None:
     before = {path: path.stat().st_mtime_ns for path in served.folder.parent.parent.rglob("*")}
     async with aiohttp.ClientSession() as session, session.ws_connect(socket_of(served)) as page:
-        seen = await drawn(page, "finished in") + await drawn(page, "Screenshot")
+        seen = await drawn(page, "finished in") + await drawn(page, "Help")
         assert not seen.isascii()
         await page.send_str("no json but [")  # a page that is not ours is closed
         assert (await closed(page)).type is aiohttp.WSMsgType.CLOSE
@@ -177,7 +177,7 @@ async def test_a_page_shows_the_run_and_acts_on_nothing(served: Served) -> None:
 @pytest.mark.parametrize("served", [("--ascii",)], indirect=True)
 async def test_a_page_is_drawn_in_ascii_where_that_is_asked_for(served: Served) -> None:
     async with aiohttp.ClientSession() as session, session.ws_connect(socket_of(served)) as page:
-        seen = await drawn(page, "finished in") + await drawn(page, "Screenshot")
+        seen = await drawn(page, "finished in") + await drawn(page, "Help")
         assert seen.isascii()
         await end_with_visitors(served, signal.SIGHUP)
     assert served.process.returncode == 0
