@@ -329,7 +329,7 @@ def _alarmed() -> ActedSession:
 
 @scene
 def palette(folder: Path) -> Scene:
-    return shown(trained(), folder, "ctrl+p", seen="list all alerts")
+    return shown(trained(), folder, "ctrl+p", seen="show all lines, or only news")
 
 
 # Recorded runs

@@ -95,7 +95,7 @@ KINDS = (
     ),
     ChartKind("seconds", "step time by rank", "how long each rank's iterations take", ("seconds",)),
     ChartKind(
-        "ready", "ready", "seconds until a rank's gradients are ready", ("ready",), each=True
+        "ready", "busy", "seconds until a rank's own gradients are ready", ("ready",), each=True
     ),
     ChartKind(
         "staleness", "staleness", "updates between a rank's pull and its push", ("staleness",)

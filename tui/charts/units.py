@@ -16,10 +16,10 @@ def format_value(value: float, unit: Unit) -> str:
     """Return a value of a chart with its unit, shortly: "52 ms", "3.2G", "1.5M/s"."""
     if unit is Unit.SECONDS:
         return step_time(value)
-    if unit is Unit.BYTES:
-        return short_size(value)
-    if unit is Unit.BYTES_PER_SECOND:
-        return f"{short_size(value)}/s"
+    if unit in (Unit.BYTES, Unit.BYTES_PER_SECOND):
+        # A value of a chart is known, so that 0 is no dash.
+        text = short_size(value) if value else "0B"
+        return f"{text}/s" if unit is Unit.BYTES_PER_SECOND else text
     if unit is Unit.SHARE:
         return f"{number(value)}%"
     return number(value)

@@ -51,7 +51,7 @@ ORDERS = {
     },
     "by method": RunOrder("method", False, "job"),
     "by state": RunOrder("verdict", False, "state"),
-    "longest first": RunOrder("elapsed", True, "took"),
+    "longest first": RunOrder("elapsed", True, "duration"),
 }
 """How the list can be sorted, by what the screen calls it."""
 

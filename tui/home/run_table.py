@@ -60,7 +60,7 @@ COLUMNS = (
     _text("job", 19, most=34),
     TableColumn("ranks", 6),
     TableColumn("age", 7),
-    TableColumn("took", 8),
+    TableColumn("duration", 9),
     *map(_make_figure_column, SCREEN_FIGURES),
     _text(CURVE, CURVE_WIDTH + 1),
     _text("settings", 16, most=40),
@@ -72,7 +72,7 @@ DROP_ORDER = (
     "note",
     "settings",
     "ranks",
-    "took",
+    "duration",
     "ms/step",
     "progress",
     "age",
@@ -260,7 +260,7 @@ def _describe_recorded(item: RunItem, run: Entry, name: str, now: float) -> dict
     texts["name"] = indent + (run.label or name)
     texts["job"] = run.trial if item.is_part else name_job(run)
     texts["age"] = age(max(0.0, now - run.started)) if run.started else UNKNOWN
-    texts["took"] = UNKNOWN if run.elapsed is None else duration(run.elapsed)
+    texts["duration"] = UNKNOWN if run.elapsed is None else duration(run.elapsed)
     texts["ms/step"] = UNKNOWN if run.step_seconds is None else number(1000 * run.step_seconds)
     if run.loss is not None and 0.0 < run.loss < LEAST_LOSS:
         texts["loss"] = number(run.loss)
@@ -283,7 +283,7 @@ def _describe_study(progress: StudyProgress) -> dict[str, str]:
     return {
         "name": study.name,
         "job": f"study, {count(len(study.cells), 'cell')}",
-        "took": duration(progress.seconds),
+        "duration": duration(progress.seconds),
         "progress": f"{progress.num_settled}/{len(study.trials())}",
         "settings": study.title,
     }

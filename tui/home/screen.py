@@ -59,6 +59,7 @@ class HomeScreen(LiveScreen, Keeping):
     HomeScreen RunPreview { display: none; }
     HomeScreen.-roomy RunPreview, HomeScreen.-wide RunPreview { display: block; }
     HomeScreen.-roomy #about, HomeScreen.-wide #about { display: none; }
+    HomeScreen.-wide RunPreview VerticalScroll { height: auto; max-height: 50%; }
     HomeScreen.-wide RunPreview {
         layout: vertical; width: 38%; height: 1fr; max-height: 100%;
         border-left: solid $ink-rule;

@@ -299,7 +299,10 @@ class LogPanel(Panel):
                 yield f"rank {rank}"
         if row_filter.pattern:
             yield f"matching {plain(row_filter.pattern.pattern)}"
-        yield "following" if view.follow else f"paused, {view.unseen} new"
+        if view.follow:
+            yield "following"
+        else:
+            yield f"paused, {view.unseen} new" if view.unseen else "paused"
         if view.search:
             pattern = plain(view.search.pattern)
             matches = view.rows.matches

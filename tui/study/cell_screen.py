@@ -38,7 +38,7 @@ RUN_COLUMNS = (
     TableColumn("run", 20, right=False, most=48),
     TableColumn("state", 13, right=False),
     TableColumn("value", 9),
-    TableColumn("took", 8),
+    TableColumn("duration", 9),
     TableColumn(" why", 1, right=False, most=200),
 )
 

@@ -49,7 +49,7 @@ NARROW = 7
 """Columns that a label keeps at least."""
 SPACE = 2
 """Columns between two of the table."""
-TOOK_WIDTH = 9
+DURATION_WIDTH = 9
 """Columns of the time that runs took."""
 AXIS_WIDTHS = range(12, 25)
 """Columns of the axis on which the values of runs stand."""
@@ -286,11 +286,11 @@ def make_time_columns(result: StudyResult, room: int) -> tuple[list[TableColumn]
     lie on an axis that all cells share."""
     columns = list[TableColumn]()
     rows: list[TableRow] = [() for _ in result.cells]
-    if room >= TOOK_WIDTH:
-        columns.append(TableColumn("took", TOOK_WIDTH))
+    if room >= DURATION_WIDTH:
+        columns.append(TableColumn("duration", DURATION_WIDTH))
         rows = [(*row, _took_cell(cell)) for row, cell in zip(rows, result.cells, strict=True)]
     values = [value for cell in result.cells for value in _values(cell)]
-    axis_width = min(AXIS_WIDTHS[-1], room - TOOK_WIDTH - SPACE - 1)
+    axis_width = min(AXIS_WIDTHS[-1], room - DURATION_WIDTH - SPACE - 1)
     ends = [format_value(end(values), result.study.metric) for end in (min, max) if values]
     # Values that differ by less than is shown would look far apart.
     if len(set(ends)) > 1 and axis_width in AXIS_WIDTHS:

@@ -58,7 +58,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "help_page": ("keys", "search with a regular expression"),
     "quit_dialog": ("rankboard attach 20261122-093000-ddp-vgg11-3f9a", "Detach (d)"),
     "alerts_list": ("alerts", "wait for rank 2", "has been silent", "NaN at step 241 (rank 1)"),
-    "palette": ("Search for commands", "list all alerts", "run"),
+    "palette": ("Search for commands", "show all lines, or only news", "log"),
     "home": ("4 runs", "baseline", "finished", "failed", "0.3701", "76.7%"),
     "home_empty": ("No runs in ./runs yet", "--local 4"),
     "home_marked": ("A", "B", "baseline"),

@@ -12,7 +12,7 @@ PHASES = ("data", "compute", "sync")
 
 def describe_link_use(link_use: LinkUse) -> str:
     """Return "8.6M of 119M/s, 7%": the bytes per second of those that the link carries."""
-    used = short_size(link_use.used)
+    used = short_size(link_use.used) if link_use.used else "0B"
     return f"{used} of {short_size(link_use.rate)}/s, {percent(link_use.share)}"
 
 

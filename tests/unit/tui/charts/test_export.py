@@ -114,7 +114,7 @@ def test_a_picture_says_of_which_run_and_what_its_curves_and_axes_are() -> None:
             ChartView(),
             {"accuracy", "a run", "accuracy (%)", "mean, min to max", "test"},
         ),
-        (ready, ChartView(mode=CurveMode.EACH), {"ready (s)", "rank 0", "rank 1"}),
+        (ready, ChartView(mode=CurveMode.EACH), {"busy (s)", "rank 0", "rank 1"}),
         (KINDS[1], ChartView(), {"step time", "data", "compute", "sync"}),
     ):
         drawn = make_drawing(state, kind, view)

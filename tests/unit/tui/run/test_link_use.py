@@ -6,11 +6,15 @@ import re
 
 import pytest
 
+from remote.run.findings.link_use import LinkUse
+from remote.run.series.definitions import Unit
 from tests.kit.acted import until
 from tests.kit.checks import hello
 from tests.kit.dashboard import Stage
 from training.wire.host_events import HostSample
 from tui.charts.chart_list import ChartList
+from tui.charts.units import format_value
+from tui.run.components.link_text import describe_link_use
 from tui.run.outcome import result_captions
 
 MB = 1_000_000
@@ -32,6 +36,11 @@ async def test_the_header_says_how_much_of_the_link_is_used(size: tuple[int, int
         stage.session.steps(61, 62)
         await stage.heard(pilot, 62)
         await until(pilot, lambda: "23.8M of 119M/s, 20%" in stage.text())
+
+
+def test_nothing_that_is_sent_is_0_and_no_dash() -> None:
+    assert describe_link_use(LinkUse(0, 0.0, 125e6)) == "0B of 119M/s, 0%"
+    assert format_value(0.0, Unit.BYTES_PER_SECOND) == "0B/s"
 
 
 async def test_without_a_known_rate_the_header_says_what_is_sent() -> None:

@@ -175,7 +175,7 @@ async def test_the_next_chart() -> None:
         await opened(stage, pilot, 1)
         assert "─ loss  " in stage.text()
         await pilot.press("c")
-        await until(pilot, lambda: "─ ready  " in stage.text())
+        await until(pilot, lambda: "─ busy  " in stage.text())
         assert "─ loss  " not in stage.text()
 
 

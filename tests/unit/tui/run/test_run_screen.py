@@ -199,7 +199,7 @@ async def test_zoom_and_log_axis_and_log_keys() -> None:
         assert log.filter.rank is None
         await pilot.press("f")
         await pilot.pause()
-        assert "paused, 0 new" in stage.text()
+        assert "all ranks, paused" in stage.text()
         await pilot.press("f", "2", "home")
         await until(pilot, lambda: not log.follow)
         stage.session.steps(61, 80)

@@ -248,7 +248,7 @@ async def test_a_roomy_screen_shows_times_values_and_the_runs_of_the_cell(tmp_pa
     async with stage.app.run_test(size=(160, 48)) as pilot:
         await stage.make(pilot, by_method)
         await until(pilot, lambda: bool(stage.line("Three ways", "✓ done")))
-        assert stage.line("state", "took")
+        assert stage.line("state", "duration")
         assert stage.line("a ring of two", "●")
         await pilot.press("down", "down")
         await until(pilot, lambda: bool(stage.line("runs of method=a ring of two nodes=1")))
