@@ -382,7 +382,7 @@ async def test_all_commands_are_those_of_the_screen_and_the_screenshot_says_wher
             titles
         )  # a new run only after this one
         await pilot.press("ctrl+p", *"screensh")
-        await until(pilot, lambda: "key e" in stage.text())
+        await until(pilot, lambda: re.search(r"Screenshot +e ", stage.text()))
         await pilot.press("enter")
         await until(pilot, lambda: "screenshot:" in stage.text())
         (shot,) = tmp_path.glob("*.svg")
