@@ -74,7 +74,7 @@ def test_a_straggler_is_told_with_its_newest_figures() -> None:
             history.rank(rank, stepped(rank, step, seconds=0.5, ready=ready[rank]))
     (alert,) = found(history)
     assert (alert.alarm, alert.subject, alert.over) == (Alarm.STRAGGLER, 1, 0.0)
-    assert alert.text.startswith("all ranks wait for rank 1 on node2: 0.400 of 0.500 s")
+    assert alert.text.startswith("all ranks wait for rank 1 on node2: busy 400 of 500 ms")
 
 
 def test_a_straggler_that_a_restart_left_out_is_told_at_the_end() -> None:
@@ -87,7 +87,7 @@ def test_a_straggler_that_a_restart_left_out_is_told_at_the_end() -> None:
     history.attempt = 1
     history.rank(0, replace(STARTED, world_size=1, resumed=40))
     (told,) = describe_slow_spells(history.done(0).closed())
-    assert "all ranks wait for rank 1 on node2: 0.400 of 0.500 s" in told
+    assert "all ranks wait for rank 1 on node2: busy 400 of 500 ms" in told
 
 
 def test_urgent_ones_come_first_and_those_that_are_over_last() -> None:
@@ -111,7 +111,7 @@ def test_after_the_end_ranks_are_told_that_were_slow_for_long() -> None:
     told = describe_slow_spells(history.done(0, 1).closed())
     assert len(told) == 1, "rank 0 was slow for a short time"
     assert told[0].startswith("slow for ")
-    assert "all ranks wait for rank 1 on node2: 0.400 of 0.500 s" in told[0]
+    assert "all ranks wait for rank 1 on node2: busy 400 of 500 ms" in told[0]
 
 
 def test_a_silent_host_is_over_when_it_is_heard_again() -> None:
