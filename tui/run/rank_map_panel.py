@@ -29,7 +29,7 @@ from tui.run.components.rank_map import (
     over_step,
     over_time,
 )
-from tui.run.components.rank_order import BUSIEST_FIRST, sort_ranks
+from tui.run.components.rank_order import SteadyOrder, sort_ranks
 
 MAX_RANKS = 64
 """Ranks beyond which there is no map: the strip above their table has a cell for each."""
@@ -107,6 +107,7 @@ class RankMapPanel(Panel):
         super().__init__()
         self._tick = 0
         self._is_of_step = False
+        self._steady_order = SteadyOrder()
         self._drawn: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
@@ -122,7 +123,7 @@ class RankMapPanel(Panel):
         self._drawn = inputs
         width = map_lines.size.width - NAME_WIDTH - VALUE_WIDTH
         height = map_lines.size.height
-        ranks = sort_ranks(run.ranks, run, BUSIEST_FIRST, 0)[:height]
+        ranks = sort_ranks(run.ranks, run, self._steady_order.now(run), 0)[:height]
         legend = "  ".join(f"{palette.sign(phase)} {phase}" for phase in PHASES)
         step_lines = over_step(ranks, run, width)
         if self._is_of_step:

@@ -34,7 +34,14 @@ from tui.run.components.rank_columns import (
     TrendScale,
     has_own_hosts,
 )
-from tui.run.components.rank_order import RANK_ORDERS, UNMARKED, severity
+from tui.run.components.rank_order import (
+    BUSIEST_FIRST,
+    RANK_ORDERS,
+    UNMARKED,
+    RankOrder,
+    SteadyOrder,
+    severity,
+)
 
 RANKS_PER_LINE = 64
 """Ranks of the heat strip in a line of 80 columns."""
@@ -64,6 +71,7 @@ class RanksPanel(TablePanel):
         super().__init__()
         self._clock = SessionClock()
         self._order = 0
+        self._steady_order = SteadyOrder()
         self._opened: set[int] = set()
         self._folded = FoldedColumns()
         self._widths: dict[RankColumn, int] = {}
@@ -97,7 +105,7 @@ class RanksPanel(TablePanel):
 
     def _show_table(self, run: RunState) -> None:
         table = self.query_one(RankTable)
-        rank_order = RANK_ORDERS[self._order]
+        rank_order = self._order_now(run)
         visible_lines = table.size.height - 1
         lines = table_lines(run, rank_order, self._opened, visible_lines)
         near_lines = table.near
@@ -124,6 +132,10 @@ class RanksPanel(TablePanel):
         table.stand(list(shown_columns.values()), lines, drawn_rows)
         has_marked = severity(lines[0].ranks[0], run) < UNMARKED
         self._describe(run, folded_columns, marked_first=len(lines) > visible_lines and has_marked)
+
+    def _order_now(self, run: RunState) -> RankOrder:
+        rank_order = RANK_ORDERS[self._order]
+        return self._steady_order.now(run) if rank_order is BUSIEST_FIRST else rank_order
 
     def _row_context(self, line: RankTableLine, run: RunState) -> RowContext:
         sign = ""

@@ -122,24 +122,26 @@ def _runs_of(levels: Sequence[int]) -> tuple[TableCell, ...]:
 
 def over_step(ranks: Sequence[RankState], run: RunState, width: int) -> list[MapLine]:
     """Return what each rank does in a step, all on one axis: the means of the last steps."""
-    seconds_of_ranks = [[rank.pace.mean(phase) for phase in PHASES] for rank in ranks]
-    longest = max((_total(seconds) for seconds in seconds_of_ranks), default=0.0)
+    seconds_of_ranks = [[_mean_seconds(rank, phase) for phase in PHASES] for rank in ranks]
+    longest = max(map(sum, seconds_of_ranks), default=0.0)
     lines = []
     for name, rank_seconds in zip(rank_names(ranks, run), seconds_of_ranks, strict=True):
         cells: list[TableCell] = []
         end = 0
         passed = 0.0
         for phase, phase_seconds in zip(PHASES, rank_seconds, strict=True):
-            passed += phase_seconds if phase_seconds > 0 else 0.0
+            passed += phase_seconds
             # A phase that takes time is seen, however short it is.
             new_end = max(
-                round(width * passed / longest) if longest else 0, end + (phase_seconds > 0)
+                round(width * (passed / longest)) if longest else 0, end + (phase_seconds > 0)
             )
             cells.append(TableCell(palette.sign(phase) * (new_end - end), f"table--{phase}"))
             end = new_end
-        lines.append(MapLine(name, tuple(cells), TableCell(step_time(_total(rank_seconds)))))
+        lines.append(MapLine(name, tuple(cells), TableCell(step_time(sum(rank_seconds)))))
     return lines
 
 
-def _total(seconds: Sequence[float]) -> float:
-    return sum(value for value in seconds if value > 0)
+def _mean_seconds(rank: RankState, phase: str) -> float:
+    """Return the mean time of a phase; 0 where it is not known, or no time that a step can take."""
+    seconds = rank.pace.mean(phase)
+    return seconds if math.isfinite(seconds) and seconds > 0 else 0.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from remote.run.run_state import RunState
-from remote.run.state.phases import FATES, RankPhase
+from remote.run.state.phases import FATES, RankPhase, RunPhase
 from remote.run.state.rank_state import RankState
 
 _ENDS = {RankPhase.FAILED: 0, RankPhase.LOST: 1, RankPhase.VICTIM: 3}
@@ -15,6 +15,10 @@ STALLED = 2
 SLOW = 4
 SUSPECTED = 5
 UNMARKED = 6
+LEVEL_RATIO = 1.15
+"""From one level of busy times to the next."""
+KEPT_LEVEL = 0.75
+"""How many levels from its own a rank may be without leaving it."""
 
 
 def severity(rank: RankState, run: RunState) -> int:
@@ -61,19 +65,18 @@ class RankOrder:
         return (rank_value if self.ascending else -rank_value), rank.rank
 
 
-def _busy_level(rank: RankState) -> float:
-    """Return how long the rank is busy in a step, without waits for others, in steps of 15 %: ranks
-    that are alike must not change their places all the time."""
-    busy_seconds = rank.pace.lasting_ready
-    return round(math.log(busy_seconds, 1.15)) if busy_seconds > 0 else math.nan
+def _busy_seconds(rank: RankState) -> float:
+    """Return how long the rank is busy in a step, without waits for others, as the table shows."""
+    # In a script that does not tell when gradients are ready, 0 is not known.
+    return rank.pace.median("ready") or math.nan
 
 
-BUSIEST_FIRST = RankOrder("busiest first", _busy_level, marked_first=True)
+BUSIEST_FIRST = RankOrder("busiest first", _busy_seconds, marked_first=True)
 """What limits the run comes first."""
 RANK_ORDERS = (
     BUSIEST_FIRST,
     RankOrder("rank", lambda rank: rank.rank, ascending=True),
-    RankOrder("busy", lambda rank: rank.pace.median("ready")),
+    RankOrder("busy", _busy_seconds),
     RankOrder("step", lambda rank: rank.step, ascending=True),
     RankOrder("loss", lambda rank: rank.pace.mean("loss")),
     RankOrder("s/iter", lambda rank: rank.pace.mean("seconds")),
@@ -82,6 +85,32 @@ RANK_ORDERS = (
 )
 """The orders of the table, as one key goes through them: the slowest, the furthest behind or the
 largest first."""
+
+
+class SteadyOrder:
+    """Busiest first; while figures change, ranks that are alike do not change their places."""
+
+    def __init__(self) -> None:
+        self._levels: dict[int, int] = {}
+
+    def now(self, run: RunState) -> RankOrder:
+        """Return the order of this moment. It is that of the shown figures once they stand."""
+        if run.is_held or run.phase is RunPhase.ENDED:
+            return BUSIEST_FIRST
+        return replace(BUSIEST_FIRST, value=self._busy_level)
+
+    def _busy_level(self, rank: RankState) -> float:
+        """Return how long the rank is busy in a step, in levels that it does not leave for
+        little."""
+        # A mean of many steps: the median of the last ones moves too much.
+        busy_seconds = rank.pace.lasting_ready
+        if not busy_seconds > 0:
+            return math.nan
+        exact_level = math.log(busy_seconds, LEVEL_RATIO)
+        level = self._levels.get(rank.rank)
+        if level is None or abs(exact_level - level) > KEPT_LEVEL:
+            level = self._levels[rank.rank] = round(exact_level)
+        return level
 
 
 def sort_ranks(

@@ -52,6 +52,13 @@ def test_a_rank_without_values_is_blank_and_few_steps_fill_the_width() -> None:
     assert len("".join(cell.text for cell in first.cells).rstrip()) >= 20
 
 
+def test_a_rank_with_an_absurd_time_leaves_the_others_their_step() -> None:
+    run = trained({0: 0.1, 1: math.inf})
+    fast, absurd = over_step(run.ranks, run, 40)
+    assert fast.cells[1].text
+    assert not absurd.cells[1].text
+
+
 def test_one_step_has_the_phases_of_all_ranks_on_one_axis() -> None:
     history = History(plan(2)).training()
     for step in (1, 2, 3):

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import random
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from remote.run.apply import apply_record
+from remote.run.run_state import RunState
 from remote.run.series.step_times import RecentSteps, StepTotals
 from remote.run.state.phases import RunPhase
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.dashboard import Stage
+from tests.kit.histories import stepped
 from training.job import Job
 from training.wire import host_events, rank_events
 from tui.kit import draw_turn as turn
@@ -24,7 +27,7 @@ from tui.run.components.fold import CALM, FoldedColumns, are_alike
 from tui.run.components.groups import table_lines
 from tui.run.components.heat_strip import heat_cells, heat_grid
 from tui.run.components.rank_columns import RANK_COLUMNS, phase_bar, rank_accuracy
-from tui.run.components.rank_order import RANK_ORDERS, sort_ranks
+from tui.run.components.rank_order import RANK_ORDERS, SteadyOrder, sort_ranks
 from tui.run.hosts_panel import HostsPanel
 from tui.run.rank_screen import RankScreen
 from tui.run.ranks_panel import RanksPanel
@@ -46,6 +49,18 @@ def apply(session: ActedSession) -> None:
     while not session._queue.empty():
         for record in session._queue.get() or ():
             apply_record(session.state, record)
+
+
+def make_busy(session: ActedSession, busy_seconds: Sequence[float]) -> None:
+    """Let the last steps of each rank have this busy time."""
+    for rank, seconds in zip(session.state.ranks, busy_seconds, strict=True):
+        rank.pace = RecentSteps()
+        for step in range(1, 5):
+            rank.pace.append(stepped(rank.rank, step, 0.5, ready=seconds))
+
+
+def busiest_first(run: RunState) -> list[int]:
+    return [rank.rank for rank in sort_ranks(run.ranks, run, SteadyOrder().now(run), 9)]
 
 
 def many(hosts: int, slots: int) -> Stage:
@@ -87,6 +102,46 @@ def test_a_rank_without_the_figure_comes_last() -> None:
     run = acted(1, 3).state
     run.ranks[0].timing, run.ranks[0].pace = StepTotals(), RecentSteps()
     assert [rank.rank for rank in sort_ranks(run.ranks, run, BY["s/iter"], 9)][-1] == 0
+
+
+def test_once_a_run_is_over_the_order_is_that_of_the_shown_busy_times() -> None:
+    session = acted(1, 4)
+    busy_seconds = [0.0088, 0.0081, 0.0082, 0.0087]
+    make_busy(session, busy_seconds)
+    assert busiest_first(session.state) == [0, 1, 2, 3], "live, ranks that are alike stay"
+    session.finish()
+    apply(session)
+    assert busiest_first(session.state) == [0, 3, 2, 1]
+
+
+def test_a_replay_that_is_paused_is_in_the_order_of_the_shown_busy_times() -> None:
+    session = acted(1, 4)
+    make_busy(session, [0.0088, 0.0081, 0.0082, 0.0087])
+    session.state.is_held = True
+    assert busiest_first(session.state) == [0, 3, 2, 1]
+
+
+def test_after_a_failure_the_culprit_comes_first_then_the_busiest() -> None:
+    session = acted(1, 4)
+    make_busy(session, [0.011, 0.012, 0.0096, 0.013])
+    session.fail(rank=2)
+    apply(session)
+    assert busiest_first(session.state) == [2, 3, 1, 0]
+
+
+def test_live_a_rank_moves_only_once_it_is_clearly_busier() -> None:
+    run = acted(1, 2).state
+    order = SteadyOrder()
+
+    def sorted_with(busy_seconds: float) -> list[int]:
+        run.ranks[0].pace.lasting_ready = 0.100
+        run.ranks[1].pace.lasting_ready = busy_seconds
+        return [rank.rank for rank in sort_ranks(run.ranks, run, order.now(run), 9)]
+
+    assert sorted_with(0.100) == [0, 1]
+    assert [sorted_with(busy) for busy in (0.108, 0.100, 0.109, 0.101)] == [[0, 1]] * 4
+    assert sorted_with(0.130) == [1, 0]
+    assert [sorted_with(busy) for busy in (0.115, 0.125, 0.119)] == [[1, 0]] * 3
 
 
 def test_where_not_all_fit_marked_ranks_come_first_the_gravest_of_all() -> None:
