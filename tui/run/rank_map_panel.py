@@ -37,7 +37,7 @@ MAX_LINE_HEIGHT = 3
 """Lines of the screen for a rank, at the most."""
 LINES_FOR_BOTH = 3
 """Lines for each rank from which on there is room for both, one below the other."""
-TICKS_PER_DRAWING = 4
+TICKS_PER_DRAWING = 10
 """Ticks from one drawing to the next: it looks at the curves of all ranks."""
 
 
@@ -125,10 +125,9 @@ class RankMapPanel(Panel):
         height = map_lines.size.height
         ranks = sort_ranks(run.ranks, run, self._steady_order.now(run), 0)[:height]
         legend = "  ".join(f"{palette.sign(phase)} {phase}" for phase in PHASES)
-        step_lines = over_step(ranks, run, width)
         if self._is_of_step:
             self.title = "one step by rank"
-            map_lines.fill(step_lines)
+            map_lines.fill(over_step(ranks, run, width))
             self.caption(legend)
             return
         self.title = "ranks over time"
@@ -137,7 +136,7 @@ class RankMapPanel(Panel):
         # With room for both, the step stands below.
         if height > LINES_FOR_BOTH * len(ranks):
             heading = MapLine(TableCell("one step", "table--head"), value=TableCell(legend))
-            time_lines += [heading, *step_lines]
+            time_lines += [heading, *over_step(ranks, run, width)]
         map_lines.fill(time_lines)
         medians = sorted(rank.pace.median(figure) for rank in run.ranks if rank.pace)
         median = medians[len(medians) // 2] if medians else math.nan
