@@ -383,7 +383,7 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
         self._marks.read_notes(message)
 
     def on_read_baseline(self, message: ReadBaseline) -> None:
-        self.run_worker(self._marks.read_baseline(message))
+        self.run_worker(partial(self._marks.read_baseline, message))
 
     def on_read_record(self, message: ReadRecord) -> None:
         self.run_worker(self._read_record(message))
