@@ -798,7 +798,7 @@ def test_a_row_says_how_old_a_run_is_and_what_it_trains() -> None:
     rows = make_rows([RunItem("a", run), RunItem("b", script)], {}, {}, (), 400.0)
     titles = [column.title for column in COLUMNS]
     texts = [[row[titles.index(title)].text for title in ("state", "job", "age")] for row in rows]
-    assert texts[0] == ["● running 25%", "ring lenet5 digits", "5 min"]
+    assert texts[0] == ["● 25%", "ring lenet5 digits", "5 min"]
     assert texts[1] == ["✓ finished", "work/train.py --lr 1", "-"]
 
 
@@ -1041,7 +1041,7 @@ def test_a_run_that_only_hosts_know_has_its_name() -> None:
         [row[titles.index(name)].text for name in ("state", "name")]
         for row in make_rows(shown, {}, {}, (), 0.0)
     ]
-    assert texts == [["● training 1%", "race1"], ["✗ failed", "race2"]]
+    assert texts == [["● 1%", "race1"], ["✗ failed", "race2"]]
     attaches, opens = (describe_item(item, 0, lambda name: name) for item in shown)
     assert attaches == "race1: a: live on its hosts, not recorded here. open attaches to it."
     assert opens == "race2: b: has ended, as its hosts say; not recorded here. open opens it."
