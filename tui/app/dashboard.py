@@ -343,10 +343,9 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
             self.push_screen(PickSimilarRun(run, runs_dir), partial(self._compare, runs_dir / run))
 
     def _compare(self, folder: Path, other: str | None) -> None:
-        """Compare a run with the one that the user has chosen, if any. The other one is the
-        reference: what has changed since?"""
+        """Compare a run, which comes first, with the one that the user has chosen, if any."""
         if other:
-            self.post_message(CompareRuns((folder.with_name(other), folder)))
+            self.post_message(CompareRuns((folder, folder.with_name(other))))
 
     def on_compare_runs(self, message: CompareRuns) -> None:
         from tui.compare.screen import CompareScreen  # whose figures take a while to load
