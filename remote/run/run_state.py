@@ -11,6 +11,7 @@ from remote.plan.plan import Plan
 from remote.run.diagnosis.detector import Detector
 from remote.run.diagnosis.divergence import DivergenceDetector
 from remote.run.diagnosis.forecast import Forecast
+from remote.run.diagnosis.stall_causes import as_death
 from remote.run.diagnosis.straggler import StragglerDetector
 from remote.run.diagnosis.verdict import Judge
 from remote.run.output.run_log import RunLog
@@ -138,7 +139,12 @@ class RunState:
 
     @property
     def doing(self) -> str:
-        """Return its phase in a word. Without a step, nobody knows whether a script trains."""
+        """Return its phase in a word, or that it has come to a halt in it.
+
+        Without a step, nobody knows whether a script trains.
+        """
+        if self.stall and self.phase in (RunPhase.STARTING, RunPhase.TRAINING):
+            return "stalled"
         is_silent = self.phase is RunPhase.TRAINING and self.plan.job is None and not self.step
         return "running" if is_silent else self.phase.value
 
@@ -336,8 +342,19 @@ def take_age(run: RunState, when: float, age: float) -> None:
 
 def judge_rank(run: RunState, rank: RankState) -> None:
     """Judge the exit of a rank, if it has one."""
+    take_stall(run)
     has_stepped = run.progress.begun is not None
     run.judge.judge_rank(rank, has_stepped=has_stepped, has_begun=run.has_begun)
+
+
+def take_stall(run: RunState) -> None:
+    """Have the judge know which rank all others wait for, before any of them has ended.
+
+    A rank whose collective times out breaks because of the rank that it waited for.
+    """
+    stall = run.stall
+    if stall and stall.culprits and run.judge.stall is None:
+        run.judge.stall = as_death(stall, run.ranks, run.hosts, stall.text, stall.since)
 
 
 def restart(

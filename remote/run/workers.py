@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from remote.cluster.hosts import RANKS
 from remote.format import count
-from remote.run.run_state import RunState
+from remote.run.run_state import RunState, take_stall
 from remote.run.state.host_state import HostState
 from remote.run.state.phases import START_PHASES, RankPhase
 from remote.run.state.rank_state import RankState
@@ -67,6 +67,7 @@ def _make_ranks(run: RunState, world_size: int, when: float) -> None:
 def take_exit(run: RunState, worker: RankState, when: float) -> None:
     """Take in that a worker is gone: say so at once if it has failed by itself, as the process that
     started it may do nothing about it."""
+    take_stall(run)
     run.judge.judge_worker(worker)
     # Those that only follow, as others broke the connection to them, are named at the end.
     if worker.death and worker.death.evidence < Evidence.WORDS:

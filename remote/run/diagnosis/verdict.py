@@ -78,6 +78,8 @@ class Judge:
         """Those that these have started themselves."""
         self.refusal: Cause | None = None
         """Why the launcher refused, stopped or failed the run, unless something died before."""
+        self.stall: Cause | None = None
+        """The rank for which all others waited when the first of them ended, as a cause."""
         self.stop_reason = ""
         """Why all ranks are stopped; "" if they are not."""
         self.by_person = False
@@ -93,6 +95,7 @@ class Judge:
         self.ranks = ranks
         self.workers = ()
         self.refusal = None
+        self.stall = None
         self.cause = None
         self.stop_reason = ""
         self._stopping_at = math.inf
@@ -243,6 +246,8 @@ class Judge:
         death = None if self.by_person else find_first(self._deaths())
         if death and death.evidence is Evidence.ORDER and self._has_lost_launcher:
             return None  # agents that stopped their ranks have broken the communication
+        if death and death.evidence is Evidence.ORDER and self.stall:
+            return self.stall
         return death
 
     def is_refused(self, *, diverged: bool) -> bool:

@@ -33,7 +33,7 @@ from remote.run.run_state import RunState
 from remote.run.state.phases import RankPhase, Verdict
 from remote.run.state.rank_state import RankState
 from tests.kit.dumps import C10D, LOADS, OUTER, SITE, STOPPED, WAITS, by, dump
-from tests.kit.histories import History, plan, stepped
+from tests.kit.histories import History, plan, raised, stepped
 from training.wire.events import SESSION, Event
 from training.wire.host_events import Exited, HostSample, Launched, Spawned, Stack
 from training.wire.rank_events import Collectives, Entered, Finished, Started
@@ -57,6 +57,12 @@ SPIED = Stack(
     'Thread 7 (idle): "MainThread"\n    all_reduce '
     f"({SITE}/torch/distributed/distributed_c10d.py:3913)\n"
     "    <module> (/home/me/train.py:20)",
+)
+
+
+TIMED_OUT = (
+    "RuntimeError: [/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 60000ms for recv "
+    "operation to complete"
 )
 
 
@@ -554,6 +560,39 @@ def test_a_stall_is_over_when_the_ranks_step_again_and_stays_in_the_summary() ->
     assert stall["culprits"] == [2]
     assert "rank 2 on node3 is not inside" in stall["text"]
     assert found(waiting(history, 40))
+
+
+def test_ranks_whose_collective_times_out_have_followed_the_rank_that_they_waited_for() -> None:
+    history = waiting(trained(), 40)
+    said = found(history)
+    assert said
+    history.session(said)
+    for rank in range(4):
+        history.rank(rank, by(STOPPED if rank == 1 else WAITS, rank))
+    for rank in (0, 2, 3):
+        history.rank(rank, *raised(rank, TIMED_OUT))
+    history.rank(1, Exited(1, -9, "SIGKILL", stopped=True))
+    state = history.say(SESSION, SessionClosed()).state()
+    assert state.verdict is Verdict.FAILED
+    assert state.cause
+    assert (state.cause.host, state.cause.rank) == ("node2", 1)
+    assert state.cause.victims == (0, 2, 3)
+    assert "SIGSTOP" in state.cause.problem
+
+
+@pytest.mark.parametrize("exception", [TIMED_OUT, "MemoryError"])
+def test_what_ended_without_a_stall_or_by_itself_is_blamed_on_no_stall(exception: str) -> None:
+    history = waiting(trained(), 40)
+    if exception != TIMED_OUT:
+        said = found(history)
+        assert said
+        history.session(said)
+        for rank in range(4):
+            history.rank(rank, by(STOPPED if rank == 1 else WAITS, rank))
+    history.rank(2, *raised(2, exception))
+    state = history.state()
+    assert state.cause
+    assert state.cause.rank == 2
 
 
 def test_a_run_that_is_stopped_because_of_a_stall_has_failed_of_it() -> None:
