@@ -200,6 +200,24 @@ def test_shares_stay_on_a_linear_axis() -> None:
     assert not draw(state, kind, ChartView()).options.log_y
 
 
+def test_once_a_run_is_warm_the_axis_of_the_accuracy_is_that_of_the_later_steps() -> None:
+    history = History(plan(1)).training(steps=0, total=200)
+    state = history.state()
+    for step in range(1, 201):
+        event = replace(stepped(0, step, samples=100, correct=min(5 * step, 98)), loss=1.0)
+        apply_record(state, Record(0, 0, 1_000 + step, START + 10 + step / 10, event))
+    for index, (step, accuracy) in enumerate(((5, 0.2), (100, 0.88), (200, 0.89))):
+        tested = Evaluated(0, index, step, 0.4, accuracy, 100, 1.0)
+        apply_record(state, Record(0, 0, 10**5 + index, START + 40 + index, tested))
+    drawn = draw(state, ACCURACY)
+    frame = make_frame(drawn.curves, drawn.options, 80, 12)
+    assert frame
+    assert frame.y_axis
+    assert 80 < frame.y_axis.low <= 88
+    assert 98 <= frame.y_axis.high <= 100
+    assert "▼5.00%" in cells(state, ACCURACY), "the first steps are told"
+
+
 def test_only_noisy_losses_are_smoothed_and_never_a_rate_or_memory() -> None:
     dice = random.Random(3)
     noisy = with_losses([2.0 + dice.random() for _ in range(100)])
