@@ -304,7 +304,7 @@ class RunScreen(ChartActions):
 
     def action_alerts(self) -> None:
         with self.session.lock:
-            alerts_text = list_alerts(self.session.state)
+            alerts_text = list_alerts(self.session.state, key_of(self.app, "stacks"))
         self.app.push_screen(TextDialog("alerts", alerts_text))
 
     def action_copy_command(self) -> None:
