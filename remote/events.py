@@ -94,6 +94,10 @@ class CheckFinished(HostEvent):
     """What to do about it."""
     same: tuple[int, ...] = ()
     """The hosts that have this same result, this one too, if there are several."""
+    value: str = ""
+    """What was measured of the host, where the result says more than that."""
+    command: str = ""
+    """The command of rankboard that does what is advised, if there is one."""
 
 
 @immutable

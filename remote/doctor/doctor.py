@@ -138,7 +138,15 @@ def check_facts(
 def _checked(host_index: int, check_name: str, finding: HostFinding | str) -> CheckFinished:
     if isinstance(finding, str):
         return CheckFinished(host_index, check_name, OK, finding)
-    return CheckFinished(host_index, check_name, finding.outcome, finding.text, finding.advice)
+    return CheckFinished(
+        host_index,
+        check_name,
+        finding.outcome,
+        finding.text,
+        finding.advice,
+        value=finding.value,
+        command=finding.command,
+    )
 
 
 def _not_reached(host: Host, host_index: int, reach_failure: Failure) -> list[CheckFinished]:

@@ -38,6 +38,10 @@ class HostFinding:
     outcome: str
     text: str
     advice: str = ""
+    value: str = ""
+    """What was measured; the text, where all is well."""
+    command: str = ""
+    """The command of rankboard that does what is advised, if there is one."""
     is_download: bool = False
     """The text says what has to be downloaded first."""
 
@@ -100,6 +104,11 @@ class CheckedHost:
     def median_host(self) -> str:
         """Name the host that has such a median, in words."""
         return "the median host" if len(self.reached) > 2 else "the other host"
+
+    @property
+    def exclude_command(self) -> str:
+        """Return the command that checks the hosts without this one."""
+        return f"rankboard doctor{self.plan.hosts_option} --exclude {self.host.name}"
 
     @property
     def waits_for_slowest(self) -> bool:

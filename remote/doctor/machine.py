@@ -46,10 +46,10 @@ def check_disk(checked: CheckedHost) -> HostFinding | str:
         return "not known"
     room_left = f"only {size(free_bytes)} left in {host.workdir}"
     if free_bytes < DISK_NEEDED:
-        return HostFinding(FAILED, room_left, advice)
+        return HostFinding(FAILED, room_left, advice, value=size(free_bytes))
     if free_bytes < DISK_WANTED:
         problem_text = f"{room_left}; journals take up to {size(DISK_WANTED)} per run"
-        return HostFinding(WARNING, problem_text, advice)
+        return HostFinding(WARNING, problem_text, advice, value=size(free_bytes))
     return size(free_bytes)
 
 
@@ -64,10 +64,11 @@ def check_memory(checked: CheckedHost) -> HostFinding | str:
     if not free_bytes:
         return "not known"
     if free_bytes < MEMORY_NEEDED * rank_count:
-        return HostFinding(FAILED, problem_text, advice)
+        return HostFinding(FAILED, problem_text, advice, value=size(free_bytes))
     if free_bytes < MEMORY_WANTED * rank_count:
         needed_text = f"one with torch takes {size(MEMORY_WANTED)} and more"
-        return HostFinding(WARNING, f"{problem_text}; {needed_text}", advice)
+        warning_text = f"{problem_text}; {needed_text}"
+        return HostFinding(WARNING, warning_text, advice, value=size(free_bytes))
 
     usual_memory = checked.median_if_behind(_memory_of_rank)
     if not usual_memory:
@@ -77,6 +78,7 @@ def check_memory(checked: CheckedHost) -> HostFinding | str:
         f"{size(_memory_of_rank(checked))} of memory per rank, but {size(usual_memory)} on "
         f"{checked.median_host}: a batch that fits there may not fit here",
         f"choose a batch size that fits it, or give it fewer slots in {hosts_file}",
+        value=size(free_bytes),
     )
 
 
@@ -98,6 +100,7 @@ def check_clock(checked: CheckedHost) -> HostFinding | str:
         f"its clock is {duration(abs(offset))} {direction} this machine's",
         "keep the clocks of both in step: sudo timedatectl set-ntp true; times of this run are "
         "corrected by it",
+        value=f"{offset:+.1f} s",
     )
 
 
@@ -117,6 +120,7 @@ def check_cores(checked: CheckedHost) -> HostFinding | str:
         f"{count(host.slots, 'rank')}{threads_text} on {count(core_count, 'core')}: they wait for "
         "each other",
         f"give it fewer {fewer_what} in {host.hosts_file}",
+        value=f"{core_count:g}",
     )
 
 
@@ -132,9 +136,11 @@ def _compare_cores(checked: CheckedHost) -> HostFinding | str:
         advice = f"give it fewer slots in {host.hosts_file}, or {advice}"
     return HostFinding(
         WARNING,
-        f"{_cores_of_rank(checked):.3g} cores per rank, but {usual_cores:.3g} on "
-        f"{checked.median_host}: every step waits for it",
+        f"{_cores_of_rank(checked):.3g} per rank, {usual_cores:.3g} on {checked.median_host}: "
+        "every step waits for it",
         advice,
+        value=f"{checked.hello.cores:g}",
+        command=checked.exclude_command,
     )
 
 
@@ -158,6 +164,8 @@ def check_load(checked: CheckedHost) -> HostFinding | str:
             f"another run of yours trains there: {run_text}{hidden_text}",
             "they slow each other down: wait for its end, end it with rankboard stop "
             f"{run_name}{exclude_advice}",
+            value="another run of yours",
+            command=f"rankboard stop {run_name}",
         )
     # The hosts of one machine have one load: what the first of them has reported. The agents of
     # its other hosts, which are starting just now, are a part of it.
@@ -171,6 +179,7 @@ def check_load(checked: CheckedHost) -> HostFinding | str:
         WARNING,
         f"about {processes} on {count(first_hello.cores, 'core')} slow every rank down",
         f"see top there and wait for their end{exclude_advice}",
+        value=f"{first_hello.load:.1f}",
     )
 
 
@@ -182,7 +191,7 @@ def check_gpus(checked: CheckedHost) -> HostFinding | str:
     if not has_any_gpu or len(gpu_names) >= slot_count:
         return HostFinding(
             OK,
-            f"{len(gpu_names)} x {gpu_names[0]}" if gpu_names else "none",
+            f"{len(gpu_names)} x {gpu_names[0]}" if gpu_names else "none: trains on CPUs",
         )
     if gpu_names:
         missing_text = f"{len(gpu_names)} GPUs for {slot_count} ranks"
@@ -196,4 +205,5 @@ def check_gpus(checked: CheckedHost) -> HostFinding | str:
         missing_text,
         f"then all ranks train on CPUs: set slots in {checked.plan.hosts_file} to the GPUs of each "
         "host, or --exclude those that have none",
+        value=count(len(gpu_names), "GPU"),
     )

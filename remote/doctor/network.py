@@ -70,6 +70,8 @@ def _compare_speed(checked: CheckedHost, interface_text: str) -> HostFinding | s
         f"{checked.median_host}: every step waits for it",
         "look at its cable and its port of the switch, or leave it out with --exclude "
         f"{checked.host.name}",
+        value=f"{_speed_of(checked):g} Mbit/s",
+        command=checked.exclude_command,
     )
 
 

@@ -21,6 +21,7 @@ def check_python(checked: CheckedHost) -> HostFinding | str:
         f"{hello.python}, but {usual_version} on {host_names}",
         f"set python in {checked.plan.hosts_file} to a Python {usual_version} there, as python = "
         f'"{usual_python}"',
+        value=hello.python,
     )
 
 
@@ -43,7 +44,7 @@ def check_torch(checked: CheckedHost) -> HostFinding | str:
             f"torch {hello.torch or 'none'}, but {usual_version or 'none'} on {host_names}"
         )
         advice = _advise_on_torch(checked, f"torch=={usual_version}", f" --torch {usual_version}")
-        return HostFinding(FAILED, problem_text, advice)
+        return HostFinding(FAILED, problem_text, advice, value=hello.torch)
     return _compare_backends(checked)
 
 

@@ -132,7 +132,7 @@ def check_job(checked: CheckedHost) -> HostFinding | str:
     hello = checked.hello
     if not job.resume or hello.resume != job.resume:
         image_side = job.image_side
-        return f"{image_side}x{image_side}" if image_side else "ok"
+        return f"images of {image_side}x{image_side}" if image_side else "ok"
     if hello.resume_step:
         return f"step {hello.resume_step}"
     if any(other_host.hello.resume_step for other_host in checked.reached):

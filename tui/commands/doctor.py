@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from remote.doctor.doctor import FAILED, OK, WARNING
 from remote.launch import Launcher, find_pasted_ranks
 from remote.record import resume
 from remote.run.findings.start_waits import REACHING, waiting
@@ -38,10 +37,13 @@ from tui.flags.torchrun import (
     parse_script_line,
 )
 from tui.kit.exit import refusing
-from tui.kit.narrate import narrate
+from tui.kit.narrate import echo, narrate
 from tui.kit.session_clock import SessionClock
-from tui.kit.text_table import GAP
+from tui.kit.text_table import terminal_width
 from tui.run import outcome
+
+INKS = {OK: "green", WARNING: "yellow", FAILED: "bold red", checks.COMMAND: "bold"}
+"""The ink of each outcome on a terminal."""
 
 
 def doctor(
@@ -140,15 +142,29 @@ def _examine(examination: Examination, json: bool) -> int:
 
 
 def _print_checks(state: RunState, json: bool) -> None:
-    printed_lines: list[str] = []
     if json:
-        printed_lines += [dumps(check) for check in checks.to_objects(state)]
+        echo("".join(f"{dumps(check)}\n" for check in checks.to_objects(state)), end="")
     else:
-        if state.checks:
-            for cells in checks.make_table(state, shutil.get_terminal_size().columns):
-                printed_lines.append(GAP.join(text for _, text in cells).rstrip())
-        for check in checks.list_problems(state):
-            printed_lines += checks.describe_problem(state, check)
-    sys.stdout.write("".join(f"{line}\n" for line in printed_lines))
-    sys.stdout.flush()
+        _print_table(state)
     narrate(checks.summarise(state))
+
+
+def _print_table(state: RunState) -> None:
+    """Print a row per check, then what is amiss; in colour on a terminal."""
+    from rich.console import Console
+    from rich.text import Text
+
+    width = terminal_width()
+    lines = checks.make_table(state, width)
+    problems = checks.list_problems(state)
+    if lines and problems:
+        lines.append([])
+    for check in problems:
+        lines += [[cell] for cell in checks.describe_problem(state, check, width)]
+    # The lines are as wide as they may be, and a command that is longer stays one line.
+    console = Console(markup=False, highlight=False, soft_wrap=True)
+    with console.capture() as printed:
+        for cells in lines:
+            parts = [(text, INKS.get(outcome, "")) for outcome, text in cells]
+            console.print(Text.assemble(*parts))
+    echo(printed.get(), end="")

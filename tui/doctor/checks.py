@@ -1,5 +1,5 @@
-"""What the checks before a run have found, as plain text: the table of hosts and checks, then what
-is amiss and what to do.
+"""What the checks before a run have found, as plain text: a row per check, then what is amiss and
+what to do.
 
 The words of hosts are made fit to be shown. A sign stands before each outcome, in ASCII if the
 terminal has no UTF-8.
@@ -7,24 +7,31 @@ terminal has no UTF-8.
 
 from __future__ import annotations
 
+import math
+import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from remote.doctor.doctor import CHECKS, FAILED, OK, UNFIT, WARNING, is_told, whose
 from remote.events import CheckFinished
-from remote.format import count
+from remote.format import count, listed
 from remote.run.run_state import RunState
 from remote.run.state.phases import HostPhase, Verdict
 from remote.sanitise import one_line
+from training.wire.events import SESSION
 from tui.kit import palette
 
 GAP_WIDTH = 2
-SIGNS = {OK: "good", WARNING: "warn", FAILED: "bad"}
-"""The sign (see `palette`) of each outcome. A check that was not made has the sign "rest"."""
-MAX_FINDING_LENGTH = 16
-"""The longest finding, in characters, that the table shows; otherwise it shows only the outcome."""
+SIGNS = {OK: "good", WARNING: "warn", FAILED: "bad", "": "rest"}
+"""The sign (see `palette`) of each outcome, and of a check that was not made."""
+WORST_FIRST = (FAILED, WARNING, "", OK)
+MOST_FINDINGS = 3
+"""So many different findings are told of each host that has them; of more, only what is amiss."""
+COMMAND = "command"
+"""Stands for the outcome of a line that is a command."""
 Cell = tuple[str, str]
-"""A cell's outcome ("" for none) and its text, sign first."""
+"""An outcome ("" for none), which chooses the ink, and a text."""
 
 
 def list_check_names(state: RunState) -> list[str]:
@@ -33,54 +40,93 @@ def list_check_names(state: RunState) -> list[str]:
     return [name for name in CHECKS if name in made] + sorted(made.difference(CHECKS))
 
 
-def make_cell(state: RunState, host: int, name: str) -> Cell:
-    """Return the cell of a check on a host: a short finding that is ok, otherwise the outcome."""
-    check = state.checks.get((host, name))
-    if check is None:
-        return "", palette.sign("rest")
-    word = check.outcome
-    text = one_line(check.text)
-    if check.outcome == OK and len(text) <= MAX_FINDING_LENGTH:
-        word = text
-    return check.outcome, f"{_get_sign(check)} {word}"
+def make_table(state: RunState, width: float = math.inf) -> list[list[Cell]]:
+    """Return the lines of the table, each as cells that stand side by side: a row per check.
 
-
-def _get_sign(check: CheckFinished) -> str:
-    # Hosts say the outcome, so it may be any word.
-    return palette.sign(SIGNS.get(check.outcome, "rest"))
-
-
-def make_table(state: RunState, width: int) -> list[list[Cell]]:
-    """Return the lines of the table, each as padded cells: a row per check and a column per host.
-
-    It comes in parts that fit the width, with an empty line at the end of each.
+    A row whose hosts differ names those that do: "0.1 on node3, others 0.4".
     """
     names = list_check_names(state)
-    head = _pad_column([("", ""), *(("", name) for name in names)])
+    name_width = max(map(len, names), default=0) + GAP_WIDTH
+    room = width - name_width - GAP_WIDTH
     lines: list[list[Cell]] = []
-    part = [head]
-    part_width = head_width = len(head[0][1])
-    for host in state.hosts:
-        cells = [make_cell(state, host.index, name) for name in names]
-        column = _pad_column([("", host.name), *cells])
-        column_width = len(column[0][1]) + GAP_WIDTH
-        # A column that is too wide stands alone rather than nowhere.
-        if len(part) > 1 and part_width + column_width > width:
-            lines += _to_lines(part)
-            part = [head]
-            part_width = head_width
-        part.append(column)
-        part_width += column_width
-    return lines + _to_lines(part)
+    for name in names:
+        findings = _list_findings(state, name)
+        outcome = min((finding.outcome for finding in findings), key=WORST_FIRST.index)
+        # For what is well, the colour of the sign is enough.
+        ink = "" if outcome == OK else outcome
+        first_text, *more_texts = wrap(_describe_findings(findings, room), room)
+        sign = palette.sign(SIGNS[outcome])
+        head = [("", name.ljust(name_width)), (outcome, sign.ljust(GAP_WIDTH))]
+        lines.append([*head, (ink, first_text)])
+        indent = " " * (name_width + GAP_WIDTH)
+        lines += [[("", indent), (ink, text)] for text in more_texts]
+    return lines
 
 
-def _to_lines(columns: Sequence[list[Cell]]) -> list[list[Cell]]:
-    return [*map(list, zip(*columns, strict=True)), []]
+def wrap(text: str, width: float, indent: str = "") -> list[str]:
+    """Break a text into lines between words; names and commands stay whole."""
+    if len(text) <= width:
+        return [text]
+    lines = textwrap.wrap(
+        text,
+        max(int(width), len(indent) + 1),
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return lines or [""]
 
 
-def _pad_column(cells: Sequence[Cell]) -> list[Cell]:
-    width = max(len(text) for _, text in cells)
-    return [(outcome, text.ljust(width)) for outcome, text in cells]
+@dataclass
+class _Finding:
+    """What a check has found of some hosts, in a few words."""
+
+    outcome: str
+    text: str
+    hosts: list[str]
+
+    @property
+    def of_hosts(self) -> str:
+        return f"{self.text} on {listed(self.hosts)}"
+
+
+def _list_findings(state: RunState, name: str) -> list[_Finding]:
+    """Return what a check has found, in the order of the hosts. What is equal is there once."""
+    findings: dict[Cell, _Finding] = {}
+    hosts = [SESSION] if (SESSION, name) in state.checks else range(len(state.hosts))
+    for host in hosts:
+        outcome, text = _describe_check(state.checks.get((host, name)))
+        finding = findings.setdefault((outcome, text), _Finding(outcome, text, []))
+        finding.hosts.append(state.host_name(host))
+    return list(findings.values())
+
+
+def _describe_check(check: CheckFinished | None) -> Cell:
+    """Return the outcome of a check of a host, and its value; without a value, a word."""
+    if check is None:
+        return "", "not checked"
+    text = check.text if check.outcome == OK else check.value or check.outcome
+    # Hosts say the outcome, so it may be any word.
+    return check.outcome if check.outcome in SIGNS else "", one_line(text)
+
+
+def _describe_findings(findings: Sequence[_Finding], room: float) -> str:
+    """Return what a check has found of all hosts, as one text."""
+    usual = max(findings, key=lambda finding: (finding.outcome == OK, len(finding.hosts)))
+    if len(findings) == 1:
+        return usual.text
+    are_all_well = all(finding.outcome == OK for finding in findings)
+    if are_all_well and len(findings) > 2:
+        values = [finding.text for finding in findings]
+        text = ", ".join(values)
+        return text if len(text) <= room else f"{values[0]} … {values[-1]}"
+    rest_text = usual.text
+    odd_findings = [finding for finding in findings if finding is not usual]
+    if len(findings) > MOST_FINDINGS and usual.outcome == OK:
+        rest_text = OK
+        odd_findings = [finding for finding in findings if finding.outcome != OK]
+    texts = [finding.of_hosts for finding in odd_findings]
+    return ", ".join([*texts, f"others {rest_text}"])
 
 
 def take_findings(state: RunState) -> tuple[object, ...]:
@@ -102,13 +148,24 @@ def list_problems(state: RunState) -> list[CheckFinished]:
     return failures + [check for check in told if check.outcome == WARNING]
 
 
-def describe_problem(state: RunState, check: CheckFinished) -> list[str]:
-    """Describe a failure or warning: what it is, and what to do about it."""
+def describe_problem(state: RunState, check: CheckFinished, width: float = math.inf) -> list[Cell]:
+    """Return the lines of a failure or warning: what it is, and the command that helps, or else
+    advice."""
     hosts = whose([host.name for host in state.hosts], check)
-    lines = [f"{_get_sign(check)} {hosts}{check.check} {check.outcome}: {one_line(check.text)}"]
-    if check.advice:
-        lines.append(f"    {one_line(check.advice)}")
-    return lines
+    if len(check.same) == len(state.hosts):
+        hosts = "all hosts: "
+    # The sign is enough for a warning.
+    outcome = FAILED if check.outcome == FAILED else ""
+    subject = " ".join(filter(None, (check.check, outcome)))
+    sign = palette.sign(SIGNS.get(check.outcome, "rest"))
+    lines = wrap(f"{sign} {hosts}{subject}: {one_line(check.text)}", width, "  ")
+    cells = [(check.outcome, line) for line in lines]
+    if check.command:
+        cells.append((COMMAND, f"  {palette.sign('command')} {one_line(check.command)}"))
+    elif check.advice:
+        advice_lines = wrap(f"    {one_line(check.advice)}", width, "    ")
+        cells += [("", line) for line in advice_lines]
+    return cells
 
 
 def summarise(state: RunState) -> str:
@@ -121,8 +178,9 @@ def summarise(state: RunState) -> str:
 
 
 def count_outcomes(state: RunState) -> str:
-    """Count what is amiss: "1 failed, 2 warnings"; else "all passed"."""
-    outcomes = [check.outcome for check in state.checks.values()]
+    """Count what is amiss, the same of several hosts once: "1 failed, 2 warnings"; else "all
+    passed"."""
+    outcomes = [check.outcome for check in list_problems(state)]
     failures = outcomes.count(FAILED)
     warnings = outcomes.count(WARNING)
     counts = [f"{failures} {FAILED}"] if failures else []

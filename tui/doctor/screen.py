@@ -27,6 +27,7 @@ STYLES = {
     OK: "$text-success",
     WARNING: "$text-warning",
     FAILED: "bold $text-error",
+    checks.COMMAND: "$primary",
 }
 
 
@@ -119,8 +120,8 @@ def _draw_findings(state: RunState, width: int) -> Content:
     """Draw one problem after the other, then the table, whose end may be out of view."""
     lines = []
     for check in checks.list_problems(state):
-        problem, *advice = checks.describe_problem(state, check)
-        lines += [Content.styled(problem, STYLES[check.outcome]), *map(Content, advice)]
+        cells = checks.describe_problem(state, check, width)
+        lines += [_draw_line([cell]) for cell in cells]
     if lines:
         lines.append(Content())
     if state.checks:
@@ -130,4 +131,4 @@ def _draw_findings(state: RunState, width: int) -> Content:
 
 def _draw_line(cells: list[checks.Cell]) -> Content:
     parts = [Content.styled(text, STYLES.get(outcome, "")) for outcome, text in cells]
-    return Content("  ").join(parts)
+    return Content("").join(parts)

@@ -50,6 +50,7 @@ SIGNS = {
     "focus": ("━", "="),
     "playing": ("▶", ">"),
     "paused": ("‖", "="),
+    "command": ("▶", ">"),
 }
 """Each sign, and what stands for it where the terminal does not speak UTF-8."""
 

@@ -309,15 +309,15 @@ def describe_signal(number: int) -> str:
 
 def verdict_line(state: RunState) -> str:
     """Make the last line: how the run ended, what spoils its result, and how long it took."""
-    return _describe_end(state, _describe_flaws(state))
+    return _describe_end(state, names_flaws=True)
 
 
 def end_line(state: RunState) -> str:
     """Say how the run ended, and how long it took. What spoils its result stands elsewhere."""
-    return _describe_end(state, "")
+    return _describe_end(state, names_flaws=False)
 
 
-def _describe_end(state: RunState, flaws_text: str) -> str:
+def _describe_end(state: RunState, *, names_flaws: bool) -> str:
     elapsed = duration(state.elapsed)
     num_restarts = len(state.progress.restarts)
     restarts_text = count(num_restarts, "restart")
@@ -333,7 +333,14 @@ def _describe_end(state: RunState, flaws_text: str) -> str:
                 f"; training took {fixed(training_seconds, 2)} s of it" if training_seconds else ""
             )
             unseen_text = "; no step was seen" if seen.ended_unseen(state) else ""
-            return f"finished in {elapsed}{after_restarts}{flaws_text}{training_text}{unseen_text}"
+            flaws_text = _describe_flaws(state)
+            finish_text = f"finished in {elapsed}{after_restarts}"
+            if names_flaws:
+                finish_text += flaws_text
+            elif flaws_text:
+                # To have finished sounds well.
+                finish_text = f"ended after {elapsed_and_restarts}"
+            return f"{finish_text}{training_text}{unseen_text}"
         case Verdict.STOPPED:
             stop_reason = state.stop_reason or "its launcher is gone"
             return f"stopped after {elapsed_and_restarts}{_except_on(state)}: {stop_reason}"

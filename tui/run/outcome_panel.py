@@ -58,6 +58,15 @@ class OutcomeLine(NamedTuple):
 
     text: str
     style: str = ""
+    parts: tuple[tuple[str, str], ...] = ()
+    """The text in parts, each with its style, if they differ."""
+
+    @property
+    def content(self) -> Content:
+        """Return it as it is drawn."""
+        if self.parts:
+            return Content.assemble(*self.parts)
+        return Content.styled(plain(self.text), self.style)
 
 
 class OutcomeKeys(NamedTuple):
@@ -122,8 +131,7 @@ class OutcomePanel(VerticalScroll):
         self.display = bool(lines)
         self.set_class(outcome_word(run) != Verdict.FINISHED.word, "-warn")
         self.set_class(run.verdict is not Verdict.FINISHED, "-bad")
-        contents = [Content.styled(plain(line.text), line.style) for line in lines]
-        self.query_one(Static).update(Content("\n").join(contents))
+        self.query_one(Static).update(Content("\n").join(line.content for line in lines))
 
 
 def outcome_lines(
@@ -202,9 +210,12 @@ def _way_on(run: RunState, keys: OutcomeKeys) -> Iterator[OutcomeLine]:
     next_keys = [(keys.new_run, "new run"), (keys.compare, "compare")]
     if run.cause:
         next_keys.append((keys.first_error, "first error"))
-    keys_text = "   ".join(f"{key} {word}" for key, word in next_keys if key)
-    if keys_text:
-        yield OutcomeLine(keys_text, DIM)
+    parts: list[tuple[str, str]] = []
+    for key, word in next_keys:
+        if key:
+            parts += [("   " if parts else "", DIM), (key, ACCENT), (f" {word}", DIM)]
+    if parts:
+        yield OutcomeLine("".join(text for text, _ in parts), parts=tuple(parts))
 
 
 def _summary_lines(run: RunState, *, is_brief: bool) -> Iterator[OutcomeLine]:

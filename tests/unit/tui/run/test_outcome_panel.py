@@ -15,6 +15,7 @@ from tests.kit.histories import GLOO, History, plan, raised, stepped
 from training.wire.host_events import Exited, Hello, HostSample, RankSample
 from training.wire.rank_events import Evaluated, Saved
 from tui.run.outcome_panel import (
+    ACCENT,
     OutcomeKeys,
     OutcomeLine,
     OutcomePanel,
@@ -85,7 +86,15 @@ def test_a_ruined_run_says_so_first() -> None:
         history.rank(0, replace(stepped(0, step), loss=2.3 if step < 3 else 900.0 + step))
     first, second, *_ = lines_of(history.done(0, 1).closed())
     assert first == OutcomeLine("▲ diverged at step 3: loss 2.3 → 924", "bold $text-warning")
-    assert second.text.startswith("finished in ")
+    assert second.text.startswith("ended after "), "to have finished sounds well"
+
+
+def test_the_keys_that_help_next_have_the_ink_of_keys() -> None:
+    keys = OutcomeKeys(new_run="n", compare="C", first_error="E")
+    last_line = outcome_lines(killed(), 20, keys, is_brief=True)[-1]
+    assert last_line.text == "n new run   C compare   E first error"
+    in_key_ink = [text for text, style in last_line.parts if style == ACCENT]
+    assert in_key_ink == ["n", "C", "E"]
 
 
 def test_a_plain_success_says_how_well_and_how_fast() -> None:

@@ -388,7 +388,7 @@ async def test_all_commands_are_those_of_the_screen_and_the_screenshot_says_wher
         (shot,) = tmp_path.glob("*.svg")
         assert "Search" not in shot.read_text()  # it is of the screen beneath the commands
         await pilot.press("ctrl+p", *"stacks")
-        await until(pilot, lambda: "key s" in stage.text())
+        await until(pilot, lambda: re.search(r"Stacks +s ", stage.text()))
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(stage.app.screen, StacksScreen))
         titles = [command.title for command in stage.app.get_system_commands(stage.app.screen)]
