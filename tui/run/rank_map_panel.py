@@ -37,7 +37,7 @@ MAX_LINE_HEIGHT = 3
 """Lines of the screen for a rank, at the most."""
 LINES_FOR_BOTH = 3
 """Lines for each rank from which on there is room for both, one below the other."""
-TICKS_PER_DRAWING = 10
+TICKS_PER_DRAWING = 8
 """Ticks from one drawing to the next: it looks at the curves of all ranks."""
 
 
