@@ -40,8 +40,8 @@ from tui.kit.panel import Panel
 from tui.kit.rank_table import RankTable
 from tui.kit.themes import inks_of
 
-TICKS_PER_DRAWING = 3
-"""A growing curve is drawn at every third tick, as a chart costs ten times a row of a table."""
+TICKS_PER_DRAWING = 4
+"""A growing curve is drawn at every fourth tick, as a chart costs ten times a row of a table."""
 MAX_STEP_RATIO = 1 + 1 / 16
 """How many times the step that was drawn a run may be at before its turn has come."""
 WHEEL_ZOOM = 1.25

@@ -63,12 +63,14 @@ class LineWidget(Widget):
         line_filters = [*self.get_line_filters()]
         if self.opacity < 1:
             line_filters.append(_fading_filter(self.opacity))
+        style = self.rich_style
+        is_whole = crop.column_span == (0, line_width)
         strips = []
         for y in crop.line_range:
-            strip = self.render_line(y).adjust_cell_length(line_width, self.rich_style)
+            strip = self.render_line(y).adjust_cell_length(line_width, style)
             for line_filter in line_filters:
                 strip = strip.apply_filter(line_filter, background)
-            strips.append(strip.crop(*crop.column_span))
+            strips.append(strip if is_whole else strip.crop(*crop.column_span))
         return strips
 
     @property
