@@ -27,8 +27,9 @@ class SimilarRun(NamedTuple):
 
 
 def find_similar(run: Entry, runs: Iterable[Entry]) -> list[SimilarRun]:
-    """Return the other runs that have made steps, the most similar first; of runs that differ in as
-    many settings, the newest first. In the differences, the values of `run` come first."""
+    """Return the other runs that have made steps, the most similar first: those of the same kind
+    before those of the other, then by the number of settings that differ, then the newest. In the
+    differences, the values of `run` come first."""
     own_settings = _describe(run)
     similar = list[SimilarRun]()
     for other_run in runs:
@@ -44,10 +45,14 @@ def find_similar(run: Entry, runs: Iterable[Entry]) -> list[SimilarRun]:
             if own_settings.get(name) != other_settings.get(name)
         ]
         similar.append(SimilarRun(other_run, tuple(differences)))
-    similar.sort(
-        key=lambda other_run: (len(other_run.differences), -(other_run.run.started or 0.0))
-    )
-    return similar
+
+    def distance(similar_run: SimilarRun) -> tuple[bool, int, float]:
+        other_run, differences = similar_run
+        # Of a job and a script, each lacks the settings of the other, not only those that were set.
+        is_other_kind = (other_run.job is None) != (run.job is None)
+        return is_other_kind, len(differences), -(other_run.started or 0.0)
+
+    return sorted(similar, key=distance)
 
 
 def find_previous(runs_dir: Path, name: str) -> Entry | None:

@@ -139,7 +139,12 @@ class RunState:
 
     @property
     def doing(self) -> str:
-        """Return its phase in a word. Without a step, nobody knows whether a script trains."""
+        """Return its phase in a word, or that it has come to a halt in it.
+
+        Without a step, nobody knows whether a script trains.
+        """
+        if self.stall and self.phase in (RunPhase.STARTING, RunPhase.TRAINING):
+            return "stalled"
         is_silent = self.phase is RunPhase.TRAINING and self.plan.job is None and not self.step
         return "running" if is_silent else self.phase.value
 

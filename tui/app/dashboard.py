@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from rich.console import RenderableType
+from textual import work
 from textual._compositor import ChopsUpdate
 from textual.actions import ActionParseResult
 from textual.app import SystemCommand
@@ -342,10 +343,9 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
             self.push_screen(PickSimilarRun(run, runs_dir), partial(self._compare, runs_dir / run))
 
     def _compare(self, folder: Path, other: str | None) -> None:
-        """Compare a run with the one that the user has chosen, if any. The other one is the
-        reference: what has changed since?"""
+        """Compare a run, which comes first, with the one that the user has chosen, if any."""
         if other:
-            self.post_message(CompareRuns((folder.with_name(other), folder)))
+            self.post_message(CompareRuns((folder, folder.with_name(other))))
 
     def on_compare_runs(self, message: CompareRuns) -> None:
         from tui.compare.screen import CompareScreen  # whose figures take a while to load
@@ -382,8 +382,9 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
     def on_read_step_notes(self, message: ReadStepNotes) -> None:
         self._marks.read_notes(message)
 
-    def on_read_baseline(self, message: ReadBaseline) -> None:
-        self.run_worker(self._marks.read_baseline(message))
+    @work
+    async def on_read_baseline(self, message: ReadBaseline) -> None:
+        await self._marks.read_baseline(message)
 
     def on_read_record(self, message: ReadRecord) -> None:
         self.run_worker(self._read_record(message))

@@ -17,7 +17,7 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
 
-from remote.format import count
+from remote.format import UNKNOWN, count
 from remote.metrics.compare import ComparedRun, compare_runs
 from remote.metrics.run import read_figures
 from remote.plan.plan import PlanError
@@ -142,7 +142,9 @@ class CompareScreen(Screen[None]):
     def _title(self) -> str:
         """Name the runs if there is room."""
         title = f"compare {count(len(self._names), 'run')}"
-        long_title = f"{title}: {', '.join(self._names[1:])} against {self._names[0]}"
+        # Not strict, as there are more letters than runs.
+        lettered = map(" ".join, zip(RUN_LETTERS, self._names, strict=False))
+        long_title = f"{title}: {', '.join(lettered)}"
         return long_title if len(long_title) <= self.app.size.width - 2 else title
 
     def _chart_title(self, is_log: bool) -> str:
@@ -191,8 +193,9 @@ def _legend(
         for line in rest:
             yield Content(line)
         if place:
-            for line in _fold(_describe_differences(compared, place), width):
-                yield Content.styled(line, MUTED)
+            for text in _describe_differences(compared, place, width):
+                for line in _fold(text, width):
+                    yield Content.styled(line, MUTED)
         for problem in describe_problems(run.run):
             for line in _fold(problem, width):
                 yield Content(line)
@@ -202,17 +205,42 @@ def _legend(
         yield from _bold_lines(doubt, width)
 
 
-def _describe_differences(compared: Sequence[ComparedRun], place: int) -> str:
-    """Say in which settings a run differs from the first one, with its own values first."""
-    parts = []
-    for name, *values in settings_table(compared)[1:]:
-        if values[place] != values[0]:
-            own_value, first_value = (shorten_setting(values[index]) for index in (place, 0))
-            parts.append(f"{name} {own_value} | {first_value}")
+def _describe_differences(compared: Sequence[ComparedRun], place: int, width: int) -> Iterator[str]:
+    """Yield in which settings a run differs from the first one, whose values come first."""
+    rows = [row for row in settings_table(compared)[1:] if row[1] != row[1 + place]]
     first = RUN_LETTERS[0]
-    return (
-        f"differs from {first} in {', '.join(parts)}" if parts else f"the same settings as {first}"
-    )
+    if not rows:
+        yield f"the same settings as {first}"
+        return
+    head = f"differs from {first} in "
+    is_job, was_job = (compared[index].run.job is not None for index in (place, 0))
+    if is_job == was_job:
+        yield head + ", ".join(_difference(row, place) for row in rows)
+        return
+    kinds = {True: "a job of rankboard", False: "a script"}
+    yield f"{first} is {kinds[was_job]}, {RUN_LETTERS[place]} {kinds[is_job]}"
+    # What only one of them has is in the table, too.
+    common_rows = [row for row in rows if UNKNOWN not in (row[1], row[1 + place])]
+    yield _first_differences(head, [_difference(row, place) for row in common_rows], rows, width)
+
+
+def _difference(row: Row, place: int) -> str:
+    name, *values = row
+    return f"{name} {shorten_setting(values[0])} | {shorten_setting(values[place])}"
+
+
+def _first_differences(head: str, parts: Sequence[str], rows: Sequence[Row], width: int) -> str:
+    """Return the differences that one line has room for, and how many of all rows are left."""
+    text = f"{head}{count(len(rows), 'setting')}"
+    shown_parts: list[str] = []
+    for part in parts:
+        num_left = len(rows) - len(shown_parts) - 1
+        left_texts = [f"… and {num_left} more"] if num_left else []
+        longer_text = head + ", ".join([*shown_parts, part, *left_texts])
+        if len(_fold(longer_text, width)) == 1:
+            shown_parts.append(part)
+            text = longer_text
+    return text
 
 
 def _bold_lines(text: str, width: int) -> Iterator[Content]:

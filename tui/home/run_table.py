@@ -303,7 +303,10 @@ def describe_state(item: RunItem) -> TableCell:
         step, steps = item.entry.step, item.entry.steps
     cell = phase_cell(word)
     if item.is_live and 0 < step <= steps:
-        cell = replace(cell, text=f"{cell.text} {percent(step / steps)}")
+        # Beside a share, the sign says that it runs, and a narrow column has room for both.
+        is_usual = PHASE_STYLES[word][0] == "live"
+        before = cell.text.partition(" ")[0] if is_usual else cell.text
+        cell = replace(cell, text=f"{before} {percent(step / steps)}")
     return cell
 
 

@@ -90,9 +90,12 @@ class Panel(Container):
             f"{blank}{title_text}", "  " if note else "", note, blank
         )
         if self._keys:
-            room = self.size.width - caption_content.cell_length - KEY_MARGIN
-            keys = draw_border_keys(self._keys, room)
-            rule_text = palette.sign("focus") * (room - keys.cell_length) if keys else ""
+            room = self.size.width - KEY_MARGIN
+            # Keys have the say over the end of a long note, but not over all of it.
+            keys = draw_border_keys(self._keys, max(room - caption_content.cell_length, room // 2))
+            caption_content = caption_content.truncate(room - keys.cell_length, ellipsis=True)
+            num_free = room - caption_content.cell_length - keys.cell_length
+            rule_text = palette.sign("focus") * num_free if keys else ""
             caption_content = Content.assemble(
                 caption_content, (rule_text, "not bold $primary"), keys
             )

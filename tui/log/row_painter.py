@@ -11,6 +11,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from remote.run.output.collapsed_lines import SharedLine
+from remote.run.state.epoch_tally import COLUMN_GAP
 from remote.run.state.types import LogLine
 from tui.kit.themes import inks_of
 from tui.log.margin import LogMargin, repeat_mark
@@ -101,6 +102,9 @@ class RowPainter:
             end = start + room
             if whole.cell_length > end:
                 end = max(start, end - 1)
+                if line.stream == "epoch":
+                    # A column that has no room for all of it is left out.
+                    end = max(text.rfind(COLUMN_GAP, 0, end + 1) + 1, start) or end
                 ellipsis = Strip([Segment("…", self._row_style(line, "log--margin"))])
         # Offsets count characters, while cropping counts cells.
         skipped = len(whole.crop(0, start).text) if start else 0

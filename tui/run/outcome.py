@@ -22,6 +22,7 @@ from remote.format import (
 )
 from remote.plan.plan import Plan
 from remote.run.findings import script_visibility as seen
+from remote.run.findings.advice import advise_flaw
 from remote.run.findings.flaws import find_flaws
 from remote.run.findings.memory import find_memory_at_death
 from remote.run.findings.resume_point import find_resume_point
@@ -36,6 +37,7 @@ from remote.run.state.types import Cause
 from remote.statistics.mean import finite_mean
 from tui.kit.text_table import rule_lines
 from tui.run import failure_advice as hints
+from tui.run.components.advice_text import describe_advice
 from tui.run.components.link_text import PHASES, describe_bound
 from tui.run.unfetched_files import describe_unfetched_files
 
@@ -125,10 +127,14 @@ def _result_cells(
 
 
 def closing_advice(state: RunState) -> list[str]:
-    """Say what to do where a script was not seen, or in part, and which of its files stay."""
+    """Say what to do where a script was not seen, or in part, which of its files stay, and what
+    helps against what spoils the result."""
     has_run = state.verdict not in (None, Verdict.REFUSED)
     visibility = describe_visibility(state) if has_run else []
-    return [*visibility, *describe_unfetched_files(state)]
+    flaws = find_flaws(state) if state.verdict is Verdict.FINISHED else ()
+    advices = [advise_flaw(state, flaw) for flaw in flaws]
+    advice_lines = [describe_advice(advice) for advice in advices if advice]
+    return [*visibility, *describe_unfetched_files(state), *advice_lines]
 
 
 def describe_visibility(state: RunState) -> list[str]:
@@ -309,15 +315,15 @@ def describe_signal(number: int) -> str:
 
 def verdict_line(state: RunState) -> str:
     """Make the last line: how the run ended, what spoils its result, and how long it took."""
-    return _describe_end(state, _describe_flaws(state))
+    return _describe_end(state, names_flaws=True)
 
 
 def end_line(state: RunState) -> str:
     """Say how the run ended, and how long it took. What spoils its result stands elsewhere."""
-    return _describe_end(state, "")
+    return _describe_end(state, names_flaws=False)
 
 
-def _describe_end(state: RunState, flaws_text: str) -> str:
+def _describe_end(state: RunState, *, names_flaws: bool) -> str:
     elapsed = duration(state.elapsed)
     num_restarts = len(state.progress.restarts)
     restarts_text = count(num_restarts, "restart")
@@ -333,7 +339,14 @@ def _describe_end(state: RunState, flaws_text: str) -> str:
                 f"; training took {fixed(training_seconds, 2)} s of it" if training_seconds else ""
             )
             unseen_text = "; no step was seen" if seen.ended_unseen(state) else ""
-            return f"finished in {elapsed}{after_restarts}{flaws_text}{training_text}{unseen_text}"
+            flaws_text = _describe_flaws(state)
+            finish_text = f"finished in {elapsed}{after_restarts}"
+            if names_flaws:
+                finish_text += flaws_text
+            elif flaws_text:
+                # To have finished sounds well.
+                finish_text = f"ended after {elapsed_and_restarts}"
+            return f"{finish_text}{training_text}{unseen_text}"
         case Verdict.STOPPED:
             stop_reason = state.stop_reason or "its launcher is gone"
             return f"stopped after {elapsed_and_restarts}{_except_on(state)}: {stop_reason}"

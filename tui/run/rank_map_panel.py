@@ -14,13 +14,12 @@ from textual.strip import Strip
 
 from remote.format import step_time
 from remote.run.run_state import RunState
-from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.panel import Panel
 from tui.kit.widgets.lines import LineWidget
 from tui.kit.widgets.table import CELL_STYLES, TableCell, cell_style_css
-from tui.run.components.rank_columns import PHASES
+from tui.run.components.phase_line import phase_legend
 from tui.run.components.rank_map import (
     NAME_WIDTH,
     NO_CELL,
@@ -28,6 +27,7 @@ from tui.run.components.rank_map import (
     MapLine,
     over_step,
     over_time,
+    step_heading,
 )
 from tui.run.components.rank_order import SteadyOrder, sort_ranks
 
@@ -37,7 +37,7 @@ MAX_LINE_HEIGHT = 3
 """Lines of the screen for a rank, at the most."""
 LINES_FOR_BOTH = 3
 """Lines for each rank from which on there is room for both, one below the other."""
-TICKS_PER_DRAWING = 4
+TICKS_PER_DRAWING = 8
 """Ticks from one drawing to the next: it looks at the curves of all ranks."""
 
 
@@ -84,9 +84,11 @@ class MapLines(LineWidget, can_focus=True):
         name, value = (line.name, line.value) if has_texts else (NO_CELL, NO_CELL)
         cells = (TableCell(name.text.ljust(NAME_WIDTH), name.style), *line.cells)
         segments = [Segment(cell.text, self._cell_style(cell.style)) for cell in cells]
-        num_used = sum(len(cell.text) for cell in cells)
-        value_text = value.text.rjust(self.size.width - num_used)
-        return [*segments, Segment(value_text, self._cell_style(value.style))]
+        num_used = sum(len(cell.text) for cell in cells) + len(value.text)
+        segments.append(Segment(" " * (self.size.width - num_used), self.rich_style))
+        value_parts = value.parts or ((value.text, value.style),)
+        segments += [Segment(text, self._cell_style(style)) for text, style in value_parts]
+        return segments
 
     def _cell_style(self, name: str) -> Style:
         return self.get_component_rich_style(name) if name else self.rich_style
@@ -124,20 +126,17 @@ class RankMapPanel(Panel):
         width = map_lines.size.width - NAME_WIDTH - VALUE_WIDTH
         height = map_lines.size.height
         ranks = sort_ranks(run.ranks, run, self._steady_order.now(run), 0)[:height]
-        legend = "  ".join(f"{palette.sign(phase)} {phase}" for phase in PHASES)
-        step_lines = over_step(ranks, run, width)
         if self._is_of_step:
             self.title = "one step by rank"
-            map_lines.fill(step_lines)
-            self.caption(legend)
+            map_lines.fill(over_step(ranks, run, width))
+            self.caption(phase_legend())
             return
         self.title = "ranks over time"
         figure = busy_figure(run)
         time_lines = over_time(ranks, run, figure, width)
         # With room for both, the step stands below.
         if height > LINES_FOR_BOTH * len(ranks):
-            heading = MapLine(TableCell("one step", "table--head"), value=TableCell(legend))
-            time_lines += [heading, *step_lines]
+            time_lines += [step_heading(), *over_step(ranks, run, width)]
         map_lines.fill(time_lines)
         medians = sorted(rank.pace.median(figure) for rank in run.ranks if rank.pace)
         median = medians[len(medians) // 2] if medians else math.nan

@@ -42,7 +42,8 @@ def explain_stall(stall: Stall, ranks: Ranks, hosts: Hosts) -> Stall:
     if not places:
         return stall
     stall_text = describe_stall(places, _find_silent(ranks, places), _name_ranks(ranks, hosts))
-    return replace(stall, culprits=find_culprits(places), text=stall_text)
+    stopped_ranks = _ranks_at(places, Presence.STOPPED)
+    return replace(stall, culprits=find_culprits(places), stopped=stopped_ranks, text=stall_text)
 
 
 def _locate_ranks(stall: Stall, ranks: Ranks) -> Places:

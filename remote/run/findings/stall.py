@@ -10,7 +10,7 @@ from remote.run.diagnosis.stacks import Presence, locate_rank
 from remote.run.findings.late_ranks import find_late_ranks
 from remote.run.run_state import RunState
 from remote.run.state.host_state import FRESH, HostState
-from remote.run.state.phases import MEETINGS, HostPhase, RankPhase, RunPhase
+from remote.run.state.phases import FATES, MEETINGS, HostPhase, RankPhase, RunPhase
 from remote.run.state.progress import steps_of_test
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
@@ -167,6 +167,21 @@ def has_all_stacks(run: RunState) -> bool:
         for rank in run.ranks
         if rank.exited is None and not (rank.process >= 0 and not rank.pid)
     )
+
+
+def waits_for_culprit(rank: RankState, run: RunState) -> bool:
+    """Return True if the rank has stalled because it waits for others, which are known."""
+    if not run.stall or not rank.stalled or rank.phase in FATES:
+        return False
+    return bool(run.stall.culprits) and rank.rank not in run.stall.culprits
+
+
+def rank_word(rank: RankState, run: RunState) -> str:
+    """Return what a rank does, in a word: of a stall, whether it holds others up or waits."""
+    if waits_for_culprit(rank, run):
+        return RankPhase.WAITING.value
+    is_halted = rank.doing == "stalled" and run.stall and rank.rank in run.stall.stopped
+    return "halted" if is_halted else rank.doing
 
 
 def _moved_at(rank: RankState) -> float:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from remote.format import number, percent
 from training.wire.rank_events import Epoch, Evaluated
 
+COLUMN_GAP = "  "
+"""Between the columns of a line."""
 MOST_PENDING = 8
 """Epochs that ranks may be in at the same time; beyond, the oldest one is given up."""
 
@@ -78,5 +80,5 @@ def epoch_line(sums: EpochSums, epochs: int, test: Evaluated | None, checkpoint:
         parts.append(f"test {number(test.loss):<6} {percent(test.accuracy, 1):>5}")
     parts.append(f"{sums.seconds:.1f} s")
     if checkpoint:
-        parts.append(f"checkpoint {checkpoint}")
-    return "   ".join(parts)
+        parts.append(f"ckpt {checkpoint}")
+    return COLUMN_GAP.join(parts)

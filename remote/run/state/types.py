@@ -121,6 +121,8 @@ class Stall:
     """How long they had made none when it was found."""
     culprits: tuple[int, ...] = ()
     """The ranks that all others wait for, once the stacks have come."""
+    stopped: tuple[int, ...] = ()
+    """Those of them that a signal or a debugger has stopped."""
     text: str = ""
     """In words, with the culprits once they are known."""
     over: float = 0.0

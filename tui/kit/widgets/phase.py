@@ -14,6 +14,7 @@ PHASE_STYLES = {phase.value: (look.sign, look.style) for phase, look in RANK_LOO
     "ready": ("live", "table--good"),
     "silent": ("wait", "table--warn"),
     "stalled": ("bad", "table--bad"),
+    "halted": ("bad", "table--bad"),
     "stopping": ("work", ""),
     "not started": ("ended", "table--dim"),
     "ended": ("ended", "table--dim"),
@@ -29,7 +30,7 @@ PHASE_STYLES = {phase.value: (look.sign, look.style) for phase, look in RANK_LOO
 """The sign and the colour of every phase of a study's cell, a run, a host and a rank."""
 
 
-PHASE_WORDS = {"victim": "follow-on", "refused": "not started"}
+PHASE_WORDS = {"victim": "follow-on", "refused": "not started", "halted": "stopped"}
 """What people read in place of a word of the records."""
 
 

@@ -15,6 +15,7 @@ from remote.run.findings.start_waits import waiting
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
+from tui.kit.bindings import key_of
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.session_clock import SessionClock
 from tui.run.components.exchange_text import describe_exchange
@@ -26,6 +27,7 @@ from tui.run.components.header_lines import (
     figure_lines,
     fold_text,
     progress_line,
+    stall_advice,
     stall_text,
     title_line,
 )
@@ -42,7 +44,7 @@ class RunHeader(Static):
 
     DEFAULT_CSS = """
     RunHeader {
-        height: 3; max-height: 7; padding: 0 1; background: $panel; color: $text;
+        height: 3; max-height: 8; padding: 0 1; background: $panel; color: $text;
     }
     """
 
@@ -90,6 +92,8 @@ class RunHeader(Static):
             yield from map(Content, fold_text(wait.text(), text_width))
         for line in fold_text(stall_text(run, now), text_width):
             yield Content.styled(line, "bold")
+        keys = key_of(self.app, "stacks"), key_of(self.app, "quit")
+        yield from map(Content, textwrap.wrap(plain(stall_advice(run, *keys)), text_width))
         yield from map(Content, textwrap.wrap(plain(self._advice), text_width))
 
     def _run_length(self, run: RunState) -> RunLength:

@@ -86,7 +86,11 @@ def phase_text(run: RunState) -> str:
     allowed = run.launcher.attempts_allowed
     allowed_text = f" of {allowed}" if allowed else ""
     attempt_text = f" (attempt {run.attempt + 1}{allowed_text})" if run.attempt else ""
-    return f"{_state_cell(run).text}{attempt_text}"
+    state_text = _state_cell(run).text
+    # As loud as SLOW in the table of ranks: nothing happens until somebody acts.
+    if run.doing == "stalled":
+        state_text = state_text.upper()
+    return f"{state_text}{attempt_text}"
 
 
 def _state_cell(run: RunState) -> TableCell:
@@ -245,6 +249,19 @@ def stall_text(run: RunState, now: float) -> str:
         return ""
     stall_age = duration(max(0.0, now - run.stall.since))
     return f"{palette.sign('bad')} stalled: {run.stall.text} ({stall_age})"
+
+
+def stall_advice(run: RunState, stacks_key: str, quit_key: str) -> str:
+    """Say what a user can do about a stall now, by these keys and in a shell."""
+    if not run.stall or run.is_held or run.phase is RunPhase.ENDED:
+        return ""
+    advice = f"{stacks_key} shows the stacks, {quit_key} stops the run"
+    # More than one would be as many commands.
+    if len(run.stall.stopped) == 1:
+        rank = run.ranks[run.stall.stopped[0]]
+        shell_text = f"kill -CONT {rank.pid} on {run.host_name(rank.host)} lets it go on"
+        return f"{shell_text}; {advice}" if rank.pid else advice
+    return advice
 
 
 def fold_text(text: str, width: int) -> list[str]:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from remote.run.findings.stall import rank_word
 from remote.run.run_state import RunState
 from remote.run.state.phases import RankPhase
 from remote.run.state.rank_state import RankState
@@ -70,7 +71,7 @@ def heat_cells(
         worst_mark, lateness, rank_number = min(
             ranked_cells[first_rank : first_rank + ranks_per_cell]
         )
-        cells.append(_cell(ranks[rank_number], worst_mark, -lateness))
+        cells.append(_cell(ranks[rank_number], run, worst_mark, -lateness))
     return cells
 
 
@@ -81,10 +82,10 @@ def _lateness(rank: RankState, ready_medians: float, typical_ready: float) -> fl
     return ready_medians / typical_ready
 
 
-def _cell(rank: RankState, mark: int, lateness: float) -> TableCell:
+def _cell(rank: RankState, run: RunState, mark: int, lateness: float) -> TableCell:
     if not lateness:
         # The text of a phase begins with its sign.
-        state_cell = phase_cell(rank.doing)
+        state_cell = phase_cell(rank_word(rank, run))
         return TableCell(state_cell.text[0], state_cell.style)
     if mark == SLOW:
         return TableCell(palette.sign("slow"), "table--bad")

@@ -41,6 +41,12 @@ class PhaseLine(Static):
             self.update(line, layout=False)
 
 
+def phase_legend() -> Content:
+    """Return the sign of each phase in its ink, with its name."""
+    names = [Content.assemble((palette.sign(phase), INKS[phase]), f" {phase}") for phase in PHASES]
+    return Content("  ").join(names)
+
+
 def phase_seconds(run: RunState) -> dict[str, float]:
     """Return the seconds of each phase in the last steps, the mean of all ranks that make steps."""
     ranks = [rank for rank in run.ranks if rank.pace]

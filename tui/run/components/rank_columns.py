@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 from typing import TypeGuard
 
@@ -21,6 +22,7 @@ from remote.format import (
 )
 from remote.plan.plan import Plan
 from remote.run.diagnosis.host_load import Load
+from remote.run.findings.stall import rank_word
 from remote.run.findings.start_waits import age
 from remote.run.run_state import RunState
 from remote.run.state.phases import FATES, START_PHASES, RankPhase, RunPhase
@@ -62,7 +64,7 @@ class TrendScale:
     medians: Sequence[float]
     typical: float
 
-    @property
+    @cached_property
     def high(self) -> float:
         """The value of the highest bar: the slowest rank is below it, so that its trend shows."""
         return max([2 * self.typical, *(1.2 * median for median in self.medians if median > 0)])
@@ -142,7 +144,7 @@ def state_cell(rank: RankState, run: RunState, now: float) -> TableCell:
     if straggler and (rank.doing == RankPhase.TRAINING or was_slow):
         cell_style = "table--bad" if straggler.is_slow else "table--warn"
         return TableCell(f"{palette.sign('slow')} {straggler.mark}", cell_style)
-    state = phase_cell(rank.doing)
+    state = phase_cell(rank_word(rank, run))
     if rank.phase in START_PHASES[1:] and not rank.stalled and run.phase is not RunPhase.ENDED:
         return TableCell(f"{state.text} {duration(age(rank.since, run, now))}", state.style)
     return state

@@ -141,6 +141,15 @@ def over_step(ranks: Sequence[RankState], run: RunState, width: int) -> list[Map
     return lines
 
 
+def step_heading() -> MapLine:
+    """Return the line above the steps, where they stand below the map over time."""
+    parts: list[tuple[str, str]] = []
+    for phase in PHASES:
+        parts += [("  ", ""), (palette.sign(phase), f"table--{phase}"), (f" {phase}", "")]
+    text = "".join(text for text, _ in parts)
+    return MapLine(TableCell("one step", "table--head"), value=TableCell(text, parts=tuple(parts)))
+
+
 def _mean_seconds(rank: RankState, phase: str) -> float:
     """Return the mean time of a phase; 0 where it is not known, or no time that a step can take."""
     seconds = rank.pace.mean(phase)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from remote.run.findings.stall import waits_for_culprit
 from remote.run.run_state import RunState
 from remote.run.state.phases import FATES, RankPhase, RunPhase
 from remote.run.state.rank_state import RankState
@@ -27,7 +28,7 @@ def severity(rank: RankState, run: RunState) -> int:
         return _ENDS[rank.phase]
     has_ended = rank.phase in FATES
     if rank.stalled and not has_ended:
-        return STALLED
+        return UNMARKED if waits_for_culprit(rank, run) else STALLED
     # A process that has started ranks makes no steps: the straggler of its number is another one.
     straggler = run.stragglers.by_rank.get(rank.rank) if run.trains(rank) else None
     if straggler and straggler.is_slow:

@@ -46,6 +46,15 @@ def test_hosts_and_ranks_are_settings_and_so_is_a_program() -> None:
     assert differing(other) == ("program", "sync", "batch-size", "nodes")
 
 
+def test_a_script_is_less_alike_than_any_job_and_a_job_less_than_any_script() -> None:
+    script = Entry("script", script="train.py", hosts=("a",), ranks=4, step=1, started=9.0)
+    far = entry("far", lr=0.5, momentum=0.1, model="mlp", epochs=9)
+    assert names(script, far) == ["far", "script"]
+    other = script._replace(name="other", script="other.py --lr 1", hosts=("b", "c"), ranks=2)
+    similar = find_similar(script, [script, entry("near"), other])
+    assert [one.run.name for one in similar] == ["other", "near"]
+
+
 def test_runs_without_steps_and_unreadable_ones_are_left_out() -> None:
     assert names(entry("none", step=0), Entry("broken", "it is not a plan", step=3)) == []
     assert names(entry("unknown", started=2.0)._replace(started=None)) == ["unknown"]

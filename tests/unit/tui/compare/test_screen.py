@@ -14,6 +14,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from remote.events import SessionClosed
+from remote.plan.plan import Script
 from remote.record import marks
 from remote.record.read import load_plan
 from remote.record.watch import WatchedRun
@@ -215,8 +216,8 @@ async def test_a_run_is_compared_with_the_last_one_like_it(runs: Sequence[Path])
         assert re.search(r"sync \w+ \| \w+", lines[1]), "both values"
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, CompareScreen))
-        await until(pilot, lambda: "B  20261123-4" in screen_text(app))
-        assert "A  20261123-0" in screen_text(app), "what has changed since?"
+        await until(pilot, lambda: "B  20261123-0" in screen_text(app))
+        assert "A  20261123-4" in screen_text(app), "the run that the user came from"
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, RunScreen))
     app.finish()
@@ -230,9 +231,24 @@ async def test_a_run_is_told_by_its_name_and_by_what_differs_from_the_first(
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "differs from A in sync" in screen_text(app))
         text = screen_text(app)
-        assert "compare 2 runs: 20261123-1 against baseline" in text
+        assert "compare 2 runs: A baseline, B 20261123-1" in text
         assert "A  baseline: 2 ranks on 2 hosts" in text
-        assert re.search(r"differs from A in sync \w+ \| \w+", text)
+        assert "differs from A in sync ddp | ring" in text
+        await pilot.press("q")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_of_a_script_and_a_job_one_line_says_what_differs_of_what_both_have(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    job = history("job", "ring")
+    script = History(replace(plan(4), run="script", work=Script(("train.py",)))).training(3)
+    app = CompareApp([recorded(tmp_path, script.ended()), recorded(tmp_path, job.ended())])
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: "A is a script, B a job of rankboard" in screen_text(app))
+        (line,) = re.findall(r"differs from A in .*", screen_text(app))
+        assert re.search(r"ranks 4 \| 2, … and \d+ more", line)
+        assert "batch-size" not in line
         await pilot.press("q")
 
 

@@ -182,10 +182,12 @@ async def test_an_ended_run_is_replayed_and_left_with_escape(runs_dir: Path) -> 
         await pilot.press("down", "enter")
         screen = await home.is_at(pilot, RunScreen)
         assert isinstance(screen.session, Replay)
-        await home.shows(pilot, "paused 1x", "space Play")
+        await home.shows(pilot, "space replays", "space Play")
         await pilot.press("home")
         await until(pilot, lambda: screen.session.state.phase is RunPhase.STARTING)
-        await pilot.press("space", *[">"] * 10)
+        await pilot.press("<", "<", "space")
+        await home.shows(pilot, "playing", "space Pause")
+        await pilot.press(*[">"] * 12)
         await until(pilot, lambda: screen.session.state.phase is RunPhase.ENDED)
         await pilot.press("escape")
         await home.is_at(pilot, HomeScreen)
@@ -798,7 +800,7 @@ def test_a_row_says_how_old_a_run_is_and_what_it_trains() -> None:
     rows = make_rows([RunItem("a", run), RunItem("b", script)], {}, {}, (), 400.0)
     titles = [column.title for column in COLUMNS]
     texts = [[row[titles.index(title)].text for title in ("state", "job", "age")] for row in rows]
-    assert texts[0] == ["● running 25%", "ring lenet5 digits", "5 min"]
+    assert texts[0] == ["● 25%", "ring lenet5 digits", "5 min"]
     assert texts[1] == ["✓ finished", "work/train.py --lr 1", "-"]
 
 
@@ -984,6 +986,24 @@ async def test_runs_that_made_no_step_are_hidden(runs_dir: Path) -> None:
 # Rows ---------------------------------------------------------------------------------------------
 
 
+def test_a_run_that_failed_today_is_listed_though_it_made_no_step() -> None:
+    day = 86400.0
+    fine, failed, refused, stopped = (
+        Entry(name, verdict=verdict, started=1000.0, elapsed=1.0, job={}, step=step)
+        for name, verdict, step in (
+            ("a", "finished", 9),
+            ("b", "failed", 0),
+            ("c", "refused", 0),
+            ("d", "stopped", 0),
+        )
+    )
+    listed = Listed((fine, failed, refused, stopped))
+    for now, names in ((1000.0 + day / 2, "cba"), (1002.0 + day, "a")):
+        rows = select_items(listed, Answered(), (), "newest first", lists_all=False, now=now)
+        assert "".join(row.name for row in rows.items) == names
+        assert rows.hidden == 4 - len(names)
+
+
 def test_live_runs_come_first_then_studies() -> None:
     ended, live = Entry("a", verdict="finished"), Entry("b", verdict="running")
     rows = select_items(
@@ -1023,7 +1043,7 @@ def test_a_run_that_only_hosts_know_has_its_name() -> None:
         [row[titles.index(name)].text for name in ("state", "name")]
         for row in make_rows(shown, {}, {}, (), 0.0)
     ]
-    assert texts == [["● training 1%", "race1"], ["✗ failed", "race2"]]
+    assert texts == [["● 1%", "race1"], ["✗ failed", "race2"]]
     attaches, opens = (describe_item(item, 0, lambda name: name) for item in shown)
     assert attaches == "race1: a: live on its hosts, not recorded here. open attaches to it."
     assert opens == "race2: b: has ended, as its hosts say; not recorded here. open opens it."

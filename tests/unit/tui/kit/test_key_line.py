@@ -14,6 +14,7 @@ from tui.kit.dialogs import QuitDialog
 from tui.kit.widgets.keys import KeyFooter, KeyLine
 from tui.launch.screen import LaunchScreen
 from tui.log.view import LogView
+from tui.run.ranks_panel import RanksPanel
 from tui.run.stacks_screen import StacksScreen
 
 
@@ -27,6 +28,21 @@ async def test_a_click_on_a_key_presses_it() -> None:
         await pilot.press("escape")
         await pilot.click(KeyLine, offset=(foot.index("q Quit"), 0))
         await until(pilot, lambda: isinstance(stage.app.screen, QuitDialog))
+
+
+async def test_keys_of_the_focused_panel_win_over_the_end_of_its_note() -> None:
+    stage = Stage(hosts=1, slots=4)
+    async with stage.training(size=(80, 24)) as pilot:
+        panel = stage.screen.query_one(RanksPanel)
+        await pilot.press("1")
+
+        def border() -> str:
+            return stage.text().splitlines()[panel.region.y]
+
+        await until(pilot, lambda: "enter open  o sort" in border())
+        panel.caption("busiest first  each: " + "a figure that all ranks share, " * 5)
+        await until(pilot, lambda: "1 ranks  busiest first  each:" in border())
+        assert "enter open  o sort" in border()
 
 
 @pytest.mark.parametrize(

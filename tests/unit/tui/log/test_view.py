@@ -499,6 +499,22 @@ async def test_the_end_of_a_long_line_can_be_scrolled_to() -> None:
         assert app.shown()[0].startswith("[0-1] ")
 
 
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (70, "epoch 1  loss 0.375   50%  test 0.309  90.3%  4.0 s  ckpt 1500"),
+        (60, "epoch 1  loss 0.375   50%  test 0.309  90.3%  4.0 s …"),
+    ],
+)
+async def test_of_an_epoch_what_has_no_room_is_left_out_and_not_cut(width: int, shown: str) -> None:
+    async with feed(size=(width, 10), ranks=1) as (app, pilot):
+        line = "epoch 1  loss 0.375   50%  test 0.309  90.3%  4.0 s  ckpt 1500"
+        app.printed.add_epoch(1000.0, line)
+        app.show()
+        await pilot.pause()
+        assert app.shown()[0].strip() == shown
+
+
 async def test_any_size() -> None:
     async with feed(size=(20, 5)) as (app, pilot):
         for width, height in [(1, 1), (2, 1), (1, 20), (80, 24), (3, 3), (200, 60)]:

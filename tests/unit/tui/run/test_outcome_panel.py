@@ -14,7 +14,9 @@ from tests.kit.dashboard import Stage
 from tests.kit.histories import GLOO, History, plan, raised, stepped
 from training.wire.host_events import Exited, Hello, HostSample, RankSample
 from training.wire.rank_events import Evaluated, Saved
+from tui.run.outcome import closing_advice
 from tui.run.outcome_panel import (
+    ACCENT,
     OutcomeKeys,
     OutcomeLine,
     OutcomePanel,
@@ -85,7 +87,45 @@ def test_a_ruined_run_says_so_first() -> None:
         history.rank(0, replace(stepped(0, step), loss=2.3 if step < 3 else 900.0 + step))
     first, second, *_ = lines_of(history.done(0, 1).closed())
     assert first == OutcomeLine("▲ diverged at step 3: loss 2.3 → 924", "bold $text-warning")
-    assert second.text.startswith("finished in ")
+    assert second.text.startswith("ended after "), "to have finished sounds well"
+
+
+@pytest.mark.parametrize(
+    ("losses", "tests", "remedy"),
+    [
+        ([2.3, 2.3, *[900.0 + step for step in range(30)]], [], "with a lower lr (now 0.1)"),
+        ([2.3] * 120, [(2.3, 0.1)] * 3, "with another lr (now 0.1): too high or too low"),
+        (
+            [2.3] * 90,
+            [(0.5, 0.8), (0.3, 0.9), *[(loss, 0.9) for loss in (0.4, 0.5, 0.6, 0.7, 0.8)]],
+            "with fewer epochs: best was epoch 2",
+        ),
+    ],
+    ids=["diverged", "learned nothing", "overfitted"],
+)
+def test_a_flaw_ends_in_what_to_change(
+    losses: list[float], tests: list[tuple[float, float]], remedy: str
+) -> None:
+    history = History(plan(2)).training()
+    for step, loss in enumerate(losses, 1):
+        for rank in range(2):
+            history.rank(rank, replace(stepped(rank, step), loss=loss))
+    ten_classes = tuple((1,) * 10 for _ in range(10))
+    for epoch, (loss, accuracy) in enumerate(tests, 1):
+        history.rank(0, Evaluated(0, epoch, 10 * epoch, loss, accuracy, 360, 0.1, ten_classes))
+    state = history.done(0, 1).closed()
+    lines = outcome_lines(state, 20, OutcomeKeys(new_run="n"), is_brief=True)
+    assert [line.style for line in lines if f"▶ n new run {remedy}" in line.text] == [ACCENT]
+    assert not any("bound by" in line.text for line in lines)
+    assert any(f"▶ new run {remedy}" in line for line in closing_advice(state))
+
+
+def test_the_keys_that_help_next_have_the_ink_of_keys() -> None:
+    keys = OutcomeKeys(new_run="n", compare="C", first_error="E")
+    last_line = outcome_lines(killed(), 20, keys, is_brief=True)[-1]
+    assert last_line.text == "n new run   C compare   E first error"
+    in_key_ink = [text for text, style in last_line.parts if style == ACCENT]
+    assert in_key_ink == ["n", "C", "E"]
 
 
 def test_a_plain_success_says_how_well_and_how_fast() -> None:

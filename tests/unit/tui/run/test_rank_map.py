@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 
 import pytest
+from textual.color import Color
 
 from remote.run.run_state import RunState
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from tests.kit.histories import History, plan, stepped
+from tests.kit.looks import render_strips
 from training.wire.rank_events import StepFinished
+from tui.kit import palette
 from tui.kit.widgets.table import TableCell
 from tui.run.components.phase_line import phase_line
+from tui.run.components.rank_columns import PHASES
 from tui.run.components.rank_map import MapLine, over_step, over_time
 from tui.run.rank_map_panel import RankMapPanel
 
@@ -92,6 +96,21 @@ async def test_a_key_shows_one_step_instead_of_all() -> None:
         )
         await pilot.press("x")
         await until(pilot, lambda: "ranks over time" in stage.text())
+
+
+async def test_the_signs_of_the_phases_have_the_inks_of_the_bars() -> None:
+    stage = Stage(hosts=1, slots=4)
+    async with stage.training(size=(200, 60)) as pilot:
+        await until(pilot, lambda: any("one step" in line for line in panel(stage)))
+        region = stage.screen.query_one(RankMapPanel).region
+        strips = [strip.crop(region.x, region.right) for strip in render_strips(stage.app)]
+        heading = next(strip for strip in strips if "one step" in strip.text)
+        for phase in PHASES:
+            column = heading.text.index(f"{palette.sign(phase)} {phase}")
+            (swatch,) = heading.crop(column, column + 1)
+            ink = Color.parse(stage.app.theme_variables[f"ink-{phase}"]).rich_color
+            assert swatch.style is not None
+            assert swatch.style.color == ink
 
 
 async def test_where_it_has_no_room_the_map_takes_the_place_of_the_chart() -> None:

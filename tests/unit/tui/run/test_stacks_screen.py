@@ -61,6 +61,22 @@ async def test_a_stall_is_on_the_screen_with_its_culprit_until_the_ranks_step_ag
         await stage.ended(pilot)
 
 
+async def test_of_a_stall_the_culprit_comes_first_and_the_header_says_what_to_do() -> None:
+    stage = Stage()
+    async with stage.training() as pilot:
+        assert "● training" in stage.text().splitlines()[0]
+        stage.session.say(SESSION, Stalled((0, 1, 2, 3), 31.0), after=31.0)
+        tell(stage.session, WAITS, WAITS, STOPPED, WAITS)
+        await until(pilot, lambda: "✗ stopped" in stage.text())
+        assert "✗ STALLED" in stage.text().splitlines()[0]
+        advice = "kill -CONT 4002 on node2 lets it go on; s shows the stacks, q stops the run"
+        assert advice in words(stage)
+        rows = re.findall(r"(\d) +\S* *(✗ stopped|○ waiting)", stage.text())
+        assert rows == [("2", "✗ stopped"), *[(rank, "○ waiting") for rank in "013"]]
+        stage.session.finish(61, 1)
+        await stage.ended(pilot)
+
+
 async def test_below_the_figures_of_the_header_only_the_stall_is_bold() -> None:
     stage = Stage()
     stage.app.runs.launch = replace(stage.app.runs.launch, work=Script(("train.py",)))
