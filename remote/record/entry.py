@@ -23,6 +23,7 @@ from remote.record.overview import (
     Overview,
     check_number,
     read_overview,
+    remake_overview,
 )
 from remote.record.step_notes import join_step_notes, read_step_notes
 from remote.run.state.flaw import Flaw, FlawKind
@@ -62,6 +63,7 @@ class Entry(NamedTuple):
     cause: str = ""
     diverged: bool = False
     flaws: tuple[Flaw, ...] = ()
+    knows_flaws: bool = False
     step: Count = 0
     steps: Count = 0
     loss: Figure = None
@@ -96,7 +98,7 @@ class Entry(NamedTuple):
             return self.verdict
         if self.flaws:
             return self.flaws[0].kind.value
-        # Older versions have recorded no more of it.
+        # Older versions have recorded no more of it, see `find_missing_flaws`.
         return FlawKind.DIVERGED.value if self.diverged else self.verdict
 
     @property
@@ -134,6 +136,18 @@ def read_entry(folder: Path, on_failure: files.Failed = files.ignore) -> Entry:
     overview = read_overview(folder, on_failure)
     outcome_fields = {field_name: getattr(overview, field_name) for field_name in OF_OVERVIEW}
     return Entry(folder.name, **_describe_plan(plan), **outcome_fields, **own_marks)
+
+
+def lacks_flaws(run: Entry) -> bool:
+    """Return True if an older version recorded the run, which did not look for flaws."""
+    return run.verdict == FINISHED and not run.knows_flaws
+
+
+def find_missing_flaws(folder: Path, run: Entry) -> Entry:
+    """Return the run with the flaws that its records show. This takes a moment."""
+    flaws = remake_overview(folder).flaws
+    has_diverged = any(flaw.kind is FlawKind.DIVERGED for flaw in flaws)
+    return run._replace(flaws=flaws, knows_flaws=True, diverged=run.diverged or has_diverged)
 
 
 def _read_plan(folder: Path, on_failure: files.Failed) -> tuple[dict[str, Any], str]:

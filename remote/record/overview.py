@@ -43,6 +43,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     diverged: bool = False
     flaws: tuple[Flaw, ...] = ()
     """What spoils its result, the most important first."""
+    knows_flaws: bool = False
+    """They were looked for, as older versions did not."""
     step: Count = 0
     """The newest step of any rank."""
     steps: Count = 0
@@ -82,6 +84,7 @@ def make_overview(state: RunState) -> Overview:
         cause=cause_text[:LONGEST_TEXT],
         diverged=any(flaw.kind is FlawKind.DIVERGED for flaw in flaws),
         flaws=flaws,
+        knows_flaws=True,
         step=max((rank.step for rank in ranks), default=0),
         steps=progress.steps,
         loss=check_number(finite_mean(rank_losses)),
@@ -113,14 +116,14 @@ def read_overview(folder: Path, on_failure: files.Failed = files.ignore) -> Over
         on_failure(error)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
-    return _from_events(folder, on_failure)
+    return remake_overview(folder, on_failure)
 
 
 _decode = msgspec.json.Decoder(Overview).decode
 
 
-def _from_events(folder: Path, on_failure: files.Failed) -> Overview:
-    """Return the overview of a run of an older version.
+def remake_overview(folder: Path, on_failure: files.Failed = files.ignore) -> Overview:
+    """Return the overview of a run of an older version, by its records.
 
     Of a long run `preview_tape` skips most steps: means are those of the steps that it reads.
     """

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from rich.console import RenderableType
+from textual import work
 from textual._compositor import ChopsUpdate
 from textual.actions import ActionParseResult
 from textual.app import SystemCommand
@@ -381,8 +382,9 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
     def on_read_step_notes(self, message: ReadStepNotes) -> None:
         self._marks.read_notes(message)
 
-    def on_read_baseline(self, message: ReadBaseline) -> None:
-        self.run_worker(self._marks.read_baseline(message))
+    @work
+    async def on_read_baseline(self, message: ReadBaseline) -> None:
+        await self._marks.read_baseline(message)
 
     def on_read_record(self, message: ReadRecord) -> None:
         self.run_worker(self._read_record(message))

@@ -183,7 +183,9 @@ def put_peak(
 def _find_peak(curve: Curve, x_axis: Axis, y_axis: Axis, direction: int) -> tuple[float, float]:
     """Return the value farthest above (1) the y axis, or minus that below (-1), and its x."""
     values = curve.mean
-    edge = y_axis.high if direction > 0 else y_axis.low
+    # An average of equal values may be more than each of them by a rounding error.
+    tolerance = 1e-9 * (y_axis.high - y_axis.low)
+    edge = y_axis.high + tolerance if direction > 0 else y_axis.low - tolerance
     if curve.band:
         values = curve.high if direction > 0 else curve.low
     beyond = np.flatnonzero(values > edge if direction > 0 else values < edge)

@@ -29,7 +29,7 @@ class _VisibleValues(NamedTuple):
     x: Floats
     values: Floats
     is_complete: bool
-    """Whether none of them may be cut off."""
+    """Whether none of them may be cut off as a peak."""
 
 
 def x_limits(curves: Sequence[Curve], log: bool = False) -> tuple[float, float] | None:
@@ -90,7 +90,9 @@ def _limits_without_peaks(
     complete_values = []
     for part in parts:
         if part.is_complete:
-            complete_values += [part.values.min(), part.values.max()]
+            is_warm = part.x >= warm
+            values = part.values[is_warm] if is_warm.any() else part.values
+            complete_values += [values.min(), values.max()]
         else:
             is_warm = part.x[::stride] >= warm
             samples.append(part.values[::stride][is_warm])

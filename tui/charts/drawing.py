@@ -27,6 +27,8 @@ from tui.kit.inks import LINE, PHASE_INKS, REFERENCE, TEST
 
 FIRST_WARM_STEP = 5
 """The step from which on values set the limits of y."""
+WARM_UP_SHARE = 0.1
+"""The share of the steps that warm up where values come near their limit."""
 MAX_CURVES = 32
 """Curves that are drawn at once: more cannot be told apart, and take too long."""
 MIN_FINE_POINTS = 200
@@ -321,7 +323,11 @@ class _Drawer:
     def _warm_x(self, lines: list[ChartLine]) -> float | None:
         """Return the x from which on values set the limits of y."""
         for line in lines:
-            warm_points = np.flatnonzero(line.points.step >= FIRST_WARM_STEP)
+            steps = line.points.step
+            warm_step = float(FIRST_WARM_STEP)
+            if self._kind.saturates and steps.size:
+                warm_step = max(warm_step, WARM_UP_SHARE * float(steps[-1]))
+            warm_points = np.flatnonzero(steps >= warm_step)
             if warm_points.size:
                 return float(line.x[warm_points[0]])
         return None

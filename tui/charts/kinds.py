@@ -28,6 +28,8 @@ class ChartKind:
     """Whether each rank or host has a curve at first."""
     from_zero: bool = True
     """Whether the y axis begins at 0."""
+    saturates: bool = False
+    """Whether the values soon come near their limit: then the first ones do not set that of y."""
     is_default: bool = False
     """Whether it is shown from the beginning, even before there is anything to see."""
 
@@ -64,6 +66,7 @@ KINDS = (
         tests="test_accuracy",
         smooth=True,
         from_zero=False,
+        saturates=True,
         is_default=True,
     ),
     ChartKind("throughput", "samples/s", "samples per second of all ranks", ("throughput",)),

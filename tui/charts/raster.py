@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tui.charts.axis import TINY, Axis, bound
 from tui.kit import palette
-from tui.kit.inks import is_dashed
+from tui.kit.inks import TEST, is_dashed
 
 Floats = NDArray[np.float64]
 Cells = NDArray[np.int_]
@@ -51,7 +51,7 @@ class Curve:
     """Whether the area between `low` and `high` is tinted."""
     signed: tuple[int, ...] = ()
     """The indices of points with a sign: of tests, the best and the last one. The limits of y leave
-    out no point of such a curve."""
+    out none of its points, but for those before the others are warm."""
     end_text: str = ""
     """What stands at its last point."""
 
@@ -236,8 +236,12 @@ def _put_on_top(picture: DotPicture, dots: Cells, colours: Cells) -> None:
 def _colour_per_cell(has_curve: NDArray[np.bool_], colours: Cells) -> Cells:
     """Choose a colour for each cell.
 
-    Curves that meet in cells take turns, two cells each, so that none hides the others.
+    Curves that meet in cells take turns, two cells each, so that none hides the others. That of
+    tests has only the cells of its own: in its ink, dots of the mean would pass for tests.
     """
+    is_test = colours % FAINT == TEST
+    meets_other = has_curve[~is_test].any(0)
+    has_curve = has_curve & ~(is_test[:, None, None] & meets_other)
     count = has_curve.sum(0)
     turn = (np.arange(has_curve.shape[2]) // 2)[None, :] % np.maximum(count, 1)
     has_turn = (has_curve.cumsum(0) == turn + 1) & has_curve

@@ -3,6 +3,7 @@ studies."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 DAY = 86400.0
 FAILED = Verdict.FAILED.word
+REFUSED = Verdict.REFUSED.word
 LOST = Verdict.LOST.word
 SCREEN_TITLES = {"step": "progress", "accuracy": "test", "step_seconds": "ms/step"}
 """What the screen calls figures that `rankboard runs` calls otherwise, by their fields."""
@@ -88,7 +90,7 @@ class RunItem:
         run = self.entry
         if run is None or now - run.ended > DAY:
             return False
-        return run.outcome in (FAILED, LOST, FlawKind.DIVERGED)
+        return run.outcome in (FAILED, REFUSED, LOST, FlawKind.DIVERGED)
 
 
 class RowSelection(NamedTuple):
@@ -106,19 +108,24 @@ def select_items(
     order: str,
     *,
     lists_all: bool = True,
+    now: float = math.inf,
     open_studies: Collection[str] = (),
 ) -> RowSelection:
     """Select the rows that pass a filter: live runs first, then studies, then the others in this
     order. Studies and runs of which only hosts know are listed without a filter only, and the runs
     of a study stand below it if it is one of `open_studies`. `lists_all`: also runs that ended
-    without a step. Raises: QueryError."""
+    without a step; those that need care `now`, a Unix time, are always listed. Raises:
+    QueryError."""
     live, ended = _select_recorded(listed, answered, words, order)
     # A filter asks for what entries have, which studies and runs of other launchers have not.
     studies = [] if words else listed.studies
     study_names = {progress.study.name for progress in studies}
     single_runs = [run for run in ended if run.study not in study_names]
-    shown = single_runs if lists_all else query.without_unstarted(single_runs)
-    rows = [RunItem(run.name, run) for run in shown]
+    rows = [RunItem(run.name, run) for run in single_runs]
+    if not lists_all:
+        started = {run.name for run in query.without_unstarted(single_runs)}
+        rows = [row for row in rows if row.name in started or row.needs_care(now)]
+    num_hidden = len(single_runs) - len(rows)
     if not words:
         live += _list_elsewhere(listed, answered.live)
         rows = [
@@ -126,7 +133,7 @@ def select_items(
             *_list_elsewhere(listed, answered.ended),
             *rows,
         ]
-    return RowSelection([*live, *rows], len(single_runs) - len(shown))
+    return RowSelection([*live, *rows], num_hidden)
 
 
 def _list_studies(

@@ -185,6 +185,7 @@ class HomeScreen(LiveScreen, Keeping):
             self._words,
             self._order,
             lists_all=self._lists_all,
+            now=time.time(),
             open_studies=self._open_studies,
         )
         items = self._selection.items

@@ -503,3 +503,42 @@ def test_runs_of_a_study_say_which(runs_dir: Path, read: list[str]) -> None:
         journal.write('\n{"run":"a","trial":"t"}\n')
     assert [run.trial for run in index.entries(runs_dir)] == ["t", "sync=ring #1"]
     assert read == []
+
+
+def old_diverged_run(runs_dir: Path, name: str) -> Path:
+    """A run that diverged, recorded by a version that looked for no flaws."""
+    history = History(named(name)).training()
+    for step in range(1, 30):
+        history.rank(0, replace(stepped(0, step), loss=2.3 if step < 3 else 900.0 + step))
+    folder = recorded(runs_dir, named(name), history.done(0, 1))
+    overview = json.loads((folder / OVERVIEW).read_text())
+    for key in ("flaws", "knows_flaws", "diverged"):
+        del overview[key]
+    (folder / OVERVIEW).write_text(json.dumps(overview))
+    return folder
+
+
+def test_flaws_of_a_run_of_an_older_version_are_looked_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old_diverged_run(tmp_path, "a")
+    age(tmp_path)
+    (found,) = index.entries(tmp_path)
+    assert found.outcome == "diverged"
+    monkeypatch.setattr(index, "find_missing_flaws", lambda *_: pytest.fail("the index has them"))
+    assert index.entries(tmp_path) == (found,)
+
+
+def test_of_many_runs_of_an_older_version_the_newest_come_first_and_the_others_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        old_diverged_run(tmp_path, name)
+    age(tmp_path)
+    monkeypatch.setattr(index, "FLAW_SECONDS", 0.0)
+    outcomes = [[run.outcome for run in index.entries(tmp_path)] for _ in range(3)]
+    assert outcomes == [
+        ["finished", "finished", "diverged"],
+        ["finished", "diverged", "diverged"],
+        ["diverged", "diverged", "diverged"],
+    ]

@@ -12,12 +12,14 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.events import Resize
 
+from remote.run.series.definitions import Unit
 from tests.kit.acted import until
 from tui.charts import axis, raster
 from tui.charts.chart import Chart
 from tui.charts.plot_frame import PlotFrame, PlotOptions, make_frame, picture_axes
 from tui.charts.raster import ASCII, BRAILLE, MARK_COLOUR, NO_COLOUR, Curve
 from tui.kit import palette
+from tui.kit.inks import LINE, TEST
 from tui.kit.themes import InkedApp
 
 NAN = float("nan")
@@ -89,6 +91,23 @@ def test_a_band_lies_between_low_and_high() -> None:
 def test_curves_that_meet_take_turns() -> None:
     found = make_frame([curve([1, 1, 1], colour) for colour in range(4)], STEPS, 60, 8)
     assert all(drawn(found, colour) for colour in range(4))
+
+
+def test_the_line_of_tests_has_only_the_cells_of_its_own() -> None:
+    tests = replace(curve([1, 1, 1, 3], TEST), band=False, signed=(3,))
+    found = make_frame([curve([1, 1, 1, 1], LINE), tests], STEPS, 60, 8)
+    assert found
+    is_shared = found.picture.count == 2
+    assert (found.picture.curve[is_shared] == LINE).sum() > 20
+    assert drawn(found, TEST), "where it is alone"
+
+
+def test_a_rounding_error_is_no_peak() -> None:
+    values = [50.0, 100.0, 100.0 + 1e-11]
+    options = replace(STEPS, window=(1.0, 3.0), unit=Unit.SHARE)
+    found = make_frame([curve(values)], options, 60, 8)
+    assert found
+    assert "▲" not in "".join(found.picture.characters(0))
 
 
 def test_a_mark_stands_behind_the_curves_from_top_to_bottom() -> None:

@@ -182,10 +182,12 @@ async def test_an_ended_run_is_replayed_and_left_with_escape(runs_dir: Path) -> 
         await pilot.press("down", "enter")
         screen = await home.is_at(pilot, RunScreen)
         assert isinstance(screen.session, Replay)
-        await home.shows(pilot, "paused 1x", "space Play")
+        await home.shows(pilot, "space replays", "space Play")
         await pilot.press("home")
         await until(pilot, lambda: screen.session.state.phase is RunPhase.STARTING)
-        await pilot.press("space", *[">"] * 10)
+        await pilot.press("<", "<", "space")
+        await home.shows(pilot, "playing", "space Pause")
+        await pilot.press(*[">"] * 12)
         await until(pilot, lambda: screen.session.state.phase is RunPhase.ENDED)
         await pilot.press("escape")
         await home.is_at(pilot, HomeScreen)
@@ -982,6 +984,24 @@ async def test_runs_that_made_no_step_are_hidden(runs_dir: Path) -> None:
 
 
 # Rows ---------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_failed_today_is_listed_though_it_made_no_step() -> None:
+    day = 86400.0
+    fine, failed, refused, stopped = (
+        Entry(name, verdict=verdict, started=1000.0, elapsed=1.0, job={}, step=step)
+        for name, verdict, step in (
+            ("a", "finished", 9),
+            ("b", "failed", 0),
+            ("c", "refused", 0),
+            ("d", "stopped", 0),
+        )
+    )
+    listed = Listed((fine, failed, refused, stopped))
+    for now, names in ((1000.0 + day / 2, "cba"), (1002.0 + day, "a")):
+        rows = select_items(listed, Answered(), (), "newest first", lists_all=False, now=now)
+        assert "".join(row.name for row in rows.items) == names
+        assert rows.hidden == 4 - len(names)
 
 
 def test_live_runs_come_first_then_studies() -> None:

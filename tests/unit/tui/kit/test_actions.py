@@ -136,7 +136,7 @@ async def test_the_help_of_a_live_run_has_no_keys_of_replays_and_uses_the_width(
 async def test_commands_are_listed_by_place_with_their_keys_and_charts_by_their_names() -> None:
     stage = Stage()
     async with stage.training(size=(120, 40)) as pilot:
-        await pilot.press("6", "ctrl+p")
+        await pilot.press("2", "ctrl+p")
         await until(pilot, lambda: isinstance(stage.app.screen, ActionPalette))
         await until(pilot, lambda: re.search(r"Find +/ +log", stage.text()))
         places = re.findall(r" {2}(log|run|everywhere) *[▁-█▔]*$", stage.text(), re.MULTILINE)

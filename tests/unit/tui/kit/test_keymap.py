@@ -119,7 +119,7 @@ async def test_the_dashboard_obeys_the_file_and_tells_what_is_wrong(
         '[keys]\nstacks = "S"\nfollow = "F"\nnext-rank = "q"\nback = "B"\n'
     )
     stage = Stage()
-    async with stage.shown(size=(120, 40), notifications=True) as pilot:
+    async with stage.shown(size=(120, 60), notifications=True) as pilot:
         remark = "is also the key of 'quit'"
         await until(pilot, lambda: any(remark in one.message for one in stage.app._notifications))
         await stage.train(pilot)
