@@ -884,7 +884,7 @@ async def test_hosts_are_asked_again_by_themselves(
         assert hosts.asked[0] == {"c-3"}, "of a-1 and b-2 the end is known"
         assert hosts.asked[-1] == set(), "no host knows c-3: those of its plan are left alone"
         hosts.live = (training_at("elsewhere", 45), training_at("c-3", 33))
-        await home.shows(pilot, "2 live", "● training", "45/400", "33/400")
+        await home.shows(pilot, "2 live", "● 11%", "45/400", "33/400")
         await until(pilot, lambda: hosts.asked[-1] == {"c-3", "elsewhere"})
         hosts.live = ()
         await home.shows(pilot, "0 live")
@@ -924,7 +924,7 @@ async def test_a_run_that_is_stopped_elsewhere_is_not_shown_as_live(
     monkeypatch.setattr(History, "ask", lambda *_: answer)
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
-        await home.shows(pilot, "● training", "1 live")
+        await home.shows(pilot, "● 8%", "1 live")
         overview = {"verdict": "stopped", "started": START, "elapsed": 5.0, "step": 33}
         (runs_dir / "c-3" / "overview.json").write_text(json.dumps(overview))
         await home.shows(pilot, "0 live", "stopped")
