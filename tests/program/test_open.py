@@ -92,7 +92,7 @@ def terminals() -> Iterator[list[Terminal]]:
 
 def test_an_ended_run_is_opened_and_replayed(folder: Path, terminals: list[Terminal]) -> None:
     terminals.append(one := Terminal(folder, "open", "last"))
-    wait(lambda: one.shows("step 40/60", "paused 1x"), "the end of the run")
+    wait(lambda: one.shows("step 40/60", "space replays"), "the end of the run")
     one.press("\x1b[H")  # home
     wait(lambda: one.shows("0 s "), "the beginning of the run")
     one.press(">>>>> ")
@@ -113,7 +113,7 @@ def test_attach_shows_an_ended_run_as_open_does_and_exits_as_the_run(
     told.closed()
     before = recorded(tmp_path / "runs", told).stat()
     terminals.append(one := Terminal(tmp_path, "attach", "last"))
-    wait(lambda: one.shows(says, "paused 1x"), "the end of the run")
+    wait(lambda: one.shows(says, "space replays"), "the end of the run")
     one.press("q")
     assert one.exit_code() == exit_code
     assert says.encode() in one.text

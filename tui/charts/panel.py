@@ -42,6 +42,8 @@ from tui.kit.themes import inks_of
 
 TICKS_PER_DRAWING = 3
 """A growing curve is drawn at every third tick, as a chart costs ten times a row of a table."""
+MAX_STEP_RATIO = 1 + 1 / 16
+"""How many times the step that was drawn a run may be at before its turn has come."""
 WHEEL_ZOOM = 1.25
 """How many times closer a turn of the mouse wheel goes."""
 CAPTION_FRAME_WIDTH = len("  9    ─ ")
@@ -97,6 +99,7 @@ class Charts(Panel):
         self._caption_inputs: tuple[object, ...] = ()
         self._run: RunState | None = None
         self._drawn_version = -1
+        self._drawn_step = self._drawn_tests = 0
         self._is_over = False
         self._turn = DrawTurn()
         self._fine = FineCurves()
@@ -153,13 +156,22 @@ class Charts(Panel):
         version = run.curves.version
         is_over = run.phase is RunPhase.ENDED
         is_due = self._turn.has_come(TICKS_PER_DRAWING, self.number) or is_over
+        is_due = is_due or self._has_fallen_behind(run)
         # At the end, what stands in an empty chart is no promise any more.
         has_changed = version != self._drawn_version or is_over is not self._is_over
         self._is_over = is_over
         if self._drawn_version < 0 or (has_changed and is_due):
             self._drawn_version = version
+            self._drawn_step = run.step
+            self._drawn_tests = len(run.progress.evaluations)
             self._draw(run)
         self._update_caption()
+
+    def _has_fallen_behind(self, run: RunState) -> bool:
+        """Return True if the chart would seem to show another moment than the header: it ends
+        farther before it than a growing axis may be too long, or lacks a test."""
+        is_behind = run.step > MAX_STEP_RATIO * self._drawn_step
+        return is_behind or len(run.progress.evaluations) != self._drawn_tests
 
     def _draw(self, run: RunState) -> None:
         drawing = make_drawing(

@@ -36,6 +36,8 @@ class Replay(WatchedRun):
         self._playing = False
         self._speed = SPEEDS.index(1)
         self._began = self.duration = 0.0
+        self.is_used = False
+        """Whether somebody has played it, or has gone to another time."""
         # Last, as it begins to read, which asks for the position.
         super().__init__(folder, plan)
 
@@ -85,7 +87,8 @@ class Replay(WatchedRun):
 
     def pause(self) -> None:
         """Stay at this time; at the end, follow it."""
-        self._set_position(self._now(), False)
+        if self._playing:
+            self._set_position(self._now(), False)
 
     def change_speed(self, steps: int) -> None:
         """Play faster or (below 0) slower, by steps of two."""
@@ -103,6 +106,7 @@ class Replay(WatchedRun):
 
     def _set_position(self, position: float, playing: bool) -> None:
         self._position, self._playing, self._since = position, playing, self._monotonic()
+        self.is_used = True
         # The thread that reads may wait for records that are far off.
         self._wake.set()
 

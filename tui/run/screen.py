@@ -157,6 +157,11 @@ class RunScreen(ChartActions):
                 self._body.lay_out()
                 self.refresh_bindings()
 
+    @property
+    def names_now(self) -> Mapping[str, str]:
+        """Return the names of actions that are other than usual at the moment."""
+        return {"play": "Pause"} if self._slider and self._slider.replay.is_playing else {}
+
     def _outcome_keys(self) -> OutcomeKeys:
         def find_key(name: str, action: str) -> str:
             return key_of(self.app, name) if self.check_action(action, ()) else ""
@@ -299,7 +304,7 @@ class RunScreen(ChartActions):
 
     def action_alerts(self) -> None:
         with self.session.lock:
-            alerts_text = list_alerts(self.session.state)
+            alerts_text = list_alerts(self.session.state, key_of(self.app, "stacks"))
         self.app.push_screen(TextDialog("alerts", alerts_text))
 
     def action_copy_command(self) -> None:

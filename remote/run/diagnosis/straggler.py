@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from remote.format import ranks_text, step_time
 from remote.run.diagnosis.detector import Report
-from remote.run.diagnosis.straggler_cause import explain_straggler, is_crowded
+from remote.run.diagnosis.straggler_cause import SlowReason, explain_straggler, is_crowded
 from remote.run.state.host_state import Hosts
 from remote.run.state.phases import RankPhase
 from remote.run.state.rank_state import Ranks, RankState, find_leader
@@ -71,8 +71,13 @@ class Straggler:
     first_late_step: int = 0
     """The step of the first check at which it was late."""
     grade: Grade = Grade.SUSPECTED
-    reason: str = ""
-    """Why it is slow, in words; "" if nothing tells."""
+    cause: SlowReason | None = None
+    """Why it is slow; None if nothing tells."""
+
+    @property
+    def reason(self) -> str:
+        """Return why it is slow, in words; "" if nothing tells."""
+        return self.cause.text if self.cause else ""
 
     @property
     def factor(self) -> float:
@@ -207,8 +212,8 @@ class StragglerDetector:
             and late_seconds >= self._rule.seconds
         )
         if was_slow or is_sure:
-            reason = explain_straggler(rank, training, self._hosts)
-            late = replace(late, grade=Grade.SLOW, reason=reason)
+            cause = explain_straggler(rank, training, self._hosts)
+            late = replace(late, grade=Grade.SLOW, cause=cause)
         self.by_rank[rank_number] = late
 
 
@@ -263,3 +268,9 @@ def describe_stragglers(slow: Sequence[Straggler], hosts: Hosts) -> str:
         f"{step_text} per step, others {step_time(slowest.others)}"
     )
     return f"{sentence}; {slowest.reason}" if slowest.reason else sentence
+
+
+def describe_briefly(straggler: Straggler, hosts: Hosts) -> str:
+    """Return who holds all others up, and why, where there is no room for more."""
+    who = f"rank {straggler.rank} on {hosts[straggler.host].name}"
+    return f"all ranks wait for {who}: {straggler.reason or f'{straggler.factor:.1f}x as busy'}"

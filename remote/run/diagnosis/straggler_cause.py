@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
+from enum import StrEnum
+from typing import NamedTuple
 
 from remote.format import step_time
 from remote.run.state.host_state import Hosts, HostState
@@ -25,15 +27,33 @@ CLOCK_LIMITS = {0x60: "heat", 0x84: "its power limit", 0x08: "its hardware", 0x0
 """What holds the clock of a GPU down, by the bits of NVML, the most telling first."""
 
 
-def explain_straggler(rank: RankState, ranks: Ranks, hosts: Hosts) -> str:
-    """Return why a rank takes longer than the others, in words; "" if nothing tells."""
+class SlowKind(StrEnum):
+    """What makes a rank slow."""
+
+    DATA = "data"
+    GPU_CLOCK = "GPU clock"
+    FEW_CORES = "few cores"
+    OTHER_PROGRAMS = "other programs"
+    CPU_TIME = "CPU time"
+
+
+class SlowReason(NamedTuple):
+    """Why a rank is slow."""
+
+    kind: SlowKind
+    text: str
+    """In words, with the figures that tell it."""
+
+
+def explain_straggler(rank: RankState, ranks: Ranks, hosts: Hosts) -> SlowReason | None:
+    """Return why a rank takes longer than the others; None if nothing tells."""
     other_ranks = [other for other in ranks if other is not rank]
     own_ready, typical_ready = _own_and_typical(rank, other_ranks, "ready")
     own_loading, typical_loading = _own_and_typical(rank, other_ranks, "data")
     # Data counts as the cause if it explains more than half of the difference.
     if own_loading - typical_loading > (own_ready - typical_ready) / 2:
         times_text = f"{step_time(own_loading)} per step, others {step_time(typical_loading)}"
-        return f"it waits for its data: {times_text}"
+        return SlowReason(SlowKind.DATA, f"it waits for its data: {times_text}")
     # Its gradients do not depend on the cores, so these explain nothing.
     if rank.on_gpu:
         return _explain_slow_clock(rank, other_ranks)
@@ -57,22 +77,23 @@ def is_crowded(rank: RankState, ranks: Ranks, hosts: Hosts) -> bool:
     return shares_machine and not _explain_few_cores(rank, other_ranks, hosts)
 
 
-def _explain_slow_clock(rank: RankState, others: Ranks) -> str:
+def _explain_slow_clock(rank: RankState, others: Ranks) -> SlowReason | None:
     gpu = rank.gpu
     other_clocks = [other.gpu.clock for other in others if other.gpu and other.gpu.clock]
     if not gpu or not gpu.clock or not other_clocks:
-        return ""
+        return None
     typical_clock = statistics.median(other_clocks)
     if gpu.clock > LOWER * typical_clock:
-        return ""
+        return None
     reason_texts = (
         f" because of {name}" for bits, name in CLOCK_LIMITS.items() if gpu.reasons & bits
     )
     reason_text = next(reason_texts, "")
-    return f"its GPU runs at {gpu.clock} MHz{reason_text}, others at {typical_clock:.0f} MHz"
+    text = f"its GPU runs at {gpu.clock} MHz{reason_text}, others at {typical_clock:.0f} MHz"
+    return SlowReason(SlowKind.GPU_CLOCK, text)
 
 
-def _explain_few_cores(rank: RankState, others: Ranks, hosts: Hosts) -> str:
+def _explain_few_cores(rank: RankState, others: Ranks, hosts: Hosts) -> SlowReason | None:
     ranks_of_hosts = Counter(each.host for each in (rank, *others))
     cores_per_rank = {
         host.index: host.hello.cores / max(1, ranks_of_hosts[host.index])
@@ -84,20 +105,22 @@ def _explain_few_cores(rank: RankState, others: Ranks, hosts: Hosts) -> str:
     ]
     own_cores = cores_per_rank.get(rank.host)
     if own_cores is None or not cores_of_others:
-        return ""
+        return None
     typical_cores = statistics.median(cores_of_others)
     if own_cores > FEWER * typical_cores:
-        return ""
+        return None
     unit = "core" if own_cores == 1 else "cores"
-    return f"it has {own_cores:.3g} {unit}, others {typical_cores:.3g}"
+    text = f"it has {own_cores:.3g} {unit}, others {typical_cores:.3g}"
+    return SlowReason(SlowKind.FEW_CORES, text)
 
 
-def _explain_busy_host(rank: RankState, ranks: Ranks, hosts: Hosts) -> str:
+def _explain_busy_host(rank: RankState, ranks: Ranks, hosts: Hosts) -> SlowReason | None:
     foreign_cores = _count_foreign_cores(rank, ranks, hosts)
     num_cores = len(hosts[rank.host].sample.cpu)
     if not foreign_cores:
-        return ""
-    return f"other programs use {foreign_cores:.1f} of the {num_cores} cores of its host"
+        return None
+    text = f"other programs use {foreign_cores:.1f} of the {num_cores} cores of its host"
+    return SlowReason(SlowKind.OTHER_PROGRAMS, text)
 
 
 def _count_foreign_cores(rank: RankState, ranks: Ranks, hosts: Hosts) -> float:
@@ -122,15 +145,16 @@ def _hosts_of_machine(host: HostState, hosts: Hosts) -> set[int]:
     return {other.index for other in hosts if other.hello and other.hello.boot_id == boot_id}
 
 
-def _explain_slow_cores(rank: RankState, others: Ranks) -> str:
+def _explain_slow_cores(rank: RankState, others: Ranks) -> SlowReason | None:
     """Return that the same work takes more CPU time there, if it does."""
     own_seconds, typical_seconds = _own_and_typical(rank, others, "cpu_seconds")
     if not own_seconds > SLOWER * typical_seconds > 0:
-        return ""
+        return None
     times_text = (
         f"{step_time(own_seconds)} of CPU time per step, others {step_time(typical_seconds)}"
     )
-    return f"slower cores or more work: {times_text}"
+    text = f"slower cores or more work: {times_text}"
+    return SlowReason(SlowKind.CPU_TIME, text)
 
 
 def _own_and_typical(rank: RankState, others: Ranks, figure: str) -> tuple[float, float]:

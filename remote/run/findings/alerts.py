@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from remote.format import duration, size
-from remote.run.diagnosis.straggler import describe_stragglers
+from remote.run.diagnosis.straggler import describe_briefly, describe_stragglers
+from remote.run.findings.advice import advise_straggler
 from remote.run.findings.isolation import describe_isolation, isolated_ranks
 from remote.run.run_state import RunState
+from remote.run.state.advice import Advice
 from remote.run.state.phases import FATES, RankPhase
 from remote.run.state.types import Evidence
 
@@ -48,6 +50,10 @@ class Alert:
     """When it no longer was; 0 before."""
     subject: int = -1
     """The host or rank that it is about, -1 for the run."""
+    brief: str = ""
+    """The text where there is little room; "" for the same."""
+    advice: Advice | None = None
+    """What helps; None if nothing is known, or it is over."""
 
     @property
     def key(self) -> Key:
@@ -149,8 +155,15 @@ def _straggler_alerts(run: RunState) -> Iterator[Alert]:
         straggler = episode.straggler
         if not episode.over:  # its times and its reason may have changed
             straggler = run.stragglers.by_rank.get(straggler.rank, straggler)
-        text = describe_stragglers([straggler], run.hosts)
-        yield Alert(Alarm.STRAGGLER, episode.since, text, episode.over, straggler.rank)
+        yield Alert(
+            Alarm.STRAGGLER,
+            episode.since,
+            describe_stragglers([straggler], run.hosts),
+            episode.over,
+            straggler.rank,
+            describe_briefly(straggler, run.hosts),
+            None if episode.over else advise_straggler(run, straggler),
+        )
 
 
 def _isolation_alerts(run: RunState) -> Iterator[Alert]:

@@ -151,8 +151,9 @@ class Show:
         for text in (header.stall_text(run, now), *(one.text() for one in waiting(run, now))):
             texts += header.fold_text(text, width)
         texts += header.fold_text(seen.advice(run, now), width)
-        texts += alerts_panel._alert_lines(sort_by_urgency(find_alerts(run)), width, "x hide")
-        texts += alerts_panel.list_alerts(run).split("\n")
+        alerts = sort_by_urgency(find_alerts(run))
+        texts += alerts_panel._alert_lines(alerts, width, "x hide", "s")
+        texts += alerts_panel.list_alerts(run, "s").split("\n")
         keys = outcome.OutcomeKeys("R", "n", "C", "E")
         for is_brief in (False, True):
             texts += [line.text for line in outcome.outcome_lines(run, 8, keys, is_brief=is_brief)]

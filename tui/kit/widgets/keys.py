@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from textual.app import ComposeResult
@@ -58,7 +58,7 @@ class KeyFooter(Footer):
             # So the keys of the screen keep their places, whichever panel has the focus.
             if find_key_border(node):
                 continue
-            key_name = binding.description
+            key_name = names_now(node).get(binding.action, binding.description)
             # The innermost place comes first, and has the say over a name that several have.
             if binding.show and key_name not in shown_keys:
                 key_text = self.app.get_key_display(binding)
@@ -70,6 +70,12 @@ class KeyFooter(Footer):
         ]
         fitting_keys = _fitting_keys([*first_keys, *shown_keys.values()], self.size.width)
         self.query_one(KeyLine).show(fitting_keys)
+
+
+def names_now(node: DOMNode) -> Mapping[str, str]:
+    """Return the names of actions of a node, by their calls, which for now are other than usual."""
+    names: Mapping[str, str] = getattr(node, "names_now", {})
+    return names
 
 
 def find_key_border(node: DOMNode) -> DOMNode | None:

@@ -26,9 +26,11 @@ from tui.run.components.header_lines import (
     RunLength,
     figure_lines,
     fold_text,
+    is_before_first_step,
     progress_line,
     stall_advice,
     stall_text,
+    start_line,
     title_line,
 )
 
@@ -82,8 +84,10 @@ class RunHeader(Static):
         text_width = max(width, MIN_WIDTH)
         yield title_line(run, replay_text, given_name, width)
         yield progress_line(run, self._run_length(run), width, now)
+        if is_before_first_step(run):
+            yield start_line(run, now).truncate(text_width)
         # Of a script that tells nothing, there are no figures to wait for.
-        if run.plan.job or any(figure.is_known for figure in self._figures):
+        elif run.plan.job or any(figure.is_known for figure in self._figures):
             is_roomy = self.app.size.height >= ROOMY_HEIGHT
             yield from figure_lines(self._figures, width, is_roomy=is_roomy)
         if self._script_notes:

@@ -14,7 +14,7 @@ from textual.widgets import Static
 from remote.format import duration, percent
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
-from tui.kit.bindings import bindings
+from tui.kit.bindings import bindings, key_of
 from tui.kit.replay import Replay
 
 MIN_BAR_WIDTH = 8
@@ -36,6 +36,7 @@ class ReplaySlider(Container, can_focus=True):
     ReplaySlider { height: 1; padding: 0 1; background: $panel; }
     ReplaySlider:focus { background: $primary 30%; }
     ReplaySlider Static { height: 1; }
+    ReplaySlider.-unused Static { color: $foreground 65%; }
     """
     place = KeyPlace.SLIDER
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
@@ -44,6 +45,7 @@ class ReplaySlider(Container, can_focus=True):
         super().__init__()
         self.replay = replay
         self._shown = ""
+        self._was_playing = False
         self._bar = (0, 0)
 
     def compose(self) -> ComposeResult:
@@ -51,10 +53,28 @@ class ReplaySlider(Container, can_focus=True):
 
     def show(self) -> None:
         """Draw where the replay is."""
-        slider_text = self._slider_line(self.content_size.width)
+        if self.replay.is_playing is not self._was_playing:  # it also pauses by itself, at its end
+            self._was_playing = not self._was_playing
+            self.screen.refresh_bindings()
+        is_unused = self._is_unused
+        self.set_class(is_unused, "-unused")
+        width = self.content_size.width
+        slider_text = self._unused_line() if is_unused else self._slider_line(width)
         if slider_text != self._shown:
             self._shown = slider_text
             self.query_one(Static).update(Text(slider_text, no_wrap=True, overflow="ellipsis"))
+
+    @property
+    def _is_unused(self) -> bool:
+        """Return True if the run has ended, and nobody has replayed it yet: then a full bar would
+        look like a state of the run."""
+        replay = self.replay
+        is_whole = replay.reading is None and not replay.problem
+        return is_whole and replay.has_ended and replay.is_at_end and not replay.is_used
+
+    def _unused_line(self) -> str:
+        self._bar = (0, 0)
+        return f"recording {duration(self.replay.duration)}   {key_of(self.app, 'play')} replays"
 
     def _slider_line(self, width: int) -> str:
         replay = self.replay

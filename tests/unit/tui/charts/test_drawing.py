@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from textual.app import ComposeResult
 
 from remote.run.apply import apply_record
 from remote.run.run_state import RunState
@@ -22,12 +23,15 @@ from training.wire.host_events import HostSample, RankSample
 from training.wire.rank_events import Evaluated, Saved, Started, StepFinished
 from tui.charts import heading as values
 from tui.charts.axis import Axis
+from tui.charts.chart import Chart
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.deck import Deck
 from tui.charts.drawing import SMOOTHED_STEPS, Drawing, make_drawing, smooth
 from tui.charts.kinds import KINDS, ChartKind, available
+from tui.charts.panel import Charts
 from tui.charts.plot_frame import make_frame
 from tui.kit import user_state as remembered
+from tui.kit.themes import InkedApp
 
 LOSS, PHASES, ACCURACY = KINDS[:3]
 GPU = next(kind for kind in KINDS if kind.id == "gpu")
@@ -442,6 +446,30 @@ def test_phases_add_up_to_the_time_of_a_step() -> None:
     parts = values.heading(drawn, PHASES, view, 45)
     assert "".join(text for text, _ in parts) == "100 ms = 10 ms + 60 ms + 30 ms"
     assert values.heading(drawn, PHASES, view, 25) == [("100 ms", -1)]
+
+
+class ChartApp(InkedApp[None]):
+    """A screen with nothing but a chart."""
+
+    def compose(self) -> ComposeResult:
+        yield Charts()
+
+
+async def test_a_chart_is_at_the_step_of_the_header_at_each_tick_while_a_run_is_young() -> None:
+    state = History(plan(1)).training(steps=0, total=100).state()
+    app = ChartApp()
+    async with app.run_test() as pilot:
+        panel = app.query_one(Charts)
+        panel.choose(LOSS, ChartView())
+        for step in range(1, 31):
+            event = stepped(0, step)
+            apply_record(state, Record(0, 0, 1_000 + step, START + 10 + step / 10, event))
+            if step % 5 == 0:
+                panel.show(state)
+                await pilot.pause()
+                x_axis = panel.query_one(Chart).x_axis
+                assert x_axis
+                assert x_axis.high >= step
 
 
 # What is remembered -------------------------------------------------------------------------------

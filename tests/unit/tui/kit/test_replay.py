@@ -378,6 +378,7 @@ async def test_a_click_on_the_bar_goes_to_its_time(
     replay = player().replay
     times: list[float] = []
     monkeypatch.setattr(replay, "go_to", times.append)
+    replay.change_speed(1)  # the bar comes with the first use
     app = SliderApp(replay)
     async with app.run_test(size=(80, 10)) as pilot:
         app.slider.show()
@@ -388,6 +389,21 @@ async def test_a_click_on_the_bar_goes_to_its_time(
         for cell in (bar_cells[0], bar_cells[-1]):
             await pilot.click(Static, offset=(cell, 0))
     assert times == [0.0, replay.duration]
+
+
+async def test_a_replay_that_nobody_has_used_has_no_bar(player: Callable[..., Player]) -> None:
+    replay = player().replay
+    app = SliderApp(replay)
+    async with app.run_test(size=(80, 10)) as pilot:
+        app.slider.show()
+        await pilot.pause()
+        line = str(app.slider.query_one(Static).content)
+        assert line.startswith("recording ")
+        assert line.endswith("space replays")
+        replay.change_speed(1)
+        app.slider.show()
+        assert str(app.slider.query_one(Static).content).endswith(" s")
+        assert "paused 2x" in str(app.slider.query_one(Static).content)
 
 
 def test_its_badge_says_how_fast_it_plays_and_at_the_end_there_is_none(

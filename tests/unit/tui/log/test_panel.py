@@ -22,7 +22,7 @@ ROUTINE = "epoch 1 step 20/400 loss 0.3123 acc 0.91 0.041 s/iter"
 
 
 @asynccontextmanager
-async def trained(stage: Stage, size: tuple[int, int] = (100, 40)) -> AsyncIterator[Pilot[None]]:
+async def trained(stage: Stage, size: tuple[int, int] = (109, 60)) -> AsyncIterator[Pilot[None]]:
     """A run over four ranks, with some lines; the log has the focus."""
     async with stage.shown(size=size, notifications=True) as pilot:
         stage.session.start()
@@ -52,12 +52,12 @@ def caption(stage: Stage) -> str:
 async def test_news_and_all_lines() -> None:
     stage = Stage()
     async with trained(stage) as pilot:
-        assert log(stage)[-5:-3] == [f"[0-3] {'loading shard':82} x4", "  [0] reached (step) 0"]
+        assert log(stage)[-5:-3] == [f"[0-3] {'loading shard':91} x4", "  [0] reached (step) 0"]
         assert not any(ROUTINE in row for row in log(stage))
         assert "news, 4 lines hidden, all ranks, following" in caption(stage)
         await pilot.press("v")
         await until(pilot, lambda: "all lines, all ranks, following" in caption(stage))
-        assert f"  [1] {ROUTINE}" in log(stage)
+        assert f"  [2] {ROUTINE}" in log(stage)
         await pilot.press("v", "r", "r")
         await until(pilot, lambda: "news, 1 line hidden, rank 1, following" in caption(stage))
         assert log(stage) == ["  [1] loading shard", "  [1] reached (step) 7"]
@@ -124,7 +124,7 @@ async def test_filter_shows_only_what_has_it_and_esc_takes_it_back() -> None:
         view = stage.screen.query_one(LogView)
         await pilot.press("ampersand", *"14|shard")
         await until(pilot, lambda: "matching 14|shard" in caption(stage))
-        assert log(stage) == [f"[0-3] {'loading shard':82} x4", "  [2] reached (step) 14"]
+        assert log(stage) == [f"[0-3] {'loading shard':91} x4", "  [2] reached (step) 14"]
         await pilot.press("enter")
         await until(pilot, lambda: stage.app.focused is view)
         await pilot.press("ampersand", *"|x", "escape")

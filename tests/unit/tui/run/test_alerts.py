@@ -12,6 +12,7 @@ import pytest
 from remote import events as launcher
 from remote.format import clock, moment
 from remote.run.findings.alerts import Alarm, Alert, find_alerts
+from remote.run.state.advice import Advice, Remedy
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from tests.kit.histories import History, plan, stepped
@@ -33,6 +34,7 @@ async def test_a_straggler_is_marked_and_named_until_it_is_acknowledged(
         stage.session.steps(21, 70, late=3)
         await until(pilot, lambda: "all ranks wait for rank 3" in stage.text())
         assert "a hide, ! list" in stage.text()
+        assert "▶ s shows its stack" in stage.text()
         assert size[0] < 80 or "▲ SLOW 4.0x" in stage.text()
         await pilot.press("a")
         await until(pilot, lambda: not stage.screen.query_one(AlertLines).display)
@@ -103,14 +105,14 @@ def test_a_program_is_told_when_an_alert_comes_and_when_it_is_over(tmp_path: Pat
 
 def test_an_alert_that_is_over_says_so() -> None:
     found = [Alert(Alarm.STALL, 1.0, "stalled: no step", over=2.0)]
-    assert _alert_lines(found, 78, "a hide")[0].startswith("✓ over: stalled: no step")
+    assert _alert_lines(found, 78, "a hide", "s")[0].startswith("✓ over: stalled: no step")
 
 
 @pytest.mark.parametrize("width", [58, 78, 118, 135, 150, 198])
 def test_why_a_rank_is_slow_is_seen(width: int) -> None:
     text = "all ranks wait for rank 2 on node3: busy 66 of 91 ms per step, others 23 ms; it has "
     alert = Alert(Alarm.STRAGGLER, 1.0, f"{text}0.2 cores, others 0.4")
-    lines = _alert_lines([alert], width, "a hide, ! list")
+    lines = _alert_lines([alert], width, "a hide, ! list", "s")
     assert len(lines) <= 2
     assert all(len(line) <= width for line in lines)
     assert "a hide, ! list" in lines[-1]
@@ -118,17 +120,32 @@ def test_why_a_rank_is_slow_is_seen(width: int) -> None:
     assert "it has 0.2 cores" in shown or width < 78
 
 
+@pytest.mark.parametrize("width", [78, 118, 198])
+def test_below_a_slow_rank_stands_what_to_do_about_it(width: int) -> None:
+    text = "all ranks wait for rank 2 on node3: busy 45 of 92 ms per step, others 7.3 ms; it has "
+    brief = "all ranks wait for rank 2 on node3: it has 0.1 cores, others 0.4"
+    advice = Advice(Remedy.EXCLUDE_HOST, "node3", 0.054)
+    cores = "0.1 cores, others 0.4"
+    alert = Alert(Alarm.STRAGGLER, 1.0, text + cores, brief=brief, advice=advice)
+    above, below = _alert_lines([alert], width, "a hide, ! list", "s")
+    assert above.endswith(cores)
+    remedy = "▶ without node3: rankboard … --exclude node3, about 54 ms/step"
+    assert below.strip().startswith(remedy)
+    assert ("(a hide, ! list)" in below) == (width > 78)
+
+
 def test_the_list_says_since_when_an_alert_holds_and_when_it_was_over() -> None:
     history = History(plan(2)).training(3).session(launcher.Stalled((0, 1), 30.0))
     text = "stalled: ranks 0 and 1 have made no step for 30 s"
     since = moment(find_alerts(history.state())[0].since, exact=True)
-    assert list_alerts(history.state()) == f"! since {since}  {text}"
+    assert list_alerts(history.state(), "s") == f"! since {since}  {text}"
     over = history.rank(0, stepped(0, 4)).rank(1, stepped(1, 4)).state()
-    assert list_alerts(over) == f"✓ {since} to {clock(find_alerts(over)[0].over)}  {text}"
+    assert list_alerts(over, "s") == f"✓ {since} to {clock(find_alerts(over)[0].over)}  {text}"
 
 
 def test_the_list_of_a_failed_run_begins_with_the_cause() -> None:
     state = History(plan(2)).training(3).rank(1, Exited(1, -9, "SIGKILL")).closed()
     assert (
-        list_alerts(state).splitlines()[0] == "✗ cause: node2, rank 1: killed by SIGKILL at step 3"
+        list_alerts(state, "s").splitlines()[0]
+        == "✗ cause: node2, rank 1: killed by SIGKILL at step 3"
     )

@@ -12,7 +12,9 @@ import pytest
 from remote.events import Restarted
 from remote.plan.plan import Plan
 from remote.run.diagnosis.straggler import STRAGGLER_RULE, _median_without
+from remote.run.findings.alerts import find_alerts
 from remote.run.run_state import RunState
+from remote.run.state.advice import Advice, Remedy
 from tests.kit.histories import History, plan, stepped
 from training.job import Job
 from training.wire.host_events import GpuSample, Hello, HostSample, RankSample
@@ -146,6 +148,11 @@ def reason(history: History) -> str:
     return found.reason
 
 
+def advice(history: History) -> Advice | None:
+    (alert,) = find_alerts(history.state())
+    return alert.advice
+
+
 def with_hosts(cores: Sequence[float] = (2.0,) * 4, machines: str = "abcd") -> History:
     history = History(plan(4))
     for host, (many, boot) in enumerate(zip(cores, machines, strict=True)):
@@ -165,6 +172,8 @@ def test_it_waits_for_its_data() -> None:
 def test_it_has_fewer_cores() -> None:
     history = made(with_hosts((0.3, 0.3, 0.05, 0.3)), slow_rank(2), SURE)
     assert reason(history) == "it has 0.05 cores, others 0.3"
+    # A step takes 450 ms, of which the rank keeps the others waiting for 310 ms.
+    assert advice(history) == Advice(Remedy.EXCLUDE_HOST, "node3", pytest.approx(0.14))
 
 
 def test_other_programs_use_its_cores() -> None:
@@ -175,6 +184,7 @@ def test_other_programs_use_its_cores() -> None:
     assert reason(made(history, slow_rank(2), SURE)) == (
         "other programs use 1.4 of the 2 cores of its host"
     )
+    assert advice(history) == Advice(Remedy.END_PROGRAMS, "node3", pytest.approx(0.14))
 
 
 @pytest.mark.parametrize(("own_cpu", "matters"), [(140.0, True), (145.0, False)])

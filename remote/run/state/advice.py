@@ -1,0 +1,34 @@
+"""What a user can do about a problem, as a value with fields. It is put into words where it is
+shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Remedy(StrEnum):
+    """What helps."""
+
+    EXCLUDE_HOST = "exclude host"
+    END_PROGRAMS = "end other programs"
+    SHOW_STACKS = "show stacks"
+    LOWER_LR = "lower learning rate"
+    OTHER_LR = "other learning rate"
+    FEWER_EPOCHS = "fewer epochs"
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What helps, and what it gains. Its fields are keys of the summary; those that do not belong
+    to its remedy have their defaults."""
+
+    remedy: Remedy
+    host: str = ""
+    """The host that is left out, or on which something is to be done."""
+    step_seconds: float = 0.0
+    """About how long a step takes then; 0 if that is not known."""
+    lr: float = 0.0
+    """The learning rate of the run; 0 if it is not known."""
+    best_epoch: int = 0
+    """The epoch after which the test loss has only risen."""
