@@ -23,6 +23,7 @@ from tui.run.components.header_figures import HeaderFigure, header_figures
 from tui.run.components.header_lines import (
     DIM,
     GAP,
+    STALL_INK,
     RunLength,
     figure_lines,
     fold_text,
@@ -95,9 +96,10 @@ class RunHeader(Static):
         for wait in waiting(run, now):
             yield from map(Content, fold_text(wait.text(), text_width))
         for line in fold_text(stall_text(run, now), text_width):
-            yield Content.styled(line, "bold")
+            yield Content.styled(line.ljust(text_width), STALL_INK)
         keys = key_of(self.app, "stacks"), key_of(self.app, "quit")
-        yield from map(Content, textwrap.wrap(plain(stall_advice(run, *keys)), text_width))
+        for line in textwrap.wrap(plain(stall_advice(run, *keys)), text_width):
+            yield Content.styled(line.ljust(text_width), STALL_INK)
         yield from map(Content, textwrap.wrap(plain(self._advice), text_width))
 
     def _run_length(self, run: RunState) -> RunLength:
