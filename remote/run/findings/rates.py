@@ -23,8 +23,13 @@ def step_means(run: RunState) -> Means:
 def recent_means(rank: RankState) -> Means:
     """Return the means over the last steps of a rank."""
     pace = rank.pace
-    times = map(pace.mean, ("seconds", "data", "compute", "sync"))
-    return Means(*times, pace.per_second("samples"))
+    return Means(
+        pace.mean("seconds"),
+        pace.mean("data"),
+        pace.mean("compute"),
+        pace.mean("sync"),
+        pace.per_second("samples"),
+    )
 
 
 def throughput(run: RunState) -> float:
