@@ -57,10 +57,11 @@ def put_marks(picture: DotPicture, marks: Sequence[Mark], x_axis: Axis) -> None:
         # At the right edge they move left: `put` cuts off what has no room.
         start = max(0, min(column, width - len(letters)))
         under_letters = picture.curve[:, start : start + len(letters)]
-        free_rows = np.flatnonzero((under_letters < 0).all(axis=1))
-        # As high as possible, but not on a curve, whose values they would cover.
-        if rows > 2 and free_rows.size:
-            picture.put(int(free_rows[0]), start, letters, MARK_COLOUR)
+        is_row_free = (under_letters < 0).all(axis=1)
+        # At an edge, but not on a curve, whose values they would cover.
+        free_rows = [row for row in (*range(MARK_ROWS), -1) if rows > 2 and is_row_free[row]]
+        if free_rows:
+            picture.put(free_rows[0], start, letters, MARK_COLOUR)
 
 
 def _put_line(picture: DotPicture, column: int, sign: str, is_free: Cells) -> None:

@@ -128,6 +128,13 @@ def test_a_mark_is_a_tick_at_the_top_behind_the_curves() -> None:
     assert set(marked.changed_rows(plain)) == {row for row, _ in cells}
 
 
+def test_the_letters_of_a_mark_stand_at_an_edge_where_a_curve_is_at_the_top() -> None:
+    found = make_frame([curve([1, 4, 4, 4])], STEPS, 60, 8, marks=((3.5, "R"),))
+    assert found
+    rows = ["".join(found.picture.characters(row)) for row in range(7)]
+    assert [row for row, text in enumerate(rows) if "R" in text] in ([1], [6])
+
+
 def test_marks_at_one_place_show_all_their_letters() -> None:
     found = make_frame([curve([3, 1, 2, 4])], STEPS, 60, 8, marks=((2.5, "T"), (2.5, "C")))
     assert found is not None
