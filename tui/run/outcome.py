@@ -22,6 +22,7 @@ from remote.format import (
 )
 from remote.plan.plan import Plan
 from remote.run.findings import script_visibility as seen
+from remote.run.findings.advice import advise_flaw
 from remote.run.findings.flaws import find_flaws
 from remote.run.findings.memory import find_memory_at_death
 from remote.run.findings.resume_point import find_resume_point
@@ -36,6 +37,7 @@ from remote.run.state.types import Cause
 from remote.statistics.mean import finite_mean
 from tui.kit.text_table import rule_lines
 from tui.run import failure_advice as hints
+from tui.run.components.advice_text import describe_advice
 from tui.run.components.link_text import PHASES, describe_bound
 from tui.run.unfetched_files import describe_unfetched_files
 
@@ -125,10 +127,14 @@ def _result_cells(
 
 
 def closing_advice(state: RunState) -> list[str]:
-    """Say what to do where a script was not seen, or in part, and which of its files stay."""
+    """Say what to do where a script was not seen, or in part, which of its files stay, and what
+    helps against what spoils the result."""
     has_run = state.verdict not in (None, Verdict.REFUSED)
     visibility = describe_visibility(state) if has_run else []
-    return [*visibility, *describe_unfetched_files(state)]
+    flaws = find_flaws(state) if state.verdict is Verdict.FINISHED else ()
+    advices = [advise_flaw(state, flaw) for flaw in flaws]
+    advice_lines = [describe_advice(advice) for advice in advices if advice]
+    return [*visibility, *describe_unfetched_files(state), *advice_lines]
 
 
 def describe_visibility(state: RunState) -> list[str]:

@@ -18,6 +18,7 @@ from remote.record.entry import Entry
 from remote.record.layout import REPORT
 from remote.record.step_notes import StepNote, join_step_notes
 from remote.run.findings import script_visibility as seen
+from remote.run.findings.advice import advise_flaw
 from remote.run.findings.alerts import describe_slow_spells
 from remote.run.findings.flaws import find_flaws, outcome_word
 from remote.run.findings.memory import find_memory_at_death
@@ -34,6 +35,7 @@ from tui.kit.background import run_in_background
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.widgets.phase import phase_cell
 from tui.run import outcome
+from tui.run.components.advice_text import describe_advice
 from tui.run.components.link_text import describe_bound
 from tui.run.failure_advice import failure_advice
 from tui.run.unfetched_files import describe_unfetched_files
@@ -200,9 +202,15 @@ def _failure_lines(
 
 
 def _way_on(run: RunState, keys: OutcomeKeys) -> Iterator[OutcomeLine]:
-    """How the run can go on from its newest checkpoint, then the keys that help next."""
+    """What a new run should do otherwise, or how this one can go on from its newest checkpoint;
+    then the keys that help next."""
     if run.verdict is None:
         return
+    for flaw in find_flaws(run) if run.verdict is Verdict.FINISHED else ():
+        advice = advise_flaw(run, flaw)
+        if advice:
+            text = describe_advice(advice, new_run_key=keys.new_run)
+            yield OutcomeLine(text, ACCENT)
     resume_point = find_resume_point(run)
     if keys.resume and resume_point and run.verdict is not Verdict.FINISHED:
         sign = palette.sign("playing")
@@ -221,12 +229,15 @@ def _way_on(run: RunState, keys: OutcomeKeys) -> Iterator[OutcomeLine]:
 def _summary_lines(run: RunState, *, is_brief: bool) -> Iterator[OutcomeLine]:
     """List the ranks that were slow, the test accuracy, and the times of a step and of an epoch.
     `is_brief`: no more than a line of the accuracy and of the times."""
-    named_ranks = {flaw.rank for flaw in find_flaws(run) if flaw.kind is FlawKind.SLOW}
+    flaws = find_flaws(run)
+    named_ranks = {flaw.rank for flaw in flaws if flaw.kind is FlawKind.SLOW}
     for spell in describe_slow_spells(run, named_ranks)[:MAX_SPELLS]:
         yield OutcomeLine(f"{palette.sign('slow')} {spell}")
     for line in _test_lines(run)[: 1 if is_brief else None]:
         yield OutcomeLine(line)
-    speed_text = _describe_speed(run, is_brief=is_brief)
+    # How fast a run came to a useless model matters to nobody.
+    is_useless = any(flaw.kind is not FlawKind.SLOW for flaw in flaws)
+    speed_text = "" if is_useless else _describe_speed(run, is_brief=is_brief)
     if speed_text:
         yield OutcomeLine(speed_text)
 

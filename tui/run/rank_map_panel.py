@@ -37,7 +37,7 @@ MAX_LINE_HEIGHT = 3
 """Lines of the screen for a rank, at the most."""
 LINES_FOR_BOTH = 3
 """Lines for each rank from which on there is room for both, one below the other."""
-TICKS_PER_DRAWING = 4
+TICKS_PER_DRAWING = 8
 """Ticks from one drawing to the next: it looks at the curves of all ranks."""
 
 
@@ -126,10 +126,9 @@ class RankMapPanel(Panel):
         width = map_lines.size.width - NAME_WIDTH - VALUE_WIDTH
         height = map_lines.size.height
         ranks = sort_ranks(run.ranks, run, self._steady_order.now(run), 0)[:height]
-        step_lines = over_step(ranks, run, width)
         if self._is_of_step:
             self.title = "one step by rank"
-            map_lines.fill(step_lines)
+            map_lines.fill(over_step(ranks, run, width))
             self.caption(phase_legend())
             return
         self.title = "ranks over time"
@@ -137,7 +136,7 @@ class RankMapPanel(Panel):
         time_lines = over_time(ranks, run, figure, width)
         # With room for both, the step stands below.
         if height > LINES_FOR_BOTH * len(ranks):
-            time_lines += [step_heading(), *step_lines]
+            time_lines += [step_heading(), *over_step(ranks, run, width)]
         map_lines.fill(time_lines)
         medians = sorted(rank.pace.median(figure) for rank in run.ranks if rank.pace)
         median = medians[len(medians) // 2] if medians else math.nan

@@ -6,6 +6,7 @@ from remote.run.diagnosis.straggler import Straggler
 from remote.run.diagnosis.straggler_cause import SlowKind
 from remote.run.run_state import RunState
 from remote.run.state.advice import Advice, Remedy
+from remote.run.state.flaw import Flaw, FlawKind
 
 
 def advise_straggler(run: RunState, straggler: Straggler) -> Advice:
@@ -19,6 +20,30 @@ def advise_straggler(run: RunState, straggler: Straggler) -> Advice:
         case SlowKind.OTHER_PROGRAMS:
             return Advice(Remedy.END_PROGRAMS, host, step_seconds)
     return Advice(Remedy.SHOW_STACKS, host)
+
+
+def advise_flaw(run: RunState, flaw: Flaw) -> Advice | None:
+    """Return with which other settings a run that has ended may do better; None if that is not
+    known."""
+    lr = run.plan.job.lr if run.plan.job else 0.0
+    match flaw.kind:
+        case FlawKind.DIVERGED:
+            return Advice(Remedy.LOWER_LR, lr=lr)
+        case FlawKind.LEARNED_NOTHING:
+            return Advice(Remedy.OTHER_LR, lr=lr)
+        case FlawKind.OVERFITTED:
+            return Advice(Remedy.FEWER_EPOCHS, best_epoch=flaw.epoch)
+        case FlawKind.SLOW:
+            return _advise_slow_run(run, flaw.rank)
+    return None
+
+
+def _advise_slow_run(run: RunState, rank: int) -> Advice | None:
+    """Return what would have helped; None if only its stack could have told."""
+    episodes = [each for each in run.stragglers.episodes if each.straggler.rank == rank]
+    straggler = run.stragglers.by_rank.get(rank) or episodes[-1].straggler
+    advice = advise_straggler(run, straggler)
+    return None if advice.remedy is Remedy.SHOW_STACKS else advice
 
 
 def _estimate_step(run: RunState, straggler: Straggler) -> float:

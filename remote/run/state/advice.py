@@ -13,6 +13,9 @@ class Remedy(StrEnum):
     EXCLUDE_HOST = "exclude host"
     END_PROGRAMS = "end other programs"
     SHOW_STACKS = "show stacks"
+    LOWER_LR = "lower learning rate"
+    OTHER_LR = "other learning rate"
+    FEWER_EPOCHS = "fewer epochs"
 
 
 @dataclass(frozen=True)
@@ -25,3 +28,7 @@ class Advice:
     """The host that is left out, or on which something is to be done."""
     step_seconds: float = 0.0
     """About how long a step takes then; 0 if that is not known."""
+    lr: float = 0.0
+    """The learning rate of the run; 0 if it is not known."""
+    best_epoch: int = 0
+    """The epoch after which the test loss has only risen."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 from typing import TypeGuard
 
@@ -63,7 +64,7 @@ class TrendScale:
     medians: Sequence[float]
     typical: float
 
-    @property
+    @cached_property
     def high(self) -> float:
         """The value of the highest bar: the slowest rank is below it, so that its trend shows."""
         return max([2 * self.typical, *(1.2 * median for median in self.medians if median > 0)])

@@ -14,6 +14,7 @@ from tests.kit.dashboard import Stage
 from tests.kit.histories import GLOO, History, plan, raised, stepped
 from training.wire.host_events import Exited, Hello, HostSample, RankSample
 from training.wire.rank_events import Evaluated, Saved
+from tui.run.outcome import closing_advice
 from tui.run.outcome_panel import (
     ACCENT,
     OutcomeKeys,
@@ -87,6 +88,36 @@ def test_a_ruined_run_says_so_first() -> None:
     first, second, *_ = lines_of(history.done(0, 1).closed())
     assert first == OutcomeLine("▲ diverged at step 3: loss 2.3 → 924", "bold $text-warning")
     assert second.text.startswith("ended after "), "to have finished sounds well"
+
+
+@pytest.mark.parametrize(
+    ("losses", "tests", "remedy"),
+    [
+        ([2.3, 2.3, *[900.0 + step for step in range(30)]], [], "with a lower lr (now 0.1)"),
+        ([2.3] * 120, [(2.3, 0.1)] * 3, "with another lr (now 0.1): too high or too low"),
+        (
+            [2.3] * 90,
+            [(0.5, 0.8), (0.3, 0.9), *[(loss, 0.9) for loss in (0.4, 0.5, 0.6, 0.7, 0.8)]],
+            "with fewer epochs: best was epoch 2",
+        ),
+    ],
+    ids=["diverged", "learned nothing", "overfitted"],
+)
+def test_a_flaw_ends_in_what_to_change(
+    losses: list[float], tests: list[tuple[float, float]], remedy: str
+) -> None:
+    history = History(plan(2)).training()
+    for step, loss in enumerate(losses, 1):
+        for rank in range(2):
+            history.rank(rank, replace(stepped(rank, step), loss=loss))
+    ten_classes = tuple((1,) * 10 for _ in range(10))
+    for epoch, (loss, accuracy) in enumerate(tests, 1):
+        history.rank(0, Evaluated(0, epoch, 10 * epoch, loss, accuracy, 360, 0.1, ten_classes))
+    state = history.done(0, 1).closed()
+    lines = outcome_lines(state, 20, OutcomeKeys(new_run="n"), is_brief=True)
+    assert [line.style for line in lines if f"▶ n new run {remedy}" in line.text] == [ACCENT]
+    assert not any("bound by" in line.text for line in lines)
+    assert any(f"▶ new run {remedy}" in line for line in closing_advice(state))
 
 
 def test_the_keys_that_help_next_have_the_ink_of_keys() -> None:
