@@ -57,7 +57,7 @@ def put_marks(picture: DotPicture, marks: Sequence[Mark], x_axis: Axis) -> None:
         # At the right edge they move left: `put` cuts off what has no room.
         start = max(0, min(column, width - len(letters)))
         under_letters = picture.curve[:, start : start + len(letters)]
-        is_row_free = (under_letters < 0).all(axis=1)
+        is_row_free = np.asarray((under_letters < 0).all(axis=1))
         # At an edge, but not on a curve, whose values they would cover.
         free_rows = [row for row in (*range(MARK_ROWS), -1) if rows > 2 and is_row_free[row]]
         if free_rows:
