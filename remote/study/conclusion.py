@@ -24,6 +24,9 @@ from remote.study.wording import (
 )
 
 UNKNOWN_INTERVAL = Interval(math.nan, math.nan, math.nan, 0, IntervalMethod.NONE)
+ONLY_ARITHMETIC = (
+    "no run learned anything: this shows equal arithmetic, not equal results; train for more steps"
+)
 CHANCE = "one run of a cell cannot show whether that is more than chance: repeat it"
 
 
@@ -73,7 +76,8 @@ def answer_text(result: StudyResult) -> str:
     if not study.compares_times and all(row.is_same for row in compared):
         labels = dict.fromkeys(row.cell.label(study.compare) for row in compared)
         names = listed([*labels, study.reference], len(labels) + 1)
-        return f"{names} have the same {study.measured} in every run, within rounding"
+        same_text = f"{names} have the same {study.measured} in every run, within rounding"
+        return same_text + (f"; {ONLY_ARITHMETIC}" if nothing_is_learned(result) else "")
     best_label, mean = _best_label(result)
     doubtful = [row for row in compared if row.doubt]
     if any(row.cell.label(study.compare) == best_label for row in doubtful):
@@ -90,6 +94,12 @@ def answer_text(result: StudyResult) -> str:
     else:
         text = _best_shown(study, best_label, mean, usable)
     return text + _describe_certainty(usable) + _compare_with_baseline(result)
+
+
+def nothing_is_learned(result: StudyResult) -> bool:
+    """Return True if no run that counts has a test that is better than guesses."""
+    counted_runs = [run_end for row in result.cells for run_end in row.runs]
+    return bool(counted_runs) and all(run_end.at_chance for run_end in counted_runs)
 
 
 def _ratio_of(row: CellResult) -> Interval:

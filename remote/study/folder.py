@@ -89,6 +89,8 @@ class RunEnded:
     """The cause without the host and rank that had it, equal for all runs that fail alike."""
     conditions: Conditions = UNKNOWN
     """The conditions under which its ranks computed."""
+    at_chance: bool = False
+    """Its last test was no better than guesses."""
 
 
 JournalEntry = RunBegun | RunEnded

@@ -10,7 +10,7 @@ from typing import Any
 
 from remote.format import listed
 from remote.record.remarks import find_remarks
-from remote.run.findings.flaws import find_flaws
+from remote.run.findings.flaws import find_flaws, is_at_chance
 from remote.run.run_state import RunState
 from remote.run.state.flaw import FlawKind
 from remote.study.study import Cell, Study, named_metric
@@ -51,6 +51,12 @@ def list_remarks(cell: Cell, state: RunState) -> tuple[str, ...]:
         f"{cell.key} {flaw.text}" for flaw in find_flaws(state) if flaw.kind is FlawKind.DIVERGED
     ]
     return (*divergences, *remark_texts)
+
+
+def ends_at_chance(state: RunState) -> bool:
+    """Return True if the last test of a run, of however few steps, is no better than guesses."""
+    tests = state.progress.evaluations
+    return bool(tests) and is_at_chance(tests[-1])
 
 
 def general_cause(state: RunState) -> str:

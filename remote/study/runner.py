@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from remote.host_commands.kept_plan import KeptPlan
 from remote.lab.spec import LabError
@@ -80,6 +81,11 @@ class StudyRunner:
         self.progress = StudyProgress.of(self.study, self.folder.entries())
         # Runs that counted in earlier calls have made steps, so the study is not refused.
         self._refusals = [""] * len(self.progress.counted_runs)
+
+    @property
+    def runs_dir(self) -> Path:
+        """Return the folder that its runs lie in."""
+        return self.launcher.runs_dir
 
     @property
     def is_stopped(self) -> bool:
@@ -229,6 +235,7 @@ class StudyRunner:
             seconds=max(0.0, state.elapsed),
             losses=measurement.first_and_last_loss(state),
             conditions=find_conditions(state),
+            at_chance=measurement.ends_at_chance(state),
         )
         if state.verdict is Verdict.FINISHED:
             value = measurement.read_value(self.study, summary.summarize(state))

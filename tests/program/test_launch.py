@@ -269,7 +269,7 @@ def test_data_that_no_host_has_are_told_once_before_anything_is_started(
     assert (
         done.stdout.count("node1, node2 and node3: data failed: /nowhere/photos: No such file") == 1
     )
-    assert "! node1, node2 and node3: address warning: the same machine" in done.stdout
+    assert "! node1, node2 and node3: address: the same machine" in done.stdout
 
 
 def test_master_port_in_use(sshd: Sshd, tmp_path: Path) -> None:

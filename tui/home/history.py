@@ -100,6 +100,8 @@ class RecordedStudy:
     """A study as it is recorded, in place of a `Runner`: nothing is under way."""
 
     progress: StudyProgress
+    runs_dir: Path
+    """The folder that its runs lie in."""
     changes = 0
     current = None
     is_over = True
@@ -187,7 +189,7 @@ class History:
         """Return a study that was started. Raises: StudyError, OSError."""
         from remote.study.folder import StudyFolder
 
-        return RecordedStudy(_progress(StudyFolder.of(self.runs_dir, name)))
+        return RecordedStudy(_progress(StudyFolder.of(self.runs_dir, name)), self.runs_dir)
 
     def read_details(self, run: Entry, runs: Sequence[Entry]) -> RunDetails:
         """Read what is shown of a recorded run, one of these, when it is chosen."""

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import ClassVar
 
+import numpy as np
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, VerticalScroll
+from textual.content import Content
 from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
+from textual.worker import get_current_worker
 
 from remote.format import count, duration, seconds
+from remote.plan.serialize import OtherFormat
+from remote.record.events_file import RunFolderError
+from remote.record.loss_course import LossPoint, read_loss_points
 from remote.run.run_state import RunState
 from remote.sanitise import plain
 from remote.statistics.mean import finite_mean
@@ -22,6 +30,7 @@ from remote.study.conclusion import answer_text, doubt_lines, effect_lines
 from remote.study.results import CellResult, StudyResult, compute_results
 from remote.study.runner import StudyRun, StudyRunner
 from remote.study.shortcomings import failure_lines, limit_lines
+from remote.study.study import Study
 from tui.charts.chart import Chart
 from tui.charts.plot_frame import PlotOptions
 from tui.charts.raster import Curve
@@ -29,7 +38,7 @@ from tui.home.history import RecordedStudy
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
-from tui.kit.inks import LINE
+from tui.kit.inks import LINE, SERIES_INKS
 from tui.kit.messages import RetryStudy, ShowCell, ShowRun
 from tui.kit.run_session import LiveScreen
 from tui.kit.session_clock import SessionClock
@@ -40,7 +49,7 @@ from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import TableCell, TableColumn, TableRow
 from tui.run.components.header import RunHeader
 from tui.study.cell_screen import list_cell_runs
-from tui.study.cell_table import StudyTable, format_value, make_cell_table
+from tui.study.cell_table import VALUES, StudyTable, format_value, make_cell_table
 from tui.study.text.run_texts import describe_run
 
 SIGN = 2
@@ -51,8 +60,10 @@ SPACE = 2
 """Columns between two of the table."""
 DURATION_WIDTH = 9
 """Columns of the time that runs took."""
-AXIS_WIDTHS = range(12, 25)
+AXIS_WIDTHS = range(12, 33)
 """Columns of the axis on which the values of runs stand."""
+LOSS_PLACES = 60
+"""Places at which the loss of a run is read."""
 
 
 class StudyScreen(LiveScreen, Screen[None]):
@@ -64,18 +75,19 @@ class StudyScreen(LiveScreen, Screen[None]):
     StudyScreen ChoiceTable { max-height: 60%; min-height: 3; padding: 0 1; }
     StudyScreen #cell { height: auto; max-height: 30%; padding: 0 1; display: none; }
     StudyScreen.-roomy #cell { display: block; }
-    StudyScreen #cell, StudyScreen #answer {
+    StudyScreen #cell, StudyScreen #curve {
         border-top: solid $ink-rule; border-title-color: $text-muted;
         scrollbar-size-vertical: 1;
     }
     StudyScreen #cell Static { height: auto; }
     StudyScreen #curve { height: 1fr; display: none; padding: 0 1; }
-    StudyScreen.-running #curve { display: block; }
+    StudyScreen.-running #curve, StudyScreen.-roomy.-curves #curve { display: block; }
     StudyScreen #run { height: auto; border-top: solid $ink-rule; }
     StudyScreen #run RunHeader { background: $background; }
     StudyScreen #which { height: 1; padding: 0 1; color: $text-muted; }
-    StudyScreen #answer { height: 1fr; min-height: 3; padding: 0 1; }
-    StudyScreen.-running #answer { height: auto; max-height: 30%; }
+    StudyScreen #answer {
+        height: auto; max-height: 30%; padding: 0 1; scrollbar-size-vertical: 1;
+    }
     StudyScreen #answer Static { height: auto; }
     StudyScreen.-low #answer { display: none; }
     """
@@ -91,6 +103,8 @@ class StudyScreen(LiveScreen, Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
+        with VerticalScroll(id="answer"):
+            yield Static(markup=False)
         yield ChoiceTable(())
         with VerticalScroll(id="cell", can_focus=False):
             yield Static(markup=False)
@@ -99,8 +113,6 @@ class StudyScreen(LiveScreen, Screen[None]):
             yield RunHeader()
         with Container(id="curve"):
             yield Chart(PlotOptions("step"))
-        with VerticalScroll(id="answer"):
-            yield Static(markup=False)
         yield KeyFooter()
 
     def on_mount(self) -> None:
@@ -156,7 +168,9 @@ class StudyScreen(LiveScreen, Screen[None]):
             answer_lines += limit_lines(result)
         elif is_known:
             answer_lines[0] = f"so far: {answer_lines[0]}"
-        self.query_one("#answer Static", Static).update("\n".join(map(plain, answer_lines)))
+        first_line, *more_lines = map(plain, answer_lines)
+        answer = Content("\n").join([Content.styled(first_line, "bold"), *map(Content, more_lines)])
+        self.query_one("#answer Static", Static).update(answer)
 
     def _show_cell(self) -> None:
         """Show the runs of the cell under the cursor."""
@@ -168,6 +182,35 @@ class StudyScreen(LiveScreen, Screen[None]):
         table_rows = [cell_run.row(number, metric) for number, cell_run in enumerate(cell_runs, 1)]
         lines = align_lines([[cell.text for cell in row] for row in table_rows])
         panel.query_one(Static).update("\n".join(lines))
+        # Beside a run under way, whose loss is drawn, this need not be read.
+        if self.runner.current is None:
+            self._read_losses(key, [run.end.run for run in cell_runs if run.end])
+
+    @work(thread=True, exclusive=True)
+    def _read_losses(self, key: str, runs: Sequence[str]) -> None:
+        """Read the training loss of the runs of a cell, and draw it."""
+        courses = []
+        for run in runs[:SERIES_INKS]:
+            with suppress(OtherFormat, RunFolderError):
+                courses.append(read_loss_points(self.runner.runs_dir / run, LOSS_PLACES).training)
+        # The cursor may have gone on, or the screen may have closed.
+        if not get_current_worker().is_cancelled:
+            self.app.call_from_thread(self._draw_losses, key, courses)
+
+    def _draw_losses(self, key: str, courses: Sequence[Sequence[LossPoint]]) -> None:
+        """Draw a curve for each run of a cell, named by its number."""
+        if self.runner.current is not None or not self.is_attached:
+            return
+        curves = []
+        for number, course in enumerate(courses, 1):
+            if len(course) > 1:
+                # Of a short run, places overlap, so that a step comes several times.
+                steps, losses = np.array(sorted(dict(course).items()), float).T
+                curve = Curve(str(number), number - 1, steps, losses, losses, losses, band=False)
+                curves.append(curve)
+        self.query_one("#curve").border_title = f" training loss of the runs of {plain(key)} "
+        self.set_class(bool(curves), "-curves")
+        self.query_one(Chart).draw(curves, options=PlotOptions("step", named=len(curves) > 1))
 
     def _show_run(self, run: StudyRun | None) -> float:
         """Show the run under way; return for how many seconds it has run."""
@@ -183,7 +226,9 @@ class StudyScreen(LiveScreen, Screen[None]):
             pace_text = _pace(state)
             losses = state.curves.whole("loss")
         curve = Curve("", LINE, losses.step, losses.low, losses.high, losses.mean, band=False)
-        self.query_one(Chart).draw([curve] if len(losses.step) else [])
+        self.query_one("#curve").border_title = " training loss of this run "
+        options = PlotOptions("step")
+        self.query_one(Chart).draw([curve] if len(losses.step) else [], options=options)
         assert isinstance(self.runner, StudyRunner)
         run_line = justify(describe_run(self.runner, run), pace_text, self.app.size.width - 2)
         self.query_one("#which", Static).update(run_line)
@@ -295,13 +340,21 @@ def make_time_columns(result: StudyResult, room: int) -> tuple[list[TableColumn]
     # Values that differ by less than is shown would look far apart.
     if len(set(ends)) > 1 and axis_width in AXIS_WIDTHS:
         low, high = min(values), max(values)
-        title = f"  {ends[0]}{ends[1]:>{axis_width - len(ends[0])}}"
+        title = f"  {_axis_title(ends[0], ends[1], result.study, axis_width)}"
         columns.append(TableColumn(title, SPACE + axis_width + 1, right=False))
         rows = [
             (*row, TableCell(f"  {draw_values(_values(cell), low, high, axis_width)}"))
             for row, cell in zip(rows, result.cells, strict=True)
         ]
     return columns, rows
+
+
+def _axis_title(low: str, high: str, study: Study, width: int) -> str:
+    """Return both ends of an axis, and between them what it shows, in as long a word as fits."""
+    room = width - len(low) - len(high)
+    names = (VALUES.get(study.metric, study.measured), study.metric)
+    name = next((name for name in names if len(name) + 2 <= room), "")
+    return f"{low}{name:^{room}}{high}"
 
 
 def _values(cell: CellResult) -> list[float]:

@@ -84,17 +84,19 @@ def _chance_flaws(run: RunState) -> Iterator[Flaw]:
 
 def _ends_at_chance(evaluations: Sequence[Evaluated]) -> bool:
     """Return True if the last test is not better than guesses."""
-    if len(evaluations) < 2 or not evaluations[-1].samples:
-        return False
-    last = evaluations[-1]
-    num_classes = len(last.confusion)  # 0 if the test has told no classes
-    if num_classes < 2:
+    return len(evaluations) >= 2 and is_at_chance(evaluations[-1])
+
+
+def is_at_chance(test: Evaluated) -> bool:
+    """Return True if a test is not better than guesses."""
+    num_classes = len(test.confusion)  # 0 if the test has told no classes
+    if num_classes < 2 or not test.samples:
         return False
     chance = 1 / num_classes
-    deviation = math.sqrt(chance * (1 - chance) / last.samples)
-    is_guess = last.accuracy <= chance + DEVIATIONS * deviation
+    deviation = math.sqrt(chance * (1 - chance) / test.samples)
+    is_guess = test.accuracy <= chance + DEVIATIONS * deviation
     # Of a few samples, even guesses may often be right.
-    return is_guess and last.accuracy < _learned_accuracy(num_classes)
+    return is_guess and test.accuracy < _learned_accuracy(num_classes)
 
 
 def _learned_accuracy(num_classes: int) -> float:

@@ -23,12 +23,15 @@ from tui.run.components.header_figures import HeaderFigure, header_figures
 from tui.run.components.header_lines import (
     DIM,
     GAP,
+    STALL_INK,
     RunLength,
     figure_lines,
     fold_text,
+    is_before_first_step,
     progress_line,
     stall_advice,
     stall_text,
+    start_line,
     title_line,
 )
 
@@ -82,8 +85,10 @@ class RunHeader(Static):
         text_width = max(width, MIN_WIDTH)
         yield title_line(run, replay_text, given_name, width)
         yield progress_line(run, self._run_length(run), width, now)
+        if is_before_first_step(run):
+            yield start_line(run, now).truncate(text_width)
         # Of a script that tells nothing, there are no figures to wait for.
-        if run.plan.job or any(figure.is_known for figure in self._figures):
+        elif run.plan.job or any(figure.is_known for figure in self._figures):
             is_roomy = self.app.size.height >= ROOMY_HEIGHT
             yield from figure_lines(self._figures, width, is_roomy=is_roomy)
         if self._script_notes:
@@ -91,9 +96,10 @@ class RunHeader(Static):
         for wait in waiting(run, now):
             yield from map(Content, fold_text(wait.text(), text_width))
         for line in fold_text(stall_text(run, now), text_width):
-            yield Content.styled(line, "bold")
+            yield Content.styled(line.ljust(text_width), STALL_INK)
         keys = key_of(self.app, "stacks"), key_of(self.app, "quit")
-        yield from map(Content, textwrap.wrap(plain(stall_advice(run, *keys)), text_width))
+        for line in textwrap.wrap(plain(stall_advice(run, *keys)), text_width):
+            yield Content.styled(line.ljust(text_width), STALL_INK)
         yield from map(Content, textwrap.wrap(plain(self._advice), text_width))
 
     def _run_length(self, run: RunState) -> RunLength:

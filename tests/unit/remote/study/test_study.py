@@ -806,6 +806,21 @@ def test_the_answer_is_one_sentence(
     assert found.startswith(expected)
 
 
+def test_equal_results_of_runs_that_learned_nothing_are_called_so() -> None:
+    study = parse_study("three", ACCURACY.replace("METRIC", "loss"))
+    values = {f"sync={name}": [2.3, 2.3] for name in ("all_reduce", "ring", "ddp")}
+    result = compute_results(_progress(study, values))
+    cells = [
+        replace(row, runs=tuple(replace(end, at_chance=True) for end in row.runs))
+        for row in result.cells
+    ]
+    guessed = answer_text(replace(result, cells=tuple(cells)))
+    assert guessed.startswith(f"{answer_text(result)}; no run learned anything: ")
+    # One run that did learn is enough.
+    partly = replace(result, cells=(result.cells[0], *cells[1:]))
+    assert answer_text(partly) == answer_text(result)
+
+
 def test_the_answer_is_followed_by_what_the_other_axes_change() -> None:
     text = ACCURACY.replace("METRIC", "loss") + "batch_size = [20, 100]\n"
     text += '[compare]\naxis = "sync"\nreference = "ring"\n'

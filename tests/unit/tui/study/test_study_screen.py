@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from remote.record.loss_course import LossCourse
 from tests.kit.acted import ActedSession, until
 from tests.kit.acted_study import acted_runner, finish, stopped
 from tests.kit.dashboard import asked
@@ -17,6 +18,7 @@ from tests.kit.looks import screen_text
 from tui.app.study_app import StudyApp
 from tui.kit.messages import ShowRun
 from tui.run.screen import RunScreen
+from tui.study import study_screen
 from tui.study.cell_screen import CellScreen
 from tui.study.study_screen import StudyScreen
 
@@ -299,3 +301,29 @@ async def test_the_help_begins_with_the_keys_of_a_study(tmp_path: Path) -> None:
         await pilot.press("escape")
         stage.runner.stop("enough")
         stopped(stage.sessions[0])
+
+
+async def test_the_answer_stands_on_top_and_the_losses_of_the_chosen_cell_below(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_runs: list[str] = []
+
+    def read_points(folder: Path, _: int) -> LossCourse:
+        read_runs.append(folder.name)
+        return LossCourse([(1, 2.3), (40, 0.5)])
+
+    monkeypatch.setattr(study_screen, "read_loss_points", read_points)
+    stage = Stage(tmp_path)
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.make(pilot, by_method)
+        await until(pilot, lambda: bool(stage.line("training loss of the runs of", "=all_reduce")))
+        lines = stage.text().splitlines()
+        answer_row = lines.index(stage.line("no method is shown to be faster"))
+        assert answer_row < lines.index(stage.line("method", "s/iter", "against all_reduce"))
+        await pilot.press("down", "down", "down")
+        await until(
+            pilot, lambda: bool(stage.line("training loss of the runs of", "a ring of two"))
+        )
+        chosen = stage.runner.progress.cells[stage.runner.study.cells[3].key]
+        assert [end.run for end in chosen.counted_runs] == read_runs[-2:]
+        await pilot.press("q")
