@@ -5,11 +5,18 @@ from __future__ import annotations
 import pytest
 
 from remote.events import CheckFinished, HostLost, HostPhaseChanged, SessionClosed
+from remote.run.state.phases import RunPhase
 from tests.kit.histories import History, plan, stepped
 from tests.kit.scripts import script, seen, started
 from training.wire.host_events import Exited, Launched
+from tui.charts.chart_view import ChartView
+from tui.charts.drawing import make_drawing
+from tui.charts.heading import heading
+from tui.charts.kinds import KINDS
 from tui.run.components.header import NOTICE_SECONDS, load_notices, script_notes
+from tui.run.components.header_figures import header_figures
 from tui.run.components.header_lines import is_before_first_step, phase_text, start_line
+from tui.run.components.phase_line import phase_line, phase_seconds
 
 
 @pytest.mark.parametrize(
@@ -24,6 +31,26 @@ def test_an_attempt_of_another_launcher_is_counted_as_that_one_allows(
     history.rank(0, Launched((0,), (0,), attempts=attempts))
     history.session(HostLost(0, "no sign of life", True), SessionClosed())
     assert phase_text(history.state()).endswith(text)
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_step_takes_the_same_time_in_the_header_the_phases_and_the_chart(is_over: bool) -> None:
+    history = History(plan(2)).training(steps=0, total=60)
+    for step in range(1, 61):
+        for rank in range(2):
+            seconds = 0.5 if step < 30 else 0.1 + 0.02 * rank
+            history.rank(rank, stepped(rank, step, seconds, compute=seconds))
+    if is_over:
+        history.closed()
+    state = history.state()
+    assert (state.phase is RunPhase.ENDED) is is_over
+    (step_text,) = [figure.value for figure in header_figures(state) if figure.label == "step"]
+    assert phase_line(phase_seconds(state), 80).plain.startswith(f"step {step_text}  ")
+    phases = next(kind for kind in KINDS if kind.id == "phases")
+    view = ChartView()
+    parts = heading(make_drawing(state, phases, view), phases, view, 60)
+    assert parts[0][0] == step_text
+    assert step_text == ("295 ms" if is_over else "110 ms")
 
 
 def test_a_start_says_what_is_done_what_it_waits_for_and_what_comes() -> None:
