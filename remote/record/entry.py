@@ -21,6 +21,7 @@ from remote.record.overview import (
     Count,
     Figure,
     Overview,
+    Trouble,
     check_number,
     read_overview,
     remake_overview,
@@ -73,6 +74,7 @@ class Entry(NamedTuple):
     started: Figure = None
     elapsed: Figure = None
     ranks_started: bool = False
+    trouble: Trouble = ""
     star: bool = False
     pinned: bool = False
     """Whether it is the baseline of the runs beside it."""

@@ -7,7 +7,7 @@ overview is made of its record, which takes a moment.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -32,6 +32,7 @@ LONGEST_TEXT = 300
 
 Figure = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)] | None
 Count = Annotated[int, Meta(ge=0, le=int(LARGEST))]
+Trouble = Literal["", "stalled", "slow"]
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +67,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """The process of a rank may have been started."""
     checkpoint_step: Count = 0
     """The step of the newest complete checkpoint."""
+    trouble: Trouble = ""
+    """What is wrong with a run that goes on, in a word; "" if nothing is, or if it has ended."""
 
 
 def make_overview(state: RunState) -> Overview:
@@ -97,7 +100,16 @@ def make_overview(state: RunState) -> Overview:
         # The ranks of the last attempt may be waiting, though those of one before have trained.
         ranks_started=are_started or bool(progress.restarts),
         checkpoint_step=max((rank.saved_step for rank in ranks), default=0),
+        trouble=_find_trouble(state),
     )
+
+
+def _find_trouble(state: RunState) -> Trouble:
+    if state.verdict:
+        return ""
+    if state.stall:
+        return "stalled"
+    return "slow" if state.stragglers.slow else ""
 
 
 def encode_overview(overview: Overview) -> bytes:

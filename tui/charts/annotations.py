@@ -31,12 +31,14 @@ NO_PEAK = (-math.inf, 0.0)
 TEXT_OFFSETS = (0, -1, 1, -2, 2, -3, 3)
 """Rows away from a point where its text may stand, the best first."""
 MAX_NAMES_PER_CURVE = 3
+MARK_ROWS = 2
+"""Rows of cells that the line of a mark goes down from the top."""
 COLUMNS_PER_MARK = 6
 """Columns of cells for each mark of one letter. If they would be denser, none is drawn."""
 
 
 def put_marks(picture: DotPicture, marks: Sequence[Mark], x_axis: Axis) -> None:
-    """Draw a line at each mark, behind the curves, with the letters of its marks."""
+    """Draw a tick at the top for each mark, behind the curves, with the letters of its marks."""
     rows, width = picture.dots.shape
     columns_of: dict[str, set[int]] = {}
     for x, letter in marks:
@@ -48,14 +50,18 @@ def put_marks(picture: DotPicture, marks: Sequence[Mark], x_axis: Axis) -> None:
         for column in () if is_dense else columns:
             letters_of[column] = letters_of.get(column, "") + letter
     for column, letters in letters_of.items():
-        _put_line(picture, column, "mark", picture.curve[:, column] == NO_COLOUR)
+        # Short, so that they do not cut the plot.
+        is_free = picture.curve[:, column] == NO_COLOUR
+        is_free[MARK_ROWS:] = False
+        _put_line(picture, column, "mark", is_free)
         # At the right edge they move left: `put` cuts off what has no room.
         start = max(0, min(column, width - len(letters)))
         under_letters = picture.curve[:, start : start + len(letters)]
-        free_rows = np.flatnonzero((under_letters < 0).all(axis=1))
-        # As high as possible, but not on a curve, whose values they would cover.
-        if rows > 2 and free_rows.size:
-            picture.put(int(free_rows[0]), start, letters, MARK_COLOUR)
+        is_row_free = np.asarray((under_letters < 0).all(axis=1))
+        # At an edge, but not on a curve, whose values they would cover.
+        free_rows = [row for row in (*range(MARK_ROWS), -1) if rows > 2 and is_row_free[row]]
+        if free_rows:
+            picture.put(free_rows[0], start, letters, MARK_COLOUR)
 
 
 def _put_line(picture: DotPicture, column: int, sign: str, is_free: Cells) -> None:
@@ -164,10 +170,11 @@ def put_peak(
     y_axis: Axis,
     unit: Unit | None,
     direction: int = 1,
+    sign: str = "",
 ) -> None:
     """Write in a row how far the curves go above (1) or below (-1) the y axis, if they do.
 
-    Without a unit, a sign alone says that they do.
+    Without a unit, an arrow alone says that they do; with one, `sign` may stand for the arrow.
     """
     width = picture.dots.shape[1]
     peaks = [_find_peak(curve, x_axis, y_axis, direction) for curve in curves]
@@ -175,7 +182,7 @@ def put_peak(
     if excess > -math.inf:
         text = palette.sign("peak" if direction > 0 else "dip")
         if unit is not None:
-            text += format_value(direction * excess, unit)
+            text = (sign or text) + format_value(direction * excess, unit)
         column = min(cell_at(x_axis.share_of(x), width), max(0, width - len(text)))
         picture.put(row, column, text, MARK_COLOUR)
 

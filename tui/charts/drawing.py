@@ -10,6 +10,7 @@ import numpy as np
 
 from remote.record.step_notes import StepNote
 from remote.run.findings.link_use import link_rate
+from remote.run.findings.rates import step_means
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
 from remote.run.series.definitions import SERIES, Scope, Unit
@@ -84,6 +85,8 @@ class Drawing:
     """Whose value that is, if the names of the curves do not say it."""
     smoothing: float = 0.0
     """The weight of the past in the average that is drawn, or 0."""
+    step_phases: tuple[float, ...] = ()
+    """Of a chart of phases, the seconds of each in a step, as in the header of the run."""
     limit: float = math.nan
     """What the values cannot exceed, such as the rate of a link, or NaN."""
     notes: tuple[tuple[float, StepNote], ...] = ()
@@ -207,6 +210,7 @@ class _Drawer:
             newest,
             newest_name,
             self._smoothing,
+            self._step_phases(),
             limit,
         )
 
@@ -304,6 +308,12 @@ class _Drawer:
             is_rank = SERIES[line.series].scope is Scope.RANK
             name = f"rank {line.name}" if is_rank else line.name
         return name, newest_known(self._curves_of(line, len(lines))[-1].mean)
+
+    def _step_phases(self) -> tuple[float, ...]:
+        if not self._kind.stacked:
+            return ()
+        means = step_means(self._run)
+        return tuple(getattr(means, name) for name in self._kind.series)
 
     # The x axis
 

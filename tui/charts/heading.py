@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 
 from remote.format import duration
 from remote.run.series.definitions import SERIES, Scope
+from remote.run.series.marks import KINDS
 from remote.sanitise import plain
+from tui.charts.annotations import COLUMNS_PER_MARK
 from tui.charts.axis import Axis, bound
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
-from tui.charts.drawing import NOTE_LETTER, ChartLine, Drawing, newest_known
+from tui.charts.drawing import NOTE_LETTER, ChartLine, Drawing
 from tui.charts.kinds import ChartKind
 from tui.charts.units import format_value
 from tui.kit import palette
@@ -65,10 +68,16 @@ def _newest_value(drawing: Drawing, kind: ChartKind) -> str:
     """Return the newest value of a chart, and whose it is if that is not clear."""
     if not math.isfinite(drawing.newest):
         return ""
-    text = f"{drawing.newest_name} {format_value(drawing.newest, kind.unit)}".strip()
+    words = [drawing.newest_name, _average(drawing), format_value(drawing.newest, kind.unit)]
+    text = " ".join(filter(None, words))
     if math.isfinite(drawing.limit):
         text += f" of {format_value(drawing.limit, kind.unit)}"
     return text
+
+
+def _average(drawing: Drawing) -> str:
+    """Name the average that is drawn, such as "ema .9"; "" for the values themselves."""
+    return f"ema {drawing.smoothing:g}".replace("0.", ".") if drawing.smoothing else ""
 
 
 def _baseline(drawing: Drawing, kind: ChartKind) -> str:
@@ -90,11 +99,11 @@ def _heading_of_phases(drawing: Drawing, kind: ChartKind, room: int) -> Coloured
 
 
 def _newest_of_phases(drawing: Drawing, kind: ChartKind, room: int) -> ColouredTexts:
-    """Return the newest value of all bars as the sum of each.
+    """Return the time of a step as the sum of its phases.
 
     Without room, the names go, which stand at the left of the bars as well, and then the parts.
     """
-    newest = [newest_known(line.points.mean) for line in drawing.lines]
+    newest = drawing.step_phases
     known = [index for index, value in enumerate(newest) if math.isfinite(value)]
     if not known:
         return []
@@ -237,16 +246,29 @@ def _legend_of_mean(drawing: Drawing, room: int) -> ColouredTexts:
     parts: ColouredTexts = []
     line = drawing.lines[0] if drawing.lines else None
     if line and line.row < 0 and len(line.points):
-        parts += [
-            (f"{palette.sign('curve')} mean", LINE),
-            (f"{palette.sign('band')} min to max", LINE),
-        ]
+        if drawing.smoothing:
+            parts += [(f"{palette.sign('curve')} ema", LINE), (f"{palette.sign('raw')} step", LINE)]
+        else:
+            parts += [(f"{palette.sign('curve')} mean", LINE)]
+        parts += [(f"{palette.sign('band')} min to max", LINE)]
     for curve in drawing.curves:
         if curve.signed:
             parts.append((f"{palette.sign('test')} {curve.end_text}", curve.colour))
+    letters = (" ".join(_names_of_marks(drawing, room)), -1)
+    if letters[0] and _total_length(_spaced([*parts, letters])) <= room:
+        parts.append(letters)
     while parts and _total_length(_spaced(parts)) > room:
         parts.pop(0)
     return _spaced(parts)
+
+
+def _names_of_marks(drawing: Drawing, room: int) -> Iterator[str]:
+    """Yield the letters of marks with what they stand for, but for those that are too dense to be
+    drawn."""
+    counts = Counter(letter for _, letter in drawing.marks)
+    for letter, count in counts.items():
+        if letter in KINDS and COLUMNS_PER_MARK * count <= room:
+            yield f"{letter} {KINDS[letter]}"
 
 
 def _spaced(parts: ColouredTexts) -> ColouredTexts:
@@ -266,5 +288,3 @@ def _view_notes(drawing: Drawing, view: ChartView) -> Iterator[str]:
         yield "log x"
     if not view.is_whole:
         yield "live" if view.tail else "zoom"
-    if drawing.smoothing:
-        yield f"ema {drawing.smoothing:g}".replace("0.", ".")

@@ -229,7 +229,7 @@ class _Bars:
             curve = replace(self.curves[lane.curve], band=False)
             lane_axis = Axis(0.0, lane.high)
             unit = self.unit if lane.rows > 1 else None
-            put_peak(picture, lane.top, [curve], x_axis, lane_axis, unit)
+            put_peak(picture, lane.top, [curve], x_axis, lane_axis, unit, sign="max ")
 
 
 def _make_lines(

@@ -84,9 +84,16 @@ class RunItem:
         is_recorded_now = self.entry is not None and self.entry.verdict == RUNNING
         return is_recorded_now or bool(self.answer and self.answer.live)
 
+    @property
+    def trouble(self) -> str:
+        """Return what is wrong with a run that is recorded now, in a word; "" if nothing is."""
+        return self.entry.trouble if self.entry and self.entry.verdict == RUNNING else ""
+
     def needs_care(self, now: float) -> bool:
-        """Return True if the run has ended today in a way that a person should look at. `now` is a
-        Unix time."""
+        """Return True if a person should look at the run: it stalls, is slow, or has ended today in
+        another way than it should. `now` is a Unix time."""
+        if self.trouble:
+            return True
         run = self.entry
         if run is None or now - run.ended > DAY:
             return False
@@ -111,11 +118,11 @@ def select_items(
     now: float = math.inf,
     open_studies: Collection[str] = (),
 ) -> RowSelection:
-    """Select the rows that pass a filter: live runs first, then studies, then the others in this
-    order. Studies and runs of which only hosts know are listed without a filter only, and the runs
-    of a study stand below it if it is one of `open_studies`. `lists_all`: also runs that ended
-    without a step; those that need care `now`, a Unix time, are always listed. Raises:
-    QueryError."""
+    """Select the rows that pass a filter: live runs first, of which those in trouble lead, then
+    studies, then the others in this order. Studies and runs of which only hosts know are listed
+    without a filter only, and the runs of a study stand below it if it is one of `open_studies`.
+    `lists_all`: also runs that ended without a step; those that need care `now`, a Unix time, are
+    always listed. Raises: QueryError."""
     live, ended = _select_recorded(listed, answered, words, order)
     # A filter asks for what entries have, which studies and runs of other launchers have not.
     studies = [] if words else listed.studies
@@ -126,6 +133,7 @@ def select_items(
         started = {run.name for run in query.without_unstarted(single_runs)}
         rows = [row for row in rows if row.name in started or row.needs_care(now)]
     num_hidden = len(single_runs) - len(rows)
+    live.sort(key=lambda item: not item.trouble)
     if not words:
         live += _list_elsewhere(listed, answered.live)
         rows = [

@@ -12,7 +12,7 @@ from string import ascii_uppercase
 from textual.screen import Screen
 
 from remote.format import UNKNOWN, age, count, duration, number, or_unknown, percent
-from remote.record.entry import RUNNING, Entry
+from remote.record.entry import FINISHED, RUNNING, Entry
 from remote.record.figures import FIGURES_WITH_COLUMN, RunFigure
 from remote.sanitise import plain
 from remote.study.progress import CellState, StudyProgress
@@ -299,7 +299,7 @@ def describe_state(item: RunItem) -> TableCell:
         step, steps = item.answer.step, item.answer.steps
     else:
         assert item.entry
-        word = "unreadable" if item.entry.problem else item.entry.outcome
+        word = "unreadable" if item.entry.problem else item.trouble or item.entry.outcome
         step, steps = item.entry.step, item.entry.steps
     cell = phase_cell(word)
     if item.is_live and 0 < step <= steps:
@@ -314,7 +314,8 @@ def _study_state(progress: StudyProgress) -> str:
     repetitions = progress.study.repetitions
     states = {cell.state(repetitions) for cell in progress.cells.values()}
     is_done = states == {CellState.DONE}
-    return CellState.DONE.value if is_done else CellState.WAITING.value
+    # In one list, what has ended well is called the same.
+    return FINISHED if is_done else CellState.WAITING.value
 
 
 # Curves -------------------------------------------------------------------------------------------

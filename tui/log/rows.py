@@ -18,6 +18,10 @@ from remote.sanitise import LONGEST_DRAWN, plain
 MAX_LINES = 20_000
 """News lines, routine lines and rows in memory, each; beyond it, the oldest tenth goes at once."""
 _line_number = attrgetter("number")
+_SOURCE_FOLDERS = re.compile(
+    r"((?:[\w.]{1,60}: )?\[)/[^\s\[\]]*/(?=[^/\s\[\]]+\.(?:cc|cpp|cu|h|hpp):\d+\] )"
+)
+"""Before a message of torch's C++ code: the folders in which its source was compiled."""
 
 
 @dataclass(frozen=True)
@@ -159,9 +163,13 @@ class LogRows:
         return self._collapse.shared.get(line.number)
 
     def text(self, line: LogLine) -> str:
-        """Return the text of the row of this line, without control characters."""
+        """Return the text of the row of this line, without control characters, and without the
+        folders of a source in C++."""
         shared = self.shared(line)
-        return plain(shared.text if shared else own_text(line))
+        text = plain(shared.text if shared else own_text(line))
+        # They would push out of view what has happened, and nobody has them.
+        source = _SOURCE_FOLDERS.match(text)
+        return source[1] + text[source.end() :] if source else text
 
 
 def own_text(line: LogLine) -> str:

@@ -9,7 +9,7 @@ from statistics import fmean
 
 from remote.format import UNKNOWN, number, percent, rate, short_size, step_time
 from remote.run.findings.link_use import find_link_use
-from remote.run.findings.rates import bytes_per_second, sync_share, throughput
+from remote.run.findings.rates import bytes_per_second, step_means, sync_share, throughput
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from tui.run.components.link_text import describe_link_use
@@ -65,12 +65,12 @@ class _Pace:
 def _pace(run: RunState) -> _Pace:
     """Return the pace of the last steps; once the run has ended, of all iterations but the
     first."""
+    means = step_means(run)
     if run.phase is RunPhase.ENDED:
-        means = run.means
         return _Pace(means.throughput, means.seconds, means.share(means.sync))
     if run.stall:  # figures of the last steps say nothing of ranks that have come to a halt
         return _Pace()
-    return _Pace(throughput(run), run.step_seconds, sync_share(run), bytes_per_second(run))
+    return _Pace(throughput(run), means.seconds, sync_share(run), bytes_per_second(run))
 
 
 def _speed(run: RunState, samples_per_second: float) -> tuple[str, float]:

@@ -34,6 +34,8 @@ BADGE_INKS = {
     "": "$text on $foreground 20%",
 }
 """The colours of the badge by the style that the state has in tables."""
+STALL_INK = "bold $text on $error 25%"
+"""The style of a stall and of what helps, as that of an alert: it is at least as bad."""
 REPLAY_INK = "bold reverse $accent"
 """The style of the badge of a replay: a state is another thing."""
 TIMES_WIDTH = 32
@@ -299,13 +301,14 @@ def stall_advice(run: RunState, stacks_key: str, quit_key: str) -> str:
     """Say what a user can do about a stall now, by these keys and in a shell."""
     if not run.stall or run.is_held or run.phase is RunPhase.ENDED:
         return ""
+    sign = palette.sign("playing")
     advice = f"{stacks_key} shows the stacks, {quit_key} stops the run"
     # More than one would be as many commands.
     if len(run.stall.stopped) == 1:
         rank = run.ranks[run.stall.stopped[0]]
         shell_text = f"kill -CONT {rank.pid} on {run.host_name(rank.host)} lets it go on"
-        return f"{shell_text}; {advice}" if rank.pid else advice
-    return advice
+        advice = f"{shell_text}; {advice}" if rank.pid else advice
+    return f"{sign} {advice}"
 
 
 def fold_text(text: str, width: int) -> list[str]:

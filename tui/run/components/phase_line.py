@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from statistics import fmean
 
 from textual.content import Content
 from textual.widgets import Static
 
 from remote.format import step_time
+from remote.run.findings.rates import step_means
 from remote.run.run_state import RunState
 from tui.kit import palette
 from tui.run.components.header_lines import DIM
@@ -48,9 +48,9 @@ def phase_legend() -> Content:
 
 
 def phase_seconds(run: RunState) -> dict[str, float]:
-    """Return the seconds of each phase in the last steps, the mean of all ranks that make steps."""
-    ranks = [rank for rank in run.ranks if rank.pace]
-    return {phase: fmean(rank.pace.mean(phase) for rank in ranks) for phase in PHASES if ranks}
+    """Return the seconds of each phase in a step, the mean of all ranks that make steps."""
+    means = step_means(run)
+    return {phase: getattr(means, phase) for phase in PHASES}
 
 
 def phase_line(seconds: dict[str, float], width: int) -> Content:

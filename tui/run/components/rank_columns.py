@@ -22,9 +22,11 @@ from remote.format import (
 )
 from remote.plan.plan import Plan
 from remote.run.diagnosis.host_load import Load
+from remote.run.findings.rates import recent_means
 from remote.run.findings.stall import rank_word
 from remote.run.findings.start_waits import age
 from remote.run.run_state import RunState
+from remote.run.series.step_times import Means
 from remote.run.state.phases import FATES, START_PHASES, RankPhase, RunPhase
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
@@ -245,8 +247,18 @@ def _gpu_memory(rank: RankState) -> float:
     return float(rank.gpu.memory_used) if rank.gpu else math.nan
 
 
+def _step_means(rank: RankState) -> Means:
+    """Return the means over the last steps; of a rank that has ended, over all but the first, as
+    in the header of a run that has."""
+    return rank.timing.warm if rank.phase in FATES else recent_means(rank)
+
+
 def _mean_seconds(rank: RankState) -> float:
-    return rank.pace.mean("seconds")
+    return _step_means(rank).seconds
+
+
+def _samples_per_second(rank: RankState) -> float:
+    return _step_means(rank).throughput
 
 
 def _mean_column(
@@ -308,7 +320,7 @@ def _call_cell(row_context: RowContext) -> TableCell:
 
 
 def _samples_cell(row_context: RowContext) -> TableCell:
-    known_rates = row_context.known(_per_second("samples"))
+    known_rates = row_context.known(_samples_per_second)
     samples_per_second = sum(known_rates)
     # Of ranks that train a model each, more ranks are not faster.
     if known_rates and row_context.run.trains_apart:
@@ -382,7 +394,7 @@ RANK_COLUMNS = (
     _mean_column("GPU", 5, percent, _gpu_use),
     _sum_column("GPU mem", 8, short_size, _gpu_memory, "GPU memory"),
     replace(
-        _sum_column("samples/s", 10, rate, _per_second("samples"), "samples/s"), cell=_samples_cell
+        _sum_column("samples/s", 10, rate, _samples_per_second, "samples/s"), cell=_samples_cell
     ),
     _mean_column("acc", 5, percent, rank_accuracy),
     _sum_column("memory", 7, short_size, lambda rank: float(rank.memory), "memory"),

@@ -110,7 +110,7 @@ def test_a_rounding_error_is_no_peak() -> None:
     assert "▲" not in "".join(found.picture.characters(0))
 
 
-def test_a_mark_stands_behind_the_curves_from_top_to_bottom() -> None:
+def test_a_mark_is_a_tick_at_the_top_behind_the_curves() -> None:
     plain, marked = (
         make_frame([curve([3, 1, 2, 4])], STEPS, 60, 8, marks=marks) for marks in ((), ((2.5, ""),))
     )
@@ -122,9 +122,17 @@ def test_a_mark_stands_behind_the_curves_from_top_to_bottom() -> None:
     columns = {column for _, column in cells}
     assert len(columns) == 1
     in_column = {(row, column) for row, column in drawn(plain) if column in columns}
-    assert cells | in_column == {(row, column) for row in range(7) for column in columns}
+    assert cells <= {(row, column) for row in range(2) for column in columns}
+    assert cells | in_column >= {(row, column) for row in range(2) for column in columns}
     assert drawn(marked) == drawn(plain)
     assert set(marked.changed_rows(plain)) == {row for row, _ in cells}
+
+
+def test_the_letters_of_a_mark_stand_at_an_edge_where_a_curve_is_at_the_top() -> None:
+    found = make_frame([curve([1, 4, 4, 4])], STEPS, 60, 8, marks=((3.5, "R"),))
+    assert found
+    rows = ["".join(found.picture.characters(row)) for row in range(7)]
+    assert [row for row, text in enumerate(rows) if "R" in text] in ([1], [6])
 
 
 def test_marks_at_one_place_show_all_their_letters() -> None:

@@ -411,7 +411,7 @@ def test_a_heading_says_how_a_chart_is_drawn_and_names_its_curves() -> None:
     state = trained()
     each = ChartView(mode=CurveMode.EACH, log_y=True, smoothing=0.9)
     parts = values.heading(draw(state, view=each), LOSS, each, 60)
-    assert "".join(text for text, _ in parts) == "mean 0.0657  log  ema .9  ●0 ●1 ●2 ●3 "
+    assert "".join(text for text, _ in parts) == "mean ema .9 0.0657  log  ●0 ●1 ●2 ●3 "
     parts = values.heading(draw(state, view=each), LOSS, each, 33)
     assert "".join(text for text, _ in parts).endswith("  ●0 ●1 …")
     assert values.heading(draw(RunState(plan(2))), LOSS, ChartView(), 60) == [("", -1)]
@@ -426,7 +426,8 @@ def test_a_heading_tells_the_figure_of_the_rank_that_is_seen_against_the_mean() 
 @pytest.mark.parametrize(
     ("room", "legend"),
     [
-        (60, "  ● mean  ░ min to max  ◆ test 0.500"),
+        (60, "  ● mean  ░ min to max  ◆ test 0.500  T test"),
+        (45, "  ● mean  ░ min to max  ◆ test 0.500"),
         (38, "  ░ min to max  ◆ test 0.500"),
         (24, "  ◆ test 0.500"),
         (15, ""),
@@ -437,6 +438,14 @@ def test_the_mean_its_band_and_tests_are_named(room: int, legend: str) -> None:
     apply_record(state, Record(0, 0, 10**6, 9e9, Evaluated(0, 1, 60, 0.5, 0.7, 100, 1.0)))
     parts = values.heading(draw(state, view=ChartView()), LOSS, ChartView(), room)
     assert "".join(text for text, _ in parts) == f"0.0517{legend}"
+
+
+def test_an_average_is_named_with_its_dots_and_so_are_the_letters_of_marks() -> None:
+    drawn = make_drawing(with_tests(0.5), LOSS, ChartView(smoothing=0.9))
+    parts = values.heading(drawn, LOSS, ChartView(smoothing=0.9), 80)
+    text = "".join(text for text, _ in parts)
+    assert text.startswith("ema .9 0.")
+    assert text.endswith("  ● ema  · step  ░ min to max  ◆ test 0.500  T test")
 
 
 def test_phases_add_up_to_the_time_of_a_step() -> None:

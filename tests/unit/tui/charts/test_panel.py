@@ -349,7 +349,7 @@ async def test_the_chart_of_the_accuracy_names_the_best_test(size: tuple[int, in
         for epoch, accuracy in enumerate((0.5, 0.91, 0.7), 1):
             tested = rank_events.Evaluated(0, epoch, 20 * epoch, 0.5, accuracy, 100, 1.0)
             stage.session.say(0, tested)
-        await pilot.press("c", *"acc", "enter")
+        await pilot.press("c", *"acc", "enter", "z")
         await until(pilot, lambda: "best, step 40" in stage.text())
 
 

@@ -19,13 +19,14 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from remote.cluster.hosts import Host
-from remote.events import Detached, StartRefused
+from remote.events import Detached, Stalled, StartRefused
 from remote.host_commands import inventory
 from remote.host_commands.listed_runs import HostPart, ListedRun
 from remote.host_commands.pruning import Removable
 from remote.host_commands.run_on_hosts import HostAnswer
 from remote.record import marks
 from remote.record.entry import Entry
+from remote.record.overview import make_overview
 from remote.record.write import Recorder
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
@@ -51,9 +52,9 @@ from tui.commands.runs import runs
 from tui.compare.screen import CompareScreen
 from tui.home import screen as home_screen
 from tui.home.history import Answered, FolderWatch, History, Listed
-from tui.home.list_text import describe_item
+from tui.home.list_text import count_listed, describe_item
 from tui.home.run_list import ORDERS, RunItem, select_items
-from tui.home.run_table import COLUMNS, DROP_ORDER, draw_curve, fit_table, make_rows
+from tui.home.run_table import COLUMNS, DROP_ORDER, describe_state, draw_curve, fit_table, make_rows
 from tui.home.screen import HomeScreen
 from tui.kit.messages import OpenRun
 from tui.kit.open_runs import LaunchRequest
@@ -1141,3 +1142,26 @@ def test_a_note_has_the_room_that_settings_do_not_need() -> None:
     needed = {column.title: max(column.width, column.most) for column in columns}
     assert needed["settings"] == len("batch_size=256") + 2
     assert choose_columns(columns, sum(needed.values())).widths[-1] > len(note)
+
+
+def test_a_live_run_that_stalls_or_is_slow_comes_first_and_says_so() -> None:
+    def make_live(name: str, history: Told) -> Entry:
+        overview = make_overview(history.state())
+        return Entry(name, verdict="running", step=34, steps=100, trouble=overview.trouble)
+
+    slow = Told(plan(2)).training()
+    for step in range(1, 61):
+        for rank in range(2):
+            slow.rank(rank, stepped(rank, step, seconds=0.5, ready=0.4 if rank else 0.05))
+    runs = (
+        make_live("c", Told(plan(2)).training(3)),
+        make_live("b", Told(plan(2)).training(3).session(Stalled((0, 1), 30.0))),
+        make_live("a", slow),
+    )
+    listed = Listed(runs)
+    rows = select_items(listed, Answered(), (), "newest first")
+    states = [describe_state(item) for item in rows.items]
+    assert [state.text for state in states] == ["✗ stalled 34%", "▲ slow 34%", "● 34%"]
+    assert [state.style for state in states] == ["table--bad", "table--warn", "table--good"]
+    assert "3 live, 2 need you" in count_listed(listed, rows, time.time(), has_filter=False)
+    assert not make_overview(slow.done(0, 1).closed()).trouble

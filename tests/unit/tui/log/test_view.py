@@ -539,3 +539,18 @@ async def test_text_stands_on_the_ground_of_the_view() -> None:
         await pilot.pause()
         grounds = {each.style and each.style.bgcolor for each in app.view.render_line(1)}
         assert grounds == {app.view.rich_style.bgcolor}
+
+
+async def test_an_error_of_torch_shows_what_happened_and_not_where_its_source_was_compiled() -> (
+    None
+):
+    folder = "/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/"
+    async with feed(size=(80, 6), ranks=1) as (app, _):
+        app.say(
+            0, f"RuntimeError: [{folder}pair.cc:561] Connection closed by peer [::1]:1", "stderr"
+        )
+        app.say(0, "[/data/run.py:7] of one's own program", "stderr")
+        shown = app.shown()
+        assert "RuntimeError: [pair.cc:561] Connection closed by peer [::1]:1" in shown[0]
+        assert "[/data/run.py:7] of one's own program" in shown[1]
+        assert folder in app.view.rows.lines[0].text, "nothing is lost"

@@ -69,7 +69,7 @@ async def test_of_a_stall_the_culprit_comes_first_and_the_header_says_what_to_do
         tell(stage.session, WAITS, WAITS, STOPPED, WAITS)
         await until(pilot, lambda: "✗ stopped" in stage.text())
         assert "✗ STALLED" in stage.text().splitlines()[0]
-        advice = "kill -CONT 4002 on node2 lets it go on; s shows the stacks, q stops the run"
+        advice = "▶ kill -CONT 4002 on node2 lets it go on; s shows the stacks, q stops the run"
         assert advice in words(stage)
         rows = re.findall(r"(\d) +\S* *(✗ stopped|○ waiting)", stage.text())
         assert rows == [("2", "✗ stopped"), *[(rank, "○ waiting") for rank in "013"]]
@@ -77,7 +77,7 @@ async def test_of_a_stall_the_culprit_comes_first_and_the_header_says_what_to_do
         await stage.ended(pilot)
 
 
-async def test_below_the_figures_of_the_header_only_the_stall_is_bold() -> None:
+async def test_below_the_figures_of_the_header_only_the_stall_and_what_helps_are_bold() -> None:
     stage = Stage()
     stage.app.runs.launch = replace(stage.app.runs.launch, work=Script(("train.py",)))
     async with stage.shown(size=(120, 40)) as pilot:
@@ -90,10 +90,16 @@ async def test_below_the_figures_of_the_header_only_the_stall_is_bold() -> None:
         await until(pilot, lambda: "stalled: ranks 0 to 3" in stage.text())
         shown = stage.screen.query_one(RunHeader).content
         assert isinstance(shown, Content)
-        *_, bold = [
-            shown.plain[span.start : span.end] for span in shown.spans if "bold" in span.style
+        *_, stall, advice = [
+            (shown.plain[span.start : span.end].rstrip(), span.style)
+            for span in shown.spans
+            if "bold" in span.style
         ]
-        assert re.fullmatch(r". stalled: ranks 0 to 3 have made no step for 31 s \(.*\)", bold)
+        stall_line = r". stalled: ranks 0 to 3 have made no step for 31 s \(.*\)"
+        assert re.fullmatch(stall_line, stall[0])
+        assert advice[0] == "▶ s shows the stacks, q stops the run"
+        assert "on $error" in stall[1]
+        assert advice[1] == stall[1], "both are as loud as an alert"
 
 
 async def test_the_stacks_are_written_anew_only_where_one_has_changed(
