@@ -36,7 +36,12 @@ INKS = {OK: "table--good", WARNING: "table--warn", FAILED: "table--bad", "": "ta
 MANY_HOSTS = 8
 """So many hosts are listed at first; of more, only how many take part."""
 DIGITS = "0123456789.-"
-FOLDED = ("computation", "data files", "log and checkpoints", "failures and disconnects")
+FOLDED = (
+    "computation",
+    "data files",
+    "log and checkpoints",
+    "failures and disconnects",
+)
 """The groups that are folded at first, unless something in them is changed."""
 VALUE_WIDTH = (18, 30)
 """The least and the most columns of a value."""
@@ -186,7 +191,7 @@ class FormTable(ChoiceTable):
         elif not wrong and group in self._mistakes:
             note = _make_bad_cell(self._mistakes[group])
         sign = palette.sign("closed" if is_folded else "open")
-        return TableCell(f"{sign} {group}", "table--head"), TableCell(text), note
+        return TableCell(f"{sign} {group}", "table--head"), TableCell(f"  {text}"), note
 
     def _describe_hosts(self, fields: Sequence[FormField]) -> str:
         texts = [self.draft.get_text(field.name) for field in fields]

@@ -29,7 +29,7 @@ from tui.kit.widgets.keys import KeyFooter
 from tui.launch import script_fields
 from tui.launch.cell_editor import CellEditor
 from tui.launch.command_line import format_command_line
-from tui.launch.draft import CheckedDraft, LaunchDraft, ReadyRun
+from tui.launch.draft import HOSTS, CheckedDraft, LaunchDraft, ReadyRun
 from tui.launch.form_fields import format_policy_flags
 from tui.launch.form_table import FormTable
 from tui.launch.host_marks import HostMark, mark_hosts, summarise
@@ -137,7 +137,9 @@ class LaunchScreen(LiveScreen, PresetForm):
         """Show what the form amounts to, or what keeps the run from starting."""
         self.checked = self.draft.check(self._launch.make_plan)
         self._show_marks()
-        self.query_one("#status", Static).update(_format_status(self.checked, self._error))
+        start_key = key_of(self.app, "start")
+        status = _format_status(self.checked, self._error, start_key)
+        self.query_one("#status", Static).update(status)
         self.query_one("#amounts", Static).update(self._format_description())
         self._show_help()
 
@@ -178,7 +180,9 @@ class LaunchScreen(LiveScreen, PresetForm):
             return
         row = self._table.row
         host = self.draft.hosts.get(row.name)
-        if row.field is None:
+        if row.field is None and row.group == HOSTS:
+            text = self._describe_hosts()
+        elif row.field is None:
             text = f"{row.group}: {key_of(self.app, 'fold')} folds and unfolds the group"
         elif host and host.name in self._marks:
             text = self._marks[host.name].details
@@ -188,6 +192,13 @@ class LaunchScreen(LiveScreen, PresetForm):
             if default:
                 text += f" (default: {default})"
         self.query_one("#help", Static).update(text)
+
+    def _describe_hosts(self) -> str:
+        """Say how to choose hosts."""
+        other_hosts = "for other hosts: rankboard --hosts FILE"
+        if self.draft.hosts:
+            return f"{key_of(self.app, 'fold')} on a host takes it in or out; {other_hosts}"
+        return f"this machine alone: type their number at ranks; {other_hosts}"
 
     # The command line
 
@@ -298,8 +309,8 @@ class LaunchScreen(LiveScreen, PresetForm):
             self.dismiss()
 
 
-def _format_status(checked: CheckedDraft, error: str) -> Content:
-    """Return the first mistake, or what would start."""
+def _format_status(checked: CheckedDraft, error: str, start_key: str) -> Content:
+    """Return the first mistake, or what would start, and by which key."""
     problems = [mistake.text for mistake in checked.mistakes]
     if error and not problems:
         problems = [error]
@@ -307,7 +318,8 @@ def _format_status(checked: CheckedDraft, error: str) -> Content:
         plan = checked.ready.plan
         ranks = count(plan.world_size, "rank")
         hosts = count(len(plan.hosts), "host")
-        text = f"{palette.sign('good')} ready: {plan.what}, {ranks} on {hosts}"
+        sign = palette.sign("good")
+        text = f"{sign} ready: {start_key} starts {plan.what}, {ranks} on {hosts}"
         return Content.styled(text, "$text-success")
     text = f"{palette.sign('bad')} {problems[0]}"
     if len(problems) > 1:

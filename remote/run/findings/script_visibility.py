@@ -20,8 +20,8 @@ FEW = 10
 """Unread lines from which on the run says so; fewer are named on a page alone."""
 
 
-def ways(run: RunState) -> list[str]:
-    """Return how the script is seen.
+def ways(run: RunState, *, names_watch: bool = True) -> list[str]:
+    """Return how the script is seen. `names_watch`: also that torch is watched.
 
     Such as "watching torch", "read as: Megatron-LM, rank 3 prints", "reads metrics.csv".
     """
@@ -29,7 +29,7 @@ def ways(run: RunState) -> list[str]:
     for rank in run.script_ranks:
         if rank.parsed and rank.parsed.format:
             ranks_of_format[rank.parsed.format].append(rank.rank)
-    remarks = [WATCHED] if run.progress.watched else []
+    remarks = [WATCHED] if run.progress.watched and names_watch else []
     for format_name, ranks in ranks_of_format.items():
         verb = "prints" if len(ranks) == 1 else "print"
         remarks.append(f"read as: {format_name}, {ranks_text(ranks)} {verb}")

@@ -17,8 +17,8 @@ from textual.widgets import Footer, Static
 KEY_STYLE = "bold $footer-key-foreground on $footer-key-background"
 NAME_STYLE = "$footer-description-foreground on $footer-description-background"
 
-FIRST_NAMES = ("Back", "Quit", "Help")
-"""The way out and the list of all keys come first in every place."""
+FIRST_NAMES = ("Start", "Back", "Quit", "Help")
+"""The way out and the list of all keys come first in every place, but behind a form's purpose."""
 
 
 class ShownKey(NamedTuple):

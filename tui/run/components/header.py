@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from textual.content import Content
 from textual.widgets import Static
 
+from remote.doctor.host_facts import WARNING
 from remote.plan.expected import expect_work
 from remote.plan.plan import Plan
 from remote.run.findings import script_visibility as seen
@@ -15,6 +16,7 @@ from remote.run.findings.start_waits import waiting
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
+from tui.kit import palette
 from tui.kit.bindings import key_of
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.session_clock import SessionClock
@@ -37,6 +39,8 @@ from tui.run.components.header_lines import (
 
 MIN_WIDTH = 20
 """Columns that a text is folded to at least."""
+NOTICE_SECONDS = 300.0
+"""Seconds of a run for which the header says what else its hosts are busy with."""
 ROOMY_HEIGHT = 36
 """Lines of a screen from which on figures stand below their labels."""
 
@@ -93,6 +97,9 @@ class RunHeader(Static):
             yield from figure_lines(self._figures, width, is_roomy=is_roomy)
         if self._script_notes:
             yield Content.styled(self._script_notes[:text_width], DIM)
+        for notice in load_notices(run):
+            for line in textwrap.wrap(plain(notice), text_width):
+                yield Content.styled(line, "$text-warning")
         for wait in waiting(run, now):
             yield from map(Content, fold_text(wait.text(), text_width))
         for line in fold_text(stall_text(run, now), text_width):
@@ -121,6 +128,18 @@ def _planned_length(plan: Plan) -> RunLength:
     return RunLength(-(-steps // steps_per_epoch) if steps_per_epoch else 0, steps)
 
 
+def load_notices(run: RunState) -> Iterator[str]:
+    """What else keeps the hosts of a user's own program busy, and what helps. It was found before
+    the start, so that it may not hold any more after a while."""
+    if run.plan.job or run.phase is RunPhase.ENDED or run.elapsed > NOTICE_SECONDS:
+        return
+    findings = (check for (_, name), check in run.checks.items() if name == "load")
+    warnings = {check.text: check for check in findings if check.outcome == WARNING}
+    for check in list(warnings.values())[:1]:
+        remedy = check.command or check.advice
+        yield f"{palette.sign('slow')} {check.text} {palette.sign('playing')} {remedy}"
+
+
 def script_notes(run: RunState) -> Iterator[str]:
     """How a user's own program is seen, and what its ranks exchange, if that is all."""
     # Of ranks that have come to a halt, the last second says nothing.
@@ -130,4 +149,8 @@ def script_notes(run: RunState) -> Iterator[str]:
         exchange_text = describe_exchange(run.exchanging_ranks, is_over=is_over)
     if exchange_text:
         yield exchange_text
-    yield from seen.ways(run)
+    yield from seen.ways(run, names_watch=False)
+    # The share that is done and the ETA need it, and any rank may print it. A stall matters more.
+    lacks_total = run.plan.script and run.step and not run.progress.steps
+    if lacks_total and run.phase is RunPhase.TRAINING and not run.stall:
+        yield "no total known: for progress and ETA, print step 20/1000"

@@ -184,7 +184,7 @@ async def test_a_group_folds_and_says_how_much_in_it_is_changed() -> None:
         await form.go(pilot, "seed")
         await pilot.press("space")
         assert form.fields.row.field is None
-        assert form.row("optimisation").endswith("optimisation 3 changed ")
+        assert form.row("optimisation").endswith("optimisation   3 changed ")
         assert all(
             line.field is None for line in form.fields.form_rows if line.group == "optimisation"
         )
@@ -386,7 +386,8 @@ async def test_a_click_ticks_folds_and_edits() -> None:
 async def test_mistakes_stand_beside_their_fields_and_at_the_top() -> None:
     form = Form()
     async with form.opened() as pilot:
-        assert form.shown("status").endswith("ready: ddp, lenet5 on digits, 4 ranks on 4 hosts")
+        text = "ready: f5 starts ddp, lenet5 on digits, 4 ranks on 4 hosts"
+        assert form.shown("status").endswith(text)
         await form.type(pilot, "lr", "fast")
         assert form.row("lr").endswith("✗ write a number")
         assert "--lr 'fast': write a number" in form.shown("status")
@@ -702,7 +703,7 @@ async def test_a_program_is_typed_and_started() -> None:
     async with form.opened((120, 40)) as pilot:
         assert form.row(script_fields.WORDS).rstrip().endswith("none")
         await form.type(pilot, script_fields.WORDS, "train.py --lr 0.1")
-        assert "ready: train.py --lr 0.1, 4 ranks on 4 hosts" in form.shown("status")
+        assert "ready: f5 starts train.py --lr 0.1, 4 ranks on 4 hosts" in form.shown("status")
         assert "$ rankboard -- train.py --lr 0.1" in form.shown("amounts")
         with pytest.raises(AssertionError, match="is folded"):
             form.row("model")

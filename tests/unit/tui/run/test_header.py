@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from remote.events import HostLost, HostPhaseChanged, SessionClosed
+from remote.events import CheckFinished, HostLost, HostPhaseChanged, SessionClosed
 from remote.run.state.phases import RunPhase
 from tests.kit.histories import History, plan, stepped
+from tests.kit.scripts import script, seen, started
 from training.wire.host_events import Exited, Launched
 from tui.charts.chart_view import ChartView
 from tui.charts.drawing import make_drawing
 from tui.charts.heading import heading
 from tui.charts.kinds import KINDS
+from tui.run.components.header import NOTICE_SECONDS, load_notices, script_notes
 from tui.run.components.header_figures import header_figures
 from tui.run.components.header_lines import is_before_first_step, phase_text, start_line
 from tui.run.components.phase_line import phase_line, phase_seconds
@@ -69,3 +71,23 @@ def test_a_start_says_what_is_done_what_it_waits_for_and_what_comes() -> None:
     assert start().endswith("✓ rendezvous  ◐ first step 4 s")
     history.rank(0, stepped(0, 1)).rank(1, stepped(1, 1))
     assert not is_before_first_step(history.state())
+
+
+def test_the_header_of_a_script_says_what_else_runs_there_and_how_to_end_it() -> None:
+    text, command = "another run of yours trains there: old", "rankboard stop old"
+    history = History(plan(2, script=True))
+    history.session(CheckFinished(0, "load", "warning", text, "wait for its end", command=command))
+    history.session(CheckFinished(1, "load", "warning", text, "wait for its end", command=command))
+    assert list(load_notices(history.state())) == [f"▲ {text} ▶ {command}"]
+    history.now += 2 * NOTICE_SECONDS
+    history.rank(0, stepped(0, 1))
+    assert not list(load_notices(history.state())), "it may have ended since"
+
+
+def test_a_script_without_a_total_is_told_how_to_have_progress() -> None:
+    history = started(script(watch=True))
+    assert not list(script_notes(history.state())), "torch is watched, which is nothing to act on"
+    for rank in range(4):
+        history.rank(rank, seen(rank, 1, 1.0, compute=0.1))
+    notes = list(script_notes(history.state()))
+    assert notes == ["no total known: for progress and ETA, print step 20/1000"]
