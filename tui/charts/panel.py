@@ -191,6 +191,11 @@ class Charts(Panel):
         self._plot.empty_text = _empty_text(run)
         self._plot.draw(drawing.curves, drawing.marks, drawing.options)
 
+    @property
+    def reads_note(self) -> bool:
+        """Whether the caption has the values at the cursor."""
+        return self.view.cursor is not None
+
     def _update_caption(self) -> None:
         inks = inks_of(self.app.current_theme)
         width = self.size.width

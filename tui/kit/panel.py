@@ -56,6 +56,11 @@ class Panel(Container):
     def leave(self) -> None:
         """Leave that layer."""
 
+    @property
+    def reads_note(self) -> bool:
+        """Whether the user is after the note beside the title, which then has room before keys."""
+        return False
+
     def on_mount(self) -> None:
         self.caption()
         self.screen.bindings_updated_signal.subscribe(self, self._show_keys)
@@ -92,13 +97,14 @@ class Panel(Container):
         if self._keys:
             room = self.size.width - KEY_MARGIN
             # Keys have the say over the end of a long note, but not over all of it.
-            keys = draw_border_keys(self._keys, max(room - caption_content.cell_length, room // 2))
-            caption_content = caption_content.truncate(room - keys.cell_length, ellipsis=True)
-            num_free = room - caption_content.cell_length - keys.cell_length
-            rule_text = palette.sign("focus") * num_free if keys else ""
-            caption_content = Content.assemble(
-                caption_content, (rule_text, "not bold $primary"), keys
-            )
+            least_for_keys = 0 if self.reads_note else room // 2
+            room_for_keys = max(room - caption_content.cell_length, least_for_keys)
+            keys = draw_border_keys(self._keys, room_for_keys)
+            if keys:
+                caption_content = caption_content.truncate(room - keys.cell_length, ellipsis=True)
+                num_free = room - caption_content.cell_length - keys.cell_length
+                rule = (palette.sign("focus") * num_free, "not bold $primary")
+                caption_content = Content.assemble(caption_content, rule, keys)
         # `is_same` compares colours too: the theme may have changed
         if self._border_title is None:
             self.border_title = caption_content
