@@ -503,4 +503,4 @@ def test_a_doctor_of_a_host_that_means_harm(case: str, rankboard: Run, desk: Pat
     write_hosts(desk / "hosts.toml", hosts.hosts)
     done = rankboard("doctor", over=hosts).holds()
     assert done.code != 0
-    assert "node1" in done.said
+    assert "node2" in done.said

@@ -266,10 +266,8 @@ def test_data_that_no_host_has_are_told_once_before_anything_is_started(
     assert "training after" not in said
     done = run(tmp_path, "doctor", *over_ssh(sshd, 3), *missing)
     assert done.returncode == 2
-    assert (
-        done.stdout.count("node1, node2 and node3: data failed: /nowhere/photos: No such file") == 1
-    )
-    assert "! node1, node2 and node3: address: the same machine" in done.stdout
+    assert done.stdout.count("all hosts: data failed: /nowhere/photos: No such file") == 1
+    assert "! all hosts: address: the same machine" in done.stdout
 
 
 def test_master_port_in_use(sshd: Sshd, tmp_path: Path) -> None:

@@ -63,7 +63,8 @@ async def test_without_matplotlib_there_are_no_pictures_and_it_is_said(
     async with stage.training(size=(120, 40), notifications=True) as pilot:
         (tmp_path / stage.session.plan.run).mkdir()
         await pilot.press("3", "w")
-        await until(pilot, lambda: "constraints.txt'.[report]'" in "".join(stage.text().split()))
+        # Where the line breaks depends on the folder of the checkout.
+        await until(pilot, lambda: "no SVG and PNG" in stage.text() and "[report]" in stage.text())
         assert sorted(path.suffix for path in tmp_path.rglob("loss-*")) == [".csv"]
 
 

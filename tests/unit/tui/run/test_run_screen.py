@@ -262,9 +262,9 @@ async def test_the_charts_mark_where_the_run_was_started_again(size: tuple[int, 
 
 
 def marks(stage: Stage) -> str:
-    """The charts, above which are the letters of marks."""
+    """The charts, above which are the letters of marks; without what explains the letters."""
     _, _, charts_and_below = stage.text().partition(" 3 loss")
-    return charts_and_below.partition(" 1 ranks")[0]
+    return charts_and_below.partition(" 1 ranks")[0].replace("R restart", "")
 
 
 async def test_a_line_of_the_log_that_goes_on_beyond_the_edge_says_so() -> None:
