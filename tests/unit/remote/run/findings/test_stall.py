@@ -562,13 +562,18 @@ def test_a_stall_is_over_when_the_ranks_step_again_and_stays_in_the_summary() ->
     assert found(waiting(history, 40))
 
 
-def test_ranks_whose_collective_times_out_have_followed_the_rank_that_they_waited_for() -> None:
-    history = waiting(trained(), 40)
+def stalled_for(history: History, culprit: int) -> History:
+    """Find the stall of a history, and take the stacks: this rank is stopped, the others wait."""
     said = found(history)
     assert said
     history.session(said)
     for rank in range(4):
-        history.rank(rank, by(STOPPED if rank == 1 else WAITS, rank))
+        history.rank(rank, by(STOPPED if rank == culprit else WAITS, rank))
+    return history
+
+
+def test_ranks_whose_collective_times_out_have_followed_the_rank_that_they_waited_for() -> None:
+    history = stalled_for(waiting(trained(), 40), 1)
     for rank in (0, 2, 3):
         history.rank(rank, *raised(rank, TIMED_OUT))
     history.rank(1, Exited(1, -9, "SIGKILL", stopped=True))
@@ -584,11 +589,7 @@ def test_ranks_whose_collective_times_out_have_followed_the_rank_that_they_waite
 def test_what_ended_without_a_stall_or_by_itself_is_blamed_on_no_stall(exception: str) -> None:
     history = waiting(trained(), 40)
     if exception != TIMED_OUT:
-        said = found(history)
-        assert said
-        history.session(said)
-        for rank in range(4):
-            history.rank(rank, by(STOPPED if rank == 1 else WAITS, rank))
+        stalled_for(history, 1)
     history.rank(2, *raised(2, exception))
     state = history.state()
     assert state.cause
