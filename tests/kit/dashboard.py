@@ -16,6 +16,7 @@ from tests.kit.looks import screen_text
 from tests.kit.wait import GUARD, looks
 from training.job import Job
 from tui.app.app import RankboardApp
+from tui.charts.panel import TICKS_PER_DRAWING
 from tui.kit.dialogs import Dialog
 from tui.kit.open_runs import LaunchRequest
 from tui.run.screen import RunScreen
@@ -77,7 +78,8 @@ class Stage:
     async def heard(self, pilot: Pilot[None], step: int) -> None:
         state = self.session.state
         await settled(f"step {step}", lambda: all(rank.step == step for rank in state.ranks))
-        self.app.tick()
+        for _ in range(TICKS_PER_DRAWING):  # a chart is drawn at one of them only
+            self.app.tick()
         await pilot.pause()
 
     async def ended(self, pilot: Pilot[None]) -> None:

@@ -316,7 +316,7 @@ class Charts(Panel):
         if self._drawing is None or self._run is None:
             return
         plan = self._run.plan
-        name = f"{self.kind.id}-step{self._run.step}"
+        name = f"{self.kind.id}-step{self._drawn_step}"
         save = partial(
             save_chart,
             drawing=self._drawing,

@@ -87,12 +87,13 @@ class Panel(Container):
 
     def _draw_caption(self) -> None:
         """Write the title and the note, and at the right the keys of a panel with the focus."""
-        title_text = f"{self.number} {self.title}" if self.number else self.title
+        # In the ink of keys: as plain text, "3 hosts" would be three hosts.
+        number = (f"{self.number} ", "bold $primary") if self.number else ""
         note = self._note
         # A frame has blanks around its title of its own.
         blank = "" if self.styles.border_left[0] else " "
         caption_content = Content.assemble(
-            f"{blank}{title_text}", "  " if note else "", note, blank
+            blank, number, self.title, "  " if note else "", note, blank
         )
         if self._keys:
             room = self.size.width - KEY_MARGIN

@@ -1,0 +1,104 @@
+"""What is the matter, in a strip with a bar at its left: what holds, why, and which keys help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from textual.content import Content
+from textual.widgets import Static
+
+from remote.sanitise import plain
+from tui.kit import palette
+
+ACCENT = "bold $text-accent"
+KEY_GAP = "   "
+
+
+class Severity(StrEnum):
+    """How bad it is. Its value is the style class of the strip."""
+
+    GOOD = "-good"
+    NEUTRAL = "-neutral"
+    WARN = "-warn"
+    BAD = "-bad"
+
+
+SIGN_NAMES = {Severity.GOOD: "good", Severity.WARN: "slow", Severity.BAD: "bad"}
+TITLE_STYLES = {
+    Severity.GOOD: "bold $text-success",
+    Severity.NEUTRAL: "bold",
+    Severity.WARN: "bold $text-warning",
+    Severity.BAD: "bold $text-error",
+}
+
+
+class NextKey(NamedTuple):
+    """A key that helps, and what it does here: "R", "resume from checkpoint 150"."""
+
+    key: str
+    text: str
+
+
+class VerdictStrip(Static):
+    """A verdict in bold, its reasons below it, and the keys that help in the last line. Without a
+    verdict it is hidden."""
+
+    ALLOW_SELECT = True
+    DEFAULT_CSS = """
+    VerdictStrip {
+        display: none; height: auto; padding: 0 1;
+        border-left: outer $ink-rule; background: $panel;
+    }
+    VerdictStrip.-good { border-left: outer $success; background: $success 12%; }
+    VerdictStrip.-warn { border-left: outer $warning; background: $warning 12%; }
+    VerdictStrip.-bad { border-left: outer $error; background: $error 12%; }
+    """
+
+    def __init__(self, id: str | None = None) -> None:
+        super().__init__(markup=False, id=id)
+        self._shown: object = None
+
+    def show(
+        self,
+        severity: Severity,
+        title: str,
+        reasons: Sequence[str] = (),
+        next_keys: Sequence[NextKey] = (),
+    ) -> None:
+        """Show a verdict; without a title, hide. Keys that are "" do nothing here and are left
+        out; the first of the others stands out."""
+        shown = severity, title, tuple(reasons), tuple(next_keys)
+        if shown == self._shown:
+            return
+        self._shown = shown
+        self.display = bool(title)
+        for other in Severity:
+            self.set_class(other is severity, other.value)
+        self.update(draw_verdict(severity, title, reasons, next_keys))
+
+
+def draw_verdict(
+    severity: Severity, title: str, reasons: Sequence[str], next_keys: Sequence[NextKey]
+) -> Content:
+    """Return a verdict, its reasons and the keys that help, in lines."""
+    sign_name = SIGN_NAMES.get(severity)
+    sign = f"{palette.sign(sign_name)} " if sign_name else ""
+    lines = [Content.styled(f"{sign}{plain(title)}", TITLE_STYLES[severity])]
+    lines += [Content(plain(reason)) for reason in reasons]
+    if key_line := draw_next_keys(next_keys):
+        lines.append(key_line)
+    return Content("\n").join(lines)
+
+
+def draw_next_keys(next_keys: Sequence[NextKey]) -> Content | None:
+    """Return the keys that help in a line, the first of them marked: "▶ R resume   n new run"."""
+    known_keys = [next_key for next_key in next_keys if next_key.key]
+    if not known_keys:
+        return None
+    parts: list[tuple[str, str]] = [(f"{palette.sign('playing')} ", ACCENT)]
+    for place, (key, text) in enumerate(known_keys):
+        gap = KEY_GAP if place else ""
+        parts += [(f"{gap}{key}", ACCENT), (f" {plain(text)}", "" if place else "bold")]
+    return Content.assemble(*parts)
