@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from remote.format import loss
 from remote.record.step_notes import StepNote
 from remote.run.findings.link_use import link_rate
 from remote.run.findings.rates import step_means
+from remote.run.findings.training_loss import join_losses
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
 from remote.run.series.definitions import SERIES, Scope, Unit
@@ -23,7 +25,6 @@ from tui.charts.chart_view import USUAL_SMOOTHING, ChartView, CurveMode, XAxis
 from tui.charts.kinds import ChartKind
 from tui.charts.plot_frame import PlotOptions
 from tui.charts.raster import Curve
-from tui.charts.units import format_value
 from tui.kit.inks import LINE, PHASE_INKS, REFERENCE, TEST
 
 FIRST_WARM_STEP = 5
@@ -83,6 +84,8 @@ class Drawing:
     """The value that stands above the chart, or NaN."""
     newest_name: str = ""
     """Whose value that is, if the names of the curves do not say it."""
+    is_headline: bool = False
+    """The newest value is the training loss as the header has it, not one of the curve."""
     smoothing: float = 0.0
     """The weight of the past in the average that is drawn, or 0."""
     step_phases: tuple[float, ...] = ()
@@ -209,6 +212,7 @@ class _Drawer:
             hidden,
             newest,
             newest_name,
+            self._kind.id == "loss",
             self._smoothing,
             self._step_phases(),
             limit,
@@ -295,8 +299,8 @@ class _Drawer:
         return str(row)
 
     def _newest(self, lines: list[ChartLine]) -> tuple[str, float]:
-        """Return the value that stands above the chart, smoothed as it is drawn, and its name if
-        the names of the curves do not say whose it is."""
+        """Return the value that stands above the chart, and its name if the names of the curves do
+        not say whose it is. It is smoothed as it is drawn; the loss is that of the header."""
         if not lines or self._kind.stacked:
             return "", math.nan
         line = lines[-1]
@@ -307,6 +311,10 @@ class _Drawer:
         elif len(lines) > 1:
             is_rank = SERIES[line.series].scope is Scope.RANK
             name = f"rank {line.name}" if is_rank else line.name
+        if self._kind.id == "loss":
+            ranks = self._run.ranks if line.row < 0 else self._run.ranks[line.row : line.row + 1]
+            training_loss = join_losses(ranks)
+            return name or "train", math.nan if training_loss is None else training_loss
         return name, newest_known(self._curves_of(line, len(lines))[-1].mean)
 
     def _step_phases(self) -> tuple[float, ...]:
@@ -423,7 +431,8 @@ class _Drawer:
         values = mean[known]
         best = known[values.argmax() if unit is Unit.SHARE else values.argmin()]
         last = int(known[-1])
-        text = f"test {format_value(float(mean[last]), unit)}"
+        value = float(mean[last])
+        text = f"test acc {value:.1f}%" if unit is Unit.SHARE else f"test loss {loss(value)}"
         signed = tuple(sorted({int(best), last}))
         curve = Curve("test", TEST, line.x, mean, mean, mean, False, False, signed, text)
         return [curve]

@@ -17,8 +17,8 @@ from remote.format import (
     number,
     percent,
     rate,
-    seconds,
     size,
+    step_time,
 )
 from remote.metrics import doubt as doubting
 from remote.metrics.compare import ComparedRun
@@ -51,8 +51,8 @@ def _format_training_time(seconds_of_steps: float) -> str:
 RESULT_COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
     "loss": ("loss", format_loss),
     "test loss": ("test_loss", format_loss),
-    "accuracy": ("test_accuracy", partial(percent, decimals=2)),
-    "s/iter": ("step_seconds", seconds),
+    "accuracy": ("test_accuracy", partial(percent, decimals=1)),
+    "per step": ("step_seconds", step_time),
     "samples/s": ("samples_per_second", rate),
     "sync share": ("sync_share", percent),
     "sent/iter": ("bytes_per_step", size),
@@ -65,7 +65,7 @@ RESULT_HEAD = (
     "loss",
     "test loss",
     "accuracy",
-    "s/iter",
+    "per step",
     "95% interval",
     "samples/s",
     "sync share",
@@ -76,8 +76,8 @@ RESULT_HEAD = (
 MAX_SETTING_LENGTH = 30
 """Characters of a setting that the terminal shows. Markdown and JSON have all."""
 CAPTIONS = (
-    "loss: training loss of the last step, mean over ranks; accuracy: of the last test",
-    "s/iter, samples/s: means of all iterations but the first, which warms up; "
+    "loss: training loss, mean of the last 20 steps and over ranks; accuracy: of the last test",
+    "per step, samples/s: means of all iterations but the first, which warms up; "
     "the interval is that of this one run",
     "sync share, sent/iter: of the same iterations, the time that a rank waits for others, and the "
     "bytes that it sends",
@@ -164,7 +164,7 @@ def _results(compared: ComparedRun) -> dict[str, Any]:
     has_steps = len(run.steps) > 0
     return {
         "steps": len(run.steps.by_rank(run.steps.ranks[0])) if has_steps else 0,
-        "loss": run.final_loss() if has_steps else None,
+        "loss": run.training_loss,
         "test_loss": evaluation.loss if evaluation else None,
         "test_accuracy": evaluation.accuracy if evaluation else None,
         "step_seconds": step_seconds,
@@ -347,7 +347,8 @@ def _result_row(letter: str, compared: ComparedRun) -> Row:
     results = _results(compared)
     interval = UNKNOWN
     if math.isfinite(compared.seconds.low):
-        interval = f"{seconds(compared.seconds.low)} to {seconds(compared.seconds.high)}"
+        low, high = compared.seconds.low, compared.seconds.high
+        interval = f"{step_time(low, exact=True)} to {step_time(high, exact=True)}"
     cells = {"run": letter, "95% interval": interval}
     for name, (key, write) in RESULT_COLUMNS.items():
         value = results[key]

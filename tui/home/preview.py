@@ -180,11 +180,11 @@ def _describe_outcome(run: Entry) -> str:
     """Return the last figures of a run: "loss 0.0083, test 91.4% (loss 0.3012), 1:43"."""
     parts = []
     if run.loss is not None:
-        parts.append(f"loss {loss(run.loss, run.step)}")
+        parts.append(f"loss {loss(run.loss)}")
     if run.accuracy is not None:
-        parts.append(f"test {percent(run.accuracy, 1)}")
+        parts.append(f"test acc {percent(run.accuracy, 1)}")
     if run.test_loss is not None:
-        parts.append(f"test loss {loss(run.test_loss, run.step)}")
+        parts.append(f"test loss {loss(run.test_loss)}")
     if run.step:
         parts.append(f"step {run.step:,}" + (f" of {run.steps:,}" if run.steps else ""))
     return ", ".join(parts) or "no steps"

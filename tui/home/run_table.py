@@ -11,7 +11,7 @@ from string import ascii_uppercase
 
 from textual.screen import Screen
 
-from remote.format import UNKNOWN, age, count, duration, number, or_unknown, percent
+from remote.format import UNKNOWN, age, count, duration, or_unknown, percent
 from remote.record.entry import FINISHED, RUNNING, Entry
 from remote.record.figures import FIGURES_WITH_COLUMN, RunFigure
 from remote.sanitise import plain
@@ -34,8 +34,6 @@ LEAST_WIDTH = 8
 """Cells of the column of a figure, at the least."""
 STEP_WIDTH = 10
 """The same for a step, which stands with the number of all: "1200/4600"."""
-LEAST_LOSS = 1e-3
-"""A smaller loss has fewer digits here than in `rankboard runs`: its column stays narrow."""
 SCREEN_FIGURES = [figure for figure in FIGURES_WITH_COLUMN if figure.field != "started"]
 """Of the start, the screen shows the age."""
 
@@ -73,11 +71,11 @@ DROP_ORDER = (
     "settings",
     "ranks",
     "duration",
-    "ms/step",
+    "per step",
     "progress",
     "age",
     CURVE,
-    "test",
+    "test acc",
     "job",
     "loss",
     "name",
@@ -261,9 +259,6 @@ def _describe_recorded(item: RunItem, run: Entry, name: str, now: float) -> dict
     texts["job"] = run.trial if item.is_part else name_job(run)
     texts["age"] = age(max(0.0, now - run.started)) if run.started else UNKNOWN
     texts["duration"] = UNKNOWN if run.elapsed is None else duration(run.elapsed)
-    texts["ms/step"] = UNKNOWN if run.step_seconds is None else number(1000 * run.step_seconds)
-    if run.loss is not None and 0.0 < run.loss < LEAST_LOSS:
-        texts["loss"] = number(run.loss)
     if item.answer:
         texts["progress"] = f"{item.answer.step}/{item.answer.steps}"
     return texts

@@ -29,7 +29,6 @@ from remote.run.state.flaw import FlawKind
 from remote.run.state.phases import Verdict
 from remote.run.state.types import Cause
 from remote.sanitise import plain
-from remote.statistics.mean import finite_mean
 from tui.kit import palette
 from tui.kit.background import run_in_background
 from tui.kit.draw_turn import DrawTurn
@@ -243,14 +242,13 @@ def _summary_lines(run: RunState, *, is_brief: bool) -> Iterator[OutcomeLine]:
 
 
 def _describe_speed(run: RunState, *, is_brief: bool) -> str:
-    """Say how long a step took: "20 ms/step (2 to 40), 19 ms all but the first; bound by sync, 59%
-    of a step"."""
-    early_seconds = finite_mean(rank.timing.early.seconds for rank in run.ranks)
-    if not math.isfinite(early_seconds):
+    """Say how long a step took: "19 ms/step, 20 ms in 2 to 40; bound by sync, 59% of a step"."""
+    if not math.isfinite(run.means.seconds):
         return ""
-    parts = [f"{step_time(early_seconds)}/step ({outcome.early_iterations(run)})"]
-    if math.isfinite(run.means.seconds) and not is_brief:
-        parts.append(f"{step_time(run.means.seconds)} all but the first")
+    parts = [f"{step_time(run.means.seconds)}/step"]
+    early_seconds = run.join_means("early").seconds
+    if not is_brief:
+        parts.append(f"{step_time(early_seconds)} in {outcome.early_iterations(run)}")
     epoch_means = [fmean(rank.epoch_seconds) for rank in run.ranks if rank.epoch_seconds]
     if epoch_means and not is_brief:
         parts.append(f"{fixed(fmean(epoch_means), 2)} s/epoch")
@@ -284,7 +282,7 @@ def _test_lines(run: RunState) -> list[str]:
         means_text = f"precision {precision}, recall {recall}, F1 {percent(class_means.f1, 1)}"
         test_lines.append(f"mean over classes: {means_text}; all in {REPORT}")
     own_accuracies = [
-        f"rank {rank.rank} {percent(rank.own_accuracy, 2)}"
+        f"rank {rank.rank} {percent(rank.own_accuracy, 1)}"
         for rank in run.ranks
         if not math.isnan(rank.own_accuracy)
     ]

@@ -51,8 +51,8 @@ def test_runs_are_compared_for_people(run: Run, runs: list[str]) -> None:
     assert "A  20261123-a: 2 ranks on 2 hosts, ddp, lenet5 on digits; finished" in done.stdout
     assert "sync     ddp  ring" in done.stdout
     rows = [line.split() for line in done.stdout.splitlines() if line[:3] in ("A  ", "B  ")]
-    assert rows[2][1:6] == ["0.0667", "0.5000", "75.00%", "0.100", "0.100"]
-    assert rows[3][4] == "0.201"
+    assert rows[2][1:6] == ["0.1066", "0.5000", "75.0%", "100", "ms"]
+    assert rows[3][4:6] == ["201", "ms"]
     verdict = next(line for line in done.stdout.splitlines() if line.startswith("B vs A: "))
     assert verdict.startswith("B vs A: +100.0% per step (95%: +")
     assert "; assuming that equal runs differ by 3%), slower; " in verdict

@@ -83,8 +83,8 @@ async def test_two_runs_with_a_verdict_what_differs_and_figures(runs: Sequence[P
         found = screen_text(app)
         assert "A  20261123-0: 2 ranks on 2 hosts, ddp, lenet5 on digits; finished" in found
         lines = {line.split("  ")[0].strip(): line.split() for line in found.splitlines()}
-        assert lines["accuracy"][1:3] == ["85.00%", "85.00%"]
-        assert lines["s/iter"][1:3] == ["0.100", "0.151"]
+        assert lines["accuracy"][1:3] == ["85.0%", "85.0%"]
+        assert lines["per step"][2:6] == ["100", "ms", "151", "ms"]
         assert lines["sync share"][2:4] == ["25%", "25%"]
         assert lines["to 85%"][2:6] == ["3", "s", "5", "s"]
         assert "sync     ddp  ring" in found
@@ -157,7 +157,7 @@ async def test_runs_that_were_not_tested_are_compared_by_their_loss(tmp_path: Pa
 async def test_eight_runs_fit_a_small_screen(runs: Sequence[Path]) -> None:
     app = CompareApp(runs)
     async with app.run_test(size=(80, 24)) as pilot:
-        await shown(pilot, "A    0.0667")
+        await shown(pilot, "A    0.1066")
         lines = screen_text(app).splitlines()
         assert all(len(line) <= 80 for line in lines)
         head = next(line for line in lines if line.startswith(" run "))

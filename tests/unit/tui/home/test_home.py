@@ -787,7 +787,7 @@ async def test_the_column_by_which_the_list_is_sorted_has_a_sign(runs_dir: Path)
         await pilot.press("o")
         await home.shows(pilot, "loss ▴")
         await pilot.press("o")
-        await home.shows(pilot, "test ▾")
+        await home.shows(pilot, "test acc ▾")
 
 
 def test_each_order_has_a_column() -> None:
