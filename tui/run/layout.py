@@ -107,20 +107,24 @@ def _start(width: int, height: int, contents: Contents) -> Arrangement:
     is_framed = height >= FRAMED_HEIGHT
     frame = 2 if is_framed else 1
     room = Region(0, 0, width, height)
-    card = NOWHERE
-    if width >= GRID_WIDTH and height >= GRID_HEIGHT:
-        card, room = room.split_horizontal(CARD_LINES + 2)
     log_height = 0 if height < MIN_LOG else min(MIN_START_LOG, height // 3)
     free_height = room.height - log_height
-    hosts_height = min(contents.start_lines + frame, free_height)
+    has_card = width >= GRID_WIDTH and height >= GRID_HEIGHT
+    lines_needed = contents.start_lines + frame
+    if has_card:
+        lines_needed = max(lines_needed, CARD_LINES + 2)
+    hosts_height = min(lines_needed, free_height)
     ranks_height = 0
     if contents.rank_lines and free_height >= 2 * MIN_CHART:
         hosts_height = min(hosts_height, free_height - MIN_CHART)
         ranks_height = min(contents.rank_lines + frame, free_height - hosts_height)
     if not log_height:
         hosts_height = room.height - ranks_height
+    card = NOWHERE
     hosts, room = room.split_horizontal(hosts_height)
     ranks, log = room.split_horizontal(ranks_height)
+    if has_card:
+        card, hosts = hosts.split_vertical(LEFT_WIDTH)
     return Arrangement(
         card=card, hosts=hosts, ranks=ranks or NOWHERE, log=log or NOWHERE, is_framed=is_framed
     )

@@ -170,7 +170,7 @@ def _describe_usual(
     stage: StartStage, index: int, starts: Sequence[HostStart], behind: Sequence[HostStart]
 ) -> Iterator[str]:
     """Yield how long a stage takes usually, and why it may take longer here."""
-    text = f"usually about {duration(stage.usual_seconds)}"
+    text = f"usually takes about {duration(stage.usual_seconds)}"
     others = [start.seconds[index] for start in starts if start.stage > index in start.seconds]
     if others:
         text += f", {duration(statistics.median(others))} on the others"

@@ -37,7 +37,7 @@ RECORDED = (
 """The scenes of which all characters are recorded: one of each kind of screen."""
 
 WORDS: dict[str, tuple[str, ...]] = {
-    "starting": ("starting", "waiting for node3", "deploying 10 s", "does not answer"),
+    "starting": ("starting", "waiting for node3", "copy code", "does not answer"),
     "live": ("training", "step 240/400", "0.585", "80.6%", "[3] epoch 3 step 240"),
     "slow": ("all ranks wait for rank 2 on node3", "it has 0.5 cores"),
     "ranks_32": ("32 ranks on 4 hosts", "wait for rank 13 on node2"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
-
 from remote.run.findings.start_progress import is_starting, summarise_start
 from remote.run.findings.start_waits import waiting
 from remote.run.run_state import RunState
@@ -11,12 +9,8 @@ from tui.kit.bindings import key_of
 from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.verdict_strip import NextKey, Severity, VerdictStrip
 
-MIN_WIDTH = 20
-"""Columns that a text is folded to at least."""
 NORMAL = "normal, nothing to do"
 LATE = "longer than usual"
-MARGIN = 4
-"""Columns of a line that the bar, its gap and a sign take."""
 
 
 class StartStrip(VerdictStrip):
@@ -38,18 +32,17 @@ class StartStrip(VerdictStrip):
         if not text:
             self.show(Severity.NEUTRAL, "")
             return
-        width = max(self.app.size.width - MARGIN, MIN_WIDTH)
         keys = [
             NextKey(key_of(self.app, "checks"), "check the hosts"),
             NextKey(key_of(self.app, "stacks"), "where each rank is"),
             NextKey(key_of(self.app, "quit"), "stop"),
         ]
         if reason:
-            reason = f"{LATE if is_late else NORMAL}: this takes {reason}"
+            reason = f"{LATE if is_late else NORMAL}: this {reason}"
         # A replay, and a run that nobody records, cannot be asked or stopped.
         self.show(
             Severity.WARN if is_late else Severity.NEUTRAL,
-            textwrap.fill(text, width),
-            textwrap.wrap(reason, width),
+            text,
+            (reason,) if reason else (),
             () if run.is_held else keys,
         )

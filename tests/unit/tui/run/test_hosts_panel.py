@@ -48,7 +48,7 @@ async def test_before_the_first_step_a_strip_says_what_the_start_waits_for_and_w
                 launcher.HostPhaseChanged(index, "connecting" if index == 3 else "ready"),
             )
         await until(pilot, lambda: "waiting for node4: connecting" in stage.text())
-        assert "usually about 2 s" in stage.text()
+        assert "usually takes about 2 s" in stage.text()
         for key in ("D check", "s where", "q stop"):
             assert key in stage.text()
         assert not any(chart.display for chart in stage.screen.query(Charts))

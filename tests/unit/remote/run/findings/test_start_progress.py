@@ -64,7 +64,7 @@ def test_what_the_start_waits_for_stands_with_the_number_of_hosts_that_are_ready
     run = history.state()
     summary = summarise_start(run, run.now + 12.0)
     assert summary.text == "waiting for node3: importing torch, 12 s; 2 of 3 hosts are ready"
-    assert summary.usual.startswith("usually about 10 s, ")
+    assert summary.usual.startswith("usually takes about 10 s, ")
     assert summary.usual.endswith(" on the others")
     assert not summary.is_late
     assert summarise_start(run, run.now + PATIENCE * 10 + 2).is_late
