@@ -239,14 +239,13 @@ class HomeScreen(LiveScreen, Keeping):
             strip.show(Severity.NEUTRAL, "")
             return
         next_key = self._key("next-needy")
-        if chosen in needy:
-            item = chosen
+        item = chosen if chosen and chosen in needy else needy[0]
+        if item is chosen:
             step = saved_step(self.history.runs_dir / item.name) if item.entry else 0
             next_keys = list(list_next_keys(item, step, self._key))
             if len(needy) > 1:  # before the key that copies, for which there may be no room
                 next_keys.insert(-1, NextKey(next_key, f"next of {len(needy)}"))
         else:
-            item = needy[0]
             next_keys = [NextKey(next_key, "go to it")]
         verdict = judge_item(item)
         title = f"{item.short_title}: {verdict.finding}"
