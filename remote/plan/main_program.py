@@ -8,7 +8,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from remote.plan.pasted.line import split_commands
 from remote.plan.placeholders import SHELLS, find_shell_text
 from remote.plan.python_line import FILE, MODULE, python_line
 
@@ -77,6 +76,8 @@ def _find_shell_file(words: Sequence[str]) -> str:
 
 def _find_in_shell(shell_text: str) -> MainProgram | None:
     """Return the first program of Python that the text of a shell starts, if there is any."""
+    from remote.plan.pasted.line import split_commands  # here, as few scripts are text for a shell
+
     folder = ""
     for command in split_commands(shell_text):
         words = [word.text for word in command]

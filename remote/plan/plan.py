@@ -15,7 +15,6 @@ from enum import StrEnum
 from remote.cluster.hosts import HOSTS, HOSTS_FILE, RANKS, Host, hosts_option
 from remote.formats.rules import Rule
 from remote.plan import placeholders
-from remote.plan.fixed_place import NOWHERE, FixedPlace
 from remote.plan.main_program import NO_PYTHON, PYTHONS, find_main_program
 from remote.plan.placeholders import Placeholder, Values
 from remote.plan.python_line import python_line
@@ -152,6 +151,28 @@ class Upload:
     """Its absolute path."""
     target: str
     """Where it lands below the folder that the ranks work in; "" if it is that folder."""
+
+
+@dataclass(frozen=True)
+class FixedPort:
+    """A port on the first host that rank 0 binds whatever rankboard chooses."""
+
+    number: int
+    argument: str = ""
+    """What names it in the command line, such as `--master-port 6585`; "" if only the source does,
+    which may not come to use it."""
+
+
+@dataclass(frozen=True)
+class FixedPlace:
+    """Where the ranks of a script meet, whatever rankboard chooses."""
+
+    ports: tuple[FixedPort, ...] = ()
+    addresses: tuple[str, ...] = ()
+    """Those in the source, which may not come to use them."""
+
+
+NOWHERE = FixedPlace()
 
 
 @dataclass(frozen=True)

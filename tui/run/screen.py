@@ -12,7 +12,7 @@ from textual.events import Resize
 from remote.record.entry import Entry
 from remote.record.watch import WatchedRun
 from remote.run.findings.alerts import Alert
-from remote.run.findings.resume_point import find_resume_point
+from remote.run.findings.find_resume_point import find_resume_point
 from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
 from tui.charts.panel import Charts
