@@ -54,7 +54,6 @@ UNSEEN: TableRow = ()
 
 CELL_STYLES = {
     "table--head": "bold $text-muted",
-    "table--strong": "bold $foreground",
     "table--good": "$text-success",
     "table--warn": "$text-warning",
     "table--bad": "bold $text-error",
