@@ -104,9 +104,20 @@ class CheckedHost(Struct, frozen=True, dict=True):
         """Name the host that has such a median, in words."""
         return "the median host" if len(self.reached) > 2 else "the other host"
 
+    def name_others(self, measure: Callable[[CheckedHost], float], usual_value: float) -> str:
+        """Name the hosts that have the median of a measure, or more, in words."""
+        others = [other_host for other_host in self.reached if other_host is not self]
+        if len(others) == 1:
+            return "the other"
+        is_same = all(measure(other_host) == usual_value for other_host in others)
+        return "the others" if is_same else "most others"
+
     @property
     def exclude_command(self) -> str:
-        """Return the command that checks the hosts without this one."""
+        """Return the command that checks the hosts without this one; "" for hosts of a lab, whose
+        plan does not say how they were limited."""
+        if self.plan.is_local:
+            return ""
         return f"rankboard doctor{self.plan.hosts_option} --exclude {self.host.name}"
 
     @property
