@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from remote.format import duration, ranks_text
 from remote.run.findings.late_ranks import LateRanks, find_late_ranks, find_meeting_address
@@ -32,8 +33,7 @@ _REACHED = {
 }
 
 
-@dataclass(frozen=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """Hosts or ranks that all others wait for."""
 
     subject: str
