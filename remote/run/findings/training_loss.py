@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from remote.run.diagnosis.divergence import LossRise
 from remote.run.run_state import RunState
