@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from remote.record.step_notes import StepNote
 from remote.run.findings.link_use import link_rate
@@ -48,8 +48,7 @@ SMOOTHED_STEPS = 500
 """In runs of up to so many steps, smoothing counts single steps."""
 
 
-@dataclass(frozen=True)
-class ChartLine:
+class ChartLine(Struct, frozen=True):
     """The points of one series of one rank or host, or of all of them."""
 
     series: str
@@ -60,16 +59,14 @@ class ChartLine:
     x: Floats
 
 
-@dataclass(frozen=True, eq=False)
-class Baseline:
+class Baseline(Struct, frozen=True, eq=False):
     """The run that is pinned, whose curves stand behind those of others."""
 
     name: str
     run: RunState
 
 
-@dataclass(frozen=True, eq=False)
-class Drawing:
+class Drawing(Struct, frozen=True, eq=False):
     """What a chart draws, and the points behind it."""
 
     curves: tuple[Curve, ...]
