@@ -24,7 +24,7 @@ from tui.home.list_text import describe_item
 from tui.home.run_list import RunItem
 from tui.kit.choice_dialogs import TextPrompt
 from tui.report.topics import notes as topic
-from tui.run.outcome_panel import OutcomePanel
+from tui.run.verdict_panel import VerdictPanel
 
 Run = Callable[..., Done]
 
@@ -90,7 +90,7 @@ async def test_the_outcome_has_the_notes(tmp_path: Path) -> None:
         stage.session.finish(60, 1)
         await stage.ended(pilot)
         await until(pilot, lambda: "notes: step 60: warm" in stage.text())
-        assert stage.screen.query_one(OutcomePanel).display
+        assert stage.screen.query_one(VerdictPanel).display
 
 
 def test_the_list_of_runs_and_home_have_them(run: Run, recorded_run: Path) -> None:
