@@ -9,7 +9,7 @@ from statistics import fmean
 
 from textual.content import Content
 
-from remote.format import fixed, percent, ranks_text, step_time
+from remote.format import duration, fixed, percent, ranks_text, step_time
 from remote.record.classification import ClassificationReport
 from remote.record.entry import Entry
 from remote.record.layout import REPORT
@@ -71,7 +71,7 @@ def judge_ended_run(
         severity = SEVERITIES.get(run.verdict, Severity.BAD)
         title = _make_title(run)
     if run.cause is not None:
-        reasons += _list_failure_reasons(run, run.cause)
+        reasons += list_failure_reasons(run, run.cause)
     if run.verdict in (Verdict.FINISHED, Verdict.STOPPED):
         reasons += _list_result_reasons(run, previous, is_brief=is_brief)
     reasons += describe_unfetched_files(run)
@@ -110,7 +110,7 @@ def _list_keys(run: RunState, advices: Sequence[Advice], keys: VerdictKeys) -> t
 # A failure ----------------------------------------------------------------------------------------
 
 
-def _list_failure_reasons(run: RunState, cause: Cause) -> Iterator[Reason]:
+def list_failure_reasons(run: RunState, cause: Cause) -> Iterator[Reason]:
     """Yield where the culprit failed, what is known of it, and who followed."""
     memory = find_memory_at_death(run)
     if memory:
@@ -181,7 +181,7 @@ def _describe_result(run: RunState) -> str:
 
 def _describe_speed(run: RunState, *, is_brief: bool) -> str:
     """Say how long a step took, by the figure of the header, and what bounds it: "16 ms/step, 0.37
-    s/epoch, 7.5 s of training; bound by sync, 67% of a step"."""
+    s/epoch, 7 s of training; bound by sync, 67% of a step"."""
     if not run.means.seconds > 0:
         return ""
     parts = [f"{step_time(run.means.seconds)}/step"]
@@ -189,7 +189,7 @@ def _describe_speed(run: RunState, *, is_brief: bool) -> str:
     if epoch_means and not is_brief:
         parts.append(f"{fixed(fmean(epoch_means), 2)} s/epoch")
     if run.training_seconds:
-        parts.append(f"{fixed(run.training_seconds, 1)} s of training")
+        parts.append(f"{duration(run.training_seconds)} of training")
     return "; ".join([", ".join(parts), *describe_bound(run, is_brief=is_brief)])
 
 

@@ -16,6 +16,7 @@ from remote.sanitise import plain
 from tui.kit import palette
 from tui.kit.widgets.verdict_strip import NextKey, Severity
 from tui.run.components.advice_text import describe_advice
+from tui.run.end_verdict import list_failure_reasons
 from tui.run.run_verdict import RunVerdict, VerdictKeys, find_advised_key
 
 MAX_OTHERS = 1
@@ -33,7 +34,11 @@ def judge_live_run(
     """Return what is wrong with a run that has not ended. `alerts` are those that the user has not
     hidden."""
     if run.cause:  # others get a moment for their last words
-        return RunVerdict(Severity.BAD, run.cause.culprit_text)
+        reasons = tuple(list_failure_reasons(run, run.cause))
+        first_error = NextKey(keys.first_error, "first error")
+        return RunVerdict(
+            Severity.BAD, f"failing: {run.cause.culprit_text}", reasons, (first_error,)
+        )
     if not alerts:
         return RunVerdict()
     worst_alert, *others = sort_by_urgency(alerts)
