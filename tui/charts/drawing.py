@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from remote.record.step_notes import StepNote
 from remote.run.findings.link_use import link_rate
@@ -47,8 +48,7 @@ SMOOTHED_STEPS = 500
 """In runs of up to so many steps, smoothing counts single steps."""
 
 
-@dataclass(frozen=True)
-class ChartLine:
+class ChartLine(Struct, frozen=True):
     """The points of one series of one rank or host, or of all of them."""
 
     series: str
@@ -59,16 +59,14 @@ class ChartLine:
     x: Floats
 
 
-@dataclass(frozen=True, eq=False)
-class Baseline:
+class Baseline(Struct, frozen=True, eq=False):
     """The run that is pinned, whose curves stand behind those of others."""
 
     name: str
     run: RunState
 
 
-@dataclass(frozen=True, eq=False)
-class Drawing:
+class Drawing(Struct, frozen=True, eq=False):
     """What a chart draws, and the points behind it."""
 
     curves: tuple[Curve, ...]
@@ -441,7 +439,9 @@ def _x_per_step(run: RunState, along: XAxis) -> float:
 
 def _to_percent(points: Points) -> Points:
     with np.errstate(over="ignore"):  # a script may print any number
-        return replace(points, low=100 * points.low, high=100 * points.high, mean=100 * points.mean)
+        return structs.replace(
+            points, low=100 * points.low, high=100 * points.high, mean=100 * points.mean
+        )
 
 
 def is_noisy(values: Floats) -> bool:

@@ -6,9 +6,10 @@ Knows no colours and no terminal.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from remote.run.series.definitions import Unit
 from tui.charts import axis, raster
@@ -38,8 +39,7 @@ PICTURE_ROWS = 17
 """The axes of a picture end where those of a frame with as many rows would."""
 
 
-@dataclass(frozen=True)
-class PlotOptions:
+class PlotOptions(Struct, frozen=True):
     """How curves are drawn."""
 
     along: str
@@ -72,8 +72,7 @@ class PlotOptions:
     """Whether the label of each curve stands on it, if there is room."""
 
 
-@dataclass(frozen=True)
-class PlotFrame:
+class PlotFrame(Struct, frozen=True):
     """A drawn chart with its labels."""
 
     picture: DotPicture
@@ -164,8 +163,7 @@ def make_frame(
 # Lines and bars
 
 
-@dataclass(frozen=True)
-class _Lines:
+class _Lines(Struct, frozen=True):
     """Curves as lines over each other."""
 
     curves: Sequence[Curve]
@@ -196,8 +194,7 @@ class _Lines:
         put_peaks(picture, self.curves, x_axis, self.y_axis, self.options.unit)
 
 
-@dataclass(frozen=True)
-class _Bars:
+class _Bars(Struct, frozen=True):
     """Curves as bars, each in a lane of its own."""
 
     curves: Sequence[Curve]

@@ -42,6 +42,7 @@ from tui.run.components.advice_text import make_command
 from tui.run.components.header import RunHeader
 from tui.run.components.note import RecordNote
 from tui.run.components.record_lines import ReplaySlider, describe_replay
+from tui.run.components.start_strip import StartStrip
 from tui.run.live_verdict import list_alerts
 from tui.run.run_verdict import VerdictKeys
 from tui.run.verdict_panel import VerdictPanel
@@ -90,6 +91,7 @@ class RunScreen(ChartActions):
         self._has_ended = False
         self._is_watched = False
         self._header = RunHeader()
+        self._start = StartStrip()
         self._verdict = VerdictPanel(find_previous)
         self._body = RunBody(session)
         self._slider = ReplaySlider(session) if isinstance(session, Replay) else None
@@ -99,6 +101,7 @@ class RunScreen(ChartActions):
         if self._note:
             yield self._note
         yield self._header
+        yield self._start
         yield self._verdict
         yield self._body
         if self._slider:
@@ -147,6 +150,7 @@ class RunScreen(ChartActions):
             self._body.show(run)
             replay_text = describe_replay(self._slider.replay) if self._slider else ""
             self._body.set_class(bool(replay_text), "-past")
+            self._start.show_run(run)
             self._warn(self._verdict.show(run, self._verdict_keys(), self._body.notes))
             severity = self._verdict.verdict.severity
             self._header.show(run, self._called, replay_text, severity)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 from textual.app import App, ComposeResult
 from textual.events import Resize
 
@@ -94,7 +94,7 @@ def test_curves_that_meet_take_turns() -> None:
 
 
 def test_the_line_of_tests_has_only_the_cells_of_its_own() -> None:
-    tests = replace(curve([1, 1, 1, 3], TEST), band=False, signed=(3,))
+    tests = structs.replace(curve([1, 1, 1, 3], TEST), band=False, signed=(3,))
     found = make_frame([curve([1, 1, 1, 1], LINE), tests], STEPS, 60, 8)
     assert found
     is_shared = found.picture.count == 2
@@ -104,7 +104,7 @@ def test_the_line_of_tests_has_only_the_cells_of_its_own() -> None:
 
 def test_a_rounding_error_is_no_peak() -> None:
     values = [50.0, 100.0, 100.0 + 1e-11]
-    options = replace(STEPS, window=(1.0, 3.0), unit=Unit.SHARE)
+    options = structs.replace(STEPS, window=(1.0, 3.0), unit=Unit.SHARE)
     found = make_frame([curve(values)], options, 60, 8)
     assert found
     assert "▲" not in "".join(found.picture.characters(0))
@@ -162,7 +162,7 @@ def test_a_short_log_axis_has_ticks_that_tell_its_scale() -> None:
 
 
 def test_what_is_not_positive_has_no_place_on_a_log_axis() -> None:
-    log = replace(STEPS, log_y=True)
+    log = structs.replace(STEPS, log_y=True)
     assert make_frame([curve([-1, 0, -3])], log, 40, 10) is None
     found = make_frame([curve([-1, 0, 3, 4])], log, 40, 10)
     assert drawn(found)
@@ -217,7 +217,7 @@ def test_no_size_and_no_values_break_it(seed: int) -> None:
             curves.append(Curve(str(colour), colour, x, values, values, values))
         for log in (False, True):
             for look in (STEPS, PlotOptions("time", clock=True, from_zero=True)):
-                found = make_frame(curves, replace(look, log_y=log), width, height)
+                found = make_frame(curves, structs.replace(look, log_y=log), width, height)
                 if found is not None:
                     assert len(found.row_labels) + bool(found.bottom_labels) == height
                     assert {len(row) + found.picture.dots.shape[1] for row in found.row_labels} == {
@@ -322,7 +322,7 @@ async def test_a_chart_lives_through_any_sequence_of_sizes() -> None:
                     curve([chance.gauss(0, 1) for _ in range(chance.randrange(0, 50))], colour)
                     for colour in range(3)
                 ],
-                options=replace(chart.options, log_y=chance.random() < 0.5),
+                options=structs.replace(chart.options, log_y=chance.random() < 0.5),
             )
             await pilot.pause()
             for row in range(chart.size.height):

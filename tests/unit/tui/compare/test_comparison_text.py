@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
+from msgspec import structs
 
 from remote.events import SessionClosed
 from tests.kit.commands import Done, run
@@ -253,7 +254,7 @@ def test_where_curves_meet_no_letter_stands_on_both() -> None:
     assert (above.count("A"), below.count("A")) == (3, 0)
     assert (above.count("B"), below.count("B")) == (0, 3)
     same = plot_as_text(
-        [curves[0], replace(curves[0], label="B", colour=1)], PlotOptions("step"), 66, 12
+        [curves[0], structs.replace(curves[0], label="B", colour=1)], PlotOptions("step"), 66, 12
     )
     assert {"".join(same).count(letter) for letter in "AB"} == {3}, "each where it has nothing else"
 

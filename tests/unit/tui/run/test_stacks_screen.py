@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 from textual.content import Content
 
-from remote.events import Parsed, Stalled
-from remote.plan.plan import Script
+from remote.events import Stalled
 from remote.run.run_state import RunState
 from remote.run.state.rank_state import RankState
 from tests.kit.acted import ActedSession, until
 from tests.kit.dashboard import Stage
 from tests.kit.dumps import C10D, LOADS, OUTER, STOPPED, WAITS, by, dump
 from training.wire.events import SESSION
-from training.wire.host_events import Spawned, Stack
-from training.wire.rank_events import StepFinished
+from training.wire.host_events import Stack
 from tui.kit.session_clock import SessionClock
 from tui.run import stacks_screen as stacks
-from tui.run.components.header import RunHeader
 from tui.run.screen import RunScreen
 from tui.run.stacks_screen import StacksScreen
 
