@@ -14,7 +14,7 @@ from tests.kit.dashboard import Stage
 from tests.kit.histories import GLOO, History, plan, raised, stepped
 from training.wire.host_events import Exited, Hello, HostSample, RankSample
 from training.wire.rank_events import Evaluated, Saved
-from tui.kit.widgets.verdict_strip import NextKey, Severity, VerdictStrip
+from tui.kit.widgets.verdict_strip import NextKey, Severity
 from tui.run.components.header_figures import header_figures
 from tui.run.end_verdict import describe_change, judge_ended_run
 from tui.run.outcome import closing_advice
@@ -200,7 +200,7 @@ async def test_r_on_the_page_of_a_failed_run_opens_the_form_that_resumes_it(
         stage.session.fail(rank=1)
         await stage.ended(pilot)
         await until(pilot, lambda: "R resume from checkpoint 50 (10 steps lost)" in stage.text())
-        assert stage.screen.query_one(VerdictStrip).has_class("-bad")
+        assert stage.screen.query_one("VerdictPanel VerdictStrip").has_class("-bad")
         assert "? Help  R Resume  E Error  n New run  C Compare" in stage.text()
         await pilot.press("R")
         await until(pilot, lambda: bool(resumed))

@@ -32,7 +32,6 @@ from tui.kit.inks import DARK, LIGHT
 from tui.kit.key_names import parse_key
 from tui.kit.open_runs import LaunchRequest
 from tui.kit.panel import Panel
-from tui.kit.widgets.verdict_strip import VerdictStrip
 from tui.launch.screen import LaunchScreen
 from tui.log.panel import LogPanel
 from tui.log.view import LogView
@@ -107,7 +106,7 @@ async def test_on_a_low_screen_a_finished_run_is_summed_up_briefly() -> None:
         assert "test accuracy 94.7%" in text
         assert re.search(r"1\d\d ms/step", text)
         assert "mean over classes" not in text
-        assert stage.screen.query_one(VerdictStrip).size.height <= 4
+        assert stage.screen.query_one("VerdictPanel VerdictStrip").size.height <= 4
         await pilot.resize_terminal(120, 40)
         await until(pilot, lambda: "mean over classes" in stage.text())
 
@@ -121,7 +120,7 @@ async def test_a_failure_shows_its_cause() -> None:
         assert "node1, rank 1: killed by SIGKILL at step 60" in text
         assert "✗ failed" in text
         assert "✗ follow-on" in text
-        assert stage.screen.query_one(VerdictStrip).has_class("-bad")
+        assert stage.screen.query_one("VerdictPanel VerdictStrip").has_class("-bad")
     assert stage.app.exit_code == Verdict.FAILED.value
 
 
