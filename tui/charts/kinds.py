@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from msgspec import Struct
-from msgspec.structs import replace
+from dataclasses import dataclass, replace
 
 from remote.run.run_state import RunState
 from remote.run.series.definitions import METRIC, SERIES, Scope, Unit, metric_id
 
 
-class ChartKind(Struct, frozen=True):
+@dataclass(frozen=True)
+class ChartKind:
     """One chart that can be chosen."""
 
     id: str

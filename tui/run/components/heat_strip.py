@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-
-from msgspec import Struct
+from dataclasses import dataclass
 
 from remote.run.findings.stall import rank_word
 from remote.run.run_state import RunState
@@ -25,7 +24,8 @@ HIGHEST = 2.0
 """Times the median `ready`: a cell is empty at the first and full at the second."""
 
 
-class HeatGrid(Struct, frozen=True):
+@dataclass(frozen=True)
+class HeatGrid:
     """How ranks are laid out: `ranks` in a cell, `cells` in a line, in that many `lines`."""
 
     ranks: int

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import TypeGuard
-
-from msgspec import Struct
-from msgspec.structs import replace
 
 from remote.cluster.hosts import is_loopback
 from remote.format import (
@@ -59,7 +57,8 @@ RankFigure = Callable[[RankState], float]
 """A figure of a rank, NaN where it has none."""
 
 
-class TrendScale(Struct, frozen=True, dict=True):
+@dataclass(frozen=True)
+class TrendScale:
     """What trends are drawn by: a figure of `Step`, its medians of the last steps of each rank, and
     their median."""
 
@@ -73,7 +72,8 @@ class TrendScale(Struct, frozen=True, dict=True):
         return max([2 * self.typical, *(1.2 * median for median in self.medians if median > 0)])
 
 
-class RowContext(Struct, frozen=True):
+@dataclass(frozen=True)
+class RowContext:
     """What the cells of a row are made from: a rank, or the ranks of a host, of which the first one
     needs most to be seen. `sign` stands before the name of the host. `is_process`: it is no rank,
     but has started some."""
@@ -109,7 +109,8 @@ class RowContext(Struct, frozen=True):
         return [number for number in map(value, self.ranks) if not math.isnan(number)]
 
 
-class RankColumn(Struct, frozen=True):
+@dataclass(frozen=True)
+class RankColumn:
     """A column, and how its cells are made. `where`: whether it tells anything of a plan.
     `shared_value`: what of a rank, where all ranks agree on it, need not be in the table;
     `border_text` is how it is told then, after the text of a cell."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-
-from msgspec import Struct
-from msgspec.structs import replace
+from dataclasses import dataclass, replace
 
 from remote.run.findings.stall import waits_for_culprit
 from remote.run.run_state import RunState
@@ -44,7 +42,8 @@ def holds_up(rank: RankState, run: RunState) -> bool:
     return severity(rank, run) in (SLOW, SUSPECTED)
 
 
-class RankOrder(Struct, frozen=True):
+@dataclass(frozen=True)
+class RankOrder:
     """An order by a figure, the greatest value first unless `ascending`."""
 
     name: str
