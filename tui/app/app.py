@@ -53,6 +53,7 @@ class RankboardApp(Dashboard[OpenRuns]):
         """`history` has all runs that are recorded; without it, there is no list of runs."""
         super().__init__(OpenRuns(launch))
         self._history = history
+        self.opens_runs = history is not None
         self._last_check: RunRequest | None = None
         self._opening: set[str] = set()
         """The names of the runs that are being read."""

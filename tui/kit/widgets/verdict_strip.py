@@ -64,7 +64,7 @@ class VerdictStrip(Static):
         self,
         severity: Severity,
         title: str,
-        reasons: Sequence[str] = (),
+        reasons: Sequence[str | Content] = (),
         next_keys: Sequence[NextKey] = (),
     ) -> None:
         """Show a verdict; without a title, hide. Keys that are "" do nothing here and are left
@@ -80,13 +80,17 @@ class VerdictStrip(Static):
 
 
 def draw_verdict(
-    severity: Severity, title: str, reasons: Sequence[str], next_keys: Sequence[NextKey]
+    severity: Severity,
+    title: str,
+    reasons: Sequence[str | Content],
+    next_keys: Sequence[NextKey],
 ) -> Content:
     """Return a verdict, its reasons and the keys that help, in lines."""
     sign_name = SIGN_NAMES.get(severity)
     sign = f"{palette.sign(sign_name)} " if sign_name else ""
     lines = [Content.styled(f"{sign}{plain(title)}", TITLE_STYLES[severity])]
-    lines += [Content(plain(reason)) for reason in reasons]
+    for reason in reasons:
+        lines.append(Content(plain(reason)) if isinstance(reason, str) else reason)
     if key_line := draw_next_keys(next_keys):
         lines.append(key_line)
     return Content("\n").join(lines)
