@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from remote.cluster.hosts import Cluster
 from remote.cluster.rules import rules_for
 from remote.format import count
@@ -18,10 +20,7 @@ from remote.host_commands.kept_plan import KeptPlan
 from remote.plan import needs, placeholders
 from remote.plan import plan as planning
 from remote.plan.environment import forwarded
-from remote.plan.fixed_place import find_fixed_place
 from remote.plan.main_program import MainProgram, find_main_program
-from remote.plan.pasted.line import PastedLine, ReadSource, find_pasted_line
-from remote.plan.pasted.script_facts import LARGEST_SOURCE
 from remote.plan.plan import Plan, PlanError, Policy, Script, Upload
 from remote.record import marks, resume
 from remote.record.events_file import Remark, read_records
@@ -37,6 +36,7 @@ from training.wire.events import Record
 
 if TYPE_CHECKING:  # a list of runs, or a form, is shown before any of this is needed
     from remote.doctor.host_facts import HostFinding
+    from remote.plan.pasted.line import PastedLine, ReadSource
     from remote.session.examination import Examination
     from remote.session.notify import Notifier
     from remote.session.session import Session
@@ -158,6 +158,8 @@ def find_pasted_ranks(plan: Plan) -> PastedLine | None:
     """
     if not plan.script or plan.world_size < 2:
         return None
+    from remote.plan.pasted.line import find_pasted_line
+
     is_one_per_host = all(host.slots == 1 for host in plan.hosts)
     read_source = _make_source_reader(plan)
     return find_pasted_line(plan.script.words, read_source, is_one_per_host=is_one_per_host)
@@ -167,11 +169,15 @@ def _with_fixed_place(plan: Plan) -> Plan:
     """Return the plan with the place that its script fixes, which the first host is to check."""
     if not plan.script or not plan.policy.doctor:
         return plan
+    from remote.plan.fixed_place import find_fixed_place
+
     return replace(plan, fixed_place=find_fixed_place(plan.script.words, _make_source_reader(plan)))
 
 
 def _make_source_reader(plan: Plan) -> ReadSource:
     """Return what reads the sources of a script, as far as they are on this machine."""
+    from remote.plan.pasted.script_facts import LARGEST_SOURCE
+
     folders = (Path(plan.rank_cwd(plan.first_slot(0))), Path.cwd())
 
     def read_source(path: str) -> str:
@@ -206,7 +212,7 @@ def _check_uploaded(plan: Plan) -> None:
         names |= dict.fromkeys(needs.names_on_host(plan, host_index, program.name))
     for name in names:
         if not placeholders.has_any(name):  # the address of the master is not known yet
-            _check_uploaded_program(replace(program, name=name), plan.uploads)
+            _check_uploaded_program(structs.replace(program, name=name), plan.uploads)
 
 
 def _check_uploaded_program(program: MainProgram, uploads: Sequence[Upload]) -> None:

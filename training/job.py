@@ -4,7 +4,6 @@ rank, the launcher's flags, the fields of the launch form and the record in the 
 
 from __future__ import annotations
 
-import argparse
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -286,6 +285,8 @@ class Job:
     def parse(cls, argv: Sequence[str]) -> Job:
         """Make the job of the arguments of `python -m training`. End the process with a usage
         message if they are wrong."""
+        import argparse  # here, as only ranks parse such arguments
+
         parser = argparse.ArgumentParser(
             "python -m training", description="Train as one rank, under torchrun or rankboard."
         )
@@ -325,7 +326,9 @@ def _argument_type(kind: type[Any]) -> Callable[[str], Any]:
         try:
             return kind(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{text}: {WRITE_NUMBER[kind]}") from None
+            from argparse import ArgumentTypeError
+
+            raise ArgumentTypeError(f"{text}: {WRITE_NUMBER[kind]}") from None
 
     return read_value if kind in WRITE_NUMBER else kind
 

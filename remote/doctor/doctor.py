@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from remote.cluster.hosts import Host
 from remote.doctor import machine, network, software, work
 from remote.doctor.host_facts import (
@@ -130,7 +132,7 @@ def check_facts(
             reach_failure in untrusted_failures and len(untrusted_failures) > 1
         ):  # one command for all of them
             trust_command = f"rankboard trust{plan.hosts_option} --all"
-            reach_failure = replace(reach_failure, advice=trust_command)
+            reach_failure = structs.replace(reach_failure, advice=trust_command)
         checks += _not_reached(host, host_index, reach_failure)
     return checks
 

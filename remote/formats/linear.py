@@ -12,8 +12,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-import re2
-
 LONGEST = 2_048
 """Characters of a line that are looked at."""
 MEMORY = 1 << 19
@@ -42,6 +40,8 @@ def compile_linear(pattern: str) -> Any:
 def _compile(pattern: str) -> Any:
     """Compile an expression, or return what is wrong with it. A cache would not remember an error
     that is raised."""
+    import re2  # here, as most commands run no rule
+
     options = re2.Options()
     options.max_mem = MEMORY
     # RE2 would write them to stderr by itself, next to the reason that we show.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from training.wire.records import immutable
+from training.wire.records import Comparable, immutable
 
 
 class ReadingKind(StrEnum):
@@ -21,7 +21,7 @@ OTHER = ReadingKind.OTHER
 
 
 @immutable
-class Reading:
+class Reading(Comparable):
     """Values that a program printed, by normalised name where there is one (`remote.formats.names`)
     and as printed otherwise."""
 

@@ -5,37 +5,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from remote.plan.pasted.arguments import GivenOption, read_given
 from remote.plan.pasted.line import ReadSource, read_script, split_line
 from remote.plan.pasted.meanings import MASTER_MEANINGS, Meaning
 from remote.plan.pasted.script_facts import PORTS, ScriptFacts
+from remote.plan.plan import FixedPlace, FixedPort
 
 _PORT_MEANINGS = (Meaning.MASTER_PORT, Meaning.MASTER_URL)
 _PORT_OF_ADDRESS = re.compile(r"[^\s,]*:(\d+)/?")
-
-
-@dataclass(frozen=True)
-class FixedPort:
-    """A port on the first host that rank 0 binds whatever rankboard chooses."""
-
-    number: int
-    argument: str = ""
-    """What names it in the command line, such as `--master-port 6585`; "" if only the source does,
-    which may not come to use it."""
-
-
-@dataclass(frozen=True)
-class FixedPlace:
-    """Where the ranks of a script meet, whatever rankboard chooses."""
-
-    ports: tuple[FixedPort, ...] = ()
-    addresses: tuple[str, ...] = ()
-    """Those in the source, which may not come to use them."""
-
-
-NOWHERE = FixedPlace()
 
 
 def find_fixed_place(words: Sequence[str], read_source: ReadSource) -> FixedPlace:

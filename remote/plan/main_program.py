@@ -6,9 +6,9 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from remote.plan.pasted.line import split_commands
+from msgspec import Struct
+
 from remote.plan.placeholders import SHELLS, find_shell_text
 from remote.plan.python_line import FILE, MODULE, python_line
 
@@ -29,8 +29,7 @@ _EXPANDED = re.compile(r"[$`*?]")
 """What the shell of a host replaces, so that the launcher cannot know the name."""
 
 
-@dataclass(frozen=True)
-class MainProgram:
+class MainProgram(Struct, frozen=True):
     """The program of a script."""
 
     kind: str
@@ -77,6 +76,8 @@ def _find_shell_file(words: Sequence[str]) -> str:
 
 def _find_in_shell(shell_text: str) -> MainProgram | None:
     """Return the first program of Python that the text of a shell starts, if there is any."""
+    from remote.plan.pasted.line import split_commands  # here, as few scripts are text for a shell
+
     folder = ""
     for command in split_commands(shell_text):
         words = [word.text for word in command]

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
+from msgspec import Struct
+
 from remote.cluster.hosts import HOSTS, HOSTS_FILE, RANKS, Host, hosts_option
 from remote.formats.rules import Rule
 from remote.plan import placeholders
-from remote.plan.fixed_place import NOWHERE, FixedPlace
 from remote.plan.main_program import NO_PYTHON, PYTHONS, find_main_program
 from remote.plan.placeholders import Placeholder, Values
 from remote.plan.python_line import python_line
@@ -85,8 +86,7 @@ class Script:
         return shlex.join(self.words)
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(Struct, frozen=True):
     """The place of one rank."""
 
     rank: int
@@ -152,6 +152,26 @@ class Upload:
     """Its absolute path."""
     target: str
     """Where it lands below the folder that the ranks work in; "" if it is that folder."""
+
+
+class FixedPort(Struct, frozen=True):
+    """A port on the first host that rank 0 binds whatever rankboard chooses."""
+
+    number: int
+    argument: str = ""
+    """What names it in the command line, such as `--master-port 6585`; "" if only the source does,
+    which may not come to use it."""
+
+
+class FixedPlace(Struct, frozen=True):
+    """Where the ranks of a script meet, whatever rankboard chooses."""
+
+    ports: tuple[FixedPort, ...] = ()
+    addresses: tuple[str, ...] = ()
+    """Those in the source, which may not come to use them."""
+
+
+NOWHERE = FixedPlace()
 
 
 @dataclass(frozen=True)

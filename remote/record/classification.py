@@ -9,8 +9,9 @@ figure is 0.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from remote.run.run_state import RunState
 from remote.sanitise import one_line
@@ -38,8 +39,7 @@ class ClassFigures(NamedTuple):
         return dict(zip(HEAD, self, strict=True))
 
 
-@dataclass(frozen=True)
-class ClassificationReport:
+class ClassificationReport(Struct, frozen=True):
     """The figures of all classes."""
 
     classes: dict[str, ClassFigures]

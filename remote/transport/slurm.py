@@ -13,8 +13,9 @@ import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import structs
 
 from remote.cluster.hosts import Host
 from remote.transport import Program, ReachProgress, TransportKind, Unreachable
@@ -74,7 +75,7 @@ class SlurmTransport:
             stderr = channel.give_up() if channel else ""
             failure = explain_failure(error, deadline, host)
             if failure.cause is FailureCause.TIMEOUT and stderr:
-                failure = replace(failure, advice=last_line(stderr))
+                failure = structs.replace(failure, advice=last_line(stderr))
             raise Unreachable(host.name, failure) from error
 
 

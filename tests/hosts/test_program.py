@@ -16,8 +16,7 @@ from remote.doctor.doctor import FAILED, OK, WARNING, check_connections, check_f
 from remote.events import CheckFinished
 from remote.launch import Launcher
 from remote.plan import frameworks, needs
-from remote.plan.fixed_place import FixedPlace, FixedPort
-from remote.plan.plan import Plan, PlanError, Script
+from remote.plan.plan import FixedPlace, FixedPort, Plan, PlanError, Script
 from remote.transport.local import LocalTransport
 from tests.kit.checks import hello
 from training.agent.host import program as programs

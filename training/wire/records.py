@@ -52,8 +52,9 @@ Load = Callable[[str | bytes], "dict[str, Any] | None"]
 @dataclass_transform(frozen_default=True)
 def immutable(cls: type[T]) -> type[T]:
     """Make a dataclass with slots that nobody changes, as the type checker sees to."""
-    # Not frozen: Python would take several times as long to make each of a million steps.
-    return dataclass(slots=True, unsafe_hash=True)(cls)
+    # Not frozen: Python would take several times as long to make each of a million steps. What
+    # `Comparable` has is not made for each class: Python compiles it anew at each start.
+    return dataclass(slots=True, eq=False, repr=False)(cls)
 
 
 def require(name: str, value: float, low: float, high: float) -> None:
@@ -63,7 +64,29 @@ def require(name: str, value: float, low: float, high: float) -> None:
         raise ValueError(f"{name} is {value:g}, which is not between {low:g} and {high:g}")
 
 
-class Event:
+class Comparable:
+    """Base of what is equal if its class and all its fields are."""
+
+    __slots__ = ()
+    __match_args__: ClassVar[tuple[str, ...]] = ()
+
+    def _values(self) -> list[Any]:
+        return [getattr(self, name) for name in self.__match_args__]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Comparable) or type(other) is not type(self):
+            return NotImplemented
+        return self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self._values()))
+
+    def __repr__(self) -> str:
+        values = zip(self.__match_args__, self._values(), strict=True)
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in values)})"
+
+
+class Event(Comparable):
     """Base of all events.
 
     `wire_name` is the value of the key `event`; a class sets it if it is not its own name in lower
@@ -93,7 +116,7 @@ class Event:
 
 
 @immutable
-class Record:
+class Record(Comparable):
     """An event, with who wrote it and when."""
 
     host: int

@@ -251,7 +251,8 @@ class RankboardApp(Dashboard[OpenRuns]):
             message.prevent_default()
             if self.runs.checks and self._last_check:
                 check_again = partial(self._check, self.screen, self._last_check)
-                self.push_screen(DoctorScreen(self.runs.checks, check_again))
+                screen = DoctorScreen(self.runs.checks, check_again)
+                self.push_screen(screen, self.screen.take_doctor_answer)
 
     def on_new_run(self) -> None:
         session = find_shown_session(self)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import structs
 
 from remote.record.step_notes import StepNote
 from remote.run.findings.link_use import link_rate
@@ -441,7 +442,9 @@ def _x_per_step(run: RunState, along: XAxis) -> float:
 
 def _to_percent(points: Points) -> Points:
     with np.errstate(over="ignore"):  # a script may print any number
-        return replace(points, low=100 * points.low, high=100 * points.high, mean=100 * points.mean)
+        return structs.replace(
+            points, low=100 * points.low, high=100 * points.high, mean=100 * points.mean
+        )
 
 
 def is_noisy(values: Floats) -> bool:

@@ -8,6 +8,7 @@ terminal has no UTF-8.
 from __future__ import annotations
 
 import math
+import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,13 +24,15 @@ from training.wire.events import SESSION
 from tui.kit import palette
 
 GAP_WIDTH = 2
-SIGNS = {OK: "good", WARNING: "warn", FAILED: "bad", "": "rest"}
+SIGNS = {OK: "good", WARNING: "slow", FAILED: "bad", "": "rest"}
 """The sign (see `palette`) of each outcome, and of a check that was not made."""
-WORST_FIRST = (FAILED, WARNING, "", OK)
+PROBLEMS = (FAILED, WARNING)
+WORST_FIRST = (*PROBLEMS, "", OK)
 MOST_FINDINGS = 3
 """So many different findings are told of each host that has them; of more, only what is amiss."""
 COMMAND = "command"
-"""Stands for the outcome of a line that is a command."""
+HEAD = "head"
+"""Stand for the outcome of a line that is a command, or the head of a table."""
 Cell = tuple[str, str]
 """An outcome ("" for none), which chooses the ink, and a text."""
 
@@ -45,22 +48,83 @@ def make_table(state: RunState, width: float = math.inf) -> list[list[Cell]]:
 
     A row whose hosts differ names those that do: "0.1 on node3, others 0.4".
     """
-    names = list_check_names(state)
-    name_width = max(map(len, names), default=0) + GAP_WIDTH
+    rows = [_make_rows(state, name, width) for name in list_check_names(state)]
+    return [line for row in rows for line in row]
+
+
+def _make_rows(state: RunState, name: str, width: float) -> list[list[Cell]]:
+    """Return the lines of a check."""
+    name_width = max(map(len, list_check_names(state))) + GAP_WIDTH
     room = width - name_width - GAP_WIDTH
-    lines: list[list[Cell]] = []
-    for name in names:
-        findings = _list_findings(state, name)
-        outcome = min((finding.outcome for finding in findings), key=WORST_FIRST.index)
-        # For what is well, the colour of the sign is enough.
-        ink = "" if outcome == OK else outcome
-        first_text, *more_texts = wrap(_describe_findings(findings, room), room)
-        sign = palette.sign(SIGNS[outcome])
-        head = [("", name.ljust(name_width)), (outcome, sign.ljust(GAP_WIDTH))]
-        lines.append([*head, (ink, first_text)])
-        indent = " " * (name_width + GAP_WIDTH)
-        lines += [[("", indent), (ink, text)] for text in more_texts]
+    findings = _list_findings(state, name)
+    outcome = _find_worst(state, name)
+    # For what is well, the colour of the sign is enough.
+    ink = "" if outcome == OK else outcome
+    first_text, *more_texts = wrap(_describe_findings(findings, room), room)
+    sign = palette.sign(SIGNS[outcome])
+    head = [("", name.ljust(name_width)), (outcome, sign.ljust(GAP_WIDTH))]
+    indent = " " * (name_width + GAP_WIDTH)
+    return [[*head, (ink, first_text)], *([("", indent), (ink, text)] for text in more_texts)]
+
+
+def make_matrix(state: RunState, width: int, *, with_passed: bool) -> list[list[Cell]]:
+    """Return the lines of a table with a column per host, the checks with problems first.
+
+    Checks that all hosts have passed are one line, unless they are asked for. Where the hosts do
+    not fit beside each other, the table is that of `make_table`.
+    """
+    names = list_check_names(state)
+    outcomes = {name: _find_worst(state, name) for name in names}
+    passed = [name for name in names if outcomes[name] == OK]
+    shown = sorted(names, key=lambda name: WORST_FIRST.index(outcomes[name]))
+    if not with_passed:
+        shown = [name for name in shown if outcomes[name] != OK]
+    lines = _make_columns(state, shown, width)
+    if lines is None:
+        rows = [_make_rows(state, name, width) for name in shown]
+        lines = [line for row in rows for line in row]
+    if passed and not with_passed:
+        text = f"{palette.sign('good')} passed on all hosts: {', '.join(passed)}"
+        lines += [[("", line)] for line in wrap(text, width, "  ")]
     return lines
+
+
+def _make_columns(state: RunState, names: Sequence[str], width: int) -> list[list[Cell]] | None:
+    """Return a head and a row for each of these checks; None where they are too wide."""
+    if not names or any((SESSION, name) in state.checks for name in names):
+        return None
+    hosts = [host.index for host in state.hosts]
+    cells = [[_describe_check(state.checks.get((host, name))) for host in hosts] for name in names]
+    rows = list(zip(names, cells, strict=True))
+    name_width = max(map(len, names)) + 2 * GAP_WIDTH
+    widths = [
+        GAP_WIDTH + max(len(state.host_name(host)), *(len(row[column][1]) + 2 for row in cells))
+        for column, host in enumerate(hosts)
+    ]
+    if name_width + sum(widths) > width:
+        return None
+    host_names = [
+        state.host_name(host).ljust(size) for host, size in zip(hosts, widths, strict=True)
+    ]
+    lines: list[list[Cell]] = [[(HEAD, " " * name_width + "".join(host_names))]]
+    for name, row in rows:
+        outcome = _find_worst(state, name)
+        line = [(outcome, f"{palette.sign(SIGNS[outcome])} "), ("", name.ljust(name_width - 2))]
+        for (cell_outcome, text), size in zip(row, widths, strict=True):
+            if cell_outcome == OK:
+                line.append(("", text.ljust(size)))
+                continue
+            # Where nothing was checked, a sign is enough.
+            value = f"{text} " if cell_outcome else ""
+            line.append((cell_outcome, f"{value}{palette.sign(SIGNS[cell_outcome])}".ljust(size)))
+        lines.append(line)
+    return lines
+
+
+def _find_worst(state: RunState, name: str) -> str:
+    """Return the worst outcome of a check."""
+    outcomes = [finding.outcome for finding in _list_findings(state, name)]
+    return min(outcomes, key=WORST_FIRST.index)
 
 
 def wrap(text: str, width: float, indent: str = "") -> list[str]:
@@ -75,6 +139,24 @@ def wrap(text: str, width: float, indent: str = "") -> list[str]:
         break_on_hyphens=False,
     )
     return lines or [""]
+
+
+def wrap_command(command: str, width: float) -> list[str]:
+    """Break a command between its words into lines that a shell takes as one command."""
+    try:
+        words = shlex.split(command)
+    except ValueError:  # a record that no version of ours has written
+        return [command]
+    lines: list[str] = []
+    line = ""
+    for word in map(shlex.quote, words):
+        longer = f"{line} {word}" if line else word
+        # The 2 are a blank and the backslash.
+        if line and len(longer) > width - 2:
+            lines.append(f"{line} \\")
+            longer = word
+        line = longer
+    return [*lines, line]
 
 
 @dataclass
@@ -142,18 +224,30 @@ def _sort_checks(state: RunState) -> list[CheckFinished]:
 
 
 def list_problems(state: RunState) -> list[CheckFinished]:
-    """Return failures, then warnings, by host and check; the same of several hosts once."""
-    told = [check for check in _sort_checks(state) if is_told(check)]
-    failures = [check for check in told if check.outcome == FAILED]
-    return failures + [check for check in told if check.outcome == WARNING]
+    """Return failures, then warnings, by host and check; the same of several hosts once. What is
+    found of all hosts alike comes behind what is found of some."""
+    told = [check for check in _sort_checks(state) if is_told(check) and check.outcome in PROBLEMS]
+    return sorted(
+        told, key=lambda check: (PROBLEMS.index(check.outcome), not is_of_some(state, check))
+    )
+
+
+def is_of_some(state: RunState, check: CheckFinished) -> bool:
+    """Return True if a finding is about some of the hosts, and not about all of them."""
+    return check.host != SESSION and len(check.same or (check.host,)) < len(state.hosts)
+
+
+def name_hosts(state: RunState, check: CheckFinished) -> str:
+    """Return how a line on a finding begins: "node3: "; "" if it is about all hosts together."""
+    if len(check.same) == len(state.hosts):
+        return "all hosts: "
+    return whose([host.name for host in state.hosts], check)
 
 
 def describe_problem(state: RunState, check: CheckFinished, width: float = math.inf) -> list[Cell]:
     """Return the lines of a failure or warning: what it is, and the command that helps, or else
     advice."""
-    hosts = whose([host.name for host in state.hosts], check)
-    if len(check.same) == len(state.hosts):
-        hosts = "all hosts: "
+    hosts = name_hosts(state, check)
     # The sign is enough for a warning.
     outcome = FAILED if check.outcome == FAILED else ""
     subject = " ".join(filter(None, (check.check, outcome)))
@@ -161,7 +255,9 @@ def describe_problem(state: RunState, check: CheckFinished, width: float = math.
     lines = wrap(f"{sign} {hosts}{subject}: {one_line(check.text)}", width, "  ")
     cells = [(check.outcome, line) for line in lines]
     if check.command:
-        cells.append((COMMAND, f"  {palette.sign('command')} {one_line(check.command)}"))
+        command_lines = wrap_command(one_line(check.command), width - 4)
+        cells.append((COMMAND, f"  {palette.sign('command')} {command_lines[0]}"))
+        cells += [(COMMAND, f"    {line}") for line in command_lines[1:]]
     elif check.advice:
         advice_lines = wrap(f"    {one_line(check.advice)}", width, "    ")
         cells += [("", line) for line in advice_lines]

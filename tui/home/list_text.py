@@ -1,16 +1,16 @@
-"""Describe the list of runs, and the row under its cursor."""
+"""Describe the list of runs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from remote.format import count, moment
-from remote.record.entry import FINISHED, RUNNING, Entry
-from remote.run.state.resume_point import ResumePoint
+from textual.content import Content
+
+from remote.format import count
 from remote.sanitise import plain
 from tui.home.history import Answered, Listed
-from tui.home.listing import settings_of
 from tui.home.run_list import RowSelection, RunItem
+from tui.home.run_table import describe_state
 
 GetKey = Callable[[str], str]
 """Returns the key of an action."""
@@ -18,59 +18,26 @@ SEVERAL = 2
 """More problems than these are summed up in two lines."""
 
 
-def describe_item(item: RunItem | None, checkpoint_step: int, get_key: GetKey) -> str:
-    """Describe the row under the cursor, in at most three lines. `checkpoint_step` is that of its
-    newest checkpoint, 0 if none is known."""
-    if item is None:
-        return ""
-    if item.study:
-        study = item.study.study
-        cells = count(len(item.study.cells), "cell")
-        return f"study {item.name}: {cells}. {study.question or study.title}"
-    if item.entry:
-        return _describe_recorded(item, item.entry, checkpoint_step, get_key)
-    name = item.title
-    if item.is_live:
-        text = f"{name}: live on its hosts, not recorded here. {get_key('open')} attaches to it."
-    else:
-        what = "has ended, as its hosts say; not recorded here."
-        text = f"{name}: {what} {get_key('open')} opens it."
-    return plain(text)
-
-
-def _describe_recorded(item: RunItem, run: Entry, checkpoint_step: int, get_key: GetKey) -> str:
-    study = f", of the study {run.study}: {run.trial}" if run.study else ""
-    lines = [f"{item.title}, started {moment(run.started or 0)}{study}"]
-    reasons = [run.problem or run.cause, *(flaw.text for flaw in run.flaws)]
-    lines += filter(None, reasons)
-    if checkpoint_step and run.verdict not in (FINISHED, RUNNING):
-        lines.append(f"{get_key('resume')} {ResumePoint(checkpoint_step, run.step).text}")
-    if run.note:
-        lines.append(f"note: {run.note}")
-    if run.step_notes:
-        lines.append(f"notes: {run.step_notes}")
-    settings = settings_of(run)
-    if len(lines) == 1 and settings:
-        lines.append(", ".join(settings))
-    # The screen has room for three; the first ones say more.
-    return "\n".join(plain(line) for line in lines[:3])
-
-
-def count_listed(listed: Listed, selection: RowSelection, now: float, *, has_filter: bool) -> str:
-    """Say how many runs and studies are listed, and how many are live or need a person."""
+def count_listed(
+    listed: Listed, selection: RowSelection, needy: Sequence[RunItem], *, has_filter: bool
+) -> Content:
+    """Say how many runs and studies are listed, and how many are live or, in colour, need a
+    person: the `needy` ones."""
     recorded = len(listed.runs)
     if has_filter:
         matching = sum(not item.study for item in selection.items)
-        parts = [f"{matching} of {count(recorded, 'run')}"]
+        parts = [Content(f"{matching} of {count(recorded, 'run')}")]
     else:
-        parts = [count(recorded - selection.hidden, "run")]
-    parts.append(f"{sum(item.is_live for item in selection.items)} live")
+        parts = [Content(count(recorded - selection.hidden, "run"))]
+    num_live = sum(item.is_live for item in selection.items)
+    parts.append(Content.styled(f"{num_live} live", "$text-success" if num_live else ""))
     if listed.studies and not has_filter:
-        parts.append(count(len(listed.studies), "study", "studies"))
-    needy = sum(item.needs_care(now) for item in selection.items)
+        parts.append(Content(count(len(listed.studies), "study", "studies")))
     if needy:
-        parts.append(f"{needy} need{'s' * (needy == 1)} you")
-    return ", ".join(parts)
+        is_bad = any(describe_state(item).style == "table--bad" for item in needy)
+        text = f"{len(needy)} need{'s' * (len(needy) == 1)} you"
+        parts.append(Content.styled(text, "$text-error" if is_bad else "$text-warning"))
+    return Content(", ").join(parts)
 
 
 def describe_problems(answered: Answered, listed: Listed) -> list[str]:

@@ -6,25 +6,24 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
-from textual.containers import Container, VerticalScroll
+from textual.containers import Container, Horizontal, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from remote.format import count, duration, loss, moment, percent
+from remote.format import count, duration, loss, moment, percent, step_time
 from remote.record.alike import SimilarRun
-from remote.record.entry import FINISHED, RUNNING, Entry
+from remote.record.entry import Entry
+from remote.record.figures import add_newer_steps
 from remote.record.loss_course import LossCourse, LossPoint
-from remote.run.state.resume_point import ResumePoint
 from remote.sanitise import plain
 from tui.home.history import History, RunDetails
-from tui.home.list_text import GetKey, describe_item
+from tui.home.list_text import GetKey
 from tui.home.run_list import RunItem
-from tui.home.run_table import describe_state
+from tui.home.verdict_text import judge_item, list_next_keys
 from tui.kit.background import RepeatedTask
 from tui.kit.inks import LINE, MUTED, TEST
 from tui.kit.run_differences import format_value
-from tui.kit.text_table import align_lines
-from tui.kit.widgets.table import CELL_STYLES
+from tui.kit.widgets.verdict_strip import Severity, VerdictStrip
 
 if TYPE_CHECKING:  # numpy takes a while to load, and a low screen has no room for a chart
     from tui.charts.raster import Curve
@@ -42,9 +41,10 @@ class RunPreview(Container):
 
     DEFAULT_CSS = """
     RunPreview {
-        layout: horizontal; height: 40%; min-height: 12; max-height: 22; padding: 0 1;
+        layout: vertical; height: 1fr; padding: 0 1;
         border-top: solid $ink-rule; border-title-color: $text-muted;
     }
+    RunPreview Horizontal { height: 1fr; }
     RunPreview VerticalScroll { width: 1fr; scrollbar-size-vertical: 1; }
     RunPreview #facts { height: auto; }
     RunPreview #curve { width: 1fr; display: none; padding: 0 0 0 2; }
@@ -58,22 +58,27 @@ class RunPreview(Container):
         self._reading = RepeatedTask(self, self._take_details, self._fail)
         self._item: RunItem | None = None
         """What is shown."""
+        self._has_verdict = True
         self._pinned = ""
         """The run with which it is compared, if one is pinned."""
         self._details = RunDetails()
         """What was read of it, or before of the same run."""
 
     def compose(self) -> ComposeResult:
-        with VerticalScroll(can_focus=False):
-            yield Static(id="facts", markup=False)
-        yield Container(id="curve")
+        yield VerdictStrip()
+        with Horizontal():
+            with VerticalScroll(can_focus=False):
+                yield Static(id="facts", markup=False)
+            yield Container(id="curve")
 
-    def show(self, item: RunItem | None, runs: Sequence[Entry]) -> None:
-        """Show a row of the list, of all recorded `runs`."""
+    def show(self, item: RunItem | None, runs: Sequence[Entry], *, has_verdict: bool) -> None:
+        """Show a row of the list, of all recorded `runs`; without its verdict where this stands
+        elsewhere."""
         pinned = next((run.name for run in runs if run.pinned), "")
-        if item == self._item and pinned == self._pinned:
+        if (item, pinned, has_verdict) == (self._item, self._pinned, self._has_verdict):
             return
         self._pinned = pinned
+        self._has_verdict = has_verdict
         if self._item is None or item is None or item.name != self._item.name:
             self._details = RunDetails()
         self._item = item
@@ -102,12 +107,22 @@ class RunPreview(Container):
         item = self._item
         details = self._details
         self.border_title = f" {plain(item.title)} " if item else ""
-        lines = list(_describe(item, details, self._get_key)) if item else []
+        lines = list(_describe(item, details)) if item else []
         self.query_one("#facts", Static).update(Content("\n").join(lines))
+        self._show_verdict(item)
         has_curve = len(details.course.training) > 1
         self.set_class(has_curve, "-curve")
         if has_curve:
             self._draw_curves(details.course)
+
+    def _show_verdict(self, item: RunItem | None) -> None:
+        strip = self.query_one(VerdictStrip)
+        if item is None or not self._has_verdict:
+            strip.show(Severity.NEUTRAL, "")
+            return
+        verdict = judge_item(item)
+        next_keys = list(list_next_keys(item, self._details.checkpoint_step, self._get_key))
+        strip.show(verdict.severity, verdict.title, verdict.reasons, next_keys)
 
     def _draw_curves(self, course: LossCourse) -> None:
         from tui.charts.chart import Chart
@@ -140,54 +155,50 @@ def _make_curve(name: str, ink: int, points: Sequence[LossPoint]) -> Curve:
 # Text ---------------------------------------------------------------------------------------------
 
 
-def _describe(item: RunItem, details: RunDetails, get_key: GetKey) -> Iterator[Content]:
-    """Yield the lines on a row of the list."""
-    state = describe_state(item)
-    style = CELL_STYLES.get(state.style, "")
+def _describe(item: RunItem, details: RunDetails) -> Iterator[Content]:
+    """Yield the lines on a row of the list, below its verdict."""
     if item.study:
         study = item.study.study
-        yield Content.styled(state.text, style)
         yield Content(plain(study.question or study.title))
         for line in details.answer:
             yield Content(plain(line))
         return
-    if item.entry is None:
-        yield Content.styled(state.text, style)
-        yield Content(describe_item(item, 0, get_key))
-        return
     run = item.entry
-    reason = f"  {plain(run.problem or run.cause)}" if run.problem or run.cause else ""
-    yield Content.assemble((state.text, style), reason)
-    for flaw in run.flaws:
-        yield Content.styled(plain(flaw.text), "$text-warning")
-    if details.checkpoint_step and run.verdict not in (FINISHED, RUNNING):
-        resume_point = ResumePoint(details.checkpoint_step, run.step)
-        yield Content.assemble((get_key("resume"), "bold"), f" {resume_point.text}")
-    yield Content(plain(_describe_outcome(run)))
+    if run is None:
+        yield Content.styled("not recorded here", MUTED)
+        return
+    yield _describe_figures(add_newer_steps(run, item.place[0]), item.place[1])
     for line in _describe_origin(run):
         yield Content.styled(plain(line), MUTED)
     if run.note:
         yield Content(plain(f"note: {run.note}"))
-    if not run.problem:
-        key = get_key("copy-run-command")
-        yield Content.assemble((key, "bold"), (" copies its command line", MUTED))
+    if run.step_notes:
+        yield Content(plain(f"notes: {run.step_notes}"))
     if details.reference:
-        yield Content("")
-        yield from _describe_differences(details.reference)
+        yield _describe_differences(details.reference)
 
 
-def _describe_outcome(run: Entry) -> str:
-    """Return the last figures of a run: "loss 0.0083, test 91.4% (loss 0.3012), 1:43"."""
-    parts = []
+def _describe_figures(run: Entry, steps: int) -> Content:
+    """Return the last figures of a run: "loss 0.0083  test 91.4%  test loss 0.30  step 150 of
+    552"."""
+    figures = list[tuple[str, str]]()
     if run.loss is not None:
-        parts.append(f"loss {loss(run.loss, run.step)}")
+        figures.append(("loss", loss(run.loss, run.step)))
     if run.accuracy is not None:
-        parts.append(f"test {percent(run.accuracy, 1)}")
+        figures.append(("test", percent(run.accuracy, 1)))
     if run.test_loss is not None:
-        parts.append(f"test loss {loss(run.test_loss, run.step)}")
+        figures.append(("test loss", loss(run.test_loss, run.step)))
+    if run.step_seconds is not None:
+        figures.append(("step", step_time(run.step_seconds)))
     if run.step:
-        parts.append(f"step {run.step:,}" + (f" of {run.steps:,}" if run.steps else ""))
-    return ", ".join(parts) or "no steps"
+        of_text = f" of {steps:,}" if steps else ""
+        figures.append(("steps", f"{run.step:,}{of_text}"))
+    if not figures:
+        return Content.styled("it made no steps", MUTED)
+    parts = list[tuple[str, str]]()
+    for label, value in figures:
+        parts += [(f"{label} ", MUTED), (value, "bold"), ("  ", "")]
+    return Content.assemble(*parts[:-1])
 
 
 def _describe_origin(run: Entry) -> Iterator[str]:
@@ -199,18 +210,17 @@ def _describe_origin(run: Entry) -> Iterator[str]:
         yield f"study {run.study}: {run.trial}"
 
 
-def _describe_differences(similar: SimilarRun) -> Iterator[Content]:
-    other = similar.run.label or similar.run.name
+def _describe_differences(similar: SimilarRun) -> Content:
+    """Return in what the run differs from another one: "unlike baseline: epochs 24 (there 20)"."""
+    other = plain(similar.run.label or similar.run.name)
     if not similar.differences:
-        yield Content.styled(plain(f"the same settings as {other}"), MUTED)
-        return
-    yield Content.styled(plain(f"differs from {other} in"), MUTED)
-    rows = [
-        (f"  {setting}", format_value(value), f"there {format_value(other_value)}")
-        for setting, value, other_value in similar.differences[:MOST_DIFFERENCES]
-    ]
-    for line in align_lines(rows):
-        yield Content(plain(line))
+        return Content.styled(f"the same settings as {other}", MUTED)
+    parts = [(f"unlike {other}:", MUTED)]
+    for place, (setting, value, other_value) in enumerate(similar.differences[:MOST_DIFFERENCES]):
+        parts.append((f"{',' if place else ''} {plain(setting)} ", MUTED))
+        parts.append((plain(format_value(value)), "bold"))
+        parts.append((f" (there {plain(format_value(other_value))})", MUTED))
     num_more = len(similar.differences) - MOST_DIFFERENCES
     if num_more > 0:
-        yield Content.styled(f"  and {count(num_more, 'more setting')}", MUTED)
+        parts.append((f" and {count(num_more, 'more setting')}", MUTED))
+    return Content.assemble(*parts)

@@ -79,10 +79,22 @@ class RunItem:
         return f"{named.label}: {self.name}" if named and named.label else self.name
 
     @property
+    def short_title(self) -> str:
+        """Return the name that a person gave it, or else its own."""
+        named = self.entry or self.answer
+        return (named.label if named else "") or self.name
+
+    @property
     def is_live(self) -> bool:
         """Return True if the run goes on now."""
         is_recorded_now = self.entry is not None and self.entry.verdict == RUNNING
         return is_recorded_now or bool(self.answer and self.answer.live)
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Return the last step that is known, and the number of all; 0 for what is not known."""
+        source = self.answer or self.entry
+        return (source.step, source.steps) if source else (0, 0)
 
     @property
     def trouble(self) -> str:

@@ -30,61 +30,67 @@ CURVE_WIDTH = 10
 DOT_ROWS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """The bits of the dots of a cell in U+2800 and following, from the top. That of charts needs numpy,
 which takes a while to load."""
-LEAST_WIDTH = 8
+LEAST_WIDTH = 7
 """Cells of the column of a figure, at the least."""
-STEP_WIDTH = 10
-"""The same for a step, which stands with the number of all: "1200/4600"."""
+BAR_WIDTH = 5
+"""Cells of the bar of progress of a live run."""
 LEAST_LOSS = 1e-3
 """A smaller loss has fewer digits here than in `rankboard runs`: its column stays narrow."""
 SCREEN_FIGURES = [figure for figure in FIGURES_WITH_COLUMN if figure.field != "started"]
 """Of the start, the screen shows the age."""
 
 
-def _text(title: str, width: int, most: int = 0) -> TableColumn:
-    return TableColumn(title, width, right=False, most=most)
+def _text(title: str, most: int) -> TableColumn:
+    return TableColumn(title, len(title) + 1, right=False, most=most)
 
 
 def _make_figure_column(figure: RunFigure) -> TableColumn:
     # As wide as the usual numbers: the columns would move whenever a number gets longer.
-    least_width = STEP_WIDTH if figure.field == "step" else LEAST_WIDTH
     title = screen_title(figure)
-    return TableColumn(title, max(least_width, len(title) + 1))
+    return TableColumn(title, max(LEAST_WIDTH, len(title) + 1))
 
 
-CURVE = "loss curve"
-"""The title of the column of curves, each of which has its own logarithmic scale."""
+CURVE = " loss curve"
+"""The title of the column of curves, each of which has its own logarithmic scale. The blank keeps
+it off the title before it, which is that of numbers."""
 COLUMNS = (
     _text(" ", 3),
-    _text("state", 13, most=18),
-    _text("name", 16, most=22),
-    _text("job", 19, most=34),
+    _text("state", 18),
+    _text("name", 40),
+    _text("job", 34),
     TableColumn("ranks", 6),
-    TableColumn("age", 7),
+    TableColumn("age", 6),
     TableColumn("duration", 9),
     *map(_make_figure_column, SCREEN_FIGURES),
-    _text(CURVE, CURVE_WIDTH + 1),
-    _text("settings", 16, most=40),
-    _text("note", 16, most=60),
+    _text(CURVE, CURVE_WIDTH + 2),
+    _text("settings", 40),
+    _text("note", 60),
 )
 """A cell is that of the column of `rankboard runs` with the same title, unless `make_rows` or
 `_make_texts` makes another."""
-DROP_ORDER = (
-    "note",
-    "settings",
-    "ranks",
-    "duration",
-    "ms/step",
-    "progress",
+IMPORTANCE = (
+    "state",
+    "name",
     "age",
-    CURVE,
+    "progress",
+    "loss",
     "test",
     "job",
-    "loss",
-    "name",
-    "state",
+    CURVE,
+    "duration",
+    "ms/step",
+    "ranks",
+    "note",
+    "settings",
 )
-"""A narrow screen leaves out columns in this order, the first one first: all but the first of the
-table."""
+"""The columns in the order in which they get their room, but for the first one of the table, which
+is always there: what does not fit beside those before it is left out."""
+
+
+FLEXIBLE = ("note", "settings")
+"""Columns that are shown though there is not room for all of their texts."""
+FLEXIBLE_WIDTH = 17
+"""Cells of them, at least, if they have as much."""
 
 
 class RunTable(ChoiceTable):
@@ -106,18 +112,25 @@ class RunTable(ChoiceTable):
         return self._items[top : top + self.screen.size.height]
 
     def show_items(
-        self, items: Sequence[RunItem], all_cells: Sequence[TableRow], width: int, order: RunOrder
+        self,
+        items: Sequence[RunItem],
+        all_cells: Sequence[TableRow],
+        width: int,
+        order: RunOrder,
+        first: int = 0,
     ) -> None:
         """Show these rows in this order, with a cell for each of `COLUMNS`.
 
-        The cursor stays on the run on which a person has put it; until then it is on the first row,
-        which is the newest run unless others are live.
+        The cursor stays on the run on which a person has put it; until then it is on the row
+        `first`: the newest run, unless others are live or need a person.
         """
         chosen = self.chosen
         self._items = items
+        # It takes no more lines than it has: the preview gets the others.
+        self.styles.max_height = len(items) + 1
         self.show(*fit_table(all_cells, width, order))
         if not self.is_cursor_placed:
-            self.cursor = 0
+            self.cursor = first
         elif chosen:
             self.choose(chosen.name)
 
@@ -174,21 +187,34 @@ class LossCurves:
 def fit_table(
     rows: Sequence[TableRow], width: int, order: RunOrder | None = None
 ) -> tuple[list[TableColumn], list[TableRow]]:
-    """Return the columns for which there is room, those of numbers as wide as what stands in them;
-    and the cells of these rows in them. `rows` have a cell for each of `COLUMNS`; the column by
-    which they are sorted has a sign."""
-    columns = dict[str, TableColumn]()
+    """Return the columns for which there is room, each as wide as what stands in it; and the cells
+    of these rows in them. `rows` have a cell for each of `COLUMNS`; the column by which they are
+    sorted has a sign."""
+    fitted = dict[str, TableColumn]()
     for place, column in enumerate(COLUMNS):
         titled = _mark_order(column, order) if order and order.title == column.title else column
-        fitted = fit_column(titled, [row[place] for row in rows])
-        if not column.right:  # it grows if there is room, but not beyond its longest text
-            fitted = replace(titled, most=min(column.most, fitted.width))
-        columns[column.title] = fitted
-    for title in DROP_ORDER:
-        if sum(column.width for column in columns.values()) > width:
-            del columns[title]
-    is_shown = [column.title in columns for column in COLUMNS]
-    return list(columns.values()), [tuple(compress(row, is_shown)) for row in rows]
+        cells = [row[place] for row in rows]
+        has_text = any(cell.text.strip() not in ("", UNKNOWN) for cell in cells)
+        if has_text or titled is not column or not rows:
+            fitted[column.title] = _fit_text_column(titled, cells)
+    first_title = COLUMNS[0].title
+    shown_titles = {first_title}
+    # Without a star, a mark or a study there is nothing in it, but the column stays at its place.
+    room = width - fitted.setdefault(first_title, COLUMNS[0]).width
+    for title in IMPORTANCE:
+        if title in fitted and fitted[title].width <= room:
+            shown_titles.add(title)
+            room -= fitted[title].width
+    is_shown = [column.title in shown_titles for column in COLUMNS]
+    shown_columns = [fitted[column.title] for column in compress(COLUMNS, is_shown)]
+    return shown_columns, [tuple(compress(row, is_shown)) for row in rows]
+
+
+def _fit_text_column(column: TableColumn, cells: Sequence[TableCell]) -> TableColumn:
+    fitted = fit_column(column, cells)
+    if column.title not in FLEXIBLE:
+        return fitted
+    return replace(column, width=min(fitted.width, FLEXIBLE_WIDTH), most=fitted.width)
 
 
 def _mark_order(column: TableColumn, order: RunOrder) -> TableColumn:
@@ -221,8 +247,9 @@ def make_rows(
         texts = _make_texts(item, names.get(item.name, item.name), now)
         texts[" "] = letters.get(item.name, " ") + _make_signs(item)
         cells = {title: TableCell(plain(text)) for title, text in texts.items()}
-        cells[CURVE] = TableCell(draw_curve(courses.get(item.name, ())), "table--dim")
+        cells[CURVE] = TableCell(_draw_cell_curve(courses.get(item.name, ())), "table--dim")
         cells["state"] = describe_state(item)
+        cells["progress"] = _describe_progress(item)
         rows.append(tuple(cells.get(column.title, TableCell("")) for column in COLUMNS))
     return rows
 
@@ -248,7 +275,6 @@ def _make_texts(item: RunItem, name: str, now: float) -> dict[str, str]:
         "name": answer.label or item.name,
         "job": f"on {count(answer.hosts, 'host')}",
         "ranks": or_unknown(answer.ranks),
-        "progress": f"{answer.step}/{answer.steps}",
     }
 
 
@@ -264,8 +290,6 @@ def _describe_recorded(item: RunItem, run: Entry, name: str, now: float) -> dict
     texts["ms/step"] = UNKNOWN if run.step_seconds is None else number(1000 * run.step_seconds)
     if run.loss is not None and 0.0 < run.loss < LEAST_LOSS:
         texts["loss"] = number(run.loss)
-    if item.answer:
-        texts["progress"] = f"{item.answer.step}/{item.answer.steps}"
     return texts
 
 
@@ -284,7 +308,6 @@ def _describe_study(progress: StudyProgress) -> dict[str, str]:
         "name": study.name,
         "job": f"study, {count(len(study.cells), 'cell')}",
         "duration": duration(progress.seconds),
-        "progress": f"{progress.num_settled}/{len(study.trials())}",
         "settings": study.title,
     }
 
@@ -296,18 +319,28 @@ def describe_state(item: RunItem) -> TableCell:
     if item.answer:
         # The word comes from a host, which may run another version.
         word = item.answer.state if item.answer.state in PHASE_STYLES else RUNNING
-        step, steps = item.answer.step, item.answer.steps
     else:
         assert item.entry
         word = "unreadable" if item.entry.problem else item.trouble or item.entry.outcome
-        step, steps = item.entry.step, item.entry.steps
-    cell = phase_cell(word)
-    if item.is_live and 0 < step <= steps:
-        # Beside a share, the sign says that it runs, and a narrow column has room for both.
-        is_usual = PHASE_STYLES[word][0] == "live"
-        before = cell.text.partition(" ")[0] if is_usual else cell.text
-        cell = replace(cell, text=f"{before} {percent(step / steps)}")
-    return cell
+    return phase_cell(word)
+
+
+def _describe_progress(item: RunItem) -> TableCell:
+    """Return how far a run or study is: a share, beside a bar if it is live."""
+    if item.study:
+        progress = item.study
+        return TableCell(f"{progress.num_settled}/{len(progress.study.trials())} runs")
+    step, steps = item.place
+    if not 0 < step <= steps:
+        return TableCell(f"step {step}" if step else UNKNOWN)
+    share_text = f"{percent(step / steps):>5}"
+    if not item.is_live:
+        return TableCell(share_text)
+    num_done = round(BAR_WIDTH * step / steps)
+    done_bar = palette.sign("full") * num_done
+    rest_bar = palette.sign("rest") * (BAR_WIDTH - num_done)
+    parts = ((done_bar, describe_state(item).style), (rest_bar, "table--dim"), (share_text, ""))
+    return TableCell(f"{done_bar}{rest_bar}{share_text}", parts=parts)
 
 
 def _study_state(progress: StudyProgress) -> str:
@@ -319,6 +352,11 @@ def _study_state(progress: StudyProgress) -> str:
 
 
 # Curves -------------------------------------------------------------------------------------------
+
+
+def _draw_cell_curve(losses: Sequence[float]) -> str:
+    curve = draw_curve(losses)
+    return f" {curve}" if curve else ""
 
 
 def draw_curve(losses: Sequence[float]) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import partial
 
 from textual.app import ComposeResult
-from textual.containers import Container, Vertical
+from textual.content import Content
 from textual.events import Resize
 from textual.widgets import Static
 
@@ -22,13 +23,14 @@ from tui.home.listing import shorten_names
 from tui.home.preview import RunPreview
 from tui.home.run_list import ORDERS, RowSelection, RunItem, select_items
 from tui.home.run_table import LossCurves, RunTable, make_rows
+from tui.home.verdict_text import judge_item, list_next_keys
 from tui.kit.actions import KeyPlace
 from tui.kit.background import RepeatedTask
 from tui.kit.bindings import bindings, key_of
 from tui.kit.messages import NewRun, OpenRun, OpenStudy
 from tui.kit.run_session import LiveScreen
-from tui.kit.text_table import justify
 from tui.kit.widgets.keys import KeyFooter
+from tui.kit.widgets.verdict_strip import NextKey, Severity, VerdictStrip
 
 LOOK_EVERY = 2.0
 """Seconds between two looks at what is recorded here, at least."""
@@ -53,30 +55,19 @@ class HomeScreen(LiveScreen, Keeping):
     """
 
     CSS = """
-    HomeScreen #body { height: 1fr; }
-    HomeScreen #list { height: 1fr; width: 1fr; }
-    HomeScreen.-wide #body { layout: horizontal; }
-    HomeScreen RunPreview { display: none; }
-    HomeScreen.-roomy RunPreview, HomeScreen.-wide RunPreview { display: block; }
-    HomeScreen.-roomy #about, HomeScreen.-wide #about { display: none; }
-    HomeScreen.-wide RunPreview VerticalScroll { height: auto; max-height: 50%; }
-    HomeScreen.-wide RunPreview {
-        layout: vertical; width: 38%; height: 1fr; max-height: 100%;
-        border-left: solid $ink-rule;
-    }
     HomeScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
-    HomeScreen ChoiceTable { height: 1fr; min-height: 3; padding: 0 1; }
+    HomeScreen ChoiceTable { height: 2fr; min-height: 3; padding: 0 1; }
     HomeScreen #empty { display: none; height: 1fr; content-align: center middle; }
     HomeScreen.-empty #empty { display: block; }
-    HomeScreen.-empty ChoiceTable { display: none; }
+    HomeScreen.-empty ChoiceTable, HomeScreen.-empty RunPreview { display: none; }
     HomeScreen #hidden { height: auto; padding: 0 1; color: $text-muted; }
-    HomeScreen #about { height: 3; padding: 0 1; color: $text-muted; }
     HomeScreen #problems { height: auto; max-height: 4; padding: 0 1; color: $text-warning; }
     HomeScreen.-several #problems { text-wrap: nowrap; text-overflow: ellipsis; }
-    HomeScreen.-low #about, HomeScreen.-low #hidden { display: none; }
+    HomeScreen.-low RunPreview, HomeScreen.-low #hidden, HomeScreen.-low VerdictStrip {
+        display: none;
+    }
     """
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (160, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (14, "-tall"), (30, "-roomy")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (14, "-tall")]  # noqa: RUF012
     place = KeyPlace.HOME
     BINDINGS = bindings(place)
     AUTO_FOCUS = "ChoiceTable"
@@ -95,18 +86,18 @@ class HomeScreen(LiveScreen, Keeping):
         self._lists_all = False
         self._drawn_at = 0.0
         self._open_studies: set[str] = set()
+        self._opened: set[str] = set()
+        """The rows that were looked at: one that has ended needs nobody any more then."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
-        with Container(id="body"):
-            with Vertical(id="list"):
-                yield Filter()
-                yield RunTable()
-                yield Static(id="empty", markup=False)
-                yield Static(id="hidden", markup=False)
-                yield Static(id="problems", markup=False)
-            yield RunPreview(self.history, self._key)
-        yield Static(id="about", markup=False)
+        yield VerdictStrip(id="needs")
+        yield Filter()
+        yield RunTable()
+        yield Static(id="empty", markup=False)
+        yield Static(id="hidden", markup=False)
+        yield Static(id="problems", markup=False)
+        yield RunPreview(self.history, self._key)
         yield KeyFooter()
 
     def on_mount(self) -> None:
@@ -192,8 +183,10 @@ class HomeScreen(LiveScreen, Keeping):
         names = shorten_names(self._listed.runs)
         cells = make_rows(items, names, self._curves.losses, self.marked, time.time())
         order = ORDERS[self._order]
-        width = self.query_one("#list").size.width or self.app.size.width
-        self.query_one(RunTable).show_items(items, cells, width - 2, order)
+        needy = self._find_needy()
+        first = items.index(needy[0]) if needy else 0
+        width = self.app.size.width - 2
+        self.query_one(RunTable).show_items(items, cells, width, order, first)
         self.refresh_bindings()
         self.set_class(not items, "-empty")
         if not items:
@@ -208,24 +201,55 @@ class HomeScreen(LiveScreen, Keeping):
             return
         width = self.app.size.width - 2
         item = self.query_one(RunTable).chosen
+        needy = self._find_needy()
         counts = list_text.count_listed(
-            self._listed, self._selection, time.time(), has_filter=bool(self._words)
+            self._listed, self._selection, needy, has_filter=bool(self._words)
         )
         if self._poll.is_shown:
             counts += ", asking the hosts"
-        title = f"rankboard  runs in {self.history.shown_dir}"
-        self._show_text("title", plain(justify(title, counts, width)))
+        title = plain(f"rankboard  runs in {self.history.shown_dir}")
+        room = max(0, width - len(counts))
+        self.query_one("#title", Static).update(
+            Content.assemble(f"{title:<{room}}"[: max(0, room)], counts).truncate(max(1, width))
+        )
         self._show_text("hidden", list_text.describe_hidden(self._selection.hidden, self._key))
         self.query_one("#hidden").display = self._selection.hidden > 0
         lines = list_text.describe_problems(self._poll.answered, self._listed)
+        self.query_one("#problems").display = bool(lines)
         self.set_class(len(lines) > 1, "-several")
         self._show_text("problems", "\n".join(lines))
+        self._show_needs(item, needy)
         preview = self.query_one(RunPreview)
         if preview.display:
-            preview.show(item, self._listed.runs)
+            preview.show(item, self._listed.runs, has_verdict=item not in needy)
+
+    def _find_needy(self) -> list[RunItem]:
+        """Return the rows that need a person, but for those that were looked at since."""
+        now = time.time()
+        return [
+            item
+            for item in self._selection.items
+            if item.needs_care(now) and (item.is_live or item.name not in self._opened)
+        ]
+
+    def _show_needs(self, chosen: RunItem | None, needy: Sequence[RunItem]) -> None:
+        """Say what needs a person: the row under the cursor, or else the first one that does."""
+        strip = self.query_one("#needs", VerdictStrip)
+        if not needy:
+            strip.show(Severity.NEUTRAL, "")
+            return
+        next_key = self._key("next-needy")
+        item = chosen if chosen and chosen in needy else needy[0]
+        if item is chosen:
+            step = saved_step(self.history.runs_dir / item.name) if item.entry else 0
+            next_keys = list(list_next_keys(item, step, self._key))
+            if len(needy) > 1:  # before the key that copies, for which there may be no room
+                next_keys.insert(-1, NextKey(next_key, f"next of {len(needy)}"))
         else:
-            step = saved_step(self.history.runs_dir / item.name) if item and item.entry else 0
-            self._show_text("about", list_text.describe_item(item, step, self._key))
+            next_keys = [NextKey(next_key, "go to it")]
+        verdict = judge_item(item)
+        title = f"{item.short_title}: {verdict.finding}"
+        strip.show(verdict.severity, title, verdict.reasons, next_keys)
 
     def _show_text(self, widget_id: str, text: str) -> None:
         self.query_one(f"#{widget_id}", Static).update(text)
@@ -252,8 +276,22 @@ class HomeScreen(LiveScreen, Keeping):
         table.is_cursor_placed = True
         return table.chosen
 
+    def action_next_needy(self) -> None:
+        """Go to the next run that needs a person."""
+        names = [item.name for item in self._find_needy()]
+        if not names:
+            self.notify("no run needs you")
+            return
+        table = self.query_one(RunTable)
+        chosen = table.chosen
+        place = names.index(chosen.name) + 1 if chosen and chosen.name in names else 0
+        table.choose(names[place % len(names)])
+        table.is_cursor_placed = True
+
     def action_open(self) -> None:
         item = self._choose()
+        if item:
+            self._opened.add(item.name)
         if item and item.study:
             self.post_message(OpenStudy(item.name))
         elif item:

@@ -83,6 +83,14 @@ RESUME = (
     SHOWN,
 )
 CHECKS = ("checks", "D", "checks", "Doctor", "show the checks of the hosts", SHOWN)
+START = ("start", "f5,ctrl+s", "start", "Start", "start the run", SHOWN, PRIORITY)
+LEAVE_OUT = (
+    "leave-host-out",
+    "h",
+    "leave_out",
+    "Leave out",
+    "leave the host out that the checks warn of",
+)
 OPEN = ("open", "enter", "open", "Open", "open the selected row", SHOWN)
 MOVES = (
     ("next-choice", "j", "move('cursor_down')", "Down", "go down"),
@@ -106,6 +114,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("sort-runs", "o", "order", "Sort", "sort by the next column", SHOWN),
         ("refresh", "r,f5", "refresh", "Refresh", "read the list again, and ask the hosts", SHOWN),
         ("all-runs", "v", "all", "All", "list runs that made no step, too, or hide them", SHOWN),
+        ("next-needy", "!", "next_needy", "Next that needs you", "go to the next that needs you"),
         ("unfold", "right", "unfold", "Unfold", "list the runs of the study below it"),
         ("fold-study", "left", "fold", "Fold", "list the study as one row"),
         ("mark", "space", "mark", "Mark", "mark the run for a comparison"),
@@ -304,7 +313,11 @@ TABLE: dict[str, tuple[Row, ...]] = {
         BACK,
         CLOSE,
         HELP,
+        START,
+        LEAVE_OUT,
+        ("passed-checks", "v", "passed", "All checks", "list all checks, or only findings", SHOWN),
         ("check-again", "r", "again", "Check again", "check the hosts again", SHOWN),
+        ("copy-remedy", "y", "copy", "Copy", "copy the command that helps", SHOWN),
         SCREENSHOT,
     ),
     "FIELD": (
@@ -316,7 +329,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
             "edit the field, open its choices, tick or fold it",
             SHOWN,
         ),
-        ("fold", "space", "fold", "Fold", "tick a host or a switch, fold a group", SHOWN),
+        ("fold", "space", "fold", "Fold", "tick a host or a switch, fold a group"),
         ("next-value", "right", "turn(1)", "Next", "take the next choice, or unfold the group"),
         (
             "previous-value",
@@ -329,8 +342,17 @@ TABLE: dict[str, tuple[Row, ...]] = {
     ),
     "FORM": (
         BACK,
+        (
+            "quit-form",
+            "q",
+            "quit",
+            "Quit",
+            "quit; asks first if settings were changed or a run is live",
+            SHOWN,
+        ),
         HELP,
-        ("start", "f5,ctrl+s", "start", "Start", "start the run", SHOWN, PRIORITY),
+        START,
+        LEAVE_OUT,
         ("check", "c,f2", "check", "Check", "check the hosts for this job; start nothing", SHOWN),
         ("presets", "p", "presets", "Presets", "list presets, and the jobs of recent runs", SHOWN),
         ("save-preset", "w", "save", "Save", "save the settings as a preset", SHOWN),

@@ -11,6 +11,7 @@ from textual.layout import ArrangeResult, Layout, WidgetPlacement
 from textual.widget import Widget
 
 from remote.record.step_notes import StepNote
+from remote.run.findings.start_progress import is_starting
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from tui.charts.deck import Deck
@@ -22,6 +23,7 @@ from tui.kit.panel import Panel
 from tui.kit.run_session import RunSession
 from tui.log.panel import LogPanel
 from tui.run.components.phase_line import PhaseLine
+from tui.run.components.rank_columns import has_own_hosts
 from tui.run.components.run_card import RunCard
 from tui.run.hosts_panel import HostsPanel
 from tui.run.layout import Arrangement, Contents, arrange
@@ -77,7 +79,6 @@ class RunBody(Container):
         self._first = 0  # the first chart that is shown
         self._different = len(self.deck.shown)  # charts that there are
         self._in_place: Panel | None = None  # what the user has put in place of the charts
-        self._has_chosen = False
         self._contents: Contents | None = None
 
     def _panel(self, kind: type[Panel]) -> Panel:
@@ -95,22 +96,23 @@ class RunBody(Container):
 
     # Where
 
-    @property
-    def _is_starting(self) -> bool:
-        return self._session.state.phase is RunPhase.STARTING
-
     def contents(self) -> Contents:
         """Return what there is to show."""
         run = self._session.state
         plan = self._session.plan
-        # Of hosts with one rank each, the table of ranks has the figures.
-        has_hosts = len(plan.hosts) > 1 and (self._is_starting or len(run.ranks) > len(plan.hosts))
+        # Of hosts with one rank each, one table has the figures of both.
+        has_own_table = len(run.ranks) > len(plan.hosts) > 1
+        # What the user has put in place of the charts is seen before the first step, too.
+        is_start = is_starting(run) and self._in_place is None
+        width = (self.size or self.app.size).width
+        hides_ranks = is_start and has_own_hosts(plan)
         return Contents(
             charts=self._different,
-            rank_lines=RanksPanel.lines_needed(run),
-            shows_hosts=self._in_place is self._hosts if self._has_chosen else self._is_starting,
+            rank_lines=0 if hides_ranks else RanksPanel.lines_needed(run),
+            start_lines=HostsPanel.start_lines(run, width) if is_start else 0,
+            shows_hosts=self._in_place is self._hosts,
             shows_map=isinstance(self._in_place, RankMapPanel),
-            has_hosts=has_hosts or self._is_starting,
+            has_hosts=has_own_table,
             has_map=has_map(run),
             has_phases=PhaseLine.has_phases(run),
             is_over=run.phase is RunPhase.ENDED,
@@ -200,7 +202,6 @@ class RunBody(Container):
             if not self._first or panel is not self._focused_chart():
                 return panel
             panel = self._charts[0]
-        self._has_chosen = True
         self._in_place = None if isinstance(panel, Charts) else panel
         if isinstance(panel, Charts):
             self._first = self._charts.index(panel)

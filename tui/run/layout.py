@@ -28,6 +28,8 @@ MIN_CHART = 4
 """Lines of a chart with its title; with fewer it is left out."""
 TALL_CHART = 11
 """Lines of each of two charts above each other, at least."""
+MIN_START_LOG = 5
+"""Lines of the log below the hosts while a run starts, at the least, if there is room."""
 MIN_LOG = 8
 """Lines of the body below which the log is left out."""
 GAP = 2
@@ -51,6 +53,9 @@ class Contents:
     """There are several ranks to compare over time."""
     has_phases: bool = False
     """It is known how a step splits."""
+    start_lines: int = 0
+    """Lines that the hosts take with their warnings while the run starts, when there is nothing to
+    draw yet; 0 later. The ranks have no place then if `rank_lines` is 0."""
     is_over: bool = False
     """Nothing more is said: the log needs less room."""
 
@@ -88,11 +93,41 @@ class Arrangement:
 
 def arrange(width: int, height: int, contents: Contents) -> Arrangement:
     """Arrange the parts of the screen of a run in this room."""
+    if contents.start_lines:
+        return _start(width, height, contents)
     if width >= GRID_WIDTH and height >= GRID_HEIGHT:
         return _grid(width, height, contents)
     if width >= BESIDE_WIDTH and height >= 2 * MIN_CHART + MIN_LOG:
         return _rows(width, height, contents)
     return _column(width, height, contents)
+
+
+def _start(width: int, height: int, contents: Contents) -> Arrangement:
+    """The hosts on top with all that is said of them, then the ranks; the log gets what is left."""
+    is_framed = height >= FRAMED_HEIGHT
+    frame = 2 if is_framed else 1
+    room = Region(0, 0, width, height)
+    log_height = 0 if height < MIN_LOG else min(MIN_START_LOG, height // 3)
+    free_height = room.height - log_height
+    has_card = width >= GRID_WIDTH and height >= GRID_HEIGHT
+    lines_needed = contents.start_lines + frame
+    if has_card:
+        lines_needed = max(lines_needed, CARD_LINES + 2)
+    hosts_height = min(lines_needed, free_height)
+    ranks_height = 0
+    if contents.rank_lines and free_height >= 2 * MIN_CHART:
+        hosts_height = min(hosts_height, free_height - MIN_CHART)
+        ranks_height = min(contents.rank_lines + frame, free_height - hosts_height)
+    if not log_height:
+        hosts_height = room.height - ranks_height
+    card = NOWHERE
+    hosts, room = room.split_horizontal(hosts_height)
+    ranks, log = room.split_horizontal(ranks_height)
+    if has_card:
+        card, hosts = hosts.split_vertical(LEFT_WIDTH)
+    return Arrangement(
+        card=card, hosts=hosts, ranks=ranks or NOWHERE, log=log or NOWHERE, is_framed=is_framed
+    )
 
 
 def _column(width: int, height: int, contents: Contents) -> Arrangement:

@@ -22,10 +22,10 @@ from remote.format import (
 )
 from remote.plan.plan import Plan
 from remote.run.findings import script_visibility as seen
-from remote.run.findings.advice import advise_flaw
+from remote.run.findings.find_advice import advise_flaw
+from remote.run.findings.find_resume_point import find_resume_point
 from remote.run.findings.flaws import find_flaws
 from remote.run.findings.memory import find_memory_at_death
-from remote.run.findings.resume_point import find_resume_point
 from remote.run.output.last_words import HEADER
 from remote.run.run_state import RunState
 from remote.run.series.step_times import join_means

@@ -18,11 +18,11 @@ from remote.record.entry import Entry
 from remote.record.layout import REPORT
 from remote.record.step_notes import StepNote, join_step_notes
 from remote.run.findings import script_visibility as seen
-from remote.run.findings.advice import advise_flaw
 from remote.run.findings.alerts import describe_slow_spells
+from remote.run.findings.find_advice import advise_flaw
+from remote.run.findings.find_resume_point import find_resume_point
 from remote.run.findings.flaws import find_flaws, outcome_word
 from remote.run.findings.memory import find_memory_at_death
-from remote.run.findings.resume_point import find_resume_point
 from remote.run.output.last_words import last_words
 from remote.run.run_state import RunState
 from remote.run.state.flaw import FlawKind

@@ -12,7 +12,7 @@ from textual.events import Resize
 from remote.record.entry import Entry
 from remote.record.watch import WatchedRun
 from remote.run.findings.alerts import Alert
-from remote.run.findings.resume_point import find_resume_point
+from remote.run.findings.find_resume_point import find_resume_point
 from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
 from tui.charts.panel import Charts
@@ -40,6 +40,7 @@ from tui.run.components.alerts import AlertLines, list_alerts
 from tui.run.components.header import RunHeader
 from tui.run.components.note import RecordNote
 from tui.run.components.record_lines import ReplaySlider, describe_replay
+from tui.run.components.start_strip import StartStrip
 from tui.run.outcome_panel import OutcomeKeys, OutcomePanel
 
 NO_OTHER = "no other run is open here: rankboard alone lists all runs, and opens several"
@@ -86,6 +87,7 @@ class RunScreen(ChartActions):
         self._has_ended = False
         self._is_watched = False
         self._header = RunHeader()
+        self._start = StartStrip()
         self._alerts = AlertLines()
         self._outcome = OutcomePanel(find_previous)
         self._body = RunBody(session)
@@ -96,6 +98,7 @@ class RunScreen(ChartActions):
         if self._note:
             yield self._note
         yield self._header
+        yield self._start
         yield self._alerts
         yield self._outcome
         yield self._body
@@ -146,6 +149,7 @@ class RunScreen(ChartActions):
             replay_text = describe_replay(self._slider.replay) if self._slider else ""
             self._body.set_class(bool(replay_text), "-past")
             self._header.show(run, self._called, replay_text)
+            self._start.show_run(run)
             self._warn(self._alerts.show(run))
             self._outcome.show(run, self._outcome_keys(), self._body.notes)
             # A hidden panel costs nothing: it is drawn once it is seen.

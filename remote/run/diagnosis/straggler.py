@@ -9,8 +9,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from remote.format import ranks_text, step_time
 from remote.run.diagnosis.detector import Report
@@ -21,8 +23,7 @@ from remote.run.state.rank_state import Ranks, RankState, find_leader
 from training.wire.rank_events import StepFinished
 
 
-@dataclass(frozen=True)
-class StragglerRule:
+class StragglerRule(Struct, frozen=True):
     """When a rank is late, and when it is slow: late at several checks in a row."""
 
     least: int = 10
@@ -56,8 +57,7 @@ class Grade(StrEnum):
     SLOW = "slow"
 
 
-@dataclass(frozen=True)
-class Straggler:
+class Straggler(Struct, frozen=True):
     """A rank that the others wait for. Times in seconds."""
 
     rank: int
@@ -95,8 +95,7 @@ class Straggler:
         return f"SLOW {self.factor:.1f}x" if self.is_slow else self.grade.value
 
 
-@dataclass(frozen=True)
-class Episode:
+class Episode(Struct, frozen=True):
     """A time in which a rank was slow."""
 
     straggler: Straggler

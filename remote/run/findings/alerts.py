@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from remote.format import duration, size
 from remote.run.diagnosis.straggler import describe_briefly, describe_stragglers
-from remote.run.findings.advice import advise_straggler
+from remote.run.findings.find_advice import advise_straggler
 from remote.run.findings.isolation import describe_isolation, isolated_ranks
 from remote.run.run_state import RunState
 from remote.run.state.advice import Advice

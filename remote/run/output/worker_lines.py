@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from remote.formats.records import part_ranks
 from training.wire.events import Record
 from training.wire.host_events import OutputText, WorkerJoined
 from training.wire.rank_events import ScriptMetrics
@@ -142,6 +141,8 @@ def _may_name(text: str) -> bool:
 
 def split_by_rank(text: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the lines of a text that follow each other and name the same rank, or (-1) none."""
+    from remote.formats.records import part_ranks  # here, as only scripts have workers
+
     last_rank = -1
     lines: list[str] = []
     for line in part_ranks(text).split("\n"):

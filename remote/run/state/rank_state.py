@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from remote.run.series.step_times import NAN, RecentSteps, StepTotals
 from remote.run.state.host_state import LAST_WORDS
-from remote.run.state.phases import FATES, RankPhase
+from remote.run.state.phases import FATES, START_PHASES, RankPhase
 from remote.run.state.types import Cause
 from training.wire.events import Event
 from training.wire.host_events import (
@@ -56,6 +56,8 @@ class RankState:
     phase: RankPhase = RankPhase.WAITING
     since: float = 0.0
     """When its phase began."""
+    spent: dict[RankPhase, float] = field(default_factory=dict)
+    """The seconds that it was in each phase before its first step."""
     pid: int = 0
     spawned_at: float = 0.0
     """When its process began."""
@@ -207,6 +209,8 @@ class RankState:
         if self.phase in FATES:
             return False
         if phase is not self.phase:
+            if self.phase in START_PHASES and self.since:
+                self.spent[self.phase] = when - self.since
             self.phase = phase
             self.since = when
             self.stalled = False

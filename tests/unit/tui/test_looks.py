@@ -37,7 +37,7 @@ RECORDED = (
 """The scenes of which all characters are recorded: one of each kind of screen."""
 
 WORDS: dict[str, tuple[str, ...]] = {
-    "starting": ("starting", "waiting for node3", "deploying 10 s", "does not answer"),
+    "starting": ("starting", "waiting for node3", "copy code", "does not answer"),
     "live": ("training", "step 240/400", "0.585", "80.6%", "[3] epoch 3 step 240"),
     "slow": ("all ranks wait for rank 2 on node3", "it has 0.5 cores"),
     "ranks_32": ("32 ranks on 4 hosts", "wait for rank 13 on node2"),
@@ -54,7 +54,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "log_filtered": ("[0-3] loading shard", "x4"),
     "stacks": ("rank 2 on node3 is not inside a collective", "load_batch", "all_reduce"),
     "stalled": ("stalled: rank 2 on node3", "load_batch", "all_reduce (31 s)"),
-    "doctor": ("torch failed", "pip install torch on node4", "1 failed, 1 warning"),
+    "doctor": ("torch is not installed", "pip install torch on node4", "1 more finding"),
     "help_page": ("keys", "search with a regular expression"),
     "quit_dialog": ("rankboard attach 20261122-093000-ddp-vgg11-3f9a", "Detach (d)"),
     "alerts_list": ("alerts", "wait for rank 2", "has been silent", "NaN at step 241 (rank 1)"),
@@ -70,8 +70,8 @@ WORDS: dict[str, tuple[str, ...]] = {
     "compare": ("faster per step than", "▲ −37.7%", "249 to 251 ms", "1,024"),
     "compare_many": ("of 4 runs", "0.7103", "63.3%"),
     "watch": ("watching beside its launcher", "step 40/60"),
-    "form_fresh": ("ready", "4 of 4 hosts", "bucket_mb", "$ rankboard --model vgg11"),
-    "form_errors": ("--batch-size -3", "must be at least 1", "write a number"),
+    "form_fresh": ("ready", "train vgg11 on cifar10", "4 of 4 hosts", "f5 start"),
+    "form_errors": ("batch size is -3", "must be at least 1", "write a number"),
     "form_pick": ("how ranks synchronise", "parameter_server", "ring"),
     "presets": ("presets and recent jobs", "--sync gather_scatter", "11-21 10:30"),
     "study": ("Three ways", "run 5 of 12", "a ring of two", "0.198", "ddp is fastest"),

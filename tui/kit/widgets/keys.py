@@ -14,6 +14,8 @@ from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import Footer, Static
 
+from tui.kit.widgets.verdict_strip import VerdictStrip
+
 KEY_STYLE = "bold $footer-key-foreground on $footer-key-background"
 NAME_STYLE = "$footer-description-foreground on $footer-description-background"
 
@@ -53,23 +55,37 @@ class KeyFooter(Footer):
     def _update_keys(self) -> None:
         if not self.is_attached or not self.query(KeyLine):
             return  # the screen is being removed
+        helpful_keys = find_helpful_keys(self.screen)
         shown_keys: dict[str, ShownKey] = {}
         for node, binding, enabled, _ in self.screen.active_bindings.values():
+            key_text = self.app.get_key_display(binding)
+            is_helpful = key_text in helpful_keys
             # So the keys of the screen keep their places, whichever panel has the focus.
-            if find_key_border(node):
+            if find_key_border(node) and not is_helpful:
                 continue
             key_name = names_now(node).get(binding.action, binding.description)
             # The innermost place comes first, and has the say over a name that several have.
-            if binding.show and key_name not in shown_keys:
-                key_text = self.app.get_key_display(binding)
+            if (binding.show or is_helpful) and key_name not in shown_keys:
                 shown_keys[key_name] = ShownKey(binding.key, key_text, key_name, enabled)
         if "Back" in shown_keys and "Quit" in shown_keys and "+" in shown_keys["Quit"].key:
             del shown_keys["Quit"]  # `Back` is the shorter way out
         first_keys = [
             shown_keys.pop(key_name) for key_name in FIRST_NAMES if key_name in shown_keys
         ]
-        fitting_keys = _fitting_keys([*first_keys, *shown_keys.values()], self.size.width)
+        other_keys = sorted(
+            shown_keys.values(),
+            key=lambda shown_key: helpful_keys.get(shown_key.key_text, len(helpful_keys)),
+        )
+        fitting_keys = _fitting_keys([*first_keys, *other_keys], self.size.width)
         self.query_one(KeyLine).show(fitting_keys)
+
+
+def find_helpful_keys(screen: Screen[object]) -> Mapping[str, int]:
+    """Return the keys that the verdicts on a screen name, as people write them, with their
+    places."""
+    strips = [strip for strip in screen.query(VerdictStrip) if strip.display]
+    keys = [key for strip in strips for key in strip.helpful_keys]
+    return {key: place for place, key in enumerate(dict.fromkeys(keys))}
 
 
 def names_now(node: DOMNode) -> Mapping[str, str]:

@@ -14,6 +14,8 @@ from tui.kit import palette
 
 ACCENT = "bold $text-accent"
 KEY_GAP = "   "
+FRAME_WIDTH = 3
+"""Columns of the bar and of the padding."""
 
 
 class Severity(StrEnum):
@@ -33,6 +35,9 @@ TITLE_STYLES = {
     Severity.BAD: "bold $text-error",
 }
 
+Reason = str | Content
+"""A line below the verdict; content where it has styles of its own."""
+
 
 class NextKey(NamedTuple):
     """A key that helps, and what it does here: "R", "resume from checkpoint 150"."""
@@ -43,7 +48,7 @@ class NextKey(NamedTuple):
 
 class VerdictStrip(Static):
     """A verdict in bold, its reasons below it, and the keys that help in the last line. Without a
-    verdict it is hidden."""
+    verdict it is hidden. The footer of its screen shows the same keys first."""
 
     ALLOW_SELECT = True
     DEFAULT_CSS = """
@@ -59,50 +64,71 @@ class VerdictStrip(Static):
     def __init__(self, id: str | None = None) -> None:
         super().__init__(markup=False, id=id)
         self._shown: object = None
+        self._height = 0
+        self.helpful_keys: tuple[str, ...] = ()
+        """The keys that it names, in their order."""
 
     def show(
         self,
         severity: Severity,
         title: str,
-        reasons: Sequence[str | Content] = (),
+        reasons: Sequence[Reason] = (),
         next_keys: Sequence[NextKey] = (),
     ) -> None:
         """Show a verdict; without a title, hide. Keys that are "" do nothing here and are left
         out; the first of the others stands out."""
-        shown = severity, title, tuple(reasons), tuple(next_keys)
+        # While hidden, the widget has no width.
+        width = self.content_size.width or self.app.size.width - FRAME_WIDTH
+        shown = severity, title, tuple(reasons), tuple(next_keys), width
         if shown == self._shown:
             return
         self._shown = shown
         self.display = bool(title)
         for other in Severity:
             self.set_class(other is severity, other.value)
-        self.update(draw_verdict(severity, title, reasons, next_keys))
+        verdict = draw_verdict(severity, title, reasons, next_keys, width)
+        # Most changes are of figures; a layout draws the whole screen.
+        height = verdict.get_height({}, width)
+        self.update(verdict, layout=height != self._height)
+        self._height = height
+        helpful_keys = tuple(next_key.key for next_key in next_keys if title and next_key.key)
+        if helpful_keys != self.helpful_keys:
+            self.helpful_keys = helpful_keys
+            self.screen.refresh_bindings()
 
 
 def draw_verdict(
     severity: Severity,
     title: str,
-    reasons: Sequence[str | Content],
+    reasons: Sequence[Reason],
     next_keys: Sequence[NextKey],
+    width: int = 0,
 ) -> Content:
-    """Return a verdict, its reasons and the keys that help, in lines."""
+    """Return a verdict, its reasons and the keys that help, in lines. `width`: see
+    `draw_next_keys`."""
     sign_name = SIGN_NAMES.get(severity)
     sign = f"{palette.sign(sign_name)} " if sign_name else ""
     lines = [Content.styled(f"{sign}{plain(title)}", TITLE_STYLES[severity])]
     for reason in reasons:
         lines.append(Content(plain(reason)) if isinstance(reason, str) else reason)
-    if key_line := draw_next_keys(next_keys):
+    if key_line := draw_next_keys(next_keys, width):
         lines.append(key_line)
     return Content("\n").join(lines)
 
 
-def draw_next_keys(next_keys: Sequence[NextKey]) -> Content | None:
-    """Return the keys that help in a line, the first of them marked: "▶ R resume   n new run"."""
-    known_keys = [next_key for next_key in next_keys if next_key.key]
-    if not known_keys:
-        return None
-    parts: list[tuple[str, str]] = [(f"{palette.sign('playing')} ", ACCENT)]
-    for place, (key, text) in enumerate(known_keys):
-        gap = KEY_GAP if place else ""
-        parts += [(f"{gap}{key}", ACCENT), (f" {plain(text)}", "" if place else "bold")]
-    return Content.assemble(*parts)
+def draw_next_keys(next_keys: Sequence[NextKey], width: int = 0) -> Content | None:
+    """Return the keys that help in a line, the first of them marked: "▶ R resume   n new run".
+
+    Those for which there is no room in `width` columns are left out; 0 for room enough.
+    """
+    line = Content()
+    for key, text in next_keys:
+        if not key:
+            continue
+        gap = KEY_GAP if line else f"{palette.sign('playing')} "
+        text_style = "" if line else "bold"
+        part = Content.assemble((f"{gap}{key}", ACCENT), (f" {plain(text)}", text_style))
+        if line and width and line.cell_length + part.cell_length > width:
+            break
+        line += part
+    return line if line else None

@@ -12,7 +12,7 @@ from remote.doctor.host_facts import WARNING
 from remote.plan.expected import expect_work
 from remote.plan.plan import Plan
 from remote.run.findings import script_visibility as seen
-from remote.run.findings.start_waits import waiting
+from remote.run.findings.start_progress import is_starting
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
@@ -29,11 +29,9 @@ from tui.run.components.header_lines import (
     RunLength,
     figure_lines,
     fold_text,
-    is_before_first_step,
     progress_line,
     stall_advice,
     stall_text,
-    start_line,
     title_line,
 )
 
@@ -89,19 +87,16 @@ class RunHeader(Static):
         text_width = max(width, MIN_WIDTH)
         yield title_line(run, replay_text, given_name, width)
         yield progress_line(run, self._run_length(run), width, now)
-        if is_before_first_step(run):
-            yield start_line(run, now).truncate(text_width)
-        # Of a script that tells nothing, there are no figures to wait for.
-        elif run.plan.job or any(figure.is_known for figure in self._figures):
+        # Before the first step there are no figures, and in a script there may never be any.
+        if not is_starting(run) and any(figure.is_known for figure in self._figures):
             is_roomy = self.app.size.height >= ROOMY_HEIGHT
             yield from figure_lines(self._figures, width, is_roomy=is_roomy)
         if self._script_notes:
             yield Content.styled(self._script_notes[:text_width], DIM)
-        for notice in load_notices(run):
+        # While it starts, they stand with the hosts.
+        for notice in () if is_starting(run) else load_notices(run):
             for line in textwrap.wrap(plain(notice), text_width):
                 yield Content.styled(line, "$text-warning")
-        for wait in waiting(run, now):
-            yield from map(Content, fold_text(wait.text(), text_width))
         for line in fold_text(stall_text(run, now), text_width):
             yield Content.styled(line.ljust(text_width), STALL_INK)
         keys = key_of(self.app, "stacks"), key_of(self.app, "quit")

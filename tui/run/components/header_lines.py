@@ -11,9 +11,8 @@ from textual.content import Content
 from remote.format import count, duration, percent
 from remote.run.findings.flaws import outcome_word
 from remote.run.findings.script_visibility import describe_missing_steps
-from remote.run.findings.start_waits import age
 from remote.run.run_state import RunState
-from remote.run.state.phases import HostPhase, RankPhase, RunPhase, Verdict
+from remote.run.state.phases import RunPhase, Verdict
 from remote.sanitise import plain
 from tui.kit import palette
 from tui.kit.widgets.phase import phase_cell
@@ -117,49 +116,6 @@ def _work_text(run: RunState) -> str:
         return f"{plan.what}, {ranks_text}{hosts_text}"
     # A command line may be long, and what does not fit is cut off at the end.
     return f"{ranks_text}{hosts_text}: {plan.what}"
-
-
-# The start
-
-_START_STAGES: tuple[tuple[str, frozenset[str]], ...] = (
-    ("connect", frozenset({HostPhase.WAITING, HostPhase.CONNECTING})),
-    ("copy", frozenset({HostPhase.DEPLOYING, HostPhase.STARTING})),
-    ("import torch", frozenset({RankPhase.WAITING, RankPhase.IMPORTING})),
-    ("data", frozenset({RankPhase.LOADING})),
-    ("rendezvous", frozenset({RankPhase.RENDEZVOUS, RankPhase.JOINING})),
-    ("first step", frozenset({RankPhase.TRAINING, RankPhase.SERVING})),
-)
-"""The way of a job to its first step, by the phases of hosts, then of ranks."""
-_NUM_HOST_STAGES = 2
-"""So many of them are those of hosts: a rank has a phase of the same name as one of these."""
-
-
-def is_before_first_step(run: RunState) -> bool:
-    """Return True of a job of which no rank has made a step since it was started."""
-    is_live = run.phase in (RunPhase.STARTING, RunPhase.TRAINING)
-    return run.plan.job is not None and is_live and not (run.step or run.attempt)
-
-
-def start_line(run: RunState, now: float) -> Content:
-    """What of the start is done, what whoever is furthest behind does and for how long, and what
-    comes then."""
-    num_done = len(_START_STAGES) - 1
-    seconds = 0.0
-    for place, (_, phases) in enumerate(_START_STAGES):
-        times = [host.since for host in run.hosts if host.phase in phases]
-        # As long as a host is on its way, its ranks only wait.
-        if place >= _NUM_HOST_STAGES:
-            times = [rank.since for rank in run.ranks if rank.phase in phases]
-        if times:
-            num_done, seconds = place, max(age(since, run, now) for since in times)
-            break
-    parts: list[Styled] = []
-    for place, (name, _) in enumerate(_START_STAGES):
-        sign = "good" if place < num_done else "work" if place == num_done else "wait"
-        age_text = f" {duration(seconds)}" if place == num_done else ""
-        style = "bold" if place == num_done else DIM
-        parts += [(f"{palette.sign(sign)} {name}{age_text}", style), (GAP, "")]
-    return Content.assemble(*parts[:-1])
 
 
 # Progress

@@ -97,9 +97,15 @@ def _by_column(
 
 def _median(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the median of each column over the ranks that have a value; NaN where none has."""
-    has_values = ~np.isnan(values).all(axis=0)
-    medians = np.full(values.shape[1], math.nan)
-    medians[has_values] = np.nanmedian(values[:, has_values], axis=0)
+    if not len(values):
+        return np.full(values.shape[1], math.nan)
+    # Not `np.nanmedian`, which loads masked arrays and takes several times as long. NaN comes last.
+    in_order = np.sort(values, axis=0)
+    num_values = np.count_nonzero(~np.isnan(values), axis=0)
+    columns = np.arange(values.shape[1])
+    lower = in_order[np.maximum(num_values - 1, 0) // 2, columns]
+    upper = in_order[num_values // 2, columns]
+    medians: NDArray[np.float64] = (lower + upper) / 2
     return medians
 
 

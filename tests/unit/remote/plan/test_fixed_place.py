@@ -6,7 +6,8 @@ import shlex
 
 import pytest
 
-from remote.plan.fixed_place import FixedPort, find_fixed_place
+from remote.plan.fixed_place import find_fixed_place
+from remote.plan.plan import FixedPort
 
 COURSE = """
 import argparse

@@ -52,10 +52,12 @@ from tui.commands.runs import runs
 from tui.compare.screen import CompareScreen
 from tui.home import screen as home_screen
 from tui.home.history import Answered, FolderWatch, History, Listed
-from tui.home.list_text import count_listed, describe_item
+from tui.home.list_text import count_listed
+from tui.home.preview import RunPreview
 from tui.home.run_list import ORDERS, RunItem, select_items
-from tui.home.run_table import COLUMNS, DROP_ORDER, describe_state, draw_curve, fit_table, make_rows
+from tui.home.run_table import COLUMNS, IMPORTANCE, describe_state, draw_curve, fit_table, make_rows
 from tui.home.screen import HomeScreen
+from tui.home.verdict_text import judge_item, list_next_keys
 from tui.kit.messages import CompareRuns, OpenRun
 from tui.kit.open_runs import LaunchRequest
 from tui.kit.replay import Replay
@@ -646,7 +648,7 @@ async def test_the_title_counts_the_runs_that_need_a_person(runs_dir: Path) -> N
         await home.shows(pilot, "0 live, 2 need you", "✗ failed")
 
 
-@pytest.mark.parametrize("size", [(120, 40), (200, 60), (160, 24)])
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
 async def test_a_preview_shows_the_chosen_run_where_there_is_room(
     size: tuple[int, int], runs_dir: Path
 ) -> None:
@@ -660,13 +662,13 @@ async def test_a_preview_shows_the_chosen_run_where_there_is_room(
     async with home.app.run_test(size=size, notifications=True) as pilot:
         await home.shows(pilot, " d-4 ─", "✗ failed", "killed by SIGKILL")
         await home.shows(pilot, "R resume from checkpoint 20 (10 steps lost)")
-        await home.shows(pilot, "differs from a-1 in", "0.5  there 0.1")
+        await home.shows(pilot, "unlike a-1: lr 0.5 (there 0.1)")
         await until(pilot, lambda: any(one.x_axis for one in home.app.screen.query(Chart)))
         marks.pin(runs_dir / "c-3", True)
         await pilot.press("r")
-        await home.shows(pilot, "differs from c-3 in", "ddp  there ring")
+        await home.shows(pilot, "unlike c-3: ")
         await pilot.press("end")
-        await home.shows(pilot, " a-1 ─", "step 20 of 40")
+        await home.shows(pilot, " a-1 ─", "✓ finished", "steps 20 of")
         assert "SIGKILL" not in home.text()
 
 
@@ -711,11 +713,51 @@ async def test_an_idle_list_reads_its_folder_only_after_a_change(
         await home.shows(pilot, "4 runs, 0 live", "d-4")
 
 
-async def test_a_small_screen_has_the_list_and_three_lines(runs_dir: Path) -> None:
+async def test_the_lines_that_the_list_does_not_need_are_those_of_the_preview(
+    runs_dir: Path,
+) -> None:
     home = Home(runs_dir)
     async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
-        await home.shows(pilot, "c-3, started")
-        assert not home.app.screen.query(Chart)
+        await home.shows(pilot, "─ c-3 ─")
+        preview = home.app.screen.query_one(RunPreview)
+        assert preview.size.height > 24 // 2
+        for number in range(40):
+            recorded(runs_dir, Told(replace(plan(2), run=f"d-{number}")).training(9, 40).ended())
+        await pilot.press("r")
+        await home.shows(pilot, "43 runs")
+        await until(pilot, lambda: preview.size.height < 24 // 2)
+        assert preview.size.height >= 5
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_what_needs_a_person_stands_on_top_with_the_keys_that_help(
+    size: tuple[int, int], runs_dir: Path
+) -> None:
+    overview = {"verdict": "failed", "cause": "rank 1: killed", "started": time.time(), "step": 25}
+    for name in ("a-1", "b-2"):
+        marks.write_name(runs_dir / name, f"my-{name}")
+        (runs_dir / name / "overview.json").write_text(
+            json.dumps(overview | {"checkpoint_step": 20})
+        )
+    home = Home(runs_dir)
+    async with home.app.run_test(size=size, notifications=True) as pilot:
+        await home.shows(pilot, "✗ my-b-2: rank 1: killed", "enter open", "! next of 2")
+        await home.shows(pilot, "R resume from checkpoint 20 (5 steps lost)", "─ my-b-2: b-2 ─")
+        assert home.text().count("rank 1: killed") == 1, "said once"
+        await pilot.press("exclamation_mark")
+        await home.shows(pilot, "✗ my-a-1: rank 1: killed", "─ my-a-1: a-1 ─")
+        await pilot.press("home")
+        await home.shows(pilot, "─ c-3 ─", "✗ my-b-2: rank 1: killed", "! go to it")
+        assert "R resume" not in home.text().splitlines()[2], "it would resume another run"
+        await pilot.press("exclamation_mark", "enter")
+        await home.is_at(pilot, RunScreen)
+        await pilot.press("escape")
+        await home.shows(pilot, "1 needs you", "✗ my-a-1: rank 1: killed", "! go to it")
+        await pilot.press("exclamation_mark", "enter")
+        await home.is_at(pilot, RunScreen)
+        await pilot.press("escape", "exclamation_mark")
+        await home.shows(pilot, "no run needs you", "─ my-a-1: a-1 ─")
+        assert "! next" not in home.text()
 
 
 async def test_the_preview_of_a_study_has_its_answer(
@@ -743,7 +785,7 @@ async def test_y_copies_the_command_of_a_run_from_the_list_and_from_the_run(
     recorded(runs_dir, Told(of).training(20, 40).ended())
     home = Home(runs_dir)
     async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
-        await home.shows(pilot, "d-4, started")
+        await home.shows(pilot, "─ d-4 ─")
         await pilot.press("y")
         await home.shows(pilot, "copied: rankboard --local 2 --sync ring --lr 0.5")
         await pilot.press("enter")
@@ -815,9 +857,10 @@ def test_a_row_says_how_old_a_run_is_and_what_it_trains() -> None:
     script = Entry("b", verdict="finished", script="/home/me/work/train.py --lr 1", started=0.0)
     rows = make_rows([RunItem("a", run), RunItem("b", script)], {}, {}, (), 400.0)
     titles = [column.title for column in COLUMNS]
-    texts = [[row[titles.index(title)].text for title in ("state", "job", "age")] for row in rows]
-    assert texts[0] == ["● 25%", "ring lenet5 digits", "5 min"]
-    assert texts[1] == ["✓ finished", "work/train.py --lr 1", "-"]
+    shown = ("state", "job", "age", "progress")
+    texts = [[row[titles.index(title)].text for title in shown] for row in rows]
+    assert texts[0] == ["● running", "ring lenet5 digits", "5 min", "━──── 25%".replace(" ", "  ")]
+    assert texts[1] == ["✓ finished", "work/train.py --lr 1", "-", "-"]
 
 
 STUDY = """
@@ -899,7 +942,7 @@ async def test_hosts_are_asked_again_by_themselves(
         assert hosts.asked[0] == {"c-3"}, "of a-1 and b-2 the end is known"
         assert hosts.asked[-1] == set(), "no host knows c-3: those of its plan are left alone"
         hosts.live = (training_at("elsewhere", 45), training_at("c-3", 33))
-        await home.shows(pilot, "2 live", "● 11%", "45/400", "33/400")
+        await home.shows(pilot, "2 live", " 11%", " 8%", "at step 33 of 400")
         await until(pilot, lambda: hosts.asked[-1] == {"c-3", "elsewhere"})
         hosts.live = ()
         await home.shows(pilot, "0 live")
@@ -915,13 +958,13 @@ async def test_what_hosts_say_of_the_end_of_a_run_stays(
     hosts.live = (recorded_here, changed(not_here, label="race1"))
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
-        await home.shows(pilot, "2 live", "race1", "33/400")
+        await home.shows(pilot, "2 live", "race1", " 8%")
         hosts.ended = (
             changed(recorded_here, live=False, phase="lost", step=34),
             changed(not_here, live=False, phase="finished", label="race1"),
         )
         hosts.live = ()
-        await home.shows(pilot, "3 runs, 0 live", "lost", "34/40", "race1")
+        await home.shows(pilot, "3 runs, 0 live", "lost", " 85%", "race1")
         assert "unknown" not in home.text()
         await until(pilot, lambda: hosts.asked[-1] == set())
         await home.shows(pilot, "lost", "race1")
@@ -939,7 +982,7 @@ async def test_a_run_that_is_stopped_elsewhere_is_not_shown_as_live(
     monkeypatch.setattr(History, "ask", lambda *_: answer)
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
-        await home.shows(pilot, "● 8%", "1 live")
+        await home.shows(pilot, " 8%", "1 live")
         overview = {"verdict": "stopped", "started": START, "elapsed": 5.0, "step": 33}
         (runs_dir / "c-3" / "overview.json").write_text(json.dumps(overview))
         await home.shows(pilot, "0 live", "stopped")
@@ -1059,10 +1102,12 @@ def test_a_run_that_only_hosts_know_has_its_name() -> None:
         [row[titles.index(name)].text for name in ("state", "name")]
         for row in make_rows(shown, {}, {}, (), 0.0)
     ]
-    assert texts == [["● 1%", "race1"], ["✗ failed", "race2"]]
-    attaches, opens = (describe_item(item, 0, lambda name: name) for item in shown)
-    assert attaches == "race1: a: live on its hosts, not recorded here. open attaches to it."
-    assert opens == "race2: b: has ended, as its hosts say; not recorded here. open opens it."
+    assert texts == [["● training", "race1"], ["✗ failed", "race2"]]
+    live_item, over_item = shown
+    assert judge_item(live_item).title.startswith("● training at step")
+    assert judge_item(over_item).title == "failed, as its hosts say"
+    keys = [next(list_next_keys(item, 0, lambda name: name)).text for item in shown]
+    assert keys == ["watch it", "open"]
 
 
 def test_a_recorded_end_counts_more_than_that_which_hosts_tell() -> None:
@@ -1120,13 +1165,13 @@ async def test_marked_runs_have_the_letters_of_their_comparison(runs_dir: Path) 
         await until(pilot, lambda: (letter("a-1"), letter("c-3")) == ("A", "B"))
 
 
-@pytest.mark.parametrize("width", [78, 118, 120, 158])
+@pytest.mark.parametrize("width", [18, 78, 118, 158])
 def test_a_number_is_not_cut(width: int) -> None:
-    row = tuple(TableCell("188/3001000" if one.title == "progress" else "") for one in COLUMNS)
+    row = tuple(TableCell("188/300 runs" if one.title == "progress" else "") for one in COLUMNS)
     shown, found = fit_table([row], width)
     assert sum(column.width for column in shown) <= width
     steps = [column.width for column in shown if column.title == "progress"]
-    assert steps == ([] if width < 118 else [len("188/3001000") + 1])
+    assert steps == [len("188/300 runs") + 1]
     assert len(found[0]) == len(shown)
 
 
@@ -1137,16 +1182,72 @@ def test_as_many_columns_are_shown_as_there_is_room_for(width: int) -> None:
     assert fit_table([], 300)[0][-1].title == "note"
 
 
-def test_all_columns_but_the_first_can_be_left_out() -> None:
-    assert sorted(DROP_ORDER) == sorted(column.title for column in COLUMNS[1:])
+def test_each_column_has_its_turn() -> None:
+    assert sorted(IMPORTANCE) == sorted(column.title for column in COLUMNS[1:])
+
+
+def test_a_narrow_list_has_ages_whole_names_and_no_empty_columns() -> None:
+    name = "with-a-rather-long-name"
+    entry = Entry("a", verdict="failed", job={}, label=name, started=1.0, step=30, steps=120)
+    columns, (row,) = fit_table(make_rows([RunItem("a", entry)], {}, {}, (), 301.0), 78)
+    cells = {column.title: cell.text.strip() for column, cell in zip(columns, row, strict=True)}
+    assert (cells["name"], cells["age"], cells["progress"]) == (name, "5 min", "25%")
+    assert not {"loss", "test", " loss curve", "note"} & cells.keys()
+    widths = choose_columns(columns, 78).widths
+    assert widths[[column.title for column in columns].index("name")] > len(name)
+
+
+@pytest.mark.parametrize(
+    ("item", "severity", "title"),
+    [
+        (
+            RunItem("a", Entry("a", verdict="finished", accuracy=0.914)),
+            "-good",
+            "finished: test 91",
+        ),
+        (
+            RunItem("a", Entry("a", verdict="failed", cause="out of memory")),
+            "-bad",
+            "failed: out of",
+        ),
+        (RunItem("a", Entry("a", verdict="lost")), "-bad", "lost: a host could not be reached"),
+        (RunItem("a", Entry("a", verdict="finished", diverged=True)), "-warn", "diverged"),
+        (
+            RunItem("a", Entry("a", verdict="stopped", cause="by you")),
+            "-neutral",
+            "stopped: by you",
+        ),
+        (RunItem("a", Entry("a", problem="no plan")), "-warn", "unreadable: no plan"),
+        (
+            RunItem("a", Entry("a", verdict="running", step=3, steps=9)),
+            "-neutral",
+            "● running at step 3 of 9",
+        ),
+        (
+            RunItem("a", Entry("a", verdict="running", trouble="slow", step=3, steps=9)),
+            "-warn",
+            "slow now at step 3 of 9",
+        ),
+    ],
+)
+def test_the_verdict_of_a_row_is_that_of_its_state(
+    item: RunItem, severity: str, title: str
+) -> None:
+    verdict = judge_item(item)
+    assert verdict.severity.value == severity
+    assert verdict.title.startswith(title)
 
 
 def test_a_run_with_a_checkpoint_can_be_resumed() -> None:
-    failed = RunItem("a", Entry("a", verdict="failed", cause="killed", started=0.0, step=25))
-    keys = {"resume": "ctrl+r"}.__getitem__
-    assert "ctrl+r resume from checkpoint 20 (5 steps lost)" in describe_item(failed, 20, keys)
-    assert "resume" not in describe_item(failed, 0, keys)
-    assert "resume" not in describe_item(RunItem("a", Entry("a", verdict="finished")), 20, keys)
+    def describe_keys(entry: Entry, checkpoint_step: int) -> str:
+        keys = {"resume": "ctrl+r", "open": "enter", "copy-run-command": "y"}.__getitem__
+        next_keys = list_next_keys(RunItem("a", entry), checkpoint_step, keys)
+        return ", ".join(f"{one.key} {one.text}" for one in next_keys)
+
+    failed = Entry("a", verdict="failed", cause="killed", started=0.0, step=25)
+    assert "ctrl+r resume from checkpoint 20 (5 steps lost)" in describe_keys(failed, 20)
+    assert "resume" not in describe_keys(failed, 0)
+    assert "resume" not in describe_keys(Entry("a", verdict="finished"), 20)
 
 
 def test_a_note_has_the_room_that_settings_do_not_need() -> None:
@@ -1155,7 +1256,7 @@ def test_a_note_has_the_room_that_settings_do_not_need() -> None:
     columns, (row,) = fit_table(make_rows([RunItem("a", entry)], {}, {}, (), 0.0), 300)
     assert row[-1].text == note
     needed = {column.title: max(column.width, column.most) for column in columns}
-    assert needed["settings"] == len("batch_size=256") + 2
+    assert needed["settings"] == len("batch_size=256") + 1
     assert choose_columns(columns, sum(needed.values())).widths[-1] > len(note)
 
 
@@ -1176,7 +1277,8 @@ def test_a_live_run_that_stalls_or_is_slow_comes_first_and_says_so() -> None:
     listed = Listed(runs)
     rows = select_items(listed, Answered(), (), "newest first")
     states = [describe_state(item) for item in rows.items]
-    assert [state.text for state in states] == ["✗ stalled 34%", "▲ slow 34%", "● 34%"]
+    assert [state.text for state in states] == ["✗ stalled", "▲ slow", "● running"]
     assert [state.style for state in states] == ["table--bad", "table--warn", "table--good"]
-    assert "3 live, 2 need you" in count_listed(listed, rows, time.time(), has_filter=False)
+    needy = [item for item in rows.items if item.needs_care(time.time())]
+    assert "3 live, 2 need you" in count_listed(listed, rows, needy, has_filter=False).plain
     assert not make_overview(slow.done(0, 1).closed()).trouble

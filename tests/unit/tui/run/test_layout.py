@@ -83,13 +83,22 @@ def test_at_200x60_ranks_stand_left_of_six_charts() -> None:
     assert found.log.height == 10
 
 
-def test_while_a_run_starts_the_hosts_take_the_place_of_the_charts() -> None:
-    starting = Contents(charts=3, rank_lines=5, shows_hosts=True, has_hosts=True)
-    found = arrange(*body(80, 24), starting)
-    assert found.hosts
-    assert not found.charts
-    beside = arrange(*body(120, 40), starting)
-    assert beside.hosts.y == beside.ranks.y
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+@pytest.mark.parametrize("rank_lines", [0, 5, 300])
+def test_while_a_run_starts_there_are_no_charts_and_all_hosts_are_seen(
+    width: int, rank_lines: int
+) -> None:
+    for height in (3, 8, 18, 34, 55):
+        contents = replace(FOUR_RANKS, rank_lines=rank_lines, start_lines=7)
+        found = arrange(width, height, contents)
+        assert not found.charts
+        assert found.hosts
+        assert height < 18 or bool(found.ranks) == bool(rank_lines)
+        assert sum(region.area for region in found.regions) == width * height
+        if height >= 18:
+            frame = 2 if found.is_framed else 1
+            assert found.hosts.height >= 7 + frame or rank_lines == 300
+            assert found.log.height >= 5
 
 
 def test_a_run_without_several_ranks_has_no_map() -> None:

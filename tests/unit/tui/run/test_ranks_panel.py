@@ -273,11 +273,11 @@ async def test_gpus_have_columns_where_they_are_measured() -> None:
 
 
 async def test_while_ranks_start_their_state_has_the_room_and_tells_for_how_long() -> None:
-    stage = Stage(hosts=2, slots=1)
+    stage = Stage(hosts=2, slots=2)
     async with stage.shown() as pilot:
-        stage.session.say(0, host_events.Launched((0,)))
+        stage.session.say(0, host_events.Launched((0, 1)))
         stage.session.say(0, rank_events.Entered(0, "loading"))
-        stage.session.say(1, host_events.Launched((1,)), after=70.0)
+        stage.session.say(1, host_events.Launched((2, 3)), after=70.0)
         await until(pilot, lambda: "loading 1:1" in "".join(table(stage)))
         assert "loss" not in table(stage)[1]
 

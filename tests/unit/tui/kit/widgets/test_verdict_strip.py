@@ -1,0 +1,55 @@
+"""The strip with a verdict: what it says, and that the footer shows its keys first."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+
+from tests.kit.acted import until
+from tests.kit.looks import screen_text
+from tui.kit.themes import InkedApp
+from tui.kit.widgets.keys import KeyFooter
+from tui.kit.widgets.verdict_strip import NextKey, Severity, VerdictStrip, draw_next_keys
+
+RESUME = NextKey("r", "resume from checkpoint 150")
+
+
+class StripApp(InkedApp[None]):
+    BINDINGS = [  # noqa: RUF012
+        Binding("z", "zoom", "Zoom"),
+        Binding("r", "resume", "Resume"),
+        Binding("y", "copy", "Copy", show=False),
+    ]
+
+    def compose(self) -> ComposeResult:
+        yield VerdictStrip()
+        yield KeyFooter()
+
+    def action_zoom(self) -> None: ...
+
+    action_resume = action_copy = action_zoom
+
+
+async def test_the_footer_shows_the_keys_of_the_verdict_first() -> None:
+    app = StripApp()
+    async with app.run_test(size=(60, 10)) as pilot:
+        await until(pilot, lambda: "z Zoom  r Resume" in screen_text(app))
+        strip = app.query_one(VerdictStrip)
+        strip.show(Severity.BAD, "failed", ["memory: 3 GiB"], [NextKey("y", "copy"), RESUME])
+        await until(pilot, lambda: "y Copy  r Resume  z Zoom" in screen_text(app))
+        assert "✗ failed" in screen_text(app)
+        assert "▶ y copy   r resume from checkpoint 150" in screen_text(app)
+        strip.show(Severity.GOOD, "")
+        await until(pilot, lambda: "z Zoom  r Resume" in screen_text(app))
+        assert "failed" not in screen_text(app)
+
+
+def test_keys_that_do_nothing_or_have_no_room_are_left_out() -> None:
+    keys = [NextKey("", "nothing"), RESUME, NextKey("n", "new run")]
+    whole_line = draw_next_keys(keys)
+    assert whole_line is not None
+    assert whole_line.plain == "▶ r resume from checkpoint 150   n new run"
+    short_line = draw_next_keys(keys, 35)
+    assert short_line is not None
+    assert short_line.plain == "▶ r resume from checkpoint 150"
+    assert draw_next_keys([NextKey("", "nothing")]) is None

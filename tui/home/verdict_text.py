@@ -1,0 +1,91 @@
+"""What is the matter with a row of the list, in a sentence, and which keys help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from remote.format import loss, percent
+from remote.record.entry import FINISHED, RUNNING, Entry
+from remote.run.state.phases import RUN_STATES
+from remote.run.state.resume_point import ResumePoint
+from tui.home.list_text import GetKey
+from tui.home.run_list import RunItem
+from tui.home.run_table import describe_state
+from tui.kit.widgets.verdict_strip import NextKey, Severity
+
+SEVERITIES = {
+    "table--good": Severity.GOOD,
+    "table--warn": Severity.WARN,
+    "table--bad": Severity.BAD,
+}
+"""By the style that the state has in the table."""
+
+
+class ItemVerdict(NamedTuple):
+    """What is the matter with a row of the list."""
+
+    severity: Severity
+    finding: str
+    reasons: tuple[str, ...] = ()
+    """What else is wrong."""
+    word: str = ""
+    """That of the state, if the finding does not begin with it."""
+
+    @property
+    def title(self) -> str:
+        """Return it in one line, such as "failed: rank 2 was killed"."""
+        return f"{self.word}: {self.finding}" if self.word else self.finding
+
+
+def judge_item(item: RunItem) -> ItemVerdict:
+    """Return what became of a run, or what it does now. Of a study, see `RunDetails`."""
+    state = describe_state(item)
+    if item.is_live and not item.trouble:
+        return ItemVerdict(Severity.NEUTRAL, f"{state.text}{_describe_place(item)}")
+    severity = SEVERITIES.get(state.style, Severity.NEUTRAL)
+    word = state.text.partition(" ")[2]
+    run = item.entry
+    if run is None:
+        return ItemVerdict(severity, f"{word}, as its hosts say")
+    if item.trouble:
+        return ItemVerdict(severity, f"{word} now{_describe_place(item)}")
+    flaws = tuple(flaw.text for flaw in run.flaws)
+    if run.verdict != FINISHED:
+        meaning = RUN_STATES.get(run.verdict, "its record cannot be read")
+        return ItemVerdict(severity, run.problem or run.cause or meaning, flaws, word)
+    if flaws:
+        return ItemVerdict(severity, flaws[0], flaws[1:])
+    if run.outcome != FINISHED:  # older versions have recorded no more of a flaw
+        return ItemVerdict(severity, word)
+    return ItemVerdict(severity, describe_success(run))
+
+
+def describe_success(run: Entry) -> str:
+    """Return how a run that finished well did: "finished: test 91.4%"."""
+    if run.accuracy is not None:
+        return f"finished: test {percent(run.accuracy, 1)}"
+    if run.loss is not None:
+        return f"finished: loss {loss(run.loss, run.step)}"
+    return FINISHED
+
+
+def _describe_place(item: RunItem) -> str:
+    """Return how far a live run is: " at step 40 of 552"; "" if that is not known."""
+    step, steps = item.place
+    if not step:
+        return ""
+    return f" at step {step} of {steps}" if steps else f" at step {step}"
+
+
+def list_next_keys(item: RunItem, checkpoint_step: int, get_key: GetKey) -> Iterator[NextKey]:
+    """Yield the keys that help with a row. `checkpoint_step` is that of the newest checkpoint of a
+    run, 0 if none is known."""
+    yield NextKey(get_key("open"), "watch it" if item.is_live else "open")
+    run = item.entry
+    if run is None:
+        return
+    if checkpoint_step and run.verdict not in (FINISHED, RUNNING):
+        yield NextKey(get_key("resume"), ResumePoint(checkpoint_step, run.step).text)
+    if not run.problem:
+        yield NextKey(get_key("copy-run-command"), "copy its command")
