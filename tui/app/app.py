@@ -88,7 +88,12 @@ class RankboardApp(Dashboard[OpenRuns]):
 
     def _show_run(self, session: RunSession) -> None:
         self.runs.session = session
-        self.push_screen(self._find_screen(session))
+        screen = self._find_screen(session)
+        if screen not in self.screen_stack:
+            self.push_screen(screen)
+        # A comparison of the run may have led back to it.
+        while self.screen is not screen:
+            self.pop_screen()
 
     def _find_screen(self, session: RunSession) -> RunScreen:
         """Return the screen of a run, which is as it was left."""

@@ -180,7 +180,10 @@ def _fit_widths(natural_widths: Sequence[int], room: int) -> list[int]:
 def _draw_row(
     row: TableRow, label_width: int, widths: Sequence[int], gap: str
 ) -> Iterator[Content]:
-    folded_cells = [_fold(cell.text, width) for cell, width in zip(row.cells, widths, strict=False)]
+    folded_cells = []
+    for cell, width in zip(row.cells, widths, strict=False):
+        is_narrow = bool(cell.short_text) and len(cell.text) > width
+        folded_cells.append(_fold(cell.short_text if is_narrow else cell.text, width))
     height = max((len(lines) for lines in folded_cells), default=1)
     for line_number in range(height):
         label = row.label if line_number == 0 else ""

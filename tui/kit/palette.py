@@ -129,7 +129,7 @@ def heat_sign(level: int) -> str:
 ASCII = "rankboard-ascii"
 """The name of the error handler that writes other characters in ASCII."""
 _RANGES = (
-    ("─━┄┅┈┉╌╍═╴╶╸╺╼╾–—▔", "-"),
+    ("─━┄┅┈┉╌╍═╴╶╸╺╼╾–—−▔", "-"),
     ("│┃┆┇┊┋╎╏║╵╷╹╻╽╿▉▊▋▌▍▎▏▐▕", "|"),
     ("▁▂▃▄▅▆▇", "_"),
     ("▀█░▒▓", "#"),
