@@ -358,5 +358,5 @@ async def test_a_single_test_is_not_called_the_best() -> None:
     async with stage.training() as pilot:
         stage.session.say(0, rank_events.Evaluated(0, 1, 20, 0.5, 0.9, 100, 1.0))
         await pilot.press("c", *"acc", "enter")
-        await until(pilot, lambda: "◆ test" in stage.text())
+        await until(pilot, lambda: "test 90.0%" in stage.text().partition("◆")[2])
         assert "best, step" not in stage.text()

@@ -132,13 +132,13 @@ async def test_curves_have_their_letters_and_few_runs_their_single_steps(
         await shown(pilot, "training loss by wall time  ema .9")
         chart = app.screen.query_one(Chart)
         assert sum(curve.faint for curve in chart._curves) == faint
-        await until(pilot, lambda: {"A", "B"} <= signs(chart))
+        await until(pilot, lambda: {"A", "B"} <= set(names_at_right(chart)))
 
 
-def signs(chart: Chart) -> set[str]:
-    """What stands on the curves."""
-    found = chart._frame.picture.sign.flat if chart._frame else ()
-    return {chr(sign) for sign in found if sign}
+def names_at_right(chart: Chart) -> list[str]:
+    """What stands beside the ends of the curves."""
+    rows = [chart.render_line(row).text for row in range(chart.size.height - 1)]
+    return [row.split()[-1] for row in rows if row.strip()]
 
 
 async def test_the_table_has_the_colours_of_the_theme(runs: Sequence[Path]) -> None:
