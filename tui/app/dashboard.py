@@ -86,6 +86,8 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
 
     sends_commands: ClassVar[bool] = True
     """Whether anything can be asked of the runs."""
+    opens_runs = False
+    """Whether a recorded run can be opened by its name."""
 
     def __init__(self, runs: RunsT) -> None:
         super().__init__()

@@ -378,8 +378,9 @@ TABLE: dict[str, tuple[Row, ...]] = {
     "CELL": (BACK, CLOSE, HELP, OPEN, SCREENSHOT),
     "COMPARE": (
         BACK,
-        CLOSE,
+        QUIT,
         HELP,
+        ("open-best", "enter", "open", "Open", "open the best of the compared runs", SHOWN),
         (
             "step-or-time",
             "x",
@@ -397,6 +398,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
             SHOWN,
         ),
         LOG_Y,
+        COPY_COMMAND,
         PIN,
         SCREENSHOT,
     ),

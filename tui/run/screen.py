@@ -218,7 +218,8 @@ class RunScreen(ChartActions):
                 can_go_on = self.over and find_resume_point(self.session.state) is not None
                 return can_go_on and not self._inside
             case "back":
-                return self._inside or self._home or self._is_layered or None
+                is_way = self._inside or self._home or self._is_over_another
+                return is_way or self._is_layered or None
             case "home" | "other":
                 return self._home
             case "play" | "speed":
@@ -292,16 +293,21 @@ class RunScreen(ChartActions):
 
     def action_back(self) -> None:
         """Leave one layer: of a chart in view its cursor, then its zoom; a panel that fills the
-        screen. Without any, go back to the study, or home."""
+        screen. Without any, go back to where the user came from, or home."""
         layered_panel = self._layered_panel()
         if layered_panel:
             layered_panel.leave()
         elif self.maximized is not None:
             self.action_zoom()
-        elif self._inside:
+        elif self._inside or self._is_over_another:
             self.dismiss()
         else:
             self.post_message(GoHome())
+
+    @property
+    def _is_over_another(self) -> bool:
+        """Return True if the user came from another screen of ours: the first is Textual's own."""
+        return len(self.app.screen_stack) > 2
 
     def action_home(self) -> None:
         self.post_message(GoHome())
