@@ -28,7 +28,7 @@ from tui.run.components.run_card import RunCard
 from tui.run.hosts_panel import HostsPanel
 from tui.run.layout import Arrangement, Contents, arrange
 from tui.run.panels import KEY_ORDER, PANELS
-from tui.run.rank_map_panel import RankMapPanel, has_map
+from tui.run.rank_map_panel import RankMapPanel, has_differed, has_map
 from tui.run.ranks_panel import RanksPanel
 
 TICKS_PER_LOOK = 10
@@ -114,6 +114,7 @@ class RunBody(Container):
             shows_map=isinstance(self._in_place, RankMapPanel),
             has_hosts=has_own_table,
             has_map=has_map(run),
+            has_differed=has_differed(run),
             has_phases=PhaseLine.has_phases(run),
             is_over=run.phase is RunPhase.ENDED,
         )

@@ -51,6 +51,8 @@ class Contents:
     """The hosts have something to tell that the ranks do not."""
     has_map: bool = False
     """There are several ranks to compare over time."""
+    has_differed: bool = False
+    """They were not alike, so that the map tells more than a chart in its place."""
     has_phases: bool = False
     """It is known how a step splits."""
     start_lines: int = 0
@@ -201,7 +203,8 @@ def _chart_rows(room: Region, contents: Contents, gap: int) -> tuple[tuple[Regio
     """The charts in one row or two, and beside the last one the ranks over time."""
     if room.height < MIN_CHART:
         return (), NOWHERE
-    num_parts = contents.charts + contents.has_map
+    has_map = contents.has_map and contents.has_differed
+    num_parts = contents.charts + has_map
     if room.height < 2 * (TALL_CHART - 3) or num_parts < 3:
         num_beside = 3 if room.width >= THREE_WIDTH else 2
         return tuple(_split(room, min(contents.charts, num_beside), gap=gap)), NOWHERE
@@ -210,7 +213,7 @@ def _chart_rows(room: Region, contents: Contents, gap: int) -> tuple[tuple[Regio
     first_row = _split(upper, 2, gap=gap)
     num_below = min(2, num_parts - 2)
     second_row = _split(lower, num_below, gap=gap)
-    rank_map = second_row.pop() if contents.has_map else NOWHERE
+    rank_map = second_row.pop() if has_map else NOWHERE
     return (*first_row, *second_row), rank_map
 
 
@@ -227,12 +230,16 @@ def _grid(width: int, height: int, contents: Contents) -> Arrangement:
     has_map = contents.has_map and left.height - ranks_height >= contents.rank_lines + 2
     if has_map:
         ranks, rank_map = left.split_horizontal(ranks_height)
-    num_rows = max(1, -(-min(contents.charts, MAX_GRID_CHARTS) // 2))
-    charts = []
-    for row, row_room in enumerate(_split(charts_room, num_rows, is_vertical=True)):
-        # An odd one out has the whole row.
-        num_beside = min(2, contents.charts - 2 * row)
-        charts += _split(row_room, num_beside)
+    num_charts = min(contents.charts, MAX_GRID_CHARTS)
+    # What the map does not need has room for the last chart: then the loss has a whole row.
+    map_height = contents.rank_lines * (2 if contents.has_differed else 1) + 3
+    last_chart = NOWHERE
+    if num_charts > 2 and rank_map.height - map_height >= TALL_CHART:
+        rank_map, last_chart = rank_map.split_horizontal(map_height)
+        num_charts -= 1
+    charts = _chart_grid(charts_room, num_charts)
+    if last_chart:
+        charts.append(last_chart)
     arrangement = Arrangement(
         charts=tuple(charts),
         rank_map=rank_map,
@@ -243,6 +250,15 @@ def _grid(width: int, height: int, contents: Contents) -> Arrangement:
         is_framed=True,
     )
     return _put_in_place(arrangement, charts_room, contents)
+
+
+def _chart_grid(room: Region, charts: int) -> list[Region]:
+    """Rows of two charts; of an odd number, the first has a whole row."""
+    if not charts:
+        return []
+    rows = _split(room, -(-charts // 2), is_vertical=True)
+    first_row = _split(rows[0], 1 if charts % 2 else 2)
+    return first_row + [region for row in rows[1:] for region in _split(row, 2)]
 
 
 def _split(room: Region, parts: int, *, gap: int = 0, is_vertical: bool = False) -> list[Region]:
