@@ -81,14 +81,15 @@ def describe_sight(run: RunState) -> str:
         missing.append("steps")
     if not _has_loss(run):
         missing.append("loss")
-    if not run.progress.steps:
-        missing.append("the total of steps")
+    if run.step and not run.progress.steps:
+        missing.append("total of steps")
     if not missing:
         return ""
     loss_text = "" if _has_loss(run) else " loss 0.53"
+    missing_text = " and ".join(f"no {name}" for name in missing)
     return (
-        f"rankboard sees {listed(seen)}, but not {listed(missing)}: print lines such as"
-        f" step 20/1000{loss_text}"
+        f"rankboard sees {listed(seen)}, but {missing_text}: print lines such as"
+        f' "step 20/1000{loss_text}"'
     )
 
 

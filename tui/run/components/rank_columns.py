@@ -41,7 +41,7 @@ from tui.run.components.rank_order import UNMARKED, holds_up, severity
 PHASES = ("data", "compute", "sync")
 BAR_WIDTH = 6
 """Cells of the bar that splits a step."""
-PHASES_WIDTH = BAR_WIDTH + len(" sync 75% ")
+PHASES_WIDTH = BAR_WIDTH + len(" compute 75% ")
 """Cells of the bar and of the share of its longest phase."""
 HIGHEST_BAR = 0.74
 """The part of a cell that a bar of a trend fills: a higher one would touch the row above."""
@@ -386,7 +386,7 @@ RANK_COLUMNS = (
     RankColumn(
         TableColumn("busy trend", 11, right=False, most=TREND_STEPS + 1, tail=True), _trend_cell
     ),
-    RankColumn(TableColumn("phases", PHASES_WIDTH, right=False, most=22), _split_cell),
+    RankColumn(TableColumn("phases", PHASES_WIDTH, right=False), _split_cell),
     _sum_column("calls", 7, rate, _num_calls),
     _mean_column("blocked", 8, percent, _per_second_of_calls("seconds")),
     _sum_column("exch/s", 7, short_size, _per_second_of_calls("bytes")),

@@ -71,6 +71,6 @@ def test_a_script_without_a_total_is_told_how_to_have_progress() -> None:
         history.rank(rank, seen(rank, 1, 1.0, compute=0.1))
     notes = list(script_notes(history.state()))
     assert notes == [
-        "rankboard sees steps, loss and waits, but not the total of steps: print lines such as"
-        " step 20/1000"
+        "rankboard sees steps, loss and waits, but no total of steps: print lines such as"
+        ' "step 20/1000"'
     ]
