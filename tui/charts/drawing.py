@@ -17,7 +17,7 @@ from remote.run.series.curves import Curves
 from remote.run.series.definitions import SERIES, Scope, Unit
 from remote.run.series.downsampling import Floats, Points
 from remote.run.state.phases import RunPhase
-from tui.charts.annotations import Mark, PointLabel
+from tui.charts.annotations import PointLabel
 from tui.charts.axis import bound
 from tui.charts.axis_limits import spans_decades, x_limits
 from tui.charts.chart_view import USUAL_SMOOTHING, ChartView, CurveMode, XAxis
@@ -25,6 +25,7 @@ from tui.charts.kinds import ChartKind
 from tui.charts.plot_frame import PlotOptions
 from tui.charts.raster import Curve
 from tui.charts.units import format_value
+from tui.charts.x_labels import NOTE_LETTER, Mark
 from tui.kit.inks import LINE, PHASE_INKS, REFERENCE, TEST
 
 FIRST_WARM_STEP = 5
@@ -43,7 +44,6 @@ NETWORK_SERIES = ("sent", "received")
 MAX_LIMIT_RATIO = 5.0
 """How many times the greatest value a limit may be that is drawn: farther up, it would only press
 the values down."""
-NOTE_LETTER = "N"
 SMOOTHED_STEPS = 500
 """In runs of up to so many steps, smoothing counts single steps."""
 
@@ -191,12 +191,23 @@ class _Drawer:
         self._curves = curves
         self._is_by_time = view.along is XAxis.TIME
         self._x_per_step = _x_per_step(run, view.along)
+        self._divergence_step = divergence_step(run) if kind.id == "loss" else None
 
     def make(self) -> Drawing:
         lines, hidden = self._lines()
         self._smoothing = self._smoothing_of(lines)
         curves = [curve for line in lines for curve in self._curves_of(line, len(lines))]
-        curves += self._test_curves()
+        step_phases = self._step_phases()
+        if step_phases:
+            curves = [
+                self._with_value(curve, curve.label, value)
+                for curve, value in zip(curves, step_phases, strict=True)
+            ]
+        tests = self._test_curves()
+        if tests and len(lines) == 1:
+            train = curves.pop()
+            curves.append(self._with_value(train, "train", newest_known(train.mean)))
+        curves += tests
         x_range = x_limits(curves, self._view.log_x)
         limit = self._limit()
         curves = [*self._limit_curve(limit, curves, x_range), *curves]
@@ -211,7 +222,7 @@ class _Drawer:
             newest,
             newest_name,
             self._smoothing,
-            self._step_phases(),
+            step_phases,
             limit,
         )
 
@@ -238,8 +249,16 @@ class _Drawer:
             warm=warm,
             cursor=view.cursor,
             point_label=self._best_test(),
+            alarm=self._divergence_x(lines),
             named=len(lines) > 1 and not self._kind.stacked,
         )
+
+    def _divergence_x(self, lines: list[ChartLine]) -> float | None:
+        """Return the x at which the run diverged, if this is a chart of that and it did."""
+        if self._divergence_step is None or not lines or not len(lines[0].points):
+            return None
+        points = lines[0].points
+        return float(np.interp(self._divergence_step, points.step, lines[0].x))
 
     def _is_log(self, lines: list[ChartLine], warm: float | None) -> bool:
         if self._kind.stacked or not lines:
@@ -249,15 +268,17 @@ class _Drawer:
         if self._kind.unit is Unit.SHARE:  # between 0 and 1 by nature
             return False
         # Of what was measured, as a peak takes many steps to leave an average.
-        values = [line.points.mean[line.x >= (warm or -math.inf)] for line in lines]
-        return spans_decades(np.concatenate(values))
+        values = np.concatenate([line.points.mean[line.x >= (warm or -math.inf)] for line in lines])
+        return spans_decades(values, with_peaks=self._divergence_step is not None)
 
     def _smoothing_of(self, lines: list[ChartLine]) -> float:
         if self._kind.stacked or not lines:
             return 0.0
         if self._view.smoothing is not None:
             return self._view.smoothing
-        is_smoothed = self._kind.smooth and is_noisy(lines[0].points.mean)
+        # An average would hide how suddenly a loss rose.
+        is_even = self._divergence_step is not None or not is_noisy(lines[0].points.mean)
+        is_smoothed = self._kind.smooth and not is_even
         return USUAL_SMOOTHING if is_smoothed else 0.0
 
     # Lines
@@ -333,6 +354,9 @@ class _Drawer:
 
     def _warm_x(self, lines: list[ChartLine]) -> float | None:
         """Return the x from which on values set the limits of y."""
+        # How far a run that diverged has come is seen from its first steps on.
+        if self._divergence_step is not None:
+            return None
         for line in lines:
             steps = line.points.step
             warm_step = float(FIRST_WARM_STEP)
@@ -360,6 +384,8 @@ class _Drawer:
         # The values of a single host tell nothing about others: a band would be its noise.
         has_spread = line.row < 0 or SERIES[line.series].scope is not Scope.HOST
         has_band = not self._kind.stacked and has_spread and (line.row < 0 or is_only_line)
+        # Of a loss that diverged, the ranks' differences say nothing.
+        has_band = has_band and self._divergence_step is None
         curve = Curve(
             line.name,
             self._colour_of(line, is_only_line),
@@ -375,6 +401,11 @@ class _Drawer:
         mean = smooth(points.step, points.mean, self._smoothing)
         smoothed = replace(curve, low=mean, high=mean, mean=mean, band=False)
         return [replace(curve, faint=True), smoothed] if has_band else [smoothed]
+
+    def _with_value(self, curve: Curve, name: str, value: float) -> Curve:
+        """Return the curve with a name and a value beside its end."""
+        text = format_value(value, self._kind.unit) if math.isfinite(value) else ""
+        return replace(curve, end_name=name, end_value=text)
 
     def _colour_of(self, line: ChartLine, is_only_line: bool) -> int:
         if self._kind.stacked:
@@ -424,10 +455,16 @@ class _Drawer:
         values = mean[known]
         best = known[values.argmax() if unit is Unit.SHARE else values.argmin()]
         last = int(known[-1])
-        text = f"test {format_value(float(mean[last]), unit)}"
-        signed = tuple(sorted({int(best), last}))
-        curve = Curve("test", TEST, line.x, mean, mean, mean, False, False, signed, text)
-        return [curve]
+        curve = Curve("test", TEST, line.x, mean, mean, mean, band=False, signed=(int(best),))
+        return [self._with_value(curve, "test", float(mean[last]))]
+
+
+def divergence_step(run: RunState) -> int | None:
+    """Return the step at which the loss of a run rose for good, or was no number."""
+    rise = run.divergence.rise
+    if run.progress.diverged:
+        return run.progress.diverged.step
+    return rise.step if rise and not rise.over else None
 
 
 def _x_per_step(run: RunState, along: XAxis) -> float:

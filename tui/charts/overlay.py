@@ -69,7 +69,18 @@ class CompareMeasure:
 
 
 def _curve(place: int, x: Floats, values: Floats, faint: bool = False) -> Curve:
-    return Curve(RUN_LETTERS[place], place, x, values, values, values, faint=faint, band=False)
+    return Curve(
+        RUN_LETTERS[place],
+        place,
+        x,
+        values,
+        values,
+        values,
+        faint=faint,
+        band=False,
+        # The single steps are faint already.
+        dash=0 if faint else place,
+    )
 
 
 LOSS = CompareMeasure("training loss", training_points, "loss")

@@ -24,6 +24,7 @@ SIGNS = {
     "bad": ("✗", "x"),
     "warn": ("!", "!"),
     "slow": ("▲", "^"),
+    "alike": ("≈", "~"),
     "ended": ("■", "="),
     "curve": ("●", "*"),
     "raw": ("·", "."),
@@ -37,6 +38,7 @@ SIGNS = {
     "lower": ("▄", "~"),
     "row": ("│", "|"),
     "tick": ("┤", "|"),
+    "corner": ("└", "+"),
     "more": ("›", ">"),
     "open": ("▾", "v"),
     "closed": ("▸", ">"),
@@ -128,7 +130,7 @@ def heat_sign(level: int) -> str:
 ASCII = "rankboard-ascii"
 """The name of the error handler that writes other characters in ASCII."""
 _RANGES = (
-    ("─━┄┅┈┉╌╍═╴╶╸╺╼╾–—▔", "-"),
+    ("─━┄┅┈┉╌╍═╴╶╸╺╼╾–—−▔", "-"),
     ("│┃┆┇┊┋╎╏║╵╷╹╻╽╿▉▊▋▌▍▎▏▐▕", "|"),
     ("▁▂▃▄▅▆▇", "_"),
     ("▀█░▒▓", "#"),
