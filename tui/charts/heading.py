@@ -11,8 +11,9 @@ from remote.format import duration
 from remote.run.series.definitions import SERIES, Scope
 from remote.sanitise import plain
 from tui.charts.axis import Axis, bound
+from tui.charts.chart_lines import ChartLine
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
-from tui.charts.drawing import ChartLine, Drawing
+from tui.charts.drawing import Drawing
 from tui.charts.kinds import ChartKind
 from tui.charts.units import format_value
 from tui.charts.x_labels import NOTE_LETTER

@@ -12,8 +12,8 @@ from remote.metrics.points import Points, evaluation_points, training_points
 from remote.metrics.run import RunFigures
 from tui.charts.axis_limits import spans_decades
 from tui.charts.chart_view import USUAL_SMOOTHING
-from tui.charts.drawing import smooth
 from tui.charts.raster import Curve, Floats
+from tui.charts.smoothing import smooth
 from tui.kit.palette import RUN_LETTERS
 
 

@@ -26,10 +26,11 @@ from tui.charts.axis import Axis
 from tui.charts.chart import Chart
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.deck import Deck
-from tui.charts.drawing import SMOOTHED_STEPS, Drawing, make_drawing, smooth
+from tui.charts.drawing import Drawing, make_drawing
 from tui.charts.kinds import KINDS, ChartKind, available
 from tui.charts.panel import Charts
 from tui.charts.plot_frame import PlotFrame, make_frame
+from tui.charts.smoothing import SMOOTHED_STEPS, smooth
 from tui.kit import user_state as remembered
 from tui.kit.palette import LEVELS
 from tui.kit.themes import InkedApp
