@@ -307,7 +307,8 @@ class LogPanel(Panel):
         self._update_caption()
 
     def _update_caption(self) -> None:
-        self.caption(", ".join(self._caption_parts()))
+        state, *details = self._caption_parts()
+        self.caption(state, details)
 
     def _caption_parts(self) -> Iterator[str]:
         view = self.view

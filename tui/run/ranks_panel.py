@@ -62,7 +62,7 @@ class RanksPanel(TablePanel):
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     help = (
         "every rank: state, step, loss, seconds per step and until its gradients are ready, with "
-        "the trend of that; how data ░, compute ▒ and sync █ split a step; load. What is equal on "
+        "the trend of that; how data ▂, compute ▄ and sync ▆ split a step; load. What is equal on "
         "all ranks stands above the table. Process p0 has started the ranks below it. Enter opens "
         "a rank, or a host"
     )
@@ -188,9 +188,7 @@ class RanksPanel(TablePanel):
             else:
                 cell = rank_column.cell(first_row)
             shared_texts.append(f"{cell.text} {rank_column.border_text}".strip())
-        self.caption(
-            f"{order_note}  each: {', '.join(shared_texts)}" if shared_texts else order_note
-        )
+        self.caption(order_note, shared_texts, before_facts="  each: ")
 
     def _show_heat(self, run: RunState) -> None:
         """Draw a cell for each of many ranks above the table, in at most half of the panel."""

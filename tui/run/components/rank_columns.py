@@ -37,13 +37,15 @@ from tui.kit import palette
 from tui.kit.inks import Inks
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import TableCell, TableColumn
-from tui.run.components.rank_order import SLOW, UNMARKED, holds_up, severity
+from tui.run.components.rank_order import UNMARKED, holds_up, severity
 
 PHASES = ("data", "compute", "sync")
-BAR_WIDTH = 8
+BAR_WIDTH = 6
 """Cells of the bar that splits a step."""
-HIGHEST_BAR = 0.87
-"""The part of a cell that a bar of a trend fills: a full one would touch the row above."""
+PHASES_WIDTH = BAR_WIDTH + len(" compute 75% ")
+"""Cells of the bar and of the share of its longest phase."""
+HIGHEST_BAR = 0.74
+"""The part of a cell that a bar of a trend fills: a higher one would touch the row above."""
 TREND_STEPS = 20
 """Steps that the widest trend shows."""
 FULL_SHARE = 0.9
@@ -144,12 +146,11 @@ def _host_cell(row_context: RowContext) -> TableCell:
 def state_cell(rank: RankState, run: RunState, now: float) -> TableCell:
     """Its phase, while it starts with the age of it; that it holds the others up while it trains,
     or did so to the end of a run."""
-    straggler = run.stragglers.by_rank.get(rank.rank)
     # The verdict on a slow rank outlasts the run: it is why the run took so long.
-    was_slow = rank.phase in FATES and severity(rank, run) == SLOW
-    if straggler and (rank.doing == RankPhase.TRAINING or was_slow):
-        cell_style = "table--bad" if straggler.is_slow else "table--warn"
-        return TableCell(f"{palette.sign('slow')} {straggler.mark}", cell_style)
+    is_told = rank.doing == RankPhase.TRAINING or rank.phase in FATES
+    if is_told and holds_up(rank, run):
+        straggler = run.stragglers.by_rank[rank.rank]
+        return TableCell(f"{palette.sign('slow')} {straggler.mark}", "table--bad")
     state = phase_cell(rank_word(rank, run))
     if rank.phase in START_PHASES[1:] and not rank.stalled and run.phase is not RunPhase.ENDED:
         return TableCell(f"{state.text} {duration(age(rank.since, run, now))}", state.style)
@@ -179,8 +180,12 @@ def phase_bar(shares: Sequence[float], width: int) -> dict[str, str]:
 def _split_cell(row_context: RowContext) -> TableCell:
     shares = [row_context.mean(_share_of(name)) for name in PHASES]
     bar = phase_bar(shares, BAR_WIDTH)
-    parts = tuple((part, f"table--{name}") for name, part in bar.items())
-    return TableCell("".join(bar.values()), parts=parts)
+    if not bar:
+        return TableCell("")
+    parts = [(part, f"table--{name}") for name, part in bar.items()]
+    share, longest = max(zip(shares, PHASES, strict=True))
+    parts.append((f" {longest} {percent(share)}", ""))
+    return TableCell("".join(text for text, _ in parts), parts=tuple(parts))
 
 
 def _ready_cell(row_context: RowContext) -> TableCell:
@@ -380,7 +385,7 @@ RANK_COLUMNS = (
     RankColumn(
         TableColumn("busy trend", 11, right=False, most=TREND_STEPS + 1, tail=True), _trend_cell
     ),
-    RankColumn(TableColumn("phases", BAR_WIDTH + 1, right=False), _split_cell),
+    RankColumn(TableColumn("phases", PHASES_WIDTH, right=False), _split_cell),
     _sum_column("calls", 7, rate, _num_calls),
     _mean_column("blocked", 8, percent, _per_second_of_calls("seconds")),
     _sum_column("exch/s", 7, short_size, _per_second_of_calls("bytes")),
