@@ -127,6 +127,11 @@ class RankColumn:
     border_cell: Callable[[RowContext], TableCell] | None = None
     """How it is told then, from all ranks; without it, the cell of the first rank is taken."""
 
+    @property
+    def name(self) -> str:
+        """Return what it is called in lists and layouts."""
+        return self.column.title
+
 
 def _number_cell(row_context: RowContext) -> TableCell:
     if row_context.is_process:
@@ -407,3 +412,30 @@ RANK_COLUMNS = (
     _traffic_column("in/s", lambda sample: sample.received),
 )
 """The columns, the most important first: those that do not fit are reached by scrolling."""
+
+COLUMN_HELP = {
+    "host": "the host of the rank",
+    "state": "what the rank does, or how it has ended",
+    "last seen": "how long ago it last sent something",
+    "step": "its newest step",
+    "loss": "mean training loss of its last steps",
+    "per step": "time of a step",
+    "busy": "time of a step without waits for others",
+    "busy trend": "busy at each of the last steps",
+    "phases": "how a step splits, with the longest part",
+    "calls": "calls of torch.distributed",
+    "blocked": "share of the time that calls take",
+    "exch/s": "bytes that calls exchange per second",
+    "last call": "the newest call",
+    "CPU of cores": "busy share of the cores of its host",
+    "rank CPU": "CPU time of the rank, of one core",
+    "GPU": "busy share of its GPU",
+    "GPU mem": "memory in use on its GPU",
+    "samples/s": "samples per second",
+    "acc": "training accuracy of its last steps",
+    "memory": "memory of the rank",
+    "sent/s": "bytes that the sync method sends per second",
+    "out/s": "bytes that its host sends per second",
+    "in/s": "bytes that its host receives per second",
+}
+"""What each column but the first shows, for the list in which one chooses."""
