@@ -12,7 +12,7 @@ from string import ascii_uppercase
 from textual.screen import Screen
 
 from remote.format import UNKNOWN, age, count, duration, number, or_unknown, percent
-from remote.record.entry import FINISHED, RUNNING, Entry
+from remote.record.entry import RUNNING, Entry
 from remote.record.figures import FIGURES_WITH_COLUMN, RunFigure
 from remote.sanitise import plain
 from remote.study.progress import CellState, StudyProgress
@@ -344,11 +344,12 @@ def _describe_progress(item: RunItem) -> TableCell:
 
 
 def _study_state(progress: StudyProgress) -> str:
-    repetitions = progress.study.repetitions
-    states = {cell.state(repetitions) for cell in progress.cells.values()}
-    is_done = states == {CellState.DONE}
-    # In one list, what has ended well is called the same.
-    return FINISHED if is_done else CellState.WAITING.value
+    states = {cell.state(progress.study.repetitions) for cell in progress.cells.values()}
+    # What counts most comes first.
+    for state in (CellState.RUNNING, CellState.FAILED, CellState.WAITING):
+        if state in states:
+            return state.value
+    return CellState.DONE.value
 
 
 # Curves -------------------------------------------------------------------------------------------
