@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from statistics import median_high
 from typing import TypeVar
+
+from msgspec import Struct
 
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan
@@ -30,8 +31,7 @@ NAMED = 3
 """Hosts that a finding, or a short line on one, names."""
 
 
-@dataclass(frozen=True)
-class HostFinding:
+class HostFinding(Struct, frozen=True):
     """What a check comes to; see `remote.events.CheckFinished`. A check that finds all well may
     return the text alone."""
 
@@ -46,8 +46,7 @@ class HostFinding:
     """The text says what has to be downloaded first."""
 
 
-@dataclass(frozen=True)
-class CheckedHost:
+class CheckedHost(Struct, frozen=True, dict=True):
     """A host that has said Hello, for the checks."""
 
     plan: Plan
