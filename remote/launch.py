@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from remote.cluster.hosts import Cluster
 from remote.cluster.rules import rules_for
 from remote.format import count
@@ -210,7 +212,7 @@ def _check_uploaded(plan: Plan) -> None:
         names |= dict.fromkeys(needs.names_on_host(plan, host_index, program.name))
     for name in names:
         if not placeholders.has_any(name):  # the address of the master is not known yet
-            _check_uploaded_program(replace(program, name=name), plan.uploads)
+            _check_uploaded_program(structs.replace(program, name=name), plan.uploads)
 
 
 def _check_uploaded_program(program: MainProgram, uploads: Sequence[Upload]) -> None:

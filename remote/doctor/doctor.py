@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from remote.cluster.hosts import Host
 from remote.doctor import machine, network, software, work
 from remote.doctor.host_facts import (
@@ -130,7 +132,7 @@ def check_facts(
             reach_failure in untrusted_failures and len(untrusted_failures) > 1
         ):  # one command for all of them
             trust_command = f"rankboard trust{plan.hosts_option} --all"
-            reach_failure = replace(reach_failure, advice=trust_command)
+            reach_failure = structs.replace(reach_failure, advice=trust_command)
         checks += _not_reached(host, host_index, reach_failure)
     return checks
 
@@ -161,7 +163,7 @@ def _not_reached(host: Host, host_index: int, reach_failure: Failure) -> list[Ch
         if failed_check != "login":
             checks.append(CheckFinished(host_index, "login", OK, "ok"))
     advice = " ".join(reach_failure.advice.split())
-    manual_command = load_transport(host.transport).by_hand(host)
+    manual_command = load_transport(host.transport).by_hand(host, ["true"])
     if not advice and manual_command:
         advice = f"try it by hand: {manual_command}"
     return [*checks, CheckFinished(host_index, failed_check, FAILED, reach_failure.what, advice)]

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from statistics import median_high
 from typing import TypeVar
+
+from msgspec import Struct
 
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan
@@ -30,8 +31,7 @@ NAMED = 3
 """Hosts that a finding, or a short line on one, names."""
 
 
-@dataclass(frozen=True)
-class HostFinding:
+class HostFinding(Struct, frozen=True):
     """What a check comes to; see `remote.events.CheckFinished`. A check that finds all well may
     return the text alone."""
 
@@ -46,8 +46,7 @@ class HostFinding:
     """The text says what has to be downloaded first."""
 
 
-@dataclass(frozen=True)
-class CheckedHost:
+class CheckedHost(Struct, frozen=True, dict=True):
     """A host that has said Hello, for the checks."""
 
     plan: Plan
@@ -105,9 +104,20 @@ class CheckedHost:
         """Name the host that has such a median, in words."""
         return "the median host" if len(self.reached) > 2 else "the other host"
 
+    def name_others(self, measure: Callable[[CheckedHost], float], usual_value: float) -> str:
+        """Name the hosts that have the median of a measure, or more, in words."""
+        others = [other_host for other_host in self.reached if other_host is not self]
+        if len(others) == 1:
+            return "the other"
+        is_same = all(measure(other_host) == usual_value for other_host in others)
+        return "the others" if is_same else "most others"
+
     @property
     def exclude_command(self) -> str:
-        """Return the command that checks the hosts without this one."""
+        """Return the command that checks the hosts without this one; "" for hosts of a lab, whose
+        plan does not say how they were limited."""
+        if self.plan.is_local:
+            return ""
         return f"rankboard doctor{self.plan.hosts_option} --exclude {self.host.name}"
 
     @property

@@ -134,10 +134,12 @@ def _compare_cores(checked: CheckedHost) -> HostFinding | str:
     advice = f"leave it out with --exclude {host.name}"
     if host.slots > 1:
         advice = f"give it fewer slots in {host.hosts_file}, or {advice}"
+    per_rank = " per rank" if any(other.ranks_sharing > 1 for other in checked.reached) else ""
+    own_text = f"only {_cores_of_rank(checked):.3g} cores{per_rank}"
+    others = checked.name_others(_cores_of_rank, usual_cores)
     return HostFinding(
         WARNING,
-        f"{_cores_of_rank(checked):.3g} per rank, {usual_cores:.3g} on {checked.median_host}: "
-        "every step waits for it",
+        f"{own_text}, {others} {usual_cores:.3g}: every step will wait for it",
         advice,
         value=f"{checked.hello.cores:g}",
         command=checked.exclude_command,

@@ -4,9 +4,10 @@ network. Pure: models and data sets declare what it takes (see `training.registr
 from __future__ import annotations
 
 from bisect import bisect
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from remote.plan.plan import Plan
 from remote.statistics.bandwidth import BEST
@@ -37,8 +38,7 @@ class Traffic(NamedTuple):
     host."""
 
 
-@dataclass(frozen=True)
-class ExpectedWork:
+class ExpectedWork(Struct, frozen=True):
     """What is expected of a job; None and 0 are not known."""
 
     shares: tuple[int, ...]

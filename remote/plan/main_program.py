@@ -6,7 +6,8 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from remote.plan.placeholders import SHELLS, find_shell_text
 from remote.plan.python_line import FILE, MODULE, python_line
@@ -28,8 +29,7 @@ _EXPANDED = re.compile(r"[$`*?]")
 """What the shell of a host replaces, so that the launcher cannot know the name."""
 
 
-@dataclass(frozen=True)
-class MainProgram:
+class MainProgram(Struct, frozen=True):
     """The program of a script."""
 
     kind: str

@@ -3,8 +3,9 @@ there in the facts. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from remote.cluster.hosts import Host
 from remote.plan import placeholders
@@ -54,7 +55,7 @@ def names_on_host(plan: Plan, host_index: int, name: str) -> list[str]:
     slot = plan.first_slot(host_index)
     names: dict[str, None] = {}
     for local_rank in range(plan.hosts[host_index].slots):
-        rank_slot = replace(slot, rank=slot.rank + local_rank, local_rank=local_rank)
+        rank_slot = structs.replace(slot, rank=slot.rank + local_rank, local_rank=local_rank)
         names[placeholders.fill(name, plan.place_values(rank_slot))] = None
     return list(names)
 

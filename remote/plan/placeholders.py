@@ -7,7 +7,8 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from remote.plan.python_line import python_line
 
@@ -18,8 +19,7 @@ _CODE_OPTION = re.compile(r"-[a-z]*c")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 
 
-@dataclass(frozen=True)
-class Placeholder:
+class Placeholder(Struct, frozen=True):
     """A name in braces that stands for a value of each rank's place."""
 
     name: str

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
+from msgspec import Struct
+
 from remote.cluster.hosts import HOSTS, HOSTS_FILE, RANKS, Host, hosts_option
 from remote.formats.rules import Rule
 from remote.plan import placeholders
@@ -84,8 +86,7 @@ class Script:
         return shlex.join(self.words)
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(Struct, frozen=True):
     """The place of one rank."""
 
     rank: int
@@ -153,8 +154,7 @@ class Upload:
     """Where it lands below the folder that the ranks work in; "" if it is that folder."""
 
 
-@dataclass(frozen=True)
-class FixedPort:
+class FixedPort(Struct, frozen=True):
     """A port on the first host that rank 0 binds whatever rankboard chooses."""
 
     number: int
@@ -163,8 +163,7 @@ class FixedPort:
     which may not come to use it."""
 
 
-@dataclass(frozen=True)
-class FixedPlace:
+class FixedPlace(Struct, frozen=True):
     """Where the ranks of a script meet, whatever rankboard chooses."""
 
     ports: tuple[FixedPort, ...] = ()

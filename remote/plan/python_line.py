@@ -5,7 +5,8 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 FILE = "file"
 MODULE = "module"
@@ -16,8 +17,7 @@ _LONG = "--check-hash-based-pycs"
 """The only long option that does."""
 
 
-@dataclass(frozen=True)
-class PythonLine:
+class PythonLine(Struct, frozen=True):
     """A command line of Python."""
 
     interpreter: str

@@ -9,8 +9,9 @@ figure is 0.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from remote.run.run_state import RunState
 from remote.sanitise import one_line
@@ -38,8 +39,7 @@ class ClassFigures(NamedTuple):
         return dict(zip(HEAD, self, strict=True))
 
 
-@dataclass(frozen=True)
-class ClassificationReport:
+class ClassificationReport(Struct, frozen=True):
     """The figures of all classes."""
 
     classes: dict[str, ClassFigures]
@@ -113,7 +113,7 @@ def format_last_report(state: RunState) -> str:
     if last_evaluation is None or not last_evaluation.confusion:
         return ""
     loss_text = f"test loss {format_loss(last_evaluation.loss)}"
-    accuracy_text = f"test accuracy {last_evaluation.accuracy:.2%}"
+    accuracy_text = f"test accuracy {last_evaluation.accuracy:.1%}"
     result_text = f"{loss_text}, {accuracy_text}, {last_evaluation.samples} samples"
     moment_text = f"after epoch {last_evaluation.epoch}, step {last_evaluation.step}"
     report_lines = [

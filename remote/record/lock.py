@@ -14,9 +14,10 @@ import socket
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from remote.plan.plan import PlanError
 from remote.record import files
@@ -36,8 +37,7 @@ LONGEST = 256
 """Bytes of the file that are read."""
 
 
-@dataclass(frozen=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """The process that records a run."""
 
     pid: int

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from remote.cluster.hosts import RANKS
 from remote.record.events_file import EventsReader, compile_scan, read_samples, select_lines
@@ -24,8 +25,7 @@ LossPoint = tuple[float, float]
 """A step and a loss."""
 
 
-@dataclass(frozen=True)
-class LossCourse:
+class LossCourse(Struct, frozen=True):
     """The losses of a run, in order of their steps."""
 
     training: Sequence[LossPoint] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from remote.format import count, listed, size
 from remote.run.findings.isolation import describe_isolation
@@ -10,8 +10,7 @@ from remote.run.run_state import RunState
 from remote.run.state.host_state import HostState
 
 
-@dataclass(frozen=True)
-class Remark:
+class Remark(Struct, frozen=True):
     """Something that a reader has to know who compares the figures of runs."""
 
     text: str

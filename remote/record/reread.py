@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from remote import events
 from remote.events import expand
@@ -22,8 +23,7 @@ OF_SCRIPT = compile_scan((Started.wire_name, OutputText.wire_name, Exited.wire_n
 """Finds the events of which the steps of a script are made."""
 
 
-@dataclass(frozen=True)
-class RunClocks:
+class RunClocks(Struct, frozen=True):
     """What turns the times of records into seconds since the run began, see `remote.run.apply`."""
 
     started: float

@@ -9,8 +9,9 @@ nothing else names it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from remote.cluster.hosts import Host
 from remote.transport.failure import Failure
@@ -35,8 +36,7 @@ class Program(Protocol):
         """Return the arguments, the first of which is a verb."""
 
 
-@dataclass(frozen=True)
-class HostCommand:
+class HostCommand(Struct, frozen=True):
     """A short program on a host: see `training.agent.host_commands.command_table`."""
 
     words: tuple[str, ...]
@@ -46,8 +46,7 @@ class HostCommand:
         return self.words
 
 
-@dataclass(frozen=True)
-class AgentCommand:
+class AgentCommand(Struct, frozen=True):
     """Starts the agent of one host for one run, or returns to it."""
 
     folder: str
@@ -138,8 +137,7 @@ Enter = Callable[[str], Sequence[str]]
 entered so."""
 
 
-@dataclass(frozen=True)
-class TransportKind:
+class TransportKind(Struct, frozen=True):
     """What is known of a transport before it is made."""
 
     make: Callable[[Enter], Transport]
@@ -149,8 +147,9 @@ class TransportKind:
     """Its ranks have the variables of the shell that starts rankboard."""
     reached: str = ""
     """What messages say of a host that is reached, such as "ssh ok"."""
-    by_hand: Callable[[Host], str] = lambda _: ""
-    """Returns the command with which a person reaches a host, or ""."""
+    by_hand: Callable[[Host, Sequence[str]], str] = lambda _, words: ""
+    """Returns the command with which a person runs these words on a host; "" for a host
+    that is this machine."""
     host_keys: Callable[[], HostKeys] | None = None
     """Makes the keeper of host keys, if hosts prove who they are by keys that the user has to
     accept."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import copy
 import time
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Self
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from remote.cluster.hosts import HOSTS_FILE, Host, hosts_option
 
@@ -54,8 +56,7 @@ FULL = ("ENOSPC", "EDQUOT")
 """The names of the errors of a full disk."""
 
 
-@dataclass(frozen=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """Why a host was not reached."""
 
     cause: FailureCause

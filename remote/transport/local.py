@@ -7,8 +7,9 @@ import os
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import structs
 
 from remote.cluster.hosts import Host
 from remote.transport import Enter, Program, ReachProgress, TransportKind, Unreachable
@@ -78,9 +79,9 @@ class LocalTransport:
             )
         stderr = channel.close()
         if failure.cause in ADVICE:
-            failure = replace(failure, advice=ADVICE[failure.cause])
+            failure = structs.replace(failure, advice=ADVICE[failure.cause])
         elif failure.cause is FailureCause.TIMEOUT:
-            failure = replace(failure, advice=quote_output(last_line(stderr)))
+            failure = structs.replace(failure, advice=quote_output(last_line(stderr)))
         raise Unreachable(host.name, failure)
 
 

@@ -11,10 +11,11 @@ import re
 import shlex
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import structs
 
 from remote.cluster.hosts import Host
 from remote.transport import Program, ReachProgress, TransportKind, Unreachable
@@ -74,7 +75,7 @@ class SlurmTransport:
             stderr = channel.give_up() if channel else ""
             failure = explain_failure(error, deadline, host)
             if failure.cause is FailureCause.TIMEOUT and stderr:
-                failure = replace(failure, advice=last_line(stderr))
+                failure = structs.replace(failure, advice=last_line(stderr))
             raise Unreachable(host.name, failure) from error
 
 
@@ -126,9 +127,9 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _by_hand(host: Host) -> str:
-    """Return the command that reaches the node as `SlurmTransport` does."""
-    return shlex.join([*_srun_words(host), "true"])
+def _by_hand(host: Host, words: Sequence[str]) -> str:
+    """Return the command that runs these words on the node as `SlurmTransport` does."""
+    return shlex.join([*_srun_words(host), *words])
 
 
 TRANSPORT = TransportKind(

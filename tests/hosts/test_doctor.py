@@ -165,7 +165,7 @@ AMISS = {
         {"cores": 4.0},
         "cores",
         "warning",
-        "4 per rank, 8 on the median host: every step waits for it",
+        "only 4 cores, the others 8: every step will wait for it",
     ),
     "less memory": (
         {"memory": 12 * GIB, "memory_free": 10 * GIB},
@@ -212,9 +212,9 @@ def test_of_two_hosts_the_lesser_one_is_behind() -> None:
     of = replace(plan(), hosts=(replace(plan().hosts[0], slots=4), *plan().hosts[1:]))
     crowded = [one for one in check(of, hellos()) if one.outcome != doctor.OK]
     assert [(one.host, one.check) for one in crowded] == [(0, "memory"), (0, "cores")]
-    assert crowded[1].text.startswith("2 per rank, 8 on the median host")
+    assert crowded[1].text.startswith("only 2 cores per rank, the others 8")
     (one,) = [one for one in found if one.outcome != doctor.OK]
-    assert one.text.startswith("4 per rank, 8 on the other host")
+    assert one.text.startswith("only 4 cores, the other 8")
     assert "fewer slots in hosts.toml" in crowded[1].advice
 
 

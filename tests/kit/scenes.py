@@ -289,7 +289,9 @@ def doctor(folder: Path) -> Scene:
         launcher.CheckFinished(
             2, "disk", "warning", "1.2 GB free", "remove old runs: rankboard prune"
         ),
-        launcher.CheckFinished(3, "torch", "failed", "not installed", "pip install torch on node4"),
+        launcher.CheckFinished(
+            3, "torch", "failed", "torch is not installed", "pip install torch on node4"
+        ),
     ]
     one.say(SESSION, *found)
     return shown(settle(one), folder, "D")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from remote.doctor import doctor
 from remote.events import CheckFinished, HostLost, SessionClosed, Stopping
 from remote.plan.plan import Plan
 from remote.run.run_state import RunState
+from remote.run.state.phases import RunPhase
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.histories import History, plan
 from tests.kit.launches import run
@@ -26,9 +28,11 @@ from training.wire.events import SESSION
 from training.wire.host_events import Hello, Spawned
 from tui.app.app import RankboardApp
 from tui.doctor import checks
+from tui.doctor.check_verdict import judge_checks
 from tui.doctor.screen import DoctorScreen
 from tui.kit import palette
 from tui.kit.open_runs import LaunchRequest
+from tui.run.screen import RunScreen
 
 HELLO = Hello("host", "ada", 1, "3.12.3", "/usr/bin/python3", "Linux", "boot", 8.0, 2**34)
 TORCH = CheckFinished(
@@ -72,12 +76,12 @@ def test_the_table_has_a_row_for_each_check_and_names_the_hosts_that_differ() ->
         "address  ✓ fine",
         "python   ✓ fine",
         "torch    ✗ failed on node2, others fine",
-        "clock    ! warning on node2, others fine",
+        "clock    ▲ warning on node2, others fine",
     ]
     assert problem_lines(state) == [
         "✗ node2: torch failed: torch 2.13.0, but 2.14.1 on node1",
         "    install the same everywhere",
-        "! node2: clock: its clock is 3,600 s ahead",
+        "▲ node2: clock: its clock is 3,600 s ahead",
         "    set it",
     ]
     assert checks.summarise(state) == "8 checks on 2 hosts: 1 failed, 1 warning"
@@ -118,17 +122,25 @@ def test_a_weak_host_has_its_value_beside_those_of_the_others() -> None:
             CheckFinished(host, "cores", "ok", "0.4"),
             replace(trains, same=(0, 1, 2, 3), value="busy", command=f"rankboard stop {run_name}"),
         )
-    weak = CheckFinished(2, "cores", "warning", "0.1 per rank, 0.4 on the median host", "leave it")
+    weak = CheckFinished(2, "cores", "warning", "only 0.1 cores, the others 0.4", "leave it")
     state.session(replace(weak, value="0.1", command="rankboard doctor --exclude node3"))
     found = state.closed()
-    assert text(found, 80)[-2:] == ["cores    ! 0.1 on node3, others 0.4", "load     ! busy"]
+    assert text(found, 80)[-2:] == ["cores    ▲ 0.1 on node3, others 0.4", "load     ▲ busy"]
     assert problem_lines(found, 60) == [
-        "! all hosts: load: another run of yours trains:",
+        "▲ node3: cores: only 0.1 cores, the others 0.4",
+        "  ▶ rankboard doctor --exclude node3",
+        "▲ all hosts: load: another run of yours trains:",
         f"  {run_name}",
         f"  ▶ rankboard stop {run_name}",
-        "! node3: cores: 0.1 per rank, 0.4 on the median host",
-        "  ▶ rankboard doctor --exclude node3",
     ]
+    verdict = judge_checks(found)
+    assert verdict
+    assert verdict.title == "node3: only 0.1 cores, the others 0.4"
+    assert (verdict.weak_hosts, verdict.others) == (("node3",), 1)
+    rest = judge_checks(found, ("node1", "node2", "node4"))
+    assert rest
+    assert rest.title.startswith("all hosts: another run")
+    assert rest.weak_hosts == (), "it is busy everywhere"
     assert checks.summarise(found) == "24 checks on 4 hosts: 2 warnings"
 
 
@@ -231,10 +243,12 @@ def test_hosts_over_ssh_each_with_what_is_wrong_there(sshd: Sshd, tmp_path: Path
         "✗ node4: login failed: 127.0.0.4:1 refused the connection\n    start sshd there"
         in done.stdout
     )
-    assert "3 failed" in done.stderr
+    (verdict,) = [line for line in done.stderr.splitlines() if "✗" in line]
+    assert re.search(r"✗ node\d: .*\(\d+ checks on 4 hosts: 3 failed", verdict), "it is one line"
 
     fit = run(tmp_path, "doctor", "--hosts", str(path), "--only", "node1")
     assert (fit.returncode, "✗" in fit.stdout) == (0, False), fit.stdout
+    assert re.search(r"(✓ \d+ checks on 1 host passed: ready to start|▲ )", fit.stderr)
 
 
 def test_a_program_that_is_to_be_uploaded_is_looked_for_here(sshd: Sshd, tmp_path: Path) -> None:
@@ -326,13 +340,18 @@ async def test_the_doctor_of_the_form_shows_its_table(size: tuple[int, int]) -> 
         await pilot.press("f2", "D")
         await stage.drawn(pilot, "checking: connecting to all")
         found_all(stage.doctors[0])
-        drawn = await stage.drawn(pilot, "✗ node2: torch failed: torch 2.13.0")
+        drawn = await stage.drawn(pilot, "✗ node2: torch 2.13.0")
         if size[0] >= 80:
-            assert re.search(r"address +✓ fine", drawn)
-            assert re.search(r"torch +✗ failed on node2, others fine", drawn)
-            assert "torch failed: torch 2.13.0, but 2.14.1 on node1" in drawn
+            assert drawn.splitlines()[1].endswith("✗ node2: torch 2.13.0, but 2.14.1 on node1")
+            assert "▲ node2: clock: its clock is 3,600 s ahead" in drawn
+            assert re.search(r"✗ torch +fine +failed ✗", drawn)
+            assert drawn.index("✗ torch") < drawn.index("▲ clock  ") < drawn.index("✓ passed")
+            assert not re.search(r"address +fine", drawn)
+            await pilot.press("v")
+            assert re.search(r"(?m)^ +address +fine$", await stage.drawn(pilot, "python  "))
         stage.doctors[0].close()
-        await stage.drawn(pilot, "checks on 2 hosts")
+        await stage.drawn(pilot, "Check again" if size[0] >= 80 else "torch 2.13.0")
+        await until(pilot, lambda: stage.doctors[0].state.phase is RunPhase.ENDED)
         await pilot.press("r")
         await until(pilot, lambda: len(stage.doctors) == 2)
         assert "✗" not in await stage.drawn(pilot, "checking")
@@ -340,9 +359,106 @@ async def test_the_doctor_of_the_form_shows_its_table(size: tuple[int, int]) -> 
         assert not isinstance(stage.app.screen, DoctorScreen)
         found_all(stage.doctors[1])
         if size[0] >= 80:  # the form goes on to show what they find
-            assert re.search(r"node2 .*✗ torch: ", await stage.drawn(pilot, "torch"))
+            assert re.search(r"node2 .*✗ torch: ", await stage.drawn(pilot, "✗ torch"))
         assert stage.doctors[1].stops == []
         stage.doctors[1].close()
+
+
+WEAK = CheckFinished(
+    1,
+    "cores",
+    "warning",
+    "only 0.1 cores, the other 0.4: every step will wait for it",
+    "leave it out with --exclude node2",
+    value="0.1",
+    command="rankboard doctor --hosts 'the lab/hosts.toml' --exclude node2",
+)
+
+
+async def opened(stage: Stage, pilot: Pilot[None], *findings: CheckFinished) -> None:
+    """Show the checks of the form with these findings, once they have ended."""
+    await pilot.press("f2")
+    await until(pilot, lambda: bool(stage.doctors))
+    for host in range(2):
+        stage.doctors[0].say(host, HELLO)
+        stage.doctors[0].say(
+            SESSION, *(CheckFinished(host, name, "ok", "fine") for name in doctor.CHECKS)
+        )
+    stage.doctors[0].say(SESSION, *findings, SessionClosed())
+    stage.doctors[0].close()
+    await pilot.press("D")
+    await stage.drawn(pilot, "Check again")
+
+
+async def test_a_host_that_holds_up_the_others_is_left_out_with_a_key() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await opened(stage, pilot, CheckFinished(0, "cores", "ok", "0.4"), WEAK)
+        lines = (await stage.drawn(pilot, "start all the same")).splitlines()
+        assert lines[1].endswith(
+            "▲ node2: only 0.1 cores, the other 0.4: every step will wait for it"
+        )
+        assert any("▶ h leave node2 out" in line for line in lines)
+        assert any(re.search(r"▲ cores +0.4 +0.1 ▲", line) for line in lines)
+        assert any("▶ rankboard doctor --hosts 'the lab/hosts.toml'" in line for line in lines)
+        await pilot.press("y")
+        assert stage.app.clipboard == WEAK.command, "the whole command"
+        await pilot.press("h")
+        await until(pilot, lambda: len(stage.doctors) == 2)
+        assert [host.name for host in stage.doctors[1].plan.hosts] == ["node1"]
+        stage.doctors[1].close()
+
+
+async def test_passed_checks_have_rows_only_where_there_is_room() -> None:
+    for size, has_rows in (((80, 24), False), ((120, 40), True)):
+        stage = Stage()
+        async with stage.app.run_test(size=size) as pilot:
+            await opened(stage, pilot, CheckFinished(0, "cores", "ok", "0.4"), WEAK)
+            drawn = await stage.drawn(pilot, "passed on all hosts")
+            assert bool(re.search(r"(?m)^ +torch +fine$", drawn)) is has_rows
+            await pilot.press("v")
+            await pilot.pause()
+            assert ("passed on all hosts:" in stage.text()) is has_rows, "the key turns it"
+
+
+async def test_checks_that_have_passed_say_that_the_run_can_start_and_by_which_key() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("f2")
+        await until(pilot, lambda: bool(stage.doctors))
+        for host in range(2):
+            stage.doctors[0].say(host, HELLO)
+            stage.doctors[0].say(SESSION, CheckFinished(host, "disk", "ok", "80 GiB"))
+        stage.doctors[0].say(SESSION, SessionClosed())
+        stage.doctors[0].close()
+        await pilot.press("D")
+        drawn = await stage.drawn(pilot, "✓ 2 checks on 2 hosts passed: ready to start")
+        assert "▶ f5 start" in drawn
+        assert re.search(r"✓ passed on all hosts\n +disk  80 GiB", drawn)
+        await pilot.press("f5")
+        await until(pilot, lambda: isinstance(stage.app.screen, RunScreen))
+
+
+def test_hosts_whose_values_are_too_wide_to_stand_beside_each_other_are_named() -> None:
+    wide = CheckFinished(0, "disk", "warning", "little is left", value="3 GiB in /a/long/path")
+    state = history().session(wide, CheckFinished(1, "disk", "ok", "80 GiB")).closed()
+
+    def lines(width: int) -> list[str]:
+        matrix = checks.make_matrix(state, width, with_passed=False)
+        return ["".join(text for _, text in line) for line in matrix]
+
+    assert any(re.search(r"node1 +node2", line) for line in lines(80))
+    assert lines(40)[0].startswith("▲ disk"), lines(40)
+    assert "node1, others 80 GiB" in " ".join(lines(40))
+    assert max(map(len, lines(40))) <= 40
+
+
+def test_a_command_is_broken_between_words_so_that_a_shell_takes_it_as_a_whole() -> None:
+    lines = [line for _, line in checks.describe_problem(history().closed(), WEAK, 40)][2:]
+    assert max(map(len, lines)) <= 40
+    assert all(line.endswith(" \\") for line in lines[:-1])
+    typed = "\n".join(lines).replace("▶", "", 1).replace("\\\n", "")
+    assert shlex.split(typed) == shlex.split(WEAK.command)
 
 
 @pytest.mark.parametrize("checked", [True, False])
@@ -363,7 +479,7 @@ async def test_a_run_shows_what_its_checks_have_found(checked: bool) -> None:
         await until(pilot, lambda: isinstance(app.screen, DoctorScreen))
         drawn = screen_text(app)
         assert ("no checks: the run" in drawn) != checked
-        assert ("checks on 2 hosts" in drawn) == checked
+        assert ("✗ node2: torch 2.13.0" in drawn) == checked
         await pilot.press("escape")
         assert acted[0].stops == [], "leaving it leaves the run alone"
         acted[0].say(SESSION, SessionClosed())

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 
-from remote.format import duration
+from remote.format import duration, loss
 from remote.run.series.definitions import SERIES, Scope
-from remote.run.series.marks import KINDS
 from remote.sanitise import plain
-from tui.charts.annotations import COLUMNS_PER_MARK
 from tui.charts.axis import Axis, bound
+from tui.charts.chart_lines import ChartLine
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
-from tui.charts.drawing import NOTE_LETTER, ChartLine, Drawing
+from tui.charts.drawing import Drawing
 from tui.charts.kinds import ChartKind
 from tui.charts.units import format_value
+from tui.charts.x_labels import NOTE_LETTER
 from tui.kit import palette
 from tui.kit.inks import LINE
 
@@ -68,11 +67,19 @@ def _newest_value(drawing: Drawing, kind: ChartKind) -> str:
     """Return the newest value of a chart, and whose it is if that is not clear."""
     if not math.isfinite(drawing.newest):
         return ""
-    words = [drawing.newest_name, _average(drawing), format_value(drawing.newest, kind.unit)]
+    average = "" if drawing.is_headline else _average(drawing)
+    words = [drawing.newest_name, average, format_newest(drawing, kind)]
     text = " ".join(filter(None, words))
     if math.isfinite(drawing.limit):
         text += f" of {format_value(drawing.limit, kind.unit)}"
     return text
+
+
+def format_newest(drawing: Drawing, kind: ChartKind) -> str:
+    """Return the newest value of a chart, written as the header writes it."""
+    if drawing.is_headline:
+        return loss(drawing.newest)
+    return format_value(drawing.newest, kind.unit)
 
 
 def _average(drawing: Drawing) -> str:
@@ -247,28 +254,22 @@ def _legend_of_mean(drawing: Drawing, room: int) -> ColouredTexts:
     line = drawing.lines[0] if drawing.lines else None
     if line and line.row < 0 and len(line.points):
         if drawing.smoothing:
-            parts += [(f"{palette.sign('curve')} ema", LINE), (f"{palette.sign('raw')} step", LINE)]
+            average = _average(drawing) if drawing.is_headline else "ema"
+            parts += [
+                (f"{palette.sign('curve')} {average}", LINE),
+                (f"{palette.sign('raw')} step", LINE),
+            ]
         else:
             parts += [(f"{palette.sign('curve')} mean", LINE)]
-        parts += [(f"{palette.sign('band')} min to max", LINE)]
+        if any(curve.band for curve in drawing.curves):
+            parts += [(f"{palette.sign('band')} min to max", LINE)]
     for curve in drawing.curves:
         if curve.signed:
-            parts.append((f"{palette.sign('test')} {curve.end_text}", curve.colour))
-    letters = (" ".join(_names_of_marks(drawing, room)), -1)
-    if letters[0] and _total_length(_spaced([*parts, letters])) <= room:
-        parts.append(letters)
+            text = f"{palette.sign('test')} {curve.label} {curve.end_value}"
+            parts.append((text, curve.colour))
     while parts and _total_length(_spaced(parts)) > room:
         parts.pop(0)
     return _spaced(parts)
-
-
-def _names_of_marks(drawing: Drawing, room: int) -> Iterator[str]:
-    """Yield the letters of marks with what they stand for, but for those that are too dense to be
-    drawn."""
-    counts = Counter(letter for _, letter in drawing.marks)
-    for letter, count in counts.items():
-        if letter in KINDS and COLUMNS_PER_MARK * count <= room:
-            yield f"{letter} {KINDS[letter]}"
 
 
 def _spaced(parts: ColouredTexts) -> ColouredTexts:

@@ -12,8 +12,8 @@ from remote.metrics.points import Points, evaluation_points, training_points
 from remote.metrics.run import RunFigures
 from tui.charts.axis_limits import spans_decades
 from tui.charts.chart_view import USUAL_SMOOTHING
-from tui.charts.drawing import smooth
 from tui.charts.raster import Curve, Floats
+from tui.charts.smoothing import smooth
 from tui.kit.palette import RUN_LETTERS
 
 
@@ -69,7 +69,18 @@ class CompareMeasure:
 
 
 def _curve(place: int, x: Floats, values: Floats, faint: bool = False) -> Curve:
-    return Curve(RUN_LETTERS[place], place, x, values, values, values, faint=faint, band=False)
+    return Curve(
+        RUN_LETTERS[place],
+        place,
+        x,
+        values,
+        values,
+        values,
+        faint=faint,
+        band=False,
+        # The single steps are faint already.
+        dash=0 if faint else place,
+    )
 
 
 LOSS = CompareMeasure("training loss", training_points, "loss")

@@ -18,6 +18,7 @@ from remote.session.examination import Examination
 from remote.transport.registry import is_here
 from training.wire.jsonl import dumps
 from tui.doctor import checks
+from tui.doctor.check_verdict import judge_checks
 from tui.flags.common import RUNS, RunsDir
 from tui.flags.job import JobFlags
 from tui.flags.mistakes import Mistakes, check_job
@@ -36,6 +37,7 @@ from tui.flags.torchrun import (
     apply_to_hosts,
     parse_script_line,
 )
+from tui.kit import palette
 from tui.kit.exit import refusing
 from tui.kit.narrate import echo, narrate
 from tui.kit.session_clock import SessionClock
@@ -146,7 +148,18 @@ def _print_checks(state: RunState, json: bool) -> None:
         echo("".join(f"{dumps(check)}\n" for check in checks.to_objects(state)), end="")
     else:
         _print_table(state)
-    narrate(checks.summarise(state))
+    narrate(_describe_verdict(state))
+
+
+def _describe_verdict(state: RunState) -> str:
+    """Return the verdict on the checks in a line, with their number."""
+    verdict = judge_checks(state)
+    if verdict is None:
+        return checks.summarise(state)
+    sign = palette.sign(checks.SIGNS[verdict.outcome])
+    if verdict.outcome == OK:
+        return f"{sign} {verdict.title}: ready to start"
+    return f"{sign} {verdict.title} ({checks.summarise(state)})"
 
 
 def _print_table(state: RunState) -> None:

@@ -8,6 +8,7 @@ terminal has no UTF-8.
 from __future__ import annotations
 
 import math
+import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,13 +24,16 @@ from training.wire.events import SESSION
 from tui.kit import palette
 
 GAP_WIDTH = 2
-SIGNS = {OK: "good", WARNING: "warn", FAILED: "bad", "": "rest"}
+SIGNS = {OK: "good", WARNING: "slow", FAILED: "bad", "": "rest"}
 """The sign (see `palette`) of each outcome, and of a check that was not made."""
-WORST_FIRST = (FAILED, WARNING, "", OK)
+PROBLEMS = (FAILED, WARNING)
+WORST_FIRST = (*PROBLEMS, "", OK)
 MOST_FINDINGS = 3
 """So many different findings are told of each host that has them; of more, only what is amiss."""
 COMMAND = "command"
-"""Stands for the outcome of a line that is a command."""
+HEAD = "head"
+DIM = "dim"
+"""Stand for the outcome of a command, the head of a table, or what needs no look."""
 Cell = tuple[str, str]
 """An outcome ("" for none), which chooses the ink, and a text."""
 
@@ -45,22 +49,117 @@ def make_table(state: RunState, width: float = math.inf) -> list[list[Cell]]:
 
     A row whose hosts differ names those that do: "0.1 on node3, others 0.4".
     """
-    names = list_check_names(state)
-    name_width = max(map(len, names), default=0) + GAP_WIDTH
+    rows = [_make_rows(state, name, width) for name in list_check_names(state)]
+    return [line for row in rows for line in row]
+
+
+def _make_rows(state: RunState, name: str, width: float) -> list[list[Cell]]:
+    """Return the lines of a check."""
+    name_width = max(map(len, list_check_names(state))) + GAP_WIDTH
+    room = width - name_width - GAP_WIDTH
+    findings = _list_findings(state, name)
+    outcome = _find_worst(state, name)
+    # For what is well, the colour of the sign is enough.
+    ink = "" if outcome == OK else outcome
+    first_text, *more_texts = wrap(_describe_findings(findings, room), room)
+    sign = palette.sign(SIGNS[outcome])
+    head = [("", name.ljust(name_width)), (outcome, sign.ljust(GAP_WIDTH))]
+    indent = " " * (name_width + GAP_WIDTH)
+    return [[*head, (ink, first_text)], *([("", indent), (ink, text)] for text in more_texts)]
+
+
+def make_matrix(state: RunState, width: int, *, with_passed: bool) -> list[list[Cell]]:
+    """Return the lines of a table with a column per host, of the checks that not all have passed;
+    below them the others, in one line or in a row each.
+
+    Where the hosts do not fit beside each other, the rows are those of `make_table`.
+    """
+    outcomes = {name: _find_worst(state, name) for name in list_check_names(state)}
+    passed = [name for name, outcome in outcomes.items() if outcome == OK]
+    others = [name for name in outcomes if name not in passed]
+    others.sort(key=lambda name: WORST_FIRST.index(outcomes[name]))
+    lines = _make_columns(state, others, width)
+    if lines is None:
+        rows = [_make_rows(state, name, width) for name in others]
+        lines = [line for row in rows for line in row]
+        # The signs stand at the left, as in the table with a column per host.
+        lines = [[line[1], line[0], *line[2:]] if line[2:] else line for line in lines]
+    if not passed:
+        return lines
+    if lines:
+        lines.append([])
+    head = f"{palette.sign('good')} passed on all hosts"
+    if with_passed:
+        return [*lines, [("", head)], *_make_passed_rows(state, passed, width)]
+    text = f"{head}: {', '.join(passed)}"
+    return lines + [[("", line)] for line in wrap(text, width, "  ")]
+
+
+def _make_passed_rows(state: RunState, names: Sequence[str], width: int) -> list[list[Cell]]:
+    """Return a row for each check that all hosts have passed, with what was found."""
+    name_width = max(map(len, names)) + GAP_WIDTH
+    indent = " " * GAP_WIDTH
     room = width - name_width - GAP_WIDTH
     lines: list[list[Cell]] = []
     for name in names:
-        findings = _list_findings(state, name)
-        outcome = min((finding.outcome for finding in findings), key=WORST_FIRST.index)
-        # For what is well, the colour of the sign is enough.
-        ink = "" if outcome == OK else outcome
-        first_text, *more_texts = wrap(_describe_findings(findings, room), room)
-        sign = palette.sign(SIGNS[outcome])
-        head = [("", name.ljust(name_width)), (outcome, sign.ljust(GAP_WIDTH))]
-        lines.append([*head, (ink, first_text)])
-        indent = " " * (name_width + GAP_WIDTH)
-        lines += [[("", indent), (ink, text)] for text in more_texts]
+        text, *more_texts = wrap(_describe_findings(_list_findings(state, name), room), room)
+        lines.append([("", indent + name.ljust(name_width)), (DIM, text)])
+        lines += [[(DIM, indent + " " * name_width + more_text)] for more_text in more_texts]
     return lines
+
+
+def _make_columns(state: RunState, names: Sequence[str], width: int) -> list[list[Cell]] | None:
+    """Return a head and a row for each of these checks; None where they are too wide."""
+    if any((SESSION, name) in state.checks for name in names):
+        return None
+    hosts = [host.index for host in state.hosts]
+    rows = {
+        name: [_describe_check(state.checks.get((host, name))) for host in hosts] for name in names
+    }
+    # What is the same on all hosts needs no columns.
+    rows_in_columns = [row for row in rows.values() if len(set(row)) > 1]
+    name_width = max(map(len, list_check_names(state)), default=0) + 2 * GAP_WIDTH
+    lines: list[list[Cell]] = []
+    sizes: list[int] = []
+    if rows_in_columns:
+        host_names = [state.host_name(host) for host in hosts]
+        sizes = _measure_columns(host_names, rows_in_columns)
+        padded_names = [name.ljust(size) for name, size in zip(host_names, sizes, strict=True)]
+        lines.append([(HEAD, " " * name_width + "".join(padded_names))])
+    if name_width + sum(sizes) > width:
+        return None
+    for name, row in rows.items():
+        outcome = _find_worst(state, name)
+        sign = palette.sign(SIGNS[outcome]).ljust(GAP_WIDTH)
+        head = [(outcome, sign), ("", name.ljust(name_width - GAP_WIDTH))]
+        lines.append([*head, *(_pad_cells(row, sizes) if len(set(row)) > 1 else row[:1])])
+    return lines
+
+
+def _measure_columns(host_names: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[int]:
+    """Return the widths of the columns of hosts, in which a sign may stand behind a value."""
+    sizes = []
+    for column, name in enumerate(host_names):
+        longest_value = max(len(row[column][1]) for row in rows)
+        sizes.append(GAP_WIDTH + max(len(name), longest_value + 2))
+    return sizes
+
+
+def _pad_cells(row: Sequence[Cell], sizes: Sequence[int]) -> Iterator[Cell]:
+    """Yield the cells of a row as wide as their columns; those that are not well have a sign."""
+    for (outcome, text), size in zip(row, sizes, strict=True):
+        if outcome == OK:
+            yield "", text.ljust(size)
+        elif outcome:
+            yield outcome, f"{text} {palette.sign(SIGNS[outcome])}".ljust(size)
+        else:  # where nothing was checked, a sign is enough
+            yield "", palette.sign(SIGNS[outcome]).ljust(size)
+
+
+def _find_worst(state: RunState, name: str) -> str:
+    """Return the worst outcome of a check."""
+    outcomes = [finding.outcome for finding in _list_findings(state, name)]
+    return min(outcomes, key=WORST_FIRST.index)
 
 
 def wrap(text: str, width: float, indent: str = "") -> list[str]:
@@ -75,6 +174,24 @@ def wrap(text: str, width: float, indent: str = "") -> list[str]:
         break_on_hyphens=False,
     )
     return lines or [""]
+
+
+def wrap_command(command: str, width: float) -> list[str]:
+    """Break a command between its words into lines that a shell takes as one command."""
+    try:
+        words = shlex.split(command)
+    except ValueError:  # a record that no version of ours has written
+        return [command]
+    lines: list[str] = []
+    line = ""
+    for word in map(shlex.quote, words):
+        longer = f"{line} {word}" if line else word
+        # The 2 are a blank and the backslash.
+        if line and len(longer) > width - 2:
+            lines.append(f"{line} \\")
+            longer = word
+        line = longer
+    return [*lines, line]
 
 
 @dataclass
@@ -142,18 +259,30 @@ def _sort_checks(state: RunState) -> list[CheckFinished]:
 
 
 def list_problems(state: RunState) -> list[CheckFinished]:
-    """Return failures, then warnings, by host and check; the same of several hosts once."""
-    told = [check for check in _sort_checks(state) if is_told(check)]
-    failures = [check for check in told if check.outcome == FAILED]
-    return failures + [check for check in told if check.outcome == WARNING]
+    """Return failures, then warnings, by host and check; the same of several hosts once. What is
+    found of all hosts alike comes behind what is found of some."""
+    told = [check for check in _sort_checks(state) if is_told(check) and check.outcome in PROBLEMS]
+    return sorted(
+        told, key=lambda check: (PROBLEMS.index(check.outcome), not is_of_some(state, check))
+    )
+
+
+def is_of_some(state: RunState, check: CheckFinished) -> bool:
+    """Return True if a finding is about some of the hosts, and not about all of them."""
+    return check.host != SESSION and len(check.same or (check.host,)) < len(state.hosts)
+
+
+def name_hosts(state: RunState, check: CheckFinished) -> str:
+    """Return how a line on a finding begins: "node3: "; "" if it is about all hosts together."""
+    if len(check.same) == len(state.hosts):
+        return "all hosts: "
+    return whose([host.name for host in state.hosts], check)
 
 
 def describe_problem(state: RunState, check: CheckFinished, width: float = math.inf) -> list[Cell]:
     """Return the lines of a failure or warning: what it is, and the command that helps, or else
     advice."""
-    hosts = whose([host.name for host in state.hosts], check)
-    if len(check.same) == len(state.hosts):
-        hosts = "all hosts: "
+    hosts = name_hosts(state, check)
     # The sign is enough for a warning.
     outcome = FAILED if check.outcome == FAILED else ""
     subject = " ".join(filter(None, (check.check, outcome)))
@@ -161,7 +290,9 @@ def describe_problem(state: RunState, check: CheckFinished, width: float = math.
     lines = wrap(f"{sign} {hosts}{subject}: {one_line(check.text)}", width, "  ")
     cells = [(check.outcome, line) for line in lines]
     if check.command:
-        cells.append((COMMAND, f"  {palette.sign('command')} {one_line(check.command)}"))
+        command_lines = wrap_command(one_line(check.command), width - 4)
+        cells.append((COMMAND, f"  {palette.sign('command')} {command_lines[0]}"))
+        cells += [(COMMAND, f"    {line}") for line in command_lines[1:]]
     elif check.advice:
         advice_lines = wrap(f"    {one_line(check.advice)}", width, "    ")
         cells += [("", line) for line in advice_lines]

@@ -1,43 +1,65 @@
-"""The checks of hosts, over the launch form or a run: the problems and remedies, then the table."""
+"""The checks of hosts, over the launch form or a run: the verdict, what helps, and the table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.events import Resize
+from textual.geometry import Size
 from textual.screen import Screen
 from textual.widgets import Static
 
 from remote.doctor.doctor import FAILED, OK, WARNING
-from remote.format import count
+from remote.format import count, listed
 from remote.run.findings.start_waits import REACHING, Wait, waiting
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from tui.doctor import checks
+from tui.doctor.check_verdict import CheckVerdict, judge_checks
 from tui.kit.actions import KeyPlace
-from tui.kit.bindings import bindings
+from tui.kit.bindings import bindings, key_of
 from tui.kit.run_session import HostChecks, LiveScreen
 from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.keys import KeyFooter
+from tui.kit.widgets.verdict_strip import NextKey, Severity, VerdictStrip
 
 STYLES = {
     OK: "$text-success",
     WARNING: "$text-warning",
     FAILED: "bold $text-error",
     checks.COMMAND: "$primary",
+    checks.HEAD: "bold $text-muted",
+    checks.DIM: "$text-muted",
+}
+SEVERITIES = {
+    OK: Severity.GOOD,
+    "": Severity.NEUTRAL,
+    WARNING: Severity.WARN,
+    FAILED: Severity.BAD,
 }
 
 
-class DoctorScreen(LiveScreen, Screen[None]):
-    """The results of checks. With `check_again`, which repeats them, they are not part of a run."""
+class DoctorAnswer(NamedTuple):
+    """What the user wants of the form after a look at the checks."""
+
+    starts: bool = False
+    left_out: tuple[str, ...] = ()
+    """The hosts to leave out."""
+
+
+class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
+    """The results of checks. With `check_again`, which repeats them, they are those of a form, and
+    not part of a run."""
 
     CSS = """
     DoctorScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
-    DoctorScreen VerticalScroll { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
-    DoctorScreen #verdict { height: auto; max-height: 3; padding: 0 1; }
+    DoctorScreen VerdictStrip { max-height: 50%; }
+    DoctorScreen VerticalScroll { height: 1fr; padding: 1 1 0 1; scrollbar-size-vertical: 1; }
+    DoctorScreen #found { text-wrap: nowrap; }
     """
     place = KeyPlace.CHECKS
     BINDINGS = bindings(place)
@@ -49,15 +71,18 @@ class DoctorScreen(LiveScreen, Screen[None]):
         self._session = session
         self._check_again = check_again
         self._clock = SessionClock()
+        self._lists_passed: bool | None = None
+        """Whether the checks that were passed have rows; None: where there is room."""
         self._shown_findings: tuple[object, ...] = ()
-        self._shown_verdict = ""
+        self._verdict = CheckVerdict("", "")
+        self._has_passed_rows = False
 
     def compose(self) -> ComposeResult:
         hosts = self._session.plan.hosts
         yield Static(f"rankboard: checks of {count(len(hosts), 'host')}", id="title")
+        yield VerdictStrip()
         with VerticalScroll():
             yield Static(id="found", markup=False)
-        yield Static(id="verdict", markup=False)
         yield KeyFooter()
 
     def on_mount(self) -> None:
@@ -68,26 +93,55 @@ class DoctorScreen(LiveScreen, Screen[None]):
 
     def tick(self) -> None:
         """Draw what has changed of the results so far."""
-        width = self.query_one(VerticalScroll).size.width - 2
+        room = self.query_one(VerticalScroll).scrollable_content_region.size
         content = None
         with self._session.lock:
             state = self._session.state
-            findings = (width, *checks.take_findings(state))
+            findings = (room, self._lists_passed, *checks.take_findings(state))
             if findings != self._shown_findings:
                 self._shown_findings = findings
-                content = _draw_findings(state, width)
-            verdict = self._describe_state(state)
+                content = self._draw_findings(state, room)
+            verdict = self._judge(state)
         if content is not None:
             self.query_one("#found", Static).update(content)
-        if verdict != self._shown_verdict:
-            self._shown_verdict = verdict
-            self.query_one("#verdict", Static).update(verdict)
+        if verdict != self._verdict:
+            self._verdict = verdict
             self.refresh_bindings()
+        reasons = []
+        if verdict.advice and not self.check_action("leave_out", ()) and not verdict.command:
+            reasons.append(verdict.advice)
+        if verdict.others:
+            reasons.append(f"and {count(verdict.others, 'more finding')}:")
+        strip = self.query_one(VerdictStrip)
+        strip.show(SEVERITIES[verdict.outcome], verdict.title, reasons, self._list_next_keys())
 
-    def _describe_state(self, state: RunState) -> str:
-        """Sum up the checks, or say what they wait for."""
-        if state.checks and (self.is_over or self._check_again is None):
-            return checks.summarise(state)
+    def _draw_findings(self, state: RunState, room: Size) -> Content:
+        """Draw the findings and the table, with the passed checks as asked, or where they fit."""
+        if self._lists_passed is not None:
+            self._has_passed_rows = self._lists_passed
+            return Content("\n").join(
+                _draw_lines(state, room.width, with_passed=self._lists_passed)
+            )
+        lines = _draw_lines(state, room.width, with_passed=True)
+        self._has_passed_rows = len(lines) <= room.height
+        if not self._has_passed_rows:
+            lines = _draw_lines(state, room.width, with_passed=False)
+        return Content("\n").join(lines)
+
+    # The verdict
+
+    def _judge(self, state: RunState) -> CheckVerdict:
+        """Return the verdict on the checks, or say what they wait for."""
+        verdict = judge_checks(state)
+        if verdict and (self.is_over or not self.is_of_form or verdict.outcome in checks.PROBLEMS):
+            is_ready = verdict.outcome == OK and self.is_of_form
+            return (
+                verdict._replace(title=f"{verdict.title}: ready to start") if is_ready else verdict
+            )
+        return CheckVerdict("", self._describe_progress(state))
+
+    def _describe_progress(self, state: RunState) -> str:
+        """Say why there is no verdict yet."""
         if any(rank.pid for rank in state.ranks):
             return "no checks: the run was attached to, or started with --no-doctor"
         if self.is_over:
@@ -97,14 +151,50 @@ class DoctorScreen(LiveScreen, Screen[None]):
         waits = waiting(state, self._clock.now(state))
         return "; ".join(map(Wait.text, waits)) or "checking: connecting to all hosts"
 
+    def _list_next_keys(self) -> list[NextKey]:
+        """Return the keys that help, the best first."""
+        verdict = self._verdict
+        app = self.app
+        next_keys = []
+        if self.check_action("leave_out", ()):
+            hosts = listed(verdict.weak_hosts)
+            next_keys.append(NextKey(key_of(app, "leave-host-out"), f"leave {hosts} out"))
+        if self.check_action("start", ()):
+            text = "start all the same" if verdict.outcome == WARNING else "start"
+            next_keys.append(NextKey(key_of(app, "start"), text))
+        if verdict.command:
+            next_keys.append(NextKey(key_of(app, "copy-remedy"), "copy the command"))
+        if not self.is_of_form:
+            next_keys.append(NextKey(key_of(app, "back"), "back to the run"))
+        elif self.is_over and verdict.outcome in checks.PROBLEMS:
+            next_keys.append(NextKey(key_of(app, "check-again"), "check again"))
+        return next_keys
+
+    @property
+    def is_of_form(self) -> bool:
+        """Return True if the checks are those of the launch form."""
+        return self._check_again is not None
+
     @property
     def is_over(self) -> bool:
         """Return True if the checks have ended."""
         return self._session.state.phase is RunPhase.ENDED
 
+    # Keys
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Allow to repeat the checks only after their end."""
-        return action != "again" or (self._check_again is not None and self.is_over)
+        """Allow only what helps: to repeat the checks after their end, and to start or leave a host
+        out where the form is below."""
+        verdict = self._verdict
+        if action == "again":
+            return self.is_of_form and self.is_over
+        if action == "start":
+            return self.is_of_form and verdict.outcome != FAILED
+        if action == "leave_out":
+            return self.is_of_form and bool(verdict.weak_hosts)
+        if action == "copy":
+            return bool(verdict.command)
+        return True
 
     def action_again(self) -> None:
         if self._check_again:
@@ -112,21 +202,40 @@ class DoctorScreen(LiveScreen, Screen[None]):
             self._clock = SessionClock()
             self.tick()
 
+    def action_start(self) -> None:
+        """Start the run of the form."""
+        self.dismiss(DoctorAnswer(starts=True))
+
+    def action_leave_out(self) -> None:
+        """Leave the hosts out that the worst finding is about."""
+        self.dismiss(DoctorAnswer(left_out=self._verdict.weak_hosts))
+
+    def action_passed(self) -> None:
+        """List the checks that were passed, or fold them."""
+        self._lists_passed = not self._has_passed_rows
+        self.tick()
+
+    def action_copy(self) -> None:
+        """Copy the command that helps against the worst finding."""
+        self.app.copy_to_clipboard(self._verdict.command)
+        self.notify(f"copied: {self._verdict.command}", markup=False)
+
     def action_back(self) -> None:
-        self.dismiss()
+        self.dismiss(DoctorAnswer())
 
 
-def _draw_findings(state: RunState, width: int) -> Content:
-    """Draw one problem after the other, then the table, whose end may be out of view."""
+def _draw_lines(state: RunState, width: int, *, with_passed: bool) -> list[Content]:
+    """Draw the command against the worst problem, which the verdict tells, then the other problems,
+    then the table."""
     lines = []
-    for check in checks.list_problems(state):
+    for place, check in enumerate(checks.list_problems(state)):
         cells = checks.describe_problem(state, check, width)
-        lines += [_draw_line([cell]) for cell in cells]
+        lines += [_draw_line([cell]) for cell in cells if place or cell[0] == checks.COMMAND]
     if lines:
         lines.append(Content())
     if state.checks:
-        lines += map(_draw_line, checks.make_table(state, width))
-    return Content("\n").join(lines)
+        lines += map(_draw_line, checks.make_matrix(state, width, with_passed=with_passed))
+    return lines
 
 
 def _draw_line(cells: list[checks.Cell]) -> Content:

@@ -42,7 +42,7 @@ KEEP_LAYOUT = (
     "ctrl+s",
     "keep_layout",
     "Keep this layout",
-    "remember these charts and their views for runs of this kind",
+    "remember these charts, their views and the columns of ranks for runs of this kind",
 )
 PIN = (
     "pin",
@@ -56,7 +56,7 @@ RESET_CHARTS = (
     "ctrl+r",
     "reset_charts",
     "Reset charts",
-    "show the standard charts again, and forget a layout that was kept",
+    "show the standard charts and columns again, and forget a layout that was kept",
 )
 LOG_Y = ("log-y", "l", "log_y", "Log y", "make the y axis logarithmic, or linear again", SHOWN)
 COPY_COMMAND = (
@@ -64,7 +64,7 @@ COPY_COMMAND = (
     "y",
     "copy_command",
     "Copy command",
-    "copy the command line that starts such a run",
+    "copy the command line that starts such a run; on a run, first the one that its verdict names",
 )
 NEW_RUN = (
     "new-run",
@@ -83,6 +83,14 @@ RESUME = (
     SHOWN,
 )
 CHECKS = ("checks", "D", "checks", "Doctor", "show the checks of the hosts", SHOWN)
+START = ("start", "f5,ctrl+s", "start", "Start", "start the run", SHOWN, PRIORITY)
+LEAVE_OUT = (
+    "leave-host-out",
+    "h",
+    "leave_out",
+    "Leave out",
+    "leave the host out that the checks warn of",
+)
 OPEN = ("open", "enter", "open", "Open", "open the selected row", SHOWN)
 MOVES = (
     ("next-choice", "j", "move('cursor_down')", "Down", "go down"),
@@ -203,7 +211,10 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("chart-of-rank", "c", "chart", "Chart", "show the next chart of the rank", SHOWN),
         SCREENSHOT,
     ),
-    "RANKS": (("sort", "o", "sort", "Sort", "sort the ranks by the next column", SHOWN),),
+    "RANKS": (
+        ("sort", "o", "sort", "Sort", "sort the ranks by the next column", SHOWN),
+        ("columns", "O", "columns", "Columns", "choose the columns of the table of ranks", SHOWN),
+    ),
     "ROWS": (
         (
             "open-rank",
@@ -287,7 +298,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
             "y",
             "copy",
             "Copy",
-            "copy the selection, the current line, or the lines in view",
+            "copy the selection or the current line; zoomed, without them, the lines in view",
         ),
         ("save-log", "W", "save", "Save", "save the lines as a file in the run's folder"),
         ("leave-log", "esc", "leave", "Leave", "clear the search, then each filter", SHOWN),
@@ -305,7 +316,11 @@ TABLE: dict[str, tuple[Row, ...]] = {
         BACK,
         CLOSE,
         HELP,
+        START,
+        LEAVE_OUT,
+        ("passed-checks", "v", "passed", "All checks", "list all checks, or only findings", SHOWN),
         ("check-again", "r", "again", "Check again", "check the hosts again", SHOWN),
+        ("copy-remedy", "y", "copy", "Copy", "copy the command that helps", SHOWN),
         SCREENSHOT,
     ),
     "FIELD": (
@@ -317,7 +332,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
             "edit the field, open its choices, tick or fold it",
             SHOWN,
         ),
-        ("fold", "space", "fold", "Fold", "tick a host or a switch, fold a group", SHOWN),
+        ("fold", "space", "fold", "Fold", "tick a host or a switch, fold a group"),
         ("next-value", "right", "turn(1)", "Next", "take the next choice, or unfold the group"),
         (
             "previous-value",
@@ -330,8 +345,17 @@ TABLE: dict[str, tuple[Row, ...]] = {
     ),
     "FORM": (
         BACK,
+        (
+            "quit-form",
+            "q",
+            "quit",
+            "Quit",
+            "quit; asks first if settings were changed or a run is live",
+            SHOWN,
+        ),
         HELP,
-        ("start", "f5,ctrl+s", "start", "Start", "start the run", SHOWN, PRIORITY),
+        START,
+        LEAVE_OUT,
         ("check", "c,f2", "check", "Check", "check the hosts for this job; start nothing", SHOWN),
         ("presets", "p", "presets", "Presets", "list presets, and the jobs of recent runs", SHOWN),
         ("save-preset", "w", "save", "Save", "save the settings as a preset", SHOWN),
@@ -339,6 +363,14 @@ TABLE: dict[str, tuple[Row, ...]] = {
         CHECKS,
     ),
     "CHOICE": (BACK, CLOSE, *MOVES),
+    "CHECK_LIST": (
+        BACK,
+        *MOVES,
+        ("check-mark", "space", "check_mark", "Check mark", "set or remove the check mark"),
+        ("take-checked", "enter", "take", "Take", "take what has a check mark", PRIORITY),
+        KEEP_LAYOUT,
+        RESET_CHARTS,
+    ),
     "PRESETS": (
         BACK,
         CLOSE,
@@ -364,8 +396,9 @@ TABLE: dict[str, tuple[Row, ...]] = {
     "CELL": (BACK, CLOSE, HELP, OPEN, SCREENSHOT),
     "COMPARE": (
         BACK,
-        CLOSE,
+        QUIT,
         HELP,
+        ("open-best", "enter", "open", "Open", "open the best of the compared runs", SHOWN),
         (
             "step-or-time",
             "x",
@@ -383,6 +416,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
             SHOWN,
         ),
         LOG_Y,
+        COPY_COMMAND,
         PIN,
         SCREENSHOT,
     ),

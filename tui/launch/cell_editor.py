@@ -35,6 +35,11 @@ class CellEditor(Input):
         self._on_text: Callable[[str], object] | None = None
         self._on_end: Callable[[int], object] | None = None
 
+    @property
+    def is_editing(self) -> bool:
+        """Return True while a text is edited."""
+        return self._on_text is not None
+
     def edit(
         self,
         text: str,
@@ -75,13 +80,12 @@ class CellEditor(Input):
             self._on_text(event.value)
 
     async def _on_key(self, event: Key) -> None:
-        is_editing = self._on_text is not None
-        if is_editing and event.key not in (*ROWS_DOWN, "escape"):
+        if self.is_editing and event.key not in (*ROWS_DOWN, "escape"):
             await super()._on_key(event)
             return
         event.stop()
         event.prevent_default()
-        if not is_editing:
+        if not self.is_editing:
             await self._run_key(event.key)
         elif event.key == "escape":
             self.value = self._text_before

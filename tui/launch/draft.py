@@ -36,9 +36,13 @@ from tui.launch.form_fields import (
     setting_fields,
 )
 
+MAIN = "what to train"
 HOSTS = "hosts"
+METHOD_OPTIONS = "options of the method"
 POLICY = "failures and disconnects"
-"""The names of the first group and of the last."""
+"""The names of groups that are not called as those of `Job`."""
+MAIN_SETTINGS = ("model", "dataset", "sync", "epochs", "batch_size", "lr")
+"""What most users change, which comes first."""
 RANKS = "ranks"
 """The field that takes the place of the list of hosts if there is only one, and no hosts file, in
 which its ranks are written."""
@@ -51,11 +55,19 @@ class FieldMistake:
     field: str
     """The name of its field or group; "" if it has none."""
     mistake: Mistake
+    label: str = ""
+    """What its row is called; "" if it has none."""
 
     @property
     def text(self) -> str:
-        """Return the mistake in words."""
-        return str(self.mistake)
+        """Return the mistake in words, with its field: "lr is -1: must be at least 0"."""
+        if not self.label or not self.mistake.without_flag:
+            return str(self.mistake)
+        value = self.mistake.value
+        # Of an option, the value is given with its name.
+        is_option = value.startswith(f"{self.label}=")
+        subject = f"{self.label} is {value}" if value and not is_option else value or self.label
+        return f"{subject}: {self.mistake.without_flag}"
 
     @property
     def short(self) -> str:
@@ -145,24 +157,26 @@ class LaunchDraft:
 
     def groups(self) -> dict[str, tuple[FormField, ...]]:
         """Return the fields that are shown, by the names of their groups."""
-        groups = {HOSTS: self._host_fields, script_fields.GROUP: script_fields.FIELDS}
-        if not self.is_script:
-            # All but the first have no effect without a script.
-            groups[script_fields.GROUP] = script_fields.FIELDS[:1]
-            for name, settings in jobs.field_groups().items():
-                groups[name] = self._setting_fields(settings)
-        groups[POLICY] = tuple(policy_fields(self.keep).values())
-        return groups
+        policy = tuple(policy_fields(self.keep).values())
+        if self.is_script:
+            script = script_fields.FIELDS
+            return {script_fields.GROUP: script, HOSTS: self._host_fields, POLICY: policy}
+        main = tuple(self._fields[name] for name in MAIN_SETTINGS)
+        groups = {MAIN: main, HOSTS: self._host_fields}
+        groups[METHOD_OPTIONS] = tuple(self._option_fields())
+        for name, settings in jobs.field_groups().items():
+            groups[name] = self._other_fields(settings)
+        groups[POLICY] = policy
+        # The other fields of a script have no effect without one.
+        groups[script_fields.NO_SCRIPT] = script_fields.FIELDS[:1]
+        return {name: fields for name, fields in groups.items() if fields}
 
-    def _setting_fields(self, settings: Iterable[dataclasses.Field[Any]]) -> tuple[FormField, ...]:
-        """Return the fields of a group of settings; the options of a method follow it."""
-        fields: list[FormField] = []
-        for setting in settings:
-            if setting.name == OPTIONS:
-                fields += self._option_fields()
-            else:
-                fields.append(self._fields[setting.name])
-        return tuple(fields)
+    def _other_fields(self, settings: Iterable[dataclasses.Field[Any]]) -> tuple[FormField, ...]:
+        """Return the fields of a group of settings but for those that stand elsewhere."""
+        elsewhere = (*MAIN_SETTINGS, OPTIONS)
+        return tuple(
+            self._fields[setting.name] for setting in settings if setting.name not in elsewhere
+        )
 
     def _option_fields(self) -> list[FormField]:
         """Return the options of the chosen method that have an effect, or are changed."""
@@ -245,9 +259,13 @@ class LaunchDraft:
             option = mistake.value.partition("=")[0]
             flag = f"{OPTION_FLAG} {option}"
         fields = [field for fields in self.groups().values() for field in fields]
-        names = {field.flag: field.name for field in reversed(fields)}  # the first of a flag counts
-        names |= {HOSTS: HOSTS, "": ""}
-        return FieldMistake(names.get(flag, ""), mistake)
+        # The first field of a flag counts. A host has none.
+        by_flag = {field.flag: field for field in reversed(fields) if field.flag}
+        if flag in by_flag:
+            field = by_flag[flag]
+            # A mistake about several fields names them itself.
+            return FieldMistake(field.name, mistake, field.label if mistake.flag else "")
+        return FieldMistake(HOSTS if flag == HOSTS else "", mistake)
 
     def parse_work(self) -> Job | Script:
         """Return the script or the job of the form. Raises: JobError, PlanError."""

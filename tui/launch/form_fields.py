@@ -26,8 +26,21 @@ SWITCH = (ON, OFF)
 OPTIONS = "sync_option"
 """The setting of which the form has one field per option."""
 OPTION_FLAG = "--sync-option"
-POLICY_LABELS = {"min_nodes": "min-hosts"}
+POLICY_FLAGS = {"min_nodes": "--min-hosts"}
 """Flags of the policy that are not called as the setting that they set."""
+LABELS = {"--sync": "sync method", "--dataset": "data set", "--lr": "learning rate"}
+"""What fields are called whose flag is too short a name."""
+UNITS = {
+    "batch_size": "samples per step",
+    "policy.start_timeout": "seconds",
+    "epochs": "times through the data",
+    "accumulate": "batches per synchronisation",
+    "ranks": "processes",
+    "limit": "samples",
+    "image_size": "pixels",
+    "log_every": "steps",
+}
+"""What the numbers of some fields count."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +58,11 @@ class FormField:
     """The type of the value."""
     flag: str = ""
     """The flag that stands for the field in mistakes."""
+
+    @property
+    def unit(self) -> str:
+        """Return what the number of the field counts; "" if its name says it."""
+        return UNITS.get(self.name, "")
 
     @property
     def is_switch(self) -> bool:
@@ -92,9 +110,15 @@ def matches_choice(text: str, choice: str) -> bool:
 def _make_field(
     name: str, flag: str, help: str, default: Any, kind: type[Any], choices: tuple[str, ...]
 ) -> FormField:
-    label = flag.removeprefix(OPTION_FLAG).strip(" -")
     choices = SWITCH if kind is bool else choices
-    return FormField(name, label, help, format_value(default), choices, kind, flag)
+    return FormField(name, _make_label(flag), help, format_value(default), choices, kind, flag)
+
+
+def _make_label(flag: str) -> str:
+    """Return what a field is called: an option as in a command line, others in words."""
+    if flag.startswith(OPTION_FLAG):
+        return flag.removeprefix(f"{OPTION_FLAG} ")
+    return LABELS.get(flag) or flag.removeprefix("--").replace("-", " ")
 
 
 @cache
@@ -161,8 +185,8 @@ def policy_fields(keep: bool) -> dict[str, FormField]:
             choices = get_args(hint)
         elif issubclass(hint, str):
             choices = tuple(map(str, hint))
-        label = POLICY_LABELS.get(name, name.replace("_", "-"))
-        fields[name] = _make_field(f"policy.{name}", f"--{label}", help, default, kind, choices)
+        flag = POLICY_FLAGS.get(name) or f"--{name.replace('_', '-')}"
+        fields[name] = _make_field(f"policy.{name}", flag, help, default, kind, choices)
     return fields
 
 
@@ -193,7 +217,7 @@ def format_policy_flags(texts: Mapping[str, str], keep: bool) -> tuple[str, ...]
         if text == field.default:
             continue
         if field.is_switch:
-            arguments.append(field.flag if text == ON else f"--no-{field.label}")
+            arguments.append(field.flag if text == ON else field.flag.replace("--", "--no-", 1))
         else:
             arguments += [field.flag, text]
     return tuple(arguments)

@@ -12,37 +12,27 @@ from textual.message import Message
 
 from remote.doctor.host_facts import FAILED, OK, WARNING
 from remote.format import count
+from remote.transport.registry import is_here
 from training.registry import argument_prefix
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
-from tui.kit.bindings import bindings
+from tui.kit.bindings import bindings, key_of
 from tui.kit.choice_dialogs import ChoiceDialog
 from tui.kit.widgets.choices import ChoiceTable
 from tui.kit.widgets.table import TableCell, TableColumn, TableRow
 from tui.launch import script_fields
 from tui.launch.cell_editor import CellEditor
-from tui.launch.draft import HOSTS, FieldMistake, LaunchDraft
-from tui.launch.form_fields import (
-    OFF,
-    ON,
-    OPTION_FLAG,
-    FormField,
-    matches_choice,
-)
+from tui.launch.draft import HOSTS, MAIN, FieldMistake, LaunchDraft
+from tui.launch.form_fields import OFF, ON, FormField, matches_choice
 from tui.launch.host_marks import HostMark
 
-SIGNS = {OK: "good", WARNING: "warn", FAILED: "bad", "": "work"}
+SIGNS = {OK: "good", WARNING: "slow", FAILED: "bad", "": "work"}
 INKS = {OK: "table--good", WARNING: "table--warn", FAILED: "table--bad", "": "table--dim"}
 MANY_HOSTS = 8
 """So many hosts are listed at first; of more, only how many take part."""
 DIGITS = "0123456789.-"
-FOLDED = (
-    "computation",
-    "data files",
-    "log and checkpoints",
-    "failures and disconnects",
-)
-"""The groups that are folded at first, unless something in them is changed."""
+OPEN = (MAIN, HOSTS, script_fields.GROUP)
+"""The groups that are open at first; of the others, those in which something is changed."""
 VALUE_WIDTH = (18, 30)
 """The least and the most columns of a value."""
 SHOWN_IF_EMPTY = {
@@ -86,14 +76,19 @@ class FormTable(ChoiceTable):
         super().__init__()
         self.draft = draft
         self._editor = editor
-        self.folded = {group for group in FOLDED if not draft.count_changed(group)}
+        self._groups = draft.groups()
+        """The groups of the rows. They stay while a text is edited, so that no row moves then."""
+        self._open = {*OPEN, *filter(draft.count_changed, self._groups)}
         if len(draft.hosts) > MANY_HOSTS:
-            self.folded.add(HOSTS)
+            self._open.discard(HOSTS)
         self.form_rows: list[FormRow] = []
         self._mistakes: dict[str, str] = {}
         """What is wrong, in few words, by the names of fields and groups."""
         self._marks: Mapping[str, HostMark] = {}
         self._summary = ""
+        self._batch_note = ""
+        self._note_width = 0
+        """The cells that a text in the last column may have."""
 
     @property
     def row(self) -> FormRow:
@@ -101,20 +96,30 @@ class FormTable(ChoiceTable):
         return self.form_rows[self.cursor]
 
     def show_state(
-        self, mistakes: Sequence[FieldMistake], marks: Mapping[str, HostMark], summary: str = ""
+        self,
+        mistakes: Sequence[FieldMistake],
+        marks: Mapping[str, HostMark],
+        summary: str = "",
+        batch_note: str = "",
     ) -> None:
-        """Draw, with the mistakes, the marks of hosts by name, and a summary of all hosts."""
+        """Draw, with the mistakes, the marks of hosts by name, a summary of all hosts, and what the
+        batch size amounts to."""
         # Reversed, as the last one of a key counts in a dict: a field shows its first mistake.
         self._mistakes = {mistake.field: mistake.short for mistake in reversed(mistakes)}
         self._marks = marks
         self._summary = summary
+        self._batch_note = batch_note
         self.draw()
+
+    def is_folded(self, group: str) -> bool:
+        """Return True if only the head of a group is shown."""
+        return group not in self._open
 
     def fold(self, group: str, is_folded: bool) -> None:
         """Fold or unfold a group; the cursor goes to its head."""
-        self.folded.discard(group)
+        self._open.add(group)
         if is_folded:
-            self.folded.add(group)
+            self._open.discard(group)
         self.draw()
         self.cursor = self.form_rows.index(FormRow(group))
 
@@ -122,7 +127,7 @@ class FormTable(ChoiceTable):
         """Move the cursor to a field or a group, and unfold it."""
         for group, fields in self.draft.groups().items():
             if name == group or any(field.name == name for field in fields):
-                self.folded.discard(group)
+                self._open.add(group)
         self.draw()
         names = [row.name for row in self.form_rows]
         if name in names:
@@ -151,23 +156,34 @@ class FormTable(ChoiceTable):
         # Before the first layout, there is no width to divide into columns.
         if not self.size.width:
             return
-        self.form_rows = []
+        if not self._editor.is_editing:
+            self._groups = self.draft.groups()
+        columns = self._make_columns()
+        self._note_width = columns[-1].width - 1
+        form_rows = []
         rows = []
-        for group, fields in self.draft.groups().items():
-            self.form_rows.append(FormRow(group))
+        for group, fields in self._groups.items():
+            form_rows.append(FormRow(group))
             rows.append(self._make_head(group, fields))
-            if group not in self.folded:
-                self.form_rows += [FormRow(group, field) for field in fields]
+            if not self.is_folded(group):
+                form_rows += [FormRow(group, field) for field in fields]
                 rows += map(self._make_row, fields)
-        self.show(self._make_columns(), rows)
+        # The first row is the head of a group, which is nothing to change.
+        name_at_cursor = (self.row if self.form_rows else form_rows[1]).name
+        self.form_rows = form_rows
+        self.show(columns, rows)
+        # Other rows may have come or gone above it.
+        names = [row.name for row in form_rows]
+        if name_at_cursor in names:
+            self.cursor = names.index(name_at_cursor)
 
     def _make_columns(self) -> list[TableColumn]:
         """Return columns as wide as the fields need and the room allows, beside a scrollbar."""
         width = self.size.width
         labels = []
-        for group, fields in self.draft.groups().items():
-            labels += [f"  {group}", *map(_format_label, fields)]
-        label = min(max(map(len, labels)) + 1, width * 2 // 5)
+        for group, fields in self._groups.items():
+            labels += [group, *(field.label for field in fields)]
+        label = min(max(map(len, labels)) + 3, width * 2 // 5)
         least, most = VALUE_WIDTH
         value = max(least, min(most, (width - label) * 2 // 5))
         note = max(1, width - self.styles.scrollbar_size_vertical - label - value)
@@ -178,10 +194,11 @@ class FormTable(ChoiceTable):
 
     def _make_head(self, group: str, fields: Sequence[FormField]) -> TableRow:
         """Return the head of a group, with what is changed and wrong in it."""
-        is_folded = group in self.folded
+        is_folded = self.is_folded(group)
         changed = self.draft.count_changed(group)
-        text = f"{changed} changed" if changed else ""
-        note = TableCell("", "table--dim")
+        text = f"{changed} changed" if changed and is_folded else ""
+        names = [field.label for field in fields] if is_folded else []
+        note = TableCell(name_some(names, self._note_width), "table--dim")
         if group == HOSTS:
             text = self._describe_hosts(fields)
             note = TableCell(self._summary, "table--dim")
@@ -191,12 +208,14 @@ class FormTable(ChoiceTable):
         elif not wrong and group in self._mistakes:
             note = _make_bad_cell(self._mistakes[group])
         sign = palette.sign("closed" if is_folded else "open")
-        return TableCell(f"{sign} {group}", "table--head"), TableCell(f"  {text}"), note
+        head = TableCell(f"{sign} {group}", "table--head")
+        return head, TableCell(f"  {text}", "table--strong" if changed else ""), note
 
     def _describe_hosts(self, fields: Sequence[FormField]) -> str:
         texts = [self.draft.get_text(field.name) for field in fields]
         if not fields[0].is_switch:
-            return self.draft.cluster.hosts[0].name
+            host = self.draft.cluster.hosts[0]
+            return "this machine" if is_here([host]) else host.name
         return f"{texts.count(ON)} of {count(len(fields), 'host')}"
 
     def _make_row(self, field: FormField) -> TableRow:
@@ -204,24 +223,47 @@ class FormTable(ChoiceTable):
         is_changed = field.name in self.draft.texts
         host = self.draft.hosts.get(field.name)
         mark = self._marks.get(host.name) if host else None
-        label = _format_label(field)
-        value = f"{'*' if is_changed else ' '} {_format_text(field, text)}"
-        ink = "" if is_changed else "table--dim"
-        note = TableCell("")
+        label = TableCell(f"  {field.label}", "table--dim")
+        shown = self._format_text(field, text)
+        value = f"{'*' if is_changed else ' '} {shown}"
+        ink = "table--strong" if is_changed else ""
+        note = TableCell(self._describe_value(field), "table--dim")
         if host and field.is_switch:
-            label = f"  {_tick(text)} {host.name}"
-            value = f"  {host.address}"
             ink = "" if text == ON else "table--dim"
+            label = TableCell(f"  {_tick(text)} {host.name}", ink)
+            value = f"  {host.address}"
             note = TableCell(count(host.slots, "rank"), "table--dim")
-        elif is_changed:
-            default = _or_placeholder(field, self.draft.get_default(field.name))
-            note = TableCell(f"default: {default}", "table--dim")
         if field.name in self._mistakes:
             ink = "table--bad"
             note = _make_bad_cell(self._mistakes[field.name])
         elif mark:
             note = TableCell(f"{palette.sign(SIGNS[mark.outcome])} {mark.text}", INKS[mark.outcome])
-        return TableCell(label), TableCell(value, ink), note
+        return label, TableCell(value, ink), note
+
+    def _format_text(self, field: FormField, text: str) -> str:
+        """Return the text of a field as its row shows it."""
+        steps = self.draft.get_text("steps")
+        if field.name == "epochs" and not text and steps:
+            return f"until {steps} steps"
+        shown = _or_placeholder(field, text)
+        return f"{_tick(text)} {shown}" if field.is_switch else shown
+
+    def _describe_value(self, field: FormField) -> str:
+        """Return what a number counts, how many other choices there are, and the default of a
+        changed field."""
+        notes = [self._batch_note] if field.name == "batch_size" and self._batch_note else []
+        if field.unit and not notes:
+            notes.append(field.unit)
+        if field.choices and not field.is_switch:
+            others = count(len(field.choices) - 1, "other")
+            notes.append(f"{others}: {key_of(self.app, 'edit')}")
+        if field.name in self.draft.texts and field.name not in self.draft.hosts:
+            default = _or_placeholder(field, self.draft.get_default(field.name))
+            notes.insert(0, f"default: {default}")
+        # What does not fit is left out: cut, it would say nothing.
+        while notes and len("; ".join(notes)) > self._note_width:
+            notes.pop()
+        return "; ".join(notes)
 
     # Changes
 
@@ -276,6 +318,7 @@ class FormTable(ChoiceTable):
 
     def _end_edit(self, rows_down: int) -> None:
         """Take the keys again after a text was edited."""
+        self.draw()
         self.cursor += rows_down
         # If the user has gone elsewhere meanwhile, as with the mouse, the focus stays there.
         if self.screen.focused in (None, self._editor):
@@ -298,7 +341,7 @@ class FormTable(ChoiceTable):
             self.set_text(field.name, OFF if is_on else ON)
         else:
             group = self.row.group
-            self.fold(group, group not in self.folded)
+            self.fold(group, not self.is_folded(group))
 
     def action_turn(self, step: int) -> None:
         """Take the next choice of a field; fold a group, or unfold it."""
@@ -315,7 +358,7 @@ class FormTable(ChoiceTable):
     def action_reset(self) -> None:
         """Give the field its default again; on the head of a group, all its fields."""
         row = self.row
-        fields = [row.field] if row.field else self.draft.groups()[row.group]
+        fields = [row.field] if row.field else self._groups[row.group]
         for field in fields:
             self.draft.set_text(field.name, self.draft.get_default(field.name))
         self.post_message(self.Changed())
@@ -323,12 +366,6 @@ class FormTable(ChoiceTable):
 
 def _make_bad_cell(text: str) -> TableCell:
     return TableCell(f"{palette.sign('bad')} {text}", "table--bad")
-
-
-def _format_text(field: FormField, text: str) -> str:
-    """Return the text of a field as its row shows it."""
-    shown = _or_placeholder(field, text)
-    return f"{_tick(text)} {shown}" if field.is_switch else shown
 
 
 def _tick(text: str) -> str:
@@ -339,8 +376,11 @@ def _or_placeholder(field: FormField, text: str) -> str:
     return text or SHOWN_IF_EMPTY.get(field.name, "none")
 
 
-def _format_label(field: FormField) -> str:
-    """Return the label of a field; options stand indented below their method, and so do those of a
-    script."""
-    is_option = field.flag.startswith(OPTION_FLAG) or field in script_fields.FIELDS
-    return f"{'    ' if is_option else '  '}{field.label}"
+def name_some(names: Sequence[str], room: int) -> str:
+    """Return as many names as there is room for: "lenet5, vgg11, …"; "" if not even one fits."""
+    for number in range(len(names), 0, -1):
+        shown = [*names[:number], *(["…"] if number < len(names) else [])]
+        text = ", ".join(shown)
+        if len(text) <= room:
+            return text
+    return ""

@@ -55,7 +55,8 @@ def _mark_host(state: RunState, index: int) -> HostMark:
     worst = [check for check in found if check.outcome == outcome]
     details = "; ".join(map(_describe, worst))
     more = f" (+{len(worst) - 1})" if len(worst) > 1 else ""
-    return HostMark(outcome, f"{worst[0].check}{more}: {one_line(worst[0].text)}", details)
+    text = one_line(worst[0].value or worst[0].text)
+    return HostMark(outcome, f"{worst[0].check}{more}: {text}", details)
 
 
 def _describe(check: CheckFinished) -> str:

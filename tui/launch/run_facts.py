@@ -30,11 +30,21 @@ def describe_run(plan: Plan, link: float = 0.0) -> list[str]:
     ]
 
 
-def _describe_shares(estimate: ExpectedWork, plan: Plan) -> str:
+def describe_batch(plan: Plan) -> str:
+    """Say what a rank has of a batch: "16 samples per rank"; "" for a script."""
+    estimate = expect_work(plan)
+    return f"{_format_share(estimate)} samples per rank" if estimate else ""
+
+
+def _format_share(estimate: ExpectedWork) -> str:
     least = min(estimate.shares)
     most = max(estimate.shares)
     # A batch that does not divide evenly gives some ranks one sample more.
-    batch = f"{least} or {most}" if least < most else f"{most}"
+    return f"{least} or {most}" if least < most else f"{most}"
+
+
+def _describe_shares(estimate: ExpectedWork, plan: Plan) -> str:
+    batch = _format_share(estimate)
     places = f"{count(plan.world_size, 'rank')} on {count(len(plan.hosts), 'host')}"
     trainers = len(estimate.shares)
     if trainers < plan.world_size:

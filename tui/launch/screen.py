@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Container, VerticalScroll
-from textual.content import Content
 from textual.widgets import Static
 
-from remote.format import count
 from remote.launch import find_pasted_ranks
 from remote.plan.dry_run import notes
 from remote.plan.pasted.line import PastedLine
+from tui.doctor.check_verdict import judge_checks
 from tui.doctor.checks import take_findings
+from tui.doctor.screen import DoctorAnswer
 from tui.flags.pasted import describe_problem
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
@@ -26,18 +26,22 @@ from tui.kit.messages import CheckHosts, ShowChecks, StartRun
 from tui.kit.open_runs import LaunchRequest
 from tui.kit.run_session import HostChecks, LiveScreen
 from tui.kit.widgets.keys import KeyFooter
+from tui.kit.widgets.verdict_strip import Severity, VerdictStrip
 from tui.launch import script_fields
 from tui.launch.cell_editor import CellEditor
 from tui.launch.command_line import format_command_line
 from tui.launch.draft import HOSTS, CheckedDraft, LaunchDraft, ReadyRun
-from tui.launch.form_fields import format_policy_flags
-from tui.launch.form_table import FormTable
+from tui.launch.form_fields import OFF, format_policy_flags
+from tui.launch.form_table import FormTable, name_some
+from tui.launch.form_verdict import FormVerdict, judge_form
 from tui.launch.host_marks import HostMark, mark_hosts, summarise
 from tui.launch.presets_dialog import PresetForm
-from tui.launch.run_facts import describe_run, list_hosts
+from tui.launch.run_facts import describe_batch, describe_run, list_hosts
 
 WIDE = 100
 """Columns from which on the description of the run stands beside the fields."""
+HIGH = 36
+"""Lines from which on it stands below them in fewer columns."""
 
 
 class LaunchScreen(LiveScreen, PresetForm):
@@ -45,10 +49,7 @@ class LaunchScreen(LiveScreen, PresetForm):
 
     CSS = """
     LaunchScreen { layers: base above; }
-    LaunchScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
-    LaunchScreen #status {
-        height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis;
-    }
+    LaunchScreen VerdictStrip { max-height: 50%; }
     LaunchScreen #form { height: 1fr; layout: horizontal; }
     LaunchScreen FormTable, LaunchScreen VerticalScroll {
         border-top: solid $ink-rule; border-title-color: $text-muted;
@@ -61,17 +62,18 @@ class LaunchScreen(LiveScreen, PresetForm):
     LaunchScreen #about { width: 2fr; height: 1fr; padding: 0 1; }
     LaunchScreen.-narrow #form { layout: vertical; }
     LaunchScreen.-narrow FormTable { width: 1fr; height: 1fr; }
-    LaunchScreen.-narrow #about { width: 1fr; height: 7; }
+    LaunchScreen.-narrow #about { width: 1fr; height: 9; display: none; }
+    LaunchScreen.-narrow.-high #about { display: block; }
     LaunchScreen.-flat #about { display: none; }
     LaunchScreen #help { height: 2; padding: 0 1; color: $text-muted; }
     LaunchScreen.-flat #help { height: 1; }
     """
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-flat"), (18, "-tall")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-flat"), (18, "-tall"), (HIGH, "-high")]  # noqa: RUF012
     place = KeyPlace.FORM
     BINDINGS = bindings(place)
     AUTO_FOCUS = "FormTable"
-    why_not: ClassVar[Mapping[str, str]] = {"back": "there is nothing to go back to: ctrl+q quits"}
+    why_not: ClassVar[Mapping[str, str]] = {"back": "there is nothing to go back to: q quits"}
     """Why actions do nothing where they are missing."""
 
     def __init__(
@@ -100,10 +102,9 @@ class LaunchScreen(LiveScreen, PresetForm):
         self._shown_findings: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
-        yield Static("rankboard: new run", id="title")
-        yield Static(id="status", markup=False)
+        yield VerdictStrip()
         with Container(id="form"):
-            self._table.border_title = " settings "
+            self._table.border_title = " new run: settings "
             yield self._table
             with VerticalScroll(id="about") as about:
                 about.border_title = " this run "
@@ -137,9 +138,6 @@ class LaunchScreen(LiveScreen, PresetForm):
         """Show what the form amounts to, or what keeps the run from starting."""
         self.checked = self.draft.check(self._launch.make_plan)
         self._show_marks()
-        start_key = key_of(self.app, "start")
-        status = _format_status(self.checked, self._error, start_key)
-        self.query_one("#status", Static).update(status)
         self.query_one("#amounts", Static).update(self._format_description())
         self._show_help()
 
@@ -147,7 +145,7 @@ class LaunchScreen(LiveScreen, PresetForm):
         """Return what is known of the run, and the command line that starts it."""
         remarks = list(self._launch.cluster.remarks)
         bad_sign = palette.sign("bad")
-        warn_sign = palette.sign("warn")
+        warn_sign = palette.sign("slow")
         ready = self.checked.ready
         if ready is None:
             mistakes = [f"{bad_sign} {mistake.text}" for mistake in self.checked.mistakes]
@@ -187,10 +185,13 @@ class LaunchScreen(LiveScreen, PresetForm):
         elif host and host.name in self._marks:
             text = self._marks[host.name].details
         else:
-            text = row.field.help
+            flag = f"{row.field.flag}: " if row.field.flag.startswith("--") else ""
+            text = f"{flag}{row.field.help}"
             default = self.draft.get_default(row.name)
             if default:
                 text += f" (default: {default})"
+            if row.field.choices and not row.field.is_switch:
+                text += f"\n{name_some(row.field.choices, self.size.width - 2)}"
         self.query_one("#help", Static).update(text)
 
     def _describe_hosts(self) -> str:
@@ -236,13 +237,35 @@ class LaunchScreen(LiveScreen, PresetForm):
     def _show_marks(self) -> None:
         """Mark the fields with mistakes, and the hosts with what checks have found so far."""
         ready = self.checked.ready
+        find_key = partial(key_of, self.app)
+        state = None
+        verdict = judge_form(self.checked, self._error, None, find_key)
         if self._checks:
+            is_of_work = ready is None or ready.plan.work == self._checks.plan.work
             with self._checks.lock:
-                self._marks = mark_hosts(self._checks.state)
-                self._summary = summarise(self._checks.state)
-            if ready and ready.plan.work != self._checks.plan.work:
+                state = self._checks.state
+                self._marks = mark_hosts(state)
+                self._summary = summarise(state)
+                if is_of_work:
+                    verdict = judge_form(self.checked, self._error, state, find_key)
+            if not is_of_work:
                 self._summary += ", before the last changes"
-        self._table.show_state(self.checked.mistakes, self._marks, self._summary)
+        batch_note = describe_batch(ready.plan) if ready else ""
+        self._table.show_state(self.checked.mistakes, self._marks, self._summary, batch_note)
+        self._show_verdict(verdict)
+
+    def _show_verdict(self, verdict: FormVerdict) -> None:
+        """Show the verdict, with what is known of the run where that has no place of its own."""
+        reasons = verdict.reasons
+        ready = self.checked.ready
+        if ready and verdict.severity is Severity.GOOD and not self.query_one("#about").display:
+            warn_sign = palette.sign("slow")
+            warnings = [f"{warn_sign} {warning}" for warning in notes(ready.plan)]
+            lengths = describe_run(ready.plan, self._launch.link)[1:2]
+            reasons = (*reasons, *(warnings or lengths))
+        self.query_one(VerdictStrip).show(
+            verdict.severity, verdict.title, reasons, verdict.next_keys
+        )
 
     def tick(self) -> None:
         """Draw what checks under way have found since."""
@@ -283,6 +306,40 @@ class LaunchScreen(LiveScreen, PresetForm):
         if chosen_run:
             self.post_message(StartRun(chosen_run))
 
+    # Checks
+
+    @property
+    def _weak_hosts(self) -> tuple[str, ...]:
+        """Return the names of the hosts that can be left out because of what checks have found."""
+        ready = self.checked.ready
+        if self._checks is None or ready is None:
+            return ()
+        with self._checks.lock:
+            verdict = judge_checks(self._checks.state, [host.name for host in ready.plan.hosts])
+        return verdict.weak_hosts if verdict else ()
+
+    def action_leave_out(self) -> None:
+        """Leave the hosts out that the checks warn of."""
+        if self._weak_hosts:
+            self._leave_out(self._weak_hosts)
+        else:
+            self.notify("no host is to be left out: the checks warn of none", markup=False)
+
+    def take_doctor_answer(self, answer: DoctorAnswer | None) -> None:
+        """Do what the user wants after a look at the checks."""
+        if answer and answer.left_out:
+            self._leave_out(answer.left_out)
+        elif answer and answer.starts:
+            self.action_start()
+
+    def _leave_out(self, names: Collection[str]) -> None:
+        """Leave hosts out, and check those that are left."""
+        for field_name, host in self.draft.hosts.items():
+            if host.name in names:
+                self.draft.set_text(field_name, OFF)
+        self.take_changes()
+        self.action_check()
+
     def _check_ready(self) -> ReadyRun | None:
         """Return the run of the form. If it cannot be started, go to the first mistake."""
         self._editor.end()
@@ -298,9 +355,9 @@ class LaunchScreen(LiveScreen, PresetForm):
 
     def action_back(self) -> None:
         """Go back to the screen below; ask first if settings were changed."""
-        changed = {name for name, _ in self.draft.texts.items() ^ self._first_texts.items()}
+        changed = self._count_changed()
         if changed:
-            self.app.push_screen(DiscardDialog(len(changed)), self._leave)
+            self.app.push_screen(DiscardDialog(changed), self._leave)
         else:
             self.dismiss()
 
@@ -308,20 +365,18 @@ class LaunchScreen(LiveScreen, PresetForm):
         if answer is Leave.DISCARD:
             self.dismiss()
 
+    async def action_quit(self) -> None:
+        """Quit; ask first if settings were changed."""
+        changed = self._count_changed()
+        if changed:
+            self.app.push_screen(DiscardDialog(changed), self._quit)
+        else:
+            await self.app.action_quit()
 
-def _format_status(checked: CheckedDraft, error: str, start_key: str) -> Content:
-    """Return the first mistake, or what would start, and by which key."""
-    problems = [mistake.text for mistake in checked.mistakes]
-    if error and not problems:
-        problems = [error]
-    if checked.ready and not problems:
-        plan = checked.ready.plan
-        ranks = count(plan.world_size, "rank")
-        hosts = count(len(plan.hosts), "host")
-        sign = palette.sign("good")
-        text = f"{sign} ready: {start_key} starts {plan.what}, {ranks} on {hosts}"
-        return Content.styled(text, "$text-success")
-    text = f"{palette.sign('bad')} {problems[0]}"
-    if len(problems) > 1:
-        text += f" (and {count(len(problems) - 1, 'more mistake')})"
-    return Content.styled(text, "$text-error")
+    async def _quit(self, answer: Leave | None) -> None:
+        if answer is Leave.DISCARD:
+            await self.app.action_quit()
+
+    def _count_changed(self) -> int:
+        """Return how many fields are other than when the form was opened."""
+        return len({name for name, _ in self.draft.texts.items() ^ self._first_texts.items()})

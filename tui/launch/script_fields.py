@@ -14,6 +14,8 @@ from tui.launch.form_fields import OFF, ON, SWITCH, FormField
 
 GROUP = "your script"
 """The name of their group."""
+NO_SCRIPT = "your own script instead"
+"""The name of the group in which a script can be written as long as there is none."""
 WORDS = "program.words"
 CWD = "program.cwd"
 WATCH = "program.watch"

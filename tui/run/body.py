@@ -11,22 +11,24 @@ from textual.layout import ArrangeResult, Layout, WidgetPlacement
 from textual.widget import Widget
 
 from remote.record.step_notes import StepNote
+from remote.run.findings.start_progress import is_starting
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from tui.charts.deck import Deck
 from tui.charts.drawing import Baseline
-from tui.charts.kinds import ChartKind, available
+from tui.charts.kinds import ChartKind, available, has_anything_to_show
 from tui.charts.panel import Charts
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.panel import Panel
 from tui.kit.run_session import RunSession
 from tui.log.panel import LogPanel
 from tui.run.components.phase_line import PhaseLine
+from tui.run.components.rank_columns import has_own_hosts
 from tui.run.components.run_card import RunCard
 from tui.run.hosts_panel import HostsPanel
 from tui.run.layout import Arrangement, Contents, arrange
 from tui.run.panels import KEY_ORDER, PANELS
-from tui.run.rank_map_panel import RankMapPanel, has_map
+from tui.run.rank_map_panel import RankMapPanel, has_differed, has_map
 from tui.run.ranks_panel import RanksPanel
 
 TICKS_PER_LOOK = 10
@@ -68,6 +70,9 @@ class RunBody(Container):
         self.panels = [kind() for kind in PANELS for _ in range(kind.copies)]
         self._charts = [panel for panel in self.panels if isinstance(panel, Charts)]
         self.deck = Deck(session.plan, Charts.copies)
+        for panel in self.panels:
+            if isinstance(panel, RanksPanel):
+                panel.use_layout(self.deck)
         self._hosts = self._panel(HostsPanel)
         self._phases = PhaseLine()
         self._card = RunCard()
@@ -77,7 +82,6 @@ class RunBody(Container):
         self._first = 0  # the first chart that is shown
         self._different = len(self.deck.shown)  # charts that there are
         self._in_place: Panel | None = None  # what the user has put in place of the charts
-        self._has_chosen = False
         self._contents: Contents | None = None
 
     def _panel(self, kind: type[Panel]) -> Panel:
@@ -95,23 +99,27 @@ class RunBody(Container):
 
     # Where
 
-    @property
-    def _is_starting(self) -> bool:
-        return self._session.state.phase is RunPhase.STARTING
-
     def contents(self) -> Contents:
         """Return what there is to show."""
         run = self._session.state
         plan = self._session.plan
-        # Of hosts with one rank each, the table of ranks has the figures.
-        has_hosts = len(plan.hosts) > 1 and (self._is_starting or len(run.ranks) > len(plan.hosts))
+        # Of hosts with one rank each, one table has the figures of both.
+        has_own_table = len(run.ranks) > len(plan.hosts) > 1
+        host_lines = len(plan.hosts) + 1 if has_own_table else 0
+        # What the user has put in place of the charts is seen before the first step, too.
+        is_start = is_starting(run) and self._in_place is None
+        width = (self.size or self.app.size).width
+        hides_ranks = is_start and has_own_hosts(plan)
         return Contents(
             charts=self._different,
-            rank_lines=RanksPanel.lines_needed(run),
-            shows_hosts=self._in_place is self._hosts if self._has_chosen else self._is_starting,
+            rank_lines=0 if hides_ranks else RanksPanel.lines_needed(run),
+            host_lines=HostsPanel.start_lines(run, width) if is_start else host_lines,
+            is_starting=is_start,
+            shows_hosts=self._in_place is self._hosts,
             shows_map=isinstance(self._in_place, RankMapPanel),
-            has_hosts=has_hosts or self._is_starting,
+            has_hosts=has_own_table,
             has_map=has_map(run),
+            has_differed=has_differed(run),
             has_phases=PhaseLine.has_phases(run),
             is_over=run.phase is RunPhase.ENDED,
         )
@@ -156,11 +164,13 @@ class RunBody(Container):
     @property
     def numbered_panels(self) -> list[Panel]:
         """Return the panels in the order of their keys: first those in view, so that the numbers
-        on the screen have no holes, then the others from the last kind on."""
+        on the screen have no holes, then the others from the last kind on. The table of ranks is
+        always the first, also while the start of a run hides it."""
 
         def place(panel: Panel) -> tuple[bool, int]:
             index = KEY_ORDER.index(type(panel))
-            return not panel.display, index if panel.display else -index
+            is_first = panel.display or isinstance(panel, RanksPanel)
+            return not is_first, index if is_first else -index
 
         return sorted(self.panels, key=place)
 
@@ -186,7 +196,7 @@ class RunBody(Container):
         )
         if not (self._turn.has_come(TICKS_PER_LOOK) or is_missing):
             return
-        kinds = available(run)
+        kinds = _drawn_kinds(run)
         num_different = min(len(kinds), Charts.copies)
         if num_different != self._different:
             self._different = num_different
@@ -200,7 +210,6 @@ class RunBody(Container):
             if not self._first or panel is not self._focused_chart():
                 return panel
             panel = self._charts[0]
-        self._has_chosen = True
         self._in_place = None if isinstance(panel, Charts) else panel
         if isinstance(panel, Charts):
             self._first = self._charts.index(panel)
@@ -218,7 +227,7 @@ class RunBody(Container):
 
     def put_chart(self, kind: ChartKind, panel: Charts, run: RunState) -> Charts:
         """Show a chart in this panel, or where the deck has it. Return its panel."""
-        kinds = available(run)
+        kinds = _drawn_kinds(run)
         place = self.deck.put(self._charts.index(panel), kind, kinds)
         self._choose(kinds)
         return self._charts[place]
@@ -248,11 +257,20 @@ class RunBody(Container):
         """Show the charts and views of the deck, which may be others by now."""
         for chart in self._charts:
             chart.is_chosen = False
-        self._choose(available(run))
+        self._choose(_drawn_kinds(run))
 
     def _choose(self, kinds: Sequence[ChartKind]) -> None:
         """Show the charts of the deck at their places."""
-        for chart_place, chart in enumerate(self._charts):
+        for chart_place, chart in enumerate(self._charts if kinds else ()):
             kind = self.deck.chart_at(chart_place, kinds)
             if chart.kind != kind or not chart.is_chosen:
                 chart.choose(kind, self.deck.view(kind))
+
+
+def _drawn_kinds(run: RunState) -> list[ChartKind]:
+    """Return the charts of a run in order; of a script only those with values, as it may never
+    have others."""
+    kinds = available(run)
+    if run.plan.job:
+        return kinds
+    return [kind for kind in kinds if has_anything_to_show(kind, run)]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.widgets import Static
 
 from remote.cluster.hosts import is_loopback
 from remote.format import UNKNOWN, duration, number, percent, short_size
 from remote.run.diagnosis.host_load import Load, loads
+from remote.run.findings.start_progress import is_starting
 from remote.run.findings.start_waits import REACHING, age
 from remote.run.run_state import RunState
 from remote.run.state.host_state import HostState
@@ -26,6 +28,7 @@ from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import UNSEEN, CellTable, TableCell, TableColumn, TableRow, fit_column
 from tui.run.components.rank_columns import FULL_SHARE
+from tui.run.components.start_table import start_columns, start_rows, start_warnings
 
 
 @dataclass(frozen=True)
@@ -95,8 +98,25 @@ HOST_COLUMNS = (
 )
 TICKS_PER_DRAWING = 2
 """Ticks from one drawing to the next, while ranks train: hosts tell their load once a second."""
+WARNINGS_MARGIN = 4
+"""Columns of the panel that warnings do not have, with a frame."""
 ROOMY_WIDTH = 50
 """The width of the table from which on a phase has room for its age."""
+
+
+class StartWarnings(Static):
+    """What is wrong with hosts while they start, in whole lines below their table."""
+
+    DEFAULT_CSS = """
+    StartWarnings { dock: bottom; height: auto; padding: 0 1; color: $text-warning; }
+    """
+
+    def show(self, lines: Sequence[str]) -> None:
+        """Show these lines; without any, take no room."""
+        text = "\n".join(lines)
+        if text != self.content:
+            self.update(text)
+        self.display = bool(text)
 
 
 class HostsPanel(TablePanel):
@@ -106,7 +126,8 @@ class HostsPanel(TablePanel):
     place = KeyPlace.HOSTS
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     help = (
-        "every host: its phase, how much of the cores that it may use and of its GPUs is busy, "
+        "while a run starts, every host: which stages are done, and in how many seconds. "
+        "Then its phase, how much of the cores that it may use and of its GPUs is busy, "
         "memory and network. With a CPU quota, or with other hosts of the run on its machine, "
         "cores and memory are those of its ranks alone"
     )
@@ -118,13 +139,32 @@ class HostsPanel(TablePanel):
 
     def compose(self) -> ComposeResult:
         yield CellTable([column.column for column in HOST_COLUMNS])
+        yield StartWarnings(markup=False)
+
+    @staticmethod
+    def start_lines(run: RunState, width: int) -> int:
+        """Return the lines that hosts take while they start: the head, the hosts and warnings."""
+        return 1 + len(run.hosts) + len(start_warnings(run, width - WARNINGS_MARGIN))
 
     def show(self, run: RunState) -> None:
         # While a run starts, phases change quickly, and their ages each second.
         is_calm = run.phase is RunPhase.TRAINING and not self.is_asked
         if self._turn.has_come(TICKS_PER_DRAWING) or not is_calm:
             self.is_asked = False
-            self._show_table(run)
+            warnings = self.query_one(StartWarnings)
+            if is_starting(run):
+                warnings.show(start_warnings(run, self.size.width - 2))
+                self._show_start(run)
+            else:
+                warnings.show(())
+                self._show_table(run)
+
+    def _show_start(self, run: RunState) -> None:
+        rows = start_rows(run, self._clock.now(run))
+        columns = start_columns(run)
+        host_cells = [row[0] for row in rows]
+        fitted_host = fit_column(columns[0], host_cells)
+        self.query_one(CellTable).fill(rows, [fitted_host, *columns[1:]])
 
     def _show_table(self, run: RunState) -> None:
         now = self._clock.now(run)

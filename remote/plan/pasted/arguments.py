@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from remote.plan import placeholders
 from remote.plan.pasted.meanings import (
@@ -22,8 +23,7 @@ from remote.plan.placeholders import Placeholder
 _ADDRESS = re.compile(r"(?P<scheme>tcp://)?(?:[\w.-]+|\[[0-9A-Fa-f:]+\])(?P<port>:\d+)?/?")
 
 
-@dataclass(frozen=True)
-class GivenOption:
+class GivenOption(Struct, frozen=True):
     """An option among arguments that has to do with the place of a rank."""
 
     flag: str
@@ -38,8 +38,7 @@ class GivenOption:
         return f"{self.prefix or f'{self.flag} '}{self.value}"
 
 
-@dataclass(frozen=True)
-class RewrittenArguments:
+class RewrittenArguments(Struct, frozen=True):
     """Arguments with placeholders."""
 
     arguments: tuple[str, ...]
@@ -150,8 +149,7 @@ def _find_option(flag: str, options: Iterable[ScriptOption]) -> ScriptOption | N
     return beginning[0] if len(beginning) == 1 else None
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(Struct, frozen=True):
     """What the options of one command line stand for, seen together."""
 
     is_local_global: bool

@@ -6,7 +6,9 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from remote.plan import placeholders
 from remote.plan.pasted.arguments import RewrittenArguments, rewrite_arguments
@@ -26,8 +28,7 @@ _SHELL_WORD = re.compile(r"""(?:[^\s'"\\;&|()<>]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+
 _NEXT_COMMAND = re.compile(r"[;&|()\n]")
 
 
-@dataclass(frozen=True)
-class PastedLine:
+class PastedLine(Struct, frozen=True):
     """A command line that was typed for one node, and how it reads for all ranks."""
 
     words: tuple[str, ...]
@@ -128,8 +129,7 @@ def _gather_facts(name: str, kind: str, folder: str, read_source: ReadSource) ->
     return facts
 
 
-@dataclass(frozen=True)
-class ShellWord:
+class ShellWord(Struct, frozen=True):
     """A word in the text of a shell."""
 
     text: str

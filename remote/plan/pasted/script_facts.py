@@ -7,7 +7,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from remote.plan.pasted.meanings import RANK_MEANINGS, Meaning, find_meaning_in_script
 
@@ -25,8 +26,7 @@ _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 _WITHOUT_VALUE = ("store_true", "store_false", "store_const", "count", "help", "version")
 
 
-@dataclass(frozen=True)
-class ScriptOption:
+class ScriptOption(Struct, frozen=True):
     """An option that a script adds to its parser of arguments."""
 
     flags: tuple[str, ...]
@@ -37,8 +37,7 @@ class ScriptOption:
     is_required: bool = False
 
 
-@dataclass(frozen=True)
-class ScriptFacts:
+class ScriptFacts(Struct, frozen=True):
     """What the source of a script says."""
 
     options: tuple[ScriptOption, ...] = ()

@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections import deque
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from remote.format import figure
 from remote.run.diagnosis.detector import Report
@@ -20,8 +22,7 @@ LASTING = 10
 many are not. A spike is shorter."""
 
 
-@dataclass(frozen=True)
-class RiseRule:
+class RiseRule(Struct, frozen=True):
     """When a loss is far above the first one of its run."""
 
     ratio: float
@@ -37,8 +38,7 @@ OF_SCRIPT = RiseRule(ratio=1000.0, least_first=0.1)
 rises a hundredfold in a run that is well."""
 
 
-@dataclass(frozen=True)
-class LossRise:
+class LossRise(Struct, frozen=True):
     """A time in which the training loss was far above its first value."""
 
     step: int

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from statistics import fmean
+
+from msgspec import Struct
 
 from remote.run.state.host_state import Hosts, HostState
 from remote.run.state.rank_state import Ranks
 
 
-@dataclass(frozen=True)
-class Load:
+class Load(Struct, frozen=True):
     """`cpu` is the share of the `cores` that the host may use which is busy, `gpu` the mean share
     of the time in which the GPUs of its ranks are, `memory` in bytes; NaN and 0 where they are not
     known.

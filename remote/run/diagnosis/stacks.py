@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from remote.sanitise import shown
 from training.wire.host_events import Stack
@@ -64,8 +66,7 @@ class Presence(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class StackFrame:
+class StackFrame(Struct, frozen=True):
     """One call: `code` is the line's text, "" where it is not known."""
 
     file: str
@@ -85,8 +86,7 @@ class StackFrame:
         return f"{ours[1] if ours else self.file.rpartition('/')[2]}:{self.line}, {self.function}"
 
 
-@dataclass(frozen=True, slots=True)
-class Whereabouts:
+class Whereabouts(Struct, frozen=True):
     """What a stack says of its rank."""
 
     presence: Presence

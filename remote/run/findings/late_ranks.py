@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from remote.format import ranks_text
 from remote.run.diagnosis.stacks import Presence, locate_rank
@@ -11,8 +11,7 @@ from remote.run.state.phases import RankPhase
 from remote.run.state.script_rank import ScriptRank
 
 
-@dataclass(frozen=True)
-class LateRanks:
+class LateRanks(Struct, frozen=True):
     """Ranks of a script that have not come where others wait for them."""
 
     late: tuple[ScriptRank, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from remote.run.run_state import RunState
 from remote.run.state.host_state import HostState
@@ -17,8 +18,7 @@ MBIT = 1e6 / 8
 """Bytes per second."""
 
 
-@dataclass(frozen=True)
-class LinkUse:
+class LinkUse(Struct, frozen=True):
     """What goes over a link, in bytes per second."""
 
     host: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from remote.format import size
 from remote.run.run_state import RunState
@@ -13,8 +13,7 @@ KILL = "SIGKILL"
 LINUX = "Linux"
 
 
-@dataclass(frozen=True)
-class MemoryAtDeath:
+class MemoryAtDeath(Struct, frozen=True):
     """The memory that was in use as a rank was killed by nobody knows whom."""
 
     of_rank: int

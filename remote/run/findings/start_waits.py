@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from remote.format import duration, ranks_text
 from remote.run.findings.late_ranks import LateRanks, find_late_ranks, find_meeting_address
@@ -32,8 +33,7 @@ _REACHED = {
 }
 
 
-@dataclass(frozen=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """Hosts or ranks that all others wait for."""
 
     subject: str
@@ -53,10 +53,14 @@ def waiting(run: RunState, now: float) -> tuple[Wait, ...]:
 
     It is nobody once all train, or before `NAMED_AFTER`.
     """
+    return tuple(wait for wait in find_waits(run, now) if wait.seconds >= NAMED_AFTER)
+
+
+def find_waits(run: RunState, now: float) -> list[Wait]:
+    """Return whom all others wait for, also where it is not worth a word yet."""
     if run.phase not in (RunPhase.STARTING, RunPhase.TRAINING):
-        return ()
-    waits = _wait_for_hosts(run, now) or _wait_for_before(run, now) or _wait_for_ranks(run, now)
-    return tuple(wait for wait in waits if wait.seconds >= NAMED_AFTER)
+        return []
+    return _wait_for_hosts(run, now) or _wait_for_before(run, now) or _wait_for_ranks(run, now)
 
 
 def age(since: float, run: RunState, now: float) -> float:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
+
+from msgspec import Struct
 
 from remote.run.output.last_words import HEADER, LINKS, PREFIX, RAISED, find_chain
 
@@ -34,8 +35,7 @@ _WIDTH = 300
 """Characters of a message that a cause quotes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Thrown:
+class Thrown(Struct, frozen=True):
     """The exception that ended a program."""
 
     type: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from remote.run.series.definitions import (
     CORES,
@@ -136,7 +137,7 @@ class Curves:
         """
         spec = SERIES[series]
         if self.are_apart and spec.source is STEP:
-            spec = replace(spec, adds=False)
+            spec = structs.replace(spec, adds=False)
         return _make_points(self._history_of(series), spec, None, since)
 
     def _history_of(self, series: str) -> SourceHistory:

@@ -6,10 +6,11 @@ a script prints by some name has the id "metric:NAME", and needs no row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
 
 from training.wire.host_events import GpuSample, RankSample
 from training.wire.rank_events import Collectives, Evaluated, StepFinished
@@ -34,8 +35,7 @@ class Unit(Enum):
     BYTES_PER_SECOND = "B/s"
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """Figures that come together in one event."""
 
     name: str
@@ -64,8 +64,7 @@ TEST = Source("test", Scope.RUN, Evaluated)
 SOURCES = (STEP, RANK_SAMPLE, GPU_SAMPLE, COLLECTIVES, HOST_SAMPLE, CORES, TEST)
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(Struct, frozen=True):
     """A series: a figure of a source, or a figure divided by another one."""
 
     id: str

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import astuple
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
@@ -17,8 +18,7 @@ FARTHEST = 2.0**62
 """Places further along x than this count as this one: the numbers of buckets are of 64 bits."""
 
 
-@dataclass(frozen=True, eq=False)
-class Points:
+class Points(Struct, frozen=True, eq=False):
     """A curve: columns of one length, in order. Values are NaN if none was a number."""
 
     step: Floats
@@ -63,8 +63,7 @@ _NO_ROWS = np.empty(0, np.int64)
 NO_POINTS = Points(_NO_VALUES, _NO_VALUES, _NO_VALUES, _NO_VALUES, _NO_VALUES, _NO_ROWS, _NO_ROWS)
 
 
-@dataclass(frozen=True, eq=False)
-class GatheredPoints:
+class GatheredPoints(Struct, frozen=True, eq=False):
     """What was measured at places along x: one line for each row and place, in order of both."""
 
     row: Ints
@@ -138,7 +137,7 @@ class GatheredPoints:
         """Return the lines that are marked True."""
         if mask.all():
             return self
-        return GatheredPoints(*(column[mask] for column in vars(self).values()))
+        return GatheredPoints(*(column[mask] for column in astuple(self)))
 
 
 def _starts(*keys: Ints) -> Ints:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 MOST = 1024
 """Marks of one kind; of more, every second one is kept."""
@@ -21,8 +21,7 @@ KINDS = {
 """The letters, and what they stand for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """Something happened after `step`, `time` seconds after the run began."""
 
     letter: str

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from struct import calcsize, pack
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from remote.run.series.definitions import CORES, Source
 
@@ -28,8 +29,7 @@ METRIC_LEAST = 16
 """The same of a metric: a run may have hundreds of them."""
 
 
-@dataclass(frozen=True)
-class Era:
+class Era(Struct, frozen=True):
     """The steps of an attempt."""
 
     begin: int

@@ -81,6 +81,8 @@ class HostState:
     phase: HostPhase = HostPhase.WAITING
     since: float = 0.0
     """When its phase began."""
+    spent: dict[HostPhase, float] = field(default_factory=dict)
+    """The seconds that it was in each earlier phase."""
     hello: Hello | None = None
     """The facts that its agent reported first."""
     offset: float = 0.0
@@ -169,9 +171,12 @@ class HostState:
 
     def enter(self, phase: HostPhase, when: float) -> None:
         """Enter a phase."""
-        if phase is not self.phase:
-            self.phase = phase
-            self.since = when
+        if phase is self.phase:
+            return
+        if self.since:
+            self.spent[self.phase] = when - self.since
+        self.phase = phase
+        self.since = when
 
     def hear(self, heard_at: float, now: float) -> None:
         """Note that a record has come, which its agent wrote at `heard_at`."""

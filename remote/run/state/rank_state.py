@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,8 +10,9 @@ from typing import ClassVar
 
 from remote.run.series.step_times import NAN, RecentSteps, StepTotals
 from remote.run.state.host_state import LAST_WORDS
-from remote.run.state.phases import FATES, RankPhase
+from remote.run.state.phases import FATES, START_PHASES, RankPhase
 from remote.run.state.types import Cause
+from remote.statistics.mean import finite_mean
 from training.wire.events import Event
 from training.wire.host_events import (
     Exited,
@@ -56,6 +58,8 @@ class RankState:
     phase: RankPhase = RankPhase.WAITING
     since: float = 0.0
     """When its phase began."""
+    spent: dict[RankPhase, float] = field(default_factory=dict)
+    """The seconds that it was in each phase before its first step."""
     pid: int = 0
     spawned_at: float = 0.0
     """When its process began."""
@@ -166,6 +170,18 @@ class RankState:
         return True
 
     @property
+    def recent_loss(self) -> float | None:
+        """Return the mean training loss of its last steps (`RECENT`); None before the first.
+
+        If its newest loss is no number and says that it has diverged, it is that one.
+        """
+        if self.step and self.is_diverged and not math.isfinite(self.loss):
+            return self.loss
+        mean_loss = finite_mean(self.pace.last("loss"))
+        known_loss = self.loss if math.isnan(mean_loss) else mean_loss
+        return None if math.isnan(known_loss) else known_loss
+
+    @property
     def prints_loss(self) -> bool:
         """Return True if its `loss` is one that it prints, beside the losses of its steps."""
         return False
@@ -207,6 +223,8 @@ class RankState:
         if self.phase in FATES:
             return False
         if phase is not self.phase:
+            if self.phase in START_PHASES and self.since:
+                self.spent[self.phase] = when - self.since
             self.phase = phase
             self.since = when
             self.stalled = False

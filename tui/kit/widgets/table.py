@@ -58,6 +58,7 @@ CELL_STYLES = {
     "table--warn": "$text-warning",
     "table--bad": "bold $text-error",
     "table--dim": "$text-muted",
+    "table--strong": "bold $foreground",
     "table--data": "$ink-data",
     "table--compute": "$ink-compute",
     "table--sync": "$ink-sync",

@@ -15,7 +15,7 @@ from tui.kit import palette
 from tui.kit.widgets.heat import CELLS_PER_BLOCK, LABEL_WIDTH
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import TableCell
-from tui.run.components.rank_order import SLOW, SUSPECTED, severity
+from tui.run.components.rank_order import SLOW, severity
 
 MIN_RANKS = 16
 """Ranks from which on there is a strip."""
@@ -90,4 +90,4 @@ def _cell(rank: RankState, run: RunState, mark: int, lateness: float) -> TableCe
     if mark == SLOW:
         return TableCell(palette.sign("slow"), "table--bad")
     level_sign = palette.level_sign((lateness - LOWEST) / (HIGHEST - LOWEST))
-    return TableCell(level_sign, "table--warn" if mark == SUSPECTED else "table--good")
+    return TableCell(level_sign, "table--good")

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 from textual.app import ComposeResult
 
+from remote import format
 from remote.run.apply import apply_record
+from remote.run.findings.training_loss import find_training_loss
 from remote.run.run_state import RunState
 from tests.kit.histories import START, History, plan, said, stepped
 from tests.kit.scripts import line, logging, script, seen, started
@@ -26,11 +28,13 @@ from tui.charts.axis import Axis
 from tui.charts.chart import Chart
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.deck import Deck
-from tui.charts.drawing import SMOOTHED_STEPS, Drawing, make_drawing, smooth
+from tui.charts.drawing import Drawing, make_drawing
 from tui.charts.kinds import KINDS, ChartKind, available
 from tui.charts.panel import Charts
-from tui.charts.plot_frame import make_frame
+from tui.charts.plot_frame import PlotFrame, make_frame
+from tui.charts.smoothing import SMOOTHED_STEPS, smooth
 from tui.kit import user_state as remembered
+from tui.kit.palette import LEVELS
 from tui.kit.themes import InkedApp
 
 LOSS, PHASES, ACCURACY = KINDS[:3]
@@ -80,18 +84,24 @@ def test_band_all_ranks_and_one_against_the_mean() -> None:
     assert not any(curve.band for curve in draw(state, view=ChartView(mode=CurveMode.EACH)).curves)
 
 
-def test_the_names_of_several_curves_stand_on_them_so_that_no_colour_is_needed() -> None:
+def texts_at_right(frame: PlotFrame) -> list[str]:
+    """What stands at the right of each row."""
+    return ["".join(text for text, _ in ends) for ends in frame.row_ends]
+
+
+def test_the_names_of_several_curves_stand_at_their_ends_so_that_no_colour_is_needed() -> None:
     def names(view: ChartView, ranks: int = 4, width: int = 60) -> set[str]:
         drawn = draw(trained(ranks=ranks), view=view)
         made = make_frame(drawn.curves, replace(drawn.options, warm=None), width, 20)
         assert made
-        return {chr(sign) for sign in made.picture.sign.flat if sign}
+        assert not made.picture.sign.any(), "no name covers a curve"
+        return set(" ".join(texts_at_right(made)).split())
 
     assert names(ChartView()) == set()
     assert names(ChartView(mode=CurveMode.EACH)) == {*"0123"}
-    assert names(ChartView(mode=CurveMode.ONE, one=2)) == {*"mean2"}
-    assert names(ChartView(mode=CurveMode.EACH), ranks=30) == set(), "there is no room for so many"
-    assert names(ChartView(mode=CurveMode.EACH), ranks=30, width=150) == {*"0123456789"}
+    assert names(ChartView(mode=CurveMode.ONE, one=2)) == {"mean", "2"}
+    assert names(ChartView(mode=CurveMode.EACH), ranks=30, width=14) == set(), "there is no room"
+    assert names(ChartView(mode=CurveMode.EACH), ranks=30) == {str(rank) for rank in range(30)}
 
 
 def test_more_ranks_than_can_be_told_apart_are_not_drawn() -> None:
@@ -114,14 +124,35 @@ def test_steps_epochs_time_and_samples() -> None:
         assert view.along is along
 
 
-def test_each_phase_has_bars_of_its_own_with_its_name_at_the_left() -> None:
+def test_each_phase_has_bars_of_its_own_with_its_name_and_mean_at_the_right() -> None:
     drawn = draw(trained(), PHASES)
     assert [curve.mean[9] for curve in drawn.curves] == pytest.approx([0.01, 0.06, 0.03])
     for width, compute in ((80, "compute"), (50, "comp")):
         found = make_frame(drawn.curves, drawn.options, width, 12)
         assert found is not None
-        names = [label.split()[0] for label in found.row_labels if label.strip(" │")]
-        assert names == ["data", compute, "sync"]
+        names = [text.strip() for text in texts_at_right(found) if text.strip()]
+        assert names == ["data 10 ms", f"{compute} 60 ms", "sync 30 ms"]
+
+
+def test_the_scale_of_the_phases_is_told_once() -> None:
+    drawn = draw(trained(), PHASES)
+    found = make_frame(drawn.curves, drawn.options, 80, 12)
+    assert found
+    ticks = [label.rstrip("┤") for label in found.row_labels if label.endswith("┤")]
+    assert [tick.strip() for tick in ticks][-1:] == ["0"]
+    assert len(ticks) == 2
+
+
+def test_bars_beyond_their_scale_are_told_beside_them_and_not_on_them() -> None:
+    state = trained()
+    event = replace(stepped(0, 61, data=0.01, compute=0.06, sync=3.0))
+    apply_record(state, Record(0, 0, 5_000, START + 30, event))
+    drawn = draw(state, PHASES)
+    found = make_frame(drawn.curves, drawn.options, 80, 12)
+    assert found
+    assert any("max 3.00 s" in text for text in texts_at_right(found))
+    levels = {chr(sign) for sign in found.picture.sign.flat if sign}
+    assert levels <= set(LEVELS[0])
 
 
 def with_tests(*losses: float) -> RunState:
@@ -139,19 +170,35 @@ def cells(state: RunState, kind: ChartKind = LOSS, width: int = 80, height: int 
     drawn = draw(state, kind)
     frame = make_frame(drawn.curves, drawn.options, width, height, marks=drawn.marks)
     assert frame
-    rows = range(len(frame.row_labels))
-    return "\n".join("".join(frame.picture.characters(row)) for row in rows)
+    rows = enumerate(texts_at_right(frame))
+    return "\n".join("".join(frame.picture.characters(row)) + ends for row, ends in rows)
 
 
-def test_tests_are_a_line_with_signs_at_the_best_and_the_last_and_its_value_at_the_end() -> None:
+def test_tests_are_a_line_with_a_sign_at_the_best_and_its_value_at_the_end() -> None:
     state = with_tests(0.6, 0.316, 0.29, 0.305, 0.313)
     (test,) = [curve for curve in draw(state).curves if curve.signed]
     assert list(test.mean) == [0.6, 0.316, 0.29, 0.305, 0.313]
     looks = cells(state)
-    assert looks.count("◆") == 2
-    assert "test 0.313" in looks
-    best, last = test.signed
-    assert (test.mean[best], test.mean[last]) == (0.29, 0.313)
+    assert looks.count("◆") == 1
+    assert "test 0.3130" in looks
+    assert f"train {format.loss(find_training_loss(state))}" in looks, (
+        "its value is that above the chart"
+    )
+    (best,) = test.signed
+    assert test.mean[best] == 0.29
+
+
+def test_names_at_the_ends_of_curves_keep_to_their_own_margin() -> None:
+    for height in (3, 6, 12):
+        for width in (30, 50, 80, 200):
+            state = with_tests(0.06, 0.055, 0.052)
+            drawn = draw(state)
+            frame = make_frame(drawn.curves, drawn.options, width, height)
+            assert frame
+            texts = texts_at_right(frame)
+            named = [text.split()[0] for text in texts if text.strip()]
+            assert named in ([], ["test", "train"], ["train", "test"])
+            assert len({len(text) for text in texts}) == 1
 
 
 def test_the_best_accuracy_is_the_highest() -> None:
@@ -219,7 +266,7 @@ def test_once_a_run_is_warm_the_axis_of_the_accuracy_is_that_of_the_later_steps(
     assert frame.y_axis
     assert 80 < frame.y_axis.low <= 88
     assert 98 <= frame.y_axis.high <= 100
-    assert "▼5.00%" in cells(state, ACCURACY), "the first steps are told"
+    assert "▼" in cells(state, ACCURACY), "the first steps are marked"
 
 
 def test_only_noisy_losses_are_smoothed_and_never_a_rate_or_memory() -> None:
@@ -411,41 +458,46 @@ def test_a_heading_says_how_a_chart_is_drawn_and_names_its_curves() -> None:
     state = trained()
     each = ChartView(mode=CurveMode.EACH, log_y=True, smoothing=0.9)
     parts = values.heading(draw(state, view=each), LOSS, each, 60)
-    assert "".join(text for text, _ in parts) == "mean ema .9 0.0657  log  ●0 ●1 ●2 ●3 "
-    parts = values.heading(draw(state, view=each), LOSS, each, 33)
+    loss_text = format.loss(find_training_loss(state))
+    assert "".join(text for text, _ in parts) == f"mean {loss_text}  log  ●0 ●1 ●2 ●3 "
+    parts = values.heading(draw(state, view=each), LOSS, each, 26)
     assert "".join(text for text, _ in parts).endswith("  ●0 ●1 …")
     assert values.heading(draw(RunState(plan(2))), LOSS, ChartView(), 60) == [("", -1)]
 
 
 def test_a_heading_tells_the_figure_of_the_rank_that_is_seen_against_the_mean() -> None:
     one = ChartView(mode=CurveMode.ONE, one=2, smoothing=0.0)
-    parts = values.heading(draw(trained(), view=one), LOSS, one, 60)
-    assert "".join(text for text, _ in parts) == "rank 2 0.0483  ●mean ●2 "
+    state = trained()
+    parts = values.heading(draw(state, view=one), LOSS, one, 60)
+    loss_text = format.loss(state.ranks[2].recent_loss)
+    assert "".join(text for text, _ in parts) == f"rank 2 {loss_text}  ●mean ●2 "
 
 
 @pytest.mark.parametrize(
     ("room", "legend"),
     [
-        (60, "  ● mean  ░ min to max  ◆ test 0.500  T test"),
-        (45, "  ● mean  ░ min to max  ◆ test 0.500"),
-        (38, "  ░ min to max  ◆ test 0.500"),
-        (24, "  ◆ test 0.500"),
-        (15, ""),
+        (57, "  ● mean  ░ min to max  ◆ test loss 0.5000"),
+        (50, "  ░ min to max  ◆ test loss 0.5000"),
+        (36, "  ◆ test loss 0.5000"),
+        (27, ""),
     ],
 )
 def test_the_mean_its_band_and_tests_are_named(room: int, legend: str) -> None:
     state = trained()
     apply_record(state, Record(0, 0, 10**6, 9e9, Evaluated(0, 1, 60, 0.5, 0.7, 100, 1.0)))
     parts = values.heading(draw(state, view=ChartView()), LOSS, ChartView(), room)
-    assert "".join(text for text, _ in parts) == f"0.0517{legend}"
+    assert (
+        "".join(text for text, _ in parts)
+        == f"train {format.loss(find_training_loss(state))}{legend}"
+    )
 
 
-def test_an_average_is_named_with_its_dots_and_so_are_the_letters_of_marks() -> None:
+def test_an_average_is_named_with_its_dots() -> None:
     drawn = make_drawing(with_tests(0.5), LOSS, ChartView(smoothing=0.9))
     parts = values.heading(drawn, LOSS, ChartView(smoothing=0.9), 80)
     text = "".join(text for text, _ in parts)
-    assert text.startswith("ema .9 0.")
-    assert text.endswith("  ● ema  · step  ░ min to max  ◆ test 0.500  T test")
+    assert text.startswith("train 0.")
+    assert text.endswith("  ● ema .9  · step  ░ min to max  ◆ test loss 0.5000")
 
 
 def test_phases_add_up_to_the_time_of_a_step() -> None:
@@ -621,9 +673,7 @@ def test_no_values_and_no_view_break_a_chart(seed: int) -> None:
             options = replace(drawn.options, log_y=dice.random() < 0.5 and not kind.stacked)
             found = make_frame(drawn.curves, options, width, height, drawn.marks)
             if found:
-                assert {len(row) + found.picture.dots.shape[1] for row in found.row_labels} == {
-                    width
-                }
+                assert found.width == width
 
 
 # A user's own program -----------------------------------------------------------------------------
@@ -636,7 +686,7 @@ def test_charts_of_a_program_that_prints() -> None:
     assert kinds[0].tests == "metric:val_loss"
     drawn = make_drawing(history.state(), kinds[0], ChartView())
     assert list(drawn.curves[-1].mean) == [1.0] * 29
-    assert drawn.curves[-1].end_text == "test 1.00"
+    assert drawn.curves[-1].end_value == "1.0000"
 
 
 def test_charts_of_a_program_that_is_watched() -> None:

@@ -27,8 +27,8 @@ from tui.charts.kinds import KINDS
 from tui.charts.panel import Charts
 from tui.log.panel import LogPanel
 from tui.run.hosts_panel import HostsPanel
-from tui.run.outcome_panel import OutcomePanel
 from tui.run.ranks_panel import RanksPanel
+from tui.run.verdict_panel import VerdictPanel
 
 
 def shown(stage: Stage) -> list[Charts]:
@@ -86,10 +86,10 @@ async def test_the_end_on_24_lines_leaves_room_for_a_chart_with_its_axis() -> No
     async with stage.training() as pilot:
         stage.session.finish(60, 1)
         await stage.ended(pilot)
-        await until(pilot, lambda: stage.screen.query_one(OutcomePanel).size.height > 0)
+        await until(pilot, lambda: stage.screen.query_one(VerdictPanel).size.height > 0)
         await until(pilot, lambda: first(stage).query_one(Chart).size.height >= 5)
         await until(pilot, lambda: any(map(is_axis, stage.text().splitlines())))
-        assert stage.screen.query_one(OutcomePanel).size.height <= 6
+        assert stage.screen.query_one(VerdictPanel).size.height <= 6
 
 
 def is_axis(line: str) -> bool:
@@ -358,5 +358,5 @@ async def test_a_single_test_is_not_called_the_best() -> None:
     async with stage.training() as pilot:
         stage.session.say(0, rank_events.Evaluated(0, 1, 20, 0.5, 0.9, 100, 1.0))
         await pilot.press("c", *"acc", "enter")
-        await until(pilot, lambda: "◆ test" in stage.text())
+        await until(pilot, lambda: "test 90.0%" in stage.text().partition("◆")[2])
         assert "best, step" not in stage.text()

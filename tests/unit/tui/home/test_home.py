@@ -59,7 +59,7 @@ from tui.home.run_list import ORDERS, RunItem, select_items
 from tui.home.run_table import COLUMNS, IMPORTANCE, describe_state, draw_curve, fit_table, make_rows
 from tui.home.screen import HomeScreen
 from tui.home.verdict_text import judge_item, list_next_keys
-from tui.kit.messages import OpenRun
+from tui.kit.messages import CompareRuns, OpenRun
 from tui.kit.open_runs import LaunchRequest
 from tui.kit.replay import Replay
 from tui.kit.run_session import RunSession
@@ -186,7 +186,7 @@ async def test_an_ended_run_is_replayed_and_left_with_escape(runs_dir: Path) -> 
         await pilot.press("down", "enter")
         screen = await home.is_at(pilot, RunScreen)
         assert isinstance(screen.session, Replay)
-        await home.shows(pilot, "space replays", "space Play")
+        await home.shows(pilot, "space replays")
         await pilot.press("home")
         await until(pilot, lambda: screen.session.state.phase is RunPhase.STARTING)
         await pilot.press("<", "<", "space")
@@ -435,8 +435,23 @@ async def test_the_mark_of_a_deleted_run_goes_with_it(runs_dir: Path) -> None:
         await home.shows(pilot, "2 runs, 0 live")
         await pilot.press("C")
         await home.is_at(pilot, CompareScreen)
-        await home.shows(pilot, "compare 2 runs", "a-1", "c-3")
+        await home.shows(pilot, "A a-1", "B c-3", "is as fast as")
         assert "holds no run" not in home.text()
+
+
+async def test_a_compared_run_is_opened_from_the_comparison(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40)) as pilot:
+        await home.shows(pilot, "a-1")
+        home.app.post_message(CompareRuns((runs_dir / "b-2", runs_dir / "a-1")))
+        await home.shows(pilot, "B a-1 is as fast as A b-2", "enter open B")
+        await pilot.press("enter")
+        run = await home.is_at(pilot, RunScreen)
+        assert run.session.plan.run == "a-1"
+        await pilot.press("escape")
+        await home.is_at(pilot, CompareScreen)
+        await pilot.press("escape")
+        await home.is_at(pilot, HomeScreen)
 
 
 async def test_a_key_that_comes_twice_opens_a_screen_once(runs_dir: Path) -> None:
@@ -862,7 +877,7 @@ async def test_the_column_by_which_the_list_is_sorted_has_a_sign(runs_dir: Path)
         await pilot.press("o")
         await home.shows(pilot, "loss ▴")
         await pilot.press("o")
-        await home.shows(pilot, "test ▾")
+        await home.shows(pilot, "test acc ▾")
 
 
 def test_each_order_has_a_column() -> None:
@@ -1210,7 +1225,7 @@ def test_a_narrow_list_has_ages_whole_names_and_no_empty_columns() -> None:
     columns, (row,) = fit_table(make_rows([RunItem("a", entry)], {}, {}, (), 301.0), 78)
     cells = {column.title: cell.text.strip() for column, cell in zip(columns, row, strict=True)}
     assert (cells["name"], cells["age"], cells["progress"]) == (name, "5 min", "25%")
-    assert not {"loss", "test", " loss curve", "note"} & cells.keys()
+    assert not {"loss", "test acc", " loss curve", "note"} & cells.keys()
     widths = choose_columns(columns, 78).widths
     assert widths[[column.title for column in columns].index("name")] > len(name)
 
@@ -1221,7 +1236,7 @@ def test_a_narrow_list_has_ages_whole_names_and_no_empty_columns() -> None:
         (
             RunItem("a", Entry("a", verdict="finished", accuracy=0.914)),
             "-good",
-            "finished: test 91",
+            "finished: test acc 91",
         ),
         (
             RunItem("a", Entry("a", verdict="failed", cause="out of memory")),

@@ -14,11 +14,20 @@ from remote.plan.plan import OnStall, Policy, Script
 from remote.record import index
 from tests.kit.acted import cluster, make_plan
 from training import options, registry
-from training.job import Job, field_groups
+from training.job import Job
 from tui.kit.open_runs import RunOptions
 from tui.launch import script_fields
 from tui.launch.command_line import format_command_line
-from tui.launch.draft import HOSTS, POLICY, RANKS, CheckedDraft, LaunchDraft, ReadyRun
+from tui.launch.draft import (
+    HOSTS,
+    MAIN,
+    METHOD_OPTIONS,
+    POLICY,
+    RANKS,
+    CheckedDraft,
+    LaunchDraft,
+    ReadyRun,
+)
 from tui.launch.form_fields import (
     OFF,
     ON,
@@ -53,7 +62,9 @@ def ready(form: LaunchDraft) -> ReadyRun:
 
 def test_every_setting_option_and_flag_has_a_field_in_a_group() -> None:
     shown = draft().groups()
-    assert list(shown) == [HOSTS, script_fields.GROUP, *field_groups(), POLICY]
+    assert list(shown)[:2] == [MAIN, HOSTS]
+    main = [one.label for one in shown[MAIN]]
+    assert main == ["model", "data set", "sync method", "epochs", "batch size", "learning rate"]
     names = {one.name for fields_of in shown.values() for one in fields_of}
     assert {one.name for one in fields(Job)} - {"sync_option"} <= names
     policy = {one.name for one in fields(Policy)} - {"keep"} | {"on_disconnect"}
@@ -65,7 +76,7 @@ def test_every_setting_option_and_flag_has_a_field_in_a_group() -> None:
 def test_options_of_the_chosen_method_are_fields_where_they_have_an_effect(method: str) -> None:
     known = options.declared_options(method)
     form = draft(Job(sync=method))
-    shown = {one.name for one in form.groups()["method"]}
+    shown = {one.name for one in form.groups().get(METHOD_OPTIONS, ())}
     usual = {one.name: one.default for one in known}
     for one in known:
         acts = all(usual[other] in values for other, values in one.requires.items())
@@ -93,13 +104,13 @@ def test_a_job_goes_through_the_form_unchanged(job: Job) -> None:
 
 
 def test_only_what_is_changed_counts_as_changed() -> None:
-    form = draft(Job(lr=0.5, seed=7))
+    form = draft(Job(momentum=0.5, seed=7))
     assert form.count_changed("optimisation") == 2
-    form.set_text("lr", "0.1")
+    form.set_text("momentum", "0")
     assert form.count_changed("optimisation") == 1
     form.set_text("sync", "ring")
     form.set_text("ring.bucket_mb", "10")
-    assert form.count_changed("method") == 2
+    assert form.count_changed(MAIN) == form.count_changed(METHOD_OPTIONS) == 1
 
 
 def test_the_learning_rate_is_that_of_the_model_unless_one_is_written() -> None:
@@ -310,7 +321,7 @@ def test_the_command_line_is_understood_as_the_same_job(
 def test_a_program_takes_the_place_of_the_settings() -> None:
     form = draft()
     form.set_text(script_fields.WORDS, "train.py --name 'a b'")
-    assert list(form.groups()) == [HOSTS, script_fields.GROUP, POLICY]
+    assert list(form.groups()) == [script_fields.GROUP, HOSTS, POLICY]
     form.set_text(script_fields.CWD, "/project")
     form.set_text(script_fields.WATCH, OFF)
     form.set_text(script_fields.FETCH, "out/*.pt logs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -17,8 +18,8 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Button, OptionList, Static
 
-from remote.cluster.hosts import Cluster, Host
-from remote.events import CheckFinished
+from remote.cluster.hosts import LOCAL, Cluster, Host
+from remote.events import CheckFinished, SessionClosed
 from remote.plan.plan import Plan, Policy, Script
 from remote.record import index
 from remote.run.run_state import RunState
@@ -31,11 +32,13 @@ from tui.doctor import checks
 from tui.doctor.screen import DoctorScreen
 from tui.kit import choice_dialogs
 from tui.kit.choice_dialogs import ChoiceDialog
-from tui.kit.dialogs import DeleteDialog, PastedDialog
+from tui.kit.dialogs import DeleteDialog, DiscardDialog, PastedDialog
 from tui.kit.open_runs import LaunchRequest
+from tui.kit.widgets.verdict_strip import VerdictStrip
 from tui.launch import host_marks, presets, script_fields
 from tui.launch import screen as launch
 from tui.launch.cell_editor import CellEditor
+from tui.launch.draft import HOSTS, MAIN, METHOD_OPTIONS
 from tui.launch.form_fields import ON
 from tui.launch.form_table import FormTable
 from tui.launch.presets_dialog import PresetsDialog
@@ -109,6 +112,10 @@ class Form:
         """The number of the row of a field or a group."""
         return [row.name for row in self.fields.form_rows].index(name)
 
+    def verdict(self) -> str:
+        """The strip above the form."""
+        return str(self.screen.query_one(VerdictStrip).content)
+
     async def click(self, pilot: Pilot[None], name: str) -> None:
         """Click the row of a field or a group, where two lines stand above the first row."""
         await pilot.click(FormTable, offset=(8, self.row_number(name) + 2))
@@ -170,6 +177,57 @@ async def test_every_field_can_be_reached_and_is_seen_and_explained(size: tuple[
         assert {setting.name for setting in fields(Job)} - {"sync_option"} <= shown
 
 
+HERE = Cluster("this machine", (Host("local", "127.0.0.1", slots=4, transport=LOCAL),))
+
+
+async def test_the_first_look_says_what_starts_what_to_change_and_which_key_starts() -> None:
+    form = Form(lab=HERE, work=Job(epochs=20))
+    async with form.opened() as pilot:
+        lines = form.drawn()
+        sentence = "4 ranks on this machine train lenet5 on digits with ddp, 20 epochs"
+        assert sentence in lines[0]
+        assert any("▶ f5 start" in line for line in lines[:4])
+        places = [
+            next(number for number, line in enumerate(lines) if f"  {label} " in line)
+            for label in ("model", "data set", "sync method", "epochs", "batch size", "ranks")
+        ]
+        assert places == sorted(places)
+        for group in form.screen.draft.groups():
+            assert any(f" {group} " in line for line in lines), "all is seen without scrolling"
+        assert form.fields.row.name == "model", "the cursor is on what can be changed"
+        assert "--model: " in form.shown("help")
+        await pilot.pause()
+
+
+async def test_a_row_says_what_its_number_counts_and_how_many_other_choices_there_are() -> None:
+    form = Form(work=Job(momentum=0.9))
+    async with form.opened(size=(120, 40)) as pilot:
+        assert "16 samples per rank" in form.row("batch_size")
+        assert re.search(r"ddp \d+ others: enter", form.row("sync"))
+        assert "* 0.9 default: 0" in form.row("momentum")
+        await form.type(pilot, "steps", "45")
+        await pilot.press("enter")
+        await until(pilot, lambda: "until 45 steps" in form.row("epochs"))
+        assert "45 steps" in form.verdict()
+
+
+async def test_quitting_asks_first_where_settings_would_be_lost() -> None:
+    form = Form()
+    async with form.opened() as pilot:
+        await form.type(pilot, "lr", "0.3")
+        await pilot.press("enter")
+        await until(pilot, lambda: form.app.focused is form.fields)
+        await pilot.press("q")
+        await until(pilot, lambda: isinstance(form.app.screen, DiscardDialog))
+        await pilot.pause()
+        await pilot.press("escape")
+        await form.ready(pilot)
+        await form.go(pilot, "lr")
+        await pilot.press("delete", "q")
+        await pilot.pause()
+    assert form.app.exit_code == 0
+
+
 async def test_a_default_is_said_once() -> None:
     form = Form()
     async with form.opened(size=(120, 40)) as pilot:
@@ -179,18 +237,20 @@ async def test_a_default_is_said_once() -> None:
 
 
 async def test_a_group_folds_and_says_how_much_in_it_is_changed() -> None:
-    form = Form(work=Job(lr=0.5, seed=7, momentum=0.9))
+    form = Form(work=Job(steps=90, seed=7, momentum=0.9))
     async with form.opened() as pilot:
         await form.go(pilot, "seed")
         await pilot.press("space")
         assert form.fields.row.field is None
-        assert form.row("optimisation").endswith("optimisation   3 changed ")
+        assert "optimisation   3 changed " in form.row("optimisation")
         assert all(
             line.field is None for line in form.fields.form_rows if line.group == "optimisation"
         )
         await pilot.press("right")
         await form.go(pilot, "seed")
         await pilot.press("r")
+        form.fields.go_to("optimisation")
+        await pilot.press("left")
         await until(pilot, lambda: "2 changed" in form.row("optimisation"))
         assert form.text("seed") == "42"
 
@@ -198,8 +258,10 @@ async def test_a_group_folds_and_says_how_much_in_it_is_changed() -> None:
 async def test_groups_are_folded_at_first_unless_something_in_them_is_changed() -> None:
     form = Form(work=Job(checkpoint_every="epoch"))
     async with form.opened():
-        assert form.fields.folded == {"computation", "data files", "failures and disconnects"}
-        assert form.row("checkpoint_every") == "  checkpoint-every * epoch default: none"
+        groups = list(form.screen.draft.groups())
+        open_groups = [group for group in groups if not form.fields.is_folded(group)]
+        assert open_groups == [MAIN, HOSTS, "log and checkpoints"]
+        assert form.row("checkpoint_every") == "  checkpoint every * epoch default: none"
 
 
 async def test_many_hosts_are_folded() -> None:
@@ -237,7 +299,7 @@ async def test_a_text_is_edited_in_its_row_and_counts_at_once() -> None:
         await pilot.press("enter")
         await until(pilot, lambda: form.app.focused is form.fields)
         assert not editor.display
-        assert form.row("lr") == "  lr * 0.25 default: 0.1"
+        assert form.row("lr") == "  learning rate * 0.25 default: 0.1"
         await form.type(pilot, "lr", "0.5")
         await pilot.press("escape")
         await until(pilot, lambda: form.app.focused is form.fields)
@@ -254,7 +316,8 @@ async def test_digits_begin_a_number_and_arrows_leave_it() -> None:
         await until(pilot, lambda: form.app.focused is form.fields)
         assert form.text("batch_size") == "32"
         assert form.fields.row.field
-        assert form.fields.row.field.name == "accumulate"
+        assert form.fields.row.field.name == "lr"
+        await form.go(pilot, "accumulate")
         await pilot.press("2", "tab")
         await until(pilot, lambda: form.app.focused is form.fields)
         plan = await form.start(pilot)
@@ -264,7 +327,7 @@ async def test_digits_begin_a_number_and_arrows_leave_it() -> None:
 async def test_a_digit_where_no_number_belongs_says_so() -> None:
     form = Form()
     async with form.opened() as pilot:
-        for place, name in (("method", "method"), ("sync", "sync")):
+        for place, name in ((MAIN, MAIN), ("sync", "sync method")):
             form.fields.go_to(place)
             await pilot.press("3")
             said = f"{name} takes no number"
@@ -294,11 +357,12 @@ async def test_keys_count_in_the_order_in_which_they_were_typed() -> None:
     """However late they are handled: nothing is typed into another row, or started without it."""
     form = Form()
     async with form.opened() as pilot:
-        await form.go(pilot, "steps")
+        form.fields.fold("optimisation", is_folded=False)
+        await form.go(pilot, "batch_size")
         keys = [
-            *(*"45", *form.keys_down("steps", "batch_size")),
             *(*"32", *form.keys_down("batch_size", "lr")),
-            *(*"0.25", "enter", *form.keys_down("lr", "momentum")),
+            *(*"0.25", "enter", *form.keys_down("lr", "steps")),
+            *(*"45", *form.keys_down("steps", "momentum")),
             *(*"9e-1", "f5"),
         ]
         for key in keys:
@@ -321,6 +385,7 @@ async def test_a_choice_is_picked_from_a_list_or_turned() -> None:
         await form.go(pilot, "sync")
         await pilot.press("right", "right")
         assert form.text("sync") == "local_sgd"
+        form.fields.fold(METHOD_OPTIONS, is_folded=False)
         assert "every" in form.row("local_sgd.every")
         await form.go(pilot, "sync")
         await pilot.press("enter")
@@ -371,7 +436,7 @@ async def test_a_click_ticks_folds_and_edits() -> None:
         await form.click(pilot, "host.0")
         await until(pilot, lambda: form.text("host.0") != ON)
         await form.click(pilot, "hosts")
-        await until(pilot, lambda: "hosts" in form.fields.folded)
+        await until(pilot, lambda: form.fields.is_folded(HOSTS))
         await form.go(pilot, "epochs")
         await form.click(pilot, "epochs")
         await until(pilot, lambda: isinstance(form.app.focused, CellEditor))
@@ -386,17 +451,18 @@ async def test_a_click_ticks_folds_and_edits() -> None:
 async def test_mistakes_stand_beside_their_fields_and_at_the_top() -> None:
     form = Form()
     async with form.opened() as pilot:
-        text = "ready: f5 starts ddp, lenet5 on digits, 4 ranks on 4 hosts"
-        assert form.shown("status").endswith(text)
+        text = "✓ ready: 4 ranks on 4 hosts train lenet5 on digits with ddp, 1 epoch"
+        assert form.verdict().startswith(text)
+        assert "▶ f5 start" in form.verdict()
         await form.type(pilot, "lr", "fast")
         assert form.row("lr").endswith("✗ write a number")
-        assert "--lr 'fast': write a number" in form.shown("status")
+        assert form.verdict().startswith("✗ learning rate is 'fast': write a number")
         await pilot.press("enter")
         await form.type(pilot, "batch_size", "2x")
         await pilot.press("enter")
-        assert "(and 1 more mistake)" in form.shown("status")
-        form.fields.fold("optimisation", is_folded=True)
-        assert "2 mistakes" in form.row("optimisation")
+        assert "and 1 more mistake" in form.verdict()
+        form.fields.fold(MAIN, is_folded=True)
+        assert "2 mistakes" in form.row(MAIN)
         await pilot.press("f5")
         assert form.begun == []
         assert form.fields.row.field
@@ -404,7 +470,7 @@ async def test_mistakes_stand_beside_their_fields_and_at_the_top() -> None:
         await pilot.press("delete")
         await form.go(pilot, "lr")
         await pilot.press("delete")
-        await until(pilot, lambda: "ready" in form.shown("status"))
+        await until(pilot, lambda: "✓ ready" in form.verdict())
 
 
 async def test_a_form_starts_nothing_once_another_screen_has_come() -> None:
@@ -427,8 +493,7 @@ async def test_a_run_that_cannot_be_recorded_is_said_in_the_form() -> None:
         await until(
             pilot,
             lambda: (
-                isinstance(form.app.screen, LaunchScreen)
-                and "cannot write runs" in form.shown("status")
+                isinstance(form.app.screen, LaunchScreen) and "cannot write runs" in form.verdict()
             ),
         )
         form.refusal = ""
@@ -473,8 +538,9 @@ async def test_texts_name_the_keys_that_the_user_has_chosen(folder: Path) -> Non
     (folder.parent / "keys.toml").write_text('[keys]\nfold = "F"\ndelete-preset = "X"\n')
     form = Form()
     async with form.opened() as pilot:
-        form.fields.go_to("method")
-        await until(pilot, lambda: form.shown("help") == "method: F folds and unfolds the group")
+        form.fields.go_to(METHOD_OPTIONS)
+        text = f"{METHOD_OPTIONS}: F folds and unfolds the group"
+        await until(pilot, lambda: form.shown("help") == text)
         await pilot.press("w", *"mine", "enter")
         await until(pilot, lambda: presets.list_names() == ["mine"])
         await pilot.press("p")
@@ -565,21 +631,70 @@ async def test_the_worst_finding_of_a_host_is_its_mark_and_nothing_waits() -> No
     assert plan.work == Job(lr=0.2)
 
 
+def weak_node3(doctor: ActedSession) -> None:
+    """Let checks of four hosts find that one has few cores."""
+    advice = "leave it out with --exclude node3"
+    text = "only 0.1 cores, the others 0.4: every step will wait for it"
+    weak = CheckFinished(2, "cores", "warning", text, advice, value="0.1")
+    fine = [CheckFinished(host, "cores", "ok", "0.4") for host in (0, 1, 3)]
+    doctor.say(SESSION, *fine, weak, SessionClosed())
+    doctor.close()
+
+
+async def test_the_strip_says_what_checks_are_about_and_a_key_leaves_the_host_out() -> None:
+    form = Form()
+    async with form.opened() as pilot:
+        await pilot.press("h")
+        assert not form.begun, "nothing is to be left out yet"
+        await pilot.press("c")
+        await until(pilot, lambda: form.verdict().startswith("checking 4 hosts"))
+        assert "▶ f5 start" in form.verdict()
+        weak_node3(form.doctors[0])
+        await until(pilot, lambda: form.verdict().startswith("▲ node3: only 0.1 cores"))
+        assert "▶ h leave node3 out   f5 start all the same" in form.verdict()
+        assert "4 ranks on 4 hosts train lenet5" in form.verdict()
+        assert "▲ cores: 0.1" in form.row("host.2")
+        await pilot.press("h")
+        await until(pilot, lambda: len(form.doctors) == 2)
+        assert [host.name for host in form.doctors[1].plan.hosts] == ["node1", "node2", "node4"]
+        form.doctors[1].say(SESSION, CheckFinished(0, "cores", "ok", "0.4"), SessionClosed())
+        form.doctors[1].close()
+        await until(pilot, lambda: form.verdict().startswith("✓ ready: 3 ranks on 3 hosts"))
+        plan = await form.start(pilot)
+    assert plan.world_size == 3
+
+
+async def test_a_failed_check_is_no_reason_to_start_and_other_work_is_not_judged_by_it() -> None:
+    form = Form()
+    async with form.opened() as pilot:
+        await pilot.press("c")
+        await until(pilot, lambda: bool(form.doctors))
+        missing = CheckFinished(0, "data", "failed", "there is no digits", "copy it there")
+        form.doctors[0].say(SESSION, replace(missing, same=(0, 1, 2, 3)), SessionClosed())
+        form.doctors[0].close()
+        await until(pilot, lambda: form.verdict().startswith("✗ all hosts: there is no digits"))
+        assert "copy it there" in form.verdict()
+        assert "f5" not in form.verdict()
+        assert "leave" not in form.verdict(), "all hosts lack it"
+        form.fields.set_text("dataset", "mnist")
+        await until(pilot, lambda: form.verdict().startswith("✓ ready: "))
+
+
 async def test_checks_are_written_anew_only_where_they_have_found_something(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     form, written = Form(), list[str]()
 
-    def counted(state: RunState, width: int) -> list[list[checks.Cell]]:
+    def counted(state: RunState, width: int, *, with_passed: bool) -> list[list[checks.Cell]]:
         written.append("table")
-        return table(state, width)
+        return table(state, width, with_passed=with_passed)
 
     def marked(state: RunState) -> dict[str, host_marks.HostMark]:
         written.append("marks")
         return known(state)
 
-    table, known = checks.make_table, host_marks.mark_hosts
-    monkeypatch.setattr(checks, "make_table", counted)
+    table, known = checks.make_matrix, host_marks.mark_hosts
+    monkeypatch.setattr(checks, "make_matrix", counted)
     monkeypatch.setattr(launch, "mark_hosts", marked)
     async with form.opened(size=(120, 40)) as pilot:
         await pilot.press("f2")
@@ -701,9 +816,13 @@ async def test_a_program_is_typed_and_started() -> None:
     """It takes the place of the settings of a job, and the line to paste says so."""
     form = Form()
     async with form.opened((120, 40)) as pilot:
+        await form.go(pilot, script_fields.WORDS)
         assert form.row(script_fields.WORDS).rstrip().endswith("none")
         await form.type(pilot, script_fields.WORDS, "train.py --lr 0.1")
-        assert "ready: f5 starts train.py --lr 0.1, 4 ranks on 4 hosts" in form.shown("status")
+        assert "✓ ready: 4 ranks on 4 hosts run train.py --lr 0.1" in form.verdict()
+        await pilot.press("enter")
+        await until(pilot, lambda: form.app.focused is form.fields)
+        assert form.fields.row.name == script_fields.WORDS, "the cursor stays on it"
         assert "$ rankboard -- train.py --lr 0.1" in form.shown("amounts")
         with pytest.raises(AssertionError, match="is folded"):
             form.row("model")
@@ -742,4 +861,6 @@ async def test_the_form_opens_with_a_program(size: tuple[int, int]) -> None:
         assert form.text(script_fields.WORDS) == """train.py 'it'"'"'s'"""
         assert "rankboard --no-watch -- train.py" in form.shown("amounts")
         await form.type(pilot, script_fields.WORDS, "")
+        await pilot.press("enter")
+        await until(pilot, lambda: form.app.focused is form.fields)
         assert form.row("model")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from remote.events import CheckFinished, HostLost, HostPhaseChanged, SessionClosed
+from remote.events import CheckFinished, HostLost, SessionClosed
 from remote.run.state.phases import RunPhase
 from tests.kit.histories import History, plan, stepped
 from tests.kit.scripts import script, seen, started
@@ -15,7 +15,7 @@ from tui.charts.heading import heading
 from tui.charts.kinds import KINDS
 from tui.run.components.header import NOTICE_SECONDS, load_notices, script_notes
 from tui.run.components.header_figures import header_figures
-from tui.run.components.header_lines import is_before_first_step, phase_text, start_line
+from tui.run.components.header_lines import phase_text
 from tui.run.components.phase_line import phase_line, phase_seconds
 
 
@@ -53,26 +53,6 @@ def test_a_step_takes_the_same_time_in_the_header_the_phases_and_the_chart(is_ov
     assert step_text == ("295 ms" if is_over else "110 ms")
 
 
-def test_a_start_says_what_is_done_what_it_waits_for_and_what_comes() -> None:
-    history = History(plan(2))
-
-    def start() -> str:
-        run = history.state()
-        assert is_before_first_step(run)
-        return start_line(run, history.now + 4.0).plain
-
-    coming = "○ data  ○ rendezvous  ○ first step"
-    history.session(HostPhaseChanged(0, "ready"), HostPhaseChanged(1, "deploying"))
-    assert start() == f"✓ connect  ◐ copy 4 s  ○ import torch  {coming}"
-    history.session(HostPhaseChanged(1, "ready"))
-    history.rank(0, history.launched(0)).rank(1, history.launched(1))
-    assert start() == f"✓ connect  ✓ copy  ◐ import torch 4 s  {coming}"
-    history.training()
-    assert start().endswith("✓ rendezvous  ◐ first step 4 s")
-    history.rank(0, stepped(0, 1)).rank(1, stepped(1, 1))
-    assert not is_before_first_step(history.state())
-
-
 def test_the_header_of_a_script_says_what_else_runs_there_and_how_to_end_it() -> None:
     text, command = "another run of yours trains there: old", "rankboard stop old"
     history = History(plan(2, script=True))
@@ -90,4 +70,7 @@ def test_a_script_without_a_total_is_told_how_to_have_progress() -> None:
     for rank in range(4):
         history.rank(rank, seen(rank, 1, 1.0, compute=0.1))
     notes = list(script_notes(history.state()))
-    assert notes == ["no total known: for progress and ETA, print step 20/1000"]
+    assert notes == [
+        "rankboard sees steps, loss and waits, but no total of steps: print lines such as"
+        ' "step 20/1000"'
+    ]

@@ -14,9 +14,11 @@ from tests.kit.acted import cluster, until
 from tests.kit.dashboard import Stage
 from training.wire import host_events
 from training.wire.events import SESSION
+from tui.charts.panel import Charts
+from tui.run.hosts_panel import HostsPanel
 
 
-async def test_while_starting_the_hosts_and_their_phases_are_on_the_screen() -> None:
+async def test_while_starting_each_host_shows_its_stage_and_why_it_is_lost() -> None:
     stage = Stage()
     async with stage.shown() as pilot:
         stage.session.say(
@@ -24,7 +26,9 @@ async def test_while_starting_the_hosts_and_their_phases_are_on_the_screen() -> 
             launcher.HostPhaseChanged(0, "deploying"),
             launcher.HostPhaseChanged(1, "connecting"),
         )
-        await until(pilot, lambda: "deploying" in stage.text() and "connecting" in stage.text())
+        await until(pilot, lambda: "✓" in line_of(stage, "node1"))
+        assert line_of(stage, "node1").split()[:3] == ["node1", "✓", "◐"]
+        assert line_of(stage, "node2").split()[:2] == ["node2", "◐"]
         stage.session.say(
             SESSION,
             launcher.HostLost(
@@ -33,6 +37,45 @@ async def test_while_starting_the_hosts_and_their_phases_are_on_the_screen() -> 
         )
         await until(pilot, lambda: "✗ lost" in stage.text())
         assert "does not answer at 127.0.0.2:22" in " ".join(stage.text().split())
+
+
+async def test_before_the_first_step_a_strip_says_what_the_start_waits_for_and_what_helps() -> None:
+    stage = Stage(hosts=4, slots=1)
+    async with stage.shown() as pilot:
+        for index in range(4):
+            stage.session.say(
+                SESSION,
+                launcher.HostPhaseChanged(index, "connecting" if index == 3 else "ready"),
+            )
+        await until(pilot, lambda: "waiting for node4: connecting" in stage.text())
+        assert "usually takes about 2 s" in stage.text()
+        for key in ("D check", "s where", "q stop"):
+            assert key in stage.text()
+        assert not any(chart.display for chart in stage.screen.query(Charts))
+        await stage.train(pilot)
+        await until(pilot, lambda: " loss" in stage.text())
+        assert "waiting for" not in stage.text()
+        assert stage.screen.query(Charts).first().display
+
+
+async def test_a_warning_of_a_host_is_whole_while_it_starts() -> None:
+    stage = Stage(hosts=4, slots=1)
+    text = "0.1 per rank, 0.4 on the median host, " + "so that every step waits for it " * 3
+    async with stage.shown() as pilot:
+        stage.session.say(
+            SESSION, launcher.CheckFinished(2, "cores", "warning", text, "use other hosts")
+        )
+        shown = f"node3: cores: {text.strip()} ▶ use other hosts"
+        await until(pilot, lambda: shown in " ".join(panel_text(stage).split()))
+
+
+def line_of(stage: Stage, name: str) -> str:
+    return next((line for line in stage.text().splitlines() if line.startswith(name)), "")
+
+
+def panel_text(stage: Stage) -> str:
+    region = stage.screen.query_one(HostsPanel).region
+    return "\n".join(stage.text().splitlines()[region.y : region.bottom])
 
 
 @pytest.mark.parametrize(("address", "shown"), [("127.0.0.", False), ("10.0.0.", True)])

@@ -180,10 +180,10 @@ async def test_the_next_chart() -> None:
 
 
 async def test_before_its_first_step_and_after_its_death() -> None:
-    stage = Stage(hosts=2, slots=1)
+    stage = Stage(hosts=2, slots=2)
     async with stage.app.run_test(size=(80, 24)) as pilot:
-        stage.session.say(0, host_events.Launched((0,)))
-        await until(pilot, lambda: "importing" in stage.text())
+        stage.session.say(0, host_events.Launched((0, 1)))
+        await until(pilot, lambda: "import torch" in stage.text())
         await opened(stage, pilot, 0)
         assert "not started" in stage.text()
         assert "steps show once the ranks train" in stage.text()

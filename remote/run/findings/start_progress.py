@@ -1,0 +1,183 @@
+"""Finds how far each host is on the way to the first step, and what the start as a whole waits for.
+Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from remote.format import duration
+from remote.run.findings.start_waits import Wait, age, find_waits
+from remote.run.run_state import RunState
+from remote.run.state.host_state import HostState
+from remote.run.state.phases import FATES, HostPhase, RankPhase, RunPhase
+from remote.run.state.rank_state import RankState
+
+PATIENCE = 3.0
+"""Times as long as a stage usually takes from which on it is longer than usual."""
+FEW_CORES = 0.8
+"""The share of the cores of the median host below which they are why a host is late."""
+
+
+@dataclass(frozen=True)
+class StartStage:
+    """A part of the start: what is done, and for how many seconds usually."""
+
+    title: str
+    activity: str
+    """What is done, as the subject of a sentence."""
+    usual_seconds: float
+    host_phases: tuple[HostPhase, ...] = ()
+    rank_phases: tuple[RankPhase, ...] = ()
+
+
+_CONNECT = StartStage("connect", "connecting", 2, (HostPhase.WAITING, HostPhase.CONNECTING))
+_COPY = StartStage("copy code", "copying code", 4, (HostPhase.DEPLOYING, HostPhase.STARTING))
+_BEGINNING = (RankPhase.WAITING, RankPhase.IMPORTING)
+_MEETING = (RankPhase.RENDEZVOUS, RankPhase.JOINING)
+_JOIN = StartStage("join", "joining the others", 3, rank_phases=_MEETING)
+_JOB_STAGES = (
+    _CONNECT,
+    _COPY,
+    StartStage("import torch", "importing torch", 10, rank_phases=_BEGINNING),
+    StartStage("load data", "loading the data", 5, rank_phases=(RankPhase.LOADING,)),
+    _JOIN,
+)
+_SCRIPT_STAGES = (
+    _CONNECT,
+    _COPY,
+    StartStage("start script", "starting a script", 15, rank_phases=_BEGINNING),
+    _JOIN,
+)
+
+
+@dataclass(frozen=True)
+class HostStart:
+    """How far a host is: `stage` is the number of the one that it is in, or of all stages once its
+    ranks are ready for the first step."""
+
+    host: HostState
+    stage: int
+    seconds: Mapping[int, float]
+    """Of each stage that is known: how long it took or, of the present one, takes so far."""
+
+
+@dataclass(frozen=True)
+class StartSummary:
+    """What the start waits for, what is usual, and whether it takes longer than that."""
+
+    text: str
+    usual: str
+    is_late: bool
+
+
+def start_stages(run: RunState) -> Sequence[StartStage]:
+    """Return the stages of the start of a run, in order."""
+    return _JOB_STAGES if run.plan.job else _SCRIPT_STAGES
+
+
+def is_starting(run: RunState) -> bool:
+    """Return True before the first step of the first attempt. A script may make steps that nobody
+    sees, so its start ends once its ranks have joined each other."""
+    if run.attempt or run.step:
+        return False
+    if run.plan.job:
+        return run.phase in (RunPhase.STARTING, RunPhase.TRAINING)
+    return run.phase is RunPhase.STARTING
+
+
+def host_starts(run: RunState, now: float) -> list[HostStart]:
+    """Return how far each host is, in their order."""
+    ranks_of_host = defaultdict[int, list[RankState]](list)
+    for rank in run.processes:
+        ranks_of_host[rank.host].append(rank)
+    return [_host_start(host, ranks_of_host[host.index], run, now) for host in run.hosts]
+
+
+def summarise_start(run: RunState, now: float) -> StartSummary:
+    """Return what the start waits for."""
+    stages = start_stages(run)
+    starts = host_starts(run, now)
+    stage_index = min(start.stage for start in starts)
+    if stage_index == len(stages):
+        return StartSummary("all ranks are ready, and make the first step", "", is_late=False)
+    stage = stages[stage_index]
+    hosts_behind = [start for start in starts if start.stage == stage_index]
+    seconds = max(start.seconds.get(stage_index, 0.0) for start in hosts_behind)
+    parts = [_describe_wait(wait, run) for wait in find_waits(run, now)]
+    if not parts:
+        parts = [f"{stage.activity}, {duration(seconds)}"]
+    num_ready = sum(start.stage >= len(stages) - 1 for start in starts)
+    if 0 < num_ready < len(starts):
+        parts.append(f"{num_ready} of {len(starts)} hosts are ready")
+    usual = "; ".join(_describe_usual(stage, stage_index, starts, hosts_behind))
+    return StartSummary("; ".join(parts), usual, seconds > PATIENCE * stage.usual_seconds)
+
+
+def _describe_wait(wait: Wait, run: RunState) -> str:
+    """Say for whom the start waits: "waiting for node2: importing torch, 6 s"."""
+    progress = f"{wait.progress}, {duration(wait.seconds)}"
+    is_only_host = len(run.hosts) == 1 and wait.subject == run.hosts[0].name
+    return progress if is_only_host else f"waiting for {wait.subject}: {progress}"
+
+
+def _host_start(
+    host: HostState, ranks: Sequence[RankState], run: RunState, now: float
+) -> HostStart:
+    stages = start_stages(run)
+    seconds: dict[int, float] = {}
+    host_stage = sum(bool(stage.host_phases) for stage in stages)
+    for index, stage in enumerate(stages[:host_stage]):
+        if host.phase in stage.host_phases:
+            seconds[index] = age(host.since, run, now)
+            return HostStart(host, index, seconds)
+        _put_sum(seconds, index, [host.spent.get(phase) for phase in stage.host_phases])
+    if host.phase is not HostPhase.READY and not host.hello:
+        return HostStart(host, len(seconds), seconds)
+    rank_stages = [(_stage_of(rank, stages, host_stage), rank) for rank in ranks]
+    current = min((stage for stage, _ in rank_stages), default=host_stage)
+    for index in range(host_stage, current):
+        for _, rank in rank_stages:
+            longest = seconds.get(index, 0.0)
+            _put_sum(seconds, index, [rank.spent.get(phase) for phase in stages[index].rank_phases])
+            if index in seconds:
+                seconds[index] = max(longest, seconds[index])
+    if current < len(stages):
+        since = [rank.since or host.since for stage, rank in rank_stages if stage == current]
+        seconds[current] = max((age(time, run, now) for time in since), default=0.0)
+    return HostStart(host, current, seconds)
+
+
+def _put_sum(seconds: dict[int, float], index: int, spent: Sequence[float | None]) -> None:
+    """Note the time of a stage, if any part of it is known."""
+    known = [value for value in spent if value is not None]
+    if known:
+        seconds[index] = sum(known)
+
+
+def _stage_of(rank: RankState, stages: Sequence[StartStage], first: int) -> int:
+    """Return the stage of a rank; one that has died is where it was."""
+    phase = rank.exited_from if rank.phase in FATES else rank.phase
+    for index in range(first, len(stages)):
+        if phase in stages[index].rank_phases:
+            return index
+    return len(stages)
+
+
+def _describe_usual(
+    stage: StartStage, index: int, starts: Sequence[HostStart], behind: Sequence[HostStart]
+) -> Iterator[str]:
+    """Yield how long a stage takes usually, and why it may take longer here."""
+    text = f"usually takes about {duration(stage.usual_seconds)}"
+    others = [start.seconds[index] for start in starts if start.stage > index in start.seconds]
+    if others:
+        text += f", {duration(statistics.median(others))} on the others"
+    yield text
+    all_cores = [start.host.hello.cores for start in starts if start.host.hello]
+    slow_host = behind[0].host
+    if slow_host.hello and len(all_cores) > 1:
+        cores, median_cores = slow_host.hello.cores, statistics.median_high(all_cores)
+        if cores < FEW_CORES * median_cores:
+            yield f"{slow_host.name} has {cores:.2g} cores, others {median_cores:.2g}"

@@ -1,0 +1,89 @@
+"""What the checks of hosts come to, as a verdict: the worst finding, and what helps."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import NamedTuple
+
+from remote.doctor.doctor import FAILED, OK
+from remote.events import CheckFinished
+from remote.format import count
+from remote.run.run_state import RunState
+from remote.run.state.phases import RunPhase
+from remote.sanitise import one_line
+from tui.doctor import checks
+
+SLOWING = ("cores", "memory", "load", "interface")
+"""The checks whose warnings are mended by a run without the host."""
+
+
+class CheckVerdict(NamedTuple):
+    """What the checks come to."""
+
+    outcome: str
+    """OK, WARNING or FAILED of `remote.doctor`."""
+    title: str
+    """The worst finding, or how many checks have passed."""
+    advice: str = ""
+    """What to do about it."""
+    others: int = 0
+    """How many more findings there are."""
+    weak_hosts: tuple[str, ...] = ()
+    """The hosts without which the worst finding would be gone; none where that does not help."""
+    command: str = ""
+    """The command that helps against the worst finding, if there is one."""
+
+
+def judge_checks(state: RunState, hosts: Container[str] | None = None) -> CheckVerdict | None:
+    """Return the verdict on the checks so far; None if nothing is known yet.
+
+    `hosts` are the names of those that still take part, if some were left out since.
+    """
+    problems = [check for check in checks.list_problems(state) if _concerns(state, check, hosts)]
+    if problems:
+        return _judge_problems(state, problems)
+    is_over = state.phase is RunPhase.ENDED or any(rank.pid for rank in state.ranks)
+    if not state.checks or not is_over:
+        return None
+    return CheckVerdict(OK, describe_passed(state))
+
+
+def describe_passed(state: RunState) -> str:
+    """Say how many checks have passed: "64 checks on 4 hosts passed"."""
+    passed = sum(check.outcome == OK for check in state.checks.values())
+    return f"{count(passed, 'check')} on {count(len(state.hosts), 'host')} passed"
+
+
+def describe_finding(state: RunState, check: CheckFinished) -> str:
+    """Return a finding in a line: "node3: 0.1 cores, most others 0.4: …"."""
+    return checks.name_hosts(state, check) + one_line(check.text)
+
+
+def _judge_problems(state: RunState, problems: list[CheckFinished]) -> CheckVerdict:
+    worst = problems[0]
+    return CheckVerdict(
+        worst.outcome,
+        describe_finding(state, worst),
+        one_line(worst.advice),
+        len(problems) - 1,
+        _find_weak_hosts(state, worst),
+        one_line(worst.command),
+    )
+
+
+def _concerns(state: RunState, check: CheckFinished, hosts: Container[str] | None) -> bool:
+    """Return True if a finding is about a host that takes part, or about all together."""
+    names = _list_names(state, check)
+    return hosts is None or not names or any(name in hosts for name in names)
+
+
+def _list_names(state: RunState, check: CheckFinished) -> list[str]:
+    """Return the names of the hosts of a finding; none if it is about all of them together."""
+    indices = check.same or (check.host,)
+    return [host.name for host in state.hosts if host.index in indices]
+
+
+def _find_weak_hosts(state: RunState, check: CheckFinished) -> tuple[str, ...]:
+    """Return the hosts to leave out, if that helps and others are left."""
+    helps = check.outcome == FAILED or check.check in SLOWING
+    return tuple(_list_names(state, check)) if helps and checks.is_of_some(state, check) else ()
