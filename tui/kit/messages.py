@@ -75,8 +75,13 @@ class CompareRun(ScreenRequest):
     """Compare the run with another one, which the user chooses."""
 
 
+@dataclass
 class NewRun(ScreenRequest):
-    """Show the launch form again."""
+    """Show the launch form again, at this `field` and with another value in it, if they are
+    given."""
+
+    field: str = ""
+    value: float | None = None
 
 
 class ShowChecks(ScreenRequest):

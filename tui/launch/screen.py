@@ -77,10 +77,16 @@ class LaunchScreen(LiveScreen, PresetForm):
     """Why actions do nothing where they are missing."""
 
     def __init__(
-        self, launch: LaunchRequest, error: str = "", checks: HostChecks | None = None
+        self,
+        launch: LaunchRequest,
+        error: str = "",
+        checks: HostChecks | None = None,
+        field: str = "",
     ) -> None:
-        """`error` is shown until something is changed. `checks` are those that were made last."""
+        """`error` is shown until something is changed. `checks` are those that were made last.
+        `field` is where the cursor begins."""
         super().__init__()
+        self._first_field = field
         self._launch = launch
         self._error = error
         self._checks = checks
@@ -118,6 +124,9 @@ class LaunchScreen(LiveScreen, PresetForm):
         self.set_class(self.app.size.width < WIDE, "-narrow")
         self.watch(self._table, "cursor", self._show_help, init=False)
         self._check_and_show()
+        if self._first_field:
+            # The table has its rows only after the refresh.
+            self.call_after_refresh(self._table.go_to, self._first_field)
         self.call_after_refresh(self._show_help)
 
     def on_resize(self) -> None:
