@@ -5,7 +5,6 @@ from __future__ import annotations
 from remote.run.run_state import RunState
 from remote.run.series.step_times import NAN, Means, join_means
 from remote.run.state.phases import RunPhase
-from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import unknown_if_zero
 
 
@@ -17,19 +16,8 @@ def step_means(run: RunState) -> Means:
     """
     if run.phase is RunPhase.ENDED:
         return run.means
-    return join_means(map(recent_means, run.ranks), are_apart=run.trains_apart)
-
-
-def recent_means(rank: RankState) -> Means:
-    """Return the means over the last steps of a rank."""
-    pace = rank.pace
-    return Means(
-        pace.mean("seconds"),
-        pace.mean("data"),
-        pace.mean("compute"),
-        pace.mean("sync"),
-        pace.per_second("samples"),
-    )
+    recent_means = [rank.pace.means for rank in run.ranks]
+    return join_means(recent_means, are_apart=run.trains_apart)
 
 
 def throughput(run: RunState) -> float:

@@ -24,7 +24,6 @@ from remote.format import (
 )
 from remote.plan.plan import Plan
 from remote.run.diagnosis.host_load import Load
-from remote.run.findings.rates import recent_means
 from remote.run.findings.stall import rank_word
 from remote.run.findings.start_waits import age
 from remote.run.run_state import RunState
@@ -249,7 +248,7 @@ def _gpu_memory(rank: RankState) -> float:
 def _step_means(rank: RankState) -> Means:
     """Return the means over the last steps; of a rank that has ended, over all but the first, as
     in the header of a run that has."""
-    return rank.timing.warm if rank.phase in FATES else recent_means(rank)
+    return rank.timing.warm if rank.phase in FATES else rank.pace.means
 
 
 def _mean_seconds(rank: RankState) -> float:
