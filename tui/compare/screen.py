@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from textwrap import wrap
 from typing import ClassVar
 
+from msgspec import structs
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, VerticalScroll
@@ -130,7 +130,7 @@ class CompareScreen(Screen[None]):
         runs = [compared.run for compared in self._compared]
         curves = self._measure.curves(runs, clock=self._by_time, smoothed=True)
         is_log = self._measure.is_log(curves) if self._log_y is None else self._log_y
-        options = replace(OVER_TIME if self._by_time else OVER_STEPS, log_y=is_log)
+        options = structs.replace(OVER_TIME if self._by_time else OVER_STEPS, log_y=is_log)
         self.query_one(Chart).draw(curves, options=options)
         self.query_one("#charts").border_title = self._chart_title(is_log)
         room = self.size.width - MARGIN_WIDTH

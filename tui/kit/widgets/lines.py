@@ -10,7 +10,7 @@ from rich.style import Style
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 from textual.color import Color
 from textual.filter import LineFilter
-from textual.geometry import Region, Spacing
+from textual.geometry import Region, Size, Spacing
 from textual.renderables.text_opacity import TextOpacity
 from textual.strip import Strip
 from textual.widget import Widget
@@ -75,7 +75,10 @@ class LineWidget(Widget):
         super().__init__(*children, **settings)
         self._strips: dict[int, Strip] = {}
         """Drawn lines, kept until styles change."""
+        self.drawn_size = Size()
+        """`size` when the lines were last asked for: that property searches the whole screen."""
         self._cached_style: Style | None = None
+        self._cached_background: Color | None = None
         self._has_border: bool | None = None
         self._finish_inputs: tuple[object, ...] = ()
         self._finished: dict[int, tuple[Strip, Strip]] = {}
@@ -90,10 +93,13 @@ class LineWidget(Widget):
         # Asked once: the styles change seldom, see `notify_style_update`.
         if self._has_border is None:
             self._has_border = self.styles.gutter != Spacing()
+        self.drawn_size = self.size
         if self._has_border:
             return super().render_lines(crop)
-        line_width = self.size.width
-        background = self.background_colors[1]
+        line_width = self.drawn_size.width
+        if self._cached_background is None:
+            self._cached_background = self.background_colors[1]
+        background = self._cached_background
         line_filters = [*self.get_line_filters()]
         if self.opacity < 1:
             line_filters.append(_fading_filter(self.opacity))
@@ -128,5 +134,7 @@ class LineWidget(Widget):
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self._strips.clear()
+        self._finished.clear()
         self._cached_style = None
+        self._cached_background = None
         self._has_border = None
