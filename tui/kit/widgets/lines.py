@@ -10,7 +10,7 @@ from rich.style import Style
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 from textual.color import Color
 from textual.filter import LineFilter
-from textual.geometry import Region, Size, Spacing
+from textual.geometry import Region, Spacing
 from textual.renderables.text_opacity import TextOpacity
 from textual.strip import Strip
 from textual.widget import Widget
@@ -75,8 +75,6 @@ class LineWidget(Widget):
         super().__init__(*children, **settings)
         self._strips: dict[int, Strip] = {}
         """Drawn lines, kept until styles change."""
-        self.drawn_size = Size()
-        """`size` when the lines were last asked for: that property searches the whole screen."""
         self._cached_style: Style | None = None
         self._cached_background: Color | None = None
         self._has_border: bool | None = None
@@ -93,10 +91,9 @@ class LineWidget(Widget):
         # Asked once: the styles change seldom, see `notify_style_update`.
         if self._has_border is None:
             self._has_border = self.styles.gutter != Spacing()
-        self.drawn_size = self.size
         if self._has_border:
             return super().render_lines(crop)
-        line_width = self.drawn_size.width
+        line_width = self.size.width
         if self._cached_background is None:
             self._cached_background = self.background_colors[1]
         background = self._cached_background

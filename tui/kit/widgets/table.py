@@ -168,7 +168,7 @@ class CellTable(ScrollView, LineWidget, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """Draw line `y` of what is in view. Line 0 is the head, however far one has scrolled."""
         line_number = y + self.scroll_offset.y if y else 0
-        width = self.drawn_size.width
+        width = self.size.width
         if line_number > len(self._rows):
             return Strip.blank(width, self.rich_style)
         if line_number not in self._strips:
