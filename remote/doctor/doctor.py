@@ -163,7 +163,7 @@ def _not_reached(host: Host, host_index: int, reach_failure: Failure) -> list[Ch
         if failed_check != "login":
             checks.append(CheckFinished(host_index, "login", OK, "ok"))
     advice = " ".join(reach_failure.advice.split())
-    manual_command = load_transport(host.transport).by_hand(host)
+    manual_command = load_transport(host.transport).by_hand(host, ["true"])
     if not advice and manual_command:
         advice = f"try it by hand: {manual_command}"
     return [*checks, CheckFinished(host_index, failed_check, FAILED, reach_failure.what, advice)]

@@ -147,8 +147,9 @@ class TransportKind(Struct, frozen=True):
     """Its ranks have the variables of the shell that starts rankboard."""
     reached: str = ""
     """What messages say of a host that is reached, such as "ssh ok"."""
-    by_hand: Callable[[Host], str] = lambda _: ""
-    """Returns the command with which a person reaches a host, or ""."""
+    by_hand: Callable[[Host, Sequence[str]], str] = lambda _, words: ""
+    """Returns the command with which a person runs these words on a host; "" for a host
+    that is this machine."""
     host_keys: Callable[[], HostKeys] | None = None
     """Makes the keeper of host keys, if hosts prove who they are by keys that the user has to
     accept."""

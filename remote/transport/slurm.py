@@ -11,7 +11,7 @@ import re
 import shlex
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -127,9 +127,9 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _by_hand(host: Host) -> str:
-    """Return the command that reaches the node as `SlurmTransport` does."""
-    return shlex.join([*_srun_words(host), "true"])
+def _by_hand(host: Host, words: Sequence[str]) -> str:
+    """Return the command that runs these words on the node as `SlurmTransport` does."""
+    return shlex.join([*_srun_words(host), *words])
 
 
 TRANSPORT = TransportKind(

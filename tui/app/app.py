@@ -53,6 +53,7 @@ class RankboardApp(Dashboard[OpenRuns]):
         """`history` has all runs that are recorded; without it, there is no list of runs."""
         super().__init__(OpenRuns(launch))
         self._history = history
+        self.opens_runs = history is not None
         self._last_check: RunRequest | None = None
         self._opening: set[str] = set()
         """The names of the runs that are being read."""
@@ -87,7 +88,12 @@ class RankboardApp(Dashboard[OpenRuns]):
 
     def _show_run(self, session: RunSession) -> None:
         self.runs.session = session
-        self.push_screen(self._find_screen(session))
+        screen = self._find_screen(session)
+        if screen not in self.screen_stack:
+            self.push_screen(screen)
+        # A comparison of the run may have led back to it.
+        while self.screen is not screen:
+            self.pop_screen()
 
     def _find_screen(self, session: RunSession) -> RunScreen:
         """Return the screen of a run, which is as it was left."""

@@ -38,6 +38,7 @@ from tui.kit.key_names import format_key
 from tui.kit.messages import (
     CompareRuns,
     CopyCommand,
+    CopyText,
     NoteStep,
     PinRun,
     ReadBaseline,
@@ -85,6 +86,8 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
 
     sends_commands: ClassVar[bool] = True
     """Whether anything can be asked of the runs."""
+    opens_runs = False
+    """Whether a recorded run can be opened by its name."""
 
     def __init__(self, runs: RunsT) -> None:
         super().__init__()
@@ -353,11 +356,17 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
         self.push_screen(CompareScreen(message.folders))
 
     def on_copy_command(self, message: CopyCommand) -> None:
-        from tui.launch.command_line import format_run_command
+        from tui.launch.command_line import find_lab_options, format_run_command
 
-        line = format_run_command(message.plan)
-        self.copy_to_clipboard(line)
-        self.notify(f"copied: {line}", markup=False)
+        limits = find_lab_options(message.run)
+        self._copy(format_run_command(message.plan, limits, message.without))
+
+    def on_copy_text(self, message: CopyText) -> None:
+        self._copy(message.text)
+
+    def _copy(self, text: str) -> None:
+        self.copy_to_clipboard(text)
+        self.notify(f"copied: {text}", markup=False)
 
     # Files
 

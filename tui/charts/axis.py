@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from remote.format import duration
@@ -24,7 +24,8 @@ Tick = tuple[float, str]
 """A value and its label."""
 
 
-class Axis(Struct, frozen=True):
+@dataclass(frozen=True)
+class Axis:
     """A range of values. The axis is logarithmic with `log`, and then both ends are over 0."""
 
     low: float
@@ -72,11 +73,11 @@ def bound(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def linear_axis(low: float, high: float, tick_count: int) -> Axis:
     """Return an axis whose ends are rounded outwards, to halves of the steps between ticks."""
-    low, high = _widen_if_empty(low, high)
+    low, high = widen_if_empty(low, high)
     step = round_step((high - low) / max(2 * tick_count, 1))
     rounded_low = math.floor(low / step) * step
     rounded_high = math.ceil(high / step) * step
-    return Axis(*_widen_if_empty(rounded_low, rounded_high))
+    return Axis(*widen_if_empty(rounded_low, rounded_high))
 
 
 def log_axis(low: float, high: float) -> Axis:
@@ -90,7 +91,7 @@ def log_axis(low: float, high: float) -> Axis:
 
 def exact_axis(low: float, high: float) -> Axis:
     """Return the axis from `low` to `high`."""
-    return Axis(*_widen_if_empty(low, high))
+    return Axis(*widen_if_empty(low, high))
 
 
 def steady_axis(low: float, high: float, columns: int) -> Axis:
@@ -99,7 +100,7 @@ def steady_axis(low: float, high: float, columns: int) -> Axis:
     Columns begin at multiples of their width, and the width is 16 to 31 times a power of two, so
     that curves already drawn stay where they are, and at most a sixteenth of the columns is empty.
     """
-    low, high = _widen_if_empty(low, high)
+    low, high = widen_if_empty(low, high)
     columns = max(columns, 1)
     least_width = (high - low) / columns
     grain = 2.0 ** (math.floor(math.log2(least_width)) - 4)
@@ -109,12 +110,12 @@ def steady_axis(low: float, high: float, columns: int) -> Axis:
         begin = math.floor(low / width) * width
         end = begin + columns * width
         if end > high or not math.isfinite(end) or factor > 64:
-            return Axis(*_widen_if_empty(begin, end))
+            return Axis(*widen_if_empty(begin, end))
         # Rounding the begin down may have left `high` outside: then columns are a little wider.
         factor += 1
 
 
-def _widen_if_empty(low: float, high: float) -> tuple[float, float]:
+def widen_if_empty(low: float, high: float) -> tuple[float, float]:
     """Return the range, or a small one around its only value."""
     low = max(-HUGE, min(low, HUGE))
     high = max(-HUGE, min(high, HUGE))

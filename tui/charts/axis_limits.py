@@ -70,14 +70,14 @@ def y_limits(
     return without_peaks if gains_much else (low, high)
 
 
-def spans_decades(values: Floats) -> bool:
-    """Return True if values are over 0 and, but for peaks, so far apart that their axis should be
-    logarithmic."""
+def spans_decades(values: Floats, *, with_peaks: bool = False) -> bool:
+    """Return True if values are over 0 and so far apart that their axis should be logarithmic,
+    with or without peaks."""
     known = values[np.isfinite(values)]
     sampled = known[:: 1 + known.size // MAX_SAMPLED_VALUES]
     if not sampled.size:
         return False
-    low, high = _quantiles(sampled)
+    low, high = (known.min(), known.max()) if with_peaks else _quantiles(sampled)
     return bool(low > 0 and math.log10(high) - math.log10(low) > MIN_DECADES)
 
 

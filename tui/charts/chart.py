@@ -19,10 +19,17 @@ from textual.color import Color
 from textual.geometry import Region, Size
 from textual.strip import Strip
 
-from tui.charts.annotations import Mark
 from tui.charts.axis import Axis
 from tui.charts.plot_frame import PlotFrame, PlotOptions, make_frame
-from tui.charts.raster import FAINT, MARK_COLOUR, NO_COLOUR, Curve, DotPicture
+from tui.charts.raster import (
+    ALARM_COLOUR,
+    FAINT,
+    MARK_COLOUR,
+    NO_COLOUR,
+    Curve,
+    DotPicture,
+)
+from tui.charts.x_labels import Mark
 from tui.kit import palette
 from tui.kit.themes import inks_of
 from tui.kit.widgets.lines import LineWidget
@@ -123,8 +130,17 @@ class Chart(LineWidget, can_focus=True):
         row_count = len(frame.row_labels)
         if y < row_count:
             label = Segment(frame.row_labels[y], label_style)
-            return [label, *self._cell_segments(frame.picture, y)]
-        return [Segment(frame.bottom_labels if y == row_count else "", label_style)]
+            ends = [
+                Segment(text, label_style if ink < 0 else self._ink_style(ink))
+                for text, ink in frame.row_ends[y]
+            ]
+            return [label, *self._cell_segments(frame.picture, y), *ends]
+        bottom_rows = [row for row in (frame.mark_labels, frame.bottom_labels) if row]
+        below = y - row_count
+        return [Segment(bottom_rows[below] if below < len(bottom_rows) else "", label_style)]
+
+    def _ink_style(self, ink: int) -> Style:
+        return self.rich_style + Style(color=self._palette_colour(ink).rich_color)
 
     def _cell_segments(self, picture: DotPicture, y: int) -> Iterator[Segment]:
         """Yield the cells of a row, each run of one style as a segment."""
@@ -165,6 +181,8 @@ class Chart(LineWidget, can_focus=True):
             return None
         if curve == MARK_COLOUR:
             return self.get_component_rich_style("chart--axis").color
+        if curve == ALARM_COLOUR:
+            return Color.parse(inks_of(self.app.current_theme).warn).rich_color
         if curve >= TINTED:
             return self._tinted(curve - TINTED)
         if curve < FAINT:

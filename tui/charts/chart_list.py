@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import ClassVar
 
 import numpy as np
-from msgspec import Struct
-from msgspec.structs import replace
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
@@ -24,8 +23,9 @@ from remote.run.run_state import RunState
 from remote.run.series.downsampling import Floats
 from tui.charts.chart_view import ChartView, CurveMode
 from tui.charts.deck import Deck
-from tui.charts.drawing import make_drawing, newest_known
+from tui.charts.drawing import make_drawing
 from tui.charts.kinds import ChartKind, available
+from tui.charts.smoothing import newest_known
 from tui.charts.units import format_value
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
@@ -40,7 +40,8 @@ LOG_RATIO = 30.0
 """A course whose greatest value is so many times its least is drawn by logarithms."""
 
 
-class ListedChart(Struct, frozen=True):
+@dataclass(frozen=True)
+class ListedChart:
     """A chart in the list."""
 
     kind: ChartKind
@@ -59,7 +60,8 @@ class ChartUse(Enum):
     RESET = "reset"
 
 
-class ChartPick(Struct, frozen=True):
+@dataclass(frozen=True)
+class ChartPick:
     """What was chosen."""
 
     use: ChartUse

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from msgspec import Struct, structs
-from msgspec.structs import replace
 
 from remote.record.step_notes import StepNote
 from remote.run.findings.link_use import link_rate
@@ -15,58 +14,38 @@ from remote.run.findings.rates import step_means
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
 from remote.run.series.definitions import SERIES, Scope, Unit
-from remote.run.series.downsampling import Floats, Points
 from remote.run.state.phases import RunPhase
-from tui.charts.annotations import Mark, PointLabel
-from tui.charts.axis import bound
+from tui.charts.annotations import PointLabel
 from tui.charts.axis_limits import spans_decades, x_limits
+from tui.charts.chart_lines import ChartLine, LineReader
 from tui.charts.chart_view import USUAL_SMOOTHING, ChartView, CurveMode, XAxis
 from tui.charts.kinds import ChartKind
 from tui.charts.plot_frame import PlotOptions
 from tui.charts.raster import Curve
+from tui.charts.smoothing import is_noisy, newest_known, smooth
 from tui.charts.units import format_value
+from tui.charts.x_labels import NOTE_LETTER, Mark
 from tui.kit.inks import LINE, PHASE_INKS, REFERENCE, TEST
 
-FIRST_WARM_STEP = 5
-"""The step from which on values set the limits of y."""
-WARM_UP_SHARE = 0.1
-"""The share of the steps that warm up where values come near their limit."""
-MAX_CURVES = 32
-"""Curves that are drawn at once: more cannot be told apart, and take too long."""
 MIN_FINE_POINTS = 200
 """Points in view that are fine enough."""
-MIN_TURNS = 3
-MIN_TURN_SHARE = 0.2
-"""Values are noisy if they turn at so many of them: of pure noise, at two of three."""
 NETWORK_SERIES = ("sent", "received")
 """The series that the link of a host limits."""
 MAX_LIMIT_RATIO = 5.0
 """How many times the greatest value a limit may be that is drawn: farther up, it would only press
 the values down."""
-NOTE_LETTER = "N"
-SMOOTHED_STEPS = 500
-"""In runs of up to so many steps, smoothing counts single steps."""
 
 
-class ChartLine(Struct, frozen=True):
-    """The points of one series of one rank or host, or of all of them."""
-
-    series: str
-    name: str
-    row: int
-    """The rank or host, or -1 for the mean over all."""
-    points: Points
-    x: Floats
-
-
-class Baseline(Struct, frozen=True, eq=False):
+@dataclass(frozen=True, eq=False)
+class Baseline:
     """The run that is pinned, whose curves stand behind those of others."""
 
     name: str
     run: RunState
 
 
-class Drawing(Struct, frozen=True, eq=False):
+@dataclass(frozen=True, eq=False)
+class Drawing:
     """What a chart draws, and the points behind it."""
 
     curves: tuple[Curve, ...]
@@ -185,22 +164,31 @@ class _Drawer:
         self._run = run
         self._kind = kind
         self._view = view
-        self._curves = curves
-        self._is_by_time = view.along is XAxis.TIME
-        self._x_per_step = _x_per_step(run, view.along)
+        self._reader = LineReader(run, kind, view, curves)
+        self._divergence_step = divergence_step(run) if kind.id == "loss" else None
 
     def make(self) -> Drawing:
-        lines, hidden = self._lines()
+        lines, hidden = self._reader.read_all()
         self._smoothing = self._smoothing_of(lines)
         curves = [curve for line in lines for curve in self._curves_of(line, len(lines))]
-        curves += self._test_curves()
+        step_phases = self._step_phases()
+        if step_phases:
+            curves = [
+                self._with_value(curve, curve.label, value)
+                for curve, value in zip(curves, step_phases, strict=True)
+            ]
+        tests = self._test_curves()
+        if tests and len(lines) == 1:
+            train = curves.pop()
+            curves.append(self._with_value(train, "train", newest_known(train.mean)))
+        curves += tests
         x_range = x_limits(curves, self._view.log_x)
         limit = self._limit()
         curves = [*self._limit_curve(limit, curves, x_range), *curves]
         newest_name, newest = self._newest(lines)
         return Drawing(
             tuple(curves),
-            tuple(self._marks()),
+            tuple(self._reader.marks()),
             self._options(lines, x_range),
             tuple(lines),
             x_range,
@@ -208,22 +196,23 @@ class _Drawer:
             newest,
             newest_name,
             self._smoothing,
-            self._step_phases(),
+            step_phases,
             limit,
         )
 
     def mean_curve(self, series: str) -> Curve:
         """Return the curve of the mean over all ranks or hosts alone, smoothed as in a chart."""
-        line = self._line(series, -1)
+        line = self._reader.read(series, -1)
         self._smoothing = self._smoothing_of([line])
         return self._curves_of(line, 1)[-1]
 
     def _options(self, lines: list[ChartLine], x_range: tuple[float, float] | None) -> PlotOptions:
         view = self._view
-        warm = self._warm_x(lines)
+        # How far a run that diverged has come is seen from its first steps on.
+        warm = None if self._divergence_step is not None else self._reader.warm_x(lines)
         return PlotOptions(
             view.along.value,
-            clock=self._is_by_time,
+            clock=self._reader.is_by_time,
             parts=view.along is XAxis.EPOCH,
             from_zero=self._kind.from_zero,
             log_x=view.log_x,
@@ -235,8 +224,16 @@ class _Drawer:
             warm=warm,
             cursor=view.cursor,
             point_label=self._best_test(),
+            alarm=self._divergence_x(lines),
             named=len(lines) > 1 and not self._kind.stacked,
         )
+
+    def _divergence_x(self, lines: list[ChartLine]) -> float | None:
+        """Return the x at which the run diverged, if this is a chart of that and it did."""
+        if self._divergence_step is None or not lines or not len(lines[0].points):
+            return None
+        points = lines[0].points
+        return float(np.interp(self._divergence_step, points.step, lines[0].x))
 
     def _is_log(self, lines: list[ChartLine], warm: float | None) -> bool:
         if self._kind.stacked or not lines:
@@ -246,51 +243,18 @@ class _Drawer:
         if self._kind.unit is Unit.SHARE:  # between 0 and 1 by nature
             return False
         # Of what was measured, as a peak takes many steps to leave an average.
-        values = [line.points.mean[line.x >= (warm or -math.inf)] for line in lines]
-        return spans_decades(np.concatenate(values))
+        values = np.concatenate([line.points.mean[line.x >= (warm or -math.inf)] for line in lines])
+        return spans_decades(values, with_peaks=self._divergence_step is not None)
 
     def _smoothing_of(self, lines: list[ChartLine]) -> float:
         if self._kind.stacked or not lines:
             return 0.0
         if self._view.smoothing is not None:
             return self._view.smoothing
-        is_smoothed = self._kind.smooth and is_noisy(lines[0].points.mean)
+        # An average would hide how suddenly a loss rose.
+        is_even = self._divergence_step is not None or not is_noisy(lines[0].points.mean)
+        is_smoothed = self._kind.smooth and not is_even
         return USUAL_SMOOTHING if is_smoothed else 0.0
-
-    # Lines
-
-    def _lines(self) -> tuple[list[ChartLine], int]:
-        """Return the lines to draw, and how many more are hidden."""
-        if self._kind.stacked:
-            return [self._line(name, -1) for name in self._kind.series], 0
-        view = self._view
-        series = self._kind.series[0]
-        rows = self._curves.rows(series)
-        if view.mode is CurveMode.EACH or len(rows) == 1:
-            lines = [self._line(series, row) for row in rows[:MAX_CURVES]]
-            return lines, max(0, len(rows) - MAX_CURVES)
-        mean = self._line(series, -1)
-        if view.mode is CurveMode.ONE and view.one < len(rows):
-            return [mean, self._line(series, rows[view.one])], 0
-        return [mean], 0
-
-    def _line(self, series: str, row: int) -> ChartLine:
-        since = self._first_step_needed()
-        if row < 0:
-            points = self._curves.whole(series, since)
-        else:
-            points = self._curves.of(series, row, since)
-        if self._kind.unit is Unit.SHARE:
-            points = _to_percent(points)
-        return ChartLine(series, self._line_name(series, row), row, points, self._x_of(points))
-
-    def _line_name(self, series: str, row: int) -> str:
-        definition = SERIES[series]
-        if row < 0:
-            return definition.title if self._kind.stacked else "mean"
-        if definition.scope is Scope.HOST:
-            return self._run.host_name(row)
-        return str(row)
 
     def _newest(self, lines: list[ChartLine]) -> tuple[str, float]:
         """Return the value that stands above the chart, smoothed as it is drawn, and its name if
@@ -300,7 +264,7 @@ class _Drawer:
         line = lines[-1]
         name = ""
         if self._view.mode is CurveMode.EACH and len(lines) > 1:
-            line = self._line(line.series, -1)
+            line = self._reader.read(line.series, -1)
             name = "mean"
         elif len(lines) > 1:
             is_rank = SERIES[line.series].scope is Scope.RANK
@@ -313,41 +277,6 @@ class _Drawer:
         means = step_means(self._run)
         return tuple(getattr(means, name) for name in self._kind.series)
 
-    # The x axis
-
-    def _first_step_needed(self) -> float:
-        """Return the first step in view, so that a view of the end is fine and quick."""
-        view = self._view
-        # Points are found by their steps, and of an x in seconds nobody knows the step.
-        if self._is_by_time or view.is_whole:
-            return 0.0
-        if view.window:
-            return view.window[0] / self._x_per_step
-        return self._run.step - view.tail / self._x_per_step
-
-    def _x_of(self, points: Points) -> Floats:
-        return points.time if self._is_by_time else points.step * self._x_per_step
-
-    def _warm_x(self, lines: list[ChartLine]) -> float | None:
-        """Return the x from which on values set the limits of y."""
-        for line in lines:
-            steps = line.points.step
-            warm_step = float(FIRST_WARM_STEP)
-            if self._kind.saturates and steps.size:
-                warm_step = max(warm_step, WARM_UP_SHARE * float(steps[-1]))
-            warm_points = np.flatnonzero(steps >= warm_step)
-            if warm_points.size:
-                return float(line.x[warm_points[0]])
-        return None
-
-    def _marks(self) -> list[Mark]:
-        if not self._view.marks:
-            return []
-        return [
-            (mark.time if self._is_by_time else mark.step * self._x_per_step, mark.letter)
-            for mark in self._run.marks.all()
-        ]
-
     # Curves
 
     def _curves_of(self, line: ChartLine, line_count: int) -> list[Curve]:
@@ -357,6 +286,8 @@ class _Drawer:
         # The values of a single host tell nothing about others: a band would be its noise.
         has_spread = line.row < 0 or SERIES[line.series].scope is not Scope.HOST
         has_band = not self._kind.stacked and has_spread and (line.row < 0 or is_only_line)
+        # Of a loss that diverged, the ranks' differences say nothing.
+        has_band = has_band and self._divergence_step is None
         curve = Curve(
             line.name,
             self._colour_of(line, is_only_line),
@@ -372,6 +303,11 @@ class _Drawer:
         mean = smooth(points.step, points.mean, self._smoothing)
         smoothed = replace(curve, low=mean, high=mean, mean=mean, band=False)
         return [replace(curve, faint=True), smoothed] if has_band else [smoothed]
+
+    def _with_value(self, curve: Curve, name: str, value: float) -> Curve:
+        """Return the curve with a name and a value beside its end."""
+        text = format_value(value, self._kind.unit) if math.isfinite(value) else ""
+        return replace(curve, end_name=name, end_value=text)
 
     def _colour_of(self, line: ChartLine, is_only_line: bool) -> int:
         if self._kind.stacked:
@@ -400,7 +336,7 @@ class _Drawer:
         """Return the best test accuracy and its step, if there are several."""
         if self._kind.id != "accuracy":
             return None
-        line = self._line(self._kind.tests, -1)
+        line = self._reader.read(self._kind.tests, -1)
         known = np.flatnonzero(np.isfinite(line.points.mean))
         if known.size < 2:
             return None
@@ -412,7 +348,7 @@ class _Drawer:
         """Return the curve of tests, if there has been one."""
         if not self._kind.tests:
             return []
-        line = self._line(self._kind.tests, -1)
+        line = self._reader.read(self._kind.tests, -1)
         mean = line.points.mean
         known = np.flatnonzero(np.isfinite(mean) & np.isfinite(line.x))
         if not known.size:
@@ -421,64 +357,13 @@ class _Drawer:
         values = mean[known]
         best = known[values.argmax() if unit is Unit.SHARE else values.argmin()]
         last = int(known[-1])
-        text = f"test {format_value(float(mean[last]), unit)}"
-        signed = tuple(sorted({int(best), last}))
-        curve = Curve("test", TEST, line.x, mean, mean, mean, False, False, signed, text)
-        return [curve]
+        curve = Curve("test", TEST, line.x, mean, mean, mean, band=False, signed=(int(best),))
+        return [self._with_value(curve, "test", float(mean[last]))]
 
 
-def _x_per_step(run: RunState, along: XAxis) -> float:
-    job = run.plan.job
-    begun = run.progress.begun
-    if along is XAxis.EPOCH and begun:
-        return 1 / max(begun.steps_per_epoch, 1)
-    if along is XAxis.SAMPLES and job:
-        return float(job.batch_size)
-    return 1.0
-
-
-def _to_percent(points: Points) -> Points:
-    with np.errstate(over="ignore"):  # a script may print any number
-        return structs.replace(
-            points, low=100 * points.low, high=100 * points.high, mean=100 * points.mean
-        )
-
-
-def is_noisy(values: Floats) -> bool:
-    """Return True if values go up and down so often that a trend is hard to see."""
-    known = values[np.isfinite(values)]
-    rises = np.sign(np.diff(known))
-    turns = np.count_nonzero(rises[1:] * rises[:-1] < 0)
-    return bool(turns >= max(MIN_TURNS, MIN_TURN_SHARE * known.size))
-
-
-def smooth(steps: Floats, values: Floats, weight: float) -> Floats:
-    """Return the exponential moving average of values.
-
-    What lies n steps back counts `weight` to the power of n. In long runs, what lies n times as
-    many steps back does. NaN stays a gap, and the average goes on behind it.
-    """
-    known = bound(values)
-    if not weight or not len(steps):
-        return known
-    size = max(float(steps[-1] - steps[0]) / SMOOTHED_STEPS, 1.0)
-    unit = 2.0 ** math.floor(math.log2(size))  # changes seldom, so that what is drawn stays
-    fades = weight ** (np.diff(steps, prepend=steps[:1]).clip(0) / unit)
-    total = count = 0.0
-    averages = []
-    for value, fade in zip(known.tolist(), fades.tolist(), strict=True):
-        total *= fade
-        count *= fade
-        is_known = not math.isnan(value)
-        if is_known:
-            total += value
-            count += 1
-        # Divided by all weights so far; otherwise the average would begin near 0.
-        averages.append(total / count if is_known else math.nan)
-    return np.array(averages)
-
-
-def newest_known(values: Floats) -> float:
-    """Return the last of the values that is a number, or NaN."""
-    known = values[np.isfinite(values)]
-    return float(known[-1]) if known.size else math.nan
+def divergence_step(run: RunState) -> int | None:
+    """Return the step at which the loss of a run rose for good, or was no number."""
+    rise = run.divergence.rise
+    if run.progress.diverged:
+        return run.progress.diverged.step
+    return rise.step if rise and not rise.over else None

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 
 from remote.format import duration
 from remote.run.series.definitions import SERIES, Scope
-from remote.run.series.marks import KINDS
 from remote.sanitise import plain
-from tui.charts.annotations import COLUMNS_PER_MARK
 from tui.charts.axis import Axis, bound
+from tui.charts.chart_lines import ChartLine
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
-from tui.charts.drawing import NOTE_LETTER, ChartLine, Drawing
+from tui.charts.drawing import Drawing
 from tui.charts.kinds import ChartKind
 from tui.charts.units import format_value
+from tui.charts.x_labels import NOTE_LETTER
 from tui.kit import palette
 from tui.kit.inks import LINE
 
@@ -250,25 +249,15 @@ def _legend_of_mean(drawing: Drawing, room: int) -> ColouredTexts:
             parts += [(f"{palette.sign('curve')} ema", LINE), (f"{palette.sign('raw')} step", LINE)]
         else:
             parts += [(f"{palette.sign('curve')} mean", LINE)]
-        parts += [(f"{palette.sign('band')} min to max", LINE)]
+        if any(curve.band for curve in drawing.curves):
+            parts += [(f"{palette.sign('band')} min to max", LINE)]
     for curve in drawing.curves:
         if curve.signed:
-            parts.append((f"{palette.sign('test')} {curve.end_text}", curve.colour))
-    letters = (" ".join(_names_of_marks(drawing, room)), -1)
-    if letters[0] and _total_length(_spaced([*parts, letters])) <= room:
-        parts.append(letters)
+            text = f"{palette.sign('test')} {curve.end_name} {curve.end_value}"
+            parts.append((text, curve.colour))
     while parts and _total_length(_spaced(parts)) > room:
         parts.pop(0)
     return _spaced(parts)
-
-
-def _names_of_marks(drawing: Drawing, room: int) -> Iterator[str]:
-    """Yield the letters of marks with what they stand for, but for those that are too dense to be
-    drawn."""
-    counts = Counter(letter for _, letter in drawing.marks)
-    for letter, count in counts.items():
-        if letter in KINDS and COLUMNS_PER_MARK * count <= room:
-            yield f"{letter} {KINDS[letter]}"
 
 
 def _spaced(parts: ColouredTexts) -> ColouredTexts:

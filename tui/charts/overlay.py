@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from msgspec import Struct
 
 from remote.metrics.points import Points, evaluation_points, training_points
 from remote.metrics.run import RunFigures
 from tui.charts.axis_limits import spans_decades
 from tui.charts.chart_view import USUAL_SMOOTHING
-from tui.charts.drawing import smooth
 from tui.charts.raster import Curve, Floats
+from tui.charts.smoothing import smooth
 from tui.kit.palette import RUN_LETTERS
 
 
@@ -27,7 +27,8 @@ MAX_RUNS_WITH_STEPS = 2
 """Runs of which the single steps are drawn behind the average."""
 
 
-class CompareMeasure(Struct, frozen=True):
+@dataclass(frozen=True)
+class CompareMeasure:
     """A metric by which runs are compared."""
 
     title: str
@@ -68,7 +69,18 @@ class CompareMeasure(Struct, frozen=True):
 
 
 def _curve(place: int, x: Floats, values: Floats, faint: bool = False) -> Curve:
-    return Curve(RUN_LETTERS[place], place, x, values, values, values, faint=faint, band=False)
+    return Curve(
+        RUN_LETTERS[place],
+        place,
+        x,
+        values,
+        values,
+        values,
+        faint=faint,
+        band=False,
+        # The single steps are faint already.
+        dash=0 if faint else place,
+    )
 
 
 LOSS = CompareMeasure("training loss", training_points, "loss")

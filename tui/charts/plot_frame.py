@@ -6,40 +6,36 @@ Knows no colours and no terminal.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from msgspec import Struct
-from msgspec.structs import replace
 
 from remote.run.series.definitions import Unit
-from tui.charts import axis, raster
-from tui.charts.annotations import (
-    Mark,
-    PointLabel,
-    put_cursor,
-    put_marks,
-    put_names,
-    put_peak,
-    put_peaks,
-    put_point_label,
-    put_signs,
-)
+from tui.charts import axis
+from tui.charts.annotations import PointLabel, put_cursor
 from tui.charts.axis import Axis
 from tui.charts.axis_limits import x_limits, y_limits
-from tui.charts.bars import Lane, draw_bars, make_lanes
-from tui.charts.raster import Cells, Curve, DotPicture, cell_at, row_at
-from tui.charts.units import axis_scale, format_tick, value_ticks
+from tui.charts.bars import make_lanes
+from tui.charts.margin import MAX_SHARE_WITH_VALUES, EndName, Margin, Segments, make_margin
+from tui.charts.plots import BarPlot, LinePlot
+from tui.charts.raster import Cells, Curve, DotPicture
+from tui.charts.row_scale import value_scale
+from tui.charts.units import axis_scale
+from tui.charts.x_labels import Mark, MarkRow, make_labels, make_mark_row
 from tui.kit import palette
 
 MIN_WIDTH_FOR_NAMES = 70
 """Cells from which on a chart has room for the whole name of a lane."""
 SHORT_NAME = 4
 """Characters of it where there is less room."""
-PICTURE_ROWS = 17
-"""The axes of a picture end where those of a frame with as many rows would."""
+MAX_SHARE_OF_LANES = 1 / 3
+"""The share of a chart that the names of lanes and their values may take."""
+PICTURE_TICKS = 6
+"""The axes of a picture end as those with so many ticks."""
 
 
-class PlotOptions(Struct, frozen=True):
+@dataclass(frozen=True)
+class PlotOptions:
     """How curves are drawn."""
 
     along: str
@@ -69,17 +65,24 @@ class PlotOptions(Struct, frozen=True):
     point_label: PointLabel | None = None
     """A point that is named, such as the best one."""
     named: bool = False
-    """Whether the label of each curve stands on it, if there is room."""
+    """Whether the label of each curve stands where it ends, if there is room."""
+    alarm: float | None = None
+    """The x of a sign on the main curve that something went wrong there."""
 
 
-class PlotFrame(Struct, frozen=True):
+@dataclass(frozen=True)
+class PlotFrame:
     """A drawn chart with its labels."""
 
     picture: DotPicture
     row_labels: tuple[str, ...]
     """The label at the left of each row of the picture."""
+    row_ends: tuple[Segments, ...]
+    """What stands at the right of each row."""
+    mark_labels: str
+    """The row of marks beneath the picture, or ""."""
     bottom_labels: str
-    """The row of labels beneath the picture, or "" if there is no room for one."""
+    """The row of labels beneath that, or "" if there is no room for one."""
     x_axis: Axis
     y_axis: Axis | None = None
     """That of lines. Lanes of bars have none."""
@@ -88,6 +91,21 @@ class PlotFrame(Struct, frozen=True):
     def left(self) -> int:
         """The cells at the left of the picture."""
         return len(self.row_labels[0]) if self.row_labels else 0
+
+    @property
+    def width(self) -> int:
+        """The cells of a row."""
+        right = sum(len(text) for text, _ in self.row_ends[0]) if self.row_ends else 0
+        return self.left + int(self.picture.dots.shape[1]) + right
+
+    @property
+    def num_rows(self) -> int:
+        """The rows with all labels."""
+        return len(self.row_labels) + bool(self.mark_labels) + bool(self.bottom_labels)
+
+    @property
+    def _labels(self) -> tuple[object, ...]:
+        return self.row_labels, self.row_ends, self.mark_labels, self.bottom_labels
 
     def x_at(self, column: float) -> float:
         """Return the x at a column of cells of the whole frame."""
@@ -99,14 +117,8 @@ class PlotFrame(Struct, frozen=True):
         """Return the rows that differ from another frame, with their first cell and their end."""
         layers = _layers(self.picture)
         other_layers = _layers(other.picture)
-        same_labels = (self.row_labels, self.bottom_labels) == (
-            other.row_labels,
-            other.bottom_labels,
-        )
-        if not same_labels or layers.shape != other_layers.shape:
-            whole_row = (0, self.left + layers.shape[2])
-            row_count = len(self.row_labels) + bool(self.bottom_labels)
-            return dict.fromkeys(range(row_count), whole_row)
+        if self._labels != other._labels or layers.shape != other_layers.shape:
+            return dict.fromkeys(range(self.num_rows), (0, self.width))
         changed_rows = {}
         for row, is_changed in enumerate((layers != other_layers).any(axis=0)):
             columns = np.flatnonzero(is_changed).tolist()
@@ -135,120 +147,68 @@ def make_frame(
     x_range = options.window or x_limits(curves, options.log_x)
     if x_range is None or width < 1 or height < 1:
         return None
-    # As wide as the chart for now: how wide its labels are follows from what is in view.
-    view = _x_axis(x_range, options, width) if options.window else None
     rows = height - 1 if height >= 3 else height
-    make_plot = _make_bars if options.stacked else _make_lines
-    plot = make_plot(curves, options, view, rows)
+    # As wide as the chart for now: how wide its labels are follows from what is in view.
+    rough_axis = _x_axis(x_range, options, width)
+    mark_row = make_mark_row(marks, rough_axis, width, rows) if rows < height else None
+    if mark_row:
+        rows -= 1
+    view = rough_axis if options.window else None
+    plot = _make_plot(curves, options, view, rows)
     if plot is None:
         return None
-    row_labels = _row_labels(plot.row_texts(width), rows, width)
+    row_labels = _row_labels(plot.row_texts(), rows, width)
     left = len(row_labels[0])
-    inner_width = width - left
+    margin = _make_margin(plot, plot.end_names(rough_axis), width - left)
+    inner_width = width - left - margin.width
     x_axis = _x_axis(x_range, options, inner_width)
     picture = plot.draw(x_axis, inner_width)
-    # In this order, as each may cover what was put before; the cursor takes only what is free.
-    if options.named:
-        put_names(picture, [curve for curve in curves if not (curve.faint or curve.signed)])
-    put_marks(picture, marks, x_axis)
-    plot.put_values(picture, x_axis)
+    plot.annotate(picture, x_axis)
     if options.cursor is not None:
         put_cursor(picture, x_axis, options.cursor)
-    bottom_labels = ""
+    mark_labels = bottom_labels = ""
+    if mark_row:
+        # With the same rows, but of the axis that was only rough before.
+        mark_row = make_mark_row(marks, x_axis, inner_width, rows + 1)
+        mark_labels = _mark_labels(mark_row, left, inner_width)
     if rows < height:
-        bottom_labels = " " * left + _bottom_labels(x_axis, options, inner_width)
-    return PlotFrame(picture, row_labels, bottom_labels, x_axis, plot.y_axis)
+        bottom_labels = " " * left + make_labels(
+            x_axis,
+            options.along,
+            mark_row.names if mark_row else "",
+            inner_width,
+            width - left,
+            is_clock=options.clock,
+            only_whole=not (options.parts or options.log_x),
+        )
+    return PlotFrame(
+        picture, row_labels, margin.rows, mark_labels, bottom_labels, x_axis, plot.y_axis
+    )
 
 
-# Lines and bars
-
-
-class _Lines(Struct, frozen=True):
-    """Curves as lines over each other."""
-
-    curves: Sequence[Curve]
-    y_axis: Axis
-    rows: int
-    options: PlotOptions
-
-    def row_texts(self, width: int) -> dict[int, str]:
-        """Return the texts at the left of rows: the ticks of the y axis."""
-        ticks = value_ticks(self.y_axis, _y_tick_count(self.rows), self.options.unit)
-        return {row_at(self.y_axis.share_of(value), self.rows): text for value, text in ticks}
-
-    def draw(self, x_axis: Axis, width: int) -> DotPicture:
-        """Return the picture of the curves."""
-        all_columns = [
-            raster.to_columns(curve, x_axis, 2 * width, self.y_axis.log) for curve in self.curves
-        ]
-        if not all_columns:
-            return raster.blank_picture(self.rows, width)
-        return raster.draw_lines(all_columns, *self.y_axis.ends, self.rows)
-
-    def put_values(self, picture: DotPicture, x_axis: Axis) -> None:
-        """Put the signs of points, and the values of peaks."""
-        for curve in self.curves:
-            put_signs(picture, curve, x_axis, self.y_axis)
-        if self.options.point_label:
-            put_point_label(picture, self.options.point_label, x_axis, self.y_axis)
-        put_peaks(picture, self.curves, x_axis, self.y_axis, self.options.unit)
-
-
-class _Bars(Struct, frozen=True):
-    """Curves as bars, each in a lane of its own."""
-
-    curves: Sequence[Curve]
-    lanes: Sequence[Lane]
-    rows: int
-    unit: Unit
-    y_axis: None = None
-
-    def row_texts(self, width: int) -> dict[int, str]:
-        """Return the texts at the left of rows: the name of each lane and the value of its top."""
-        texts = {}
-        for lane in self.lanes:
-            name = self.curves[lane.curve].label
-            if width < MIN_WIDTH_FOR_NAMES:
-                name = name[:SHORT_NAME]
-            texts[lane.top] = f"{name} {format_tick(lane.high, self.unit)}"
-        return texts
-
-    def draw(self, x_axis: Axis, width: int) -> DotPicture:
-        """Return the picture of the curves."""
-        all_columns = [
-            raster.to_columns(curve, x_axis, 2 * width, log=False) for curve in self.curves
-        ]
-        return draw_bars(all_columns, self.lanes, self.rows, width)
-
-    def put_values(self, picture: DotPicture, x_axis: Axis) -> None:
-        """Put the values of what is higher than its lane."""
-        for lane in self.lanes:
-            curve = replace(self.curves[lane.curve], band=False)
-            lane_axis = Axis(0.0, lane.high)
-            unit = self.unit if lane.rows > 1 else None
-            put_peak(picture, lane.top, [curve], x_axis, lane_axis, unit, sign="max ")
-
-
-def _make_lines(
+def _make_plot(
     curves: Sequence[Curve], options: PlotOptions, view: Axis | None, rows: int
-) -> _Lines | None:
+) -> LinePlot | BarPlot | None:
+    """Return the curves with their scales, or None if none of them has a value."""
+    if options.stacked:
+        all_limits = [y_limits([curve], False, view, options.warm) for curve in curves]
+        if not any(all_limits):
+            return None
+        highs = [min(limits[1], axis.HUGE) if limits else 0.0 for limits in all_limits]
+        return BarPlot(curves, make_lanes(highs, rows), rows, options.unit)
     limits = y_limits(curves, options.log_y, None, options.warm)
     if limits is None:
         return None
     if view:
         # If all in view is a gap, the limits of the whole run are better than no chart.
         limits = y_limits(curves, options.log_y, view, options.warm) or limits
-    return _Lines(curves, _y_axis(*limits, rows, options), rows, options)
-
-
-def _make_bars(
-    curves: Sequence[Curve], options: PlotOptions, view: Axis | None, rows: int
-) -> _Bars | None:
-    limits = [y_limits([curve], False, view, options.warm) for curve in curves]
-    if not any(limits):
-        return None
-    highs = [min(known[1], axis.HUGE) if known else 0.0 for known in limits]
-    return _Bars(curves, make_lanes(highs, rows), rows, options.unit)
+    low, high = limits
+    if options.from_zero and not options.log_y:
+        low = min(low, 0.0)
+    scale = value_scale(low, high, rows, options.unit, log=options.log_y)
+    return LinePlot(
+        curves, scale, rows, options.unit, options.point_label, options.alarm, options.named
+    )
 
 
 # Axes
@@ -264,7 +224,7 @@ def picture_axes(curves: Sequence[Curve], options: PlotOptions) -> tuple[Axis, A
     limits = y_limits(shown, options.log_y, x_axis, options.warm)
     if limits is None:
         return None
-    return x_axis, _y_axis(*limits, PICTURE_ROWS, options)
+    return x_axis, _picture_y_axis(*limits, options)
 
 
 def _x_axis(x_range: tuple[float, float], options: PlotOptions, width: int) -> Axis:
@@ -278,13 +238,13 @@ def _x_axis(x_range: tuple[float, float], options: PlotOptions, width: int) -> A
     return axis.exact_axis(low, high)
 
 
-def _y_axis(low: float, high: float, rows: int, options: PlotOptions) -> Axis:
+def _picture_y_axis(low: float, high: float, options: PlotOptions) -> Axis:
     if options.log_y:
         return axis.log_axis(low, high)
     if options.from_zero or options.stacked:
         low = min(low, 0.0)
     scale, _ = axis_scale(max(abs(low), abs(high)), options.unit)
-    scaled = axis.linear_axis(low / scale, high / scale, _y_tick_count(rows))
+    scaled = axis.linear_axis(low / scale, high / scale, PICTURE_TICKS)
     return Axis(scaled.low * scale, scaled.high * scale)
 
 
@@ -297,11 +257,6 @@ def _total(curves: Sequence[Curve]) -> Curve:
 
 
 # Labels
-
-
-def _y_tick_count(rows: int) -> int:
-    """Return how many ticks are readable at the left of so many rows."""
-    return max(2, (rows + 1) // 3)
 
 
 def _row_labels(text_of_row: dict[int, str], rows: int, width: int) -> tuple[str, ...]:
@@ -319,22 +274,17 @@ def _row_labels(text_of_row: dict[int, str], rows: int, width: int) -> tuple[str
     return tuple(labels)
 
 
-def _bottom_labels(x_axis: Axis, options: PlotOptions, width: int) -> str:
-    """Return the ticks of the x axis, each centred under its place, and the axis' name."""
-    name = "  " + options.along
-    has_name = width > 4 * len(name)
-    room = width - len(name) if has_name else width
-    if options.clock:
-        ticks = axis.clock_ticks(x_axis, max(2, width // 10))
-    else:
-        only_whole = not (options.parts or options.log_x)
-        ticks = axis.number_ticks(x_axis, max(2, width // 11), whole=only_whole)
-    line = [" "] * width
-    free_from = 0
-    for value, text in ticks:
-        center = cell_at(x_axis.share_of(value), width)
-        start = max(0, center - len(text) // 2)
-        if free_from <= start <= room - len(text):
-            line[start : start + len(text)] = text
-            free_from = start + len(text) + 2
-    return "".join(line[:room]) + (name if has_name else "")
+def _make_margin(plot: LinePlot | BarPlot, names: Sequence[EndName], width: int) -> Margin:
+    if isinstance(plot, LinePlot):
+        return make_margin(names, plot.rows, width, MAX_SHARE_WITH_VALUES)
+    if width < MIN_WIDTH_FOR_NAMES:
+        names = [replace(name, name=name.name[:SHORT_NAME]) for name in names]
+    return make_margin(names, plot.rows, width, MAX_SHARE_OF_LANES)
+
+
+def _mark_labels(mark_row: MarkRow | None, left: int, width: int) -> str:
+    """Return the row of marks with the corner of the axes, blank if none is in view."""
+    if mark_row is None:
+        return " " * (left + width)
+    corner = palette.sign("corner").rjust(left) if left else ""
+    return corner + mark_row.text

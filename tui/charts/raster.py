@@ -10,9 +10,9 @@ What is drawn can be read back: a line is off by a dot at most, the edge of a ba
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from tui.charts.axis import TINY, Axis, bound
@@ -26,14 +26,17 @@ DOT_BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """The bit of each dot of a cell in U+2800 and following."""
 NO_COLOUR = -1
 MARK_COLOUR = -2
-"""Stands for a mark's colour in place of a curve's."""
-CELLS_PER_DASH = 3
-"""Cells of a dash, with the gap of one cell."""
+ALARM_COLOUR = -3
+"""Stand for the colours of a mark and of an alarm in place of a curve's."""
+DASHES = (0, 3, 2, 6)
+"""By the number of a dash: cells from one gap of a line to the next, each of one cell; 0 for an
+unbroken line."""
 FAINT = 1000
 """Added to the colour of a curve that stands behind the others."""
 
 
-class Curve(Struct, frozen=True):
+@dataclass(frozen=True)
+class Curve:
     """Points in order of x, in four arrays of one length."""
 
     label: str
@@ -49,18 +52,29 @@ class Curve(Struct, frozen=True):
     band: bool = True
     """Whether the area between `low` and `high` is tinted."""
     signed: tuple[int, ...] = ()
-    """The indices of points with a sign: of tests, the best and the last one. The limits of y leave
-    out none of its points, but for those before the others are warm."""
-    end_text: str = ""
-    """What stands at its last point."""
+    """The indices of points with a sign: of tests, the best one. The limits of y leave out none of
+    its points, but for those before the others are warm."""
+    end_name: str = ""
+    """What stands at the right of the chart where it ends, if that is not its label."""
+    end_value: str = ""
+    """What follows there, if there is room."""
+    dash: int = 0
+    """The number of its dash, see `DASHES`: curves of several inks have several, so that they can
+    be told apart without colours."""
 
     @property
     def cell_colour(self) -> int:
         """The colour of its cells in a picture."""
         return self.colour + FAINT if self.faint else self.colour
 
+    @property
+    def gap_distance(self) -> int:
+        """The cells from one gap of its line to the next, or 0."""
+        return DASHES[1 if is_dashed(self.colour) else self.dash % len(DASHES)]
 
-class DotColumns(Struct, frozen=True):
+
+@dataclass(frozen=True)
+class DotColumns:
     """A curve as one value per column of dots, or NaN.
 
     Between columns with points, straight lines join the values.
@@ -71,9 +85,12 @@ class DotColumns(Struct, frozen=True):
     low: Floats
     high: Floats
     band: bool = True
+    gap_distance: int = 0
+    """See `Curve.gap_distance`."""
 
 
-class DotPicture(Struct, frozen=True):
+@dataclass(frozen=True)
+class DotPicture:
     """A drawn chart as arrays of height x width cells."""
 
     curve: Cells
@@ -86,6 +103,14 @@ class DotPicture(Struct, frozen=True):
     """The code of a character in place of the dots, or 0."""
     count: Cells
     """How many curves there are."""
+
+    def is_free(self, row: int, first: int, end: int) -> bool:
+        """Return True if these cells of a row show nothing of the data."""
+        cells = slice(max(first, 0), max(end, 0))
+        bands = self.band[2 * row : 2 * row + 2, cells]
+        has_sign = self.sign[row, cells] > 0
+        has_dots = self.dots[row, cells] > 0
+        return not (has_sign.any() or has_dots.any() or (bands != NO_COLOUR).any())
 
     def put(self, row: int, column: int, text: str, colour: int) -> None:
         """Write a text into a row, as far as there is room."""
@@ -110,7 +135,7 @@ def to_columns(curve: Curve, x_axis: Axis, count: int, log: bool) -> DotColumns:
     With `log`, values become their decimal logarithms.
     """
     mean, low, high = (np.full(count, np.nan) for _ in range(3))
-    result = DotColumns(curve.cell_colour, mean, low, high, curve.band)
+    result = DotColumns(curve.cell_colour, mean, low, high, curve.band, curve.gap_distance)
     shares = x_axis.shares_of(curve.x)
     inside = _in_view(shares)
     if not inside.any() or count < 1:
@@ -189,8 +214,8 @@ def draw_lines(
                 _tint_band(picture, columns, low, high, height)
             top, bottom = _line_ends(_dot_rows(columns.mean, low, high, height))
             line = _to_bits(_dots_between(top, bottom, height))
-            if is_dashed(columns.colour % FAINT):
-                line[:, ::CELLS_PER_DASH] = 0
+            if columns.gap_distance:
+                line[:, :: columns.gap_distance] = 0
             bits.append(line)
         if bits:
             colours = np.array([columns.colour for columns in layer])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-from msgspec import structs
 
 from tui.charts.plot_frame import PlotOptions, make_frame
-from tui.charts.raster import NO_COLOUR, Cells, Curve
+from tui.charts.raster import Cells, Curve
 from tui.kit.inks import DARK
 
 
@@ -18,10 +18,9 @@ def plot_as_text(
 ) -> list[str]:
     """Return the lines of a chart, or none if there is nothing to see.
 
-    The label of each curve, one character, stands on it, so that curves can be told apart without
-    colours.
+    The label of each curve stands where it ends, so that curves can be told apart without colours.
     """
-    frame = make_frame(curves, structs.replace(options, named=True), width, height)
+    frame = make_frame(curves, replace(options, named=True), width, height)
     if frame is None:
         return []
     picture = frame.picture
@@ -29,6 +28,8 @@ def plot_as_text(
     for row, label in enumerate(frame.row_labels):
         cells = picture.characters(row)
         text = _coloured(cells, picture.curve[row]) if colour else "".join(cells)
+        for name, ink in frame.row_ends[row]:
+            text += _in_ink(name, ink) if colour and ink >= 0 else name
         lines.append(label + text)
     lines.append(frame.bottom_labels)
     return [line.rstrip() for line in lines if line]
@@ -41,10 +42,10 @@ def _coloured(cells: Sequence[str], colours: Cells) -> str:
     for start, end in pairwise([0, *changes, len(colours)]):
         text = "".join(cells[start:end])
         colour = int(colours[start])
-        if colour == NO_COLOUR:
-            parts.append(text)
-            continue
-        hex_digits = DARK.by_number(colour).removeprefix("#")
-        red, green, blue = bytes.fromhex(hex_digits)
-        parts.append(f"\x1b[38;2;{red};{green};{blue}m{text}\x1b[0m")
+        parts.append(text if colour < 0 else _in_ink(text, colour))
     return "".join(parts)
+
+
+def _in_ink(text: str, ink: int) -> str:
+    red, green, blue = bytes.fromhex(DARK.by_number(ink).removeprefix("#"))
+    return f"\x1b[38;2;{red};{green};{blue}m{text}\x1b[0m"

@@ -4,82 +4,38 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from remote.format import (
-    UNKNOWN,
-    count,
-    duration,
-    fixed,
-    listed,
-    number,
-    percent,
-    rate,
-    seconds,
-    size,
-)
+from remote.format import count, duration, listed, number
 from remote.metrics import doubt as doubting
 from remote.metrics.compare import ComparedRun
 from remote.metrics.run import RunFigures
 from remote.metrics.settings import differing, settings
 from remote.record.summary import to_strict_json
 from remote.sanitise import one_line
-from training.formatting import format_loss
+from tui.compare.facts import list_facts, read_results
 from tui.compare.verdict_text import format_verdicts
 from tui.kit.narrate import echo
 from tui.kit.palette import RUN_LETTERS
 from tui.kit.text_table import Row, print_table, terminal_width
 
 DISPENSABLE_COLUMNS = (
-    "total",
-    "training",
-    "sent/iter",
+    "total time",
+    "training time",
+    "sent per step",
     "test loss",
     "samples/s",
     "sync share",
 )
 """Columns that a narrow terminal leaves out, in this order."""
-
-
-def _format_training_time(seconds_of_steps: float) -> str:
-    """Format the seconds of all steps; a run without steps has none."""
-    return fixed(seconds_of_steps, 2, " s") if seconds_of_steps else UNKNOWN
-
-
-RESULT_COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
-    "loss": ("loss", format_loss),
-    "test loss": ("test_loss", format_loss),
-    "accuracy": ("test_accuracy", partial(percent, decimals=2)),
-    "s/iter": ("step_seconds", seconds),
-    "samples/s": ("samples_per_second", rate),
-    "sync share": ("sync_share", percent),
-    "sent/iter": ("bytes_per_step", size),
-    "training": ("training_seconds", _format_training_time),
-    "total": ("elapsed", duration),
-}
-"""The columns of figures: the key of each in JSON, and how it looks."""
-RESULT_HEAD = (
-    "run",
-    "loss",
-    "test loss",
-    "accuracy",
-    "s/iter",
-    "95% interval",
-    "samples/s",
-    "sync share",
-    "sent/iter",
-    "training",
-    "total",
-)
 MAX_SETTING_LENGTH = 30
 """Characters of a setting that the terminal shows. Markdown and JSON have all."""
 CAPTIONS = (
-    "loss: training loss of the last step, mean over ranks; accuracy: of the last test",
-    "s/iter, samples/s: means of all iterations but the first, which warms up; "
+    "training loss: of the last step, mean over ranks; test accuracy: of the last test",
+    "time per step, samples/s: means of all steps but the first, which warms up; "
     "the interval is that of this one run",
-    "sync share, sent/iter: of the same iterations, the time that a rank waits for others, and the "
+    "sync share, sent per step: of the same steps, the time that a rank waits for others, and the "
     "bytes that it sends",
 )
 REPEAT_HINT = "To see what a setting changes, repeat the runs in a study."
@@ -117,7 +73,7 @@ def _run_object(compared: ComparedRun, metrics: Sequence[str]) -> dict[str, Any]
         "verdict": run.verdict.word if run.verdict else None,
         "remarks": list(describe_problems(run)),
         "settings": settings(run),
-        **_results(compared),
+        **read_results(compared),
         "step_seconds_interval": _finite_bounds(compared.seconds.low, compared.seconds.high),
         "against_first": _against_first(compared),
         "common_accuracy": compared.goal,
@@ -149,31 +105,6 @@ def _against_first(compared: ComparedRun) -> dict[str, Any] | None:
 def _finite_bounds(low: float, high: float) -> list[float] | None:
     # JSON has no infinity, which a bound is if there are too few steps.
     return [low, high] if math.isfinite(low) and math.isfinite(high) else None
-
-
-def _results(compared: ComparedRun) -> dict[str, Any]:
-    run = compared.run
-    means = compared.steps
-    step_seconds = means.mean("seconds")
-    sync_seconds = means.mean("sync")
-    sent_bytes = means.mean("bytes_sent")
-    if not run.job:  # a script need not report these
-        sync_seconds = sync_seconds or math.nan
-        sent_bytes = sent_bytes or math.nan
-    evaluation = run.evaluations[-1] if run.evaluations else None
-    has_steps = len(run.steps) > 0
-    return {
-        "steps": len(run.steps.by_rank(run.steps.ranks[0])) if has_steps else 0,
-        "loss": run.final_loss() if has_steps else None,
-        "test_loss": evaluation.loss if evaluation else None,
-        "test_accuracy": evaluation.accuracy if evaluation else None,
-        "step_seconds": step_seconds,
-        "samples_per_second": means.samples_per_second(are_apart=run.trains_apart) or math.nan,
-        "sync_share": sync_seconds / step_seconds if step_seconds > 0 else math.nan,
-        "bytes_per_step": sent_bytes,
-        "training_seconds": run.summary["training_seconds"],
-        "elapsed": run.elapsed,
-    }
 
 
 def _script_metrics(run: RunFigures) -> dict[str, dict[str, Any]]:
@@ -333,27 +264,12 @@ def settings_table(compared: Sequence[ComparedRun]) -> list[Row]:
 
 def results_table(compared: Sequence[ComparedRun]) -> list[Row]:
     """Return the final results, one run per row below the head."""
-    # All have the same one: an accuracy that each of the runs has reached.
-    goal = compared[0].goal
-    has_goal = not math.isnan(goal)
-    table: list[Row] = [(*RESULT_HEAD, f"to {percent(goal)}") if has_goal else RESULT_HEAD]
-    for letter, run in zip(RUN_LETTERS, compared, strict=False):
-        row = _result_row(letter, run)
-        table.append((*row, duration(run.seconds_to_goal)) if has_goal else row)
-    return table
-
-
-def _result_row(letter: str, compared: ComparedRun) -> Row:
-    results = _results(compared)
-    interval = UNKNOWN
-    if math.isfinite(compared.seconds.low):
-        interval = f"{seconds(compared.seconds.low)} to {seconds(compared.seconds.high)}"
-    cells = {"run": letter, "95% interval": interval}
-    for name, (key, write) in RESULT_COLUMNS.items():
-        value = results[key]
-        is_known = value is not None and not math.isnan(value)
-        cells[name] = write(value) if is_known else UNKNOWN
-    return tuple(cells[name] for name in RESULT_HEAD)
+    facts = list(list_facts(compared))
+    head = ("run", *(fact.label for fact in facts))
+    rows = []
+    for place in range(len(compared)):
+        rows.append((RUN_LETTERS[place], *(fact.values[place] for fact in facts)))
+    return [head, *rows]
 
 
 def metrics_table(compared: Sequence[ComparedRun]) -> list[Row]:

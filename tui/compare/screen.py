@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from textwrap import wrap
 from typing import ClassVar
 
 from msgspec import structs
@@ -17,39 +15,35 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
 
-from remote.format import UNKNOWN, count
+from remote.format import listed
 from remote.metrics.compare import ComparedRun, compare_runs
 from remote.metrics.run import read_figures
 from remote.plan.plan import PlanError
+from remote.plan.serialize import OtherFormat
 from remote.record import marks
 from remote.record.events_file import RunFolderError
+from remote.record.read import load_plan
 from remote.sanitise import plain
 from tui.charts.chart import Chart
 from tui.charts.chart_view import USUAL_SMOOTHING
 from tui.charts.overlay import LOSS, MEASURES, TEST_ACCURACY
 from tui.charts.plot_frame import PlotOptions
-from tui.compare.comparison_text import (
-    DISPENSABLE_COLUMNS,
-    MAX_SETTING_LENGTH,
-    describe_doubts,
-    describe_outcome,
-    describe_problems,
-    results_table,
-    settings_table,
-    shorten_setting,
-)
-from tui.compare.verdict_text import format_verdict
+from tui.compare.fact_table import describe_common_work, describe_signs, draw_fact_table
+from tui.compare.headline import Headline, make_headline
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.background import run_in_background
-from tui.kit.bindings import bindings
-from tui.kit.inks import MUTED, Inks
-from tui.kit.messages import PinRun
+from tui.kit.bindings import bindings, key_of
+from tui.kit.inks import MUTED
+from tui.kit.messages import CopyCommand, OpenRun, PinRun
 from tui.kit.palette import RUN_LETTERS
-from tui.kit.text_table import GAP, Row, align_lines, drop_columns, total_width
 from tui.kit.themes import inks_of
 from tui.kit.widgets.keys import KeyFooter
+from tui.kit.widgets.verdict_strip import NextKey, Severity, VerdictStrip
 
+WARN = "$text-warning"
+LINES_PER_WARNING = 8
+"""The verdict has a warning for so many lines of the screen, at most."""
 MARGIN_WIDTH = 3
 """Cells of a line that the padding and the scrollbar take."""
 OVER_STEPS = PlotOptions("step", named=True)
@@ -60,16 +54,14 @@ class CompareScreen(Screen[None]):
     """Two to eight recorded runs, compared with the first one. It reads them itself."""
 
     CSS = """
-    CompareScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
-    CompareScreen VerticalScroll { height: auto; padding: 0 1; scrollbar-size-vertical: 1; }
-    CompareScreen #runs { max-height: 30%; }
-    CompareScreen #tables { max-height: 38%; }
-    CompareScreen #charts, CompareScreen #tables {
+    CompareScreen #charts, CompareScreen #facts {
         border-top: solid $ink-rule; border-title-color: $text-muted;
     }
-    CompareScreen #charts { height: 1fr; min-height: 6; }
-    CompareScreen #runs:focus { background: $boost; }
-    CompareScreen #tables:focus { border-top: solid $primary; }
+    CompareScreen #charts { height: 1fr; min-height: 7; }
+    CompareScreen #facts {
+        height: auto; max-height: 45%; padding: 0 1; scrollbar-size-vertical: 1;
+    }
+    CompareScreen #facts:focus { border-top: solid $primary; }
     """
     place = KeyPlace.COMPARE
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
@@ -79,23 +71,22 @@ class CompareScreen(Screen[None]):
         self._folders = tuple(folders)
         self._compared: Sequence[ComparedRun] = ()
         self._names = [marks.name(folder) or folder.name for folder in self._folders]
+        self._headline: Headline | None = None
         self._measure = LOSS
         self._by_time = True
         self._log_y: bool | None = None
 
     def compose(self) -> ComposeResult:
-        yield Static(id="title", markup=False)
-        with VerticalScroll(id="runs"):
-            yield Static("reading the runs", id="legend", markup=False)
+        yield VerdictStrip()
         with Container(id="charts"):
             yield Chart(OVER_TIME)
-        with VerticalScroll(id="tables"):
+        with VerticalScroll(id="facts"):
             yield Static(id="table", markup=False)
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        self.query_one("#title", Static).update(plain(self._title()))
-        self.query_one("#tables").focus()
+        self.query_one(VerdictStrip).show(Severity.NEUTRAL, self._title(), ["reading the runs"])
+        self.query_one("#facts").focus()
         self._draw()
         # The colours of runs are not in the style sheet: those for a dark ground are others.
         self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
@@ -108,15 +99,18 @@ class CompareScreen(Screen[None]):
 
     def _show_runs(self, compared: Sequence[ComparedRun]) -> None:
         self._compared = compared
+        self._headline = make_headline(compared, self._names)
         # A single test would be a point, and no curve.
         if all(len(run.run.evaluations) > 1 for run in compared):
             self._measure = TEST_ACCURACY
         self._draw()
+        self.refresh_bindings()
 
     def _show_error(self, error: Exception) -> None:
-        if not isinstance(error, (PlanError, RunFolderError, OSError)):
+        if not isinstance(error, (PlanError, RunFolderError, OtherFormat, OSError)):
             raise error
-        self.query_one("#legend", Static).update(plain(str(error)))
+        title = "the runs cannot be compared"
+        self.query_one(VerdictStrip).show(Severity.BAD, title, [str(error)])
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self._draw)
@@ -133,19 +127,55 @@ class CompareScreen(Screen[None]):
         options = structs.replace(OVER_TIME if self._by_time else OVER_STEPS, log_y=is_log)
         self.query_one(Chart).draw(curves, options=options)
         self.query_one("#charts").border_title = self._chart_title(is_log)
+        self._draw_verdict()
         room = self.size.width - MARGIN_WIDTH
-        legend = _legend(self._compared, self._names, room, inks_of(self.app.current_theme))
-        self.query_one("#legend", Static).update(Content("\n").join(legend))
-        tables = _tables(self._compared, room)
-        self.query_one("#table", Static).update("\n".join(tables))
+        inks = inks_of(self.app.current_theme)
+        table = draw_fact_table(self._compared, self._names, room, inks)
+        self.query_one("#table", Static).update(table)
+        caption = describe_signs()
+        common_work = describe_common_work(self._compared)
+        if common_work and len(common_work) + len(caption) < room - 10:
+            caption += f"   all: {common_work}"
+        self.query_one("#facts").border_title = Content(f" {plain(caption)} ")
+
+    def _draw_verdict(self) -> None:
+        if not self._headline:
+            return
+        severity, title, warnings, basis, _ = self._headline
+        warning_sign = palette.sign("slow")
+        reasons = [Content.styled(f"{warning_sign} {plain(text)}", WARN) for text in warnings]
+        max_warnings = max(2, self.size.height // LINES_PER_WARNING)
+        if len(reasons) > max_warnings:
+            more_text = f"… and {len(reasons) - max_warnings + 1} more warnings"
+            reasons[max_warnings - 1 :] = [Content.styled(more_text, WARN)]
+        if basis:
+            reasons.append(Content.styled(basis, MUTED))
+        self.query_one(VerdictStrip).show(severity, title, reasons, self._next_keys())
+
+    def _next_keys(self) -> list[NextKey]:
+        """Return what helps next."""
+        best = self._best_place()
+        letter = RUN_LETTERS[best]
+        texts = {
+            "open-best": f"open {letter}",
+            "copy-run-command": f"copy the command of {letter}",
+            "pin": "pin A as the baseline",
+        }
+        calls = {"open-best": "open", "copy-run-command": "copy_command", "pin": "pin"}
+        next_keys = []
+        for name, text in texts.items():
+            if self.check_action(calls[name], ()):
+                next_keys.append(NextKey(key_of(self.app, name), text))
+        return next_keys
+
+    def _best_place(self) -> int:
+        """Return the place of the best run; before all are read, of the last one."""
+        return self._headline.best if self._headline else len(self._folders) - 1
 
     def _title(self) -> str:
-        """Name the runs if there is room."""
-        title = f"compare {count(len(self._names), 'run')}"
-        # Not strict, as there are more letters than runs.
-        lettered = map(" ".join, zip(RUN_LETTERS, self._names, strict=False))
-        long_title = f"{title}: {', '.join(lettered)}"
-        return long_title if len(long_title) <= self.app.size.width - 2 else title
+        """Name what is compared."""
+        lettered_names = map(" ".join, zip(RUN_LETTERS, self._names, strict=False))
+        return f"compare {listed(list(lettered_names), len(self._names))}"
 
     def _chart_title(self, is_log: bool) -> str:
         along = "wall time" if self._by_time else "step"
@@ -156,9 +186,29 @@ class CompareScreen(Screen[None]):
 
     # Keys
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return False for what this dashboard cannot do, such as opening a run."""
+        if action == "open":
+            return bool(getattr(self.app, "opens_runs", False))
+        return True
+
     def action_back(self) -> None:
         """Close this page."""
         self.dismiss()
+
+    def action_open(self) -> None:
+        """Open the best run."""
+        self.post_message(OpenRun(self._folders[self._best_place()].name))
+
+    def action_copy_command(self) -> None:
+        """Copy the command of the best run."""
+        folder = self._folders[self._best_place()]
+        try:
+            plan = load_plan(folder)
+        except (RunFolderError, OtherFormat, OSError) as error:
+            self.notify(str(error), severity="error", markup=False)
+        else:
+            self.post_message(CopyCommand(plan))
 
     def action_along(self) -> None:
         """Switch between steps and time."""
@@ -179,116 +229,3 @@ class CompareScreen(Screen[None]):
         """Switch between a logarithmic and a linear y axis."""
         self._log_y = not self.query_one(Chart).options.log_y
         self._draw()
-
-
-def _legend(
-    compared: Sequence[ComparedRun], names: Sequence[str], width: int, inks: Inks
-) -> Iterator[Content]:
-    """Yield the runs with their colours, their problems and their verdicts, and then doubts."""
-    for place, (run, name) in enumerate(zip(compared, names, strict=True)):
-        letter = f"{palette.sign('curve')} {RUN_LETTERS[place]}"
-        head, *rest = _fold(f"{name}: {describe_outcome(run.run)}", width)
-        colour = inks.by_number(place)
-        yield Content.assemble((letter, colour), GAP, head.strip())
-        for line in rest:
-            yield Content(line)
-        if place:
-            for text in _describe_differences(compared, place, width):
-                for line in _fold(text, width):
-                    yield Content.styled(line, MUTED)
-        for problem in describe_problems(run.run):
-            for line in _fold(problem, width):
-                yield Content(line)
-        if place:
-            yield from _bold_lines(format_verdict(run), width)
-    for doubt in describe_doubts(compared):
-        yield from _bold_lines(doubt, width)
-
-
-def _describe_differences(compared: Sequence[ComparedRun], place: int, width: int) -> Iterator[str]:
-    """Yield in which settings a run differs from the first one, whose values come first."""
-    rows = [row for row in settings_table(compared)[1:] if row[1] != row[1 + place]]
-    first = RUN_LETTERS[0]
-    if not rows:
-        yield f"the same settings as {first}"
-        return
-    head = f"differs from {first} in "
-    is_job, was_job = (compared[index].run.job is not None for index in (place, 0))
-    if is_job == was_job:
-        yield head + ", ".join(_difference(row, place) for row in rows)
-        return
-    kinds = {True: "a job of rankboard", False: "a script"}
-    yield f"{first} is {kinds[was_job]}, {RUN_LETTERS[place]} {kinds[is_job]}"
-    # What only one of them has is in the table, too.
-    common_rows = [row for row in rows if UNKNOWN not in (row[1], row[1 + place])]
-    yield _first_differences(head, [_difference(row, place) for row in common_rows], rows, width)
-
-
-def _difference(row: Row, place: int) -> str:
-    name, *values = row
-    return f"{name} {shorten_setting(values[0])} | {shorten_setting(values[place])}"
-
-
-def _first_differences(head: str, parts: Sequence[str], rows: Sequence[Row], width: int) -> str:
-    """Return the differences that one line has room for, and how many of all rows are left."""
-    text = f"{head}{count(len(rows), 'setting')}"
-    shown_parts: list[str] = []
-    for part in parts:
-        num_left = len(rows) - len(shown_parts) - 1
-        left_texts = [f"… and {num_left} more"] if num_left else []
-        longer_text = head + ", ".join([*shown_parts, part, *left_texts])
-        if len(_fold(longer_text, width)) == 1:
-            shown_parts.append(part)
-            text = longer_text
-    return text
-
-
-def _bold_lines(text: str, width: int) -> Iterator[Content]:
-    for line in _fold(text, width):
-        yield Content.styled(line, "bold")
-
-
-def _fold(text: str, width: int) -> list[str]:
-    """Return the lines of a text, indented as far as the name of its run."""
-    indent = " " * len(f"● A{GAP}")
-    # textwrap refuses a width below 1. A screen may be that narrow for a moment.
-    lines = wrap(plain(text), max(width, 20), initial_indent=indent, subsequent_indent=indent)
-    return lines or [""]
-
-
-def _tables(compared: Sequence[ComparedRun], room: int) -> list[str]:
-    """Return the results and the settings that differ, side by side if there is room."""
-    results = _results(compared, room)
-    result_lines = align_lines(results)
-    settings = _settings(compared, room)
-    if not settings:
-        return result_lines
-    setting_lines = align_lines(settings)
-    result_width = total_width(results) + 2 * len(GAP)
-    if result_width + total_width(settings) > room:
-        return [*result_lines, "", *setting_lines]
-    pairs = zip_longest(result_lines, setting_lines, fillvalue="")
-    return [f"{left:{result_width}}{right}".rstrip() for left, right in pairs]
-
-
-def _results(compared: Sequence[ComparedRun], room: int) -> list[Row]:
-    """Return the results with a run per column, or if that is too wide, with a run per row."""
-    table = results_table(compared)
-    run_per_column = [*zip(*table, strict=True)]
-    if total_width(run_per_column) <= room:
-        return run_per_column
-    return drop_columns(DISPENSABLE_COLUMNS, table, room)
-
-
-def _settings(compared: Sequence[ComparedRun], room: int) -> list[Row]:
-    """Return the settings that differ, with values that are cut so that all runs fit."""
-    head, *rows = settings_table(compared)
-    if not rows:
-        return []
-    name_width = max(len(name) for name, *_ in rows)
-    width_per_run = (room - name_width) // len(compared) - len(GAP)
-    max_length = min(MAX_SETTING_LENGTH, max(2, width_per_run))
-    table = [head]
-    for name, *values in rows:
-        table.append((name, *(shorten_setting(plain(value), max_length) for value in values)))
-    return table

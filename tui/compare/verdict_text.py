@@ -34,7 +34,7 @@ def _time_verdict(compared: ComparedRun) -> str:
         return "no verdict on the time per step: a run without steps has none"
     ratio = against.ratio
     unit = "sample" if compared.is_per_sample else "step"
-    change = f"{_change(ratio.value)} per {unit}"
+    change = f"{format_ratio(ratio.value)} per {unit}"
     # Whatever runs with equal settings are apart is noise, so there is nothing to doubt.
     if compared.is_repetition:
         same = f"no verdict: same recorded settings, and {change}"
@@ -45,12 +45,30 @@ def _time_verdict(compared: ComparedRun) -> str:
         return f"no verdict on the time per step: too few steps ({change})"
     basis = _noise(compared.noise)
     if ratio.high < MAX_CERTAIN_RATIO:
-        basis = f"95%: {_change(ratio.low)} to {_change(ratio.high)}; {basis}"
+        basis = f"95%: {format_ratio(ratio.low)} to {format_ratio(ratio.high)}; {basis}"
     is_shown = against.finding is not Finding.NOT_SHOWN
     return f"{change} ({basis}), {against.finding.value if is_shown else 'not significant'}"
 
 
-def _change(ratio: float) -> str:
+def format_bounds(compared: ComparedRun) -> str:
+    """Return the statistics on which the verdict on a time rests; "" where there is none."""
+    against = compared.against
+    has_verdict = against and not (compared.is_repetition or compared.doubt)
+    if against is None or not has_verdict or not math.isfinite(against.ratio.low):
+        return ""
+    ratio = against.ratio
+    unit = "sample" if compared.is_per_sample else "step"
+    bounds = ""
+    if ratio.high < MAX_CERTAIN_RATIO:
+        bounds = f" (95%: {format_ratio(ratio.low)} to {format_ratio(ratio.high)})"
+    noise = compared.noise
+    noise_text = (
+        f", {_noise(noise)}" if noise.freedom else f" if equal runs differ by {noise.share:.0%}"
+    )
+    return f"{format_ratio(ratio.value)} time per {unit}{bounds}{noise_text}"
+
+
+def format_ratio(ratio: float) -> str:
     """Return what a ratio of times means, such as +12.5%."""
     return f"{ratio - 1:+.1%}".replace("-", "\N{MINUS SIGN}")
 

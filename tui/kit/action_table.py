@@ -64,7 +64,7 @@ COPY_COMMAND = (
     "y",
     "copy_command",
     "Copy command",
-    "copy the command line that starts such a run",
+    "copy the command line that starts such a run; on a run, first the one that its verdict names",
 )
 NEW_RUN = (
     "new-run",
@@ -295,7 +295,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
             "y",
             "copy",
             "Copy",
-            "copy the selection, the current line, or the lines in view",
+            "copy the selection or the current line; zoomed, without them, the lines in view",
         ),
         ("save-log", "W", "save", "Save", "save the lines as a file in the run's folder"),
         ("leave-log", "esc", "leave", "Leave", "clear the search, then each filter", SHOWN),
@@ -378,8 +378,9 @@ TABLE: dict[str, tuple[Row, ...]] = {
     "CELL": (BACK, CLOSE, HELP, OPEN, SCREENSHOT),
     "COMPARE": (
         BACK,
-        CLOSE,
+        QUIT,
         HELP,
+        ("open-best", "enter", "open", "Open", "open the best of the compared runs", SHOWN),
         (
             "step-or-time",
             "x",
@@ -397,6 +398,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
             SHOWN,
         ),
         LOG_Y,
+        COPY_COMMAND,
         PIN,
         SCREENSHOT,
     ),

@@ -7,9 +7,8 @@ the names in `keys.toml`, see `tui.kit.keymap`. To add an action, write a row in
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
-
-from msgspec import Struct
 
 from tui.kit.action_table import FIXED, PRIORITY, SHOWN, TABLE, Row
 from tui.kit.key_names import parse_key
@@ -57,7 +56,8 @@ WITHIN = {
 first of these panels that uses it."""
 
 
-class Action(Struct, frozen=True):
+@dataclass(frozen=True)
+class Action:
     """What a key does."""
 
     name: str

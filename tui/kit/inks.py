@@ -7,7 +7,7 @@ series. A sign or a word always says the same as an ink: inks only make it quick
 
 from __future__ import annotations
 
-from msgspec import Struct
+from dataclasses import dataclass
 
 LINE, TEST, DATA, COMPUTE, SYNC, REFERENCE = range(900, 906)
 """Numbers of inks beyond those of series, for curves: the plain one, test values, phases, and what
@@ -21,7 +21,8 @@ SERIES_INKS = 8
 """Inks of series. A ninth rank has the first one's again, and a dashed line."""
 
 
-class Inks(Struct, frozen=True):
+@dataclass(frozen=True)
+class Inks:
     """The inks for one ground. Each can be read on it: the contrast is 4.5:1 or more."""
 
     good: str

@@ -89,9 +89,21 @@ class ShowStacks(ScreenRequest):
 
 @dataclass
 class CopyCommand(Message):
-    """Copy the command line that starts such a run."""
+    """Copy the command line that starts such a run.
+
+    `run` tells how a lab was limited; `without` leaves a host out.
+    """
 
     plan: Plan
+    run: RunState | None = None
+    without: str = ""
+
+
+@dataclass
+class CopyText(Message):
+    """Copy this text, and show it."""
+
+    text: str
 
 
 @dataclass

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-
-from msgspec import Struct
+from dataclasses import dataclass
 
 from remote.run.state.phases import FATES, RankPhase
 
 
-class PhaseLook(Struct, frozen=True):
+@dataclass(frozen=True)
+class PhaseLook:
     """How one phase looks."""
 
     sign: str

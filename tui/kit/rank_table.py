@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from msgspec import Struct
 from textual import events
 from textual.message import Message
 from textual.strip import Strip
@@ -16,7 +16,8 @@ from tui.kit.widgets.choices import ChoiceTable
 from tui.kit.widgets.table import CellTable, TableColumn, TableRow
 
 
-class RankTableLine(Struct, frozen=True):
+@dataclass(frozen=True)
+class RankTableLine:
     """One line of the table: a rank, or all ranks of a host.
 
     Of a host's ranks, the one that most needs attention comes first.

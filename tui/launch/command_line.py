@@ -11,7 +11,9 @@ from pathlib import Path
 
 from remote.cluster.hosts import HOSTS_FILE, Cluster, HostsError
 from remote.cluster.load import load
+from remote.lab.spec import is_of_lab
 from remote.plan.plan import Plan, Script
+from remote.run.run_state import RunState
 from remote.transport.registry import is_here
 from training.job import Job
 from tui.kit.open_runs import RunOptions
@@ -22,17 +24,50 @@ RANK_COUNT = re.compile(r":\d*$")
 """The number of ranks behind the name of a host."""
 
 
-def format_run_command(plan: Plan) -> str:
-    """Return the command line that starts such a run, by what is recorded of it. That does not say
-    how the link or the cores of a lab were limited."""
+def find_lab_options(run: RunState | None) -> RunOptions:
+    """Return how the links and the cores of a lab are limited, by what its hosts say; nothing for
+    other hosts, or of a run of which nothing is known."""
+    if run is None:
+        return RunOptions()
+    is_lab = is_here(run.plan.hosts) and all(map(is_of_lab, run.plan.hosts))
+    greetings = [host.hello for host in run.hosts if host.hello]
+    if not is_lab or len(greetings) < len(run.hosts):
+        return RunOptions()
+    interfaces = [host.interface for host in run.plan.hosts]
+    links = [
+        f"{dict(hello.link_speeds).get(interface, 0)}mbit"
+        for hello, interface in zip(greetings, interfaces, strict=True)
+    ]
+    # Of a host without a limit, these are the cores of this machine.
+    is_limited = any(
+        hello.cores < len(host.sample.cpu) for hello, host in zip(greetings, run.hosts, strict=True)
+    )
+    cores = [f"{hello.cores:g}" for hello in greetings] if is_limited else []
+    return RunOptions(link=_join_values(links), cpus=_join_values(cores))
+
+
+def _join_values(values: Sequence[str]) -> str:
+    """Return one value for all hosts if it is the same for all."""
+    return ",".join(values if len(set(values)) > 1 else values[:1])
+
+
+def format_run_command(plan: Plan, limits: RunOptions, without: str = "") -> str:
+    """Return the command line that starts such a run, by what is recorded of it.
+
+    `limits` are those of a lab, see `find_lab_options`; `without` leaves a host out.
+    """
     is_local = is_here(plan.hosts)
     slots = plan.hosts[0].slots if is_local and len(plan.hosts) > 1 else 0
+    if limits.link and slots == 1:
+        slots = 0  # a lab has a rank per host by itself
     hosts = Cluster("", plan.hosts, file="" if is_local else plan.hosts_file)
     # Nothing is fetched from this machine, and no run on it is kept, whatever was asked for.
     policy = replace(plan.policy, fetch=True, keep=False) if is_local else plan.policy
     flags = format_policy_flags(format_policy(policy), keep=not is_local)
-    uploads = [word for upload in plan.uploads for word in ("--upload", upload.source)]
-    options = RunOptions(slots=slots, other=tuple(uploads))
+    other_words = [word for upload in plan.uploads for word in ("--upload", upload.source)]
+    if without:
+        other_words += ["--exclude", without]
+    options = replace(limits, slots=slots, other=tuple(other_words))
     cwd = plan.hosts[0].cwd if plan.script else ""
     return format_command_line(_load_hosts(hosts), hosts, plan.work, flags, options, cwd)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from dataclasses import dataclass
 
 from remote.format import clock, short_ranks
 from remote.run.output.collapsed_lines import SharedLine
 from remote.run.state.types import LogLine
 
 
-class LogMargin(Struct, frozen=True):
+@dataclass(frozen=True)
+class LogMargin:
     """What stands beside the rows of a run's log."""
 
     ranks: int = 1

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from msgspec import structs
 from textual.app import ComposeResult
 
 from remote.format import count
 from remote.run.output.log_levels import Level, first_error, is_printed_by, prints_lines
 from remote.run.run_state import RunState
+from remote.run.state.phases import Verdict
 from remote.run.state.types import Cause, LogLine
 from remote.sanitise import plain
 from tui.kit.actions import KeyPlace
@@ -47,6 +48,7 @@ class LogPanel(Panel):
         self._run = ""
         self._ranks = 0
         self._cause: Cause | None = None
+        self._culprit: int | None = None
         self._attempt_start = 0.0
         self._prompt: PatternPrompt | None = None
         yield LogView()
@@ -63,9 +65,24 @@ class LogPanel(Panel):
         restarts = run.progress.restarts
         self._attempt_start = run.started + restarts[-1].seconds if restarts else 0.0
         self.view.show(run.log, len(run.ranks))
+        if self.fixed_rank is None:
+            self._show_culprit(run)
         self._update_caption()
 
     # Which lines
+
+    def _show_culprit(self, run: RunState) -> None:
+        """Once a run has failed, show the output of the rank to blame, unless the user has chosen
+        another one. `A` shows all ranks."""
+        has_failed = run.verdict is Verdict.FAILED and run.cause is not None
+        culprit = run.cause.rank if has_failed and run.cause and run.cause.rank >= 0 else None
+        if culprit == self._culprit:
+            return
+        if self.view.filter.rank == self._culprit:
+            # Of a rank that was killed, the last routine lines are all that there is.
+            is_silent = not any(line.rank == culprit for line in self.view.news)
+            self._change_filter(rank=culprit, news=culprit is None or not is_silent)
+        self._culprit = culprit
 
     def fix_rank(self, rank: int) -> None:
         """Show only this rank, with its routine lines: here, they push out no other rank."""
@@ -79,7 +96,7 @@ class LogPanel(Panel):
         return LogFilter(rank=self.fixed_rank)
 
     def _change_filter(self, **settings: object) -> None:
-        self.view.filter = structs.replace(self.view.filter, **settings)
+        self.view.filter = replace(self.view.filter, **settings)  # type: ignore[arg-type]
 
     def action_next_rank(self) -> None:
         """Show only the next rank; after the last one hosts and session, then all."""
@@ -136,7 +153,7 @@ class LogPanel(Panel):
     def _make_visible(self, line: LogLine) -> None:
         """Widen the filter until a line has a row of its own."""
         if not self.view.rows.has(line.number):
-            self.view.filter = structs.replace(self._full_filter, news=self.view.filter.news)
+            self.view.filter = replace(self._full_filter, news=self.view.filter.news)
         if not self.view.rows.has(line.number):
             self._change_filter(rank=line.rank)
 
@@ -217,7 +234,9 @@ class LogPanel(Panel):
             yield self._clear_search
         for name in FILTER_LAYERS:
             usual = getattr(self._full_filter, name)
-            if getattr(self.view.filter, name) != usual:
+            value = getattr(self.view.filter, name)
+            # The rank that the panel has chosen itself is no layer.
+            if value != usual and not (name == "rank" and value == self._culprit):
                 yield partial(self._change_filter, **{name: usual})
 
     def _cancel_prompt(self) -> None:
@@ -232,6 +251,8 @@ class LogPanel(Panel):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return True if the action can do anything now."""
         match action:
+            case "copy":
+                return self._has_choice
             case "find" | "only":
                 return self._prompt is None
             case "next_rank" | "all_ranks":
@@ -243,6 +264,14 @@ class LogPanel(Panel):
         return True
 
     # Copy and save
+
+    @property
+    def _has_choice(self) -> bool:
+        """Return True if it is clear that the user means lines of the log: they are selected, or
+        all that is seen. Else the key copies the command of the run."""
+        view = self.view
+        is_all_seen = self.fixed_rank is not None or self.screen.maximized is self
+        return bool(view.text_selection) or view.rows.has(view.current) or is_all_seen
 
     def action_copy(self) -> None:
         """Copy the selection, else the current line, else the lines in view."""
@@ -278,7 +307,8 @@ class LogPanel(Panel):
         self._update_caption()
 
     def _update_caption(self) -> None:
-        self.caption(", ".join(self._caption_parts()))
+        state, *details = self._caption_parts()
+        self.caption(state, details)
 
     def _caption_parts(self) -> Iterator[str]:
         view = self.view

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
-from msgspec import Struct
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Static
@@ -31,7 +31,8 @@ from tui.run.components.rank_columns import FULL_SHARE
 from tui.run.components.start_table import start_columns, start_rows, start_warnings
 
 
-class HostRow(Struct, frozen=True):
+@dataclass(frozen=True)
+class HostRow:
     """What the cells of a host are made of."""
 
     host: HostState
@@ -46,7 +47,8 @@ class HostRow(Struct, frozen=True):
         return TableCell(short_size(bytes_per_second) if self.is_traffic_counted else UNKNOWN)
 
 
-class HostColumn(Struct, frozen=True):
+@dataclass(frozen=True)
+class HostColumn:
     """A column, and how its cells are made."""
 
     column: TableColumn

@@ -133,7 +133,7 @@ def closing_advice(state: RunState) -> list[str]:
     visibility = describe_visibility(state) if has_run else []
     flaws = find_flaws(state) if state.verdict is Verdict.FINISHED else ()
     advices = [advise_flaw(state, flaw) for flaw in flaws]
-    advice_lines = [describe_advice(advice) for advice in advices if advice]
+    advice_lines = [describe_advice(state, advice) for advice in advices if advice]
     return [*visibility, *describe_unfetched_files(state), *advice_lines]
 
 
@@ -323,6 +323,11 @@ def end_line(state: RunState) -> str:
     return _describe_end(state, names_flaws=False)
 
 
+def _describe_training(state: RunState) -> str:
+    training_seconds = state.training_seconds
+    return f"; training took {fixed(training_seconds, 2)} s of it" if training_seconds else ""
+
+
 def _describe_end(state: RunState, *, names_flaws: bool) -> str:
     elapsed = duration(state.elapsed)
     num_restarts = len(state.progress.restarts)
@@ -334,19 +339,15 @@ def _describe_end(state: RunState, *, names_flaws: bool) -> str:
         elapsed_and_restarts = f"{elapsed} and {restarts_text}"
     match state.verdict:
         case Verdict.FINISHED:
-            training_seconds = state.training_seconds
-            training_text = (
-                f"; training took {fixed(training_seconds, 2)} s of it" if training_seconds else ""
-            )
             unseen_text = "; no step was seen" if seen.ended_unseen(state) else ""
             flaws_text = _describe_flaws(state)
             finish_text = f"finished in {elapsed}{after_restarts}"
             if names_flaws:
-                finish_text += flaws_text
-            elif flaws_text:
+                return f"{finish_text}{flaws_text}{_describe_training(state)}{unseen_text}"
+            if flaws_text:
                 # To have finished sounds well.
                 finish_text = f"ended after {elapsed_and_restarts}"
-            return f"{finish_text}{training_text}{unseen_text}"
+            return f"{finish_text}{unseen_text}"
         case Verdict.STOPPED:
             stop_reason = state.stop_reason or "its launcher is gone"
             return f"stopped after {elapsed_and_restarts}{_except_on(state)}: {stop_reason}"

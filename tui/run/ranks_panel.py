@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
-from msgspec import structs
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
@@ -62,7 +62,7 @@ class RanksPanel(TablePanel):
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     help = (
         "every rank: state, step, loss, seconds per step and until its gradients are ready, with "
-        "the trend of that; how data ░, compute ▒ and sync █ split a step; load. What is equal on "
+        "the trend of that; how data ▂, compute ▄ and sync ▆ split a step; load. What is equal on "
         "all ranks stands above the table. Process p0 has started the ranks below it. Enter opens "
         "a rank, or a host"
     )
@@ -165,9 +165,7 @@ class RanksPanel(TablePanel):
                 column = _fitted_column(rank_column, column_cells, width)
                 # A column that gets narrower with each number would make all others jump.
                 self._widths[rank_column] = max(column.width, self._widths.get(rank_column, 0))
-                shown_columns[rank_column] = structs.replace(
-                    column, width=self._widths[rank_column]
-                )
+                shown_columns[rank_column] = replace(column, width=self._widths[rank_column])
         # Of rows that stand for whole hosts, columns differ anyway.
         if len(run.ranks) <= MAX_SINGLE_RANKS:
             self._folded.update(RANK_COLUMNS, run.ranks, run)
@@ -186,9 +184,7 @@ class RanksPanel(TablePanel):
             f"{rank_column.cell(first_row).text} {rank_column.border_text}".strip()
             for rank_column in folded_columns
         ]
-        self.caption(
-            f"{order_note}  each: {', '.join(shared_texts)}" if shared_texts else order_note
-        )
+        self.caption(order_note, shared_texts, before_facts="  each: ")
 
     def _show_heat(self, run: RunState) -> None:
         """Draw a cell for each of many ranks above the table, in at most half of the panel."""

@@ -13,6 +13,7 @@ from remote.record.entry import Entry
 from remote.record.watch import WatchedRun
 from remote.run.findings.alerts import Alert
 from remote.run.findings.find_resume_point import find_resume_point
+from remote.run.state.advice import Remedy
 from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
 from tui.charts.panel import Charts
@@ -23,6 +24,7 @@ from tui.kit.dialogs import TextDialog
 from tui.kit.messages import (
     CompareRun,
     CopyCommand,
+    CopyText,
     GoHome,
     NewRun,
     OtherRun,
@@ -36,12 +38,14 @@ from tui.kit.run_session import RunSession
 from tui.kit.widgets.keys import KeyFooter
 from tui.run.body import RunBody
 from tui.run.chart_actions import ChartActions
-from tui.run.components.alerts import AlertLines, list_alerts
+from tui.run.components.advice_text import make_command
 from tui.run.components.header import RunHeader
 from tui.run.components.note import RecordNote
 from tui.run.components.record_lines import ReplaySlider, describe_replay
 from tui.run.components.start_strip import StartStrip
-from tui.run.outcome_panel import OutcomeKeys, OutcomePanel
+from tui.run.live_verdict import list_alerts
+from tui.run.run_verdict import VerdictKeys
+from tui.run.verdict_panel import VerdictPanel
 
 NO_OTHER = "no other run is open here: rankboard alone lists all runs, and opens several"
 
@@ -88,8 +92,7 @@ class RunScreen(ChartActions):
         self._is_watched = False
         self._header = RunHeader()
         self._start = StartStrip()
-        self._alerts = AlertLines()
-        self._outcome = OutcomePanel(find_previous)
+        self._verdict = VerdictPanel(find_previous)
         self._body = RunBody(session)
         self._slider = ReplaySlider(session) if isinstance(session, Replay) else None
         self._note = RecordNote(session) if isinstance(session, WatchedRun) else None
@@ -99,8 +102,7 @@ class RunScreen(ChartActions):
             yield self._note
         yield self._header
         yield self._start
-        yield self._alerts
-        yield self._outcome
+        yield self._verdict
         yield self._body
         if self._slider:
             yield self._slider
@@ -148,10 +150,10 @@ class RunScreen(ChartActions):
             self._body.show(run)
             replay_text = describe_replay(self._slider.replay) if self._slider else ""
             self._body.set_class(bool(replay_text), "-past")
-            self._header.show(run, self._called, replay_text)
             self._start.show_run(run)
-            self._warn(self._alerts.show(run))
-            self._outcome.show(run, self._outcome_keys(), self._body.notes)
+            self._warn(self._verdict.show(run, self._verdict_keys(), self._body.notes))
+            severity = self._verdict.verdict.severity
+            self._header.show(run, self._called, replay_text, severity)
             # A hidden panel costs nothing: it is drawn once it is seen.
             for panel in self._body.panels:
                 if self._is_seen(panel):
@@ -166,15 +168,21 @@ class RunScreen(ChartActions):
         """Return the names of actions that are other than usual at the moment."""
         return {"play": "Pause"} if self._slider and self._slider.replay.is_playing else {}
 
-    def _outcome_keys(self) -> OutcomeKeys:
+    def _verdict_keys(self) -> VerdictKeys:
         def find_key(name: str, action: str) -> str:
             return key_of(self.app, name) if self.check_action(action, ()) else ""
 
-        return OutcomeKeys(
+        can_stop = not self.over and getattr(self.app, "sends_commands", False)
+        return VerdictKeys(
             resume=find_key("resume", "resume"),
             new_run=find_key("new-run", "new"),
             compare=find_key("compare-with", "compare"),
             first_error=key_of(self.app, "first-error"),
+            copy=key_of(self.app, "copy-run-command"),
+            stacks=key_of(self.app, "stacks"),
+            hide=key_of(self.app, "hide-alerts"),
+            alerts=key_of(self.app, "alerts"),
+            stop=key_of(self.app, "quit") if can_stop else "",
         )
 
     def _warn(self, new_alerts: Sequence[Alert]) -> None:
@@ -210,7 +218,8 @@ class RunScreen(ChartActions):
                 can_go_on = self.over and find_resume_point(self.session.state) is not None
                 return can_go_on and not self._inside
             case "back":
-                return self._inside or self._home or self._is_layered or None
+                is_way = self._inside or self._home or self._is_over_another
+                return is_way or self._is_layered or None
             case "home" | "other":
                 return self._home
             case "play" | "speed":
@@ -284,16 +293,21 @@ class RunScreen(ChartActions):
 
     def action_back(self) -> None:
         """Leave one layer: of a chart in view its cursor, then its zoom; a panel that fills the
-        screen. Without any, go back to the study, or home."""
+        screen. Without any, go back to where the user came from, or home."""
         layered_panel = self._layered_panel()
         if layered_panel:
             layered_panel.leave()
         elif self.maximized is not None:
             self.action_zoom()
-        elif self._inside:
+        elif self._inside or self._is_over_another:
             self.dismiss()
         else:
             self.post_message(GoHome())
+
+    @property
+    def _is_over_another(self) -> bool:
+        """Return True if the user came from another screen of ours: the first is Textual's own."""
+        return len(self.app.screen_stack) > 2
 
     def action_home(self) -> None:
         self.post_message(GoHome())
@@ -303,7 +317,7 @@ class RunScreen(ChartActions):
         self.post_message(OtherRun(step))
 
     def action_acknowledge(self) -> None:
-        self._alerts.acknowledge()
+        self._verdict.hide_alerts()
         self.tick()
 
     def action_alerts(self) -> None:
@@ -312,7 +326,17 @@ class RunScreen(ChartActions):
         self.app.push_screen(TextDialog("alerts", alerts_text))
 
     def action_copy_command(self) -> None:
-        self.post_message(CopyCommand(self.session.plan))
+        """Copy the command that helps, as the verdict says, or else that of the run."""
+        advice = self._verdict.verdict.advice
+        with self.session.lock:
+            run = self.session.state
+            command = make_command(run, advice) if advice else ""
+        if command:
+            self.post_message(CopyText(command))
+        else:
+            is_without = advice and advice.remedy is Remedy.EXCLUDE_HOST
+            without = advice.host if advice and is_without else ""
+            self.post_message(CopyCommand(run.plan, run, without))
 
     def action_compare(self) -> None:
         self.post_message(CompareRun())

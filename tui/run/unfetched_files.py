@@ -6,8 +6,7 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Collection
-
-from msgspec import Struct
+from dataclasses import dataclass
 
 from remote.format import count, listed
 from remote.run.run_state import RunState
@@ -23,7 +22,8 @@ MAX_PATTERNS = 3
 """Patterns that are proposed."""
 
 
-class HostFiles(Struct, frozen=True):
+@dataclass(frozen=True)
+class HostFiles:
     """Files on one host that are not fetched: some of them, and how many there are, or if `is_cut`
     at least are."""
 

@@ -27,13 +27,15 @@ Places = Mapping[int, Whereabouts]
 
 def begin_stall(ranks: Ranks, event: Stalled, when: float) -> Stall:
     """Return the stall that was just found, of which nobody knows the cause yet."""
-    verb = "has" if len(event.ranks) == 1 else "have"
+    names = ranks_text(event.ranks)
+    is_single = len(event.ranks) == 1
+    verb = "has" if is_single else "have"
     phases = {ranks[rank].phase for rank in event.ranks}
     phase_text = f" while {min(phases)}" if len(phases) == 1 and phases <= MEETINGS else ""
-    stall_text = (
-        f"{ranks_text(event.ranks)} {verb} made no step for {duration(event.seconds)}{phase_text}"
-    )
-    return Stall(event.ranks, when - event.seconds, event.seconds, text=stall_text)
+    stall_text = f"{names} {verb} made no step for {duration(event.seconds)}{phase_text}"
+    fact = f"{names} {'makes' if is_single else 'make'} no steps{phase_text}"
+    since = when - event.seconds
+    return Stall(event.ranks, since, event.seconds, text=stall_text, facts=(fact,))
 
 
 def explain_stall(stall: Stall, ranks: Ranks, hosts: Hosts) -> Stall:
@@ -41,9 +43,14 @@ def explain_stall(stall: Stall, ranks: Ranks, hosts: Hosts) -> Stall:
     places = _locate_ranks(stall, ranks)
     if not places:
         return stall
-    stall_text = describe_stall(places, _find_silent(ranks, places), _name_ranks(ranks, hosts))
-    stopped_ranks = _ranks_at(places, Presence.STOPPED)
-    return replace(stall, culprits=find_culprits(places), stopped=stopped_ranks, text=stall_text)
+    facts = list_stall_facts(places, _find_silent(ranks, places), _name_ranks(ranks, hosts))
+    return replace(
+        stall,
+        culprits=find_culprits(places),
+        stopped=_ranks_at(places, Presence.STOPPED),
+        text="; ".join(facts),
+        facts=tuple(facts),
+    )
 
 
 def _locate_ranks(stall: Stall, ranks: Ranks) -> Places:
@@ -103,7 +110,7 @@ def as_death(
         # The cause names this rank in fields of its own.
         rank_names = _name_ranks(ranks, hosts) | {rank.rank: ""}
         places = _locate_ranks(stall, ranks)
-        problem = describe_stall(places, _find_silent(ranks, places), rank_names)
+        problem = "; ".join(list_stall_facts(places, _find_silent(ranks, places), rank_names))
     return Cause(
         hosts[rank.host].name,
         rank.rank,
@@ -132,8 +139,8 @@ def _ranks_at(places: Places, presence: Presence) -> tuple[int, ...]:
     return tuple(rank for rank, place in sorted(places.items()) if place.presence is presence)
 
 
-def describe_stall(places: Places, missing: Iterable[int], names: Mapping[int, str]) -> str:
-    """Return who is not inside a collective, where it is, and who waits for it.
+def list_stall_facts(places: Places, missing: Iterable[int], names: Mapping[int, str]) -> list[str]:
+    """Return who is not inside a collective and where it is, then who waits for it.
 
     If nobody is to blame: what else the stacks come to. `missing` are ranks without a stack,
     `names` what each rank is called. A culprit that is called "" is not named.
@@ -141,36 +148,37 @@ def describe_stall(places: Places, missing: Iterable[int], names: Mapping[int, s
     without_stack = tuple(sorted(missing))
     waiting_ranks = _ranks_at(places, Presence.INSIDE)
     culprits = find_culprits(places)
-    unheard_text = f"; no stack came from {ranks_text(without_stack)}" if without_stack else ""
+    unheard = [f"no stack came from {ranks_text(without_stack)}"] if without_stack else []
     if culprits:
-        blame_text = _describe_culprits(places, culprits, names)
+        facts = [_describe_culprits(places, culprits, names)]
         if waiting_ranks:
             pronoun = "it" if len(culprits) == 1 else "them"
-            blame_text += f"; {_describe_waiting(places, waiting_ranks, f' for {pronoun}')}"
-        return f"{blame_text}{unheard_text}"
+            facts.append(_describe_waiting(places, waiting_ranks, f" for {pronoun}"))
+        return facts + unheard
     if waiting_ranks and without_stack:
         first_missing = without_stack[0]
         subject = names[first_missing] if len(without_stack) == 1 else ranks_text(without_stack)
-        return f"{_describe_waiting(places, waiting_ranks, '')}; no stack came from {subject}"
+        waiting_text = _describe_waiting(places, waiting_ranks, "")
+        return [waiting_text, f"no stack came from {subject}"]
     if waiting_ranks:
         return _describe_all_inside(places, waiting_ranks)
     place_texts = "; ".join(_group_by_place(places, tuple(sorted(places))))
-    return f"no rank is seen inside a collective: {place_texts}{unheard_text}"
+    return [f"no rank is seen inside a collective: {place_texts}", *unheard]
 
 
-def _describe_all_inside(places: Places, ranks: tuple[int, ...]) -> str:
+def _describe_all_inside(places: Places, ranks: tuple[int, ...]) -> list[str]:
     place_texts = _group_by_place(places, ranks)
     if len(place_texts) > 1:
-        return f"all ranks are inside collectives, but not the same: {'; '.join(place_texts)}"
+        return [f"all ranks are inside collectives, but not the same: {'; '.join(place_texts)}"]
     if all(places[rank].where == ON_GPU for rank in ranks):
-        return (
+        return [
             f"each rank waits for {ON_GPU}: do nvidia-smi and dmesg show a failure, and "
             "does the network still work?"
-        )
-    return (
-        f"all ranks are inside a collective, none is missing: {place_texts[0]}; does the network "
-        "between them still work?"
-    )
+        ]
+    return [
+        f"all ranks are inside a collective, none is missing: {place_texts[0]}",
+        "does the network between them still work?",
+    ]
 
 
 def _describe_culprits(places: Places, culprits: tuple[int, ...], names: Mapping[int, str]) -> str:

@@ -91,7 +91,7 @@ class Straggler(Struct, frozen=True):
 
     @property
     def mark(self) -> str:
-        """Return its mark in a table: "slow?" or "SLOW 7.0x"."""
+        """Return its mark in a table, "SLOW 7.0x"; "slow?" of one that is only suspected."""
         return f"SLOW {self.factor:.1f}x" if self.is_slow else self.grade.value
 
 
@@ -250,26 +250,26 @@ def _median_without(sorted_values: Sequence[float], value: float) -> float:
     return (sorted_values[low_index] + sorted_values[high_index]) / 2
 
 
-def describe_stragglers(slow: Sequence[Straggler], hosts: Hosts) -> str:
-    """Return who holds all others up, by how much, and why, in a sentence.
-
-    Of several, the times and the reason are those of the slowest.
-    """
-    slowest = max(slow, key=lambda straggler: straggler.ready)
+def name_stragglers(slow: Sequence[Straggler], hosts: Hosts) -> str:
+    """Return who holds all others up: "all ranks wait for rank 2 on node3"."""
     names_of_ranks = ranks_text([straggler.rank for straggler in slow])
     host_names = [hosts[straggler.host].name for straggler in slow[:MOST_HOSTS_NAMED]]
     hosts_text = " and ".join(dict.fromkeys(host_names))
+    return f"all ranks wait for {names_of_ranks} on {hosts_text}"
+
+
+def explain_slowness(slow: Sequence[Straggler]) -> str:
+    """Return by how much the slowest of these ranks holds all others up, and why."""
+    slowest = max(slow, key=lambda straggler: straggler.ready)
     whose_text = f"rank {slowest.rank} is " if len(slow) > 1 else ""
     step_text = step_time(slowest.step)
     ready_text = step_time(slowest.ready).removesuffix(step_text.partition(" ")[2]).rstrip()
-    sentence = (
-        f"all ranks wait for {names_of_ranks} on {hosts_text}: {whose_text}busy {ready_text} of "
-        f"{step_text} per step, others {step_time(slowest.others)}"
+    times_text = (
+        f"{whose_text}busy {ready_text} of {step_text} per step, others {step_time(slowest.others)}"
     )
-    return f"{sentence}; {slowest.reason}" if slowest.reason else sentence
+    return f"{times_text}; {slowest.reason}" if slowest.reason else times_text
 
 
-def describe_briefly(straggler: Straggler, hosts: Hosts) -> str:
-    """Return who holds all others up, and why, where there is no room for more."""
-    who = f"rank {straggler.rank} on {hosts[straggler.host].name}"
-    return f"all ranks wait for {who}: {straggler.reason or f'{straggler.factor:.1f}x as busy'}"
+def describe_stragglers(slow: Sequence[Straggler], hosts: Hosts) -> str:
+    """Return who holds all others up, by how much, and why, in a sentence."""
+    return f"{name_stragglers(slow, hosts)}: {explain_slowness(slow)}"

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from remote.format import duration, size
-from remote.run.diagnosis.straggler import describe_briefly, describe_stragglers
-from remote.run.findings.find_advice import advise_straggler
+from remote.run.diagnosis.straggler import (
+    describe_stragglers,
+    explain_slowness,
+    name_stragglers,
+)
+from remote.run.findings.find_advice import advise_stall, advise_straggler
 from remote.run.findings.isolation import describe_isolation, isolated_ranks
 from remote.run.run_state import RunState
 from remote.run.state.advice import Advice
@@ -50,8 +54,10 @@ class Alert:
     """When it no longer was; 0 before."""
     subject: int = -1
     """The host or rank that it is about, -1 for the run."""
-    brief: str = ""
-    """The text where there is little room; "" for the same."""
+    title: str = ""
+    """The beginning of the text, which says what is wrong; "" for all of it."""
+    reasons: tuple[str, ...] = ()
+    """What the text says besides."""
     advice: Advice | None = None
     """What helps; None if nothing is known, or it is over."""
 
@@ -147,7 +153,16 @@ def _checkpoint_alerts(run: RunState) -> Iterator[Alert]:
 
 def _stall_alerts(run: RunState) -> Iterator[Alert]:
     for stall in run.stalls:
-        yield Alert(Alarm.STALL, stall.since, f"stalled: {stall.text}", stall.over)
+        first_fact, *other_facts = stall.facts or (stall.text,)
+        yield Alert(
+            Alarm.STALL,
+            stall.since,
+            f"stalled: {stall.text}",
+            stall.over,
+            title=first_fact,
+            reasons=tuple(other_facts),
+            advice=None if stall.over else advise_stall(run, stall),
+        )
 
 
 def _straggler_alerts(run: RunState) -> Iterator[Alert]:
@@ -161,7 +176,8 @@ def _straggler_alerts(run: RunState) -> Iterator[Alert]:
             describe_stragglers([straggler], run.hosts),
             episode.over,
             straggler.rank,
-            describe_briefly(straggler, run.hosts),
+            name_stragglers([straggler], run.hosts),
+            (explain_slowness([straggler]),),
             None if episode.over else advise_straggler(run, straggler),
         )
 

@@ -7,6 +7,7 @@ from remote.run.diagnosis.straggler_cause import SlowKind
 from remote.run.run_state import RunState
 from remote.run.state.advice import Advice, Remedy
 from remote.run.state.flaw import Flaw, FlawKind
+from remote.run.state.types import Stall
 
 
 def advise_straggler(run: RunState, straggler: Straggler) -> Advice:
@@ -15,11 +16,22 @@ def advise_straggler(run: RunState, straggler: Straggler) -> Advice:
     host = run.host_name(straggler.host)
     step_seconds = _estimate_step(run, straggler)
     match straggler.cause.kind if straggler.cause else None:
-        case SlowKind.FEW_CORES | SlowKind.GPU_CLOCK if not run.plan.is_local:
-            return Advice(Remedy.EXCLUDE_HOST, host, step_seconds)
+        case SlowKind.FEW_CORES | SlowKind.GPU_CLOCK if len(run.plan.hosts) > 1:
+            return Advice(Remedy.EXCLUDE_HOST, host, step_seconds=step_seconds)
         case SlowKind.OTHER_PROGRAMS:
-            return Advice(Remedy.END_PROGRAMS, host, step_seconds)
+            return Advice(Remedy.END_PROGRAMS, host, step_seconds=step_seconds)
     return Advice(Remedy.SHOW_STACKS, host)
+
+
+def advise_stall(run: RunState, stall: Stall) -> Advice:
+    """Return what helps against a stall: to let a rank go on that a signal has stopped. Without
+    such a rank, the stacks may show more."""
+    # Of more than one, each would need a command of its own.
+    stopped_ranks = [run.ranks[number] for number in stall.stopped]
+    if len(stopped_ranks) == 1 and stopped_ranks[0].pid:
+        (rank,) = stopped_ranks
+        return Advice(Remedy.CONTINUE_RANK, run.host_name(rank.host), rank=rank.rank)
+    return Advice(Remedy.SHOW_STACKS)
 
 
 def advise_flaw(run: RunState, flaw: Flaw) -> Advice | None:

@@ -22,7 +22,7 @@ LINKS = (
 RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
 """The line below a traceback."""
 
-_FRAME = re.compile(r'^ +File "(?P<path>[^"]*)", line \d+')
+_FRAME = re.compile(r'^ +File "(?P<path>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.*))?')
 _LONG = re.compile(r'(?<=File ")[^"]*(?:/(?:site|dist)-packages/|/code/[0-9a-f]{32}[^/"]*/)')
 """What a path of a package or of our own code on a host begins with."""
 _PACKAGE = re.compile(r"torch/")
@@ -86,6 +86,24 @@ def last_words(lines: Sequence[str], room: int) -> tuple[str, ...]:
         if len(_render(blocks, chosen_blocks | {block_number})) <= room:
             chosen_blocks.add(block_number)
     return tuple(_render(blocks, chosen_blocks))
+
+
+def find_raising_line(lines: Sequence[str]) -> str:
+    """Return the line of the user's own program that is nearest to the last exception; "" if there
+    is none. Such as "train.py:41, load_batch: raise ValueError(path)"."""
+    plain_lines = [PREFIX.sub("", line) for line in lines]
+    chain_start = find_chain(plain_lines)
+    blocks = _split_blocks(plain_lines[chain_start:]) if chain_start is not None else []
+    frame = next((block.lines for block in reversed(blocks) if block.worth is Worth.NEAREST), [])
+    frame_match = _FRAME.match(frame[0]) if frame else None
+    if not frame_match:
+        return ""
+    file_name = frame_match["path"].rpartition("/")[2]
+    place = f"{file_name}:{frame_match['line']}"
+    if frame_match["function"] and frame_match["function"] != "<module>":
+        place += f", {frame_match['function']}"
+    code = " ".join(line.strip() for line in frame[1:])
+    return f"{place}: {code}" if code else place
 
 
 def find_chain(lines: Sequence[str]) -> int | None:

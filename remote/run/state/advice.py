@@ -12,6 +12,7 @@ class Remedy(StrEnum):
 
     EXCLUDE_HOST = "exclude host"
     END_PROGRAMS = "end other programs"
+    CONTINUE_RANK = "continue rank"
     SHOW_STACKS = "show stacks"
     LOWER_LR = "lower learning rate"
     OTHER_LR = "other learning rate"
@@ -26,6 +27,8 @@ class Advice:
     remedy: Remedy
     host: str = ""
     """The host that is left out, or on which something is to be done."""
+    rank: int = -1
+    """The rank that a signal has stopped; -1 if none has."""
     step_seconds: float = 0.0
     """About how long a step takes then; 0 if that is not known."""
     lr: float = 0.0

@@ -62,6 +62,11 @@ class Flaw:
 
     @property
     def text(self) -> str:
+        """In words, with the reason of a slow run."""
+        return f"{self.title}; {self.reason}" if self.reason else self.title
+
+    @property
+    def title(self) -> str:
         """In words, such as "diverged at step 12: loss 2.3 → 17,655"."""
         change = f"{_word(self.measure, self.before)} → {_word(self.measure, self.after)}"
         match self.kind:
@@ -78,8 +83,7 @@ class Flaw:
                 return f"overfitted since epoch {self.epoch}: {self.measure} {change}"
             case FlawKind.SLOW:
                 times = f"{duration(self.seconds)} of {duration(self.training_seconds)}"
-                reason = f"; {self.reason}" if self.reason else ""
-                return f"slow for {times}: all waited for rank {self.rank} on {self.host}{reason}"
+                return f"slow for {times}: all waited for rank {self.rank} on {self.host}"
 
 
 def _word(measure: Measure | None, value: FigureOrWord | None) -> str:

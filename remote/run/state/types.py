@@ -125,6 +125,8 @@ class Stall:
     """Those of them that a signal or a debugger has stopped."""
     text: str = ""
     """In words, with the culprits once they are known."""
+    facts: tuple[str, ...] = ()
+    """The same in parts: whom the others wait for, who waits, and what else is known."""
     over: float = 0.0
     """When they went on; 0 before."""
     explained: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from remote.cluster.hosts import Host
@@ -18,8 +19,8 @@ def _make() -> SshTransport:
     return SshTransport()
 
 
-def _by_hand(host: Host) -> str:
-    """Return the ssh command that reaches the host as `SshTransport` does."""
+def _by_hand(host: Host, words: Sequence[str]) -> str:
+    """Return the ssh command that runs these words on the host as `SshTransport` does."""
     jump_options = []
     if host.jump:
         jump_options = ["-J", host.jump]
@@ -27,7 +28,7 @@ def _by_hand(host: Host) -> str:
         jump_options = ["-o", f"ProxyCommand={host.proxy_command}"]
     key_options = ["-i", host.identity_file] if host.identity_file else []
     address = f"{host.user}@{host.address}" if host.user else host.address
-    return shlex.join(["ssh", *jump_options, *key_options, "-p", str(host.port), address, "true"])
+    return shlex.join(["ssh", *jump_options, *key_options, "-p", str(host.port), address, *words])
 
 
 TRANSPORT = TransportKind(

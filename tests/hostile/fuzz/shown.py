@@ -9,10 +9,10 @@ import math
 import pickle
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from msgspec import structs
 from rich.console import Console
 
 from remote.metrics.gather import RunCollector
@@ -25,7 +25,7 @@ from remote.run.diagnosis.host_load import loads
 from remote.run.diagnosis.stacks import locate_rank
 from remote.run.findings import rates, stall
 from remote.run.findings import script_visibility as seen
-from remote.run.findings.alerts import describe_slow_spells, find_alerts, sort_by_urgency
+from remote.run.findings.alerts import describe_slow_spells
 from remote.run.findings.start_waits import waiting
 from remote.run.run_state import RunState
 from remote.run.series.definitions import SERIES
@@ -38,19 +38,19 @@ from tui.charts.drawing import make_drawing, steps_to_refine
 from tui.charts.kinds import ChartKind, available
 from tui.export.tables import make_tables, summarise
 from tui.kit.inks import DARK
+from tui.kit.widgets.verdict_strip import Severity, draw_verdict
 from tui.log.margin import LogMargin
 from tui.log.row_text import format_entry, format_rows
 from tui.log.rows import LogFilter, LogRows
 from tui.run import hosts_panel as hosts_panel
 from tui.run import live_printer as live
 from tui.run import outcome as text_outcome
-from tui.run import outcome_panel as outcome
 from tui.run import ranks_panel as ranks_panel
-from tui.run.components import alerts as alerts_panel
 from tui.run.components import header_lines as header
 from tui.run.components import heat_strip as heat
 from tui.run.components import rank_columns as rows_panel
 from tui.run.components import stack_text as stack
+from tui.run.components.advice_text import make_command
 from tui.run.components.fold import FoldedColumns, is_empty
 from tui.run.components.groups import is_grouped, table_lines
 from tui.run.components.header import script_notes
@@ -58,8 +58,11 @@ from tui.run.components.header_figures import header_figures
 from tui.run.components.rank_columns import RANK_COLUMNS
 from tui.run.components.rank_facts import rank_facts
 from tui.run.components.rank_order import RANK_ORDERS
+from tui.run.end_verdict import judge_ended_run
 from tui.run.json_printer import JsonPrinter
+from tui.run.live_verdict import judge_live_run, list_alerts, list_open_alerts
 from tui.run.plain_printer import PlainPrinter
+from tui.run.run_verdict import VerdictKeys
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """What no terminal may get from a host."""
@@ -142,21 +145,26 @@ class Show:
         """The lines and rows of the dashboard."""
         width = self._random.choice((20, 80, 120))
         length = header.RunLength(run.progress.epochs, run.progress.steps)
-        lines = [header.progress_line(run, length, width, now)]
-        lines += [header.title_line(run, "", "", width)]
+        severity = Severity.NEUTRAL
+        lines = [header.progress_line(run, length, width, now, severity)]
+        lines += [header.title_line(run, "", "", width, severity)]
         for is_roomy in (True, False):
-            lines += header.figure_lines(header_figures(run), width, is_roomy=is_roomy)
+            lines += header.figure_lines(
+                header_figures(run), width, is_roomy=is_roomy, is_stale=bool(run.stall)
+            )
         texts = [line.plain for line in lines]
         texts += script_notes(run)
-        for text in (header.stall_text(run, now), *(one.text() for one in waiting(run, now))):
-            texts += header.fold_text(text, width)
+        for one in waiting(run, now):
+            texts += header.fold_text(one.text(), width)
         texts += header.fold_text(seen.advice(run, now), width)
-        alerts = sort_by_urgency(find_alerts(run))
-        texts += alerts_panel._alert_lines(alerts, width, "x hide", "s")
-        texts += alerts_panel.list_alerts(run, "s").split("\n")
-        keys = outcome.OutcomeKeys("R", "n", "C", "E")
-        for is_brief in (False, True):
-            texts += [line.text for line in outcome.outcome_lines(run, 8, keys, is_brief=is_brief)]
+        texts += list_alerts(run, "s").split("\n")
+        keys = VerdictKeys("R", "n", "C", "E", "y", "s", "a", "!", "q")
+        verdicts = [judge_live_run(run, list_open_alerts(run, ()), keys, now)]
+        verdicts += [judge_ended_run(run, keys, is_brief=is_brief) for is_brief in (False, True)]
+        for verdict in verdicts:
+            texts += draw_verdict(*verdict[:4], width).plain.split("\n")
+            if verdict.advice:
+                texts.append(make_command(run, verdict.advice))
         for rank in run.ranks:
             texts += [str(text) for _, text in rank_facts(rank, run, now, is_roomy=True)]
             texts += [stack.whereabouts_line(run, [rank]).plain]
@@ -226,7 +234,7 @@ class Show:
                 case 2:
                     view = view.followed(axis, ends)
                 case _:
-                    view = structs.replace(view, cursor=values.next_cursor(drawn, view, axis, 1))
+                    view = replace(view, cursor=values.next_cursor(drawn, view, axis, 1))
 
 
 def _taken(stream: io.StringIO) -> str:

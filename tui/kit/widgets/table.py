@@ -7,10 +7,9 @@ where this takes 2.0.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
-from msgspec import Struct
-from msgspec.structs import replace
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
@@ -23,7 +22,8 @@ from tui.kit import palette
 from tui.kit.widgets.lines import LineWidget
 
 
-class TableColumn(Struct, frozen=True):
+@dataclass(frozen=True)
+class TableColumn:
     """A column of a table. Widths are in cells of the terminal."""
 
     title: str
@@ -37,7 +37,8 @@ class TableColumn(Struct, frozen=True):
     """Whether a text that is too long shows its end."""
 
 
-class TableCell(Struct, frozen=True):
+@dataclass(frozen=True)
+class TableCell:
     """A cell of a table."""
 
     text: str
@@ -251,7 +252,8 @@ def fit_column(column: ColumnT, cells: Sequence[TableCell], max_width: int = 0) 
     return replace(column, width=max(column.width, min(longest_text, width_limit)), most=0)
 
 
-class TableLayout(Struct, frozen=True):
+@dataclass(frozen=True)
+class TableLayout:
     """The columns that are shown."""
 
     columns: Sequence[int]

@@ -2,32 +2,64 @@
 
 from __future__ import annotations
 
+import shlex
+
 from remote.format import step_time
+from remote.run.run_state import RunState
 from remote.run.state.advice import Advice, Remedy
+from remote.transport.registry import load_transport
 from tui.kit import palette
 
 
-def describe_advice(advice: Advice, stacks_key: str = "", new_run_key: str = "") -> str:
-    """Return an advice in a line: "▶ without node3: rankboard … --exclude node3, about 54 ms/step".
+def describe_advice(run: RunState, advice: Advice, stacks_key: str = "s") -> str:
+    """Return an advice in a line: "▶ without node3 (about 54 ms/step): the same command with
+    --exclude node3". `stacks_key` shows the stacks in the dashboard."""
+    text = describe_remedy(advice)
+    match advice.remedy:
+        case Remedy.SHOW_STACKS:
+            text = f"{stacks_key} {text}"
+        case Remedy.LOWER_LR | Remedy.OTHER_LR | Remedy.FEWER_EPOCHS:
+            text = f"new run {text}"
+        case Remedy.EXCLUDE_HOST:
+            text = f"{text}: the same command with --exclude {advice.host}"
+        case _:
+            text = f"{text}: {make_command(run, advice)}"
+    return f"{palette.sign('playing')} {text}"
 
-    `stacks_key` shows the stacks, `new_run_key` opens the form; "" where there are no keys.
-    """
-    gain = f", about {step_time(advice.step_seconds)}/step" if advice.step_seconds else ""
-    new_run = f"{new_run_key} new run".lstrip()
+
+def describe_remedy(advice: Advice) -> str:
+    """Return what helps, and what it gains."""
+    gain = f" (about {step_time(advice.step_seconds)}/step)" if advice.step_seconds else ""
     lr_now = f" (now {advice.lr:g})" if advice.lr else ""
     match advice.remedy:
         case Remedy.EXCLUDE_HOST:
-            text = f"without {advice.host}: rankboard … --exclude {advice.host}{gain}"
+            return f"without {advice.host}{gain}"
         case Remedy.END_PROGRAMS:
-            text = f"end other programs on {advice.host}: top lists them{gain}"
+            return f"list the programs on {advice.host}: end those that are not needed{gain}"
+        case Remedy.CONTINUE_RANK:
+            return f"let rank {advice.rank} go on"
         case Remedy.SHOW_STACKS:
-            text = f"{stacks_key} shows its stack"
+            return "shows where each rank is"
         case Remedy.LOWER_LR:
-            text = f"{new_run} with a lower lr{lr_now}"
+            return f"with a lower lr{lr_now}"
         case Remedy.OTHER_LR:
-            text = (
-                f"{new_run} with another lr{lr_now}: too high or too low, or its data says nothing"
-            )
+            return f"with another lr{lr_now}: too high or too low, or its data says nothing"
         case Remedy.FEWER_EPOCHS:
-            text = f"{new_run} with fewer epochs: best was epoch {advice.best_epoch}"
-    return f"{palette.sign('playing')} {text}"
+            return f"with fewer epochs: best was epoch {advice.best_epoch}"
+
+
+def make_command(run: RunState, advice: Advice) -> str:
+    """Return what does what an advice says if it is typed in a shell; "" for a command of
+    rankboard, and where nothing does."""
+    match advice.remedy:
+        case Remedy.END_PROGRAMS:
+            return _run_there(run, advice.host, ["top", "-b", "-n", "1"])
+        case Remedy.CONTINUE_RANK:
+            return _run_there(run, advice.host, ["kill", "-CONT", str(run.ranks[advice.rank].pid)])
+    return ""
+
+
+def _run_there(run: RunState, host_name: str, words: list[str]) -> str:
+    """Return the command line that runs these words on a host of the run."""
+    host = next(host for host in run.plan.hosts if host.name == host_name)
+    return load_transport(host.transport).by_hand(host, words) or shlex.join(words)

@@ -17,21 +17,16 @@ from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
 from tui.kit import palette
-from tui.kit.bindings import key_of
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.session_clock import SessionClock
+from tui.kit.widgets.verdict_strip import Severity
 from tui.run.components.exchange_text import describe_exchange
 from tui.run.components.header_figures import HeaderFigure, header_figures
 from tui.run.components.header_lines import (
     DIM,
-    GAP,
-    STALL_INK,
     RunLength,
     figure_lines,
-    fold_text,
     progress_line,
-    stall_advice,
-    stall_text,
     title_line,
 )
 
@@ -59,20 +54,26 @@ class RunHeader(Static):
         self._clock = SessionClock()
         self._turn = DrawTurn()
         self._figures: list[HeaderFigure] = []
-        self._script_notes = ""
+        self._script_notes: list[str] = []
         self._advice = ""
         self._planned: RunLength | None = None
 
-    def show(self, run: RunState, given_name: str = "", replay_text: str = "") -> None:
+    def show(
+        self,
+        run: RunState,
+        given_name: str = "",
+        replay_text: str = "",
+        severity: Severity = Severity.NEUTRAL,
+    ) -> None:
         """Copy what is drawn from the run. A person has `given_name` it so. `replay_text`: that
-        this is a moment of a replay."""
+        this is a moment of a replay. `severity` is that of the verdict below."""
         now = self._clock.now(run)
         # The figures look at every rank, so those of many ranks are not taken at each tick.
         if self._turn.has_come_for(run) or not self._figures:
             self._figures = header_figures(run)
-            self._script_notes = GAP.join(script_notes(run))
+            self._script_notes = list(script_notes(run))
             self._advice = seen.advice(run, now)
-        header_lines = list(self._lines(run, replay_text, plain(given_name), now))
+        header_lines = list(self._lines(run, replay_text, plain(given_name), severity, now))
         header_content = Content("\n").join(header_lines)
         if not header_content.is_same(self._shown):
             self._shown = header_content
@@ -80,28 +81,26 @@ class RunHeader(Static):
             self.update(header_content, layout=False)
 
     def _lines(
-        self, run: RunState, replay_text: str, given_name: str, now: float
+        self, run: RunState, replay_text: str, given_name: str, severity: Severity, now: float
     ) -> Iterator[Content]:
         width = self.content_size.width
         # Before the first layout the width is 0, which textwrap refuses.
         text_width = max(width, MIN_WIDTH)
-        yield title_line(run, replay_text, given_name, width)
-        yield progress_line(run, self._run_length(run), width, now)
+        yield title_line(run, replay_text, given_name, width, severity)
+        yield progress_line(run, self._run_length(run), width, now, severity)
         # Before the first step there are no figures, and in a script there may never be any.
         if not is_starting(run) and any(figure.is_known for figure in self._figures):
             is_roomy = self.app.size.height >= ROOMY_HEIGHT
-            yield from figure_lines(self._figures, width, is_roomy=is_roomy)
-        if self._script_notes:
-            yield Content.styled(self._script_notes[:text_width], DIM)
+            yield from figure_lines(
+                self._figures, width, is_roomy=is_roomy, is_stale=bool(run.stall)
+            )
+        for note in self._script_notes:
+            for line in textwrap.wrap(plain(note), text_width):
+                yield Content.styled(line, DIM)
         # While it starts, they stand with the hosts.
         for notice in () if is_starting(run) else load_notices(run):
-            for line in textwrap.wrap(plain(notice), text_width):
+            for line in _fold_notice(plain(notice), text_width):
                 yield Content.styled(line, "$text-warning")
-        for line in fold_text(stall_text(run, now), text_width):
-            yield Content.styled(line.ljust(text_width), STALL_INK)
-        keys = key_of(self.app, "stacks"), key_of(self.app, "quit")
-        for line in textwrap.wrap(plain(stall_advice(run, *keys)), text_width):
-            yield Content.styled(line.ljust(text_width), STALL_INK)
         yield from map(Content, textwrap.wrap(plain(self._advice), text_width))
 
     def _run_length(self, run: RunState) -> RunLength:
@@ -121,6 +120,16 @@ def _planned_length(plan: Plan) -> RunLength:
     steps = plan.job.total_steps(steps_per_epoch)
     # Rounded up, as an epoch that is only begun counts, too.
     return RunLength(-(-steps // steps_per_epoch) if steps_per_epoch else 0, steps)
+
+
+def _fold_notice(notice: str, width: int) -> list[str]:
+    """Fold a notice; where it does not fit, what helps has lines of its own, so that a command can
+    be copied."""
+    if len(notice) <= width:
+        return [notice]
+    sign = palette.sign("playing")
+    text, _, remedy = notice.partition(f" {sign} ")
+    return [*textwrap.wrap(text, width), *textwrap.wrap(f"  {sign} {remedy}", width)]
 
 
 def load_notices(run: RunState) -> Iterator[str]:
@@ -145,7 +154,7 @@ def script_notes(run: RunState) -> Iterator[str]:
     if exchange_text:
         yield exchange_text
     yield from seen.ways(run, names_watch=False)
-    # The share that is done and the ETA need it, and any rank may print it. A stall matters more.
-    lacks_total = run.plan.script and run.step and not run.progress.steps
-    if lacks_total and run.phase is RunPhase.TRAINING and not run.stall:
-        yield "no total known: for progress and ETA, print step 20/1000"
+    # A stall matters more.
+    sight_text = "" if run.stall else seen.describe_sight(run)
+    if sight_text:
+        yield sight_text

@@ -12,11 +12,12 @@ from remote.format import count, duration, percent
 from remote.run.findings.flaws import outcome_word
 from remote.run.findings.script_visibility import describe_missing_steps
 from remote.run.run_state import RunState
-from remote.run.state.phases import RunPhase, Verdict
+from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
 from tui.kit import palette
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import TableCell
+from tui.kit.widgets.verdict_strip import Severity
 from tui.run.components.eta_text import describe_eta
 from tui.run.components.header_figures import HeaderFigure
 
@@ -33,8 +34,10 @@ BADGE_INKS = {
     "": "$text on $foreground 20%",
 }
 """The colours of the badge by the style that the state has in tables."""
-STALL_INK = "bold $text on $error 25%"
-"""The style of a stall and of what helps, as that of an alert: it is at least as bad."""
+BAR_INKS = {"table--warn": "$warning", "table--bad": "$error", "table--dim": DIM}
+"""The colours of the bar of progress by the same; others are green."""
+SEVERITY_STYLES = {Severity.WARN: "table--warn", Severity.BAD: "table--bad"}
+"""The style of a state below which stands such a verdict."""
 REPLAY_INK = "bold reverse $accent"
 """The style of the badge of a replay: a state is another thing."""
 TIMES_WIDTH = 32
@@ -62,9 +65,12 @@ class RunLength(NamedTuple):
 # The title
 
 
-def title_line(run: RunState, replay_text: str, given_name: str, width: int) -> Content:
+def title_line(
+    run: RunState, replay_text: str, given_name: str, width: int, severity: Severity
+) -> Content:
     """The badges of a replay and of the state, and the work; at the right edge the run, by the name
-    that a person gave it, and by its own where there is room for both."""
+    that a person gave it, and by its own where there is room for both. `severity` is that of the
+    verdict on the run."""
     badge_text = f" {phase_text(run)} "
     replay_badge = f" {replay_text} " if replay_text else ""
     room = width - len(replay_badge + badge_text) - 1
@@ -75,7 +81,7 @@ def title_line(run: RunState, replay_text: str, given_name: str, width: int) -> 
     work_text = work_text[: max(room, 0)].ljust(room - len(name))
     title = Content.assemble(
         (replay_badge, REPLAY_INK),
-        (badge_text, f"bold {_badge_ink(run)}"),
+        (badge_text, f"bold {BADGE_INKS[_state_style(run, severity)]}"),
         " ",
         work_text,
         (name, DIM),
@@ -99,8 +105,11 @@ def _state_cell(run: RunState) -> TableCell:
     return phase_cell(outcome_word(run) or run.doing)
 
 
-def _badge_ink(run: RunState) -> str:
-    return BADGE_INKS["table--dim" if _is_past(run) else _state_cell(run).style]
+def _state_style(run: RunState, severity: Severity) -> str:
+    """Return the style of the badge and of the bar: that of the verdict, if it is no good one."""
+    if _is_past(run):
+        return "table--dim"
+    return SEVERITY_STYLES.get(severity) or _state_cell(run).style
 
 
 def _is_past(run: RunState) -> bool:
@@ -121,7 +130,9 @@ def _work_text(run: RunState) -> str:
 # Progress
 
 
-def progress_line(run: RunState, run_length: RunLength, width: int, now: float) -> Content:
+def progress_line(
+    run: RunState, run_length: RunLength, width: int, now: float, severity: Severity
+) -> Content:
     """A bar, how far the run is, and at the right edge its times."""
     total_steps = run_length.steps
     facts_text = _progress_text(run, run_length)
@@ -139,7 +150,9 @@ def progress_line(run: RunState, run_length: RunLength, width: int, now: float) 
         if bar_width >= MIN_BAR_WIDTH:
             room = width - bar_width - len(GAP)
             return Content.assemble(
-                *_bar(run, share, bar_width), GAP, *_at_both_edges(facts_text, times, room)
+                *_bar(_state_style(run, severity), share, bar_width),
+                GAP,
+                *_at_both_edges(facts_text, times, room),
             )
         facts_text = f"{run.step}/{total_steps or '?'}"
     if len(facts_text) + len(GAP) + times_length > width:
@@ -147,10 +160,9 @@ def progress_line(run: RunState, run_length: RunLength, width: int, now: float) 
     return Content.assemble(*_at_both_edges(facts_text, times, width))
 
 
-def _bar(run: RunState, share: float, width: int) -> Iterator[Styled]:
+def _bar(style: str, share: float, width: int) -> Iterator[Styled]:
     num_done = round(width * share)
-    ink = "$error" if run.verdict is Verdict.FAILED else "$success"
-    yield palette.sign("full") * num_done, DIM if _is_past(run) else ink
+    yield palette.sign("full") * num_done, BAR_INKS.get(style, "$success")
     yield palette.sign("rest") * (width - num_done), DIM
 
 
@@ -210,26 +222,31 @@ def _elapsed(run: RunState, now: float) -> float:
 # Figures
 
 
-def figure_lines(figures: Sequence[HeaderFigure], width: int, *, is_roomy: bool) -> list[Content]:
+def figure_lines(
+    figures: Sequence[HeaderFigure], width: int, *, is_roomy: bool, is_stale: bool
+) -> list[Content]:
     """As many of the figures as there is room for: dim labels, and bold values beside them, or
-    where it `is_roomy` below them."""
+    where it `is_roomy` below them. All are dim where they are `is_stale`, of before a stall."""
+    if is_stale:
+        figures = [*figures, HeaderFigure("before the stall", "", 0)]
     if is_roomy:
         columns = [
             (figure, max(len(figure.label), figure.width) + FIGURE_GAP) for figure in figures
         ]
         fitting_columns = list(_fitting(columns, width + FIGURE_GAP))
         label_line = "".join(figure.label.ljust(place) for figure, place in fitting_columns)
-        values = [_value(figure, place) for figure, place in fitting_columns]
+        values = [_value(figure, place, is_stale=is_stale) for figure, place in fitting_columns]
         return [Content.styled(label_line.rstrip(), DIM), Content.assemble(*values)]
     places = [(figure, len(figure.label) + 1 + figure.width + len(GAP)) for figure in figures]
     parts: list[str | tuple[str, str]] = []
     for figure, place in _fitting(places, width + len(GAP)):
-        parts += [(f"{figure.label} ", DIM), _value(figure, place - len(figure.label) - 1)]
+        room = place - len(figure.label) - 1
+        parts += [(f"{figure.label} ", DIM), _value(figure, room, is_stale=is_stale)]
     return [Content.assemble(*parts)] if parts else []
 
 
-def _value(figure: HeaderFigure, place: int) -> tuple[str, str]:
-    return figure.value.ljust(place), "bold" if figure.is_known else DIM
+def _value(figure: HeaderFigure, place: int, *, is_stale: bool) -> tuple[str, str]:
+    return figure.value.ljust(place), "bold" if figure.is_known and not is_stale else DIM
 
 
 def _fitting(
@@ -243,28 +260,6 @@ def _fitting(
 
 
 # What the run waits for
-
-
-def stall_text(run: RunState, now: float) -> str:
-    """Say why no rank makes progress, and for how long."""
-    if not run.stall or run.phase is RunPhase.ENDED:
-        return ""
-    stall_age = duration(max(0.0, now - run.stall.since))
-    return f"{palette.sign('bad')} stalled: {run.stall.text} ({stall_age})"
-
-
-def stall_advice(run: RunState, stacks_key: str, quit_key: str) -> str:
-    """Say what a user can do about a stall now, by these keys and in a shell."""
-    if not run.stall or run.is_held or run.phase is RunPhase.ENDED:
-        return ""
-    sign = palette.sign("playing")
-    advice = f"{stacks_key} shows the stacks, {quit_key} stops the run"
-    # More than one would be as many commands.
-    if len(run.stall.stopped) == 1:
-        rank = run.ranks[run.stall.stopped[0]]
-        shell_text = f"kill -CONT {rank.pid} on {run.host_name(rank.host)} lets it go on"
-        advice = f"{shell_text}; {advice}" if rank.pid else advice
-    return f"{sign} {advice}"
 
 
 def fold_text(text: str, width: int) -> list[str]:

@@ -16,9 +16,9 @@ def describe_link_use(link_use: LinkUse) -> str:
     return f"{used} of {short_size(link_use.rate)}/s, {percent(link_use.share)}"
 
 
-def describe_bound(run: RunState) -> list[str]:
+def describe_bound(run: RunState, *, is_brief: bool = False) -> list[str]:
     """Return a line with the phase that takes most of a step, of a run whose phases are known; with
-    the use of the network if that is sync."""
+    the use of the network if that is sync, unless it `is_brief`."""
     means = run.means
     shares = {phase: means.share(getattr(means, phase)) for phase in PHASES}
     longest = max(PHASES, key=lambda phase: shares[phase] if shares[phase] > 0 else 0.0)
@@ -27,7 +27,7 @@ def describe_bound(run: RunState) -> list[str]:
         return []
     line = f"bound by {longest}, {percent(shares[longest])} of a step"
     link_use = find_link_use(run)
-    if longest == "sync" and link_use:
+    if longest == "sync" and link_use and not is_brief:
         host_name = run.host_name(link_use.host)
         line += f"; network of {host_name}: {describe_link_use(link_use)}"
     return [line]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import TypeGuard
-
-from msgspec import Struct
-from msgspec.structs import replace
 
 from remote.cluster.hosts import is_loopback
 from remote.format import (
@@ -37,13 +35,15 @@ from tui.kit import palette
 from tui.kit.inks import Inks
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import TableCell, TableColumn
-from tui.run.components.rank_order import SLOW, UNMARKED, holds_up, severity
+from tui.run.components.rank_order import UNMARKED, holds_up, severity
 
 PHASES = ("data", "compute", "sync")
-BAR_WIDTH = 8
+BAR_WIDTH = 6
 """Cells of the bar that splits a step."""
-HIGHEST_BAR = 0.87
-"""The part of a cell that a bar of a trend fills: a full one would touch the row above."""
+PHASES_WIDTH = BAR_WIDTH + len(" compute 75% ")
+"""Cells of the bar and of the share of its longest phase."""
+HIGHEST_BAR = 0.74
+"""The part of a cell that a bar of a trend fills: a higher one would touch the row above."""
 TREND_STEPS = 20
 """Steps that the widest trend shows."""
 FULL_SHARE = 0.9
@@ -58,7 +58,8 @@ RankFigure = Callable[[RankState], float]
 """A figure of a rank, NaN where it has none."""
 
 
-class TrendScale(Struct, frozen=True, dict=True):
+@dataclass(frozen=True)
+class TrendScale:
     """What trends are drawn by: a figure of `Step`, its medians of the last steps of each rank, and
     their median."""
 
@@ -72,7 +73,8 @@ class TrendScale(Struct, frozen=True, dict=True):
         return max([2 * self.typical, *(1.2 * median for median in self.medians if median > 0)])
 
 
-class RowContext(Struct, frozen=True):
+@dataclass(frozen=True)
+class RowContext:
     """What the cells of a row are made from: a rank, or the ranks of a host, of which the first one
     needs most to be seen. `sign` stands before the name of the host. `is_process`: it is no rank,
     but has started some."""
@@ -108,7 +110,8 @@ class RowContext(Struct, frozen=True):
         return [number for number in map(value, self.ranks) if not math.isnan(number)]
 
 
-class RankColumn(Struct, frozen=True):
+@dataclass(frozen=True)
+class RankColumn:
     """A column, and how its cells are made. `where`: whether it tells anything of a plan.
     `shared_value`: what of a rank, where all ranks agree on it, need not be in the table;
     `border_text` is how it is told then, after the text of a cell."""
@@ -138,12 +141,11 @@ def _host_cell(row_context: RowContext) -> TableCell:
 def state_cell(rank: RankState, run: RunState, now: float) -> TableCell:
     """Its phase, while it starts with the age of it; that it holds the others up while it trains,
     or did so to the end of a run."""
-    straggler = run.stragglers.by_rank.get(rank.rank)
     # The verdict on a slow rank outlasts the run: it is why the run took so long.
-    was_slow = rank.phase in FATES and severity(rank, run) == SLOW
-    if straggler and (rank.doing == RankPhase.TRAINING or was_slow):
-        cell_style = "table--bad" if straggler.is_slow else "table--warn"
-        return TableCell(f"{palette.sign('slow')} {straggler.mark}", cell_style)
+    is_told = rank.doing == RankPhase.TRAINING or rank.phase in FATES
+    if is_told and holds_up(rank, run):
+        straggler = run.stragglers.by_rank[rank.rank]
+        return TableCell(f"{palette.sign('slow')} {straggler.mark}", "table--bad")
     state = phase_cell(rank_word(rank, run))
     if rank.phase in START_PHASES[1:] and not rank.stalled and run.phase is not RunPhase.ENDED:
         return TableCell(f"{state.text} {duration(age(rank.since, run, now))}", state.style)
@@ -184,8 +186,12 @@ def phase_bar(shares: Sequence[float], width: int) -> dict[str, str]:
 def _split_cell(row_context: RowContext) -> TableCell:
     shares = [row_context.mean(_per_second(name)) for name in PHASES]
     bar = phase_bar(shares, BAR_WIDTH)
-    parts = tuple((part, f"table--{name}") for name, part in bar.items())
-    return TableCell("".join(bar.values()), parts=parts)
+    if not bar:
+        return TableCell("")
+    parts = [(part, f"table--{name}") for name, part in bar.items()]
+    share, longest = max(zip(shares, PHASES, strict=True))
+    parts.append((f" {longest} {percent(share)}", ""))
+    return TableCell("".join(text for text, _ in parts), parts=tuple(parts))
 
 
 def _ready_cell(row_context: RowContext) -> TableCell:
@@ -379,7 +385,7 @@ RANK_COLUMNS = (
     RankColumn(
         TableColumn("busy trend", 11, right=False, most=TREND_STEPS + 1, tail=True), _trend_cell
     ),
-    RankColumn(TableColumn("phases", BAR_WIDTH + 1, right=False), _split_cell),
+    RankColumn(TableColumn("phases", PHASES_WIDTH, right=False), _split_cell),
     _sum_column("calls", 7, rate, _num_calls),
     _mean_column("blocked", 8, percent, _per_second_of_calls("seconds")),
     _sum_column("exch/s", 7, short_size, _per_second_of_calls("bytes")),

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-
-from msgspec import Struct
-from msgspec.structs import replace
+from dataclasses import dataclass, replace
 
 from remote.run.findings.stall import waits_for_culprit
 from remote.run.run_state import RunState
@@ -16,8 +14,7 @@ from remote.run.state.rank_state import RankState
 _ENDS = {RankPhase.FAILED: 0, RankPhase.LOST: 1, RankPhase.VICTIM: 3}
 STALLED = 2
 SLOW = 4
-SUSPECTED = 5
-UNMARKED = 6
+UNMARKED = 5
 LEVEL_RATIO = 1.15
 """From one level of busy times to the next."""
 KEPT_LEVEL = 0.75
@@ -28,23 +25,21 @@ def severity(rank: RankState, run: RunState) -> int:
     """How severe the mark of a rank is, from 0, the worst; `UNMARKED` where it has none."""
     if rank.phase in _ENDS:
         return _ENDS[rank.phase]
-    has_ended = rank.phase in FATES
-    if rank.stalled and not has_ended:
+    if rank.stalled and rank.phase not in FATES:
         return UNMARKED if waits_for_culprit(rank, run) else STALLED
     # A process that has started ranks makes no steps: the straggler of its number is another one.
     straggler = run.stragglers.by_rank.get(rank.rank) if run.trains(rank) else None
-    if straggler and straggler.is_slow:
-        return SLOW
-    # A suspicion says nothing once the rank has ended; a slow rank is why the run took so long.
-    return SUSPECTED if straggler and not has_ended else UNMARKED
+    # One that is only suspected has no mark: nothing on the screen would say what it means.
+    return SLOW if straggler and straggler.is_slow else UNMARKED
 
 
 def holds_up(rank: RankState, run: RunState) -> bool:
-    """Return True if the rank is slow, or suspected to be: the others wait for it."""
-    return severity(rank, run) in (SLOW, SUSPECTED)
+    """Return True if the rank is slow: the others wait for it."""
+    return severity(rank, run) == SLOW
 
 
-class RankOrder(Struct, frozen=True):
+@dataclass(frozen=True)
+class RankOrder:
     """An order by a figure, the greatest value first unless `ascending`."""
 
     name: str

@@ -39,7 +39,9 @@ class Queue:
 
 
 TRANSPORT = TransportKind(
-    make=lambda enter: Queue(), reached="in the queue", by_hand=lambda host: f"ask {host.name}"
+    make=lambda enter: Queue(),
+    reached="in the queue",
+    by_hand=lambda host, words: f"ask {host.name}",
 )
 """
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from msgspec import structs
 from textual.app import App, ComposeResult
 from textual.events import Resize
 
@@ -17,7 +18,7 @@ from tests.kit.acted import until
 from tui.charts import axis, raster
 from tui.charts.chart import Chart
 from tui.charts.plot_frame import PlotFrame, PlotOptions, make_frame, picture_axes
-from tui.charts.raster import ASCII, BRAILLE, MARK_COLOUR, NO_COLOUR, Curve
+from tui.charts.raster import ASCII, BRAILLE, NO_COLOUR, Curve
 from tui.kit import palette
 from tui.kit.inks import LINE, TEST
 from tui.kit.themes import InkedApp
@@ -94,7 +95,7 @@ def test_curves_that_meet_take_turns() -> None:
 
 
 def test_the_line_of_tests_has_only_the_cells_of_its_own() -> None:
-    tests = structs.replace(curve([1, 1, 1, 3], TEST), band=False, signed=(3,))
+    tests = replace(curve([1, 1, 1, 3], TEST), band=False, signed=(3,))
     found = make_frame([curve([1, 1, 1, 1], LINE), tests], STEPS, 60, 8)
     assert found
     is_shared = found.picture.count == 2
@@ -104,48 +105,105 @@ def test_the_line_of_tests_has_only_the_cells_of_its_own() -> None:
 
 def test_a_rounding_error_is_no_peak() -> None:
     values = [50.0, 100.0, 100.0 + 1e-11]
-    options = structs.replace(STEPS, window=(1.0, 3.0), unit=Unit.SHARE)
+    options = replace(STEPS, window=(1.0, 3.0), unit=Unit.SHARE)
     found = make_frame([curve(values)], options, 60, 8)
     assert found
     assert "▲" not in "".join(found.picture.characters(0))
 
 
-def test_a_mark_is_a_tick_at_the_top_behind_the_curves() -> None:
-    plain, marked = (
-        make_frame([curve([3, 1, 2, 4])], STEPS, 60, 8, marks=marks) for marks in ((), ((2.5, ""),))
-    )
-    assert plain is not None and marked is not None  # noqa: PT018
-    cells = {
-        (int(row), int(column))
-        for row, column in zip(*np.nonzero(marked.picture.curve == MARK_COLOUR), strict=True)
-    }
-    columns = {column for _, column in cells}
-    assert len(columns) == 1
-    in_column = {(row, column) for row, column in drawn(plain) if column in columns}
-    assert cells <= {(row, column) for row in range(2) for column in columns}
-    assert cells | in_column >= {(row, column) for row in range(2) for column in columns}
-    assert drawn(marked) == drawn(plain)
-    assert set(marked.changed_rows(plain)) == {row for row, _ in cells}
-
-
-def test_the_letters_of_a_mark_stand_at_an_edge_where_a_curve_is_at_the_top() -> None:
-    found = make_frame([curve([1, 4, 4, 4])], STEPS, 60, 8, marks=((3.5, "R"),))
+def marks_of(*letters: str, width: int = 60, height: int = 14, steps: int = 60) -> PlotFrame:
+    """A chart in which each of these letters marks each tenth step."""
+    marks = [(float(x), letter) for letter in letters for x in range(10, steps + 1, 10)]
+    found = make_frame([curve(range(steps))], STEPS, width, height, marks=marks)
     assert found
-    rows = ["".join(found.picture.characters(row)) for row in range(7)]
-    assert [row for row, text in enumerate(rows) if "R" in text] in ([1], [6])
+    return found
 
 
-def test_marks_at_one_place_show_all_their_letters() -> None:
-    found = make_frame([curve([3, 1, 2, 4])], STEPS, 60, 8, marks=((2.5, "T"), (2.5, "C")))
-    assert found is not None
-    top = "".join(chr(sign) for sign in found.picture.sign[0] if sign)
-    assert "TC" in top
+def test_marks_stand_in_a_row_of_their_own_and_are_named_below_it() -> None:
+    plain = marks_of()
+    marked = marks_of("T")
+    assert not plain.mark_labels
+    assert marked.mark_labels.count("T") == 6
+    assert marked.bottom_labels.endswith("T test  step")
+    shown = {chr(sign) for sign in marked.picture.sign.flat if sign}
+    assert not shown, "the curve has the rest to itself"
+    x_axis = marked.x_axis
+    for column in (index for index, cell in enumerate(marked.mark_labels) if cell == "T"):
+        place = marked.x_at(column)
+        cell_width = (x_axis.high - x_axis.low) / marked.picture.dots.shape[1]
+        nearest = 10 * round(place / 10)
+        assert abs(nearest - place) <= 1.01 * cell_width
+
+
+@pytest.mark.parametrize("steps", [60, 600, 6_000, 60_000])
+def test_marks_never_touch_and_only_those_that_are_drawn_are_named(steps: int) -> None:
+    found = marks_of("T", "C", "E", steps=steps)
+    letters = [(column, cell) for column, cell in enumerate(found.mark_labels) if cell in "TCE"]
+    assert letters
+    assert all(after - before >= 3 for (before, _), (after, _) in pairwise(letters))
+    named = {word for word in found.bottom_labels.split() if word in ("E", "T", "C")}
+    assert named == {cell for _, cell in letters}
+
+
+def test_a_low_chart_marks_only_what_is_rare() -> None:
+    for height, seen in ((14, {"T", "R"}), (8, {"R"}), (4, set())):
+        marks = [(20.0, "T"), (40.0, "R")]
+        found = make_frame([curve(range(60))], STEPS, 60, height, marks=marks)
+        assert found
+        assert {cell for cell in found.mark_labels if cell.isalpha()} == seen, height
 
 
 def test_a_mark_beyond_the_axis_is_not_drawn() -> None:
-    found = make_frame([curve([3, 1, 2, 4])], STEPS, 60, 8, marks=((0.0, "R"), (9.0, "R")))
+    found = make_frame([curve([3, 1, 2, 4])], STEPS, 60, 14, marks=((0.0, "R"), (9.0, "R")))
     assert found is not None
-    assert not (found.picture.curve == MARK_COLOUR).any()
+    assert not found.mark_labels
+
+
+def test_a_sign_where_a_run_went_wrong_stands_on_its_curve() -> None:
+    for height in (3, 8, 20):
+        values = [1.0, 1.0, 1.0, *np.geomspace(3, 900, 30)]
+        options = replace(STEPS, alarm=10.0, log_y=True)
+        found = make_frame([curve(values)], options, 60, height)
+        without = make_frame([curve(values)], replace(options, alarm=None), 60, height)
+        assert found
+        assert without
+        (cell,) = np.argwhere(found.picture.sign == ord("▲")).tolist()
+        assert without.picture.dots[tuple(cell)], "the curve runs through its cell"
+
+
+# Axes ---------------------------------------------------------------------------------------------
+
+
+def tick_rows(frame: PlotFrame) -> list[int]:
+    return [row for row, label in enumerate(frame.row_labels) if label.strip("┤│ ")]
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("log", [False, True])
+def test_each_y_axis_has_two_ticks_or_more_at_equal_distances(seed: int, log: bool) -> None:
+    dice = random.Random(seed)
+    for _ in range(20):
+        low = 10 ** dice.uniform(-5, 5)
+        high = low * 10 ** dice.choice((0.0, 0.01, 0.2, 0.5, 1.6, 3.0, 8.0))
+        unit = dice.choice(list(Unit))
+        height = dice.randrange(4, 40)
+        options = PlotOptions("step", log_y=log, unit=unit, from_zero=dice.random() < 0.5)
+        found = make_frame([curve([low, high, high])], options, 80, height)
+        assert found
+        rows = tick_rows(found)
+        assert len(rows) >= 2, (low, high, height)
+        assert len({after - before for before, after in pairwise(rows)}) == 1, (low, high, height)
+
+
+@pytest.mark.parametrize("last", [5, 7, 46, 460, 999, 12_345])
+@pytest.mark.parametrize("width", [38, 58, 78, 120])
+@pytest.mark.parametrize("clock", [False, True])
+def test_each_x_axis_has_two_ticks_or_more(last: int, width: int, clock: bool) -> None:
+    x = np.linspace(1, last, 20)
+    options = PlotOptions("time" if clock else "step", clock=clock)
+    found = make_frame([curve(np.arange(20.0), x=x)], options, width, 8)
+    assert found
+    assert sum(word[0].isdigit() for word in found.bottom_labels.split()) >= 2
 
 
 def test_a_log_axis_puts_powers_of_ten_at_equal_distances() -> None:
@@ -162,7 +220,7 @@ def test_a_short_log_axis_has_ticks_that_tell_its_scale() -> None:
 
 
 def test_what_is_not_positive_has_no_place_on_a_log_axis() -> None:
-    log = structs.replace(STEPS, log_y=True)
+    log = replace(STEPS, log_y=True)
     assert make_frame([curve([-1, 0, -3])], log, 40, 10) is None
     found = make_frame([curve([-1, 0, 3, 4])], log, 40, 10)
     assert drawn(found)
@@ -217,12 +275,10 @@ def test_no_size_and_no_values_break_it(seed: int) -> None:
             curves.append(Curve(str(colour), colour, x, values, values, values))
         for log in (False, True):
             for look in (STEPS, PlotOptions("time", clock=True, from_zero=True)):
-                found = make_frame(curves, structs.replace(look, log_y=log), width, height)
+                found = make_frame(curves, replace(look, log_y=log), width, height)
                 if found is not None:
-                    assert len(found.row_labels) + bool(found.bottom_labels) == height
-                    assert {len(row) + found.picture.dots.shape[1] for row in found.row_labels} == {
-                        width
-                    }
+                    assert found.num_rows == height
+                    assert found.width == width
 
 
 @pytest.mark.parametrize("values", [[4.0], [4.0] * 9, [0.0], [1e308, -1e308], [5e-324, 0.0]])
@@ -322,7 +378,7 @@ async def test_a_chart_lives_through_any_sequence_of_sizes() -> None:
                     curve([chance.gauss(0, 1) for _ in range(chance.randrange(0, 50))], colour)
                     for colour in range(3)
                 ],
-                options=structs.replace(chart.options, log_y=chance.random() < 0.5),
+                options=replace(chart.options, log_y=chance.random() < 0.5),
             )
             await pilot.pause()
             for row in range(chart.size.height):

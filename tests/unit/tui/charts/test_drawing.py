@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from msgspec import structs
 from textual.app import ComposeResult
 
 from remote.run.apply import apply_record
@@ -27,11 +26,13 @@ from tui.charts.axis import Axis
 from tui.charts.chart import Chart
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.deck import Deck
-from tui.charts.drawing import SMOOTHED_STEPS, Drawing, make_drawing, smooth
+from tui.charts.drawing import Drawing, make_drawing
 from tui.charts.kinds import KINDS, ChartKind, available
 from tui.charts.panel import Charts
-from tui.charts.plot_frame import make_frame
+from tui.charts.plot_frame import PlotFrame, make_frame
+from tui.charts.smoothing import SMOOTHED_STEPS, smooth
 from tui.kit import user_state as remembered
+from tui.kit.palette import LEVELS
 from tui.kit.themes import InkedApp
 
 LOSS, PHASES, ACCURACY = KINDS[:3]
@@ -81,18 +82,24 @@ def test_band_all_ranks_and_one_against_the_mean() -> None:
     assert not any(curve.band for curve in draw(state, view=ChartView(mode=CurveMode.EACH)).curves)
 
 
-def test_the_names_of_several_curves_stand_on_them_so_that_no_colour_is_needed() -> None:
+def texts_at_right(frame: PlotFrame) -> list[str]:
+    """What stands at the right of each row."""
+    return ["".join(text for text, _ in ends) for ends in frame.row_ends]
+
+
+def test_the_names_of_several_curves_stand_at_their_ends_so_that_no_colour_is_needed() -> None:
     def names(view: ChartView, ranks: int = 4, width: int = 60) -> set[str]:
         drawn = draw(trained(ranks=ranks), view=view)
-        made = make_frame(drawn.curves, structs.replace(drawn.options, warm=None), width, 20)
+        made = make_frame(drawn.curves, replace(drawn.options, warm=None), width, 20)
         assert made
-        return {chr(sign) for sign in made.picture.sign.flat if sign}
+        assert not made.picture.sign.any(), "no name covers a curve"
+        return set(" ".join(texts_at_right(made)).split())
 
     assert names(ChartView()) == set()
     assert names(ChartView(mode=CurveMode.EACH)) == {*"0123"}
-    assert names(ChartView(mode=CurveMode.ONE, one=2)) == {*"mean2"}
-    assert names(ChartView(mode=CurveMode.EACH), ranks=30) == set(), "there is no room for so many"
-    assert names(ChartView(mode=CurveMode.EACH), ranks=30, width=150) == {*"0123456789"}
+    assert names(ChartView(mode=CurveMode.ONE, one=2)) == {"mean", "2"}
+    assert names(ChartView(mode=CurveMode.EACH), ranks=30, width=14) == set(), "there is no room"
+    assert names(ChartView(mode=CurveMode.EACH), ranks=30) == {str(rank) for rank in range(30)}
 
 
 def test_more_ranks_than_can_be_told_apart_are_not_drawn() -> None:
@@ -115,14 +122,35 @@ def test_steps_epochs_time_and_samples() -> None:
         assert view.along is along
 
 
-def test_each_phase_has_bars_of_its_own_with_its_name_at_the_left() -> None:
+def test_each_phase_has_bars_of_its_own_with_its_name_and_mean_at_the_right() -> None:
     drawn = draw(trained(), PHASES)
     assert [curve.mean[9] for curve in drawn.curves] == pytest.approx([0.01, 0.06, 0.03])
     for width, compute in ((80, "compute"), (50, "comp")):
         found = make_frame(drawn.curves, drawn.options, width, 12)
         assert found is not None
-        names = [label.split()[0] for label in found.row_labels if label.strip(" │")]
-        assert names == ["data", compute, "sync"]
+        names = [text.strip() for text in texts_at_right(found) if text.strip()]
+        assert names == ["data 10 ms", f"{compute} 60 ms", "sync 30 ms"]
+
+
+def test_the_scale_of_the_phases_is_told_once() -> None:
+    drawn = draw(trained(), PHASES)
+    found = make_frame(drawn.curves, drawn.options, 80, 12)
+    assert found
+    ticks = [label.rstrip("┤") for label in found.row_labels if label.endswith("┤")]
+    assert [tick.strip() for tick in ticks][-1:] == ["0"]
+    assert len(ticks) == 2
+
+
+def test_bars_beyond_their_scale_are_told_beside_them_and_not_on_them() -> None:
+    state = trained()
+    event = replace(stepped(0, 61, data=0.01, compute=0.06, sync=3.0))
+    apply_record(state, Record(0, 0, 5_000, START + 30, event))
+    drawn = draw(state, PHASES)
+    found = make_frame(drawn.curves, drawn.options, 80, 12)
+    assert found
+    assert any("max 3.00 s" in text for text in texts_at_right(found))
+    levels = {chr(sign) for sign in found.picture.sign.flat if sign}
+    assert levels <= set(LEVELS[0])
 
 
 def with_tests(*losses: float) -> RunState:
@@ -140,19 +168,33 @@ def cells(state: RunState, kind: ChartKind = LOSS, width: int = 80, height: int 
     drawn = draw(state, kind)
     frame = make_frame(drawn.curves, drawn.options, width, height, marks=drawn.marks)
     assert frame
-    rows = range(len(frame.row_labels))
-    return "\n".join("".join(frame.picture.characters(row)) for row in rows)
+    rows = enumerate(texts_at_right(frame))
+    return "\n".join("".join(frame.picture.characters(row)) + ends for row, ends in rows)
 
 
-def test_tests_are_a_line_with_signs_at_the_best_and_the_last_and_its_value_at_the_end() -> None:
+def test_tests_are_a_line_with_a_sign_at_the_best_and_its_value_at_the_end() -> None:
     state = with_tests(0.6, 0.316, 0.29, 0.305, 0.313)
     (test,) = [curve for curve in draw(state).curves if curve.signed]
     assert list(test.mean) == [0.6, 0.316, 0.29, 0.305, 0.313]
     looks = cells(state)
-    assert looks.count("◆") == 2
+    assert looks.count("◆") == 1
     assert "test 0.313" in looks
-    best, last = test.signed
-    assert (test.mean[best], test.mean[last]) == (0.29, 0.313)
+    assert "train 0.0517" in looks, "its value is that above the chart"
+    (best,) = test.signed
+    assert test.mean[best] == 0.29
+
+
+def test_names_at_the_ends_of_curves_keep_to_their_own_margin() -> None:
+    for height in (3, 6, 12):
+        for width in (30, 50, 80, 200):
+            state = with_tests(0.06, 0.055, 0.052)
+            drawn = draw(state)
+            frame = make_frame(drawn.curves, drawn.options, width, height)
+            assert frame
+            texts = texts_at_right(frame)
+            named = [text.split()[0] for text in texts if text.strip()]
+            assert named in ([], ["test", "train"], ["train", "test"])
+            assert len({len(text) for text in texts}) == 1
 
 
 def test_the_best_accuracy_is_the_highest() -> None:
@@ -220,7 +262,7 @@ def test_once_a_run_is_warm_the_axis_of_the_accuracy_is_that_of_the_later_steps(
     assert frame.y_axis
     assert 80 < frame.y_axis.low <= 88
     assert 98 <= frame.y_axis.high <= 100
-    assert "▼5.00%" in cells(state, ACCURACY), "the first steps are told"
+    assert "▼" in cells(state, ACCURACY), "the first steps are marked"
 
 
 def test_only_noisy_losses_are_smoothed_and_never_a_rate_or_memory() -> None:
@@ -374,7 +416,7 @@ def test_the_cursor_tells_the_mean_and_who_has_the_least_and_the_greatest() -> N
     view = ChartView(cursor=10.2, smoothing=0.0)
     told = values.cursor_text(draw(state, view=view), LOSS, view)
     assert told == "step 10  mean 0.310  min 0.290 (rank 2)  max 0.350 (rank 3)"
-    each = structs.replace(view, mode=CurveMode.EACH)
+    each = replace(view, mode=CurveMode.EACH)
     told = values.cursor_text(draw(state, view=each), LOSS, each)
     assert told == "step 10  0 0.300  1 0.300  2 0.290  3 0.350"
     told = values.cursor_text(draw(state, PHASES, view), PHASES, view)
@@ -402,7 +444,7 @@ def test_the_cursor_goes_from_point_to_point() -> None:
     view = ChartView()
     at = []
     for by in (-1, -1, -1, 1, 1, 1):
-        view = structs.replace(view, cursor=values.next_cursor(drawn, view, axis, by))
+        view = replace(view, cursor=values.next_cursor(drawn, view, axis, by))
         at.append(view.cursor)
     assert at == [60, 59, 58, 59, 60, 60]
     assert values.next_cursor(draw(RunState(plan(1))), ChartView(), axis, 1) is None
@@ -427,7 +469,6 @@ def test_a_heading_tells_the_figure_of_the_rank_that_is_seen_against_the_mean() 
 @pytest.mark.parametrize(
     ("room", "legend"),
     [
-        (60, "  ● mean  ░ min to max  ◆ test 0.500  T test"),
         (45, "  ● mean  ░ min to max  ◆ test 0.500"),
         (38, "  ░ min to max  ◆ test 0.500"),
         (24, "  ◆ test 0.500"),
@@ -441,12 +482,12 @@ def test_the_mean_its_band_and_tests_are_named(room: int, legend: str) -> None:
     assert "".join(text for text, _ in parts) == f"0.0517{legend}"
 
 
-def test_an_average_is_named_with_its_dots_and_so_are_the_letters_of_marks() -> None:
+def test_an_average_is_named_with_its_dots() -> None:
     drawn = make_drawing(with_tests(0.5), LOSS, ChartView(smoothing=0.9))
     parts = values.heading(drawn, LOSS, ChartView(smoothing=0.9), 80)
     text = "".join(text for text, _ in parts)
     assert text.startswith("ema .9 0.")
-    assert text.endswith("  ● ema  · step  ░ min to max  ◆ test 0.500  T test")
+    assert text.endswith("  ● ema  · step  ░ min to max  ◆ test 0.500")
 
 
 def test_phases_add_up_to_the_time_of_a_step() -> None:
@@ -552,7 +593,7 @@ def test_a_reset_brings_back_the_standard_charts_and_forgets_what_was_kept(tmp_p
     file = tmp_path / "charts.json"
     deck = Deck(plan(2), 3, file)
     deck.put(1, ACCURACY, available(trained()))
-    deck.set_view(LOSS, structs.replace(deck.view(LOSS), log_y=True))
+    deck.set_view(LOSS, replace(deck.view(LOSS), log_y=True))
     deck.keep()
     deck.reset()
     for standard in (deck, Deck(plan(2), 3, file)):
@@ -619,12 +660,10 @@ def test_no_values_and_no_view_break_a_chart(seed: int) -> None:
         drawn = make_drawing(state, kind, view)
         values.heading(drawn, kind, view, dice.randrange(80))
         for width, height in ((1, 1), (3, 2), (40, 10), (300, 100)):
-            options = structs.replace(drawn.options, log_y=dice.random() < 0.5 and not kind.stacked)
+            options = replace(drawn.options, log_y=dice.random() < 0.5 and not kind.stacked)
             found = make_frame(drawn.curves, options, width, height, drawn.marks)
             if found:
-                assert {len(row) + found.picture.dots.shape[1] for row in found.row_labels} == {
-                    width
-                }
+                assert found.width == width
 
 
 # A user's own program -----------------------------------------------------------------------------
@@ -637,7 +676,7 @@ def test_charts_of_a_program_that_prints() -> None:
     assert kinds[0].tests == "metric:val_loss"
     drawn = make_drawing(history.state(), kinds[0], ChartView())
     assert list(drawn.curves[-1].mean) == [1.0] * 29
-    assert drawn.curves[-1].end_text == "test 1.00"
+    assert drawn.curves[-1].end_value == "1.00"
 
 
 def test_charts_of_a_program_that_is_watched() -> None:

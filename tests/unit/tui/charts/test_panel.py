@@ -9,7 +9,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from msgspec import structs
 from textual import events
 from textual.pilot import Pilot
 
@@ -28,8 +27,8 @@ from tui.charts.kinds import KINDS
 from tui.charts.panel import Charts
 from tui.log.panel import LogPanel
 from tui.run.hosts_panel import HostsPanel
-from tui.run.outcome_panel import OutcomePanel
 from tui.run.ranks_panel import RanksPanel
+from tui.run.verdict_panel import VerdictPanel
 
 
 def shown(stage: Stage) -> list[Charts]:
@@ -87,10 +86,10 @@ async def test_the_end_on_24_lines_leaves_room_for_a_chart_with_its_axis() -> No
     async with stage.training() as pilot:
         stage.session.finish(60, 1)
         await stage.ended(pilot)
-        await until(pilot, lambda: stage.screen.query_one(OutcomePanel).size.height > 0)
+        await until(pilot, lambda: stage.screen.query_one(VerdictPanel).size.height > 0)
         await until(pilot, lambda: first(stage).query_one(Chart).size.height >= 5)
         await until(pilot, lambda: any(map(is_axis, stage.text().splitlines())))
-        assert stage.screen.query_one(OutcomePanel).size.height <= 6
+        assert stage.screen.query_one(VerdictPanel).size.height <= 6
 
 
 def is_axis(line: str) -> bool:
@@ -195,7 +194,7 @@ async def test_before_a_restart_on_fewer_hosts_all_ranks_are_read_again(tmp_path
         await until(pilot, lambda: stage.session.state.step == 5_010)
         await pilot.press("3")
         chart = first(stage)
-        chart.set_view(structs.replace(chart.view, window=(1_000.0, 1_040.0)))
+        chart.set_view(replace(chart.view, window=(1_000.0, 1_040.0)))
         await until(pilot, lambda: chart._fine.curves is not None)
         assert chart._fine.curves
         assert chart._fine.curves.rows("loss") == (0, 1)
@@ -274,7 +273,7 @@ async def test_the_screen_of_an_older_run_leaves_newer_choices_alone() -> None:
     stage = Stage()
     async with stage.training() as pilot:
         newer = Deck(stage.session.plan, Charts.copies)
-        newer.set_view(KINDS[0], structs.replace(newer.view(KINDS[0]), log_y=True))
+        newer.set_view(KINDS[0], replace(newer.view(KINDS[0]), log_y=True))
         newer.keep()
         stage.session.close()
         await stage.ended(pilot)
@@ -329,7 +328,7 @@ async def test_deep_in_a_long_run_the_record_is_read_again(tmp_path: Path) -> No
         await until(pilot, lambda: "step 9000/9000" in stage.text())
         await pilot.press("3", "b")
         chart = first(stage)
-        chart.set_view(structs.replace(chart.view, window=(3_000.0, 3_040.0)))
+        chart.set_view(replace(chart.view, window=(3_000.0, 3_040.0)))
         await until(pilot, lambda: chart._fine.curves is not None)
         await until(pilot, lambda: seen_steps(chart) == list(range(3_000, 3_041)))
         assert chart._drawing
@@ -359,5 +358,5 @@ async def test_a_single_test_is_not_called_the_best() -> None:
     async with stage.training() as pilot:
         stage.session.say(0, rank_events.Evaluated(0, 1, 20, 0.5, 0.9, 100, 1.0))
         await pilot.press("c", *"acc", "enter")
-        await until(pilot, lambda: "◆ test" in stage.text())
+        await until(pilot, lambda: "test 90.0%" in stage.text().partition("◆")[2])
         assert "best, step" not in stage.text()

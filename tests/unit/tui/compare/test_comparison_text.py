@@ -11,7 +11,6 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
-from msgspec import structs
 
 from remote.events import SessionClosed
 from tests.kit.commands import Done, run
@@ -52,8 +51,9 @@ def test_runs_are_compared_for_people(run: Run, runs: list[str]) -> None:
     assert "A  20261123-a: 2 ranks on 2 hosts, ddp, lenet5 on digits; finished" in done.stdout
     assert "sync     ddp  ring" in done.stdout
     rows = [line.split() for line in done.stdout.splitlines() if line[:3] in ("A  ", "B  ")]
-    assert rows[2][1:6] == ["0.0667", "0.5000", "75.00%", "0.100", "0.100"]
-    assert rows[3][4] == "0.201"
+    assert rows[2][1:4] == ["75.0%", "0.5000", "0.0667"]
+    assert " ".join(rows[2]).startswith("A 75.0% 0.5000 0.0667 1 s 100 ms 100 to 101 ms 637 ")
+    assert "201 ms" in " ".join(rows[3])
     verdict = next(line for line in done.stdout.splitlines() if line.startswith("B vs A: "))
     assert verdict.startswith("B vs A: +100.0% per step (95%: +")
     assert "; assuming that equal runs differ by 3%), slower; " in verdict
@@ -151,9 +151,9 @@ def test_a_run_without_steps_has_no_training_time(
     recorded(tmp_path / "runs", history.session(SessionClosed()))
     done = run(compare, runs=[runs[0], "c"], markdown=True)
     cells_of_rows = [line.split(" | ") for line in done.stdout.splitlines()]
-    [head] = [cells for cells in cells_of_rows if "training" in cells]
+    [head] = [cells for cells in cells_of_rows if "training time" in cells]
     [row] = [cells for cells in cells_of_rows if cells[0] == "| B" and len(cells) == len(head)]
-    assert row[head.index("training")] == "-"
+    assert row[head.index("training time")] == "-"
 
 
 def test_what_more_nodes_cannot_bring_gets_no_verdict(run: Run, tmp_path: Path) -> None:
@@ -233,30 +233,30 @@ def line(label: str, place: int, rising: bool) -> Curve:
     return Curve(label, place, x, y, y, y)
 
 
-def test_each_curve_has_its_letter_on_it() -> None:
+def test_each_curve_has_its_letter_once_behind_its_end() -> None:
     lines = plot_as_text([line("A", 0, True), line("B", 1, False)], PlotOptions("step"), 60, 10)
     assert len(lines) == 10
+    ends = [row[-1] for row in lines]
+    assert ends.index("A") < 2, "a rising curve ends at the top"
+    assert ends.index("B") > 6
     text = "\n".join(lines)
-    assert (text.count("A"), text.count("B")) == (3, 3)
-    last = max(lines, key=lambda one: one.rfind("A") if "A" in one else -1)
-    assert lines.index(last) < 3  # a rising curve ends at the top
-    assert lines[-1].endswith("step")
+    assert (text.count("A"), text.count("B")) == (1, 1)
 
 
-def test_where_curves_meet_no_letter_stands_on_both() -> None:
-    """They meet in the middle, where one letter of each would stand."""
+def test_letters_of_curves_that_end_at_one_place_stand_above_each_other() -> None:
     x = np.arange(60, dtype=float)
-    y = np.where(abs(x - 30) < 8, 0.0, abs(x - 30))
-    curves = [Curve("A", 0, x, y, y, y), Curve("B", 1, x, -y, -y, -y)]
+    curves = [Curve(letter, place, x, x, x, x) for place, letter in enumerate("ABC")]
     lines = plot_as_text(curves, PlotOptions("step"), 66, 12)
-    zero = next(at for at, line in enumerate(lines) if "0┤" in line and "20" not in line)
-    above, below = "".join(lines[:zero]), "".join(lines[zero + 1 :])
-    assert (above.count("A"), below.count("A")) == (3, 0)
-    assert (above.count("B"), below.count("B")) == (0, 3)
-    same = plot_as_text(
-        [curves[0], structs.replace(curves[0], label="B", colour=1)], PlotOptions("step"), 66, 12
-    )
-    assert {"".join(same).count(letter) for letter in "AB"} == {3}, "each where it has nothing else"
+    assert "".join(row[-1] for row in lines).strip("│┤").startswith("ABC")
+
+
+def test_runs_over_each_other_differ_without_colours() -> None:
+    x = np.arange(200, dtype=float)
+    drawn = []
+    for dash in range(4):
+        curve = Curve("", dash, x, x, x, x, band=False, dash=dash)
+        drawn.append("\n".join(plot_as_text([curve], PlotOptions("step"), 66, 12)))
+    assert len(set(drawn)) == 4
 
 
 def test_colours_only_add_to_the_text() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 from collections.abc import Callable, Sequence
@@ -69,6 +70,12 @@ def unspaced(app: CompareApp) -> str:
     return "".join(screen_text(app).split())
 
 
+async def lines_with(pilot: Pilot[None], words: str) -> list[str]:
+    """The lines of the screen that have these words, once there are any."""
+    await until(pilot, lambda: words in screen_text(pilot.app))
+    return [line for line in screen_text(pilot.app).splitlines() if words in line]
+
+
 async def shown(pilot: Pilot[None], words: str) -> None:
     app = pilot.app
     assert isinstance(app, CompareApp)
@@ -78,16 +85,21 @@ async def shown(pilot: Pilot[None], words: str) -> None:
 async def test_two_runs_with_a_verdict_what_differs_and_figures(runs: Sequence[Path]) -> None:
     app = CompareApp(runs[:2])
     async with app.run_test(size=(120, 40)) as pilot:
-        await shown(pilot, "+50.0% per step")
+        await shown(pilot, "A 20261123-0 is 1.5x faster per step than B 20261123-1")
         await shown(pilot, "test accuracy (%) by wall time")
         found = screen_text(app)
-        assert "A  20261123-0: 2 ranks on 2 hosts, ddp, lenet5 on digits; finished" in found
-        lines = {line.split("  ")[0].strip(): line.split() for line in found.splitlines()}
-        assert lines["accuracy"][1:3] == ["85.00%", "85.00%"]
-        assert lines["s/iter"][1:3] == ["0.100", "0.151"]
-        assert lines["sync share"][2:4] == ["25%", "25%"]
-        assert lines["to 85%"][2:6] == ["3", "s", "5", "s"]
-        assert "sync     ddp  ring" in found
+        assert "(100msinsteadof151ms);andAreaches85%in3sinsteadof5s" in unspaced(app).replace(
+            "▌", ""
+        )
+        assert "+50.0% time per step (95%: +" in found, "what it rests on"
+        facts = {line[:16].strip(): line[16:].split("  ") for line in found.splitlines()}
+        cells = {label: [cell.strip() for cell in row if cell] for label, row in facts.items()}
+        assert cells["sync"] == ["ddp", "ring"]
+        assert cells["outcome"] == ["✓ finished", "✓ finished"]
+        assert cells["test accuracy"] == ["85.0%", "85.0%", "the same"]
+        assert cells["time per step"] == ["100 ms", "151 ms", "▲ +50.0%"]
+        assert cells["sync share"][:2] == ["25%", "25%"]
+        assert cells["time to 85%"] == ["3 s", "5 s", "▲ +49.5%"]
 
 
 async def test_a_key_switches_steps_and_time_and_another_one_the_figure(
@@ -120,52 +132,52 @@ async def test_curves_have_their_letters_and_few_runs_their_single_steps(
         await shown(pilot, "training loss by wall time  ema .9")
         chart = app.screen.query_one(Chart)
         assert sum(curve.faint for curve in chart._curves) == faint
-        await until(pilot, lambda: {"A", "B"} <= signs(chart))
+        await until(pilot, lambda: {"A", "B"} <= set(names_at_right(chart)))
 
 
-def signs(chart: Chart) -> set[str]:
-    """What stands on the curves."""
-    found = chart._frame.picture.sign.flat if chart._frame else ()
-    return {chr(sign) for sign in found if sign}
+def names_at_right(chart: Chart) -> list[str]:
+    """What stands beside the ends of the curves."""
+    rows = [chart.render_line(row).text for row in range(chart.size.height - 1)]
+    return [row.split()[-1] for row in rows if row.strip()]
 
 
-async def test_the_legend_has_the_colours_of_the_theme(runs: Sequence[Path]) -> None:
+async def test_the_table_has_the_colours_of_the_theme(runs: Sequence[Path]) -> None:
     app = CompareApp(runs[:2])
     async with app.run_test(size=(100, 30)) as pilot:
-        await shown(pilot, "A  20261123-0")
+        await shown(pilot, "● A 20261123-0")
         for theme, colours in (("textual-light", LIGHT.series), ("textual-dark", DARK.series)):
             app.theme = theme
-            await until(pilot, lambda: legend_colour(app) == colours[0])  # noqa: B023
+            await until(pilot, lambda: colours[0] in head_styles(app))  # noqa: B023
 
 
-def legend_colour(app: CompareApp) -> str:
-    """The colour of the first run in the legend."""
-    content = app.screen.query_one("#legend", Static).content
+def head_styles(app: CompareApp) -> str:
+    """The styles of the table of facts."""
+    content = app.screen.query_one("#table", Static).content
     assert isinstance(content, Content)
-    return str(content.spans[0].style)
+    return " ".join(str(span.style) for span in content.spans)
 
 
 async def test_runs_that_were_not_tested_are_compared_by_their_loss(tmp_path: Path) -> None:
     made = [recorded(tmp_path, history(name, "ddp", tests=0)) for name in ("a", "b")]
     app = CompareApp(made)
     async with app.run_test(size=(80, 24)) as pilot:
-        await shown(pilot, "no verdict: same recorded settings")
+        await shown(pilot, "B b repeats A a")
         await shown(pilot, "training loss by wall time")
-        assert "to 85%" not in screen_text(app)
+        assert "time to" not in screen_text(app)
 
 
 async def test_eight_runs_fit_a_small_screen(runs: Sequence[Path]) -> None:
     app = CompareApp(runs)
     async with app.run_test(size=(80, 24)) as pilot:
-        await shown(pilot, "A    0.0667")
+        await shown(pilot, "A 20261123-0")
+        await shown(pilot, "test accuracy")
         lines = screen_text(app).splitlines()
         assert all(len(line) <= 80 for line in lines)
-        head = next(line for line in lines if line.startswith(" run "))
-        assert head.rstrip().endswith("to 85%"), "a run per row, all in one line"
-        await pilot.press("end")
-        await until(
-            pilot, lambda: any(line.startswith(" sync ") for line in screen_text(app).split("\n"))
-        )
+        (outcomes,) = (line for line in lines if "outcome" in line)
+        assert outcomes.count("✓") == 8
+        await pilot.press("pagedown")
+        (changes,) = await lines_with(pilot, "against A")
+        assert changes.count("≈") == 7, "each but the first"
 
 
 @pytest.mark.parametrize("size", [(1, 1), (39, 9), (40, 10), (60, 20), (300, 100)])
@@ -186,7 +198,7 @@ async def test_a_run_that_cannot_be_read_is_told(runs: Sequence[Path]) -> None:
     (runs[1] / "plan.json").write_text("{}")
     app = CompareApp(runs[:2])
     async with app.run_test(size=(100, 30)) as pilot:
-        await until(pilot, lambda: "plan.jsonisnotaplan" in unspaced(app))
+        await until(pilot, lambda: "isnotaplan" in unspaced(app))
         await pilot.press("x", "c")
         await pilot.press("q")
     assert app.exit_code == 0
@@ -196,7 +208,7 @@ async def test_a_run_that_goes_before_it_is_read_is_told(runs: Sequence[Path]) -
     shutil.rmtree(runs[1])
     app = CompareApp(runs[:2])
     async with app.run_test(size=(100, 30)) as pilot:
-        await until(pilot, lambda: "holdsnorun:plan.json:Nosuchfile" in unspaced(app))
+        await until(pilot, lambda: "plan.json:Nosuchfile" in unspaced(app))
 
 
 async def test_a_run_is_compared_with_the_last_one_like_it(runs: Sequence[Path]) -> None:
@@ -216,40 +228,61 @@ async def test_a_run_is_compared_with_the_last_one_like_it(runs: Sequence[Path])
         assert re.search(r"sync \w+ \| \w+", lines[1]), "both values"
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, CompareScreen))
-        await until(pilot, lambda: "B  20261123-0" in screen_text(app))
-        assert "A  20261123-4" in screen_text(app), "the run that the user came from"
+        await until(pilot, lambda: "● B 20261123-0" in screen_text(app))
+        assert "● A 20261123-4" in screen_text(app), "the run that the user came from"
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, RunScreen))
     app.finish()
 
 
-async def test_a_run_is_told_by_its_name_and_by_what_differs_from_the_first(
-    runs: Sequence[Path],
-) -> None:
+async def test_a_run_is_told_by_its_name(runs: Sequence[Path]) -> None:
     marks.write_name(runs[0], "baseline")
     app = CompareApp(runs[:2])
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "differs from A in sync" in screen_text(app))
-        text = screen_text(app)
-        assert "compare 2 runs: A baseline, B 20261123-1" in text
-        assert "A  baseline: 2 ranks on 2 hosts" in text
-        assert "differs from A in sync ddp | ring" in text
+        await shown(pilot, "A baseline is 1.5x faster per step than B 20261123-1")
+        assert "● A baseline" in screen_text(app)
+        assert "all: " not in screen_text(app), "they have other methods"
         await pilot.press("q")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_of_a_script_and_a_job_one_line_says_what_differs_of_what_both_have(
+async def test_of_a_script_and_a_job_what_both_have_comes_first(
     tmp_path: Path, size: tuple[int, int]
 ) -> None:
     job = history("job", "ring")
     script = History(replace(plan(4), run="script", work=Script(("train.py",)))).training(3)
     app = CompareApp([recorded(tmp_path, script.ended()), recorded(tmp_path, job.ended())])
     async with app.run_test(size=size) as pilot:
-        await until(pilot, lambda: "A is a script, B a job of rankboard" in screen_text(app))
-        (line,) = re.findall(r"differs from A in .*", screen_text(app))
-        assert re.search(r"ranks 4 \| 2, … and \d+ more", line)
-        assert "batch-size" not in line
+        await until(pilot, lambda: "ranks" in screen_text(app))
+        labels = [line.strip().split("  ")[0] for line in screen_text(app).splitlines()]
+        assert labels.index("ranks") < labels.index("outcome")
+        assert "batch-size" not in labels[: labels.index("outcome")]
         await pilot.press("q")
+
+
+async def test_a_run_that_diverged_is_never_the_better_one(tmp_path: Path) -> None:
+    fast = history("fast", "ring", 0.5)
+    for rank in (0, 1):
+        fast.rank(rank, StepFinished(rank, 1, 31, math.nan, 0.05, samples=32))
+    folders = [recorded(tmp_path, fast.ended()), recorded(tmp_path, history("slow", "ddp").ended())]
+    app = CompareApp(folders)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await shown(pilot, "▲ B slow is the better run: A diverged at step 31")
+        await pilot.press("y")
+        await until(pilot, lambda: app.clipboard != "")
+        assert "ring" not in app.clipboard, "the command of the better run"
+
+
+async def test_a_difference_that_may_be_chance_is_called_so(tmp_path: Path) -> None:
+    folders = [
+        recorded(tmp_path, history("one", "ddp").ended()),
+        recorded(tmp_path, history("two", "ring", 1.01).ended()),
+    ]
+    app = CompareApp(folders)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await shown(pilot, "B two is as fast as A one (+1.0% per step, not significant)")
+        (line,) = await lines_with(pilot, "time per step  ")
+        assert "101 ms         ≈ +1.0%" in line
 
 
 async def test_the_choice_of_a_run_uses_the_width(runs: Sequence[Path]) -> None:

@@ -58,7 +58,7 @@ from tui.home.run_list import ORDERS, RunItem, select_items
 from tui.home.run_table import COLUMNS, IMPORTANCE, describe_state, draw_curve, fit_table, make_rows
 from tui.home.screen import HomeScreen
 from tui.home.verdict_text import judge_item, list_next_keys
-from tui.kit.messages import OpenRun
+from tui.kit.messages import CompareRuns, OpenRun
 from tui.kit.open_runs import LaunchRequest
 from tui.kit.replay import Replay
 from tui.kit.run_session import RunSession
@@ -434,8 +434,23 @@ async def test_the_mark_of_a_deleted_run_goes_with_it(runs_dir: Path) -> None:
         await home.shows(pilot, "2 runs, 0 live")
         await pilot.press("C")
         await home.is_at(pilot, CompareScreen)
-        await home.shows(pilot, "compare 2 runs", "a-1", "c-3")
+        await home.shows(pilot, "A a-1", "B c-3", "is as fast as")
         assert "holds no run" not in home.text()
+
+
+async def test_a_compared_run_is_opened_from_the_comparison(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40)) as pilot:
+        await home.shows(pilot, "a-1")
+        home.app.post_message(CompareRuns((runs_dir / "b-2", runs_dir / "a-1")))
+        await home.shows(pilot, "B a-1 is as fast as A b-2", "enter open B")
+        await pilot.press("enter")
+        run = await home.is_at(pilot, RunScreen)
+        assert run.session.plan.run == "a-1"
+        await pilot.press("escape")
+        await home.is_at(pilot, CompareScreen)
+        await pilot.press("escape")
+        await home.is_at(pilot, HomeScreen)
 
 
 async def test_a_key_that_comes_twice_opens_a_screen_once(runs_dir: Path) -> None:

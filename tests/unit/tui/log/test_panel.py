@@ -262,6 +262,7 @@ async def test_a_rank_that_died_without_a_word_is_shown_at_its_last_line() -> No
         view = stage.screen.query_one(LogView)
         line = view.rows.lines[view.rows.row_of(view.current)]
         assert (line.rank, line.text) == (1, "reached (step) 7")
+        await pilot.press("A")
         assert view.filter.rank is None
 
 
@@ -281,7 +282,10 @@ async def test_copy_takes_the_selection_else_the_current_line_else_what_is_seen(
         folder = tmp_path / stage.session.plan.run
         folder.mkdir()
         view = stage.screen.query_one(LogView)
-        await pilot.press("t", "y")
+        await pilot.press("y")
+        await until(pilot, lambda: stage.app.clipboard.startswith("rankboard "))
+        assert not (folder / COPY_FILE).exists(), "none of its lines is meant"
+        await pilot.press("t", "z", "y")
         await until(pilot, lambda: (folder / COPY_FILE).exists())
         seen = [row for row in stage.app.clipboard.splitlines() if "shard" in row]
         assert seen == ["[0-3] loading shard x4"]
@@ -324,7 +328,7 @@ async def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     async with trained(stage) as pilot:
         folder = tmp_path / stage.session.plan.run
         (folder / COPY_FILE).mkdir(parents=True)
-        await pilot.press("y")
+        await pilot.press("z", "y")
         await until(pilot, lambda: "cannot write it" in stage.text())
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from remote.run.run_state import RunState
 from tests.kit.histories import History, plan, stepped
+from tui.kit.widgets.verdict_strip import Severity
 from tui.run.components.eta_text import describe_eta
 from tui.run.components.header_lines import RunLength, progress_line, title_line
 
@@ -26,7 +27,7 @@ def trained(step_seconds: float, *, varies: bool = False, total: int = 1000) -> 
 
 
 def progress(state: RunState, width: int = WIDTH) -> str:
-    return progress_line(state, RunLength(100, 1000), width, state.now).plain
+    return progress_line(state, RunLength(100, 1000), width, state.now, Severity.NEUTRAL).plain
 
 
 def test_a_point_comes_first_with_the_time_of_day() -> None:
@@ -51,12 +52,27 @@ def test_a_range_follows_where_the_pace_varies_and_there_is_room(
 
 def test_a_replay_has_its_badge_and_no_eta() -> None:
     state = trained(1.0)
-    live_title = title_line(state, "", "", WIDTH)
+    live_title = title_line(state, "", "", WIDTH, Severity.NEUTRAL)
     state.hold(state.now)
-    title = title_line(state, "REPLAY 8x", "", WIDTH)
+    title = title_line(state, "REPLAY 8x", "", WIDTH, Severity.NEUTRAL)
     assert title.plain.startswith(" REPLAY 8x  ")
     assert "training" in title.plain
     assert "REPLAY" not in live_title.plain
     text = progress(state)
     assert "elapsed" in text
     assert "ETA" not in text
+
+
+def inks(state: RunState, severity: Severity) -> set[str]:
+    """The colours of the badge and of the bar."""
+    title = title_line(state, "", "", WIDTH, severity)
+    bar = progress_line(state, RunLength(100, 1000), WIDTH, state.now, severity)
+    styles = " ".join(str(span.style) for line in (title, bar) for span in line.spans)
+    return set(re.findall(r"\$(success|warning|error)", styles))
+
+
+def test_badge_and_bar_have_the_colour_of_the_verdict() -> None:
+    state = trained(1.0)
+    assert inks(state, Severity.NEUTRAL) == {"success"}
+    assert inks(state, Severity.WARN) == {"warning"}
+    assert inks(state, Severity.BAD) == {"error"}

@@ -60,12 +60,13 @@ from tui.app import show_run as front
 from tui.app.second_signal import Watched
 from tui.run import live_printer as live
 from tui.run import outcome
+from tui.run.end_verdict import judge_ended_run
 from tui.run.json_printer import JsonPrinter
 from tui.run.narration import HOLD_SECONDS, GatheredLines, Narration
-from tui.run.outcome_panel import OutcomeKeys, outcome_lines
 from tui.run.plain_printer import PlainPrinter
 from tui.run.printer import run_printer
 from tui.run.progress_lines import ProgressLines, progress_text
+from tui.run.run_verdict import VerdictKeys
 
 
 def failed() -> History:
@@ -642,10 +643,9 @@ def test_a_program_of_which_nothing_is_seen() -> None:
         in err
     )
     assert err.endswith("rankboard: finished in 0 s; no step was seen\n")
-    lines = outcome_lines(history.state(), 20, OutcomeKeys(), is_brief=True)
-    panel_text = "\n".join(line.text for line in lines)
-    assert "finished in 0 s; no step was seen" in panel_text
-    assert "no step was seen; it printed nothing" in panel_text
+    verdict = judge_ended_run(history.state(), VerdictKeys(), is_brief=True)
+    assert verdict.title == "finished in 0 s; no step was seen"
+    assert "no step was seen; it printed nothing" in str(verdict.reasons[0])
 
 
 def test_while_a_program_shows_nothing_it_is_said_once_why() -> None:

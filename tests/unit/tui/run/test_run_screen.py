@@ -37,7 +37,6 @@ from tui.log.panel import LogPanel
 from tui.log.view import LogView
 from tui.run.components.header import RunHeader
 from tui.run.hosts_panel import HostsPanel
-from tui.run.outcome_panel import OutcomePanel
 from tui.run.ranks_panel import RanksPanel
 from tui.run.screen import RunScreen
 from tui.run.stacks_screen import StacksScreen
@@ -59,7 +58,7 @@ async def test_all_that_matters_is_on_the_screen(size: tuple[int, int]) -> None:
             " 60 ",
             "20%",
             "busy",
-            "▒▒▒▒▒▒██",
+            "▄▄▄▄▄▆ compute 75%",
             "loss",
             "epoch 1 step 60 loss",
             "q Quit",
@@ -69,7 +68,7 @@ async def test_all_that_matters_is_on_the_screen(size: tuple[int, int]) -> None:
         text = stage.text()
         assert ("step time" in text) == (size[0] >= 110)
         assert ("accuracy" in text) == (size[0] >= 110)
-        assert ("ranks over time" in text) == (size[0] >= 110)
+        assert ("ranks over time" in text) == (size[0] >= 170)
         stage.session.finish(60, 1)
         await stage.ended(pilot)
 
@@ -79,12 +78,12 @@ async def test_a_script_without_a_step_says_when_steps_show_and_at_its_end_that_
     stage.app.runs.launch = replace(stage.app.runs.launch, work=Script(("train.py",)))
     async with stage.shown() as pilot:
         stage.session.say(0, host_events.Launched((0,)), host_events.Spawned(0, 7))
-        await pilot.press("3")
-        await until(pilot, lambda: stage.text().count("steps show once torch makes them") == 2)
+        await until(pilot, lambda: "steps show once torch makes them" in stage.text())
+        assert not any(chart.display for chart in stage.screen.query(Charts)), "they are empty"
         stage.session.say(0, host_events.Exited(0, 1))
         stage.session.close()
         await stage.ended(pilot)
-        await until(pilot, lambda: stage.text().count("no steps were seen") == 2)
+        await until(pilot, lambda: "no steps were seen" in stage.text())
         assert "yet" not in stage.text()
 
 
@@ -104,10 +103,10 @@ async def test_on_a_low_screen_a_finished_run_is_summed_up_briefly() -> None:
         stage.session.finish(60, 1)
         await stage.ended(pilot)
         text = stage.text()
-        assert "test accuracy 94.72%" in text
-        assert re.search(r"0\.1\S* s/step \(2 to 40\)|1\d\d ms/step \(2 to 40\)", text)
+        assert "test accuracy 94.7%" in text
+        assert re.search(r"1\d\d ms/step", text)
         assert "mean over classes" not in text
-        assert stage.screen.query_one(OutcomePanel).size.height <= 4
+        assert stage.screen.query_one("VerdictPanel VerdictStrip").size.height <= 4
         await pilot.resize_terminal(120, 40)
         await until(pilot, lambda: "mean over classes" in stage.text())
 
@@ -121,7 +120,7 @@ async def test_a_failure_shows_its_cause() -> None:
         assert "node1, rank 1: killed by SIGKILL at step 60" in text
         assert "✗ failed" in text
         assert "✗ follow-on" in text
-        assert stage.screen.query_one(OutcomePanel).has_class("-bad")
+        assert stage.screen.query_one("VerdictPanel VerdictStrip").has_class("-bad")
     assert stage.app.exit_code == Verdict.FAILED.value
 
 
@@ -132,12 +131,12 @@ async def test_a_finished_run_is_summed_up() -> None:
         await stage.ended(pilot)
         text = stage.text()
         assert "✓ finished in" in text
-        assert "test accuracy 94.72%" in text
+        assert re.search(r"✓ finished in \S+ s: test accuracy 94.7%", text)
         assert (
             "mean over classes: precision 85.4%, recall 85.0%, F1 85.0%; all in report.txt" in text
         )
-        assert "by each rank's own model: rank 0 90.00%, rank 1 91.00%" in text
-        assert re.search(r"1\d\d ms/step \(2 to 40\), 1\d\d ms all but the first", text)
+        assert "by each rank's own model: rank 0 90.0%, rank 1 91.0%" in text
+        assert re.search(r"1\d\d ms/step", text)
         await pilot.press("q")
         await pilot.pause()
     assert stage.app.exit_code == 0
@@ -248,7 +247,7 @@ async def test_on_a_narrower_terminal_no_row_is_left_blank() -> None:
 async def test_the_charts_mark_where_the_run_was_started_again(size: tuple[int, int]) -> None:
     stage = Stage()
     async with stage.training(size=size) as pilot:
-        charts = 3 if size[0] >= 110 else 1
+        charts = 4 if size[0] >= 110 else 1
         begun = stage.session.state.progress.begun
         assert begun
         assert "┊" not in stage.text()

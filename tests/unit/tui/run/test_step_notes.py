@@ -20,11 +20,9 @@ from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
 from tui.charts.panel import Charts
 from tui.commands.runs import runs as list_runs
-from tui.home.list_text import describe_item
-from tui.home.run_list import RunItem
 from tui.kit.choice_dialogs import TextPrompt
 from tui.report.topics import notes as topic
-from tui.run.outcome_panel import OutcomePanel
+from tui.run.verdict_panel import VerdictPanel
 
 Run = Callable[..., Done]
 
@@ -90,16 +88,14 @@ async def test_the_outcome_has_the_notes(tmp_path: Path) -> None:
         stage.session.finish(60, 1)
         await stage.ended(pilot)
         await until(pilot, lambda: "notes: step 60: warm" in stage.text())
-        assert stage.screen.query_one(OutcomePanel).display
+        assert stage.screen.query_one(VerdictPanel).display
 
 
-def test_the_list_of_runs_and_home_have_them(run: Run, recorded_run: Path) -> None:
+def test_the_list_of_runs_has_them(run: Run, recorded_run: Path) -> None:
     (entry,) = entries(recorded_run.parent)
     assert entry.step_notes == "step 3: [b] warm-up ends; step 7: lr lowered"
     assert "step 7: lr lowered" in run(list_runs).stdout
     assert "a-1" in run(list_runs, words=["lowered"]).stdout
-    item = RunItem("a-1", entry=entry)
-    assert "step 7: lr lowered" in describe_item(item, 0, str)
 
 
 def test_the_report_has_a_table_of_them(recorded_run: Path) -> None:

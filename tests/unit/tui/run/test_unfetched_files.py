@@ -15,7 +15,8 @@ from tests.kit.checks import hello
 from tests.kit.histories import History, plan
 from training.wire.enums import EndReason
 from training.wire.host_events import AgentEnded, Exited
-from tui.run import outcome_panel as outcome
+from tui.run.end_verdict import judge_ended_run
+from tui.run.run_verdict import VerdictKeys
 from tui.run.unfetched_files import describe_unfetched_files
 
 MINE = replace(plan(2, script=True), project="mine-c7e8")
@@ -40,8 +41,8 @@ def test_files_are_named_with_the_option_that_brings_them() -> None:
         "wrote 2 files on node1 (out/log.csv, out/model-0.pt); they stay in "
         "~/.rankboard/files/mine-c7e8; with --fetch 'out/*', a run brings such files at its end"
     ]
-    lines = outcome.outcome_lines(state, 20, outcome.OutcomeKeys(), is_brief=False)
-    assert describe_unfetched_files(state)[0] in [line.text for line in lines]
+    verdict = judge_ended_run(state, VerdictKeys(), is_brief=False)
+    assert describe_unfetched_files(state)[0] in verdict.reasons
     assert summary.summarize(state)["written"] == [
         {"host": "node1", "files": ["out/log.csv", "out/model-0.pt"], "count": 2}
     ]

@@ -173,7 +173,7 @@ def test_it_has_fewer_cores() -> None:
     history = made(with_hosts((0.3, 0.3, 0.05, 0.3)), slow_rank(2), SURE)
     assert reason(history) == "it has 0.05 cores, others 0.3"
     # A step takes 450 ms, of which the rank keeps the others waiting for 310 ms.
-    assert advice(history) == Advice(Remedy.EXCLUDE_HOST, "node3", pytest.approx(0.14))
+    assert advice(history) == Advice(Remedy.EXCLUDE_HOST, "node3", step_seconds=pytest.approx(0.14))
 
 
 def test_other_programs_use_its_cores() -> None:
@@ -184,7 +184,7 @@ def test_other_programs_use_its_cores() -> None:
     assert reason(made(history, slow_rank(2), SURE)) == (
         "other programs use 1.4 of the 2 cores of its host"
     )
-    assert advice(history) == Advice(Remedy.END_PROGRAMS, "node3", pytest.approx(0.14))
+    assert advice(history) == Advice(Remedy.END_PROGRAMS, "node3", step_seconds=pytest.approx(0.14))
 
 
 @pytest.mark.parametrize(("own_cpu", "matters"), [(140.0, True), (145.0, False)])

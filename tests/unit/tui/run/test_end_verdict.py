@@ -14,15 +14,12 @@ from tests.kit.dashboard import Stage
 from tests.kit.histories import GLOO, History, plan, raised, stepped
 from training.wire.host_events import Exited, Hello, HostSample, RankSample
 from training.wire.rank_events import Evaluated, Saved
+from tui.kit.widgets.verdict_strip import NextKey, Severity
+from tui.run.components.header_figures import header_figures
+from tui.run.end_verdict import describe_change, judge_ended_run
 from tui.run.outcome import closing_advice
-from tui.run.outcome_panel import (
-    ACCENT,
-    OutcomeKeys,
-    OutcomeLine,
-    OutcomePanel,
-    describe_change,
-    outcome_lines,
-)
+from tui.run.run_verdict import RunVerdict, VerdictKeys
+from tui.run.verdict_panel import VerdictPanel
 
 GIB = 1 << 30
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux 6", "b", 2.0, 24 * GIB, "2.14.1")
@@ -43,51 +40,67 @@ def killed(used: int = 2 * GIB, platform: str = "Linux 6", *, saved: int = 10) -
     return history.closed()
 
 
-def lines_of(state: RunState, resume_key: str = "R") -> list[OutcomeLine]:
-    return outcome_lines(state, 20, OutcomeKeys(resume_key), is_brief=True)
+KEYS = VerdictKeys("R", "n", "C", "E", "y", "s")
+
+
+def judge(state: RunState, keys: VerdictKeys = KEYS) -> RunVerdict:
+    return judge_ended_run(state, keys, is_brief=True)
+
+
+def texts_of(verdict: RunVerdict) -> list[str]:
+    return [str(reason) for reason in verdict.reasons]
 
 
 def test_a_failure_names_the_culprit_then_who_followed_then_the_way_out() -> None:
-    title, *lines = lines_of(killed())
-    assert title.text == "✗ failed after 1 s: node2, rank 1: killed by SIGKILL at step 12"
-    assert title.style == "bold $text-error"
-    assert [line.text for line in lines[:3]] == [
+    found = judge(killed())
+    assert found.severity is Severity.BAD
+    assert found.title == "failed after 1 s: node2, rank 1: killed by SIGKILL at step 12"
+    assert texts_of(found) == [
         "not memory: 438 MiB of 24 GiB; no OOM kill on the host",
         "ranks 0 and 2 followed",
-        "▶ R resume from checkpoint 10 (2 steps lost)",
     ]
-    assert "muted" in lines[1].style, "they are not what went wrong"
+    assert found.next_keys[0] == NextKey("R", "resume from checkpoint 10 (2 steps lost)")
+    assert [key.key for key in found.next_keys] == ["R", "E", "n", "C", "y"]
 
 
 def test_where_the_host_was_full_memory_may_be_the_reason() -> None:
-    texts = [line.text for line in lines_of(killed(used=23 * GIB))]
+    texts = texts_of(judge(killed(used=23 * GIB)))
     assert "perhaps memory: 23 GiB of 24 GiB were in use; no OOM kill on the host" in texts
 
 
 def test_where_nobody_counts_kills_none_is_denied() -> None:
-    texts = [line.text for line in lines_of(killed(platform="macOS"))]
-    assert "not memory: 438 MiB of 24 GiB" in texts
+    assert "not memory: 438 MiB of 24 GiB" in texts_of(judge(killed(platform="macOS")))
 
 
 def test_a_rank_that_raised_did_not_die_of_memory() -> None:
     history = History(plan(2)).training(12).rank(1, RankSample(1, 50.0, 1 << 20))
     history.say(1, HostSample((50.0,), 1, 24 * GIB))
     state = history.rank(1, *raised(1, "ValueError: bad batch")).closed()
-    assert not any("memory" in line.text for line in lines_of(state))
+    assert not any("memory" in text for text in texts_of(judge(state)))
 
 
-@pytest.mark.parametrize(("saved", "key"), [(0, "R"), (10, "")])
-def test_there_is_no_way_on_without_a_checkpoint_or_without_its_key(saved: int, key: str) -> None:
-    assert not any("resume" in line.text for line in lines_of(killed(saved=saved), key))
+def test_a_program_that_raised_is_told_with_its_line() -> None:
+    history = History(plan(2, script=True)).training(12)
+    state = history.rank(1, *raised(1, "KeyError: 'labels'")).closed()
+    found = judge(state)
+    assert "KeyError: 'labels'" in found.title
+    assert texts_of(found)[0] == "train.py:7: main()"
+    assert not any("Traceback" in text for text in texts_of(found)), "the log has it"
+    assert not any(key.text.startswith("resume") for key in found.next_keys)
+
+
+def test_there_is_no_way_on_without_a_checkpoint() -> None:
+    assert not any("resume" in key.text for key in judge(killed(saved=0)).next_keys)
 
 
 def test_a_ruined_run_says_so_first() -> None:
     history = History(plan(2)).training()
     for step in range(1, 30):
         history.rank(0, replace(stepped(0, step), loss=2.3 if step < 3 else 900.0 + step))
-    first, second, *_ = lines_of(history.done(0, 1).closed())
-    assert first == OutcomeLine("▲ diverged at step 3: loss 2.3 → 924", "bold $text-warning")
-    assert second.text.startswith("ended after "), "to have finished sounds well"
+    found = judge(history.done(0, 1).closed())
+    assert found.severity is Severity.WARN
+    assert found.title == "diverged at step 3: loss 2.3 → 924"
+    assert texts_of(found)[0].startswith("ended after "), "to have finished sounds well"
 
 
 @pytest.mark.parametrize(
@@ -114,28 +127,27 @@ def test_a_flaw_ends_in_what_to_change(
     for epoch, (loss, accuracy) in enumerate(tests, 1):
         history.rank(0, Evaluated(0, epoch, 10 * epoch, loss, accuracy, 360, 0.1, ten_classes))
     state = history.done(0, 1).closed()
-    lines = outcome_lines(state, 20, OutcomeKeys(new_run="n"), is_brief=True)
-    assert [line.style for line in lines if f"▶ n new run {remedy}" in line.text] == [ACCENT]
-    assert not any("bound by" in line.text for line in lines)
+    found = judge(state)
+    assert found.next_keys[0].key == "n"
+    assert remedy in found.next_keys[0].text
+    assert [key.key for key in found.next_keys].count("n") == 1, "a new run is offered once"
+    assert not any("bound by" in text for text in texts_of(found))
     assert any(f"▶ new run {remedy}" in line for line in closing_advice(state))
 
 
-def test_the_keys_that_help_next_have_the_ink_of_keys() -> None:
-    keys = OutcomeKeys(new_run="n", compare="C", first_error="E")
-    last_line = outcome_lines(killed(), 20, keys, is_brief=True)[-1]
-    assert last_line.text == "n new run   C compare   E first error"
-    in_key_ink = [text for text, style in last_line.parts if style == ACCENT]
-    assert in_key_ink == ["n", "C", "E"]
-
-
-def test_a_plain_success_says_how_well_and_how_fast() -> None:
+def test_a_plain_success_says_how_well_and_how_fast_by_the_figures_of_the_header() -> None:
     history = History(plan(2)).training(40, sync=0.06, compute=0.03)
     for epoch, accuracy in ((1, 0.95), (2, 0.9)):
         history.rank(0, Evaluated(0, epoch, 10 * epoch, 0.3, accuracy, 360, 0.1))
-    texts = [line.text for line in lines_of(history.done(0, 1).closed())]
-    assert texts[0].startswith("✓ finished in ")
-    assert texts[1] == "test accuracy 90.00%, test loss 0.3000; best 95.00% in epoch 1"
-    assert texts[2] == "100 ms/step (2 to 40); bound by sync, 60% of a step"
+    state = history.done(0, 1).closed()
+    found = judge(state)
+    assert found.severity is Severity.GOOD
+    assert found.title.startswith("finished in ")
+    assert found.title.endswith(": test accuracy 90.0% (best 95.0% in epoch 1)")
+    (step_text,) = [figure.value for figure in header_figures(state) if figure.label == "step"]
+    assert texts_of(found)[0].startswith(f"{step_text}/step")
+    assert texts_of(found)[0].endswith("; bound by sync, 60% of a step")
+    assert [key.key for key in found.next_keys] == ["n", "C", "y"]
 
 
 def test_a_success_is_compared_with_the_last_run_like_it() -> None:
@@ -155,20 +167,21 @@ def test_a_rank_that_was_slow_for_most_of_the_run_is_named_once() -> None:
         history.now += 0.5
         for rank in range(2):
             history.rank(rank, stepped(rank, step, seconds=0.5, ready=0.4 if rank else 0.05))
-    texts = [line.text for line in lines_of(history.done(0, 1).closed())]
-    (line,) = [text for text in texts if "slow" in text]
-    assert line.startswith("▲ slow for ")
-    assert ": all waited for rank 1 on node2" in line
+    found = judge(history.done(0, 1).closed())
+    assert found.title.startswith("slow for ")
+    assert ": all waited for rank 1 on node2" in found.title
+    assert not any("slow" in text for text in texts_of(found))
 
 
 async def test_the_page_of_a_finished_run_shows_the_comparison() -> None:
     previous = Entry("one", label="baseline", accuracy=0.9, step_seconds=0.1)
     stage = Stage()
     async with stage.training(size=(120, 40)) as pilot:
-        stage.screen.query_one(OutcomePanel)._find_previous = lambda: previous
+        stage.screen.query_one(VerdictPanel)._find_previous = lambda: previous
         stage.session.finish(60, 1)
         await stage.ended(pilot)
         await until(pilot, lambda: "vs baseline, the last run like it: test +4.7" in stage.text())
+        assert "q Quit  ? Help  n New run  C Compare" in stage.text().splitlines()[-1]
 
 
 async def test_r_on_the_page_of_a_failed_run_opens_the_form_that_resumes_it(
@@ -187,8 +200,8 @@ async def test_r_on_the_page_of_a_failed_run_opens_the_form_that_resumes_it(
         stage.session.fail(rank=1)
         await stage.ended(pilot)
         await until(pilot, lambda: "R resume from checkpoint 50 (10 steps lost)" in stage.text())
-        assert stage.screen.query_one(OutcomePanel).has_class("-bad")
-        assert "n new run   C compare   E first error" in stage.text()
+        assert stage.screen.query_one("VerdictPanel VerdictStrip").has_class("-bad")
+        assert "? Help  R Resume  E Error  n New run  C Compare" in stage.text()
         await pilot.press("R")
         await until(pilot, lambda: bool(resumed))
     assert resumed == [stage.session.plan.run]

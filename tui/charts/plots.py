@@ -1,0 +1,127 @@
+"""Curves as lines over each other, or as bars in lanes: their scales, ticks, names and pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from remote.run.series.definitions import Unit
+from tui.charts import raster
+from tui.charts.annotations import (
+    PointLabel,
+    find_peak,
+    put_peaks,
+    put_point_label,
+    put_signs,
+    put_step_sign,
+)
+from tui.charts.axis import Axis
+from tui.charts.bars import Lane, draw_bars
+from tui.charts.margin import EndName
+from tui.charts.raster import ALARM_COLOUR, Curve, DotPicture
+from tui.charts.row_scale import RowScale
+from tui.charts.units import format_tick, format_value
+from tui.kit import palette
+
+
+@dataclass(frozen=True)
+class LinePlot:
+    """Curves as lines over each other."""
+
+    curves: Sequence[Curve]
+    scale: RowScale
+    rows: int
+    unit: Unit
+    point_label: PointLabel | None
+    alarm: float | None
+    """The x that has the sign of an alarm."""
+    all_named: bool
+    """Whether the label of each curve is its name."""
+
+    @property
+    def y_axis(self) -> Axis:
+        """The axis of all curves."""
+        return self.scale.axis
+
+    def row_texts(self) -> dict[int, str]:
+        """Return the texts at the left of rows: the ticks of the y axis."""
+        return dict(self.scale.ticks)
+
+    def end_names(self, x_axis: Axis) -> list[EndName]:
+        """Return the names of curves where they end, or where they leave the view."""
+        names = []
+        for curve in self.curves:
+            name = curve.end_name or (curve.label if self.all_named else "")
+            seen = np.isfinite(self.y_axis.shares_of(curve.mean)) & (curve.x <= x_axis.high)
+            places = np.flatnonzero(seen)
+            if name and not curve.faint and places.size:
+                share = self.y_axis.share_of(float(curve.mean[places[-1]]))
+                row = (1 - min(max(share, 0.0), 1.0)) * (self.rows - 0.25)
+                names.append(EndName(name, curve.end_value, curve.colour, row))
+        return names
+
+    def draw(self, x_axis: Axis, width: int) -> DotPicture:
+        """Return the picture of the curves."""
+        all_columns = [
+            raster.to_columns(curve, x_axis, 2 * width, self.y_axis.log) for curve in self.curves
+        ]
+        if not all_columns:
+            return raster.blank_picture(self.rows, width)
+        return raster.draw_lines(all_columns, *self.y_axis.ends, self.rows)
+
+    def annotate(self, picture: DotPicture, x_axis: Axis) -> None:
+        """Put the signs of points, and the values of peaks."""
+        for curve in self.curves:
+            put_signs(picture, curve, x_axis, self.y_axis)
+        if self.point_label:
+            put_point_label(picture, self.point_label, x_axis, self.y_axis)
+        put_peaks(picture, self.curves, x_axis, self.y_axis, self.unit)
+        main_curves = [curve for curve in self.curves if not (curve.faint or curve.signed)]
+        if self.alarm is not None and main_curves:
+            sign = palette.sign("slow")
+            put_step_sign(picture, main_curves[-1], self.alarm, sign, ALARM_COLOUR, x_axis)
+
+
+@dataclass(frozen=True)
+class BarPlot:
+    """Curves as bars, each in a lane of its own. All lanes have the same scale."""
+
+    curves: Sequence[Curve]
+    lanes: Sequence[Lane]
+    rows: int
+    unit: Unit
+    y_axis: None = None
+
+    def row_texts(self) -> dict[int, str]:
+        """Return the texts at the left of rows: the ends of the highest lane, as all are alike."""
+        lane = max(self.lanes, key=lambda lane: lane.rows, default=None)
+        if lane is None:
+            return {}
+        texts = {lane.top + lane.rows - 1: "0"} if lane.rows > 1 else {}
+        return texts | {lane.top: format_tick(lane.high, self.unit)}
+
+    def end_names(self, x_axis: Axis) -> list[EndName]:
+        """Return the names of the lanes, and below them how far bars go beyond, if they do."""
+        names = []
+        for lane in self.lanes:
+            curve = self.curves[lane.curve]
+            names.append(EndName(curve.label, curve.end_value, curve.colour, lane.top))
+            lane_axis = Axis(0.0, lane.high)
+            peak, _ = find_peak(replace(curve, band=False), x_axis, lane_axis)
+            if peak > -math.inf and lane.rows > 1:
+                text = f"max {format_value(peak, self.unit)}"
+                names.append(EndName("", text, raster.MARK_COLOUR, lane.top + 1))
+        return names
+
+    def draw(self, x_axis: Axis, width: int) -> DotPicture:
+        """Return the picture of the curves."""
+        all_columns = [
+            raster.to_columns(curve, x_axis, 2 * width, log=False) for curve in self.curves
+        ]
+        return draw_bars(all_columns, self.lanes, self.rows, width)
+
+    def annotate(self, picture: DotPicture, x_axis: Axis) -> None:
+        """Leave the bars as they are: a text on them would hide some."""

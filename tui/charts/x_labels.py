@@ -1,0 +1,140 @@
+"""What stands below a chart: marks on the x axis, its ticks and its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from remote.run.series import marks as run_marks
+from tui.charts import axis
+from tui.charts.axis import Axis, Tick
+from tui.charts.raster import cell_at
+from tui.kit import palette
+
+Mark = tuple[float, str]
+"""An x that is marked, and the letter that says with what."""
+
+NOTE_LETTER = "N"
+RARE_MARKS = {
+    NOTE_LETTER: "note",
+    **{letter: run_marks.KINDS[letter] for letter in (run_marks.RESTART, run_marks.STALL)},
+}
+"""The marks of what happens seldom: what they stand for by their letters."""
+MARK_NAMES = RARE_MARKS | run_marks.KINDS
+"""The names of all marks. Those that come first have the place that several want."""
+MIN_ROWS_FOR_RARE_MARKS = 4
+MIN_ROWS_FOR_MARKS = 9
+"""Rows of cells from which on one of them is given to marks."""
+COLUMNS_PER_MARK = 6
+"""Columns of cells from one mark of a letter to the next, at least."""
+COLUMNS_APART = 3
+"""Columns from a mark to that of another letter."""
+STRIDES = (1, 2, 5)
+"""Of marks that are too dense, each second, fifth, tenth, … is drawn."""
+CELLS_PER_NUMBER = 11
+CELLS_PER_TIME = 10
+"""Cells of the axis for each of its ticks."""
+MORE_TICKS = 8
+"""How many more ticks are tried if less than two have room."""
+MIN_ROOM_SHARE = 3
+"""How many times wider than its name an axis with one is."""
+
+
+@dataclass(frozen=True)
+class MarkRow:
+    """A row with the letters of marks, and what they stand for."""
+
+    text: str
+    names: str
+
+
+def make_mark_row(marks: Sequence[Mark], x_axis: Axis, width: int, rows: int) -> MarkRow | None:
+    """Return the row of marks of a chart with so many rows, or None if there is nothing to mark or
+    no room for it."""
+    if rows < MIN_ROWS_FOR_RARE_MARKS:
+        return None
+    names = MARK_NAMES if rows >= MIN_ROWS_FOR_MARKS else RARE_MARKS
+    cells = [palette.sign("rest")] * width
+    taken: list[int] = []
+    drawn_names = []
+    for letter, name in names.items():
+        num_before = len(taken)
+        for column in _thinned_columns(marks, letter, x_axis, width):
+            if all(abs(column - other) >= COLUMNS_APART for other in taken):
+                cells[column] = letter
+                taken.append(column)
+        if len(taken) > num_before:
+            drawn_names.append(f"{letter} {name}")
+    return MarkRow("".join(cells), "  ".join(drawn_names)) if taken else None
+
+
+def _thinned_columns(marks: Sequence[Mark], letter: str, x_axis: Axis, width: int) -> Sequence[int]:
+    """Return the columns of the marks of a letter, so few that they do not touch."""
+    columns = [
+        cell_at(x_axis.share_of(x), width)
+        for x, mark_letter in marks
+        if mark_letter == letter and x_axis.low <= x <= x_axis.high
+    ]
+    if letter in RARE_MARKS:
+        return sorted(set(columns))
+    for stride in _strides():
+        # Each stride counts from the first mark, so that what is drawn stays while marks come.
+        thinned = columns[::stride]
+        gaps = [after - before for before, after in pairwise(thinned)]
+        if min(gaps, default=COLUMNS_PER_MARK) >= COLUMNS_PER_MARK:
+            return thinned
+    raise AssertionError("a stride leaves one mark")
+
+
+def _strides() -> Iterator[int]:
+    power = 1
+    while True:
+        yield from (factor * power for factor in STRIDES)
+        power *= 10
+
+
+def make_labels(
+    x_axis: Axis,
+    along: str,
+    mark_names: str,
+    width: int,
+    room: int,
+    *,
+    is_clock: bool,
+    only_whole: bool,
+) -> str:
+    """Return the row with the ticks of an axis of `width` cells, each centred under its place.
+
+    The names of marks and that of the axis stand at its end, as far as `room` reaches.
+    """
+    name = "  ".join(("", *filter(None, (mark_names, along))))
+    if room <= MIN_ROOM_SHARE * len(name):
+        name = ""
+    room_for_ticks = room - len(name)
+    least_count = max(2, width // (CELLS_PER_TIME if is_clock else CELLS_PER_NUMBER))
+    # Of few ticks, some may have no room: then there are more, until two can be read.
+    for count in range(least_count, least_count + MORE_TICKS):
+        if is_clock:
+            ticks = axis.clock_ticks(x_axis, count)
+        else:
+            ticks = axis.number_ticks(x_axis, count, whole=only_whole)
+        line, num_ticks = _tick_line(x_axis, ticks, width, room_for_ticks)
+        if num_ticks > 1:
+            break
+    return line + name
+
+
+def _tick_line(x_axis: Axis, ticks: Sequence[Tick], width: int, room: int) -> tuple[str, int]:
+    """Return a line with as many of the ticks as there is room for, and their number."""
+    line = [" "] * room
+    free_from = 0
+    num_ticks = 0
+    for value, text in ticks:
+        center = cell_at(x_axis.share_of(value), width)
+        start = max(0, center - len(text) // 2)
+        if free_from <= start <= room - len(text):
+            line[start : start + len(text)] = text
+            free_from = start + len(text) + 2
+            num_ticks += 1
+    return "".join(line), num_ticks

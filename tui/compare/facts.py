@@ -1,0 +1,287 @@
+"""What compared runs came to, fact by fact: numbers, and how far two of them are apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from functools import partial
+from typing import Any, NamedTuple
+
+from remote.format import UNKNOWN, duration, fixed, percent, rate, size, step_time
+from remote.metrics.compare import ComparedRun
+from remote.metrics.run import EvaluationFigures
+from remote.statistics.comparison import Finding
+from training.formatting import format_loss
+
+CLEAR_CHANGE = 0.05
+"""The least change of a figure that is called better or worse where no interval is known."""
+DEVIATIONS = 2.0
+"""Standard errors by which accuracies have to differ to be called better or worse."""
+LEAST_CHANGE = 0.0005
+"""What is less would be told as 0.0%."""
+MANY_TIMES = 3
+"""From so many times on, a change is a number of times, and not a percentage."""
+MOST_TIMES = 9999
+"""More times than a number of a table has room for, and than anybody needs to know."""
+TIME_PER_STEP = "time per step"
+SAMPLES_PER_SECOND = "samples/s"
+
+
+class Better(Enum):
+    """Which direction of a figure is better."""
+
+    HIGHER = 1
+    LOWER = -1
+    NEITHER = 0
+
+
+class Effect(Enum):
+    """What a difference means."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    UNCERTAIN = "uncertain"
+    """It may be chance."""
+    PLAIN = "plain"
+    """It is neither better nor worse."""
+
+
+class Difference(NamedTuple):
+    """How far a run is from the first one."""
+
+    text: str
+    effect: Effect
+
+
+def _format_training_time(seconds_of_steps: float) -> str:
+    """Format the seconds of all steps; a run without steps has none."""
+    return fixed(seconds_of_steps, 2, " s") if seconds_of_steps else UNKNOWN
+
+
+class ComparedFact(NamedTuple):
+    """A figure of a run."""
+
+    label: str
+    key: str
+    """Its key in JSON."""
+    write: Callable[[float], str]
+    better: Better = Better.NEITHER
+    is_share: bool = False
+    """Whether differences are told in points of a percentage."""
+
+
+FACTS = (
+    ComparedFact(
+        "test accuracy",
+        "test_accuracy",
+        partial(percent, decimals=1),
+        Better.HIGHER,
+        is_share=True,
+    ),
+    ComparedFact("test loss", "test_loss", format_loss, Better.LOWER),
+    ComparedFact("training loss", "loss", format_loss, Better.LOWER),
+    ComparedFact(TIME_PER_STEP, "step_seconds", step_time, Better.LOWER),
+    ComparedFact(SAMPLES_PER_SECOND, "samples_per_second", rate, Better.HIGHER),
+    ComparedFact("sync share", "sync_share", percent, is_share=True),
+    ComparedFact("sent per step", "bytes_per_step", size),
+    ComparedFact("training time", "training_seconds", _format_training_time),
+    ComparedFact("total time", "elapsed", duration),
+)
+"""The figures in the order of the table."""
+FACTS_OF_SPEED = (TIME_PER_STEP, SAMPLES_PER_SECOND)
+
+
+def read_results(compared: ComparedRun) -> dict[str, Any]:
+    """Return the figures of a run, by their keys in JSON. What is not known is NaN or None."""
+    run = compared.run
+    means = compared.steps
+    step_seconds = means.mean("seconds")
+    sync_seconds = means.mean("sync")
+    sent_bytes = means.mean("bytes_sent")
+    if not run.job:  # a script need not report these
+        sync_seconds = sync_seconds or math.nan
+        sent_bytes = sent_bytes or math.nan
+    evaluation = _last_test(compared)
+    has_steps = len(run.steps) > 0
+    return {
+        "steps": len(run.steps.by_rank(run.steps.ranks[0])) if has_steps else 0,
+        "loss": run.final_loss() if has_steps else None,
+        "test_loss": evaluation.loss if evaluation else None,
+        "test_accuracy": evaluation.accuracy if evaluation else None,
+        "step_seconds": step_seconds,
+        "samples_per_second": means.samples_per_second(are_apart=run.trains_apart) or math.nan,
+        "sync_share": sync_seconds / step_seconds if step_seconds > 0 else math.nan,
+        "bytes_per_step": sent_bytes,
+        "training_seconds": run.summary["training_seconds"],
+        "elapsed": run.elapsed,
+    }
+
+
+def _last_test(compared: ComparedRun) -> EvaluationFigures | None:
+    evaluations = compared.run.evaluations
+    return evaluations[-1] if evaluations else None
+
+
+# In words -----------------------------------------------------------------------------------------
+
+
+class FactRow(NamedTuple):
+    """A fact of all compared runs."""
+
+    label: str
+    values: tuple[str, ...]
+    differences: tuple[Difference | None, ...]
+    """What each run is beside the first one; None where that says nothing."""
+
+
+def list_facts(compared: Sequence[ComparedRun]) -> Iterator[FactRow]:
+    """Yield the facts that at least one of the runs has."""
+    results = [read_results(run) for run in compared]
+    for fact in FACTS:
+        numbers = [_as_number(run_results[fact.key]) for run_results in results]
+        row = _make_row(fact, compared, numbers)
+        if any(value != UNKNOWN for value in row.values):
+            yield row
+        if fact.label == "training loss":
+            yield from _time_to_goal(compared)
+        elif fact.label == TIME_PER_STEP:
+            yield from _time_interval(compared)
+
+
+def _as_number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _make_row(
+    fact: ComparedFact, compared: Sequence[ComparedRun], numbers: Sequence[float]
+) -> FactRow:
+    values = tuple(UNKNOWN if math.isnan(value) else fact.write(value) for value in numbers)
+    first = numbers[0]
+    differences: list[Difference | None] = [None]
+    for run, number in zip(compared[1:], numbers[1:], strict=True):
+        if fact.label in FACTS_OF_SPEED:
+            differences.append(_differ_in_speed(fact, run, number, first))
+        elif fact.key == "test_accuracy":
+            differences.append(_differ_in_accuracy(_last_test(run), _last_test(compared[0])))
+        else:
+            differences.append(_differ(fact, number, first))
+    return FactRow(fact.label, values, tuple(differences))
+
+
+def _differ(fact: ComparedFact, value: float, first: float) -> Difference | None:
+    change = value - first if fact.is_share else _find_change(value, first)
+    if not math.isfinite(change):
+        return None
+    effect = Effect.PLAIN
+    if fact.better is not Better.NEITHER and abs(change) >= LEAST_CHANGE:
+        effect = Effect.UNCERTAIN
+        if abs(change) >= CLEAR_CHANGE:
+            effect = _judge(fact.better, change)
+    return Difference(format_change(change, is_points=fact.is_share), effect)
+
+
+def _differ_in_speed(
+    fact: ComparedFact, run: ComparedRun, value: float, first: float
+) -> Difference | None:
+    """Return how far two speeds are apart, as sure as the comparison of the times per step is."""
+    change = _find_change(value, first)
+    if run.against is None or not math.isfinite(change):
+        return None
+    # Steps of other batches: what the comparison finds is the time per sample.
+    if run.is_per_sample and fact.label == TIME_PER_STEP:
+        return Difference(format_change(change), Effect.PLAIN)
+    effect = Effect.UNCERTAIN if abs(change) >= LEAST_CHANGE else Effect.PLAIN
+    if run.against.finding is not Finding.NOT_SHOWN and not run.doubt:
+        is_faster = run.against.finding is Finding.FASTER
+        effect = Effect.BETTER if is_faster else Effect.WORSE
+        # Of a script's batches nobody knows, more samples may come with slower steps.
+        if effect is not _judge(fact.better, change):
+            effect = Effect.PLAIN
+    return Difference(format_change(change), effect)
+
+
+def _differ_in_accuracy(
+    test: EvaluationFigures | None, first_test: EvaluationFigures | None
+) -> Difference | None:
+    """Return how far the accuracies of two tests are apart, and whether test sets of their sizes
+    show so small a difference."""
+    if test is None or first_test is None:
+        return None
+    difference = test.accuracy - first_test.accuracy
+    if not math.isfinite(difference):
+        return None
+    text = format_change(difference, is_points=True)
+    if abs(difference) < LEAST_CHANGE:
+        return Difference(text, Effect.PLAIN)
+    variance = _accuracy_variance(test) + _accuracy_variance(first_test)
+    if abs(difference) < DEVIATIONS * math.sqrt(variance):
+        return Difference(text, Effect.UNCERTAIN)
+    return Difference(text, _judge(Better.HIGHER, difference))
+
+
+def _accuracy_variance(test: EvaluationFigures) -> float:
+    accuracy = min(max(test.accuracy, 0.0), 1.0)
+    return accuracy * (1 - accuracy) / max(test.samples, 1)
+
+
+def _judge(better: Better, change: float) -> Effect:
+    return Effect.BETTER if change * better.value > 0 else Effect.WORSE
+
+
+def _find_change(value: float, first: float) -> float:
+    if value == first:
+        return 0.0
+    return value / first - 1 if first > 0 else math.nan
+
+
+def format_change(change: float, *, is_points: bool = False) -> str:
+    """Return a change by a share as a percentage with its sign, such as +12.5%, a large one as
+    3.5x; `is_points`: of a figure that is a percentage itself."""
+    if abs(change) < LEAST_CHANGE:
+        return "the same"
+    if change >= MANY_TIMES - 1 and not is_points:
+        ratio = 1 + change
+        return f"{ratio:,.1f}x" if ratio < 10 else f"{min(ratio, MOST_TIMES):,.0f}x"
+    unit = " points" if is_points else "%"
+    return f"{100 * change:+,.1f}{unit}".replace("-", "\N{MINUS SIGN}")
+
+
+def _time_to_goal(compared: Sequence[ComparedRun]) -> Iterator[FactRow]:
+    """Yield the time to an accuracy that all runs have reached."""
+    goal = compared[0].goal
+    if math.isnan(goal):
+        return
+    fact = ComparedFact(f"time to {percent(goal)}", "", duration, Better.LOWER)
+    yield _make_row(fact, compared, [run.seconds_to_goal for run in compared])
+
+
+def _time_interval(compared: Sequence[ComparedRun]) -> Iterator[FactRow]:
+    """Yield within which bounds the time per step is known."""
+    values = [format_interval(run.seconds.low, run.seconds.high) for run in compared]
+    if all(value == UNKNOWN for value in values):
+        return
+    differences = [_differ_in_bounds(run) for run in compared]
+    yield FactRow("95% interval", tuple(values), tuple(differences))
+
+
+def _differ_in_bounds(run: ComparedRun) -> Difference | None:
+    if run.against is None or not math.isfinite(run.against.ratio.low) or run.is_per_sample:
+        return None
+    ratio = run.against.ratio
+    low_text = format_change(ratio.low - 1).removesuffix("%")
+    return Difference(f"{low_text} to {format_change(ratio.high - 1)}", Effect.PLAIN)
+
+
+def format_interval(low: float, high: float) -> str:
+    """Format two bounds of a time per step, with their unit once: "15 to 17 ms"."""
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return UNKNOWN
+    low_text = step_time(low)
+    high_text = step_time(high)
+    if low_text == high_text:
+        return low_text
+    low_number, _, low_unit = low_text.partition(" ")
+    if high_text.endswith(f" {low_unit}"):
+        low_text = low_number
+    return f"{low_text} to {high_text}"

@@ -1,0 +1,227 @@
+"""How a run has ended: of a failure the culprit and the way out, of a success how well and how fast
+it trained. What spoils a success comes first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from statistics import fmean
+
+from textual.content import Content
+
+from remote.format import duration, fixed, percent, ranks_text, step_time
+from remote.record.classification import ClassificationReport
+from remote.record.entry import Entry
+from remote.record.layout import REPORT
+from remote.record.step_notes import StepNote, join_step_notes
+from remote.run.findings import script_visibility as seen
+from remote.run.findings.alerts import describe_slow_spells
+from remote.run.findings.find_advice import advise_flaw
+from remote.run.findings.find_resume_point import find_resume_point
+from remote.run.findings.flaws import find_flaws
+from remote.run.findings.memory import find_memory_at_death
+from remote.run.output.last_words import find_raising_line, last_words
+from remote.run.run_state import RunState
+from remote.run.state.advice import Advice, Remedy
+from remote.run.state.flaw import FlawKind
+from remote.run.state.phases import Verdict
+from remote.run.state.types import Cause
+from tui.kit import palette
+from tui.kit.widgets.verdict_strip import NextKey, Reason, Severity
+from tui.run import outcome
+from tui.run.components.link_text import describe_bound
+from tui.run.failure_advice import failure_advice
+from tui.run.run_verdict import RunVerdict, VerdictKeys, find_advised_key
+from tui.run.unfetched_files import describe_unfetched_files
+
+MAX_SPELLS = 2
+"""Slow ranks that are named at most."""
+MAX_OUTPUT = 4
+"""Lines of last output that are shown where no line of a program is known; the log has all."""
+SEVERITIES = {Verdict.FINISHED: Severity.GOOD, Verdict.STOPPED: Severity.NEUTRAL}
+"""How bad an end is; others are bad."""
+WITHOUT_MODEL = (Remedy.LOWER_LR, Remedy.OTHER_LR)
+"""What helps where a run came to a useless model, so that nobody asks how fast it was."""
+DIM = "$text-muted"
+
+
+def judge_ended_run(
+    run: RunState,
+    keys: VerdictKeys,
+    previous: Entry | None = None,
+    notes: Sequence[StepNote] = (),
+    *,
+    is_brief: bool,
+) -> RunVerdict:
+    """Return how a run has ended, the most important first.
+
+    `previous` is the last run with the same settings. `is_brief` leaves out means over classes and
+    the like.
+    """
+    if run.verdict is None:
+        return RunVerdict()
+    flaws = find_flaws(run) if run.verdict is Verdict.FINISHED else ()
+    advices = [advice for flaw in flaws if (advice := advise_flaw(run, flaw))]
+    reasons: list[Reason] = []
+    if flaws:
+        severity = Severity.WARN
+        title = flaws[0].title
+        reasons += _list_flaw_reasons(run)
+    else:
+        severity = SEVERITIES.get(run.verdict, Severity.BAD)
+        title = _make_title(run)
+    if run.cause is not None:
+        reasons += list_failure_reasons(run, run.cause)
+    if run.verdict in (Verdict.FINISHED, Verdict.STOPPED):
+        reasons += _list_result_reasons(run, previous, is_brief=is_brief)
+    reasons += describe_unfetched_files(run)
+    if notes:
+        reasons.append(f"notes: {join_step_notes(notes)}")
+    advice = advices[0] if advices else None
+    return RunVerdict(severity, title, tuple(reasons), _list_keys(run, advices, keys), advice)
+
+
+def _make_title(run: RunState) -> str:
+    """Return the verdict, and whom or what it is due to, or what the run came to."""
+    end_text = outcome.end_line(run)
+    if run.cause:
+        return f"{end_text}: {run.cause.culprit_text}"
+    result = _describe_result(run)
+    return f"{end_text}: {result}" if result else end_text
+
+
+def _list_keys(run: RunState, advices: Sequence[Advice], keys: VerdictKeys) -> tuple[NextKey, ...]:
+    next_keys = [find_advised_key(advice, keys) for advice in advices]
+    resume_point = find_resume_point(run)
+    if resume_point and run.verdict is not Verdict.FINISHED:
+        next_keys.append(NextKey(keys.resume, resume_point.text))
+    if run.cause:
+        next_keys.append(NextKey(keys.first_error, "first error"))
+    next_keys += [
+        NextKey(keys.new_run, "new run"),
+        NextKey(keys.compare, "compare"),
+        NextKey(keys.copy, "copy the command"),
+    ]
+    # Of a key that an advice has named already, the general words say nothing more.
+    first_of_key = {next_key.key: next_key for next_key in reversed(next_keys)}
+    return tuple(next_key for next_key in next_keys if first_of_key[next_key.key] is next_key)
+
+
+# A failure ----------------------------------------------------------------------------------------
+
+
+def list_failure_reasons(run: RunState, cause: Cause) -> Iterator[Reason]:
+    """Yield where the culprit failed, what is known of it, and who followed."""
+    memory = find_memory_at_death(run)
+    if memory:
+        yield memory.text
+    raising_line = find_raising_line(cause.tail)
+    if raising_line:
+        yield raising_line
+    if cause.victims:
+        yield Content.styled(f"{ranks_text(cause.victims)} followed", DIM)
+    advice = failure_advice(cause, run.plan)
+    if advice:
+        yield f"what to do: {advice}"
+    if cause.tail and not raising_line:
+        yield Content.styled(f"last output of {outcome.output_source(cause)}:", DIM)
+        yield from (f"  {line}" for line in last_words(cause.tail, MAX_OUTPUT))
+
+
+# A result -----------------------------------------------------------------------------------------
+
+
+def _list_flaw_reasons(run: RunState) -> Iterator[Reason]:
+    """Yield why the first flaw is there, the other flaws, and how the run has ended."""
+    first_flaw, *other_flaws = find_flaws(run)
+    if first_flaw.reason:
+        yield first_flaw.reason
+    for flaw in other_flaws:
+        yield f"{palette.sign('slow')} {flaw.text}"
+    result = _describe_result(run)
+    end_text = outcome.end_line(run)
+    yield f"{end_text}: {result}" if result else end_text
+
+
+def _list_result_reasons(
+    run: RunState, previous: Entry | None, *, is_brief: bool
+) -> Iterator[Reason]:
+    """Yield how fast the run was and what held it up, how it compares, and more of its tests."""
+    flaws = find_flaws(run)
+    named_ranks = {flaw.rank for flaw in flaws if flaw.kind is FlawKind.SLOW}
+    for spell in describe_slow_spells(run, named_ranks)[:MAX_SPELLS]:
+        yield f"{palette.sign('slow')} {spell}"
+    # How fast a run came to a useless model matters to nobody.
+    is_useless = any(flaw.kind is not FlawKind.SLOW for flaw in flaws)
+    speed_text = "" if is_useless else _describe_speed(run, is_brief=is_brief)
+    if speed_text:
+        yield speed_text
+    if run.verdict is Verdict.FINISHED and previous:
+        yield from describe_change(run, previous)
+    if not is_brief:
+        yield from _list_test_means(run)
+    unseen_text = seen.describe_unseen_end(run)
+    if unseen_text:
+        yield unseen_text
+
+
+def _describe_result(run: RunState) -> str:
+    """Return how well the model does on the test data: "test accuracy 90.6% (best 90.8% in epoch
+    19)"; "" if it was not tested."""
+    evaluations = run.progress.evaluations
+    if not evaluations:
+        return ""
+    accuracy_text = percent(evaluations[-1].accuracy, 1)
+    best = max(evaluations, key=lambda evaluation: evaluation.accuracy)
+    best_text = percent(best.accuracy, 1)
+    if best_text == accuracy_text:
+        return f"test accuracy {accuracy_text}"
+    return f"test accuracy {accuracy_text} (best {best_text} in epoch {best.epoch})"
+
+
+def _describe_speed(run: RunState, *, is_brief: bool) -> str:
+    """Say how long a step took, by the figure of the header, and what bounds it: "16 ms/step, 0.37
+    s/epoch, 7 s of training; bound by sync, 67% of a step"."""
+    if not run.means.seconds > 0:
+        return ""
+    parts = [f"{step_time(run.means.seconds)}/step"]
+    epoch_means = [fmean(rank.epoch_seconds) for rank in run.ranks if rank.epoch_seconds]
+    if epoch_means and not is_brief:
+        parts.append(f"{fixed(fmean(epoch_means), 2)} s/epoch")
+    if run.training_seconds:
+        parts.append(f"{duration(run.training_seconds)} of training")
+    return "; ".join([", ".join(parts), *describe_bound(run, is_brief=is_brief)])
+
+
+def describe_change(run: RunState, previous: Entry) -> list[str]:
+    """Compare a run with the last one that has the same settings, in a line: "vs baseline, the last
+    run like it: test +0.6 points, 14% less time per step"."""
+    changes = []
+    evaluations = run.progress.evaluations
+    if evaluations and previous.accuracy is not None:
+        points = 100 * (evaluations[-1].accuracy - previous.accuracy)
+        changes.append(f"test {points:+.1f} points")
+    step_seconds = run.means.seconds
+    if step_seconds > 0 and previous.step_seconds:
+        change = step_seconds / previous.step_seconds - 1
+        changes.append(f"{change:+.0%} time per step")
+    name = previous.label or previous.name
+    return [f"vs {name}, the last run like it: {', '.join(changes)}"] if changes else []
+
+
+def _list_test_means(run: RunState) -> Iterator[str]:
+    """Yield the means over classes, and the test accuracy of each rank's own model."""
+    evaluations = run.progress.evaluations
+    if evaluations and evaluations[-1].confusion:
+        class_means = ClassificationReport.of(evaluations[-1].confusion).macro
+        precision = percent(class_means.precision, 1)
+        recall = percent(class_means.recall, 1)
+        means_text = f"precision {precision}, recall {recall}, F1 {percent(class_means.f1, 1)}"
+        yield f"mean over classes: {means_text}; all in {REPORT}"
+    own_accuracies = [
+        f"rank {rank.rank} {percent(rank.own_accuracy, 1)}"
+        for rank in run.ranks
+        if not math.isnan(rank.own_accuracy)
+    ]
+    if own_accuracies:
+        yield f"by each rank's own model: {', '.join(own_accuracies)}"

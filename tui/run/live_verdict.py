@@ -1,0 +1,125 @@
+"""What is wrong with a run that trains, the worst first, until the user has taken note of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import islice
+
+from textual.content import Content
+
+from remote.format import clock, count, duration, moment
+from remote.run.findings.alerts import Alarm, Alert, Key, find_alerts, sort_by_urgency
+from remote.run.run_state import RunState
+from remote.run.state.advice import Remedy
+from remote.run.state.phases import RunPhase
+from remote.sanitise import plain
+from tui.kit import palette
+from tui.kit.widgets.verdict_strip import NextKey, Severity
+from tui.run.components.advice_text import describe_advice
+from tui.run.end_verdict import list_failure_reasons
+from tui.run.run_verdict import RunVerdict, VerdictKeys, find_advised_key
+
+MAX_OTHERS = 1
+"""Alerts that are named below the most important one."""
+DIM = "$text-muted"
+STOPPING = (Alarm.STALL, Alarm.DIVERGED)
+"""What a run is seldom worth going on with."""
+TITLE_WORDS = {Alarm.STALL: "stalled", Alarm.STRAGGLER: "slow"}
+"""What the title of an alert with reasons begins with."""
+
+
+def judge_live_run(
+    run: RunState, alerts: Sequence[Alert], keys: VerdictKeys, now: float
+) -> RunVerdict:
+    """Return what is wrong with a run that has not ended. `alerts` are those that the user has not
+    hidden."""
+    if run.cause:  # others get a moment for their last words
+        reasons = tuple(list_failure_reasons(run, run.cause))
+        first_error = NextKey(keys.first_error, "first error")
+        return RunVerdict(
+            Severity.BAD, f"failing: {run.cause.culprit_text}", reasons, (first_error,)
+        )
+    if not alerts:
+        return RunVerdict()
+    worst_alert, *others = sort_by_urgency(alerts)
+    other_lines = [
+        Content.styled(f"also: {_make_title(other, now)}", DIM)
+        for other in islice((other for other in others if not other.over), MAX_OTHERS)
+    ]
+    num_hidden = len(others) - len(other_lines)
+    return RunVerdict(
+        _grade(worst_alert),
+        _make_title(worst_alert, now),
+        (*worst_alert.reasons, *other_lines),
+        _list_keys(run, worst_alert, num_hidden, keys),
+        worst_alert.advice,
+    )
+
+
+def _grade(alert: Alert) -> Severity:
+    if alert.over:
+        return Severity.NEUTRAL
+    # Nothing happens until somebody acts.
+    return Severity.BAD if alert.alarm is Alarm.STALL else Severity.WARN
+
+
+def _make_title(alert: Alert, now: float) -> str:
+    if alert.over:
+        return f"over since {clock(alert.over)}: {alert.text}"
+    title = alert.title or alert.text
+    word = TITLE_WORDS.get(alert.alarm)
+    if word is None:
+        return title
+    age_text = f" for {duration(max(0.0, now - alert.since))}" if alert.alarm is Alarm.STALL else ""
+    return f"{word}{age_text}: {title}"
+
+
+def _list_keys(
+    run: RunState, alert: Alert, num_hidden: int, keys: VerdictKeys
+) -> tuple[NextKey, ...]:
+    next_keys = []
+    is_lost = alert.alarm in STOPPING and not alert.over
+    if alert.advice:
+        next_keys.append(find_advised_key(alert.advice, keys))
+        if alert.advice.remedy is not Remedy.SHOW_STACKS:
+            next_keys.append(NextKey(keys.stacks, "stacks"))
+    if is_lost and not run.is_held:
+        next_keys.append(NextKey(keys.stop, "stop the run"))
+    next_keys.append(NextKey(keys.hide, "hide"))
+    if num_hidden:
+        next_keys.append(NextKey(keys.alerts, f"list {count(num_hidden, 'more alert')}"))
+    return tuple(next_keys)
+
+
+def list_open_alerts(run: RunState, hidden: Collection[Key]) -> list[Alert]:
+    """Return the alerts of a run that trains, without those that the user has hidden."""
+    if run.phase is RunPhase.ENDED:
+        return []
+    return [alert for alert in find_alerts(run) if alert.key not in hidden]
+
+
+# The list of all ----------------------------------------------------------------------------------
+
+
+def list_alerts(run: RunState, stacks_key: str) -> str:
+    """Return what a run failed of, then all alerts, the oldest first, each with its time and with
+    what helps, in lines. `stacks_key` shows the stacks."""
+    alert_texts = []
+    for alert in find_alerts(run):
+        alert_texts.append(_full_text(alert))
+        if alert.advice and run.phase is not RunPhase.ENDED:
+            alert_texts.append(f"  {plain(describe_advice(run, alert.advice, stacks_key))}")
+    if run.cause is not None:
+        alert_texts.insert(0, f"{palette.sign('bad')} cause: {plain(run.cause.text())}")
+    return "\n".join(alert_texts) or "There are none."
+
+
+def _full_text(alert: Alert) -> str:
+    """Return an alert with the time since when it holds, or from when to when it held.
+
+    The figures in its text may be newer.
+    """
+    since = moment(alert.since, exact=True)
+    time_text = f"{since} to {clock(alert.over)}" if alert.over else f"since {since}"
+    sign = palette.sign("good" if alert.over else "slow")
+    return f"{sign} {time_text}  {plain(alert.text)}"

@@ -1,0 +1,49 @@
+"""What a run comes to so far, as its strip says it: what is wrong, or how it has ended, and which
+keys help."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from remote.run.state.advice import Advice, Remedy
+from tui.kit.widgets.verdict_strip import NextKey, Reason, Severity
+from tui.run.components.advice_text import describe_remedy
+
+
+class RunVerdict(NamedTuple):
+    """A verdict on a run. Without a title there is nothing to say."""
+
+    severity: Severity = Severity.NEUTRAL
+    title: str = ""
+    reasons: tuple[Reason, ...] = ()
+    next_keys: tuple[NextKey, ...] = ()
+    advice: Advice | None = None
+    """What helps most; None if nothing is known."""
+
+
+class VerdictKeys(NamedTuple):
+    """The keys that a verdict may name, as people write them; "" where they do nothing now."""
+
+    resume: str = ""
+    new_run: str = ""
+    compare: str = ""
+    first_error: str = ""
+    copy: str = ""
+    """Copies the command that helps, or that of the run."""
+    stacks: str = ""
+    hide: str = ""
+    alerts: str = ""
+    stop: str = ""
+
+
+def find_advised_key(advice: Advice, keys: VerdictKeys) -> NextKey:
+    """Return the key that does what an advice says."""
+    text = describe_remedy(advice)
+    match advice.remedy:
+        case Remedy.EXCLUDE_HOST:
+            return NextKey(keys.copy, f"copy the command {text}")
+        case Remedy.END_PROGRAMS | Remedy.CONTINUE_RANK:
+            return NextKey(keys.copy, f"copy the command to {text}")
+        case Remedy.SHOW_STACKS:
+            return NextKey(keys.stacks, text)
+    return NextKey(keys.new_run, f"new run {text}")
