@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from statistics import fmean
+
+from msgspec import Struct
 
 from remote.format import UNKNOWN, number, percent, rate, short_size, step_time
 from remote.run.findings.link_use import find_link_use
@@ -16,8 +17,7 @@ from tui.run.components.link_text import describe_link_use
 from tui.run.components.rank_columns import mean_loss
 
 
-@dataclass(frozen=True)
-class HeaderFigure:
+class HeaderFigure(Struct, frozen=True):
     """A value with its label. It keeps its place, whether the value is known or not."""
 
     label: str
@@ -52,8 +52,7 @@ def header_figures(run: RunState) -> list[HeaderFigure]:
     return figures
 
 
-@dataclass(frozen=True)
-class _Pace:
+class _Pace(Struct, frozen=True):
     """How fast a run is. What is not known is NaN or 0."""
 
     throughput: float = math.nan
