@@ -35,6 +35,7 @@ class KeyPlace(Enum):
     FIELD = "fields of the launch form"
     FORM = "launch form"
     CHOICE = "choice"
+    CHECK_LIST = "list with check marks"
     PRESETS = "presets and recent jobs"
     STUDY = "study"
     CELL = "runs of a cell"

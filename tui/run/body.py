@@ -71,6 +71,9 @@ class RunBody(Container, SteadyWidget):
         self.panels = [kind() for kind in PANELS for _ in range(kind.copies)]
         self._charts = [panel for panel in self.panels if isinstance(panel, Charts)]
         self.deck = Deck(session.plan, Charts.copies)
+        for panel in self.panels:
+            if isinstance(panel, RanksPanel):
+                panel.use_layout(self.deck)
         self._hosts = self._panel(HostsPanel)
         self._phases = PhaseLine()
         self._card = RunCard()
