@@ -199,11 +199,6 @@ class RunState:
         return max((rank.timing.total for rank in self.ranks), default=0.0)
 
     @property
-    def step_seconds(self) -> float:
-        """Return the mean seconds of the last steps of the slowest rank; NaN before the first."""
-        return max((rank.pace.mean("seconds") for rank in self.ranks if rank.pace), default=NAN)
-
-    @property
     def trains_apart(self) -> bool:
         """Return True if each rank trains a model of its own, as the ranks exchange nothing."""
         ranks = self.script_ranks

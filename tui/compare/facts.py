@@ -106,7 +106,7 @@ def read_results(compared: ComparedRun) -> dict[str, Any]:
     has_steps = len(run.steps) > 0
     return {
         "steps": len(run.steps.by_rank(run.steps.ranks[0])) if has_steps else 0,
-        "loss": run.final_loss() if has_steps else None,
+        "loss": run.training_loss,
         "test_loss": evaluation.loss if evaluation else None,
         "test_accuracy": evaluation.accuracy if evaluation else None,
         "step_seconds": step_seconds,

@@ -11,7 +11,7 @@ from string import ascii_uppercase
 
 from textual.screen import Screen
 
-from remote.format import UNKNOWN, age, count, duration, number, or_unknown, percent
+from remote.format import UNKNOWN, age, count, duration, or_unknown, percent
 from remote.record.entry import FINISHED, RUNNING, Entry
 from remote.record.figures import FIGURES_WITH_COLUMN, RunFigure
 from remote.sanitise import plain
@@ -34,8 +34,6 @@ LEAST_WIDTH = 7
 """Cells of the column of a figure, at the least."""
 BAR_WIDTH = 5
 """Cells of the bar of progress of a live run."""
-LEAST_LOSS = 1e-3
-"""A smaller loss has fewer digits here than in `rankboard runs`: its column stays narrow."""
 SCREEN_FIGURES = [figure for figure in FIGURES_WITH_COLUMN if figure.field != "started"]
 """Of the start, the screen shows the age."""
 
@@ -74,11 +72,11 @@ IMPORTANCE = (
     "age",
     "progress",
     "loss",
-    "test",
+    "test acc",
     "job",
     CURVE,
     "duration",
-    "ms/step",
+    "per step",
     "ranks",
     "note",
     "settings",
@@ -287,9 +285,6 @@ def _describe_recorded(item: RunItem, run: Entry, name: str, now: float) -> dict
     texts["job"] = run.trial if item.is_part else name_job(run)
     texts["age"] = age(max(0.0, now - run.started)) if run.started else UNKNOWN
     texts["duration"] = UNKNOWN if run.elapsed is None else duration(run.elapsed)
-    texts["ms/step"] = UNKNOWN if run.step_seconds is None else number(1000 * run.step_seconds)
-    if run.loss is not None and 0.0 < run.loss < LEAST_LOSS:
-        texts["loss"] = number(run.loss)
     return texts
 
 

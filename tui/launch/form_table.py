@@ -197,7 +197,8 @@ class FormTable(ChoiceTable):
         is_folded = self.is_folded(group)
         changed = self.draft.count_changed(group)
         text = f"{changed} changed" if changed and is_folded else ""
-        note = TableCell(_name_fields(fields, self._note_width) if is_folded else "", "table--dim")
+        names = [field.label for field in fields] if is_folded else []
+        note = TableCell(name_some(names, self._note_width), "table--dim")
         if group == HOSTS:
             text = self._describe_hosts(fields)
             note = TableCell(self._summary, "table--dim")
@@ -375,13 +376,11 @@ def _or_placeholder(field: FormField, text: str) -> str:
     return text or SHOWN_IF_EMPTY.get(field.name, "none")
 
 
-def _name_fields(fields: Sequence[FormField], room: int) -> str:
-    """Name as many fields of a folded group as there is room for."""
-    text = ""
-    for number, field in enumerate(fields):
-        longer = f"{text}, {field.label}" if text else field.label
-        rest = ", …" if number < len(fields) - 1 else ""
-        if len(longer + rest) > room:
-            return f"{text}, …" if text else ""
-        text = longer
-    return text
+def name_some(names: Sequence[str], room: int) -> str:
+    """Return as many names as there is room for: "lenet5, vgg11, …"; "" if not even one fits."""
+    for number in range(len(names), 0, -1):
+        shown = [*names[:number], *(["…"] if number < len(names) else [])]
+        text = ", ".join(shown)
+        if len(text) <= room:
+            return text
+    return ""

@@ -32,7 +32,7 @@ from tui.launch.cell_editor import CellEditor
 from tui.launch.command_line import format_command_line
 from tui.launch.draft import HOSTS, CheckedDraft, LaunchDraft, ReadyRun
 from tui.launch.form_fields import OFF, format_policy_flags
-from tui.launch.form_table import FormTable
+from tui.launch.form_table import FormTable, name_some
 from tui.launch.form_verdict import FormVerdict, judge_form
 from tui.launch.host_marks import HostMark, mark_hosts, summarise
 from tui.launch.presets_dialog import PresetForm
@@ -190,6 +190,8 @@ class LaunchScreen(LiveScreen, PresetForm):
             default = self.draft.get_default(row.name)
             if default:
                 text += f" (default: {default})"
+            if row.field.choices and not row.field.is_switch:
+                text += f"\n{name_some(row.field.choices, self.size.width - 2)}"
         self.query_one("#help", Static).update(text)
 
     def _describe_hosts(self) -> str:

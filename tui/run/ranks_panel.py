@@ -216,10 +216,14 @@ class RanksPanel(TablePanel):
         if marked_first and not rank_order.marked_first:
             order_note += ", marked first"
         first_row = self._row_context(RankTableLine(run.ranks[:1]), run)
-        shared_texts = [
-            f"{rank_column.cell(first_row).text} {rank_column.border_text}".strip()
-            for rank_column in folded_columns
-        ]
+        all_rows = self._row_context(RankTableLine(run.ranks), run)
+        shared_texts = []
+        for rank_column in folded_columns:
+            if rank_column.border_cell:
+                cell = rank_column.border_cell(all_rows)
+            else:
+                cell = rank_column.cell(first_row)
+            shared_texts.append(f"{cell.text} {rank_column.border_text}".strip())
         self.caption(order_note, shared_texts, before_facts="  each: ")
 
     def _show_heat(self, run: RunState) -> None:

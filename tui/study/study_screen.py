@@ -18,10 +18,11 @@ from textual.screen import Screen
 from textual.widgets import Static
 from textual.worker import get_current_worker
 
-from remote.format import count, duration, seconds
+from remote.format import count, duration, step_time
 from remote.plan.serialize import OtherFormat
 from remote.record.events_file import RunFolderError
 from remote.record.loss_course import LossPoint, read_loss_points
+from remote.run.findings.rates import step_means
 from remote.run.run_state import RunState
 from remote.sanitise import plain
 from remote.statistics.mean import finite_mean
@@ -380,5 +381,5 @@ def draw_values(values: Sequence[float], low: float, high: float, width: int) ->
 
 
 def _pace(state: RunState) -> str:
-    """Return the seconds of an iteration, of the rank that is slowest."""
-    return f"{seconds(state.step_seconds)} s/iter"
+    """Return the mean time of the last steps."""
+    return f"{step_time(step_means(state).seconds)}/step"

@@ -13,6 +13,7 @@ from statistics import median
 from remote.run.diagnosis.straggler import Straggler
 from remote.run.findings.alerts import end_of_rank
 from remote.run.findings.isolation import isolated_ranks
+from remote.run.findings.training_loss import find_loss_rise
 from remote.run.run_state import RunState
 from remote.run.state.flaw import Flaw, FlawKind, Measure
 from remote.run.state.phases import Verdict
@@ -52,7 +53,7 @@ def outcome_word(run: RunState) -> str:
 def _learning_flaws(run: RunState) -> Iterator[Flaw]:
     """Yield that it diverged, or else that it has learned nothing."""
     not_finite = run.progress.diverged
-    rise = run.divergence.rise
+    rise = find_loss_rise(run)
     is_lost = _ends_at_chance(run.progress.evaluations)
     if not_finite:
         first_loss = run.divergence.first

@@ -33,8 +33,12 @@ class Means:
     """Seconds of an iteration that went into computing."""
     sync: float = NAN
     """Seconds of an iteration that went into waiting for others."""
+    ready: float = NAN
+    """Seconds of an iteration until a rank's own gradients were ready."""
     throughput: float = NAN
     """Samples per second."""
+    bytes_per_second: float = NAN
+    """What the sync method sends."""
 
     def share(self, phase: float) -> float:
         """Return the share of the iteration that these seconds of it are."""
@@ -44,12 +48,13 @@ class Means:
 def join_means(ranks: Iterable[Means], *, are_apart: bool = False) -> Means:
     """Return the means of a run: over its ranks that make steps.
 
-    Their throughput adds up, unless they `are_apart`: each trains a model of its own.
+    What they send adds up, and so does their throughput, unless they `are_apart`: each trains a
+    model of its own.
     """
     known_means = [rank for rank in ranks if not math.isnan(rank.seconds)]
     if not known_means:
         return Means()
-    time_names = ("seconds", "data", "compute", "sync")
+    time_names = ("seconds", "data", "compute", "sync", "ready")
     means = {
         name: sum(getattr(rank, name) for rank in known_means) / len(known_means)
         for name in time_names
@@ -57,26 +62,29 @@ def join_means(ranks: Iterable[Means], *, are_apart: bool = False) -> Means:
     throughput = sum(rank.throughput for rank in known_means)
     if are_apart:
         throughput /= len(known_means)
-    return Means(**means, throughput=throughput)
+    bytes_per_second = sum(rank.bytes_per_second for rank in known_means)
+    return Means(**means, throughput=throughput, bytes_per_second=bytes_per_second)
 
 
-_Sums = tuple[int, float, float, float, float, int]
-"""Iterations; their seconds, and those that went into data, compute and sync; their samples."""
+_Sums = tuple[int, float, float, float, float, float, int, int]
+"""Iterations; their seconds, and those of data, compute, sync and `ready`; their samples, and the
+bytes that they sent."""
 
 
 def _means_between(before: _Sums, after: _Sums) -> Means:
-    num_iterations, seconds, data, compute, sync, samples = (
+    num_iterations, seconds, data, compute, sync, ready, samples, bytes_sent = (
         float(end - begin) for begin, end in zip(before, after, strict=True)
     )
     if not num_iterations:
         return Means()
-    throughput = samples / seconds if seconds > 0 else NAN
     return Means(
         seconds / num_iterations,
         data / num_iterations,
         compute / num_iterations,
         sync / num_iterations,
-        throughput,
+        ready / num_iterations,
+        samples / seconds if seconds > 0 else NAN,
+        bytes_sent / seconds if seconds > 0 else NAN,
     )
 
 
@@ -88,13 +96,15 @@ class StepTotals:
     """
 
     KEPT = 16_384
-    _NOTHING: _Sums = (0, 0.0, 0.0, 0.0, 0.0, 0)
+    _NOTHING: _Sums = (0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0)
     __slots__ = (
         "_at_last_early",
+        "_bytes_sent",
         "_compute",
         "_data",
         "_first",
         "_kept",
+        "_ready",
         "_samples",
         "_seconds",
         "_sorted",
@@ -107,8 +117,9 @@ class StepTotals:
     def __init__(self) -> None:
         self.count = 0
         """Iterations that have a time."""
-        self._seconds = self._data = self._compute = self._sync = 0.0
+        self._seconds = self._data = self._compute = self._sync = self._ready = 0.0
         self._samples = 0
+        self._bytes_sent = 0
         self._untimed = 0
         self._first = self._NOTHING
         self._at_last_early: _Sums | None = None
@@ -144,7 +155,9 @@ class StepTotals:
         self._data += number * step.data
         self._compute += number * step.compute
         self._sync += number * step.sync
+        self._ready += number * step.ready
         self._samples += number * step.samples
+        self._bytes_sent += number * step.bytes_sent
         if self._at_last_early is not None:
             return
         # After iterations without a time, the first one that has one no longer warms up.
@@ -202,7 +215,16 @@ class StepTotals:
         return LAST_EARLY - 1 if self._untimed else LAST_EARLY
 
     def _sums(self) -> _Sums:
-        return self.count, self._seconds, self._data, self._compute, self._sync, self._samples
+        return (
+            self.count,
+            self._seconds,
+            self._data,
+            self._compute,
+            self._sync,
+            self._ready,
+            self._samples,
+            self._bytes_sent,
+        )
 
     def _keep_seconds(self, seconds: float) -> None:
         # Every second value goes, so that those that stay are spread evenly over the run.

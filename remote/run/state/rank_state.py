@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from remote.run.series.step_times import NAN, RecentSteps, StepTotals
 from remote.run.state.host_state import LAST_WORDS
 from remote.run.state.phases import FATES, START_PHASES, RankPhase
 from remote.run.state.types import Cause
+from remote.statistics.mean import finite_mean
 from training.wire.events import Event
 from training.wire.host_events import (
     Exited,
@@ -166,6 +168,18 @@ class RankState:
         It always does in a job. A script may have no loss to report, see `ScriptRank`.
         """
         return True
+
+    @property
+    def recent_loss(self) -> float | None:
+        """Return the mean training loss of its last steps (`RECENT`); None before the first.
+
+        If its newest loss is no number and says that it has diverged, it is that one.
+        """
+        if self.step and self.is_diverged and not math.isfinite(self.loss):
+            return self.loss
+        mean_loss = finite_mean(self.pace.last("loss"))
+        known_loss = self.loss if math.isnan(mean_loss) else mean_loss
+        return None if math.isnan(known_loss) else known_loss
 
     @property
     def prints_loss(self) -> bool:

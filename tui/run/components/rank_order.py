@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from remote.run.findings.rates import busy_seconds, rank_means
 from remote.run.findings.stall import waits_for_culprit
 from remote.run.run_state import RunState
 from remote.run.state.phases import FATES, RankPhase, RunPhase
@@ -65,7 +66,11 @@ class RankOrder:
 def _busy_seconds(rank: RankState) -> float:
     """Return how long the rank is busy in a step, without waits for others, as the table shows."""
     # In a script that does not tell when gradients are ready, 0 is not known.
-    return rank.pace.median("ready") or math.nan
+    return busy_seconds(rank) or math.nan
+
+
+def _recent_loss(rank: RankState) -> float:
+    return math.nan if rank.recent_loss is None else rank.recent_loss
 
 
 BUSIEST_FIRST = RankOrder("busiest first", _busy_seconds, marked_first=True)
@@ -75,8 +80,8 @@ RANK_ORDERS = (
     RankOrder("rank", lambda rank: rank.rank, ascending=True),
     RankOrder("busy", _busy_seconds),
     RankOrder("step", lambda rank: rank.step, ascending=True),
-    RankOrder("loss", lambda rank: rank.pace.mean("loss")),
-    RankOrder("s/iter", lambda rank: rank.pace.mean("seconds")),
+    RankOrder("loss", _recent_loss),
+    RankOrder("per step", lambda rank: rank_means(rank).seconds),
     RankOrder("CPU", lambda rank: rank.cpu),
     RankOrder("memory", lambda rank: rank.memory),
 )
@@ -100,10 +105,10 @@ class SteadyOrder:
         """Return how long the rank is busy in a step, in levels that it does not leave for
         little."""
         # A mean of many steps: the median of the last ones moves too much.
-        busy_seconds = rank.pace.lasting_ready
-        if not busy_seconds > 0:
+        lasting_ready = rank.pace.lasting_ready
+        if not lasting_ready > 0:
             return math.nan
-        exact_level = math.log(busy_seconds, LEVEL_RATIO)
+        exact_level = math.log(lasting_ready, LEVEL_RATIO)
         level = self._levels.get(rank.rank)
         if level is None or abs(exact_level - level) > KEPT_LEVEL:
             level = self._levels[rank.rank] = round(exact_level)

@@ -844,7 +844,7 @@ async def test_the_column_by_which_the_list_is_sorted_has_a_sign(runs_dir: Path)
         await pilot.press("o")
         await home.shows(pilot, "loss ▴")
         await pilot.press("o")
-        await home.shows(pilot, "test ▾")
+        await home.shows(pilot, "test acc ▾")
 
 
 def test_each_order_has_a_column() -> None:
@@ -1192,7 +1192,7 @@ def test_a_narrow_list_has_ages_whole_names_and_no_empty_columns() -> None:
     columns, (row,) = fit_table(make_rows([RunItem("a", entry)], {}, {}, (), 301.0), 78)
     cells = {column.title: cell.text.strip() for column, cell in zip(columns, row, strict=True)}
     assert (cells["name"], cells["age"], cells["progress"]) == (name, "5 min", "25%")
-    assert not {"loss", "test", " loss curve", "note"} & cells.keys()
+    assert not {"loss", "test acc", " loss curve", "note"} & cells.keys()
     widths = choose_columns(columns, 78).widths
     assert widths[[column.title for column in columns].index("name")] > len(name)
 
@@ -1203,7 +1203,7 @@ def test_a_narrow_list_has_ages_whole_names_and_no_empty_columns() -> None:
         (
             RunItem("a", Entry("a", verdict="finished", accuracy=0.914)),
             "-good",
-            "finished: test 91",
+            "finished: test acc 91",
         ),
         (
             RunItem("a", Entry("a", verdict="failed", cause="out of memory")),

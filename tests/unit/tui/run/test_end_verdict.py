@@ -99,7 +99,7 @@ def test_a_ruined_run_says_so_first() -> None:
         history.rank(0, replace(stepped(0, step), loss=2.3 if step < 3 else 900.0 + step))
     found = judge(history.done(0, 1).closed())
     assert found.severity is Severity.WARN
-    assert found.title == "diverged at step 3: loss 2.3 → 924"
+    assert found.title == "diverged at step 3: loss 2.3 → 920"
     assert texts_of(found)[0].startswith("ended after "), "to have finished sounds well"
 
 

@@ -54,11 +54,14 @@ def apply(session: ActedSession) -> None:
 
 
 def make_busy(session: ActedSession, busy_seconds: Sequence[float]) -> None:
-    """Let the last steps of each rank have this busy time."""
+    """Let the steps of each rank have this busy time."""
     for rank, seconds in zip(session.state.ranks, busy_seconds, strict=True):
         rank.pace = RecentSteps()
+        rank.timing = StepTotals()
         for step in range(1, 5):
-            rank.pace.append(stepped(rank.rank, step, 0.5, ready=seconds))
+            step_of_rank = stepped(rank.rank, step, 0.5, ready=seconds)
+            rank.pace.append(step_of_rank)
+            rank.timing.append(step_of_rank)
 
 
 def busiest_first(run: RunState) -> list[int]:
@@ -103,7 +106,7 @@ def test_ranks_stand_by_number_or_by_a_figure_the_worst_first() -> None:
 def test_a_rank_without_the_figure_comes_last() -> None:
     run = acted(1, 3).state
     run.ranks[0].timing, run.ranks[0].pace = StepTotals(), RecentSteps()
-    assert [rank.rank for rank in sort_ranks(run.ranks, run, BY["s/iter"], 9)][-1] == 0
+    assert [rank.rank for rank in sort_ranks(run.ranks, run, BY["per step"], 9)][-1] == 0
 
 
 def test_once_a_run_is_over_the_order_is_that_of_the_shown_busy_times() -> None:

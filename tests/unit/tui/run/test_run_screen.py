@@ -56,7 +56,7 @@ async def test_all_that_matters_is_on_the_screen(size: tuple[int, int]) -> None:
             "node1",
             "node2",
             " 60 ",
-            "20%",
+            "20 ms",
             "busy",
             "▄▄▄▄▄▆ compute 75%",
             "loss",

@@ -84,7 +84,7 @@ async def test_the_cells_and_the_run_under_way(tmp_path: Path, size: tuple[int, 
         stage.sessions[0].start(40)
         stage.sessions[0].steps(1, 10)
         await until(pilot, lambda: bool(stage.line("step 10/40", "ETA ~3 s")))
-        assert stage.line(f"run 1 of 12: {first.trial.key}", "s/iter")
+        assert stage.line(f"run 1 of 12: {first.trial.key}", "/step")
         assert stage.line("0 of 12 runs", "ETA -")
         assert sum("● running" in line for line in stage.text().splitlines()) == 2
         assert all(len(line) <= size[0] for line in stage.text().splitlines())
