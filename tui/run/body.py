@@ -79,6 +79,8 @@ class RunBody(Container, SteadyWidget):
         self._card = RunCard()
         self._turn = DrawTurn()
         self.notes: Sequence[StepNote] = ()
+        self.command = ""
+        """The command line that starts such a run, once it is known."""
         self.baseline: Baseline | None = None
         self._first = 0  # the first chart that is shown
         self._different = len(self.deck.shown)  # charts that there are
@@ -188,7 +190,8 @@ class RunBody(Container, SteadyWidget):
         if self._phases.display:
             self._phases.show(run)
         if self._card.display:
-            self._card.show(run)
+            baseline_name = self.baseline.name if self.baseline else ""
+            self._card.show(run, self.command, baseline_name, self.notes)
         # `available` looks at all curves, so it is asked only now and then, and while a wanted
         # chart is missing.
         is_missing = any(
