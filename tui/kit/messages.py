@@ -105,6 +105,15 @@ class CopyCommand(Message):
 
 
 @dataclass
+class ReadCommand(Message):
+    """Return the command line that starts such a run. `run` tells how a lab was limited."""
+
+    plan: Plan
+    run: RunState
+    take: Callable[[str], None]
+
+
+@dataclass
 class CopyText(Message):
     """Copy this text, and show it."""
 

@@ -31,7 +31,7 @@ from tui.launch import script_fields
 from tui.launch.cell_editor import CellEditor
 from tui.launch.command_line import format_command_line
 from tui.launch.draft import HOSTS, CheckedDraft, LaunchDraft, ReadyRun
-from tui.launch.form_fields import OFF, format_policy_flags
+from tui.launch.form_fields import OFF, FormField, format_policy_flags
 from tui.launch.form_table import FormTable, name_some
 from tui.launch.form_verdict import FormVerdict, judge_form
 from tui.launch.host_marks import HostMark, mark_hosts, summarise
@@ -187,21 +187,29 @@ class LaunchScreen(LiveScreen, PresetForm):
             return
         row = self._table.row
         host = self.draft.hosts.get(row.name)
-        if row.field is None and row.group == HOSTS:
+        mistakes = [mistake for mistake in self.checked.mistakes if mistake.field == row.name]
+        if mistakes:
+            text = f"{palette.sign('bad')} {mistakes[0].text}"
+        elif row.field is None and row.group == HOSTS:
             text = self._describe_hosts()
         elif row.field is None:
             text = f"{row.group}: {key_of(self.app, 'fold')} folds and unfolds the group"
         elif host and host.name in self._marks:
             text = self._marks[host.name].details
         else:
-            flag = f"{row.field.flag}: " if row.field.flag.startswith("--") else ""
-            text = f"{flag}{row.field.help}"
-            default = self.draft.get_default(row.name)
-            if default:
-                text += f" (default: {default})"
-            if row.field.choices and not row.field.is_switch:
-                text += f"\n{name_some(row.field.choices, self.size.width - 2)}"
+            text = self._describe_field(row.field)
         self.query_one("#help", Static).update(text)
+
+    def _describe_field(self, field: FormField) -> str:
+        """Say what a field means, with its flag, its default and its choices."""
+        flag = f"{field.flag}: " if field.flag.startswith("--") else ""
+        text = f"{flag}{field.help}"
+        default = self.draft.get_default(field.name)
+        if default:
+            text += f" (default: {default})"
+        if field.choices and not field.is_switch:
+            text += f"\n{name_some(field.choices, self.size.width - 2)}"
+        return text
 
     def _describe_hosts(self) -> str:
         """Say how to choose hosts."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import ClassVar
 
+from msgspec import structs
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
@@ -204,7 +204,9 @@ class RanksPanel(TablePanel):
                 column = _fitted_column(rank_column, column_cells, width)
                 # A column that gets narrower with each number would make all others jump.
                 self._widths[rank_column] = max(column.width, self._widths.get(rank_column, 0))
-                shown_columns[rank_column] = replace(column, width=self._widths[rank_column])
+                shown_columns[rank_column] = structs.replace(
+                    column, width=self._widths[rank_column]
+                )
         # Of rows that stand for whole hosts, columns differ anyway.
         if len(run.ranks) <= MAX_SINGLE_RANKS:
             self._folded.update(RANK_COLUMNS, run.ranks, run)

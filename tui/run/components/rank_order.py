@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from remote.run.findings.rates import busy_seconds, rank_means
 from remote.run.findings.stall import waits_for_culprit
@@ -41,8 +43,7 @@ def holds_up(rank: RankState, run: RunState) -> bool:
     return severity(rank, run) == SLOW
 
 
-@dataclass(frozen=True)
-class RankOrder:
+class RankOrder(Struct, frozen=True):
     """An order by a figure, the greatest value first unless `ascending`."""
 
     name: str
