@@ -25,6 +25,7 @@ from tui.kit.dialogs import Leave, QuitDialog
 from tui.kit.exit import FAILED, MISTAKES, STOPPED
 from tui.kit.messages import (
     CheckHosts,
+    NewRun,
     OpenRun,
     OpenStudy,
     OtherRun,
@@ -91,12 +92,13 @@ class RankboardApp(Dashboard[OpenRuns]):
         assert self._history  # all that follows is asked by its screen
         self.push_screen(HomeScreen(self._history))
 
-    def _show_form(self, error: str = "", **changes: Any) -> None:
-        """Show the form of the command line's job, with other fields of `LaunchRequest`."""
+    def _show_form(self, error: str = "", field: str = "", **changes: Any) -> None:
+        """Show the form of the command line's job, with other fields of `LaunchRequest`. `field`:
+        where the cursor begins."""
         from tui.launch.screen import LaunchScreen
 
         launch = replace(self.runs.launch, **changes)
-        self.push_screen(LaunchScreen(launch, error, self.runs.checks))
+        self.push_screen(LaunchScreen(launch, error, self.runs.checks, field))
 
     def _show_run(self, session: RunSession) -> None:
         self.runs.session = session
@@ -296,7 +298,7 @@ class RankboardApp(Dashboard[OpenRuns]):
                 screen = DoctorScreen(self.runs.checks, check_again)
                 self.push_screen(screen, self.screen.take_doctor_answer)
 
-    def on_new_run(self) -> None:
+    def on_new_run(self, message: NewRun) -> None:
         session = find_shown_session(self)
         if session is None:
             self._show_form()
@@ -304,7 +306,10 @@ class RankboardApp(Dashboard[OpenRuns]):
         work = session.plan.work
         if isinstance(work, Job):
             work = replace(work, resume="")
-        self._show_form(work=work)
+            if message.value is not None:
+                changes: dict[str, Any] = {message.field: message.value}
+                work = replace(work, **changes)
+        self._show_form(work=work, field=message.field)
 
     # Leaving
 

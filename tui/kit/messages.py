@@ -78,8 +78,13 @@ class CompareRun(ScreenRequest):
     """Compare the run with another one, which the user chooses."""
 
 
+@dataclass
 class NewRun(ScreenRequest):
-    """Show the launch form again."""
+    """Show the launch form again, at this `field` and with another value in it, if they are
+    given."""
+
+    field: str = ""
+    value: float | None = None
 
 
 class ShowChecks(ScreenRequest):
@@ -100,6 +105,15 @@ class CopyCommand(Message):
     plan: Plan
     run: RunState | None = None
     without: str = ""
+
+
+@dataclass
+class ReadCommand(Message):
+    """Return the command line that starts such a run. `run` tells how a lab was limited."""
+
+    plan: Plan
+    run: RunState
+    take: Callable[[str], None]
 
 
 @dataclass

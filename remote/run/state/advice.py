@@ -35,3 +35,16 @@ class Advice:
     """The learning rate of the run; 0 if it is not known."""
     best_epoch: int = 0
     """The epoch after which the test loss has only risen."""
+
+    @property
+    def setting(self) -> tuple[str, float | None]:
+        """Return the setting of a new run that should be another one, and a value to try; "" if no
+        setting helps, None if no value is known to be better."""
+        match self.remedy:
+            case Remedy.LOWER_LR if self.lr > 0:
+                return "lr", float(f"{self.lr / 10:.2g}")
+            case Remedy.LOWER_LR | Remedy.OTHER_LR:
+                return "lr", None
+            case Remedy.FEWER_EPOCHS if self.best_epoch:
+                return "epochs", self.best_epoch
+        return "", None
