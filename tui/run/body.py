@@ -21,6 +21,7 @@ from tui.charts.panel import Charts
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.panel import Panel
 from tui.kit.run_session import RunSession
+from tui.kit.widgets.lines import SteadyWidget
 from tui.log.panel import LogPanel
 from tui.run.components.phase_line import PhaseLine
 from tui.run.components.rank_columns import has_own_hosts
@@ -53,7 +54,7 @@ class BodyLayout(Layout):
         ]
 
 
-class RunBody(Container):
+class RunBody(Container, SteadyWidget):
     """The parts of a run, as wide and as high as the screen has room for."""
 
     DEFAULT_CSS = """
@@ -78,6 +79,8 @@ class RunBody(Container):
         self._card = RunCard()
         self._turn = DrawTurn()
         self.notes: Sequence[StepNote] = ()
+        self.command = ""
+        """The command line that starts such a run, once it is known."""
         self.baseline: Baseline | None = None
         self._first = 0  # the first chart that is shown
         self._different = len(self.deck.shown)  # charts that there are
@@ -187,7 +190,8 @@ class RunBody(Container):
         if self._phases.display:
             self._phases.show(run)
         if self._card.display:
-            self._card.show(run)
+            baseline_name = self.baseline.name if self.baseline else ""
+            self._card.show(run, self.command, baseline_name, self.notes)
         # `available` looks at all curves, so it is asked only now and then, and while a wanted
         # chart is missing.
         is_missing = any(

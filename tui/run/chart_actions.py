@@ -14,7 +14,7 @@ from tui.charts.drawing import Baseline
 from tui.charts.kinds import available
 from tui.charts.panel import Charts
 from tui.kit.choice_dialogs import CheckUse, TextPrompt
-from tui.kit.messages import NoteStep, PinRun, ReadBaseline, ReadStepNotes
+from tui.kit.messages import NoteStep, PinRun, ReadBaseline, ReadCommand, ReadStepNotes
 from tui.kit.panel import Panel
 from tui.kit.run_session import LiveScreen, RunSession
 from tui.run.body import RunBody
@@ -35,9 +35,16 @@ class ChartActions(LiveScreen, Screen[None]):
     # The baseline and the notes
 
     def read_marks(self) -> None:
-        """Ask for the run that is pinned, and for the notes at steps."""
+        """Ask for the run that is pinned, for the notes at steps, and for the command of the
+        run."""
         self.read_baseline()
         self.read_notes()
+        run = self.session.state
+        self.post_message(ReadCommand(run.plan, run, self._take_command))
+
+    def _take_command(self, command: str) -> None:
+        self._body.command = command
+        self.tick()
 
     def read_baseline(self) -> None:
         """Ask for the run that is pinned."""

@@ -41,7 +41,8 @@ def describe_remedy(advice: Advice) -> str:
         case Remedy.SHOW_STACKS:
             return "shows where each rank is"
         case Remedy.LOWER_LR:
-            return f"with a lower lr{lr_now}"
+            better_lr = advice.setting[1]
+            return f"with a lower lr: {better_lr:g}{lr_now}" if better_lr else "with a lower lr"
         case Remedy.OTHER_LR:
             return f"with another lr{lr_now}: too high or too low, or its data says nothing"
         case Remedy.FEWER_EPOCHS:
