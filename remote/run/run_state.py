@@ -186,7 +186,7 @@ class RunState:
 
         In a script, only ranks that report steps count; it is 0 if none does.
         """
-        return min((rank.step for rank in self.ranks if rank.makes_steps), default=0)
+        return min([rank.step for rank in self.ranks if rank.makes_steps], default=0)
 
     @property
     def elapsed(self) -> float:

@@ -7,8 +7,9 @@ the names in `keys.toml`, see `tui.kit.keymap`. To add an action, write a row in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from tui.kit.action_table import FIXED, PRIORITY, SHOWN, TABLE, Row
 from tui.kit.key_names import parse_key
@@ -57,8 +58,7 @@ WITHIN = {
 first of these panels that uses it."""
 
 
-@dataclass(frozen=True)
-class Action:
+class Action(Struct, frozen=True):
     """What a key does."""
 
     name: str

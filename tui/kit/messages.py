@@ -53,8 +53,11 @@ class ShowRun(ScreenRequest):
     name: str
 
 
+@dataclass
 class RetryStudy(Message):
-    """Make the failed runs of the study again."""
+    """Make the runs of the study that failed or are missing."""
+
+    name: str
 
 
 @dataclass
@@ -75,8 +78,13 @@ class CompareRun(ScreenRequest):
     """Compare the run with another one, which the user chooses."""
 
 
+@dataclass
 class NewRun(ScreenRequest):
-    """Show the launch form again."""
+    """Show the launch form again, at this `field` and with another value in it, if they are
+    given."""
+
+    field: str = ""
+    value: float | None = None
 
 
 class ShowChecks(ScreenRequest):

@@ -158,6 +158,8 @@ class FormTable(ChoiceTable):
             return
         if not self._editor.is_editing:
             self._groups = self.draft.groups()
+        if not self.form_rows:
+            self._open_all_if_they_fit()
         columns = self._make_columns()
         self._note_width = columns[-1].width - 1
         form_rows = []
@@ -176,6 +178,12 @@ class FormTable(ChoiceTable):
         names = [row.name for row in form_rows]
         if name_at_cursor in names:
             self.cursor = names.index(name_at_cursor)
+
+    def _open_all_if_they_fit(self) -> None:
+        """Open all groups if there is room for all their rows."""
+        num_rows = sum(1 + len(fields) for fields in self._groups.values())
+        if num_rows < self.size.height and len(self.draft.hosts) <= MANY_HOSTS:
+            self._open.update(self._groups)
 
     def _make_columns(self) -> list[TableColumn]:
         """Return columns as wide as the fields need and the room allows, beside a scrollbar."""

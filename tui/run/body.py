@@ -21,6 +21,7 @@ from tui.charts.panel import Charts
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.panel import Panel
 from tui.kit.run_session import RunSession
+from tui.kit.widgets.lines import SteadyWidget
 from tui.log.panel import LogPanel
 from tui.run.components.phase_line import PhaseLine
 from tui.run.components.rank_columns import has_own_hosts
@@ -53,7 +54,7 @@ class BodyLayout(Layout):
         ]
 
 
-class RunBody(Container):
+class RunBody(Container, SteadyWidget):
     """The parts of a run, as wide and as high as the screen has room for."""
 
     DEFAULT_CSS = """

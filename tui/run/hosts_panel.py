@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Static
@@ -31,8 +31,7 @@ from tui.run.components.rank_columns import FULL_SHARE
 from tui.run.components.start_table import start_columns, start_rows, start_warnings
 
 
-@dataclass(frozen=True)
-class HostRow:
+class HostRow(Struct, frozen=True):
     """What the cells of a host are made of."""
 
     host: HostState
@@ -47,8 +46,7 @@ class HostRow:
         return TableCell(short_size(bytes_per_second) if self.is_traffic_counted else UNKNOWN)
 
 
-@dataclass(frozen=True)
-class HostColumn:
+class HostColumn(Struct, frozen=True):
     """A column, and how its cells are made."""
 
     column: TableColumn

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import ClassVar
 
+from msgspec import structs
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
 
 from remote.run.diagnosis.host_load import Load, loads
 from remote.run.run_state import RunState
+from remote.run.state.phases import RunPhase
 from remote.run.state.rank_state import RankState
 from tui.charts.deck import Deck
 from tui.kit import palette
@@ -44,6 +45,7 @@ from tui.run.components.rank_order import (
     UNMARKED,
     RankOrder,
     SteadyOrder,
+    describe_first,
     severity,
 )
 
@@ -154,7 +156,8 @@ class RanksPanel(TablePanel):
         )
         table.stand(list(shown_columns.values()), lines, drawn_rows)
         has_marked = severity(lines[0].ranks[0], run) < UNMARKED
-        self._describe(run, folded_columns, marked_first=len(lines) > visible_lines and has_marked)
+        is_marked_first = len(lines) > visible_lines and has_marked
+        self._describe(run, folded_columns, lines[0].ranks[0], marked_first=is_marked_first)
 
     def _offered_columns(self, run: RunState) -> list[RankColumn]:
         """Return the columns that tell something of the plan; if the user has chosen some, only
@@ -201,24 +204,36 @@ class RanksPanel(TablePanel):
                 column = _fitted_column(rank_column, column_cells, width)
                 # A column that gets narrower with each number would make all others jump.
                 self._widths[rank_column] = max(column.width, self._widths.get(rank_column, 0))
-                shown_columns[rank_column] = replace(column, width=self._widths[rank_column])
+                shown_columns[rank_column] = structs.replace(
+                    column, width=self._widths[rank_column]
+                )
         # Of rows that stand for whole hosts, columns differ anyway.
         if len(run.ranks) <= MAX_SINGLE_RANKS:
             self._folded.update(RANK_COLUMNS, run.ranks, run)
         return shown_columns
 
     def _describe(
-        self, run: RunState, folded_columns: Sequence[RankColumn], *, marked_first: bool
+        self,
+        run: RunState,
+        folded_columns: Sequence[RankColumn],
+        first_rank: RankState,
+        *,
+        marked_first: bool,
     ) -> None:
         """Say in the border how the ranks are sorted, and on what they agree."""
         rank_order = RANK_ORDERS[self._order]
         order_note = rank_order.title
-        if marked_first and not rank_order.marked_first:
+        if rank_order.marked_first:
+            order_note = describe_first(first_rank, run, rank_order)
+        elif marked_first:
             order_note += ", marked first"
         first_row = self._row_context(RankTableLine(run.ranks[:1]), run)
         all_rows = self._row_context(RankTableLine(run.ranks), run)
         shared_texts = []
         for rank_column in folded_columns:
+            # That all ranks have ended well is no praise of a run that has diverged.
+            if rank_column.name == "state" and run.phase is RunPhase.ENDED:
+                continue
             if rank_column.border_cell:
                 cell = rank_column.border_cell(all_rows)
             else:

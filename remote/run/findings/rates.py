@@ -16,27 +16,14 @@ def step_means(run: RunState) -> Means:
     """
     if run.phase is RunPhase.ENDED:
         return run.means
-    return join_means(map(recent_means, run.ranks), are_apart=run.trains_apart)
+    recent_means = [rank.pace.means for rank in run.ranks]
+    return join_means(recent_means, are_apart=run.trains_apart)
 
 
 def rank_means(rank: RankState) -> Means:
     """Return the means over the last steps of a rank; of one that has ended, over all steps but the
     first."""
-    return rank.timing.warm if rank.phase in FATES else recent_means(rank)
-
-
-def recent_means(rank: RankState) -> Means:
-    """Return the means over the last steps of a rank."""
-    pace = rank.pace
-    return Means(
-        pace.mean("seconds"),
-        pace.mean("data"),
-        pace.mean("compute"),
-        pace.mean("sync"),
-        pace.mean("ready"),
-        pace.per_second("samples"),
-        pace.per_second("bytes_sent"),
-    )
+    return rank.timing.warm if rank.phase in FATES else rank.pace.means
 
 
 def busy_seconds(rank: RankState) -> float:

@@ -10,6 +10,7 @@ from operator import attrgetter
 from struct import Struct
 
 from remote.run.series.definitions import STEP
+from remote.statistics.mean import finite_mean
 from training.wire.rank_events import StepFinished
 
 NAN = float("nan")
@@ -55,14 +56,14 @@ def join_means(ranks: Iterable[Means], *, are_apart: bool = False) -> Means:
     if not known_means:
         return Means()
     time_names = ("seconds", "data", "compute", "sync", "ready")
+    # `map`, as comprehensions take three times as long for a thousand ranks.
     means = {
-        name: sum(getattr(rank, name) for rank in known_means) / len(known_means)
-        for name in time_names
+        name: sum(map(attrgetter(name), known_means)) / len(known_means) for name in time_names
     }
-    throughput = sum(rank.throughput for rank in known_means)
+    throughput = sum([rank.throughput for rank in known_means])
     if are_apart:
         throughput /= len(known_means)
-    bytes_per_second = sum(rank.bytes_per_second for rank in known_means)
+    bytes_per_second = sum([rank.bytes_per_second for rank in known_means])
     return Means(**means, throughput=throughput, bytes_per_second=bytes_per_second)
 
 
@@ -252,6 +253,10 @@ class StepTotals:
 _FIGURES = (*STEP.figures, "cpu_seconds")
 _PLACES = {figure: place for place, figure in enumerate(_FIGURES)}
 _WIDTH = len(_FIGURES)
+_MEANS_PLACES = [
+    _PLACES[figure]
+    for figure in ("seconds", "data", "compute", "sync", "ready", "samples", "bytes_sent")
+]
 _figures_of = attrgetter(*_FIGURES)
 _pack = Struct(f"{_WIDTH}d").pack
 
@@ -264,7 +269,16 @@ class RecentSteps:
 
     # Figures are kept as numbers beside each other. Those of 1,000 ranks are asked for together,
     # and to fetch as many steps from all over the memory takes longer than to compute with them.
-    __slots__ = ("_recent", "_spent", "_warms_up", "count", "lasting", "lasting_ready")
+    __slots__ = (
+        "_loss",
+        "_means",
+        "_recent",
+        "_spent",
+        "_warms_up",
+        "count",
+        "lasting",
+        "lasting_ready",
+    )
 
     def __init__(self) -> None:
         self._recent = array("d")
@@ -275,6 +289,8 @@ class RecentSteps:
         self.count = 0
         """Steps of the attempt that have a time."""
         self._spent = NAN
+        self._means: Means | None = None
+        self._loss: float | None = None
         self._warms_up = True
 
     def __len__(self) -> int:
@@ -291,6 +307,7 @@ class RecentSteps:
             del recent_figures[:_WIDTH]
             self._warms_up = False
         self._spent = NAN
+        self._means = self._loss = None
         if not math.isfinite(step.seconds):
             return
         self.count += 1
@@ -322,6 +339,39 @@ class RecentSteps:
         if len(sorted_values) % 2:
             return sorted_values[middle]
         return (sorted_values[middle - 1] + sorted_values[middle]) / 2
+
+    @property
+    def loss(self) -> float:
+        """Return the mean loss, of all steps: none warms up. It is kept as `means` are."""
+        if self._loss is None:
+            self._loss = finite_mean(self.last("loss"))
+        return self._loss
+
+    @property
+    def means(self) -> Means:
+        """Return the means of all that is shown of each rank: kept, as several ask for them."""
+        if self._means is None:
+            self._means = self._make_means()
+        return self._means
+
+    def _make_means(self) -> Means:
+        num_steps = len(self)
+        if not num_steps:
+            return Means()
+        num_left_out = 1 if self._warms_up and num_steps > 1 else 0
+        num_steps -= num_left_out
+        seconds, data, compute, sync, ready, samples, bytes_sent = [
+            sum(self._recent[num_left_out * _WIDTH + place :: _WIDTH]) for place in _MEANS_PLACES
+        ]
+        return Means(
+            seconds / num_steps,
+            data / num_steps,
+            compute / num_steps,
+            sync / num_steps,
+            ready / num_steps,
+            samples / seconds if seconds > 0 else NAN,
+            bytes_sent / seconds if seconds > 0 else NAN,
+        )
 
     def mean(self, figure: str) -> float:
         """Return the mean of a figure."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from remote.format import UNKNOWN, loss, percent, rate, short_size, step_time
 from remote.run.findings.link_use import find_link_use
@@ -15,8 +16,7 @@ from remote.run.state.phases import RunPhase
 from tui.run.components.link_text import describe_link_use
 
 
-@dataclass(frozen=True)
-class HeaderFigure:
+class HeaderFigure(Struct, frozen=True):
     """A value with its label. It keeps its place, whether the value is known or not."""
 
     label: str

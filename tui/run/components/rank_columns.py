@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import TypeGuard
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from remote.cluster.hosts import is_loopback
 from remote.format import (
@@ -60,8 +62,7 @@ RankFigure = Callable[[RankState], float]
 """A figure of a rank, NaN where it has none."""
 
 
-@dataclass(frozen=True)
-class TrendScale:
+class TrendScale(Struct, frozen=True, dict=True):
     """What trends are drawn by: a figure of `Step`, its medians of the last steps of each rank, and
     their median."""
 
@@ -75,8 +76,7 @@ class TrendScale:
         return max([2 * self.typical, *(1.2 * median for median in self.medians if median > 0)])
 
 
-@dataclass(frozen=True)
-class RowContext:
+class RowContext(Struct, frozen=True):
     """What the cells of a row are made from: a rank, or the ranks of a host, of which the first one
     needs most to be seen. `sign` stands before the name of the host. `is_process`: it is no rank,
     but has started some."""
@@ -113,8 +113,7 @@ class RowContext:
         return [number for number in map(value, self.ranks) if not math.isnan(number)]
 
 
-@dataclass(frozen=True)
-class RankColumn:
+class RankColumn(Struct, frozen=True):
     """A column, and how its cells are made. `where`: whether it tells anything of a plan.
     `shared_value`: what of a rank, where all ranks agree on it, need not be in the table;
     `border_text` is how it is told then, after the text of a cell."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from remote.run.findings.rates import busy_seconds, rank_means
 from remote.run.findings.stall import waits_for_culprit
@@ -12,8 +14,10 @@ from remote.run.run_state import RunState
 from remote.run.state.phases import FATES, RankPhase, RunPhase
 from remote.run.state.rank_state import RankState
 
-_ENDS = {RankPhase.FAILED: 0, RankPhase.LOST: 1, RankPhase.VICTIM: 3}
+FAILED = 0
+LOST = 1
 STALLED = 2
+_ENDS = {RankPhase.FAILED: FAILED, RankPhase.LOST: LOST, RankPhase.VICTIM: 3}
 SLOW = 4
 UNMARKED = 5
 LEVEL_RATIO = 1.15
@@ -39,8 +43,7 @@ def holds_up(rank: RankState, run: RunState) -> bool:
     return severity(rank, run) == SLOW
 
 
-@dataclass(frozen=True)
-class RankOrder:
+class RankOrder(Struct, frozen=True):
     """An order by a figure, the greatest value first unless `ascending`."""
 
     name: str
@@ -87,6 +90,14 @@ RANK_ORDERS = (
 )
 """The orders of the table, as one key goes through them: the slowest, the furthest behind or the
 largest first."""
+
+
+def describe_first(first_rank: RankState, run: RunState, order: RankOrder) -> str:
+    """Return which ranks come first in an order that begins with the marked ones."""
+    # A slow rank is the busiest one.
+    words = {FAILED: "failed", LOST: "lost", STALLED: "stalled"}
+    word = words.get(severity(first_rank, run))
+    return f"{word} first" if word else order.title
 
 
 class SteadyOrder:
