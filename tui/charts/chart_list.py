@@ -24,9 +24,9 @@ from remote.run.series.downsampling import Floats
 from tui.charts.chart_view import ChartView, CurveMode
 from tui.charts.deck import Deck
 from tui.charts.drawing import make_drawing
+from tui.charts.heading import format_newest
 from tui.charts.kinds import ChartKind, available
 from tui.charts.smoothing import newest_known
-from tui.charts.units import format_value
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, key_of
@@ -76,11 +76,10 @@ def list_charts(run: RunState, deck: Deck) -> list[ListedChart]:
 def _list_chart(run: RunState, kind: ChartKind, view: ChartView) -> ListedChart:
     drawing = make_drawing(run, kind, replace(view.whole(), mode=CurveMode.MEAN))
     values = run.curves.whole(kind.series[0]).mean
-    newest = drawing.newest
     if kind.stacked:
         values = np.sum([line.points.mean for line in drawing.lines], axis=0)
-        newest = newest_known(values)
-    text = format_value(newest, kind.unit) if math.isfinite(newest) else ""
+        drawing = replace(drawing, newest=newest_known(values))
+    text = format_newest(drawing, kind) if math.isfinite(drawing.newest) else ""
     return ListedChart(kind, text, course(values, SPARK_WIDTH))
 
 

@@ -114,7 +114,7 @@ def available(run: RunState) -> list[ChartKind]:
     """Return the charts of a run in order: the default ones, and those with anything to show."""
     is_script = run.plan.job is None
     kinds = [_for_script(kind, run) for kind in KINDS] if is_script else list(KINDS)
-    shown = [kind for kind in kinds if kind.is_default or _has_anything_to_show(kind, run)]
+    shown = [kind for kind in kinds if kind.is_default or has_anything_to_show(kind, run)]
     # Of both lists: the chart of a script may have a printed value in place of its usual series.
     shown += _charts_of_other_series(run, [*KINDS, *kinds])
     # Sorting is stable: charts of one place stay in the order above.
@@ -163,7 +163,7 @@ def _for_script(kind: ChartKind, run: RunState) -> ChartKind:
     return replace(kind, is_default=kind.id == "loss")
 
 
-def _has_anything_to_show(kind: ChartKind, run: RunState) -> bool:
+def has_anything_to_show(kind: ChartKind, run: RunState) -> bool:
     """Return True if any series of the chart has a value that is not 0."""
     series = kind.series
     if kind.stacked and run.plan.job is None:

@@ -13,12 +13,13 @@ from remote.run.run_state import RunState
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.widgets.keys import ShownKey, border_keys, draw_border_keys
+from tui.kit.widgets.lines import SteadyWidget
 
 KEY_MARGIN = 6
 """Cells of the border around title and keys."""
 
 
-class Panel(Container):
+class Panel(Container, SteadyWidget):
     """A part of the run screen: one file, and one entry in `tui.run.panels`.
 
     The title stands in the upper border, after the number of the key that focuses the panel.
@@ -42,6 +43,8 @@ class Panel(Container):
     has_key_border: ClassVar[bool] = True
     """Its keys stand in its border while it has the focus, and not in the last line."""
     _note: Content | str = ""
+    _facts: Sequence[str] = ()
+    _before_facts = ""
     _keys: Sequence[ShownKey] = ()
 
     def show(self, run: RunState) -> None:
@@ -58,8 +61,8 @@ class Panel(Container):
 
     @property
     def reads_note(self) -> bool:
-        """Whether the user is after the note beside the title, which then has room before keys."""
-        return False
+        """Whether the note beside the title has room before keys; else they share it."""
+        return True
 
     def on_mount(self) -> None:
         self.caption()
@@ -78,11 +81,15 @@ class Panel(Container):
         """Show that it has the key of this number."""
         if number != self.number:
             self.number = number
-            self.caption(self._note)
+            self._draw_caption()
 
-    def caption(self, note: Content | str = "") -> None:
-        """Write the title, and a note after it."""
+    def caption(
+        self, note: Content | str = "", facts: Sequence[str] = (), *, before_facts: str = ", "
+    ) -> None:
+        """Write the title, and a note after it; then as many of the facts as fit as a whole."""
         self._note = note
+        self._facts = facts
+        self._before_facts = before_facts
         self._draw_caption()
 
     def _draw_caption(self) -> None:
@@ -92,12 +99,12 @@ class Panel(Container):
         note = self._note
         # A frame has blanks around its title of its own.
         blank = "" if self.styles.border_left[0] else " "
-        caption_content = Content.assemble(
-            blank, number, self.title, "  " if note else "", note, blank
-        )
+        room = self.size.width - KEY_MARGIN
+        caption_content = Content.assemble(blank, number, self.title, "  " if note else "", note)
+        facts_text = self._fitting_facts(room - caption_content.cell_length)
+        caption_content = Content.assemble(caption_content, facts_text, blank)
         if self._keys:
-            room = self.size.width - KEY_MARGIN
-            # Keys have the say over the end of a long note, but not over all of it.
+            # Keys may have the say over the end of a long note, but not over all of it.
             least_for_keys = 0 if self.reads_note else room // 2
             room_for_keys = max(room - caption_content.cell_length, least_for_keys)
             keys = draw_border_keys(self._keys, room_for_keys)
@@ -113,6 +120,16 @@ class Panel(Container):
             self._border_title = caption_content  # `border_title` draws the whole panel again
             # The border alone, which lies above the content.
             self.refresh(Region(0, -1, self.size.width, 1))
+
+    def _fitting_facts(self, room: int) -> str:
+        """Return as many facts as there is room for: half of one would be another one."""
+        facts_text = ""
+        for fact in self._facts:
+            longer_text = f"{facts_text}, {fact}" if facts_text else f"{self._before_facts}{fact}"
+            if len(longer_text) > room:
+                break
+            facts_text = longer_text
+        return facts_text
 
 
 class TablePanel(Panel):

@@ -16,11 +16,12 @@ from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from tui.charts.deck import Deck
 from tui.charts.drawing import Baseline
-from tui.charts.kinds import ChartKind, available
+from tui.charts.kinds import ChartKind, available, has_anything_to_show
 from tui.charts.panel import Charts
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.panel import Panel
 from tui.kit.run_session import RunSession
+from tui.kit.widgets.lines import SteadyWidget
 from tui.log.panel import LogPanel
 from tui.run.components.phase_line import PhaseLine
 from tui.run.components.rank_columns import has_own_hosts
@@ -28,7 +29,7 @@ from tui.run.components.run_card import RunCard
 from tui.run.hosts_panel import HostsPanel
 from tui.run.layout import Arrangement, Contents, arrange
 from tui.run.panels import KEY_ORDER, PANELS
-from tui.run.rank_map_panel import RankMapPanel, has_map
+from tui.run.rank_map_panel import RankMapPanel, has_differed, has_map
 from tui.run.ranks_panel import RanksPanel
 
 TICKS_PER_LOOK = 10
@@ -53,7 +54,7 @@ class BodyLayout(Layout):
         ]
 
 
-class RunBody(Container):
+class RunBody(Container, SteadyWidget):
     """The parts of a run, as wide and as high as the screen has room for."""
 
     DEFAULT_CSS = """
@@ -70,11 +71,16 @@ class RunBody(Container):
         self.panels = [kind() for kind in PANELS for _ in range(kind.copies)]
         self._charts = [panel for panel in self.panels if isinstance(panel, Charts)]
         self.deck = Deck(session.plan, Charts.copies)
+        for panel in self.panels:
+            if isinstance(panel, RanksPanel):
+                panel.use_layout(self.deck)
         self._hosts = self._panel(HostsPanel)
         self._phases = PhaseLine()
         self._card = RunCard()
         self._turn = DrawTurn()
         self.notes: Sequence[StepNote] = ()
+        self.command = ""
+        """The command line that starts such a run, once it is known."""
         self.baseline: Baseline | None = None
         self._first = 0  # the first chart that is shown
         self._different = len(self.deck.shown)  # charts that there are
@@ -102,6 +108,7 @@ class RunBody(Container):
         plan = self._session.plan
         # Of hosts with one rank each, one table has the figures of both.
         has_own_table = len(run.ranks) > len(plan.hosts) > 1
+        host_lines = len(plan.hosts) + 1 if has_own_table else 0
         # What the user has put in place of the charts is seen before the first step, too.
         is_start = is_starting(run) and self._in_place is None
         width = (self.size or self.app.size).width
@@ -109,11 +116,13 @@ class RunBody(Container):
         return Contents(
             charts=self._different,
             rank_lines=0 if hides_ranks else RanksPanel.lines_needed(run),
-            start_lines=HostsPanel.start_lines(run, width) if is_start else 0,
+            host_lines=HostsPanel.start_lines(run, width) if is_start else host_lines,
+            is_starting=is_start,
             shows_hosts=self._in_place is self._hosts,
             shows_map=isinstance(self._in_place, RankMapPanel),
             has_hosts=has_own_table,
             has_map=has_map(run),
+            has_differed=has_differed(run),
             has_phases=PhaseLine.has_phases(run),
             is_over=run.phase is RunPhase.ENDED,
         )
@@ -158,11 +167,13 @@ class RunBody(Container):
     @property
     def numbered_panels(self) -> list[Panel]:
         """Return the panels in the order of their keys: first those in view, so that the numbers
-        on the screen have no holes, then the others from the last kind on."""
+        on the screen have no holes, then the others from the last kind on. The table of ranks is
+        always the first, also while the start of a run hides it."""
 
         def place(panel: Panel) -> tuple[bool, int]:
             index = KEY_ORDER.index(type(panel))
-            return not panel.display, index if panel.display else -index
+            is_first = panel.display or isinstance(panel, RanksPanel)
+            return not is_first, index if is_first else -index
 
         return sorted(self.panels, key=place)
 
@@ -179,7 +190,8 @@ class RunBody(Container):
         if self._phases.display:
             self._phases.show(run)
         if self._card.display:
-            self._card.show(run)
+            baseline_name = self.baseline.name if self.baseline else ""
+            self._card.show(run, self.command, baseline_name, self.notes)
         # `available` looks at all curves, so it is asked only now and then, and while a wanted
         # chart is missing.
         is_missing = any(
@@ -188,7 +200,7 @@ class RunBody(Container):
         )
         if not (self._turn.has_come(TICKS_PER_LOOK) or is_missing):
             return
-        kinds = available(run)
+        kinds = _drawn_kinds(run)
         num_different = min(len(kinds), Charts.copies)
         if num_different != self._different:
             self._different = num_different
@@ -219,7 +231,7 @@ class RunBody(Container):
 
     def put_chart(self, kind: ChartKind, panel: Charts, run: RunState) -> Charts:
         """Show a chart in this panel, or where the deck has it. Return its panel."""
-        kinds = available(run)
+        kinds = _drawn_kinds(run)
         place = self.deck.put(self._charts.index(panel), kind, kinds)
         self._choose(kinds)
         return self._charts[place]
@@ -249,11 +261,20 @@ class RunBody(Container):
         """Show the charts and views of the deck, which may be others by now."""
         for chart in self._charts:
             chart.is_chosen = False
-        self._choose(available(run))
+        self._choose(_drawn_kinds(run))
 
     def _choose(self, kinds: Sequence[ChartKind]) -> None:
         """Show the charts of the deck at their places."""
-        for chart_place, chart in enumerate(self._charts):
+        for chart_place, chart in enumerate(self._charts if kinds else ()):
             kind = self.deck.chart_at(chart_place, kinds)
             if chart.kind != kind or not chart.is_chosen:
                 chart.choose(kind, self.deck.view(kind))
+
+
+def _drawn_kinds(run: RunState) -> list[ChartKind]:
+    """Return the charts of a run in order; of a script only those with values, as it may never
+    have others."""
+    kinds = available(run)
+    if run.plan.job:
+        return kinds
+    return [kind for kind in kinds if has_anything_to_show(kind, run)]

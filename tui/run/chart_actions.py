@@ -13,12 +13,13 @@ from tui.charts.chart_list import ChartList, ChartPick, ChartUse, list_charts
 from tui.charts.drawing import Baseline
 from tui.charts.kinds import ChartKind, available
 from tui.charts.panel import Charts
-from tui.kit.choice_dialogs import TextPrompt
-from tui.kit.messages import NoteStep, PinRun, ReadBaseline, ReadStepNotes
+from tui.kit.choice_dialogs import CheckUse, TextPrompt
+from tui.kit.messages import NoteStep, PinRun, ReadBaseline, ReadCommand, ReadStepNotes
 from tui.kit.panel import Panel
 from tui.kit.run_session import LiveScreen, RunSession
 from tui.run.body import RunBody
 from tui.run.chart_grid import ChartGrid
+from tui.run.ranks_panel import RanksPanel
 
 
 class ChartActions(LiveScreen, Screen[None]):
@@ -34,9 +35,16 @@ class ChartActions(LiveScreen, Screen[None]):
     # The baseline and the notes
 
     def read_marks(self) -> None:
-        """Ask for the run that is pinned, and for the notes at steps."""
+        """Ask for the run that is pinned, for the notes at steps, and for the command of the
+        run."""
         self.read_baseline()
         self.read_notes()
+        run = self.session.state
+        self.post_message(ReadCommand(run.plan, run, self._take_command))
+
+    def _take_command(self, command: str) -> None:
+        self._body.command = command
+        self.tick()
 
     def read_baseline(self) -> None:
         """Ask for the run that is pinned."""
@@ -114,12 +122,23 @@ class ChartActions(LiveScreen, Screen[None]):
     def action_keep_layout(self) -> None:
         """Remember the charts and their views for runs of this kind."""
         self._body.deck.keep()
-        self.notify(f"runs of {self._body.deck.run_kind} show these charts", markup=False)
+        self.notify(
+            f"runs of {self._body.deck.run_kind} show these charts and columns", markup=False
+        )
 
     def action_reset_charts(self) -> None:
         """Show the standard charts, and forget those that were kept."""
         self._body.deck.reset()
         with self.session.lock:
             self._body.redraw_charts(self.session.state)
-        self.notify("the standard charts are back", markup=False)
+        self.notify("the standard charts and columns are back", markup=False)
+        self.tick()
+
+    def on_ranks_panel_layout_chosen(self, message: RanksPanel.LayoutChosen) -> None:
+        """Draw the table with other columns; keep or reset the layout if that was asked for."""
+        match message.use:
+            case CheckUse.KEEP:
+                self.action_keep_layout()
+            case CheckUse.RESET:
+                self.action_reset_charts()
         self.tick()

@@ -16,8 +16,8 @@ GRID_WIDTH, GRID_HEIGHT = 170, 44
 """Columns and lines from which on the run and its ranks stand at the left of a grid of charts."""
 FRAMED_HEIGHT = 28
 """Lines from which on parts that stand beside each other have frames."""
-LEFT_WIDTH = 72
-"""Columns of the ranks at the left of the grid."""
+LEFT_WIDTH, WIDE_LEFT_WIDTH = 68, 84
+"""Columns of the ranks at the left of the grid, at the least and at the most."""
 CARD_LINES = 9
 """Lines of the card of the run above them, without its frame."""
 GRID_LOG_LINES = 10
@@ -51,11 +51,15 @@ class Contents:
     """The hosts have something to tell that the ranks do not."""
     has_map: bool = False
     """There are several ranks to compare over time."""
+    has_differed: bool = False
+    """They were not alike, so that the map tells more than a chart in its place."""
     has_phases: bool = False
     """It is known how a step splits."""
-    start_lines: int = 0
-    """Lines that the hosts take with their warnings while the run starts, when there is nothing to
-    draw yet; 0 later. The ranks have no place then if `rank_lines` is 0."""
+    host_lines: int = 0
+    """Lines that the hosts take, with the head of their table and their warnings; 0 where they
+    tell nothing else than the ranks."""
+    is_starting: bool = False
+    """There is nothing to draw yet."""
     is_over: bool = False
     """Nothing more is said: the log needs less room."""
 
@@ -93,8 +97,9 @@ class Arrangement:
 
 def arrange(width: int, height: int, contents: Contents) -> Arrangement:
     """Arrange the parts of the screen of a run in this room."""
-    if contents.start_lines:
-        return _start(width, height, contents)
+    is_chosen = contents.shows_hosts or contents.shows_map
+    if contents.is_starting or not (contents.charts or is_chosen):
+        return _without_charts(width, height, contents)
     if width >= GRID_WIDTH and height >= GRID_HEIGHT:
         return _grid(width, height, contents)
     if width >= BESIDE_WIDTH and height >= 2 * MIN_CHART + MIN_LOG:
@@ -102,29 +107,29 @@ def arrange(width: int, height: int, contents: Contents) -> Arrangement:
     return _column(width, height, contents)
 
 
-def _start(width: int, height: int, contents: Contents) -> Arrangement:
+def _without_charts(width: int, height: int, contents: Contents) -> Arrangement:
     """The hosts on top with all that is said of them, then the ranks; the log gets what is left."""
     is_framed = height >= FRAMED_HEIGHT
     frame = 2 if is_framed else 1
-    room = Region(0, 0, width, height)
-    log_height = 0 if height < MIN_LOG else min(MIN_START_LOG, height // 3)
-    free_height = room.height - log_height
     has_card = width >= GRID_WIDTH and height >= GRID_HEIGHT
-    lines_needed = contents.start_lines + frame
+    log_height = 0 if height < MIN_LOG else min(MIN_START_LOG, height // 3)
+    free_height = height - log_height
+    top_height = (contents.host_lines or contents.rank_lines) + frame
     if has_card:
-        lines_needed = max(lines_needed, CARD_LINES + 2)
-    hosts_height = min(lines_needed, free_height)
+        top_height = max(top_height, CARD_LINES + 2)
+    top_height = min(top_height, free_height)
     ranks_height = 0
-    if contents.rank_lines and free_height >= 2 * MIN_CHART:
-        hosts_height = min(hosts_height, free_height - MIN_CHART)
-        ranks_height = min(contents.rank_lines + frame, free_height - hosts_height)
+    if contents.host_lines and contents.rank_lines and free_height >= 2 * MIN_CHART:
+        top_height = min(top_height, free_height - MIN_CHART)
+        ranks_height = min(contents.rank_lines + frame, free_height - top_height)
     if not log_height:
-        hosts_height = room.height - ranks_height
-    card = NOWHERE
-    hosts, room = room.split_horizontal(hosts_height)
+        top_height = height - ranks_height
+    top, room = Region(0, 0, width, height).split_horizontal(top_height)
     ranks, log = room.split_horizontal(ranks_height)
+    card = NOWHERE
     if has_card:
-        card, hosts = hosts.split_vertical(LEFT_WIDTH)
+        card, top = top.split_vertical(_left_width(width))
+    hosts, ranks = (top, ranks) if contents.host_lines else (NOWHERE, top)
     return Arrangement(
         card=card, hosts=hosts, ranks=ranks or NOWHERE, log=log or NOWHERE, is_framed=is_framed
     )
@@ -154,12 +159,13 @@ def _column(width: int, height: int, contents: Contents) -> Arrangement:
 
 def _put_in_place(arrangement: Arrangement, room: Region, contents: Contents) -> Arrangement:
     """Put the hosts or the map of ranks into the room of the charts, where they have no other."""
+    other_charts = tuple(chart for chart in arrangement.charts if not room.contains_region(chart))
     if contents.shows_hosts and not arrangement.hosts:
         is_in_room = room.contains_region(arrangement.rank_map)
         rank_map = NOWHERE if is_in_room else arrangement.rank_map
-        return replace(arrangement, charts=(), rank_map=rank_map, hosts=room)
+        return replace(arrangement, charts=other_charts, rank_map=rank_map, hosts=room)
     if contents.shows_map and not arrangement.rank_map:
-        return replace(arrangement, charts=(), rank_map=room)
+        return replace(arrangement, charts=other_charts, rank_map=room)
     return arrangement
 
 
@@ -201,7 +207,8 @@ def _chart_rows(room: Region, contents: Contents, gap: int) -> tuple[tuple[Regio
     """The charts in one row or two, and beside the last one the ranks over time."""
     if room.height < MIN_CHART:
         return (), NOWHERE
-    num_parts = contents.charts + contents.has_map
+    has_map = contents.has_map and contents.has_differed
+    num_parts = contents.charts + has_map
     if room.height < 2 * (TALL_CHART - 3) or num_parts < 3:
         num_beside = 3 if room.width >= THREE_WIDTH else 2
         return tuple(_split(room, min(contents.charts, num_beside), gap=gap)), NOWHERE
@@ -210,13 +217,13 @@ def _chart_rows(room: Region, contents: Contents, gap: int) -> tuple[tuple[Regio
     first_row = _split(upper, 2, gap=gap)
     num_below = min(2, num_parts - 2)
     second_row = _split(lower, num_below, gap=gap)
-    rank_map = second_row.pop() if contents.has_map else NOWHERE
+    rank_map = second_row.pop() if has_map else NOWHERE
     return (*first_row, *second_row), rank_map
 
 
 def _grid(width: int, height: int, contents: Contents) -> Arrangement:
     """The run and its ranks at the left, a grid of charts and the log at the right."""
-    left, right = Region(0, 0, width, height).split_vertical(LEFT_WIDTH)
+    left, right = Region(0, 0, width, height).split_vertical(_left_width(width))
     charts_room, log = right.split_horizontal(height - GRID_LOG_LINES)
     card, left = left.split_horizontal(CARD_LINES + 2)
     hosts = rank_map = NOWHERE
@@ -227,12 +234,16 @@ def _grid(width: int, height: int, contents: Contents) -> Arrangement:
     has_map = contents.has_map and left.height - ranks_height >= contents.rank_lines + 2
     if has_map:
         ranks, rank_map = left.split_horizontal(ranks_height)
-    num_rows = max(1, -(-min(contents.charts, MAX_GRID_CHARTS) // 2))
-    charts = []
-    for row, row_room in enumerate(_split(charts_room, num_rows, is_vertical=True)):
-        # An odd one out has the whole row.
-        num_beside = min(2, contents.charts - 2 * row)
-        charts += _split(row_room, num_beside)
+    num_charts = min(contents.charts, MAX_GRID_CHARTS)
+    # What the map does not need has room for the last chart: then the loss has a whole row.
+    map_height = contents.rank_lines * (2 if contents.has_differed else 1) + 3
+    last_chart = NOWHERE
+    if num_charts > 2 and rank_map.height - map_height >= TALL_CHART:
+        rank_map, last_chart = rank_map.split_horizontal(map_height)
+        num_charts -= 1
+    charts = _chart_grid(charts_room, num_charts)
+    if last_chart:
+        charts.append(last_chart)
     arrangement = Arrangement(
         charts=tuple(charts),
         rank_map=rank_map,
@@ -245,9 +256,25 @@ def _grid(width: int, height: int, contents: Contents) -> Arrangement:
     return _put_in_place(arrangement, charts_room, contents)
 
 
+def _left_width(width: int) -> int:
+    """Return the columns of the ranks at the left of the grid: two fifths of the screen."""
+    return min(max(LEFT_WIDTH, width * 2 // 5), WIDE_LEFT_WIDTH)
+
+
+def _chart_grid(room: Region, charts: int) -> list[Region]:
+    """Rows of two charts; of an odd number, the first has a whole row."""
+    if not charts:
+        return []
+    rows = _split(room, -(-charts // 2), is_vertical=True)
+    first_row = _split(rows[0], 1 if charts % 2 else 2)
+    return first_row + [region for row in rows[1:] for region in _split(row, 2)]
+
+
 def _split(room: Region, parts: int, *, gap: int = 0, is_vertical: bool = False) -> list[Region]:
     """Split a room into equal parts beside each other, or above each other; the last one takes
     what is left."""
+    if not parts:
+        return []
     length = room.height if is_vertical else room.width
     ends = [round(length * (index + 1) / parts) for index in range(parts)]
     starts = [0, *(end + gap for end in ends[:-1])]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -12,7 +11,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.strip import Strip
 
-from remote.format import step_time
 from remote.run.run_state import RunState
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
@@ -21,10 +19,11 @@ from tui.kit.widgets.lines import LineWidget
 from tui.kit.widgets.table import CELL_STYLES, TableCell, cell_style_css
 from tui.run.components.phase_line import phase_legend
 from tui.run.components.rank_map import (
-    NAME_WIDTH,
     NO_CELL,
     VALUE_WIDTH,
     MapLine,
+    lateness_scale,
+    name_width,
     over_step,
     over_time,
     step_heading,
@@ -35,8 +34,8 @@ MAX_RANKS = 64
 """Ranks beyond which there is no map: the strip above their table has a cell for each."""
 MAX_LINE_HEIGHT = 3
 """Lines of the screen for a rank, at the most."""
-LINES_FOR_BOTH = 3
-"""Lines for each rank from which on there is room for both, one below the other."""
+ALL_ALIKE = "all alike: no rank has held up the others"
+"""What stands in place of the ranks over time where they would be noise."""
 TICKS_PER_DRAWING = 8
 """Ticks from one drawing to the next: it looks at the curves of all ranks."""
 
@@ -53,11 +52,13 @@ class MapLines(LineWidget, can_focus=True):
     def __init__(self) -> None:
         super().__init__()
         self._lines: Sequence[MapLine] = ()
+        self._name_width = 0
 
-    def fill(self, lines: Sequence[MapLine]) -> None:
-        """Show these lines."""
-        if lines != self._lines:
+    def fill(self, lines: Sequence[MapLine], name_width: int) -> None:
+        """Show these lines, with so many cells for their names."""
+        if (lines, name_width) != (self._lines, self._name_width):
             self._lines = lines
+            self._name_width = name_width
             self._strips.clear()
             self.refresh()
 
@@ -66,7 +67,9 @@ class MapLines(LineWidget, can_focus=True):
 
     @property
     def _line_height(self) -> int:
-        """The lines of the screen that a rank has: more where there is room."""
+        """The lines of the screen that a rank has: more where there is room, and no bars."""
+        if any(line.value.text for line in self._lines):
+            return 1
         return max(1, min(MAX_LINE_HEIGHT, self.size.height // max(1, len(self._lines))))
 
     def render_line(self, y: int) -> Strip:
@@ -82,7 +85,7 @@ class MapLines(LineWidget, can_focus=True):
 
     def _segments(self, line: MapLine, *, has_texts: bool) -> list[Segment]:
         name, value = (line.name, line.value) if has_texts else (NO_CELL, NO_CELL)
-        cells = (TableCell(name.text.ljust(NAME_WIDTH), name.style), *line.cells)
+        cells = (TableCell(name.text.ljust(self._name_width), name.style), *line.cells)
         segments = [Segment(cell.text, self._cell_style(cell.style)) for cell in cells]
         num_used = sum(len(cell.text) for cell in cells) + len(value.text)
         segments.append(Segment(" " * (self.size.width - num_used), self.rich_style))
@@ -102,7 +105,8 @@ class RankMapPanel(Panel):
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     help = (
         "how long each rank was busy in each step, against the median of all ranks at that time: "
-        "the darker, the later; or one step of each rank, with data, compute and sync on one axis"
+        "the darker, the later, amber and red for a rank that was slow; or one step of each rank, "
+        "with data, compute and sync on one axis"
     )
 
     def __init__(self) -> None:
@@ -123,24 +127,27 @@ class RankMapPanel(Panel):
         if inputs == self._drawn and self._tick % TICKS_PER_DRAWING:
             return
         self._drawn = inputs
-        width = map_lines.size.width - NAME_WIDTH - VALUE_WIDTH
         height = map_lines.size.height
         ranks = sort_ranks(run.ranks, run, self._steady_order.now(run), 0)[:height]
+        names_width = name_width(ranks, run)
+        width = map_lines.size.width - names_width
+        step_lines = over_step(ranks, run, width - VALUE_WIDTH)
         if self._is_of_step:
             self.title = "one step by rank"
-            map_lines.fill(over_step(ranks, run, width))
+            map_lines.fill(step_lines, names_width)
             self.caption(phase_legend())
             return
         self.title = "ranks over time"
-        figure = busy_figure(run)
-        time_lines = over_time(ranks, run, figure, width)
+        if has_differed(run):
+            time_lines = over_time(ranks, run, busy_figure(run), width)
+            self.caption(lateness_scale())
+        else:
+            time_lines = [MapLine(TableCell(ALL_ALIKE, "table--dim"))]
+            self.caption()
         # With room for both, the step stands below.
-        if height > LINES_FOR_BOTH * len(ranks):
-            time_lines += [step_heading(), *over_step(ranks, run, width)]
-        map_lines.fill(time_lines)
-        medians = sorted(rank.pace.median(figure) for rank in run.ranks if rank.pace)
-        median = medians[len(medians) // 2] if medians else math.nan
-        self.caption(f"busy, median {step_time(median)}")
+        if height > len(time_lines) + len(step_lines):
+            time_lines += [step_heading(), *step_lines]
+        map_lines.fill(time_lines, names_width)
 
     def action_one_step(self) -> None:
         """Show one step of each rank, or all steps."""
@@ -151,6 +158,11 @@ def busy_figure(run: RunState) -> str:
     """Return the figure that tells how long a rank is busy: until its gradients are ready, else
     the whole step."""
     return "ready" if run.curves.has_values("ready") else "seconds"
+
+
+def has_differed(run: RunState) -> bool:
+    """Return True if a rank was slow at any time: else the ranks over time are noise."""
+    return bool(run.stragglers.episodes)
 
 
 def has_map(run: RunState) -> bool:

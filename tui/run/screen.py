@@ -348,7 +348,8 @@ class RunScreen(ChartActions):
         self.post_message(ShowStacks())
 
     def action_new(self) -> None:
-        self.post_message(NewRun())
+        advice = self._verdict.verdict.advice
+        self.post_message(NewRun(*advice.setting) if advice else NewRun())
 
     def action_resume(self) -> None:
         self.post_message(ResumeRun(self.session.plan.run))

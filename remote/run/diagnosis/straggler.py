@@ -91,7 +91,7 @@ class Straggler(Struct, frozen=True):
 
     @property
     def mark(self) -> str:
-        """Return its mark in a table: "slow?" or "SLOW 7.0x"."""
+        """Return its mark in a table, "SLOW 7.0x"; "slow?" of one that is only suspected."""
         return f"SLOW {self.factor:.1f}x" if self.is_slow else self.grade.value
 
 

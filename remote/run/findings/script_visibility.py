@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections import defaultdict
+from collections.abc import Iterator
 
-from remote.format import count, ranks_text
+from remote.format import count, listed, ranks_text
 from remote.plan.plan import LOG_FILES
 from remote.run.findings.late_ranks import find_late_ranks
 from remote.run.run_state import RunState
@@ -60,6 +62,55 @@ def unread(run: RunState) -> int:
     return sum(rank.parsed.unread for rank in run.script_ranks if rank.parsed)
 
 
+def sees_calls(run: RunState) -> bool:
+    """Return True if a script has called functions of torch.distributed, and made no steps."""
+    ranks = run.script_ranks
+    return any(rank.collectives.count for rank in ranks) and not run.step
+
+
+def describe_sight(run: RunState) -> str:
+    """Say what is seen of a live script, what is not, and which line it may print to show that.
+
+    Return "" if nothing is seen yet, and if nothing is missing.
+    """
+    seen = list(_seen_things(run))
+    if not seen or run.plan.job or run.phase is not RunPhase.TRAINING:
+        return ""
+    missing = []
+    if not run.step:
+        missing.append("steps")
+    if not _has_loss(run):
+        missing.append("loss")
+    if run.step and not run.progress.steps:
+        missing.append("total of steps")
+    if not missing:
+        return ""
+    loss_text = "" if _has_loss(run) else " loss 0.53"
+    missing_text = " and ".join(f"no {name}" for name in missing)
+    return (
+        f"rankboard sees {listed(seen)}, but {missing_text}: print lines such as"
+        f' "step 20/1000{loss_text}"'
+    )
+
+
+def _seen_things(run: RunState) -> Iterator[str]:
+    """Yield what is seen of a script, in words."""
+    if run.step:
+        yield "steps"
+    if _has_loss(run):
+        yield "loss"
+    if any(rank.pace.mean("compute") > 0 for rank in run.script_ranks if rank.pace):
+        yield "waits"
+    if sees_calls(run):
+        yield "calls of torch.distributed"
+    if run.metrics.named:
+        yield count(len(run.metrics.named), "printed value")
+
+
+def _has_loss(run: RunState) -> bool:
+    return any(math.isfinite(rank.loss) for rank in run.script_ranks)
+
+
 def sees_nothing(run: RunState) -> bool:
     """Return True if a script has shown neither steps, nor values, nor collectives."""
     ranks = run.script_ranks
@@ -74,6 +125,8 @@ def describe_missing_steps(run: RunState) -> str:
         return "no steps were made" if script is None else "no steps were seen"
     if script is None:
         return "steps show once the ranks train"
+    if sees_calls(run):
+        return "no steps so far"
     # Most of the time before, it imports torch.
     source = "torch makes them" if script.watch else "the program prints them"
     return f"the program is starting: steps show once {source}"

@@ -24,7 +24,6 @@ from tui.run.components.exchange_text import describe_exchange
 from tui.run.components.header_figures import HeaderFigure, header_figures
 from tui.run.components.header_lines import (
     DIM,
-    GAP,
     RunLength,
     figure_lines,
     progress_line,
@@ -55,7 +54,7 @@ class RunHeader(Static):
         self._clock = SessionClock()
         self._turn = DrawTurn()
         self._figures: list[HeaderFigure] = []
-        self._script_notes = ""
+        self._script_notes: list[str] = []
         self._advice = ""
         self._planned: RunLength | None = None
 
@@ -72,7 +71,7 @@ class RunHeader(Static):
         # The figures look at every rank, so those of many ranks are not taken at each tick.
         if self._turn.has_come_for(run) or not self._figures:
             self._figures = header_figures(run)
-            self._script_notes = GAP.join(script_notes(run))
+            self._script_notes = list(script_notes(run))
             self._advice = seen.advice(run, now)
         header_lines = list(self._lines(run, replay_text, plain(given_name), severity, now))
         header_content = Content("\n").join(header_lines)
@@ -95,11 +94,12 @@ class RunHeader(Static):
             yield from figure_lines(
                 self._figures, width, is_roomy=is_roomy, is_stale=bool(run.stall)
             )
-        if self._script_notes:
-            yield Content.styled(self._script_notes[:text_width], DIM)
+        for note in self._script_notes:
+            for line in textwrap.wrap(plain(note), text_width):
+                yield Content.styled(line, DIM)
         # While it starts, they stand with the hosts.
         for notice in () if is_starting(run) else load_notices(run):
-            for line in textwrap.wrap(plain(notice), text_width):
+            for line in _fold_notice(plain(notice), text_width):
                 yield Content.styled(line, "$text-warning")
         yield from map(Content, textwrap.wrap(plain(self._advice), text_width))
 
@@ -120,6 +120,16 @@ def _planned_length(plan: Plan) -> RunLength:
     steps = plan.job.total_steps(steps_per_epoch)
     # Rounded up, as an epoch that is only begun counts, too.
     return RunLength(-(-steps // steps_per_epoch) if steps_per_epoch else 0, steps)
+
+
+def _fold_notice(notice: str, width: int) -> list[str]:
+    """Fold a notice; where it does not fit, what helps has lines of its own, so that a command can
+    be copied."""
+    if len(notice) <= width:
+        return [notice]
+    sign = palette.sign("playing")
+    text, _, remedy = notice.partition(f" {sign} ")
+    return [*textwrap.wrap(text, width), *textwrap.wrap(f"  {sign} {remedy}", width)]
 
 
 def load_notices(run: RunState) -> Iterator[str]:
@@ -144,7 +154,7 @@ def script_notes(run: RunState) -> Iterator[str]:
     if exchange_text:
         yield exchange_text
     yield from seen.ways(run, names_watch=False)
-    # The share that is done and the ETA need it, and any rank may print it. A stall matters more.
-    lacks_total = run.plan.script and run.step and not run.progress.steps
-    if lacks_total and run.phase is RunPhase.TRAINING and not run.stall:
-        yield "no total known: for progress and ETA, print step 20/1000"
+    # A stall matters more.
+    sight_text = "" if run.stall else seen.describe_sight(run)
+    if sight_text:
+        yield sight_text

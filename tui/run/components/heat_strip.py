@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from remote.run.findings.stall import rank_word
 from remote.run.run_state import RunState
@@ -15,7 +16,7 @@ from tui.kit import palette
 from tui.kit.widgets.heat import CELLS_PER_BLOCK, LABEL_WIDTH
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import TableCell
-from tui.run.components.rank_order import SLOW, SUSPECTED, severity
+from tui.run.components.rank_order import SLOW, severity
 
 MIN_RANKS = 16
 """Ranks from which on there is a strip."""
@@ -24,8 +25,7 @@ HIGHEST = 2.0
 """Times the median `ready`: a cell is empty at the first and full at the second."""
 
 
-@dataclass(frozen=True)
-class HeatGrid:
+class HeatGrid(Struct, frozen=True):
     """How ranks are laid out: `ranks` in a cell, `cells` in a line, in that many `lines`."""
 
     ranks: int
@@ -90,4 +90,4 @@ def _cell(rank: RankState, run: RunState, mark: int, lateness: float) -> TableCe
     if mark == SLOW:
         return TableCell(palette.sign("slow"), "table--bad")
     level_sign = palette.level_sign((lateness - LOWEST) / (HIGHEST - LOWEST))
-    return TableCell(level_sign, "table--warn" if mark == SUSPECTED else "table--good")
+    return TableCell(level_sign, "table--good")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import TypeGuard
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from remote.cluster.hosts import is_loopback
 from remote.format import (
     UNKNOWN,
     duration,
+    loss,
     number,
     or_unknown,
     percent,
@@ -22,11 +25,11 @@ from remote.format import (
 )
 from remote.plan.plan import Plan
 from remote.run.diagnosis.host_load import Load
-from remote.run.findings.rates import recent_means
+from remote.run.findings.rates import busy_seconds, rank_means
 from remote.run.findings.stall import rank_word
 from remote.run.findings.start_waits import age
+from remote.run.findings.training_loss import join_losses
 from remote.run.run_state import RunState
-from remote.run.series.step_times import Means
 from remote.run.state.phases import FATES, START_PHASES, RankPhase, RunPhase
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
@@ -36,13 +39,15 @@ from tui.kit import palette
 from tui.kit.inks import Inks
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import TableCell, TableColumn
-from tui.run.components.rank_order import SLOW, UNMARKED, holds_up, severity
+from tui.run.components.rank_order import UNMARKED, holds_up, severity
 
 PHASES = ("data", "compute", "sync")
-BAR_WIDTH = 8
+BAR_WIDTH = 6
 """Cells of the bar that splits a step."""
-HIGHEST_BAR = 0.87
-"""The part of a cell that a bar of a trend fills: a full one would touch the row above."""
+PHASES_WIDTH = BAR_WIDTH + len(" compute 75% ")
+"""Cells of the bar and of the share of its longest phase."""
+HIGHEST_BAR = 0.74
+"""The part of a cell that a bar of a trend fills: a higher one would touch the row above."""
 TREND_STEPS = 20
 """Steps that the widest trend shows."""
 FULL_SHARE = 0.9
@@ -57,8 +62,7 @@ RankFigure = Callable[[RankState], float]
 """A figure of a rank, NaN where it has none."""
 
 
-@dataclass(frozen=True)
-class TrendScale:
+class TrendScale(Struct, frozen=True, dict=True):
     """What trends are drawn by: a figure of `Step`, its medians of the last steps of each rank, and
     their median."""
 
@@ -72,8 +76,7 @@ class TrendScale:
         return max([2 * self.typical, *(1.2 * median for median in self.medians if median > 0)])
 
 
-@dataclass(frozen=True)
-class RowContext:
+class RowContext(Struct, frozen=True):
     """What the cells of a row are made from: a rank, or the ranks of a host, of which the first one
     needs most to be seen. `sign` stands before the name of the host. `is_process`: it is no rank,
     but has started some."""
@@ -94,10 +97,11 @@ class RowContext:
         return self.ranks[0]
 
     def ready(self, rank: RankState) -> float:
-        """The median `ready` of a rank, taken already where the scale is by it."""
-        if self.scale.figure == "ready" and not self.is_process:
+        """How long a rank is busy in a step; taken already where the scale of trends is by it."""
+        is_taken = self.scale.figure == "ready" and not self.is_process
+        if is_taken and rank.phase not in FATES:
             return self.scale.medians[rank.rank]
-        return rank.pace.median("ready")
+        return busy_seconds(rank)
 
     def mean(self, value: RankFigure) -> float:
         """The mean of a figure over the ranks that have it; NaN where none has."""
@@ -109,8 +113,7 @@ class RowContext:
         return [number for number in map(value, self.ranks) if not math.isnan(number)]
 
 
-@dataclass(frozen=True)
-class RankColumn:
+class RankColumn(Struct, frozen=True):
     """A column, and how its cells are made. `where`: whether it tells anything of a plan.
     `shared_value`: what of a rank, where all ranks agree on it, need not be in the table;
     `border_text` is how it is told then, after the text of a cell."""
@@ -120,6 +123,13 @@ class RankColumn:
     where: Callable[[Plan], bool] = lambda plan: True
     shared_value: Callable[[RankState, RunState], object] | None = None
     border_text: str = ""
+    border_cell: Callable[[RowContext], TableCell] | None = None
+    """How it is told then, from all ranks; without it, the cell of the first rank is taken."""
+
+    @property
+    def name(self) -> str:
+        """Return what it is called in lists and layouts."""
+        return self.column.title
 
 
 def _number_cell(row_context: RowContext) -> TableCell:
@@ -140,12 +150,11 @@ def _host_cell(row_context: RowContext) -> TableCell:
 def state_cell(rank: RankState, run: RunState, now: float) -> TableCell:
     """Its phase, while it starts with the age of it; that it holds the others up while it trains,
     or did so to the end of a run."""
-    straggler = run.stragglers.by_rank.get(rank.rank)
     # The verdict on a slow rank outlasts the run: it is why the run took so long.
-    was_slow = rank.phase in FATES and severity(rank, run) == SLOW
-    if straggler and (rank.doing == RankPhase.TRAINING or was_slow):
-        cell_style = "table--bad" if straggler.is_slow else "table--warn"
-        return TableCell(f"{palette.sign('slow')} {straggler.mark}", cell_style)
+    is_told = rank.doing == RankPhase.TRAINING or rank.phase in FATES
+    if is_told and holds_up(rank, run):
+        straggler = run.stragglers.by_rank[rank.rank]
+        return TableCell(f"{palette.sign('slow')} {straggler.mark}", "table--bad")
     state = phase_cell(rank_word(rank, run))
     if rank.phase in START_PHASES[1:] and not rank.stalled and run.phase is not RunPhase.ENDED:
         return TableCell(f"{state.text} {duration(age(rank.since, run, now))}", state.style)
@@ -153,20 +162,9 @@ def state_cell(rank: RankState, run: RunState, now: float) -> TableCell:
 
 
 def _loss_cell(row_context: RowContext) -> TableCell:
-    """The mean of the last steps, but for a loss that is no number."""
-    # A mean would hide the NaN of one rank among many.
-    for rank in row_context.ranks:
-        if rank.step and not math.isfinite(rank.loss) and rank.is_diverged:
-            return TableCell(str(rank.loss), "table--bad")
-    return TableCell(number(row_context.mean(mean_loss)))
-
-
-def mean_loss(rank: RankState) -> float:
-    """Return the mean of its last steps; of a script that prints its loss, the newest one."""
-    if rank.prints_loss:
-        return rank.loss
-    mean = rank.pace.mean("loss")
-    return rank.loss if math.isnan(mean) else mean
+    mean_loss = join_losses(row_context.ranks)
+    is_number = mean_loss is None or math.isfinite(mean_loss)
+    return TableCell(loss(mean_loss), "" if is_number else "table--bad")
 
 
 def phase_bar(shares: Sequence[float], width: int) -> dict[str, str]:
@@ -184,10 +182,14 @@ def phase_bar(shares: Sequence[float], width: int) -> dict[str, str]:
 
 
 def _split_cell(row_context: RowContext) -> TableCell:
-    shares = [row_context.mean(_per_second(name)) for name in PHASES]
+    shares = [row_context.mean(_share_of(name)) for name in PHASES]
     bar = phase_bar(shares, BAR_WIDTH)
-    parts = tuple((part, f"table--{name}") for name, part in bar.items())
-    return TableCell("".join(bar.values()), parts=parts)
+    if not bar:
+        return TableCell("")
+    parts = [(part, f"table--{name}") for name, part in bar.items()]
+    share, longest = max(zip(shares, PHASES, strict=True))
+    parts.append((f" {longest} {percent(share)}", ""))
+    return TableCell("".join(text for text, _ in parts), parts=tuple(parts))
 
 
 def _ready_cell(row_context: RowContext) -> TableCell:
@@ -235,8 +237,12 @@ def _heard_cell(row_context: RowContext) -> TableCell:
     return TableCell(f"{duration(silence)} ago" if silence else "", "table--warn")
 
 
-def _per_second(name: str) -> RankFigure:
-    return lambda rank: rank.pace.per_second(name)
+def _share_of(name: str) -> RankFigure:
+    def get_share(rank: RankState) -> float:
+        means = rank_means(rank)
+        return means.share(getattr(means, name))
+
+    return get_share
 
 
 def _gpu_use(rank: RankState) -> float:
@@ -247,18 +253,16 @@ def _gpu_memory(rank: RankState) -> float:
     return float(rank.gpu.memory_used) if rank.gpu else math.nan
 
 
-def _step_means(rank: RankState) -> Means:
-    """Return the means over the last steps; of a rank that has ended, over all but the first, as
-    in the header of a run that has."""
-    return rank.timing.warm if rank.phase in FATES else recent_means(rank)
-
-
 def _mean_seconds(rank: RankState) -> float:
-    return _step_means(rank).seconds
+    return rank_means(rank).seconds
 
 
 def _samples_per_second(rank: RankState) -> float:
-    return _step_means(rank).throughput
+    return rank_means(rank).throughput
+
+
+def _bytes_per_second(rank: RankState) -> float:
+    return rank_means(rank).bytes_per_second
 
 
 def _mean_column(
@@ -278,7 +282,11 @@ def _mean_column(
 
     shared_value = (lambda rank, _: value(rank)) if border_text else None
     return RankColumn(
-        TableColumn(title, width), cell, shared_value=shared_value, border_text=border_text
+        TableColumn(title, width),
+        cell,
+        shared_value=shared_value,
+        border_text=border_text,
+        border_cell=cell,
     )
 
 
@@ -295,7 +303,7 @@ def _sum_column(
     def cell(row_context: RowContext) -> TableCell:
         return TableCell(format_value(sum(row_context.known(value)) or math.nan))
 
-    # What all ranks share is the figure of one rank, also of a column that adds them up.
+    # What all ranks share is told as their mean, also of a column that adds them up.
     return replace(_mean_column(title, width, format_value, value, border_text), cell=cell)
 
 
@@ -381,7 +389,7 @@ RANK_COLUMNS = (
     RankColumn(
         TableColumn("busy trend", 11, right=False, most=TREND_STEPS + 1, tail=True), _trend_cell
     ),
-    RankColumn(TableColumn("phases", BAR_WIDTH + 1, right=False), _split_cell),
+    RankColumn(TableColumn("phases", PHASES_WIDTH, right=False), _split_cell),
     _sum_column("calls", 7, rate, _num_calls),
     _mean_column("blocked", 8, percent, _per_second_of_calls("seconds")),
     _sum_column("exch/s", 7, short_size, _per_second_of_calls("bytes")),
@@ -398,8 +406,35 @@ RANK_COLUMNS = (
     ),
     _mean_column("acc", 5, percent, rank_accuracy),
     _sum_column("memory", 7, short_size, lambda rank: float(rank.memory), "memory"),
-    _sum_column("sent/s", 7, short_size, _per_second("bytes_sent"), "sent/s"),
+    _sum_column("sent/s", 7, short_size, _bytes_per_second, "sent/s"),
     _traffic_column("out/s", lambda sample: sample.sent),
     _traffic_column("in/s", lambda sample: sample.received),
 )
 """The columns, the most important first: those that do not fit are reached by scrolling."""
+
+COLUMN_HELP = {
+    "host": "the host of the rank",
+    "state": "what the rank does, or how it has ended",
+    "last seen": "how long ago it last sent something",
+    "step": "its newest step",
+    "loss": "mean training loss of its last steps",
+    "per step": "time of a step",
+    "busy": "time of a step without waits for others",
+    "busy trend": "busy at each of the last steps",
+    "phases": "how a step splits, with the longest part",
+    "calls": "calls of torch.distributed",
+    "blocked": "share of the time that calls take",
+    "exch/s": "bytes that calls exchange per second",
+    "last call": "the newest call",
+    "CPU of cores": "busy share of the cores of its host",
+    "rank CPU": "CPU time of the rank, of one core",
+    "GPU": "busy share of its GPU",
+    "GPU mem": "memory in use on its GPU",
+    "samples/s": "samples per second",
+    "acc": "training accuracy of its last steps",
+    "memory": "memory of the rank",
+    "sent/s": "bytes that the sync method sends per second",
+    "out/s": "bytes that its host sends per second",
+    "in/s": "bytes that its host receives per second",
+}
+"""What each column but the first shows, for the list in which one chooses."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from remote.format import step_time
@@ -21,8 +21,10 @@ from tui.run.components.rank_order import holds_up
 LATE = (1.1, 1.25, 2.0)
 """Times the median of all ranks from which on a cell is darker, marked, and full."""
 LATE_STYLES = ("table--dim", "table--dim", "table--warn", "table--bad")
-NAME_WIDTH = 12
-"""Cells of the name of a rank at the most."""
+"""The styles of a rank that was slow; cells of others are dim: on a busy machine each is late now
+and then, which is nothing to act on."""
+NAME_WIDTH = 16
+"""Cells of the name of a rank at the most, with the gap behind it."""
 VALUE_WIDTH = 8
 """Cells of the value behind the cells of a rank."""
 
@@ -30,8 +32,7 @@ VALUE_WIDTH = 8
 NO_CELL = TableCell("")
 
 
-@dataclass(frozen=True)
-class MapLine:
+class MapLine(Struct, frozen=True):
     """The line of a rank: its name, its cells in runs of one style, and its value."""
 
     name: TableCell
@@ -48,9 +49,14 @@ def rank_names(ranks: Sequence[RankState], run: RunState) -> list[TableCell]:
         host_name = f" {plain(run.host_name(rank.host))}" if has_hosts else ""
         is_late = holds_up(rank, run)
         sign = f" {palette.sign('slow')}" if is_late else ""
-        name = f"{rank.rank:>{number_width}}{host_name}"[: NAME_WIDTH - 2] + sign
+        name = f"{rank.rank:>{number_width}}{host_name}"[: NAME_WIDTH - 3] + sign
         names.append(TableCell(name, "table--warn" if is_late else ""))
     return names
+
+
+def name_width(ranks: Sequence[RankState], run: RunState) -> int:
+    """Return the cells that names take, with the gap behind them."""
+    return max((len(name.text) for name in rank_names(ranks, run)), default=0) + 1
 
 
 # Over time
@@ -64,10 +70,18 @@ def over_time(ranks: Sequence[RankState], run: RunState, figure: str, width: int
         lateness = values / _median(values)
     levels = np.digitize(lateness, LATE)
     levels[np.isnan(lateness)] = -1
+    slow_ranks = {episode.straggler.rank for episode in run.stragglers.episodes}
     return [
-        MapLine(name, _runs_of(row), TableCell(step_time(rank.pace.median(figure))))
+        MapLine(name, _runs_of(row, is_marked=rank.rank in slow_ranks))
         for name, row, rank in zip(rank_names(ranks, run), levels.tolist(), ranks, strict=True)
     ]
+
+
+def lateness_scale() -> str:
+    """Return what the shades stand for: times the median of all ranks."""
+    shades = [f"{palette.heat_sign(0)} alike"]
+    shades += [f"{palette.heat_sign(level)} {times:g}x" for level, times in enumerate(LATE, 1)]
+    return f"busy {' '.join(shades)}"
 
 
 def _by_column(
@@ -109,7 +123,7 @@ def _median(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return medians
 
 
-def _runs_of(levels: Sequence[int]) -> tuple[TableCell, ...]:
+def _runs_of(levels: Sequence[int], *, is_marked: bool) -> tuple[TableCell, ...]:
     """Join neighbours of one level, as each cell with a style of its own takes time to draw."""
     cells: list[TableCell] = []
     start = 0
@@ -117,7 +131,7 @@ def _runs_of(levels: Sequence[int]) -> tuple[TableCell, ...]:
         if index == len(levels) or levels[index] != levels[start]:
             level = levels[start]
             sign = palette.heat_sign(level) if level >= 0 else " "
-            style = LATE_STYLES[level] if level >= 0 else ""
+            style = LATE_STYLES[level if is_marked else 0] if level >= 0 else ""
             cells.append(TableCell(sign * (index - start), style))
             start = index
     return tuple(cells)

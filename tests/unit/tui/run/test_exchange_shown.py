@@ -76,6 +76,12 @@ def test_a_single_call_is_one() -> None:
     assert describe_exchange(state.script_ranks).startswith("1 to 11 calls each")
 
 
+def test_the_header_says_which_line_shows_more_of_a_script() -> None:
+    (_, sight) = script_notes(exchanging().state())
+    assert "calls of torch.distributed, but no steps and no loss" in sight
+    assert '"step 20/1000 loss 0.53"' in sight
+
+
 def test_the_header_of_a_run_that_is_over_says_who_waited() -> None:
     facts = list(script_notes(exchanging().closed()))
     assert "251 calls each, blocked 0.00 s (rank 1) to 25.00 s (rank 0)" in facts

@@ -70,4 +70,7 @@ def test_a_script_without_a_total_is_told_how_to_have_progress() -> None:
     for rank in range(4):
         history.rank(rank, seen(rank, 1, 1.0, compute=0.1))
     notes = list(script_notes(history.state()))
-    assert notes == ["no total known: for progress and ETA, print step 20/1000"]
+    assert notes == [
+        "rankboard sees steps, loss and waits, but no total of steps: print lines such as"
+        ' "step 20/1000"'
+    ]

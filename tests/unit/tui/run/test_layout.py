@@ -9,7 +9,7 @@ import pytest
 
 from tui.run.layout import Arrangement, Contents, arrange
 
-FOUR_RANKS = Contents(charts=6, rank_lines=5, has_map=True, has_phases=True)
+FOUR_RANKS = Contents(charts=6, rank_lines=5, has_map=True, has_differed=True, has_phases=True)
 
 
 def body(columns: int, lines: int, header: int = 3) -> tuple[int, int]:
@@ -29,6 +29,7 @@ def test_parts_fill_the_screen_and_none_covers_another(width: int, shows_hosts: 
             shows_hosts=shows_hosts,
             has_hosts=has_hosts,
             has_map=rank_lines < 60,
+            has_differed=charts > 1,
             has_phases=True,
         )
         found = arrange(width, height, contents)
@@ -75,11 +76,14 @@ def test_at_120x40_loss_and_step_stand_above_accuracy_and_the_map() -> None:
     assert not found.hosts
 
 
-def test_at_200x60_ranks_stand_left_of_six_charts() -> None:
+def test_at_200x60_the_loss_has_a_row_right_of_the_ranks_and_their_map() -> None:
     found = arrange(*body(200, 60, header=4), FOUR_RANKS)
-    assert len(found.charts) == 6
-    assert {chart.x for chart in found.charts} == {72, 136}
+    loss, *others = found.charts
+    assert len(others) == 5
+    assert loss.width == 120
+    assert {chart.x for chart in others} == {0, 80, 140}
     assert found.card.x == found.ranks.x == found.rank_map.x == 0
+    assert found.rank_map.height >= 10
     assert found.log.height == 10
 
 
@@ -89,7 +93,7 @@ def test_while_a_run_starts_there_are_no_charts_and_all_hosts_are_seen(
     width: int, rank_lines: int
 ) -> None:
     for height in (3, 8, 18, 34, 55):
-        contents = replace(FOUR_RANKS, rank_lines=rank_lines, start_lines=7)
+        contents = replace(FOUR_RANKS, rank_lines=rank_lines, host_lines=7, is_starting=True)
         found = arrange(width, height, contents)
         assert not found.charts
         assert found.hosts
@@ -99,6 +103,23 @@ def test_while_a_run_starts_there_are_no_charts_and_all_hosts_are_seen(
             frame = 2 if found.is_framed else 1
             assert found.hosts.height >= 7 + frame or rank_lines == 300
             assert found.log.height >= 5
+
+
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+def test_where_no_chart_has_data_the_ranks_and_the_log_get_the_room(width: int) -> None:
+    for height in (1, 5, 18, 34, 55):
+        found = arrange(width, height, replace(FOUR_RANKS, charts=0))
+        assert found.ranks
+        assert sum(region.area for region in found.regions) == width * height
+        assert height < 18 or found.log.height > height // 3
+
+
+def test_ranks_that_are_alike_leave_the_place_of_their_map_to_a_chart() -> None:
+    alike = arrange(*body(120, 40), replace(FOUR_RANKS, has_differed=False))
+    assert not alike.rank_map
+    assert len(alike.charts) == 4
+    large = arrange(*body(200, 60), replace(FOUR_RANKS, has_differed=False))
+    assert large.rank_map
 
 
 def test_a_run_without_several_ranks_has_no_map() -> None:

@@ -39,7 +39,7 @@ def cells(line: MapLine) -> list[tuple[str, str]]:
 
 
 def test_a_rank_that_becomes_late_turns_dark_where_it_does() -> None:
-    run = trained({0: 0.1, 1: 0.1, 2: 0.1}, late_from=21)
+    run = trained({0: 0.1, 1: 0.1, 2: 0.1}, steps=80, late_from=41)
     late, *others = over_time(run.ranks, run, "ready", 40)
     (before, calm), (behind, alarming) = cells(late)
     assert (before[0], calm) == ("░", "table--dim")
@@ -81,18 +81,39 @@ def test_the_line_of_the_phases_fits_and_shows_each_that_takes_time(width: int) 
     line = phase_line({"data": 0.0002, "compute": 0.064, "sync": 0.099}, width)
     assert line.cell_length <= width
     if width > 60:
-        assert line.plain.startswith("step 163 ms  data 0.2 ms ░  compute 64 ms ▒")
-        assert line.plain.count("█") > line.plain.count("▒") > line.plain.count("░") == 1
+        assert line.plain.startswith("step 163 ms  data 0.2 ms ▂  compute 64 ms ▄")
+        assert line.plain.count("▆") > line.plain.count("▄") > line.plain.count("▂") == 1
+
+
+def test_a_rank_that_is_late_now_and_then_has_no_ink_of_a_state() -> None:
+    run = trained({0: 0.1, 1: 0.1, 2: 0.1}, late_from=39)
+    late, *_ = over_time(run.ranks, run, "ready", 40)
+    assert [sign for sign, _ in cells(late)] == ["░" * 38, "██"]
+    assert {style for _, style in cells(late)} == {"table--dim"}
+
+
+async def test_ranks_that_are_alike_leave_their_place_to_a_chart_and_their_key_says_so() -> None:
+    stage = Stage(hosts=4, slots=1)
+    async with stage.training(size=(120, 40)) as pilot:
+        map_panel = stage.screen.query_one(RankMapPanel)
+        assert not map_panel.display
+        await pilot.press(str(map_panel.number))
+        await until(pilot, lambda: "all alike: no rank has held up the others" in stage.text())
+        stage.session.steps(61, 120, late=1)
+        await until(pilot, lambda: "alike ▒ 1.1x ▓ 1.25x █ 2x" in stage.text())
+        assert map_panel.display
 
 
 async def test_a_key_shows_one_step_instead_of_all() -> None:
     stage = Stage(hosts=4, slots=1)
-    async with stage.training(size=(120, 40)) as pilot:
+    async with stage.shown(size=(120, 40)) as pilot:
+        stage.session.start()
+        stage.session.steps(1, 60, late=2)
         await until(pilot, lambda: "ranks over time" in stage.text())
         await pilot.press(str(stage.screen.query_one(RankMapPanel).number), "x")
         await until(pilot, lambda: "one step by rank" in stage.text())
         await until(
-            pilot, lambda: any("1 node2" in line and "▒▒▒▒█" in line for line in panel(stage))
+            pilot, lambda: any("1 node2" in line and "▄▄▄▄▆" in line for line in panel(stage))
         )
         await pilot.press("x")
         await until(pilot, lambda: "ranks over time" in stage.text())

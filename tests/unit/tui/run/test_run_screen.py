@@ -56,9 +56,9 @@ async def test_all_that_matters_is_on_the_screen(size: tuple[int, int]) -> None:
             "node1",
             "node2",
             " 60 ",
-            "20%",
+            "20 ms",
             "busy",
-            "▒▒▒▒▒▒██",
+            "▄▄▄▄▄▆ compute 75%",
             "loss",
             "epoch 1 step 60 loss",
             "q Quit",
@@ -68,7 +68,7 @@ async def test_all_that_matters_is_on_the_screen(size: tuple[int, int]) -> None:
         text = stage.text()
         assert ("step time" in text) == (size[0] >= 110)
         assert ("accuracy" in text) == (size[0] >= 110)
-        assert ("ranks over time" in text) == (size[0] >= 110)
+        assert ("ranks over time" in text) == (size[0] >= 170)
         stage.session.finish(60, 1)
         await stage.ended(pilot)
 
@@ -78,12 +78,12 @@ async def test_a_script_without_a_step_says_when_steps_show_and_at_its_end_that_
     stage.app.runs.launch = replace(stage.app.runs.launch, work=Script(("train.py",)))
     async with stage.shown() as pilot:
         stage.session.say(0, host_events.Launched((0,)), host_events.Spawned(0, 7))
-        await pilot.press("3")
-        await until(pilot, lambda: stage.text().count("steps show once torch makes them") == 2)
+        await until(pilot, lambda: "steps show once torch makes them" in stage.text())
+        assert not any(chart.display for chart in stage.screen.query(Charts)), "they are empty"
         stage.session.say(0, host_events.Exited(0, 1))
         stage.session.close()
         await stage.ended(pilot)
-        await until(pilot, lambda: stage.text().count("no steps were seen") == 2)
+        await until(pilot, lambda: "no steps were seen" in stage.text())
         assert "yet" not in stage.text()
 
 
@@ -247,7 +247,6 @@ async def test_on_a_narrower_terminal_no_row_is_left_blank() -> None:
 async def test_the_charts_mark_where_the_run_was_started_again(size: tuple[int, int]) -> None:
     stage = Stage()
     async with stage.training(size=size) as pilot:
-        charts = 3 if size[0] >= 110 else 1
         begun = stage.session.state.progress.begun
         assert begun
         assert "┊" not in stage.text()
@@ -255,9 +254,11 @@ async def test_the_charts_mark_where_the_run_was_started_again(size: tuple[int, 
         stage.session.say(0, replace(begun, resumed=50))
         stage.session.steps(51, 100)
         await stage.heard(pilot, 100)
-        await until(pilot, lambda: marks(stage).count("R") == charts)
+        # Low charts have no line for marks.
+        await until(pilot, lambda: marks(stage).count("R") >= 1)
+        num_marks = marks(stage).count("R")
         await pilot.press("3", "M")
-        await until(pilot, lambda: marks(stage).count("R") == charts - 1)
+        await until(pilot, lambda: marks(stage).count("R") == num_marks - 1)
 
 
 def marks(stage: Stage) -> str:
