@@ -22,6 +22,7 @@ from tui.doctor import checks
 from tui.doctor.check_verdict import CheckVerdict, judge_checks
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, key_of
+from tui.kit.inks import MUTED
 from tui.kit.run_session import HostChecks, LiveScreen
 from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.keys import KeyFooter
@@ -32,8 +33,8 @@ STYLES = {
     WARNING: "$text-warning",
     FAILED: "bold $text-error",
     checks.COMMAND: "$primary",
-    checks.HEAD: "bold $text-muted",
-    checks.DIM: "$text-muted",
+    checks.HEAD: f"bold {MUTED}",
+    checks.DIM: MUTED,
 }
 SEVERITIES = {
     OK: Severity.GOOD,
