@@ -21,7 +21,7 @@ class CellState(StrEnum):
 
     WAITING = "waiting"
     RUNNING = "running"
-    DONE = "done"
+    FINISHED = "finished"
     FAILED = "failed"
     UNSTABLE = "unstable"
 
@@ -63,7 +63,7 @@ class CellProgress:
             return CellState.FAILED
         if len(self.counted) < repetitions:
             return CellState.WAITING
-        return CellState.UNSTABLE if self.is_unstable else CellState.DONE
+        return CellState.UNSTABLE if self.is_unstable else CellState.FINISHED
 
 
 @dataclass

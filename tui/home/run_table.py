@@ -316,7 +316,7 @@ def describe_state(item: RunItem) -> TableCell:
         word = item.answer.state if item.answer.state in PHASE_STYLES else RUNNING
     else:
         assert item.entry
-        word = "unreadable" if item.entry.problem else item.trouble or item.entry.outcome
+        word = item.entry.state
     return phase_cell(word)
 
 
@@ -344,7 +344,7 @@ def _study_state(progress: StudyProgress) -> str:
     for state in (CellState.RUNNING, CellState.FAILED, CellState.WAITING):
         if state in states:
             return state.value
-    return CellState.DONE.value
+    return CellState.FINISHED.value
 
 
 # Curves -------------------------------------------------------------------------------------------

@@ -335,7 +335,7 @@ class StudyScreen(LiveScreen, Screen[None]):
         if not self._is_over:
             return phase_cell("running").text
         has_failed = self._progress.num_failed > 0
-        return phase_cell("failed" if has_failed else "done").text
+        return phase_cell("failed" if has_failed else "finished").text
 
     # Keys
 

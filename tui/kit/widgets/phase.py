@@ -19,7 +19,6 @@ PHASE_STYLES = {phase.value: (look.sign, look.style) for phase, look in RANK_LOO
     "not started": ("ended", "table--dim"),
     "ended": ("ended", "table--dim"),
     "running": ("live", "table--good"),
-    "done": ("good", "table--good"),
     "unstable": ("warn", "table--warn"),
     "interrupted": ("ended", "table--dim"),
     "refused": ("bad", "table--bad"),
