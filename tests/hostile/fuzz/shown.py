@@ -147,7 +147,7 @@ class Show:
         length = header.RunLength(run.progress.epochs, run.progress.steps)
         severity = Severity.NEUTRAL
         lines = [header.progress_line(run, length, width, now, severity)]
-        lines += [header.title_line(run, "", "", width, severity)]
+        lines += [header.title_line(run, header.NO_REPLAY, "", width, severity)]
         for is_roomy in (True, False):
             lines += header.figure_lines(
                 header_figures(run), width, is_roomy=is_roomy, is_stale=bool(run.stall)

@@ -55,6 +55,18 @@ Styled = tuple[str, str]
 """A text, and its style; "" for the usual one."""
 
 
+class ReplayNote(NamedTuple):
+    """What a header says of a replay."""
+
+    badge: str = ""
+    """How a moment of the run is shown; "" if it is no moment of the past."""
+    end: str = ""
+    """What became of the run then."""
+
+
+NO_REPLAY = ReplayNote()
+
+
 class RunLength(NamedTuple):
     """Epochs and steps of a whole run; 0 where they are not known."""
 
@@ -66,27 +78,25 @@ class RunLength(NamedTuple):
 
 
 def title_line(
-    run: RunState, replay_text: str, given_name: str, width: int, severity: Severity
+    run: RunState, replay: ReplayNote, given_name: str, width: int, severity: Severity
 ) -> Content:
-    """The badges of a replay and of the state, and the work; at the right edge the run, by the name
+    """The badge of a replay or of the state, and the work; at the right edge the run, by the name
     that a person gave it, and by its own where there is room for both. `severity` is that of the
     verdict on the run."""
-    badge_text = f" {phase_text(run)} "
-    replay_badge = f" {replay_text} " if replay_text else ""
-    room = width - len(replay_badge + badge_text) - 1
+    if replay.badge:
+        # What the run did then is no badge, which would look like that of a live run.
+        ended_text = f" ({replay.end})" if replay.end else ""
+        badges = [(f" {replay.badge} ", REPLAY_INK), (f"  {phase_text(run)}{ended_text} ", DIM)]
+    else:
+        badge_ink = f"bold {BADGE_INKS[_state_style(run, severity)]}"
+        badges = [(f" {phase_text(run)} ", badge_ink)]
+    room = width - _length(badges) - 1
     work_text = _work_text(run)
     names = [f"{given_name} ({run.plan.run})", given_name] if given_name else [run.plan.run]
     # Without room for it, the name is left out, and the work is cut.
     name = next((name for name in names if len(work_text) + 2 + len(name) <= room), "")
     work_text = work_text[: max(room, 0)].ljust(room - len(name))
-    title = Content.assemble(
-        (replay_badge, REPLAY_INK),
-        (badge_text, f"bold {BADGE_INKS[_state_style(run, severity)]}"),
-        " ",
-        work_text,
-        (name, DIM),
-    )
-    return title.truncate(width)
+    return Content.assemble(*badges, " ", work_text, (name, DIM)).truncate(width)
 
 
 def phase_text(run: RunState) -> str:
