@@ -96,6 +96,8 @@ class RunBody(Container, SteadyWidget):
         return self._body_layout
 
     def compose(self) -> ComposeResult:
+        # Before its parts are there, as a class that changes later has all of them styled anew.
+        self.lay_out()
         yield self._card
         yield from self.panels
         yield self._phases
@@ -151,6 +153,11 @@ class RunBody(Container, SteadyWidget):
         """The charts for which there is room, by their places; none twice."""
         num_charts = max(self._different, num_seen)
         return sorted((self._first + index) % num_charts for index in range(num_seen))
+
+    @property
+    def has_card(self) -> bool:
+        """Return True if there is room for the card of the run."""
+        return bool(self._arrangement(self.size or self.app.size).card)
 
     def lay_out(self) -> None:
         """Give each part its place, and the panels in view their numbers."""

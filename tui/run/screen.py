@@ -109,13 +109,11 @@ class RunScreen(ChartActions):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        self._body.lay_out()
         # The log is the last one of `PANELS`.
         log_panel = self._body.panels[-1]
         first_widget = self._slider or log_panel.children[0]
         first_widget.focus()
         self.watch(self, "maximized", self._zoomed, init=False)
-        self.tick()
 
     def _zoomed(self) -> None:
         self._body.lay_out()
@@ -123,6 +121,7 @@ class RunScreen(ChartActions):
 
     def on_resize(self, event: Resize) -> None:
         self._body.lay_out()
+        self.read_command()
         # Panels have their new sizes only after the next refresh.
         self.call_after_refresh(self.tick)
 
