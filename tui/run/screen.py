@@ -58,7 +58,8 @@ class RunScreen(ChartActions):
     study, to which one goes back; else one goes home, if there is a home. `called` tells the name
     that a person gave the run, `find_previous` the last run with the same settings."""
 
-    CSS = """
+    # Not `CSS`, for which all style sheets would be parsed again.
+    DEFAULT_CSS = """
     RunScreen .-maximized { height: 1fr; }
     """
     place = KeyPlace.RUN
