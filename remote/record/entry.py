@@ -94,6 +94,14 @@ class Entry(NamedTuple):
         return None if self.job is None else self.job.get(name, DEFAULTS[name])
 
     @property
+    def state(self) -> str:
+        """Return what it does or what became of it, in a word or two: what is wrong with a run that
+        is recorded now, else its `outcome`."""
+        if self.problem:
+            return "unreadable"
+        return self.trouble if self.verdict == RUNNING and self.trouble else self.outcome
+
+    @property
     def outcome(self) -> str:
         """Return what became of it, in a word or two: its verdict, but of a finished run its worst
         flaw, if it has any."""

@@ -33,7 +33,9 @@ LONGEST_TEXT = 300
 
 Figure = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)] | None
 Count = Annotated[int, Meta(ge=0, le=int(LARGEST))]
-Trouble = Literal["", "stalled", "slow"]
+Trouble = Literal["", "stalled", "diverged", "slow", "waiting"]
+LONG_WAIT = 30.0
+"""Seconds that a start waits for the same host or rank until the list says so: most are shorter."""
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,11 +86,12 @@ def make_overview(state: RunState) -> Overview:
     last_evaluation = progress.evaluations[-1] if progress.evaluations else None
     cause_text = state.cause.text() if state.cause else ""
     flaws = find_flaws(state)
+    has_diverged = any(flaw.kind is FlawKind.DIVERGED for flaw in flaws)
     are_started = any(rank.phase is not RankPhase.WAITING for rank in ranks)
     return Overview(
         verdict=state.verdict.word if state.verdict else "",
         cause=cause_text[:LONGEST_TEXT],
-        diverged=any(flaw.kind is FlawKind.DIVERGED for flaw in flaws),
+        diverged=has_diverged,
         flaws=flaws,
         version=VERSION,
         step=max((rank.step for rank in ranks), default=0),
@@ -103,16 +106,23 @@ def make_overview(state: RunState) -> Overview:
         # The ranks of the last attempt may be waiting, though those of one before have trained.
         ranks_started=are_started or bool(progress.restarts),
         checkpoint_step=max((rank.saved_step for rank in ranks), default=0),
-        trouble=_find_trouble(state),
+        trouble=_find_trouble(state, has_diverged=has_diverged),
     )
 
 
-def _find_trouble(state: RunState) -> Trouble:
+def _find_trouble(state: RunState, *, has_diverged: bool) -> Trouble:
     if state.verdict:
         return ""
+    from remote.run.findings.start_waits import find_waits
+
     if state.stall:
         return "stalled"
-    return "slow" if state.stragglers.slow else ""
+    if has_diverged:
+        return "diverged"
+    if state.stragglers.slow:
+        return "slow"
+    waits = find_waits(state, state.now)
+    return "waiting" if any(wait.seconds >= LONG_WAIT for wait in waits) else ""
 
 
 def encode_overview(overview: Overview) -> bytes:

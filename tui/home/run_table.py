@@ -12,7 +12,7 @@ from msgspec import structs
 from textual.screen import Screen
 
 from remote.format import UNKNOWN, age, count, duration, or_unknown, percent
-from remote.record.entry import FINISHED, RUNNING, Entry
+from remote.record.entry import RUNNING, Entry
 from remote.record.figures import FIGURES_WITH_COLUMN, RunFigure
 from remote.sanitise import plain
 from remote.study.progress import CellState, StudyProgress
@@ -316,7 +316,7 @@ def describe_state(item: RunItem) -> TableCell:
         word = item.answer.state if item.answer.state in PHASE_STYLES else RUNNING
     else:
         assert item.entry
-        word = "unreadable" if item.entry.problem else item.trouble or item.entry.outcome
+        word = item.entry.state
     return phase_cell(word)
 
 
@@ -339,11 +339,12 @@ def _describe_progress(item: RunItem) -> TableCell:
 
 
 def _study_state(progress: StudyProgress) -> str:
-    repetitions = progress.study.repetitions
-    states = {cell.state(repetitions) for cell in progress.cells.values()}
-    is_done = states == {CellState.DONE}
-    # In one list, what has ended well is called the same.
-    return FINISHED if is_done else CellState.WAITING.value
+    states = {cell.state(progress.study.repetitions) for cell in progress.cells.values()}
+    # What counts most comes first.
+    for state in (CellState.RUNNING, CellState.FAILED, CellState.WAITING):
+        if state in states:
+            return state.value
+    return CellState.FINISHED.value
 
 
 # Curves -------------------------------------------------------------------------------------------

@@ -53,8 +53,11 @@ class ShowRun(ScreenRequest):
     name: str
 
 
+@dataclass
 class RetryStudy(Message):
-    """Make the failed runs of the study again."""
+    """Make the runs of the study that failed or are missing."""
+
+    name: str
 
 
 @dataclass

@@ -10,6 +10,7 @@ from operator import attrgetter
 from struct import Struct
 
 from remote.run.series.definitions import STEP
+from remote.statistics.mean import finite_mean
 from training.wire.rank_events import StepFinished
 
 NAN = float("nan")
@@ -268,7 +269,16 @@ class RecentSteps:
 
     # Figures are kept as numbers beside each other. Those of 1,000 ranks are asked for together,
     # and to fetch as many steps from all over the memory takes longer than to compute with them.
-    __slots__ = ("_means", "_recent", "_spent", "_warms_up", "count", "lasting", "lasting_ready")
+    __slots__ = (
+        "_loss",
+        "_means",
+        "_recent",
+        "_spent",
+        "_warms_up",
+        "count",
+        "lasting",
+        "lasting_ready",
+    )
 
     def __init__(self) -> None:
         self._recent = array("d")
@@ -280,6 +290,7 @@ class RecentSteps:
         """Steps of the attempt that have a time."""
         self._spent = NAN
         self._means: Means | None = None
+        self._loss: float | None = None
         self._warms_up = True
 
     def __len__(self) -> int:
@@ -296,7 +307,7 @@ class RecentSteps:
             del recent_figures[:_WIDTH]
             self._warms_up = False
         self._spent = NAN
-        self._means = None
+        self._means = self._loss = None
         if not math.isfinite(step.seconds):
             return
         self.count += 1
@@ -328,6 +339,13 @@ class RecentSteps:
         if len(sorted_values) % 2:
             return sorted_values[middle]
         return (sorted_values[middle - 1] + sorted_values[middle]) / 2
+
+    @property
+    def loss(self) -> float:
+        """Return the mean loss, of all steps: none warms up. It is kept as `means` are."""
+        if self._loss is None:
+            self._loss = finite_mean(self.last("loss"))
+        return self._loss
 
     @property
     def means(self) -> Means:

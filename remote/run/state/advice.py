@@ -34,7 +34,9 @@ class Advice:
     lr: float = 0.0
     """The learning rate of the run; 0 if it is not known."""
     best_epoch: int = 0
-    """The epoch after which the test loss has only risen."""
+    """The epoch after which the test loss has only risen; 0 of a script that does not tell it."""
+    best_step: int = 0
+    """The same as a step."""
 
     @property
     def setting(self) -> tuple[str, float | None]:

@@ -12,7 +12,6 @@ from remote.run.series.step_times import NAN, RecentSteps, StepTotals
 from remote.run.state.host_state import LAST_WORDS
 from remote.run.state.phases import FATES, START_PHASES, RankPhase
 from remote.run.state.types import Cause
-from remote.statistics.mean import finite_mean
 from training.wire.events import Event
 from training.wire.host_events import (
     Exited,
@@ -177,7 +176,7 @@ class RankState:
         """
         if self.step and self.is_diverged and not math.isfinite(self.loss):
             return self.loss
-        mean_loss = finite_mean(self.pace.last("loss"))
+        mean_loss = self.pace.loss
         known_loss = self.loss if math.isnan(mean_loss) else mean_loss
         return None if math.isnan(known_loss) else known_loss
 

@@ -75,7 +75,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "form_pick": ("how ranks synchronise", "parameter_server", "ring"),
     "presets": ("presets and recent jobs", "--sync gather_scatter", "11-21 10:30"),
     "study": ("Three ways", "run 5 of 12", "a ring of two", "0.198", "ddp is fastest"),
-    "study_cell": ("method=all_reduce nodes=1", "waiting", "no remarks"),
+    "study_cell": ("runs of all_reduce, nodes 1 ", "waiting", "no remarks"),
 }
 """What each scene says in any size, apart from where it stands."""
 

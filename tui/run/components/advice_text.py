@@ -46,7 +46,10 @@ def describe_remedy(advice: Advice) -> str:
         case Remedy.OTHER_LR:
             return f"with another lr{lr_now}: too high or too low, or its data says nothing"
         case Remedy.FEWER_EPOCHS:
-            return f"with fewer epochs: best was epoch {advice.best_epoch}"
+            if advice.best_epoch:
+                return f"with fewer epochs: best was epoch {advice.best_epoch}"
+            best_text = f": best was step {advice.best_step}" if advice.best_step else ""
+            return f"with fewer steps{best_text}"
 
 
 def make_command(run: RunState, advice: Advice) -> str:

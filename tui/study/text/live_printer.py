@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # numpy takes a while to import
 
 STYLES = {
     CellState.RUNNING: "green",
-    CellState.DONE: "",
+    CellState.FINISHED: "",
     CellState.WAITING: "dim",
     CellState.FAILED: "bold red",
     CellState.UNSTABLE: "yellow",
