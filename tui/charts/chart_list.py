@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import ClassVar
@@ -52,10 +52,9 @@ class ListedChart:
 
 
 class ChartUse(Enum):
-    """What is to be done with the charts that were chosen, or with those on the screen."""
+    """What is to be done with the chart that was chosen, or with those on the screen."""
 
     PLACE = "place"
-    GRID = "grid"
     KEEP = "keep"
     RESET = "reset"
 
@@ -65,8 +64,8 @@ class ChartPick:
     """What was chosen."""
 
     use: ChartUse
-    kinds: tuple[ChartKind, ...] = ()
-    """One chart for a place, or all for a grid."""
+    kind: ChartKind | None = None
+    """The chart for a place."""
 
 
 def list_charts(run: RunState, deck: Deck) -> list[ListedChart]:
@@ -125,9 +124,16 @@ class ChartList(ModalScreen[ChartPick | None]):
     place = KeyPlace.CHART_LIST
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
-    def __init__(self, charts: Sequence[ListedChart], focused: str = "") -> None:
-        """`focused` is the id of the chart that the chosen one will replace."""
+    def __init__(
+        self,
+        charts: Sequence[ListedChart],
+        focused: str = "",
+        show_grid: Callable[[tuple[ChartKind, ...]], object] = lambda _: None,
+    ) -> None:
+        """`focused` is the id of the chart that the chosen one will replace; `show_grid` shows
+        several charts over the list."""
         super().__init__()
+        self._show_grid = show_grid
         self._charts = charts
         self._focused = focused
         self._matching = list(charts)
@@ -199,13 +205,12 @@ class ChartList(ModalScreen[ChartPick | None]):
 
     def _choose(self, index: int | None) -> None:
         if index is not None:
-            self.dismiss(ChartPick(ChartUse.PLACE, (self._matching[index].kind,)))
+            self.dismiss(ChartPick(ChartUse.PLACE, self._matching[index].kind))
 
     def action_grid(self) -> None:
         """Show all charts that match."""
         if self._matching:
-            kinds = tuple(chart.kind for chart in self._matching)
-            self.dismiss(ChartPick(ChartUse.GRID, kinds))
+            self._show_grid(tuple(chart.kind for chart in self._matching))
 
     def action_keep_layout(self) -> None:
         """Remember the charts on the screen and their views."""

@@ -86,3 +86,19 @@ def test_badge_and_bar_have_the_colour_of_the_verdict() -> None:
     assert inks(state, Severity.NEUTRAL) == {"success"}
     assert inks(state, Severity.WARN) == {"warning"}
     assert inks(state, Severity.BAD) == {"error"}
+
+
+@pytest.mark.parametrize(("width", "shown"), [(120, "step 49"), (70, "epoch 5/2000")])
+def test_a_long_run_has_a_bar_where_its_numbers_are_large(width: int, shown: str) -> None:
+    state = trained(1.0, total=100)
+    text = progress_line(state, RunLength(2000, 460_000), width, state.now, Severity.NEUTRAL).plain
+    assert "───" in text
+    assert shown in text
+    assert "ETA" in text
+
+
+def test_a_healthy_run_says_that_there_is_nothing_to_do() -> None:
+    state = trained(1.0)
+    assert "no problems" in title_line(state, "", "baseline", WIDTH, Severity.NEUTRAL).plain
+    assert "no problems" not in title_line(state, "", "baseline", WIDTH, Severity.WARN).plain
+    assert "baseline" in title_line(state, "", "baseline", 60, Severity.NEUTRAL).plain
