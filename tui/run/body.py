@@ -59,9 +59,10 @@ class RunBody(Container, SteadyWidget):
 
     DEFAULT_CSS = """
     RunBody { height: 1fr; }
-    RunBody.-past { opacity: 75%; }
     RunBody.-framed Panel { border: round $ink-rule; }
     RunBody.-framed Panel:focus-within { border: heavy $primary; }
+    RunBody.-past Panel { border-top: dashed $ink-rule 60%; }
+    RunBody.-past.-framed Panel { border: dashed $ink-rule 60%; }
     """
 
     def __init__(self, session: RunSession) -> None:
@@ -78,6 +79,7 @@ class RunBody(Container, SteadyWidget):
         self._phases = PhaseLine()
         self._card = RunCard()
         self._turn = DrawTurn()
+        self._has_looked = False
         self.notes: Sequence[StepNote] = ()
         self.command = ""
         """The command line that starts such a run, once it is known."""
@@ -96,6 +98,8 @@ class RunBody(Container, SteadyWidget):
         return self._body_layout
 
     def compose(self) -> ComposeResult:
+        # Before its parts are there, as a class that changes later has all of them styled anew.
+        self.lay_out()
         yield self._card
         yield from self.panels
         yield self._phases
@@ -152,6 +156,11 @@ class RunBody(Container, SteadyWidget):
         num_charts = max(self._different, num_seen)
         return sorted((self._first + index) % num_charts for index in range(num_seen))
 
+    @property
+    def has_card(self) -> bool:
+        """Return True if there is room for the card of the run."""
+        return bool(self._arrangement(self.size or self.app.size).card)
+
     def lay_out(self) -> None:
         """Give each part its place, and the panels in view their numbers."""
         self._contents = self.contents()
@@ -193,13 +202,14 @@ class RunBody(Container, SteadyWidget):
             baseline_name = self.baseline.name if self.baseline else ""
             self._card.show(run, self.command, baseline_name, self.notes)
         # `available` looks at all curves, so it is asked only now and then, and while a wanted
-        # chart is missing.
-        is_missing = any(
+        # chart of a job is missing; a script may never have it.
+        is_missing = run.plan.job is not None and any(
             chart.needs_kind(name)
             for chart, name in zip(self._charts, self.deck.shown, strict=False)
         )
-        if not (self._turn.has_come(TICKS_PER_LOOK) or is_missing):
+        if not (self._turn.has_come(TICKS_PER_LOOK) or is_missing or not self._has_looked):
             return
+        self._has_looked = True
         kinds = _drawn_kinds(run)
         num_different = min(len(kinds), Charts.copies)
         if num_different != self._different:

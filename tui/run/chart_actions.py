@@ -39,12 +39,22 @@ class ChartActions(LiveScreen, Screen[None]):
         run."""
         self.read_baseline()
         self.read_notes()
-        run = self.session.state
-        self.post_message(ReadCommand(run.plan, run, self._take_command))
+        self.read_command()
+
+    def read_command(self) -> None:
+        """Ask for the command of the run, if there is room for the card that shows it."""
+        if self._body.has_card:
+            run = self.session.state
+            self.post_message(ReadCommand(run.plan, run, self._take_command))
 
     def _take_command(self, command: str) -> None:
         self._body.command = command
-        self.tick()
+        self._draw_if_shown()
+
+    def _draw_if_shown(self) -> None:
+        """Draw what was read. That takes a while: the screen may be gone, or not be there yet."""
+        if self.is_mounted and self.is_attached:
+            self.tick()
 
     def read_baseline(self) -> None:
         """Ask for the run that is pinned."""
@@ -52,7 +62,7 @@ class ChartActions(LiveScreen, Screen[None]):
 
     def _take_baseline(self, name: str, run: RunState | None) -> None:
         self._body.show_baseline(Baseline(name, run) if run else None)
-        self.tick()
+        self._draw_if_shown()
 
     def read_notes(self) -> None:
         """Ask for the notes at steps."""
@@ -61,7 +71,7 @@ class ChartActions(LiveScreen, Screen[None]):
     def _take_notes(self, notes: Sequence[StepNote]) -> None:
         if notes != self._body.notes:
             self._body.show_notes(notes)
-            self.tick()
+            self._draw_if_shown()
 
     def action_note_step(self) -> None:
         """Let the user write a note at the step of the cursor, or else at the newest one."""

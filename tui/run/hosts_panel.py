@@ -165,11 +165,12 @@ class HostsPanel(TablePanel):
                 self._show_table(run)
 
     def _show_start(self, run: RunState) -> None:
-        rows = start_rows(run, self._clock.now(run))
+        table = self.query_one(CellTable)
+        rows = start_rows(run, self._clock.now(run), table.size.height - 1)
         columns = start_columns(run)
         host_cells = [row[0] for row in rows]
         fitted_host = fit_column(columns[0], host_cells)
-        self.query_one(CellTable).fill(rows, [fitted_host, *columns[1:]])
+        table.fill(rows, [fitted_host, *columns[1:]])
 
     def _show_table(self, run: RunState) -> None:
         now = self._clock.now(run)

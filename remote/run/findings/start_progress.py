@@ -53,7 +53,7 @@ _JOB_STAGES = (
 _SCRIPT_STAGES = (
     _CONNECT,
     _COPY,
-    StartStage("start", "the script has shown nothing yet", 15, rank_phases=_BEGINNING),
+    StartStage("start", "the script is starting", 15, rank_phases=_BEGINNING),
     _JOIN,
 )
 

@@ -464,7 +464,7 @@ async def test_mistakes_stand_beside_their_fields_and_at_the_top() -> None:
         assert "▶ f5 start" in form.verdict()
         await form.type(pilot, "lr", "fast")
         assert form.row("lr").endswith("✗ write a number")
-        assert form.verdict().startswith("✗ learning rate is 'fast': write a number")
+        assert form.verdict().startswith("✗ learning rate is fast: write a number")
         await pilot.press("enter")
         await form.type(pilot, "batch_size", "2x")
         await pilot.press("enter")
@@ -473,13 +473,26 @@ async def test_mistakes_stand_beside_their_fields_and_at_the_top() -> None:
         assert "2 mistakes" in form.row(MAIN)
         await pilot.press("f5")
         assert form.begun == []
-        assert form.shown("help") == "✗ batch size is '2x': write a whole number"
+        assert form.shown("help") == "✗ batch size is 2x: write a whole number"
         assert form.fields.row.field
         assert form.fields.row.field.name == "batch_size"
         await pilot.press("delete")
         await form.go(pilot, "lr")
         await pilot.press("delete")
         await until(pilot, lambda: "✓ ready" in form.verdict())
+
+
+async def test_a_mistake_that_is_too_long_for_its_row_is_said_in_full_elsewhere() -> None:
+    form = Form(lab=HERE)
+    async with form.opened() as pilot:
+        await form.type(pilot, "ranks", "0")
+        await pilot.press("enter")
+        assert form.row("ranks").endswith("✗ mistake")
+        text = "✗ ranks is 0: write a whole number, at least 1"
+        assert form.verdict().startswith(text)
+        await form.go(pilot, "ranks")
+        assert form.shown("help") == text
+        assert not any("…" in line for line in form.drawn() if "✗" in line)
 
 
 async def test_a_form_starts_nothing_once_another_screen_has_come() -> None:

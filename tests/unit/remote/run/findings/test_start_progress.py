@@ -91,7 +91,7 @@ def test_a_script_starts_until_something_is_seen_of_it_but_not_for_ever() -> Non
     history = started(script(1, 2)).session(HostPhaseChanged(0, "ready"))
     run = history.state()
     assert is_starting(run)
-    assert "the script has shown nothing yet" in summarise_start(run, run.now + 3.0).text
+    assert "the script is starting" in summarise_start(run, run.now + 3.0).text
     for rank in range(2):
         history.rank(rank, seen(rank, 1, 1.0))
     assert not is_starting(history.state())
