@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+import shlex
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from remote.doctor.doctor import FAILED, OK
@@ -46,6 +47,14 @@ def judge_checks(state: RunState, hosts: Container[str] | None = None) -> CheckV
     if not state.checks or not is_over:
         return None
     return CheckVerdict(OK, describe_passed(state))
+
+
+def exclude_hosts(words: Sequence[str], hosts: Sequence[str]) -> str:
+    """Return a command line of `rankboard doctor` without some hosts; "" if it leaves some out
+    itself. `words` are its words behind `rankboard`."""
+    if words[:1] != ["doctor"] or any(word.startswith("--exclude") for word in words):
+        return ""
+    return shlex.join(["rankboard", "doctor", "--exclude", ",".join(hosts), *words[1:]])
 
 
 def describe_passed(state: RunState) -> str:

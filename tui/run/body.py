@@ -59,9 +59,10 @@ class RunBody(Container, SteadyWidget):
 
     DEFAULT_CSS = """
     RunBody { height: 1fr; }
-    RunBody.-past { opacity: 75%; }
     RunBody.-framed Panel { border: round $ink-rule; }
     RunBody.-framed Panel:focus-within { border: heavy $primary; }
+    RunBody.-past Panel { border-top: dashed $ink-rule 60%; }
+    RunBody.-past.-framed Panel { border: dashed $ink-rule 60%; }
     """
 
     def __init__(self, session: RunSession) -> None:
@@ -97,6 +98,8 @@ class RunBody(Container, SteadyWidget):
         return self._body_layout
 
     def compose(self) -> ComposeResult:
+        # Before its parts are there, as a class that changes later has all of them styled anew.
+        self.lay_out()
         yield self._card
         yield from self.panels
         yield self._phases
@@ -152,6 +155,11 @@ class RunBody(Container, SteadyWidget):
         """The charts for which there is room, by their places; none twice."""
         num_charts = max(self._different, num_seen)
         return sorted((self._first + index) % num_charts for index in range(num_seen))
+
+    @property
+    def has_card(self) -> bool:
+        """Return True if there is room for the card of the run."""
+        return bool(self._arrangement(self.size or self.app.size).card)
 
     def lay_out(self) -> None:
         """Give each part its place, and the panels in view their numbers."""

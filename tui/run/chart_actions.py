@@ -39,8 +39,13 @@ class ChartActions(LiveScreen, Screen[None]):
         run."""
         self.read_baseline()
         self.read_notes()
-        run = self.session.state
-        self.post_message(ReadCommand(run.plan, run, self._take_command))
+        self.read_command()
+
+    def read_command(self) -> None:
+        """Ask for the command of the run, if there is room for the card that shows it."""
+        if self._body.has_card:
+            run = self.session.state
+            self.post_message(ReadCommand(run.plan, run, self._take_command))
 
     def _take_command(self, command: str) -> None:
         self._body.command = command

@@ -40,8 +40,9 @@ from tui.run.body import RunBody
 from tui.run.chart_actions import ChartActions
 from tui.run.components.advice_text import make_command
 from tui.run.components.header import RunHeader
+from tui.run.components.header_lines import NO_REPLAY, ReplayNote
 from tui.run.components.note import RecordNote
-from tui.run.components.record_lines import ReplaySlider, describe_replay
+from tui.run.components.record_lines import ReplaySlider, describe_end, describe_replay
 from tui.run.components.start_strip import StartStrip
 from tui.run.live_verdict import list_alerts
 from tui.run.run_verdict import VerdictKeys
@@ -58,7 +59,8 @@ class RunScreen(ChartActions):
     study, to which one goes back; else one goes home, if there is a home. `called` tells the name
     that a person gave the run, `find_previous` the last run with the same settings."""
 
-    CSS = """
+    # Not `CSS`, for which all style sheets would be parsed again.
+    DEFAULT_CSS = """
     RunScreen .-maximized { height: 1fr; }
     """
     place = KeyPlace.RUN
@@ -109,13 +111,11 @@ class RunScreen(ChartActions):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        self._body.lay_out()
         # The log is the last one of `PANELS`.
         log_panel = self._body.panels[-1]
         first_widget = self._slider or log_panel.children[0]
         first_widget.focus()
         self.watch(self, "maximized", self._zoomed, init=False)
-        self.tick()
 
     def _zoomed(self) -> None:
         self._body.lay_out()
@@ -123,6 +123,7 @@ class RunScreen(ChartActions):
 
     def on_resize(self, event: Resize) -> None:
         self._body.lay_out()
+        self.read_command()
         # Panels have their new sizes only after the next refresh.
         self.call_after_refresh(self.tick)
 
@@ -148,12 +149,15 @@ class RunScreen(ChartActions):
             if self._note:
                 self._note.show()
             self._body.show(run)
-            replay_text = describe_replay(self._slider.replay) if self._slider else ""
-            self._body.set_class(bool(replay_text), "-past")
+            replay_note = NO_REPLAY
+            if self._slider:
+                replay = self._slider.replay
+                replay_note = ReplayNote(describe_replay(replay), describe_end(replay))
+            self._body.set_class(bool(replay_note.badge), "-past")
             self._start.show_run(run)
             self._warn(self._verdict.show(run, self._verdict_keys(), self._body.notes))
             severity = self._verdict.verdict.severity
-            self._header.show(run, self._called, replay_text, severity)
+            self._header.show(run, self._called, replay_note, severity)
             # A hidden panel costs nothing: it is drawn once it is seen.
             for panel in self._body.panels:
                 if self._is_seen(panel):
