@@ -103,7 +103,7 @@ async def test_compare_pins_run_a(tmp_path: Path) -> None:
     folders = [make_run(tmp_path / "runs", name) for name in ("a-1", "b-2")]
     app = CompareApp(folders)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: "A  a-1" in screen_text(app))
+        await until(pilot, lambda: "A a-1" in screen_text(app))
         await pilot.press("p")
         await until(pilot, lambda: "a-1 is the baseline" in screen_text(app))
     assert marks.find_pinned(tmp_path / "runs") == folders[0]
