@@ -145,12 +145,15 @@ def seconds(value: float) -> str:
     return fixed(value, 4 if value < 0.1 else 3 if value < 100 else 0)
 
 
-def step_time(value: float) -> str:
-    """Format the seconds of a step with their unit: "0.82 ms", "52 ms", "1.25 s"."""
+def step_time(value: float, *, exact: bool = False) -> str:
+    """Format the seconds of a step with their unit: "0.8 ms", "52 ms", "1.25 s"; `exact`: with
+    three significant digits."""
     if not math.isfinite(value):
         return UNKNOWN
-    # Three digits of a second, and as many of a millisecond: more would only flicker.
     scaled, unit = (value, "s") if value >= 0.9995 else (1000 * value, "ms")
+    if exact:
+        return f"{number(scaled)} {unit}"
+    # Three digits of a second, and as many of a millisecond: more would only flicker.
     decimals = 2 if unit == "s" and scaled < 99 else 1 if 0 < scaled < 9.95 else 0
     return f"{scaled:.{decimals}f} {unit}"
 
@@ -165,9 +168,9 @@ def percent(share: float, decimals: int = 0) -> str:
     return f"{share:.{decimals}%}" if math.isfinite(share) else UNKNOWN
 
 
-def loss(value: float, step: int) -> str:
-    """Format a loss; before the first step it is not known."""
-    return format_loss(value) if step else UNKNOWN
+def loss(value: float | None) -> str:
+    """Format a loss; None is not known. One that is NaN is: the run has diverged."""
+    return UNKNOWN if value is None else format_loss(value)
 
 
 def count(number: float, noun: str, plural: str = "") -> str:

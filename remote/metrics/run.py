@@ -25,6 +25,7 @@ from remote.record.remarks import Remark, find_remarks
 from remote.run.apply import apply_record
 from remote.run.findings.flaws import find_flaws
 from remote.run.findings.script_visibility import unused_rules
+from remote.run.findings.training_loss import find_training_loss
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
 from remote.run.state.flaw import Flaw, FlawKind
@@ -115,6 +116,8 @@ class RunFigures:
     launched_with: dict[str, str]
     """Versions of the launcher by name."""
     steps: StepTable
+    training_loss: float | None
+    """See `find_training_loss`."""
     evaluations: tuple[EvaluationFigures, ...]
     restarts: tuple[Restart, ...]
     stalls: tuple[Stall, ...]
@@ -167,12 +170,6 @@ class RunFigures:
         They are of all ranks together, or of a rank on average if ranks train apart.
         """
         return self.steps.early().samples_per_second(are_apart=self.trains_apart)
-
-    def final_loss(self) -> float:
-        """Return the training loss of the last batch, as the mean over ranks; NaN without
-        steps."""
-        _, _, losses = self.loss_course()
-        return float(losses[-1]) if losses.size else float("nan")
 
     def loss_course(self) -> tuple[Floats, Floats, Floats]:
         """Return steps, times and training losses: means over the ranks, or what the first rank
@@ -245,6 +242,7 @@ def make_figures(folder: Path, state: RunState, collector: RunCollector) -> RunF
         zero=zero,
         launched_with=_read_versions(folder),
         steps=steps,
+        training_loss=find_training_loss(state),
         evaluations=_list_evaluations(state, collector, zero),
         restarts=tuple(state.progress.restarts),
         stalls=tuple(state.stalls),

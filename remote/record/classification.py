@@ -113,7 +113,7 @@ def format_last_report(state: RunState) -> str:
     if last_evaluation is None or not last_evaluation.confusion:
         return ""
     loss_text = f"test loss {format_loss(last_evaluation.loss)}"
-    accuracy_text = f"test accuracy {last_evaluation.accuracy:.2%}"
+    accuracy_text = f"test accuracy {last_evaluation.accuracy:.1%}"
     result_text = f"{loss_text}, {accuracy_text}, {last_evaluation.samples} samples"
     moment_text = f"after epoch {last_evaluation.epoch}, step {last_evaluation.step}"
     report_lines = [

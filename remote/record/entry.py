@@ -18,6 +18,7 @@ from remote.record.layout import PLAN
 from remote.record.overview import (
     ENDS,
     LARGEST,
+    VERSION,
     Count,
     Figure,
     Overview,
@@ -64,7 +65,7 @@ class Entry(NamedTuple):
     cause: str = ""
     diverged: bool = False
     flaws: tuple[Flaw, ...] = ()
-    knows_flaws: bool = False
+    version: Count = 0
     step: Count = 0
     steps: Count = 0
     loss: Figure = None
@@ -93,6 +94,14 @@ class Entry(NamedTuple):
         return None if self.job is None else self.job.get(name, DEFAULTS[name])
 
     @property
+    def state(self) -> str:
+        """Return what it does or what became of it, in a word or two: what is wrong with a run that
+        is recorded now, else its `outcome`."""
+        if self.problem:
+            return "unreadable"
+        return self.trouble if self.verdict == RUNNING and self.trouble else self.outcome
+
+    @property
     def outcome(self) -> str:
         """Return what became of it, in a word or two: its verdict, but of a finished run its worst
         flaw, if it has any."""
@@ -100,7 +109,7 @@ class Entry(NamedTuple):
             return self.verdict
         if self.flaws:
             return self.flaws[0].kind.value
-        # Older versions have recorded no more of it, see `find_missing_flaws`.
+        # Older versions have recorded no more of it, see `renew_entry`.
         return FlawKind.DIVERGED.value if self.diverged else self.verdict
 
     @property
@@ -140,16 +149,24 @@ def read_entry(folder: Path, on_failure: files.Failed = files.ignore) -> Entry:
     return Entry(folder.name, **_describe_plan(plan), **outcome_fields, **own_marks)
 
 
-def lacks_flaws(run: Entry) -> bool:
-    """Return True if an older version recorded the run, which did not look for flaws."""
-    return run.verdict == FINISHED and not run.knows_flaws
+def is_outdated(run: Entry) -> bool:
+    """Return True if an older version recorded the run, whose flaws and loss were other ones."""
+    return (
+        run.version < VERSION and run.verdict in ENDS and (run.verdict == FINISHED or run.step > 0)
+    )
 
 
-def find_missing_flaws(folder: Path, run: Entry) -> Entry:
-    """Return the run with the flaws that its records show. This takes a moment."""
-    flaws = remake_overview(folder).flaws
-    has_diverged = any(flaw.kind is FlawKind.DIVERGED for flaw in flaws)
-    return run._replace(flaws=flaws, knows_flaws=True, diverged=run.diverged or has_diverged)
+def renew_entry(folder: Path, run: Entry) -> Entry:
+    """Return the run with the flaws and the loss that its records show. This takes a moment."""
+    overview = remake_overview(folder)
+    if overview.version < VERSION:  # its records cannot be read
+        return run._replace(version=VERSION)
+    return run._replace(
+        flaws=overview.flaws,
+        version=VERSION,
+        diverged=run.diverged or overview.diverged,
+        loss=overview.loss,
+    )
 
 
 def _read_plan(folder: Path, on_failure: files.Failed) -> tuple[dict[str, Any], str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from remote.format import UNKNOWN, loss, moment, or_unknown, percent, seconds
+from remote.format import UNKNOWN, loss, moment, or_unknown, percent, step_time
 from remote.record.entry import Entry
 
 
@@ -38,9 +38,7 @@ def _format_step(run: Entry) -> str:
 
 def _format_loss(run: Entry) -> str:
     has_number = any(isinstance(flaw.after, float) for flaw in run.flaws)
-    if run.diverged and not has_number:
-        return "nan"
-    return UNKNOWN if run.loss is None else loss(run.loss, run.step)
+    return "nan" if run.diverged and not has_number else loss(run.loss)
 
 
 def _format_known(value: float | None, format_value: Callable[[float], str]) -> str:
@@ -62,8 +60,8 @@ FIGURES = (
     ),
     RunFigure(
         "step_seconds",
-        "s/iter",
-        lambda run: _format_known(run.step_seconds, seconds),
+        "per step",
+        lambda run: _format_known(run.step_seconds, step_time),
         largest_first=False,
         changes_each_step=True,
     ),

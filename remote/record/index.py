@@ -27,10 +27,10 @@ from remote.record.entry import (
     RUNNING,
     UNKNOWN,
     Entry,
-    find_missing_flaws,
+    is_outdated,
     is_setting,
-    lacks_flaws,
     read_entry,
+    renew_entry,
 )
 from remote.record.figures import add_newer_steps
 from remote.record.files import is_folder
@@ -44,8 +44,8 @@ increase: `HEAD` names the fields."""
 YOUNG = 2 * 10**9
 """Nanoseconds. A file that has just changed may change again at the same time and in size, as some
 disks count time: what is read of it is not kept."""
-FLAW_SECONDS = 0.5
-"""How long flaws of runs of an older version are looked for at once; of others the next time."""
+RENEWAL_SECONDS = 0.5
+"""How long runs of an older version are read again at once; others are the next time."""
 HEAD = [VERSION, [*Entry._fields], DEFAULTS]
 """An index that begins otherwise is of another version."""
 SOURCES = (PLAN, OVERVIEW, EVENTS, NOTE, NAME)
@@ -93,7 +93,7 @@ def entries(runs_dir: Path, remark: Remark = lambda folder_name, error: None) ->
                 cached_runs[folder_name] = cached
         for error in read_errors:
             remark(folder_name, error)
-    _find_missing_flaws(runs_dir, cached_runs)
+    _renew_outdated(runs_dir, cached_runs)
     new_index = Index(
         runs={
             folder_name: cached
@@ -107,12 +107,12 @@ def entries(runs_dir: Path, remark: Remark = lambda folder_name, error: None) ->
     return tuple(_complete(runs_dir, cached.run, study_trials) for cached in cached_runs.values())
 
 
-def _find_missing_flaws(runs_dir: Path, cached_runs: dict[str, Cached]) -> None:
-    """Look for the flaws of runs of an older version, of the newest first. The index keeps them."""
-    deadline = time.monotonic() + FLAW_SECONDS
+def _renew_outdated(runs_dir: Path, cached_runs: dict[str, Cached]) -> None:
+    """Read runs of an older version again, the newest first. The index keeps what is found."""
+    deadline = time.monotonic() + RENEWAL_SECONDS
     for folder_name, cached in reversed(cached_runs.items()):
-        if lacks_flaws(cached.run):
-            run = find_missing_flaws(runs_dir / folder_name, cached.run)
+        if is_outdated(cached.run):
+            run = renew_entry(runs_dir / folder_name, cached.run)
             cached_runs[folder_name] = msgspec.structs.replace(cached, run=run)
             if time.monotonic() >= deadline:
                 return

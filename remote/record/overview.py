@@ -19,11 +19,12 @@ from remote.record.layout import OVERVIEW
 from remote.record.read import load_plan
 from remote.run.state.flaw import Flaw, FlawKind
 from remote.run.state.phases import RankPhase, Verdict
-from remote.statistics.mean import finite_mean
 
 if TYPE_CHECKING:  # which takes a while to import, and most lists read overviews alone
     from remote.run.run_state import RunState
 
+VERSION = 2
+"""Increase it if flaws are found otherwise, or the loss is another one."""
 ENDS = tuple(verdict.word for verdict in Verdict)
 LARGEST = 1e15
 """The largest number that a list shows: no run can have a larger one."""
@@ -32,7 +33,9 @@ LONGEST_TEXT = 300
 
 Figure = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)] | None
 Count = Annotated[int, Meta(ge=0, le=int(LARGEST))]
-Trouble = Literal["", "stalled", "slow"]
+Trouble = Literal["", "stalled", "diverged", "slow", "waiting"]
+LONG_WAIT = 30.0
+"""Seconds that a start waits for the same host or rank until the list says so: most are shorter."""
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,19 +47,20 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     diverged: bool = False
     flaws: tuple[Flaw, ...] = ()
     """What spoils its result, the most important first."""
-    knows_flaws: bool = False
-    """They were looked for, as older versions did not."""
+    version: Count = 0
+    """`VERSION` as it was when this was made: of older ones, flaws and the loss are outdated."""
     step: Count = 0
     """The newest step of any rank."""
     steps: Count = 0
     """How many steps the whole run has."""
     loss: Figure = None
-    """The mean over the ranks of their last loss in training."""
+    """See `find_training_loss`; None as well if that is no number."""
     test_loss: Figure = None
     accuracy: Figure = None
     """Of the last evaluation, as a fraction."""
     step_seconds: Figure = None
-    """The mean time of all iterations but the first, which warms up."""
+    """The mean time of the last steps; once the run has ended, of all but the first, which warms
+    up."""
     started: Figure = None
     """A Unix time."""
     elapsed: Figure = None
@@ -74,42 +78,51 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 def make_overview(state: RunState) -> Overview:
     """Return the overview of a run, by its records so far."""
     from remote.run.findings.flaws import find_flaws
+    from remote.run.findings.rates import step_means
+    from remote.run.findings.training_loss import find_training_loss
 
     progress = state.progress
     ranks = state.ranks
-    rank_losses = [rank.loss for rank in ranks if rank.step]
     last_evaluation = progress.evaluations[-1] if progress.evaluations else None
     cause_text = state.cause.text() if state.cause else ""
     flaws = find_flaws(state)
+    has_diverged = any(flaw.kind is FlawKind.DIVERGED for flaw in flaws)
     are_started = any(rank.phase is not RankPhase.WAITING for rank in ranks)
     return Overview(
         verdict=state.verdict.word if state.verdict else "",
         cause=cause_text[:LONGEST_TEXT],
-        diverged=any(flaw.kind is FlawKind.DIVERGED for flaw in flaws),
+        diverged=has_diverged,
         flaws=flaws,
-        knows_flaws=True,
+        version=VERSION,
         step=max((rank.step for rank in ranks), default=0),
         steps=progress.steps,
-        loss=check_number(finite_mean(rank_losses)),
+        loss=check_number(find_training_loss(state)),
         test_loss=check_number(last_evaluation.loss) if last_evaluation else None,
         accuracy=check_number(last_evaluation.accuracy) if last_evaluation else None,
-        step_seconds=check_number(state.means.seconds),
+        step_seconds=check_number(step_means(state).seconds),
         started=check_number(state.started) if state.started else None,
         elapsed=check_number(state.elapsed) if state.started else None,
         attempts=state.attempt + 1 if state.started else 0,
         # The ranks of the last attempt may be waiting, though those of one before have trained.
         ranks_started=are_started or bool(progress.restarts),
         checkpoint_step=max((rank.saved_step for rank in ranks), default=0),
-        trouble=_find_trouble(state),
+        trouble=_find_trouble(state, has_diverged=has_diverged),
     )
 
 
-def _find_trouble(state: RunState) -> Trouble:
+def _find_trouble(state: RunState, *, has_diverged: bool) -> Trouble:
     if state.verdict:
         return ""
+    from remote.run.findings.start_waits import find_waits
+
     if state.stall:
         return "stalled"
-    return "slow" if state.stragglers.slow else ""
+    if has_diverged:
+        return "diverged"
+    if state.stragglers.slow:
+        return "slow"
+    waits = find_waits(state, state.now)
+    return "waiting" if any(wait.seconds >= LONG_WAIT for wait in waits) else ""
 
 
 def encode_overview(overview: Overview) -> bytes:

@@ -219,7 +219,8 @@ def _keys() -> dict[str, QueryKey]:
     )
     keys |= {key.name: key for key in other_keys}
     keys |= {figure.title: keys[figure.field] for figure in FIGURES if figure.title}
-    return keys | {"method": keys["sync"]}
+    # Older versions called the column so.
+    return keys | {"method": keys["sync"], "s/iter": keys["step_seconds"]}
 
 
 def _field_key(key_name: str, value_kind: str, field_name: str) -> QueryKey:

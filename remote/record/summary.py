@@ -20,6 +20,7 @@ from remote.record.remarks import find_remarks
 from remote.run.findings import script_visibility
 from remote.run.findings.alerts import find_alerts
 from remote.run.findings.flaws import find_flaws
+from remote.run.findings.training_loss import find_training_loss
 from remote.run.run_state import RunState
 from remote.run.series.step_times import Means
 from remote.run.state.rank_state import RankState
@@ -101,6 +102,7 @@ def summarize(state: RunState) -> dict[str, Any]:
         "steps": progress.steps,
         "diverged": _summarize_divergence(state),
         **_list_flaws(state),
+        "training_loss": find_training_loss(state),
         "training_seconds": state.training_seconds,
         "means": {
             key: _summarize_mean(state.join_means(mean_name)) for key, mean_name in MEANS.items()

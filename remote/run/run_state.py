@@ -186,7 +186,7 @@ class RunState:
 
         In a script, only ranks that report steps count; it is 0 if none does.
         """
-        return min((rank.step for rank in self.ranks if rank.makes_steps), default=0)
+        return min([rank.step for rank in self.ranks if rank.makes_steps], default=0)
 
     @property
     def elapsed(self) -> float:
@@ -197,11 +197,6 @@ class RunState:
     def training_seconds(self) -> float:
         """Return the seconds of all steps of the slowest rank; evaluations do not count."""
         return max((rank.timing.total for rank in self.ranks), default=0.0)
-
-    @property
-    def step_seconds(self) -> float:
-        """Return the mean seconds of the last steps of the slowest rank; NaN before the first."""
-        return max((rank.pace.mean("seconds") for rank in self.ranks if rank.pace), default=NAN)
 
     @property
     def trains_apart(self) -> bool:

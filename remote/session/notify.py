@@ -244,7 +244,7 @@ def _ending(state: RunState) -> str:
         text_parts.append(state.cause.text())
     text_parts += [flaw.text for flaw in find_flaws(state)]
     if progress.evaluations:
-        text_parts.append(f"test accuracy {percent(progress.evaluations[-1].accuracy, 2)}")
+        text_parts.append(f"test accuracy {percent(progress.evaluations[-1].accuracy, 1)}")
     return "; ".join(text_parts)
 
 

@@ -21,7 +21,7 @@ class CellState(StrEnum):
 
     WAITING = "waiting"
     RUNNING = "running"
-    DONE = "done"
+    FINISHED = "finished"
     FAILED = "failed"
     UNSTABLE = "unstable"
 
@@ -63,7 +63,7 @@ class CellProgress:
             return CellState.FAILED
         if len(self.counted) < repetitions:
             return CellState.WAITING
-        return CellState.UNSTABLE if self.is_unstable else CellState.DONE
+        return CellState.UNSTABLE if self.is_unstable else CellState.FINISHED
 
 
 @dataclass
@@ -81,13 +81,20 @@ class StudyProgress:
     @classmethod
     def of(cls, study: Study, entries: Iterable[JournalEntry]) -> StudyProgress:
         """Return the progress by a journal. Runs that failed before are tried again."""
-        progress = cls(study)
-        for entry in entries:
-            progress.apply(entry)
+        progress = cls.recorded(study, entries)
         for cell_progress in progress.cells.values():
             # What failed may work now: the user has seen why, and has called again.
             cell_progress.failed.clear()
             cell_progress.running = ""
+        return progress
+
+    @classmethod
+    def recorded(cls, study: Study, entries: Iterable[JournalEntry]) -> StudyProgress:
+        """Return the progress as a journal has it, with the runs that failed and the one under
+        way."""
+        progress = cls(study)
+        for entry in entries:
+            progress.apply(entry)
         return progress
 
     def apply(self, entry: JournalEntry) -> None:

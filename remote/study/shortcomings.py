@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from remote.format import count, listed
 from remote.run.state.progress import not_learned
 from remote.study.progress import CellState, StudyProgress
@@ -51,24 +53,40 @@ def shortcoming_lines(result: StudyResult) -> list[str]:
     return lines
 
 
-def failure_lines(progress: StudyProgress) -> list[str]:
-    """Return why cells failed, and which, a line or two for each reason."""
+class CellFailure(NamedTuple):
+    """Runs that failed for one reason."""
+
+    cause: str
+    """The cause of one of them. Hosts and ranks differ from cell to cell."""
+    keys: tuple[str, ...]
+    """The cells of these runs."""
+
+
+def list_failures(progress: StudyProgress) -> list[CellFailure]:
+    """Return why runs failed, and in which cells, once for each reason that is known."""
     failures: dict[str, dict[str, str]] = {}
     for key, cell in progress.cells.items():
         for failed_end in cell.failed.values():
             causes = failures.setdefault(failed_end.reason or failed_end.cause, {})
             causes.setdefault(key, failed_end.cause)
+    cell_failures = []
+    for causes in failures.values():
+        # That of the first one stands for all.
+        cause = next(iter(causes.values()))
+        if cause:
+            cell_failures.append(CellFailure(cause, tuple(causes)))
+    return cell_failures
+
+
+def failure_lines(progress: StudyProgress) -> list[str]:
+    """Return why cells failed, and which, a line or two for each reason."""
     num_cells = len(progress.cells)
     lines = []
-    for causes in failures.values():
-        # Hosts and ranks differ from cell to cell: those of the first one stand for all.
-        cause = next(iter(causes.values()))
-        if not cause:
-            continue
-        if len(causes) == num_cells > 1:
+    for cause, keys in list_failures(progress):
+        if len(keys) == num_cells > 1:
             lines.append(f"all {num_cells} cells failed: {cause}")
         else:
             # The cause says what to do. The names, which may be long, come behind it.
             lines.append(f"failed: {cause}")
-            lines.append(f"  in {len(causes)} of {num_cells} cells: {listed(list(causes), 3)}")
+            lines.append(f"  in {len(keys)} of {num_cells} cells: {listed(keys, 3)}")
     return lines

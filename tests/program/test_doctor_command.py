@@ -348,9 +348,9 @@ async def test_the_doctor_of_the_form_shows_its_table(size: tuple[int, int]) -> 
             assert drawn.index("✗ torch") < drawn.index("▲ clock  ") < drawn.index("✓ passed")
             assert not re.search(r"address +fine", drawn)
             await pilot.press("v")
-            assert re.search(r"✓ address +fine +fine", await stage.drawn(pilot, "✓ address"))
+            assert re.search(r"(?m)^ +address +fine$", await stage.drawn(pilot, "python  "))
         stage.doctors[0].close()
-        await stage.drawn(pilot, "r check again" if size[0] >= 80 else "torch 2.13.0")
+        await stage.drawn(pilot, "Check again" if size[0] >= 80 else "torch 2.13.0")
         await until(pilot, lambda: stage.doctors[0].state.phase is RunPhase.ENDED)
         await pilot.press("r")
         await until(pilot, lambda: len(stage.doctors) == 2)
@@ -382,12 +382,12 @@ async def opened(stage: Stage, pilot: Pilot[None], *findings: CheckFinished) -> 
     for host in range(2):
         stage.doctors[0].say(host, HELLO)
         stage.doctors[0].say(
-            SESSION, *(CheckFinished(host, name, "ok", "fine") for name in doctor.CHECKS[:9])
+            SESSION, *(CheckFinished(host, name, "ok", "fine") for name in doctor.CHECKS)
         )
     stage.doctors[0].say(SESSION, *findings, SessionClosed())
     stage.doctors[0].close()
     await pilot.press("D")
-    await stage.drawn(pilot, "check again")
+    await stage.drawn(pilot, "Check again")
 
 
 async def test_a_host_that_holds_up_the_others_is_left_out_with_a_key() -> None:
@@ -400,12 +400,25 @@ async def test_a_host_that_holds_up_the_others_is_left_out_with_a_key() -> None:
         )
         assert any("▶ h leave node2 out" in line for line in lines)
         assert any(re.search(r"▲ cores +0.4 +0.1 ▲", line) for line in lines)
+        assert any("▶ rankboard doctor --hosts 'the lab/hosts.toml'" in line for line in lines)
         await pilot.press("y")
         assert stage.app.clipboard == WEAK.command, "the whole command"
         await pilot.press("h")
         await until(pilot, lambda: len(stage.doctors) == 2)
         assert [host.name for host in stage.doctors[1].plan.hosts] == ["node1"]
         stage.doctors[1].close()
+
+
+async def test_passed_checks_have_rows_only_where_there_is_room() -> None:
+    for size, has_rows in (((80, 24), False), ((120, 40), True)):
+        stage = Stage()
+        async with stage.app.run_test(size=size) as pilot:
+            await opened(stage, pilot, CheckFinished(0, "cores", "ok", "0.4"), WEAK)
+            drawn = await stage.drawn(pilot, "passed on all hosts")
+            assert bool(re.search(r"(?m)^ +torch +fine$", drawn)) is has_rows
+            await pilot.press("v")
+            await pilot.pause()
+            assert ("passed on all hosts:" in stage.text()) is has_rows, "the key turns it"
 
 
 async def test_checks_that_have_passed_say_that_the_run_can_start_and_by_which_key() -> None:
@@ -421,9 +434,23 @@ async def test_checks_that_have_passed_say_that_the_run_can_start_and_by_which_k
         await pilot.press("D")
         drawn = await stage.drawn(pilot, "✓ 2 checks on 2 hosts passed: ready to start")
         assert "▶ f5 start" in drawn
-        assert "✓ passed on all hosts: disk" in drawn
+        assert re.search(r"✓ passed on all hosts\n +disk  80 GiB", drawn)
         await pilot.press("f5")
         await until(pilot, lambda: isinstance(stage.app.screen, RunScreen))
+
+
+def test_hosts_whose_values_are_too_wide_to_stand_beside_each_other_are_named() -> None:
+    wide = CheckFinished(0, "disk", "warning", "little is left", value="3 GiB in /a/long/path")
+    state = history().session(wide, CheckFinished(1, "disk", "ok", "80 GiB")).closed()
+
+    def lines(width: int) -> list[str]:
+        matrix = checks.make_matrix(state, width, with_passed=False)
+        return ["".join(text for _, text in line) for line in matrix]
+
+    assert any(re.search(r"node1 +node2", line) for line in lines(80))
+    assert lines(40)[0].startswith("▲ disk"), lines(40)
+    assert "node1, others 80 GiB" in " ".join(lines(40))
+    assert max(map(len, lines(40))) <= 40
 
 
 def test_a_command_is_broken_between_words_so_that_a_shell_takes_it_as_a_whole() -> None:

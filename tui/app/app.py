@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from textual.app import SuspendNotSupported
 
 from remote.plan.plan import PlanError
 from remote.record import marks
@@ -17,13 +22,15 @@ from tui.app.file_saving import find_shown_session
 from tui.kit.background import run_in_background
 from tui.kit.bindings import key_of
 from tui.kit.dialogs import Leave, QuitDialog
-from tui.kit.exit import MISTAKES
+from tui.kit.exit import FAILED, MISTAKES, STOPPED
 from tui.kit.messages import (
     CheckHosts,
+    NewRun,
     OpenRun,
     OpenStudy,
     OtherRun,
     ResumeRun,
+    RetryStudy,
     RunRequest,
     ShowCell,
     ShowChecks,
@@ -39,8 +46,14 @@ if TYPE_CHECKING:  # each screen is loaded when it is first shown: what it draws
     from tui.run.screen import RunScreen
 
 
+RUN_MAIN = "from tui import main; main()"
 MOST_REPLAYS = 8
 """Replays that stay open; each holds its run in memory. Beyond, those opened first are closed."""
+
+
+def run_command(words: Sequence[str]) -> int:
+    """Run rankboard with these words in this terminal; return its exit code."""
+    return subprocess.run([sys.executable, "-P", "-c", RUN_MAIN, *words], check=False).returncode
 
 
 class RankboardApp(Dashboard[OpenRuns]):
@@ -79,12 +92,13 @@ class RankboardApp(Dashboard[OpenRuns]):
         assert self._history  # all that follows is asked by its screen
         self.push_screen(HomeScreen(self._history))
 
-    def _show_form(self, error: str = "", **changes: Any) -> None:
-        """Show the form of the command line's job, with other fields of `LaunchRequest`."""
+    def _show_form(self, error: str = "", field: str = "", **changes: Any) -> None:
+        """Show the form of the command line's job, with other fields of `LaunchRequest`. `field`:
+        where the cursor begins."""
         from tui.launch.screen import LaunchScreen
 
         launch = replace(self.runs.launch, **changes)
-        self.push_screen(LaunchScreen(launch, error, self.runs.checks))
+        self.push_screen(LaunchScreen(launch, error, self.runs.checks, field))
 
     def _show_run(self, session: RunSession) -> None:
         self.runs.session = session
@@ -190,6 +204,31 @@ class RankboardApp(Dashboard[OpenRuns]):
         with self._reporting():
             self.push_screen(StudyScreen(self._history.study(message.name)))
 
+    def on_retry_study(self, message: RetryStudy) -> None:
+        """Make the runs of a recorded study that are missing, in a dashboard of its own: it has the
+        terminal until the user leaves it. Elsewhere than in a terminal, copy the command."""
+        from tui.study.study_screen import StudyScreen
+
+        words = ["study", message.name]
+        if str(self.runs.runs_dir) != "runs":  # the folder by default
+            words += ["--runs-dir", str(self.runs.runs_dir)]
+        command = shlex.join(["rankboard", *words])
+        try:
+            with self.suspend():
+                code = run_command(words)
+        except SuspendNotSupported:
+            self.copy_to_clipboard(command)
+            self.notify(f"copied: {command}", markup=False)
+            return
+        # The terminal shows what the other dashboard has left there.
+        self._written.forget()
+        self.refresh(layout=True)
+        if code not in (0, FAILED, STOPPED):
+            self.notify(f"it did not start: {command} says why", severity="error", markup=False)
+        if isinstance(self.screen, StudyScreen):
+            self.pop_screen()
+            self.post_message(OpenStudy(message.name))
+
     @contextmanager
     def _reporting(self) -> Iterator[None]:
         """Say which mistake keeps something from being shown."""
@@ -259,7 +298,7 @@ class RankboardApp(Dashboard[OpenRuns]):
                 screen = DoctorScreen(self.runs.checks, check_again)
                 self.push_screen(screen, self.screen.take_doctor_answer)
 
-    def on_new_run(self) -> None:
+    def on_new_run(self, message: NewRun) -> None:
         session = find_shown_session(self)
         if session is None:
             self._show_form()
@@ -267,7 +306,10 @@ class RankboardApp(Dashboard[OpenRuns]):
         work = session.plan.work
         if isinstance(work, Job):
             work = replace(work, resume="")
-        self._show_form(work=work)
+            if message.value is not None:
+                changes: dict[str, Any] = {message.field: message.value}
+                work = replace(work, **changes)
+        self._show_form(work=work, field=message.field)
 
     # Leaving
 

@@ -42,6 +42,7 @@ from tui.kit.messages import (
     NoteStep,
     PinRun,
     ReadBaseline,
+    ReadCommand,
     ReadRecord,
     ReadStepNotes,
     SaveChart,
@@ -360,6 +361,11 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
 
         limits = find_lab_options(message.run)
         self._copy(format_run_command(message.plan, limits, message.without))
+
+    def on_read_command(self, message: ReadCommand) -> None:
+        from tui.launch.command_line import find_lab_options, format_run_command
+
+        message.take(format_run_command(message.plan, find_lab_options(message.run)))
 
     def on_copy_text(self, message: CopyText) -> None:
         self._copy(message.text)

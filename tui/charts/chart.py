@@ -112,7 +112,7 @@ class Chart(LineWidget, can_focus=True):
         if self._frame_size != self.content_size:
             self._make_frame()
             self._strips.clear()
-        width = self.content_size.width
+        width = self._frame_size.width
         strip = self._strips.get(y)
         if strip is None or strip.cell_length != width:
             strip = Strip(self._row_segments(y))
@@ -122,7 +122,7 @@ class Chart(LineWidget, can_focus=True):
 
     def _row_segments(self, y: int) -> list[Segment]:
         label_style = self.get_component_rich_style("chart--axis")
-        width, height = self.content_size
+        width, height = self._frame_size
         frame = self._frame
         if frame is None:
             text = self.empty_text.center(width)[:width] if y == height // 2 else " " * width

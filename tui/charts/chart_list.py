@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import ClassVar
@@ -24,9 +24,9 @@ from remote.run.series.downsampling import Floats
 from tui.charts.chart_view import ChartView, CurveMode
 from tui.charts.deck import Deck
 from tui.charts.drawing import make_drawing
+from tui.charts.heading import format_newest
 from tui.charts.kinds import ChartKind, available
 from tui.charts.smoothing import newest_known
-from tui.charts.units import format_value
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, key_of
@@ -52,10 +52,9 @@ class ListedChart:
 
 
 class ChartUse(Enum):
-    """What is to be done with the charts that were chosen, or with those on the screen."""
+    """What is to be done with the chart that was chosen, or with those on the screen."""
 
     PLACE = "place"
-    GRID = "grid"
     KEEP = "keep"
     RESET = "reset"
 
@@ -65,8 +64,8 @@ class ChartPick:
     """What was chosen."""
 
     use: ChartUse
-    kinds: tuple[ChartKind, ...] = ()
-    """One chart for a place, or all for a grid."""
+    kind: ChartKind | None = None
+    """The chart for a place."""
 
 
 def list_charts(run: RunState, deck: Deck) -> list[ListedChart]:
@@ -77,11 +76,10 @@ def list_charts(run: RunState, deck: Deck) -> list[ListedChart]:
 def _list_chart(run: RunState, kind: ChartKind, view: ChartView) -> ListedChart:
     drawing = make_drawing(run, kind, replace(view.whole(), mode=CurveMode.MEAN))
     values = run.curves.whole(kind.series[0]).mean
-    newest = drawing.newest
     if kind.stacked:
         values = np.sum([line.points.mean for line in drawing.lines], axis=0)
-        newest = newest_known(values)
-    text = format_value(newest, kind.unit) if math.isfinite(newest) else ""
+        drawing = replace(drawing, newest=newest_known(values))
+    text = format_newest(drawing, kind) if math.isfinite(drawing.newest) else ""
     return ListedChart(kind, text, course(values, SPARK_WIDTH))
 
 
@@ -126,9 +124,16 @@ class ChartList(ModalScreen[ChartPick | None]):
     place = KeyPlace.CHART_LIST
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
-    def __init__(self, charts: Sequence[ListedChart], focused: str = "") -> None:
-        """`focused` is the id of the chart that the chosen one will replace."""
+    def __init__(
+        self,
+        charts: Sequence[ListedChart],
+        focused: str = "",
+        show_grid: Callable[[tuple[ChartKind, ...]], object] = lambda _: None,
+    ) -> None:
+        """`focused` is the id of the chart that the chosen one will replace; `show_grid` shows
+        several charts over the list."""
         super().__init__()
+        self._show_grid = show_grid
         self._charts = charts
         self._focused = focused
         self._matching = list(charts)
@@ -200,13 +205,12 @@ class ChartList(ModalScreen[ChartPick | None]):
 
     def _choose(self, index: int | None) -> None:
         if index is not None:
-            self.dismiss(ChartPick(ChartUse.PLACE, (self._matching[index].kind,)))
+            self.dismiss(ChartPick(ChartUse.PLACE, self._matching[index].kind))
 
     def action_grid(self) -> None:
         """Show all charts that match."""
         if self._matching:
-            kinds = tuple(chart.kind for chart in self._matching)
-            self.dismiss(ChartPick(ChartUse.GRID, kinds))
+            self._show_grid(tuple(chart.kind for chart in self._matching))
 
     def action_keep_layout(self) -> None:
         """Remember the charts on the screen and their views."""

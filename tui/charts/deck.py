@@ -16,12 +16,14 @@ from tui.kit.user_state import recall, remember, state_file
 
 @dataclass
 class ChartLayout:
-    """The charts that a user has kept for a kind of run."""
+    """The charts and columns that a user has kept for a kind of run."""
 
     charts: list[str] = field(default_factory=list)
     """The ids of the charts on the screen."""
     views: dict[str, ChartView] = field(default_factory=dict)
     """The views of charts by their ids."""
+    columns: list[str] = field(default_factory=list)
+    """The titles of the columns of the table of ranks; none for the usual ones."""
 
 
 class Deck:
@@ -47,6 +49,8 @@ class Deck:
         first, *defaults = (kind.id for kind in KINDS if kind.is_default)
         ids = list(dict.fromkeys((first, *layout.charts, *defaults)))
         self._views = layout.views
+        self.columns = layout.columns
+        """The columns of the table of ranks that the user has chosen; none for the usual ones."""
         self.shown = ids[: max(self._places, len(layout.charts))]
         """The ids of the charts that the user wants to see, in order. A run may lack some."""
 
@@ -88,13 +92,13 @@ class Deck:
         self._views[kind.id] = view
 
     def keep(self) -> None:
-        """Remember the charts and their views for the next runs of this kind."""
+        """Remember the charts, their views and the columns for the next runs of this kind."""
         # The part of a run that is in view does not last.
         views = {name: view.whole() for name, view in self._views.items()}
-        layout = msgspec.to_builtins(ChartLayout(self.shown, views))
+        layout = msgspec.to_builtins(ChartLayout(self.shown, views, self.columns))
         remember(self.run_kind, layout, self._file)
 
     def reset(self) -> None:
-        """Go back to the standard charts, and forget those that were kept."""
+        """Go back to the standard charts and columns, and forget those that were kept."""
         self._use(ChartLayout())
         remember(self.run_kind, None, self._file)

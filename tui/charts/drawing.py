@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from remote.format import loss
 from remote.record.step_notes import StepNote
 from remote.run.findings.link_use import link_rate
 from remote.run.findings.rates import step_means
+from remote.run.findings.training_loss import join_losses
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
 from remote.run.series.definitions import SERIES, Scope, Unit
@@ -60,6 +62,8 @@ class Drawing:
     """The value that stands above the chart, or NaN."""
     newest_name: str = ""
     """Whose value that is, if the names of the curves do not say it."""
+    is_headline: bool = False
+    """The newest value is the training loss as the header has it, not one of the curve."""
     smoothing: float = 0.0
     """The weight of the past in the average that is drawn, or 0."""
     step_phases: tuple[float, ...] = ()
@@ -179,8 +183,8 @@ class _Drawer:
             ]
         tests = self._test_curves()
         if tests and len(lines) == 1:
-            train = curves.pop()
-            curves.append(self._with_value(train, "train", newest_known(train.mean)))
+            _, newest = self._newest(lines)
+            curves.append(self._with_value(curves.pop(), "train", newest))
         curves += tests
         x_range = x_limits(curves, self._view.log_x)
         limit = self._limit()
@@ -195,6 +199,7 @@ class _Drawer:
             hidden,
             newest,
             newest_name,
+            self._kind.id == "loss",
             self._smoothing,
             step_phases,
             limit,
@@ -257,8 +262,8 @@ class _Drawer:
         return USUAL_SMOOTHING if is_smoothed else 0.0
 
     def _newest(self, lines: list[ChartLine]) -> tuple[str, float]:
-        """Return the value that stands above the chart, smoothed as it is drawn, and its name if
-        the names of the curves do not say whose it is."""
+        """Return the value that stands above the chart, and its name if the names of the curves do
+        not say whose it is. It is smoothed as it is drawn; the loss is that of the header."""
         if not lines or self._kind.stacked:
             return "", math.nan
         line = lines[-1]
@@ -269,6 +274,10 @@ class _Drawer:
         elif len(lines) > 1:
             is_rank = SERIES[line.series].scope is Scope.RANK
             name = f"rank {line.name}" if is_rank else line.name
+        if self._kind.id == "loss":
+            ranks = self._run.ranks if line.row < 0 else self._run.ranks[line.row : line.row + 1]
+            training_loss = join_losses(ranks)
+            return name or "train", math.nan if training_loss is None else training_loss
         return name, newest_known(self._curves_of(line, len(lines))[-1].mean)
 
     def _step_phases(self) -> tuple[float, ...]:
@@ -306,8 +315,15 @@ class _Drawer:
 
     def _with_value(self, curve: Curve, name: str, value: float) -> Curve:
         """Return the curve with a name and a value beside its end."""
-        text = format_value(value, self._kind.unit) if math.isfinite(value) else ""
+        text = self._format(value) if math.isfinite(value) else ""
         return replace(curve, end_name=name, end_value=text)
+
+    def _format(self, value: float) -> str:
+        """Format a value as the header does."""
+        if self._kind.id == "loss":
+            return loss(value)
+        is_accuracy = self._kind.unit is Unit.SHARE and self._kind.tests
+        return f"{value:.1f}%" if is_accuracy else format_value(value, self._kind.unit)
 
     def _colour_of(self, line: ChartLine, is_only_line: bool) -> int:
         if self._kind.stacked:
@@ -357,7 +373,8 @@ class _Drawer:
         values = mean[known]
         best = known[values.argmax() if unit is Unit.SHARE else values.argmin()]
         last = int(known[-1])
-        curve = Curve("test", TEST, line.x, mean, mean, mean, band=False, signed=(int(best),))
+        label = "test acc" if unit is Unit.SHARE else "test loss"
+        curve = Curve(label, TEST, line.x, mean, mean, mean, band=False, signed=(int(best),))
         return [self._with_value(curve, "test", float(mean[last]))]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from remote.format import duration
+from remote.format import duration, loss
 from remote.run.series.definitions import SERIES, Scope, Unit
 from remote.sanitise import plain
 from tui.charts.axis import Axis, bound
@@ -67,11 +67,19 @@ def _newest_value(drawing: Drawing, kind: ChartKind) -> str:
     """Return the newest value of a chart, and whose it is if that is not clear."""
     if not math.isfinite(drawing.newest):
         return ""
-    words = [drawing.newest_name, _average(drawing), format_value(drawing.newest, kind.unit)]
+    average = "" if drawing.is_headline else _average(drawing)
+    words = [drawing.newest_name, average, format_newest(drawing, kind)]
     text = " ".join(filter(None, words))
     if math.isfinite(drawing.limit):
         text += f" of {format_value(drawing.limit, kind.unit)}"
     return text
+
+
+def format_newest(drawing: Drawing, kind: ChartKind) -> str:
+    """Return the newest value of a chart, written as the header writes it."""
+    if drawing.is_headline:
+        return loss(drawing.newest)
+    return format_value(drawing.newest, kind.unit)
 
 
 def _average(drawing: Drawing) -> str:
@@ -262,14 +270,18 @@ def _legend_of_mean(drawing: Drawing, room: int) -> ColouredTexts:
     line = drawing.lines[0] if drawing.lines else None
     if line and line.row < 0 and len(line.points):
         if drawing.smoothing:
-            parts += [(f"{palette.sign('curve')} ema", LINE), (f"{palette.sign('raw')} step", LINE)]
+            average = _average(drawing) if drawing.is_headline else "ema"
+            parts += [
+                (f"{palette.sign('curve')} {average}", LINE),
+                (f"{palette.sign('raw')} step", LINE),
+            ]
         else:
             parts += [(f"{palette.sign('curve')} mean", LINE)]
         if any(curve.band for curve in drawing.curves):
             parts += [(f"{palette.sign('band')} min to max", LINE)]
     for curve in drawing.curves:
         if curve.signed:
-            text = f"{palette.sign('test')} {curve.end_name} {curve.end_value}"
+            text = f"{palette.sign('test')} {curve.label} {curve.end_value}"
             parts.append((text, curve.colour))
     while parts and _total_length(_spaced(parts)) > room:
         parts.pop(0)

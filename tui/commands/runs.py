@@ -67,9 +67,10 @@ def runs(
     diverged. VALUE may be several values separated by commas, or a pattern such as 'torchvision/*'.
     Quote filters with < and >.
 
-    loss is that of the last step, accuracy that of the last evaluation, s/iter the mean of
-    all iterations but the first. The verdict of a live run is "running". It is "unknown" of a run
-    on other hosts that no launcher records any more: rankboard ps asks the hosts.
+    loss is the mean of the last 20 steps and over ranks, accuracy that of the last evaluation,
+    step_seconds the mean of all iterations but the first. The verdict of a live run is "running".
+    It is "unknown" of a run on other hosts that no launcher records any more: rankboard ps asks
+    the hosts.
 
     Runs that ended before their first step, such as refused ones, are listed with --all, or where
     no others fit. A run of your own script counts if none of its ranks was started.
@@ -77,7 +78,7 @@ def runs(
     Examples:
       rankboard runs sync=ring nodes=4 'loss<0.5'
       rankboard runs study=four-ways verdict!=finished
-      rankboard runs model=vgg11 --sort s/iter
+      rankboard runs model=vgg11 --sort step_seconds
       rankboard runs --star last --note last "the one for the report"
     """
     with refusing(query.QueryError, OSError):

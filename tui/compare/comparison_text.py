@@ -32,7 +32,7 @@ DISPENSABLE_COLUMNS = (
 MAX_SETTING_LENGTH = 30
 """Characters of a setting that the terminal shows. Markdown and JSON have all."""
 CAPTIONS = (
-    "training loss: of the last step, mean over ranks; test accuracy: of the last test",
+    "training loss: mean of the last 20 steps and over ranks; test accuracy: of the last test",
     "time per step, samples/s: means of all steps but the first, which warms up; "
     "the interval is that of this one run",
     "sync share, sent per step: of the same steps, the time that a rank waits for others, and the "

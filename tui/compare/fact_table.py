@@ -24,6 +24,8 @@ from tui.kit.widgets.phase import phase_cell
 
 WIDEST_CELL = 32
 """Cells of a column at most."""
+LONGEST_TITLE = 24
+"""Cells that the name of a run may take."""
 NARROWEST_CELL = 4
 MAX_LINES = 4
 """Lines of a cell that its column is too narrow for."""
@@ -162,7 +164,9 @@ def _draw_rows(rows: Sequence[TableRow], room: int) -> Iterator[Content]:
     natural_widths = [0] * num_columns
     for row in rows:
         for column, cell in enumerate(row.cells):
-            natural_widths[column] = max(natural_widths[column], len(cell.text))
+            is_long = bool(cell.short_text) and len(cell.text) > LONGEST_TITLE
+            natural_width = len(cell.short_text if is_long else cell.text)
+            natural_widths[column] = max(natural_widths[column], natural_width)
     gap = GAP if sum(natural_widths) + 2 * num_columns + label_width <= room else " "
     widths = _fit_widths(natural_widths, room - label_width - len(gap) * num_columns)
     for row in rows:

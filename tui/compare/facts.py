@@ -106,7 +106,7 @@ def read_results(compared: ComparedRun) -> dict[str, Any]:
     has_steps = len(run.steps) > 0
     return {
         "steps": len(run.steps.by_rank(run.steps.ranks[0])) if has_steps else 0,
-        "loss": run.final_loss() if has_steps else None,
+        "loss": run.training_loss,
         "test_loss": evaluation.loss if evaluation else None,
         "test_accuracy": evaluation.accuracy if evaluation else None,
         "step_seconds": step_seconds,
@@ -139,8 +139,7 @@ def list_facts(compared: Sequence[ComparedRun]) -> Iterator[FactRow]:
     """Yield the facts that at least one of the runs has."""
     results = [read_results(run) for run in compared]
     for fact in FACTS:
-        numbers = [_as_number(run_results[fact.key]) for run_results in results]
-        row = _make_row(fact, compared, numbers)
+        row = _make_row(fact, compared, [run_results[fact.key] for run_results in results])
         if any(value != UNKNOWN for value in row.values):
             yield row
         if fact.label == "training loss":
@@ -149,14 +148,17 @@ def list_facts(compared: Sequence[ComparedRun]) -> Iterator[FactRow]:
             yield from _time_interval(compared)
 
 
-def _as_number(value: float | None) -> float:
-    return math.nan if value is None else value
+def _write_fact(fact: ComparedFact, value: float | None) -> str:
+    # The loss of a run that has diverged is known to be no number.
+    is_known = value is not None and (fact.key == "loss" or not math.isnan(value))
+    return fact.write(value) if is_known and value is not None else UNKNOWN
 
 
 def _make_row(
-    fact: ComparedFact, compared: Sequence[ComparedRun], numbers: Sequence[float]
+    fact: ComparedFact, compared: Sequence[ComparedRun], results: Sequence[float | None]
 ) -> FactRow:
-    values = tuple(UNKNOWN if math.isnan(value) else fact.write(value) for value in numbers)
+    values = tuple(_write_fact(fact, result) for result in results)
+    numbers = [math.nan if result is None else result for result in results]
     first = numbers[0]
     differences: list[Difference | None] = [None]
     for run, number in zip(compared[1:], numbers[1:], strict=True):

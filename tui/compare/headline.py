@@ -178,7 +178,8 @@ def _compare_two(compared: Sequence[ComparedRun], titles: Sequence[str]) -> Fini
         return Finish(f"{both} cannot be compared by their time per step{made}")
     if other.is_repetition:
         change = format_ratio(_ratio(other))
-        return Finish(f"{title} repeats {first_title}: {change} per step is what equal runs differ")
+        chance = f"the difference of {change} per step is chance"
+        return Finish(f"{title} repeats {first_title}: {chance}")
     if other.doubt:
         return Finish(f"The times of {both} do not show what more nodes bring")
     if not math.isfinite(other.against.ratio.low):

@@ -32,7 +32,8 @@ MOST_FINDINGS = 3
 """So many different findings are told of each host that has them; of more, only what is amiss."""
 COMMAND = "command"
 HEAD = "head"
-"""Stand for the outcome of a line that is a command, or the head of a table."""
+DIM = "dim"
+"""Stand for the outcome of a command, the head of a table, or what needs no look."""
 Cell = tuple[str, str]
 """An outcome ("" for none), which chooses the ink, and a text."""
 
@@ -68,57 +69,91 @@ def _make_rows(state: RunState, name: str, width: float) -> list[list[Cell]]:
 
 
 def make_matrix(state: RunState, width: int, *, with_passed: bool) -> list[list[Cell]]:
-    """Return the lines of a table with a column per host, the checks with problems first.
+    """Return the lines of a table with a column per host, of the checks that not all have passed;
+    below them the others, in one line or in a row each.
 
-    Checks that all hosts have passed are one line, unless they are asked for. Where the hosts do
-    not fit beside each other, the table is that of `make_table`.
+    Where the hosts do not fit beside each other, the rows are those of `make_table`.
     """
-    names = list_check_names(state)
-    outcomes = {name: _find_worst(state, name) for name in names}
-    passed = [name for name in names if outcomes[name] == OK]
-    shown = sorted(names, key=lambda name: WORST_FIRST.index(outcomes[name]))
-    if not with_passed:
-        shown = [name for name in shown if outcomes[name] != OK]
-    lines = _make_columns(state, shown, width)
+    outcomes = {name: _find_worst(state, name) for name in list_check_names(state)}
+    passed = [name for name, outcome in outcomes.items() if outcome == OK]
+    others = [name for name in outcomes if name not in passed]
+    others.sort(key=lambda name: WORST_FIRST.index(outcomes[name]))
+    lines = _make_columns(state, others, width)
     if lines is None:
-        rows = [_make_rows(state, name, width) for name in shown]
+        rows = [_make_rows(state, name, width) for name in others]
         lines = [line for row in rows for line in row]
-    if passed and not with_passed:
-        text = f"{palette.sign('good')} passed on all hosts: {', '.join(passed)}"
-        lines += [[("", line)] for line in wrap(text, width, "  ")]
+        # The signs stand at the left, as in the table with a column per host.
+        lines = [[line[1], line[0], *line[2:]] if line[2:] else line for line in lines]
+    if not passed:
+        return lines
+    if lines:
+        lines.append([])
+    head = f"{palette.sign('good')} passed on all hosts"
+    if with_passed:
+        return [*lines, [("", head)], *_make_passed_rows(state, passed, width)]
+    text = f"{head}: {', '.join(passed)}"
+    return lines + [[("", line)] for line in wrap(text, width, "  ")]
+
+
+def _make_passed_rows(state: RunState, names: Sequence[str], width: int) -> list[list[Cell]]:
+    """Return a row for each check that all hosts have passed, with what was found."""
+    name_width = max(map(len, names)) + GAP_WIDTH
+    indent = " " * GAP_WIDTH
+    room = width - name_width - GAP_WIDTH
+    lines: list[list[Cell]] = []
+    for name in names:
+        text, *more_texts = wrap(_describe_findings(_list_findings(state, name), room), room)
+        lines.append([("", indent + name.ljust(name_width)), (DIM, text)])
+        lines += [[(DIM, indent + " " * name_width + more_text)] for more_text in more_texts]
     return lines
 
 
 def _make_columns(state: RunState, names: Sequence[str], width: int) -> list[list[Cell]] | None:
     """Return a head and a row for each of these checks; None where they are too wide."""
-    if not names or any((SESSION, name) in state.checks for name in names):
+    if any((SESSION, name) in state.checks for name in names):
         return None
     hosts = [host.index for host in state.hosts]
-    cells = [[_describe_check(state.checks.get((host, name))) for host in hosts] for name in names]
-    rows = list(zip(names, cells, strict=True))
-    name_width = max(map(len, names)) + 2 * GAP_WIDTH
-    widths = [
-        GAP_WIDTH + max(len(state.host_name(host)), *(len(row[column][1]) + 2 for row in cells))
-        for column, host in enumerate(hosts)
-    ]
-    if name_width + sum(widths) > width:
+    rows = {
+        name: [_describe_check(state.checks.get((host, name))) for host in hosts] for name in names
+    }
+    # What is the same on all hosts needs no columns.
+    rows_in_columns = [row for row in rows.values() if len(set(row)) > 1]
+    name_width = max(map(len, list_check_names(state)), default=0) + 2 * GAP_WIDTH
+    lines: list[list[Cell]] = []
+    sizes: list[int] = []
+    if rows_in_columns:
+        host_names = [state.host_name(host) for host in hosts]
+        sizes = _measure_columns(host_names, rows_in_columns)
+        padded_names = [name.ljust(size) for name, size in zip(host_names, sizes, strict=True)]
+        lines.append([(HEAD, " " * name_width + "".join(padded_names))])
+    if name_width + sum(sizes) > width:
         return None
-    host_names = [
-        state.host_name(host).ljust(size) for host, size in zip(hosts, widths, strict=True)
-    ]
-    lines: list[list[Cell]] = [[(HEAD, " " * name_width + "".join(host_names))]]
-    for name, row in rows:
+    for name, row in rows.items():
         outcome = _find_worst(state, name)
-        line = [(outcome, f"{palette.sign(SIGNS[outcome])} "), ("", name.ljust(name_width - 2))]
-        for (cell_outcome, text), size in zip(row, widths, strict=True):
-            if cell_outcome == OK:
-                line.append(("", text.ljust(size)))
-                continue
-            # Where nothing was checked, a sign is enough.
-            value = f"{text} " if cell_outcome else ""
-            line.append((cell_outcome, f"{value}{palette.sign(SIGNS[cell_outcome])}".ljust(size)))
-        lines.append(line)
+        sign = palette.sign(SIGNS[outcome]).ljust(GAP_WIDTH)
+        head = [(outcome, sign), ("", name.ljust(name_width - GAP_WIDTH))]
+        lines.append([*head, *(_pad_cells(row, sizes) if len(set(row)) > 1 else row[:1])])
     return lines
+
+
+def _measure_columns(host_names: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[int]:
+    """Return the widths of the columns of hosts, in which a sign may stand behind a value."""
+    sizes = []
+    for column, name in enumerate(host_names):
+        longest_value = max(len(row[column][1]) for row in rows)
+        sizes.append(GAP_WIDTH + max(len(name), longest_value + 2))
+    return sizes
+
+
+def _pad_cells(row: Sequence[Cell], sizes: Sequence[int]) -> Iterator[Cell]:
+    """Yield the cells of a row as wide as their columns; those that are not well have a sign."""
+    for (outcome, text), size in zip(row, sizes, strict=True):
+        if outcome == OK:
+            yield "", text.ljust(size)
+        elif outcome:
+            yield outcome, f"{text} {palette.sign(SIGNS[outcome])}".ljust(size)
+        else:  # where nothing was checked, a sign is enough
+            yield "", palette.sign(SIGNS[outcome]).ljust(size)
 
 
 def _find_worst(state: RunState, name: str) -> str:

@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.events import Resize
+from textual.geometry import Size
 from textual.screen import Screen
 from textual.widgets import Static
 
@@ -32,6 +33,7 @@ STYLES = {
     FAILED: "bold $text-error",
     checks.COMMAND: "$primary",
     checks.HEAD: "bold $text-muted",
+    checks.DIM: "$text-muted",
 }
 SEVERITIES = {
     OK: Severity.GOOD,
@@ -69,9 +71,11 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
         self._session = session
         self._check_again = check_again
         self._clock = SessionClock()
-        self._lists_passed = False
+        self._lists_passed: bool | None = None
+        """Whether the checks that were passed have rows; None: where there is room."""
         self._shown_findings: tuple[object, ...] = ()
         self._verdict = CheckVerdict("", "")
+        self._has_passed_rows = False
 
     def compose(self) -> ComposeResult:
         hosts = self._session.plan.hosts
@@ -89,14 +93,14 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
 
     def tick(self) -> None:
         """Draw what has changed of the results so far."""
-        width = self.query_one(VerticalScroll).size.width - 2
+        room = self.query_one(VerticalScroll).scrollable_content_region.size
         content = None
         with self._session.lock:
             state = self._session.state
-            findings = (width, self._lists_passed, *checks.take_findings(state))
+            findings = (room, self._lists_passed, *checks.take_findings(state))
             if findings != self._shown_findings:
                 self._shown_findings = findings
-                content = _draw_findings(state, width, with_passed=self._lists_passed)
+                content = self._draw_findings(state, room)
             verdict = self._judge(state)
         if content is not None:
             self.query_one("#found", Static).update(content)
@@ -110,6 +114,19 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
             reasons.append(f"and {count(verdict.others, 'more finding')}:")
         strip = self.query_one(VerdictStrip)
         strip.show(SEVERITIES[verdict.outcome], verdict.title, reasons, self._list_next_keys())
+
+    def _draw_findings(self, state: RunState, room: Size) -> Content:
+        """Draw the findings and the table, with the passed checks as asked, or where they fit."""
+        if self._lists_passed is not None:
+            self._has_passed_rows = self._lists_passed
+            return Content("\n").join(
+                _draw_lines(state, room.width, with_passed=self._lists_passed)
+            )
+        lines = _draw_lines(state, room.width, with_passed=True)
+        self._has_passed_rows = len(lines) <= room.height
+        if not self._has_passed_rows:
+            lines = _draw_lines(state, room.width, with_passed=False)
+        return Content("\n").join(lines)
 
     # The verdict
 
@@ -146,7 +163,7 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
             text = "start all the same" if verdict.outcome == WARNING else "start"
             next_keys.append(NextKey(key_of(app, "start"), text))
         if verdict.command:
-            next_keys.append(NextKey(key_of(app, "copy-remedy"), f"copy {verdict.command}"))
+            next_keys.append(NextKey(key_of(app, "copy-remedy"), "copy the command"))
         if not self.is_of_form:
             next_keys.append(NextKey(key_of(app, "back"), "back to the run"))
         elif self.is_over and verdict.outcome in checks.PROBLEMS:
@@ -195,7 +212,7 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
 
     def action_passed(self) -> None:
         """List the checks that were passed, or fold them."""
-        self._lists_passed = not self._lists_passed
+        self._lists_passed = not self._has_passed_rows
         self.tick()
 
     def action_copy(self) -> None:
@@ -207,17 +224,18 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
         self.dismiss(DoctorAnswer())
 
 
-def _draw_findings(state: RunState, width: int, *, with_passed: bool) -> Content:
-    """Draw all problems but the worst, which the verdict tells, then the table."""
+def _draw_lines(state: RunState, width: int, *, with_passed: bool) -> list[Content]:
+    """Draw the command against the worst problem, which the verdict tells, then the other problems,
+    then the table."""
     lines = []
-    for check in checks.list_problems(state)[1:]:
+    for place, check in enumerate(checks.list_problems(state)):
         cells = checks.describe_problem(state, check, width)
-        lines += [_draw_line([cell]) for cell in cells]
+        lines += [_draw_line([cell]) for cell in cells if place or cell[0] == checks.COMMAND]
     if lines:
         lines.append(Content())
     if state.checks:
         lines += map(_draw_line, checks.make_matrix(state, width, with_passed=with_passed))
-    return Content("\n").join(lines)
+    return lines
 
 
 def _draw_line(cells: list[checks.Cell]) -> Content:

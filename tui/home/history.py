@@ -104,7 +104,6 @@ class RecordedStudy:
     """The folder that its runs lie in."""
     changes = 0
     current = None
-    is_over = True
     is_refused = False
 
     def __post_init__(self) -> None:
@@ -114,9 +113,14 @@ class RecordedStudy:
         self.study = self.progress.study
 
     @property
+    def is_over(self) -> bool:
+        """Return False while another process makes its runs."""
+        return not self.progress.running_cell
+
+    @property
     def is_stopped(self) -> bool:
         """Return True if runs are missing."""
-        return self.progress.num_settled < len(self.study.trials())
+        return self.is_over and self.progress.num_settled < len(self.study.trials())
 
 
 @dataclass(frozen=True)
@@ -324,7 +328,12 @@ def _has_ended(run: ListedRun, *, is_complete: bool) -> bool:
 
 
 def _progress(folder: StudyFolder) -> StudyProgress:
-    """How far a study is. Raises: StudyError, OSError."""
-    from remote.study.start_study import open_study, read_progress
+    """Return how far a study is, with the runs that failed. Raises: StudyError, OSError."""
+    from remote.study.progress import StudyProgress
+    from remote.study.start_study import open_study
 
-    return read_progress(folder, open_study(folder))
+    progress = StudyProgress.recorded(open_study(folder), folder.entries())
+    if launcher(folder.path) is None:  # what was under way was left
+        for cell in progress.cells.values():
+            cell.running = ""
+    return progress

@@ -16,6 +16,7 @@ from remote.record.entry import DEFAULTS, Entry
 from remote.record.figures import FIGURES_WITH_COLUMN, RunFigure
 from training.job import SEVERAL, Job
 from training.setting import TRAINED
+from tui.kit import palette
 from tui.kit.text_table import (
     Row,
     clean_row,
@@ -32,6 +33,8 @@ DATE_LENGTHS = (13, 15)
 with the seconds. It is cut at no other place."""
 SHORTEST_NOTE = 8
 """Characters of a note that are shown at least."""
+SIGNS_OF_TROUBLE = {"stalled": "bad", "diverged": "slow", "slow": "slow", "waiting": "wait"}
+"""What stands before the word of a live run with which something is wrong, as in the dashboard."""
 NOT_NAMED = {
     setting.name
     for setting in fields(Job)
@@ -67,7 +70,9 @@ class RunColumn:
 
 
 def _get_verdict(row: RunRow) -> str:
-    return "unreadable" if row.run.problem else row.run.outcome
+    run = row.run
+    sign_name = SIGNS_OF_TROUBLE.get(run.trouble) if run.state == run.trouble else None
+    return f"{palette.sign(sign_name)} {run.state}" if sign_name else run.state
 
 
 def _get_method(row: RunRow) -> str:

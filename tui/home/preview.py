@@ -179,15 +179,15 @@ def _describe(item: RunItem, details: RunDetails) -> Iterator[Content]:
 
 
 def _describe_figures(run: Entry, steps: int) -> Content:
-    """Return the last figures of a run: "loss 0.0083  test 91.4%  test loss 0.30  step 150 of
-    552"."""
+    """Return the last figures of a run: "loss 0.0083  test acc 91.4%  test loss 0.3012  steps
+    150 of 552"."""
     figures = list[tuple[str, str]]()
     if run.loss is not None:
-        figures.append(("loss", loss(run.loss, run.step)))
+        figures.append(("loss", loss(run.loss)))
     if run.accuracy is not None:
-        figures.append(("test", percent(run.accuracy, 1)))
+        figures.append(("test acc", percent(run.accuracy, 1)))
     if run.test_loss is not None:
-        figures.append(("test loss", loss(run.test_loss, run.step)))
+        figures.append(("test loss", loss(run.test_loss)))
     if run.step_seconds is not None:
         figures.append(("step", step_time(run.step_seconds)))
     if run.step:

@@ -23,7 +23,7 @@ DAY = 86400.0
 FAILED = Verdict.FAILED.word
 REFUSED = Verdict.REFUSED.word
 LOST = Verdict.LOST.word
-SCREEN_TITLES = {"step": "progress", "accuracy": "test", "step_seconds": "ms/step"}
+SCREEN_TITLES = {"step": "progress", "accuracy": "test acc"}
 """What the screen calls figures that `rankboard runs` calls otherwise, by their fields."""
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import compress
 from pathlib import PurePath
 from string import ascii_uppercase
 
+from msgspec import structs
 from textual.screen import Screen
 
-from remote.format import UNKNOWN, age, count, duration, number, or_unknown, percent
-from remote.record.entry import FINISHED, RUNNING, Entry
+from remote.format import UNKNOWN, age, count, duration, or_unknown, percent
+from remote.record.entry import RUNNING, Entry
 from remote.record.figures import FIGURES_WITH_COLUMN, RunFigure
 from remote.sanitise import plain
 from remote.study.progress import CellState, StudyProgress
@@ -34,8 +34,6 @@ LEAST_WIDTH = 7
 """Cells of the column of a figure, at the least."""
 BAR_WIDTH = 5
 """Cells of the bar of progress of a live run."""
-LEAST_LOSS = 1e-3
-"""A smaller loss has fewer digits here than in `rankboard runs`: its column stays narrow."""
 SCREEN_FIGURES = [figure for figure in FIGURES_WITH_COLUMN if figure.field != "started"]
 """Of the start, the screen shows the age."""
 
@@ -74,11 +72,11 @@ IMPORTANCE = (
     "age",
     "progress",
     "loss",
-    "test",
+    "test acc",
     "job",
     CURVE,
     "duration",
-    "ms/step",
+    "per step",
     "ranks",
     "note",
     "settings",
@@ -214,7 +212,7 @@ def _fit_text_column(column: TableColumn, cells: Sequence[TableCell]) -> TableCo
     fitted = fit_column(column, cells)
     if column.title not in FLEXIBLE:
         return fitted
-    return replace(column, width=min(fitted.width, FLEXIBLE_WIDTH), most=fitted.width)
+    return structs.replace(column, width=min(fitted.width, FLEXIBLE_WIDTH), most=fitted.width)
 
 
 def _mark_order(column: TableColumn, order: RunOrder) -> TableColumn:
@@ -222,7 +220,7 @@ def _mark_order(column: TableColumn, order: RunOrder) -> TableColumn:
     # The newest has the least age.
     falls = order.largest_first is not (order.title == "age")
     title = f"{column.title} {palette.sign('falling' if falls else 'rising')}"
-    return replace(column, title=title, width=max(column.width, len(title) + 1))
+    return structs.replace(column, title=title, width=max(column.width, len(title) + 1))
 
 
 # Rows ---------------------------------------------------------------------------------------------
@@ -287,9 +285,6 @@ def _describe_recorded(item: RunItem, run: Entry, name: str, now: float) -> dict
     texts["job"] = run.trial if item.is_part else name_job(run)
     texts["age"] = age(max(0.0, now - run.started)) if run.started else UNKNOWN
     texts["duration"] = UNKNOWN if run.elapsed is None else duration(run.elapsed)
-    texts["ms/step"] = UNKNOWN if run.step_seconds is None else number(1000 * run.step_seconds)
-    if run.loss is not None and 0.0 < run.loss < LEAST_LOSS:
-        texts["loss"] = number(run.loss)
     return texts
 
 
@@ -321,7 +316,7 @@ def describe_state(item: RunItem) -> TableCell:
         word = item.answer.state if item.answer.state in PHASE_STYLES else RUNNING
     else:
         assert item.entry
-        word = "unreadable" if item.entry.problem else item.trouble or item.entry.outcome
+        word = item.entry.state
     return phase_cell(word)
 
 
@@ -344,11 +339,12 @@ def _describe_progress(item: RunItem) -> TableCell:
 
 
 def _study_state(progress: StudyProgress) -> str:
-    repetitions = progress.study.repetitions
-    states = {cell.state(repetitions) for cell in progress.cells.values()}
-    is_done = states == {CellState.DONE}
-    # In one list, what has ended well is called the same.
-    return FINISHED if is_done else CellState.WAITING.value
+    states = {cell.state(progress.study.repetitions) for cell in progress.cells.values()}
+    # What counts most comes first.
+    for state in (CellState.RUNNING, CellState.FAILED, CellState.WAITING):
+        if state in states:
+            return state.value
+    return CellState.FINISHED.value
 
 
 # Curves -------------------------------------------------------------------------------------------

@@ -62,11 +62,11 @@ def judge_item(item: RunItem) -> ItemVerdict:
 
 
 def describe_success(run: Entry) -> str:
-    """Return how a run that finished well did: "finished: test 91.4%"."""
+    """Return how a run that finished well did: "finished: test acc 91.4%"."""
     if run.accuracy is not None:
-        return f"finished: test {percent(run.accuracy, 1)}"
+        return f"finished: test acc {percent(run.accuracy, 1)}"
     if run.loss is not None:
-        return f"finished: loss {loss(run.loss, run.step)}"
+        return f"finished: loss {loss(run.loss)}"
     return FINISHED
 
 

@@ -42,7 +42,7 @@ KEEP_LAYOUT = (
     "ctrl+s",
     "keep_layout",
     "Keep this layout",
-    "remember these charts and their views for runs of this kind",
+    "remember these charts, their views and the columns of ranks for runs of this kind",
 )
 PIN = (
     "pin",
@@ -56,7 +56,7 @@ RESET_CHARTS = (
     "ctrl+r",
     "reset_charts",
     "Reset charts",
-    "show the standard charts again, and forget a layout that was kept",
+    "show the standard charts and columns again, and forget a layout that was kept",
 )
 LOG_Y = ("log-y", "l", "log_y", "Log y", "make the y axis logarithmic, or linear again", SHOWN)
 COPY_COMMAND = (
@@ -219,7 +219,10 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("chart-of-rank", "c", "chart", "Chart", "show the next chart of the rank", SHOWN),
         SCREENSHOT,
     ),
-    "RANKS": (("sort", "o", "sort", "Sort", "sort the ranks by the next column", SHOWN),),
+    "RANKS": (
+        ("sort", "o", "sort", "Sort", "sort the ranks by the next column", SHOWN),
+        ("columns", "O", "columns", "Columns", "choose the columns of the table of ranks", SHOWN),
+    ),
     "ROWS": (
         (
             "open-rank",
@@ -314,6 +317,14 @@ TABLE: dict[str, tuple[Row, ...]] = {
         HELP,
         ("ask-again", "s", "ask", "Ask again", "ask the ranks for their stacks again", SHOWN),
         ("next-stack", "r", "rank(1)", "Next rank", "show the stack of the next rank only", SHOWN),
+        (
+            "library-calls",
+            "f",
+            "libraries",
+            "Library calls",
+            "show the calls of libraries in stacks, or fold them",
+            SHOWN,
+        ),
         ("all-stacks", "R", "rank(0)", "All ranks", "show the stacks of all ranks", SHOWN),
         SCREENSHOT,
     ),
@@ -368,6 +379,14 @@ TABLE: dict[str, tuple[Row, ...]] = {
         CHECKS,
     ),
     "CHOICE": (BACK, CLOSE, *MOVES),
+    "CHECK_LIST": (
+        BACK,
+        *MOVES,
+        ("check-mark", "space", "check_mark", "Check mark", "set or remove the check mark"),
+        ("take-checked", "enter", "take", "Take", "take what has a check mark", PRIORITY),
+        KEEP_LAYOUT,
+        RESET_CHARTS,
+    ),
     "PRESETS": (
         BACK,
         CLOSE,
@@ -380,7 +399,14 @@ TABLE: dict[str, tuple[Row, ...]] = {
         HELP,
         OPEN,
         ("cell", "d", "cell", "Runs of the cell", "list the runs of the chosen cell", SHOWN),
-        ("retry", "R", "retry", "Retry", "make the failed runs of the study again", SHOWN),
+        (
+            "retry",
+            "R",
+            "retry",
+            "Retry",
+            "make the runs of the study that failed or are missing",
+            SHOWN,
+        ),
         SCREENSHOT,
     ),
     "CELL": (BACK, CLOSE, HELP, OPEN, SCREENSHOT),

@@ -7,8 +7,9 @@ the names in `keys.toml`, see `tui.kit.keymap`. To add an action, write a row in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from tui.kit.action_table import FIXED, PRIORITY, SHOWN, TABLE, Row
 from tui.kit.key_names import parse_key
@@ -34,6 +35,7 @@ class KeyPlace(Enum):
     FIELD = "fields of the launch form"
     FORM = "launch form"
     CHOICE = "choice"
+    CHECK_LIST = "list with check marks"
     PRESETS = "presets and recent jobs"
     STUDY = "study"
     CELL = "runs of a cell"
@@ -56,8 +58,7 @@ WITHIN = {
 first of these panels that uses it."""
 
 
-@dataclass(frozen=True)
-class Action:
+class Action(Struct, frozen=True):
     """What a key does."""
 
     name: str

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Generic, TypeVar
 
 from textual.app import ComposeResult
@@ -13,6 +15,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 
+from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, key_of
 
@@ -126,6 +129,95 @@ class ChoiceDialog(BoxDialog[str]):
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(self._choices[event.option_index])
+
+
+class CheckUse(Enum):
+    """What is to be done with what has a check mark."""
+
+    TAKE = "take"
+    KEEP = "keep"
+    RESET = "reset"
+
+
+@dataclass(frozen=True)
+class CheckChoice:
+    """A line of a list with check marks."""
+
+    name: str
+    help: str
+    is_checked: bool
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What has a check mark, in the order of the list."""
+
+    use: CheckUse
+    names: tuple[str, ...] = ()
+
+
+class CheckListDialog(BoxDialog[Checked]):
+    """A list of which any number of lines can have a check mark."""
+
+    DEFAULT_CSS = """
+    CheckListDialog #keys { margin-top: 1; }
+    """
+    place = KeyPlace.CHECK_LIST
+    BINDINGS = bindings(place)
+
+    def __init__(self, title: str, help: str, choices: Sequence[CheckChoice]) -> None:
+        super().__init__(title)
+        self._help = help
+        self._choices = list(choices)
+
+    def compose_box(self) -> Iterable[Widget]:
+        yield Static(self._help, markup=False)
+        yield OptionList(*map(self._draw_choice, self._choices))
+        keys = {
+            "check-mark": "show or hide",
+            "take-checked": "done",
+            "keep-layout": "done, and keep this layout",
+            "reset-charts": "reset",
+        }
+        texts = [f"{key_of(self.app, name)} {text}" for name, text in keys.items()]
+        yield Static("   ".join(texts), id="keys", markup=False)
+
+    def on_mount(self) -> None:
+        self.query_one(OptionList).focus()
+
+    def _draw_choice(self, choice: CheckChoice) -> Content:
+        sign = palette.sign("good") if choice.is_checked else " "
+        width = max(len(other.name) for other in self._choices) + 2
+        return Content.assemble(f"{sign} {choice.name:<{width}}", (choice.help, "$text-muted"))
+
+    def action_check_mark(self) -> None:
+        """Set or remove the check mark of the line with the cursor."""
+        options = self.query_one(OptionList)
+        number = options.highlighted
+        if number is not None:
+            choice = self._choices[number]
+            self._choices[number] = replace(choice, is_checked=not choice.is_checked)
+            options.replace_option_prompt_at_index(number, self._draw_choice(self._choices[number]))
+
+    def action_take(self) -> None:
+        """Take what has a check mark."""
+        self._end(CheckUse.TAKE)
+
+    def action_keep_layout(self) -> None:
+        """Take it, and remember it."""
+        self._end(CheckUse.KEEP)
+
+    def action_reset_charts(self) -> None:
+        """Go back to what is usual."""
+        self.dismiss(Checked(CheckUse.RESET))
+
+    def _end(self, use: CheckUse) -> None:
+        names = tuple(choice.name for choice in self._choices if choice.is_checked)
+        self.dismiss(Checked(use, names))
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """A click changes a check mark, as its key does."""
+        self.action_check_mark()
 
 
 class TextPrompt(BoxDialog[str]):

@@ -7,7 +7,7 @@ series. A sign or a word always says the same as an ink: inks only make it quick
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 LINE, TEST, DATA, COMPUTE, SYNC, REFERENCE = range(900, 906)
 """Numbers of inks beyond those of series, for curves: the plain one, test values, phases, and what
@@ -21,8 +21,7 @@ SERIES_INKS = 8
 """Inks of series. A ninth rank has the first one's again, and a dashed line."""
 
 
-@dataclass(frozen=True)
-class Inks:
+class Inks(Struct, frozen=True):
     """The inks for one ground. Each can be read on it: the contrast is 4.5:1 or more."""
 
     good: str

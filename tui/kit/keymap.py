@@ -6,11 +6,11 @@ What is wrong in the file is reported, and the default keys stay in its place.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import platformdirs
+from msgspec import Struct, field
 
 from training.registry import did_you_mean
 from tui.kit.actions import ACTIONS, ACTIONS_BY_NAME, WITHIN, Action, KeyPlace
@@ -24,8 +24,7 @@ Problems = dict[str, str]
 """What is wrong with names in the file, by name."""
 
 
-@dataclass(frozen=True)
-class Keymap:
+class Keymap(Struct, frozen=True):
     """The keys that the user has chosen."""
 
     keys: Mapping[str, str] = field(default_factory=dict)

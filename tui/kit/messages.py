@@ -53,8 +53,11 @@ class ShowRun(ScreenRequest):
     name: str
 
 
+@dataclass
 class RetryStudy(Message):
-    """Make the failed runs of the study again."""
+    """Make the runs of the study that failed or are missing."""
+
+    name: str
 
 
 @dataclass
@@ -75,8 +78,13 @@ class CompareRun(ScreenRequest):
     """Compare the run with another one, which the user chooses."""
 
 
+@dataclass
 class NewRun(ScreenRequest):
-    """Show the launch form again."""
+    """Show the launch form again, at this `field` and with another value in it, if they are
+    given."""
+
+    field: str = ""
+    value: float | None = None
 
 
 class ShowChecks(ScreenRequest):
@@ -97,6 +105,15 @@ class CopyCommand(Message):
     plan: Plan
     run: RunState | None = None
     without: str = ""
+
+
+@dataclass
+class ReadCommand(Message):
+    """Return the command line that starts such a run. `run` tells how a lab was limited."""
+
+    plan: Plan
+    run: RunState
+    take: Callable[[str], None]
 
 
 @dataclass

@@ -13,12 +13,13 @@ from remote.run.run_state import RunState
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.widgets.keys import ShownKey, border_keys, draw_border_keys
+from tui.kit.widgets.lines import SteadyWidget
 
 KEY_MARGIN = 6
 """Cells of the border around title and keys."""
 
 
-class Panel(Container):
+class Panel(Container, SteadyWidget):
     """A part of the run screen: one file, and one entry in `tui.run.panels`.
 
     The title stands in the upper border, after the number of the key that focuses the panel.

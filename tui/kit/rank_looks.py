@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from remote.run.state.phases import FATES, RankPhase
 
 
-@dataclass(frozen=True)
-class PhaseLook:
+class PhaseLook(Struct, frozen=True):
     """How one phase looks."""
 
     sign: str

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from textual import events
 from textual.message import Message
 from textual.strip import Strip
@@ -16,8 +16,7 @@ from tui.kit.widgets.choices import ChoiceTable
 from tui.kit.widgets.table import CellTable, TableColumn, TableRow
 
 
-@dataclass(frozen=True)
-class RankTableLine:
+class RankTableLine(Struct, frozen=True):
     """One line of the table: a rank, or all ranks of a host.
 
     Of a host's ranks, the one that most needs attention comes first.

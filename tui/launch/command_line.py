@@ -35,7 +35,7 @@ def find_lab_options(run: RunState | None) -> RunOptions:
         return RunOptions()
     interfaces = [host.interface for host in run.plan.hosts]
     links = [
-        f"{dict(hello.link_speeds).get(interface, 0)}mbit"
+        _format_rate(dict(hello.link_speeds).get(interface, 0))
         for hello, interface in zip(greetings, interfaces, strict=True)
     ]
     # Of a host without a limit, these are the cores of this machine.
@@ -44,6 +44,10 @@ def find_lab_options(run: RunState | None) -> RunOptions:
     )
     cores = [f"{hello.cores:g}" for hello in greetings] if is_limited else []
     return RunOptions(link=_join_values(links), cpus=_join_values(cores))
+
+
+def _format_rate(mbits: int) -> str:
+    return f"{mbits}mbit" if mbits % 1000 else f"{mbits // 1000}gbit"
 
 
 def _join_values(values: Sequence[str]) -> str:

@@ -241,7 +241,14 @@ class LaunchDraft:
             with self._collecting(mistakes):
                 plan = make_plan(cluster, work, policy)
                 return CheckedDraft(ReadyRun(cluster, work, policy, plan))
-        return CheckedDraft(mistakes=tuple(mistakes))
+        return CheckedDraft(mistakes=tuple(sorted(mistakes, key=self._rank_by_row)))
+
+    def _rank_by_row(self, mistake: FieldMistake) -> int:
+        """Return the place of the field of a mistake in the form; others come last."""
+        names = []
+        for group, fields in self.groups().items():
+            names += [group, *(field.name for field in fields)]
+        return names.index(mistake.field) if mistake.field in names else len(names)
 
     @contextmanager
     def _collecting(self, mistakes: list[FieldMistake]) -> Iterator[None]:
@@ -280,7 +287,7 @@ class LaunchDraft:
                 mistakes += error.mistakes
         mistakes += jobs.find_mistakes(values)
         if mistakes:
-            raise JobError(*sorted(mistakes, key=_rank_by_field))
+            raise JobError(*mistakes)
         return Job(**values)
 
     def _format_options(self) -> tuple[str, ...]:
@@ -322,9 +329,3 @@ def _make_host_field(name: str, host: Host) -> FormField:
         help = f"number of ranks on {host.name}"
         return FormField(RANKS, RANKS, help, str(host.slots), kind=int, flag=RANKS)
     return FormField(name, host.name, "whether the host takes part", ON, SWITCH, bool)
-
-
-def _rank_by_field(mistake: Mistake) -> int:
-    """Return the place of the field of a mistake in the form; others come last."""
-    flags = [jobs.flag(setting) for setting in dataclasses.fields(Job)]
-    return flags.index(mistake.flag) if mistake.flag in flags else len(flags)

@@ -158,6 +158,8 @@ class FormTable(ChoiceTable):
             return
         if not self._editor.is_editing:
             self._groups = self.draft.groups()
+        if not self.form_rows:
+            self._open_all_if_they_fit()
         columns = self._make_columns()
         self._note_width = columns[-1].width - 1
         form_rows = []
@@ -176,6 +178,12 @@ class FormTable(ChoiceTable):
         names = [row.name for row in form_rows]
         if name_at_cursor in names:
             self.cursor = names.index(name_at_cursor)
+
+    def _open_all_if_they_fit(self) -> None:
+        """Open all groups if there is room for all their rows."""
+        num_rows = sum(1 + len(fields) for fields in self._groups.values())
+        if num_rows < self.size.height and len(self.draft.hosts) <= MANY_HOSTS:
+            self._open.update(self._groups)
 
     def _make_columns(self) -> list[TableColumn]:
         """Return columns as wide as the fields need and the room allows, beside a scrollbar."""
@@ -197,7 +205,8 @@ class FormTable(ChoiceTable):
         is_folded = self.is_folded(group)
         changed = self.draft.count_changed(group)
         text = f"{changed} changed" if changed and is_folded else ""
-        note = TableCell(_name_fields(fields, self._note_width) if is_folded else "", "table--dim")
+        names = [field.label for field in fields] if is_folded else []
+        note = TableCell(name_some(names, self._note_width), "table--dim")
         if group == HOSTS:
             text = self._describe_hosts(fields)
             note = TableCell(self._summary, "table--dim")
@@ -375,13 +384,11 @@ def _or_placeholder(field: FormField, text: str) -> str:
     return text or SHOWN_IF_EMPTY.get(field.name, "none")
 
 
-def _name_fields(fields: Sequence[FormField], room: int) -> str:
-    """Name as many fields of a folded group as there is room for."""
-    text = ""
-    for number, field in enumerate(fields):
-        longer = f"{text}, {field.label}" if text else field.label
-        rest = ", …" if number < len(fields) - 1 else ""
-        if len(longer + rest) > room:
-            return f"{text}, …" if text else ""
-        text = longer
-    return text
+def name_some(names: Sequence[str], room: int) -> str:
+    """Return as many names as there is room for: "lenet5, vgg11, …"; "" if not even one fits."""
+    for number in range(len(names), 0, -1):
+        shown = [*names[:number], *(["…"] if number < len(names) else [])]
+        text = ", ".join(shown)
+        if len(text) <= room:
+            return text
+    return ""

@@ -84,7 +84,10 @@ def _judge_mistakes(checked: CheckedDraft, find_key: FindKey) -> FormVerdict:
         labels = listed([mistake.label for mistake in others if mistake.label])
         about = f": {labels}" if labels else ""
         reasons.append(f"and {count(len(others), 'more mistake')}{about}")
-    next_keys = (NextKey(find_key("start"), "go to it"), NextKey(find_key("reset"), "its default"))
+    next_keys = (
+        NextKey(find_key("start"), "go to it"),
+        NextKey(find_key("reset"), "then takes its default"),
+    )
     return FormVerdict(Severity.BAD, first.text, tuple(reasons), next_keys if first.field else ())
 
 

@@ -31,8 +31,8 @@ from tui.launch import script_fields
 from tui.launch.cell_editor import CellEditor
 from tui.launch.command_line import format_command_line
 from tui.launch.draft import HOSTS, CheckedDraft, LaunchDraft, ReadyRun
-from tui.launch.form_fields import OFF, format_policy_flags
-from tui.launch.form_table import FormTable
+from tui.launch.form_fields import OFF, FormField, format_policy_flags
+from tui.launch.form_table import FormTable, name_some
 from tui.launch.form_verdict import FormVerdict, judge_form
 from tui.launch.host_marks import HostMark, mark_hosts, summarise
 from tui.launch.presets_dialog import PresetForm
@@ -77,10 +77,16 @@ class LaunchScreen(LiveScreen, PresetForm):
     """Why actions do nothing where they are missing."""
 
     def __init__(
-        self, launch: LaunchRequest, error: str = "", checks: HostChecks | None = None
+        self,
+        launch: LaunchRequest,
+        error: str = "",
+        checks: HostChecks | None = None,
+        field: str = "",
     ) -> None:
-        """`error` is shown until something is changed. `checks` are those that were made last."""
+        """`error` is shown until something is changed. `checks` are those that were made last.
+        `field` is where the cursor begins."""
         super().__init__()
+        self._first_field = field
         self._launch = launch
         self._error = error
         self._checks = checks
@@ -118,6 +124,9 @@ class LaunchScreen(LiveScreen, PresetForm):
         self.set_class(self.app.size.width < WIDE, "-narrow")
         self.watch(self._table, "cursor", self._show_help, init=False)
         self._check_and_show()
+        if self._first_field:
+            # The table has its rows only after the refresh.
+            self.call_after_refresh(self._table.go_to, self._first_field)
         self.call_after_refresh(self._show_help)
 
     def on_resize(self) -> None:
@@ -178,19 +187,29 @@ class LaunchScreen(LiveScreen, PresetForm):
             return
         row = self._table.row
         host = self.draft.hosts.get(row.name)
-        if row.field is None and row.group == HOSTS:
+        mistakes = [mistake for mistake in self.checked.mistakes if mistake.field == row.name]
+        if mistakes:
+            text = f"{palette.sign('bad')} {mistakes[0].text}"
+        elif row.field is None and row.group == HOSTS:
             text = self._describe_hosts()
         elif row.field is None:
             text = f"{row.group}: {key_of(self.app, 'fold')} folds and unfolds the group"
         elif host and host.name in self._marks:
             text = self._marks[host.name].details
         else:
-            flag = f"{row.field.flag}: " if row.field.flag.startswith("--") else ""
-            text = f"{flag}{row.field.help}"
-            default = self.draft.get_default(row.name)
-            if default:
-                text += f" (default: {default})"
+            text = self._describe_field(row.field)
         self.query_one("#help", Static).update(text)
+
+    def _describe_field(self, field: FormField) -> str:
+        """Say what a field means, with its flag, its default and its choices."""
+        flag = f"{field.flag}: " if field.flag.startswith("--") else ""
+        text = f"{flag}{field.help}"
+        default = self.draft.get_default(field.name)
+        if default:
+            text += f" (default: {default})"
+        if field.choices and not field.is_switch:
+            text += f"\n{name_some(field.choices, self.size.width - 2)}"
+        return text
 
     def _describe_hosts(self) -> str:
         """Say how to choose hosts."""

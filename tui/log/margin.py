@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from remote.format import clock, short_ranks
 from remote.run.output.collapsed_lines import SharedLine
 from remote.run.state.types import LogLine
 
 
-@dataclass(frozen=True)
-class LogMargin:
+class LogMargin(Struct, frozen=True):
     """What stands beside the rows of a run's log."""
 
     ranks: int = 1

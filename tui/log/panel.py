@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
+from msgspec import structs
 from textual.app import ComposeResult
 
 from remote.format import count
@@ -96,7 +96,7 @@ class LogPanel(Panel):
         return LogFilter(rank=self.fixed_rank)
 
     def _change_filter(self, **settings: object) -> None:
-        self.view.filter = replace(self.view.filter, **settings)  # type: ignore[arg-type]
+        self.view.filter = structs.replace(self.view.filter, **settings)
 
     def action_next_rank(self) -> None:
         """Show only the next rank; after the last one hosts and session, then all."""
@@ -153,7 +153,7 @@ class LogPanel(Panel):
     def _make_visible(self, line: LogLine) -> None:
         """Widen the filter until a line has a row of its own."""
         if not self.view.rows.has(line.number):
-            self.view.filter = replace(self._full_filter, news=self.view.filter.news)
+            self.view.filter = structs.replace(self._full_filter, news=self.view.filter.news)
         if not self.view.rows.has(line.number):
             self._change_filter(rank=line.rank)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 
+from msgspec import Struct
 from rich.cells import cell_len
 
 from remote.run.output.collapsed_lines import LineCollapser, SharedLine
@@ -24,8 +24,7 @@ _SOURCE_FOLDERS = re.compile(
 """Before a message of torch's C++ code: the folders in which its source was compiled."""
 
 
-@dataclass(frozen=True)
-class LogFilter:
+class LogFilter(Struct, frozen=True):
     """Which lines of a log are shown."""
 
     news: bool = True

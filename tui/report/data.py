@@ -82,7 +82,7 @@ def run_values(run: RunFigures) -> dict[str, Any]:
         **{phase: early_steps.mean(phase) for phase in ("data", "compute", "sync")},
         "bytes_sent_per_step": early_steps.mean("bytes_sent"),
         "samples_per_second": run.samples_per_second(),
-        "training_loss": run.final_loss(),
+        "training_loss": run.training_loss,
         "test_loss": last_test.loss if last_test else None,
         "test_accuracy": last_test.accuracy if last_test else None,
         "training_seconds": run.summary["training_seconds"],

@@ -46,7 +46,7 @@ def format_final(value: float, *, is_share: bool) -> str:
         return format_loss(value)
     # A host may report any accuracy; if it is not known, it is NaN, of which `max` would make 0.
     known_share = value if math.isnan(value) else min(1.0, max(0.0, value))
-    return percent(known_share, 2)
+    return percent(known_share, 1)
 
 
 def format_difference(value: float, *, is_share: bool) -> str:

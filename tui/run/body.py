@@ -22,6 +22,7 @@ from tui.charts.panel import Charts
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.panel import Panel
 from tui.kit.run_session import RunSession
+from tui.kit.widgets.lines import SteadyWidget
 from tui.log.panel import LogPanel
 from tui.run.components.phase_line import PhaseLine
 from tui.run.components.rank_columns import has_own_hosts
@@ -54,7 +55,7 @@ class BodyLayout(Layout):
         ]
 
 
-class RunBody(Container):
+class RunBody(Container, SteadyWidget):
     """The parts of a run, as wide and as high as the screen has room for."""
 
     DEFAULT_CSS = """
@@ -71,11 +72,17 @@ class RunBody(Container):
         self.panels = [kind() for kind in PANELS for _ in range(kind.copies)]
         self._charts = [panel for panel in self.panels if isinstance(panel, Charts)]
         self.deck = Deck(session.plan, Charts.copies)
+        for panel in self.panels:
+            if isinstance(panel, RanksPanel):
+                panel.use_layout(self.deck)
         self._hosts = self._panel(HostsPanel)
         self._phases = PhaseLine()
         self._card = RunCard()
         self._turn = DrawTurn()
+        self._has_looked = False
         self.notes: Sequence[StepNote] = ()
+        self.command = ""
+        """The command line that starts such a run, once it is known."""
         self.baseline: Baseline | None = None
         self._first = 0  # the first chart that is shown
         self._page_start = 0  # the chart of the deck that is at the first place
@@ -92,6 +99,8 @@ class RunBody(Container):
         return self._body_layout
 
     def compose(self) -> ComposeResult:
+        # Before its parts are there, as a class that changes later has all of them styled anew.
+        self.lay_out()
         yield self._card
         yield from self.panels
         yield self._phases
@@ -148,6 +157,11 @@ class RunBody(Container):
         num_charts = max(self._different, num_seen)
         return sorted((self._first + index) % num_charts for index in range(num_seen))
 
+    @property
+    def has_card(self) -> bool:
+        """Return True if there is room for the card of the run."""
+        return bool(self._arrangement(self.size or self.app.size).card)
+
     def lay_out(self) -> None:
         """Give each part its place, and the panels in view their numbers."""
         self._contents = self.contents()
@@ -186,16 +200,18 @@ class RunBody(Container):
         if self._phases.display:
             self._phases.show(run)
         if self._card.display:
-            self._card.show(run)
+            baseline_name = self.baseline.name if self.baseline else ""
+            self._card.show(run, self.command, baseline_name, self.notes)
         # `available` looks at all curves, so it is asked only now and then, and while a wanted
-        # chart is missing.
-        is_missing = any(
+        # chart of a job is missing; a script may never have it.
+        is_missing = run.plan.job is not None and any(
             chart.needs_kind(name)
             for chart, name in zip(self._charts, self.deck.shown, strict=False)
         )
         is_missing = is_missing and not self._page_start
-        if not (self._turn.has_come(TICKS_PER_LOOK) or is_missing):
+        if not (self._turn.has_come(TICKS_PER_LOOK) or is_missing or not self._has_looked):
             return
+        self._has_looked = True
         kinds = _drawn_kinds(run)
         self._show_page(kinds)
 

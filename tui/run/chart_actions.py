@@ -11,14 +11,15 @@ from remote.record.step_notes import StepNote
 from remote.run.run_state import RunState
 from tui.charts.chart_list import ChartList, ChartPick, ChartUse, list_charts
 from tui.charts.drawing import Baseline
-from tui.charts.kinds import available
+from tui.charts.kinds import ChartKind, available
 from tui.charts.panel import Charts
-from tui.kit.choice_dialogs import TextPrompt
-from tui.kit.messages import NoteStep, PinRun, ReadBaseline, ReadStepNotes
+from tui.kit.choice_dialogs import CheckUse, TextPrompt
+from tui.kit.messages import NoteStep, PinRun, ReadBaseline, ReadCommand, ReadStepNotes
 from tui.kit.panel import Panel
 from tui.kit.run_session import LiveScreen, RunSession
 from tui.run.body import RunBody
 from tui.run.chart_grid import ChartGrid
+from tui.run.ranks_panel import RanksPanel
 
 PAGE_NOTE_SECONDS = 2.0
 """For how long it is told which charts are shown."""
@@ -37,9 +38,26 @@ class ChartActions(LiveScreen, Screen[None]):
     # The baseline and the notes
 
     def read_marks(self) -> None:
-        """Ask for the run that is pinned, and for the notes at steps."""
+        """Ask for the run that is pinned, for the notes at steps, and for the command of the
+        run."""
         self.read_baseline()
         self.read_notes()
+        self.read_command()
+
+    def read_command(self) -> None:
+        """Ask for the command of the run, if there is room for the card that shows it."""
+        if self._body.has_card:
+            run = self.session.state
+            self.post_message(ReadCommand(run.plan, run, self._take_command))
+
+    def _take_command(self, command: str) -> None:
+        self._body.command = command
+        self._draw_if_shown()
+
+    def _draw_if_shown(self) -> None:
+        """Draw what was read. That takes a while: the screen may be gone, or not be there yet."""
+        if self.is_mounted and self.is_attached:
+            self.tick()
 
     def read_baseline(self) -> None:
         """Ask for the run that is pinned."""
@@ -47,7 +65,7 @@ class ChartActions(LiveScreen, Screen[None]):
 
     def _take_baseline(self, name: str, run: RunState | None) -> None:
         self._body.show_baseline(Baseline(name, run) if run else None)
-        self.tick()
+        self._draw_if_shown()
 
     def read_notes(self) -> None:
         """Ask for the notes at steps."""
@@ -56,7 +74,7 @@ class ChartActions(LiveScreen, Screen[None]):
     def _take_notes(self, notes: Sequence[StepNote]) -> None:
         if notes != self._body.notes:
             self._body.show_notes(notes)
-            self.tick()
+            self._draw_if_shown()
 
     def action_note_step(self) -> None:
         """Let the user write a note at the step of the cursor, or else at the newest one."""
@@ -82,7 +100,7 @@ class ChartActions(LiveScreen, Screen[None]):
         panel = self._body.chart_in_focus
         with self.session.lock:
             charts = list_charts(self.session.state, self._body.deck)
-        chart_list = ChartList(charts, panel.kind.id)
+        chart_list = ChartList(charts, panel.kind.id, self._show_grid)
         self.app.push_screen(chart_list, partial(self._show_picked, panel))
 
     def action_page_charts(self, step: int) -> None:
@@ -100,24 +118,24 @@ class ChartActions(LiveScreen, Screen[None]):
             kinds = available(self.session.state)
         panel = self._body.chart_in_focus
         for kind in kinds:
-            pick = ChartPick(ChartUse.PLACE, (kind,))
+            pick = ChartPick(ChartUse.PLACE, kind)
             yield kind.title, kind.help, partial(self._show_picked, panel, pick)
 
     def _show_picked(self, panel: Charts, pick: ChartPick | None) -> None:
         match pick:
-            case ChartPick(ChartUse.PLACE, (kind,)):
+            case ChartPick(ChartUse.PLACE, ChartKind() as kind):
                 with self.session.lock:
                     panel = self._body.put_chart(kind, panel, self.session.state)
                 self._focus(panel)
-            case ChartPick(ChartUse.GRID, kinds):
-                body = self._body
-                self.app.push_screen(
-                    ChartGrid(self.session, kinds, body.deck, body.baseline, body.notes)
-                )
             case ChartPick(ChartUse.KEEP):
                 self.action_keep_layout()
             case ChartPick(ChartUse.RESET):
                 self.action_reset_charts()
+
+    def _show_grid(self, kinds: tuple[ChartKind, ...]) -> None:
+        """Show several charts, over the list from which they were chosen."""
+        body = self._body
+        self.app.push_screen(ChartGrid(self.session, kinds, body.deck, body.baseline, body.notes))
 
     def action_pin(self) -> None:
         """Pin the run as the baseline of all charts, or take its pin away."""
@@ -126,12 +144,23 @@ class ChartActions(LiveScreen, Screen[None]):
     def action_keep_layout(self) -> None:
         """Remember the charts and their views for runs of this kind."""
         self._body.deck.keep()
-        self.notify(f"runs of {self._body.deck.run_kind} show these charts", markup=False)
+        self.notify(
+            f"runs of {self._body.deck.run_kind} show these charts and columns", markup=False
+        )
 
     def action_reset_charts(self) -> None:
         """Show the standard charts, and forget those that were kept."""
         self._body.deck.reset()
         with self.session.lock:
             self._body.redraw_charts(self.session.state)
-        self.notify("the standard charts are back", markup=False)
+        self.notify("the standard charts and columns are back", markup=False)
+        self.tick()
+
+    def on_ranks_panel_layout_chosen(self, message: RanksPanel.LayoutChosen) -> None:
+        """Draw the table with other columns; keep or reset the layout if that was asked for."""
+        match message.use:
+            case CheckUse.KEEP:
+                self.action_keep_layout()
+            case CheckUse.RESET:
+                self.action_reset_charts()
         self.tick()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Static
@@ -31,8 +31,7 @@ from tui.run.components.rank_columns import FULL_SHARE
 from tui.run.components.start_table import start_columns, start_rows, start_warnings
 
 
-@dataclass(frozen=True)
-class HostRow:
+class HostRow(Struct, frozen=True):
     """What the cells of a host are made of."""
 
     host: HostState
@@ -47,8 +46,7 @@ class HostRow:
         return TableCell(short_size(bytes_per_second) if self.is_traffic_counted else UNKNOWN)
 
 
-@dataclass(frozen=True)
-class HostColumn:
+class HostColumn(Struct, frozen=True):
     """A column, and how its cells are made."""
 
     column: TableColumn
@@ -108,15 +106,20 @@ class StartWarnings(Static):
     """What is wrong with hosts while they start, in whole lines below their table."""
 
     DEFAULT_CSS = """
-    StartWarnings { dock: bottom; height: auto; padding: 0 1; color: $text-warning; }
+    StartWarnings { dock: bottom; display: none; padding: 0 1; color: $text-warning; }
     """
+
+    def __init__(self) -> None:
+        super().__init__(markup=False)
+        self._lines: Sequence[str] = ()
 
     def show(self, lines: Sequence[str]) -> None:
         """Show these lines; without any, take no room."""
-        text = "\n".join(lines)
-        if text != self.content:
-            self.update(text)
-        self.display = bool(text)
+        if lines != self._lines:
+            self._lines = lines
+            self.display = bool(lines)
+            self.styles.height = len(lines)  # not `auto`: lines of another width mislead
+            self.update("\n".join(lines), layout=False)
 
 
 class HostsPanel(TablePanel):
@@ -139,7 +142,7 @@ class HostsPanel(TablePanel):
 
     def compose(self) -> ComposeResult:
         yield CellTable([column.column for column in HOST_COLUMNS])
-        yield StartWarnings(markup=False)
+        yield StartWarnings()
 
     @staticmethod
     def start_lines(run: RunState, width: int) -> int:
@@ -153,18 +156,21 @@ class HostsPanel(TablePanel):
             self.is_asked = False
             warnings = self.query_one(StartWarnings)
             if is_starting(run):
-                warnings.show(start_warnings(run, self.size.width - 2))
+                # Before the first layout, the panel has no width.
+                width = (self.size.width or self.app.size.width) - 2
+                warnings.show(start_warnings(run, width))
                 self._show_start(run)
             else:
                 warnings.show(())
                 self._show_table(run)
 
     def _show_start(self, run: RunState) -> None:
-        rows = start_rows(run, self._clock.now(run))
+        table = self.query_one(CellTable)
+        rows = start_rows(run, self._clock.now(run), table.size.height - 1)
         columns = start_columns(run)
         host_cells = [row[0] for row in rows]
         fitted_host = fit_column(columns[0], host_cells)
-        self.query_one(CellTable).fill(rows, [fitted_host, *columns[1:]])
+        table.fill(rows, [fitted_host, *columns[1:]])
 
     def _show_table(self, run: RunState) -> None:
         now = self._clock.now(run)

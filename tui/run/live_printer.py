@@ -17,9 +17,10 @@ from remote.format import (
     loss,
     or_unknown,
     percent,
-    seconds,
     size,
+    step_time,
 )
+from remote.run.findings.rates import step_means
 from remote.run.findings.start_waits import REACHING, age
 from remote.run.run_state import RunState
 from remote.run.state.host_state import HostState
@@ -41,7 +42,7 @@ COLUMNS = (
     "step",
     "loss",
     "acc",
-    "s/iter",
+    "per step",
     "sync",
     "CPU",
     "memory",
@@ -133,7 +134,7 @@ def _progress_bar(state: RunState, now: float) -> RenderableType:
         # Without a total, rich draws a bar that pulses.
         ProgressBar(total=total_steps or None, completed=step, width=24),
         f"step {step}/{total_steps}" if total_steps else f"step {step}",
-        f"{seconds(state.step_seconds)} s/iter",
+        f"{step_time(step_means(state).seconds)}/step",
         duration(state.elapsed),
         f"ETA {describe_eta(state, now).point}",
     )
@@ -168,9 +169,9 @@ def _rank_row(rank: RankState, state: RunState, now: float) -> list[RenderableTy
         ),
         or_unknown(rank.epoch),
         or_unknown(rank.step),
-        loss(rank.loss, rank.step),
+        loss(rank.recent_loss),
         percent(rank.accuracy, 1),
-        seconds(rank.seconds),
+        step_time(rank.pace.mean("seconds")),
         percent(rank.pace.per_second("sync")),
         percent(rank.cpu / 100),
         size(rank.memory) if rank.memory else UNKNOWN,

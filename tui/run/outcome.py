@@ -17,8 +17,8 @@ from remote.format import (
     or_unknown,
     percent,
     rate,
-    seconds,
     size,
+    step_time,
 )
 from remote.plan.plan import Plan
 from remote.run.findings import script_visibility as seen
@@ -26,6 +26,7 @@ from remote.run.findings.find_advice import advise_flaw
 from remote.run.findings.find_resume_point import find_resume_point
 from remote.run.findings.flaws import find_flaws
 from remote.run.findings.memory import find_memory_at_death
+from remote.run.findings.training_loss import join_losses
 from remote.run.output.last_words import HEADER
 from remote.run.run_state import RunState
 from remote.run.series.step_times import join_means
@@ -98,28 +99,26 @@ def _result_cells(
 
     `are_apart`: see `join_means`.
     """
-    whole_means = join_means(rank.timing.whole for rank in ranks)
+    warm_means = join_means(rank.timing.warm for rank in ranks)
     early_means = join_means((rank.timing.early for rank in ranks), are_apart=are_apart)
     phase_seconds = [getattr(early_means, name) for name in PHASES]
     # A script may tell none of them, or `data` alone, which splits nothing.
     if not any(phase_seconds[1:]):
         phase_seconds = [math.nan] * len(phase_seconds)
     epoch_seconds = [seconds for rank in ranks for seconds in rank.epoch_seconds]
-    losses = [rank.loss for rank in ranks if rank.tells_loss]
     exchanging_ranks = [
         rank for rank in ranks if isinstance(rank, ScriptRank) and rank.only_exchanges
     ]
     totals = join_totals(exchanging_ranks)
-    newest_loss = losses[0] if len(losses) == 1 else finite_mean(losses)
     own_accuracy = finite_mean(rank.own_accuracy for rank in ranks)
     return {
-        "s/iter": seconds(whole_means.seconds),
-        early_name: seconds(early_means.seconds),
-        **dict(zip(PHASES, map(seconds, phase_seconds), strict=True)),
+        "per step": step_time(warm_means.seconds),
+        early_name: step_time(early_means.seconds),
+        **dict(zip(PHASES, map(step_time, phase_seconds), strict=True)),
         "samples/s": rate(early_means.throughput) if early_means.throughput else UNKNOWN,
         "epoch": fixed(finite_mean(epoch_seconds), 2, " s"),
-        "last loss": loss(newest_loss, len(losses)),
-        "own accuracy": percent(own_accuracy, 2),
+        "loss": loss(join_losses(ranks)),
+        "own accuracy": percent(own_accuracy, 1),
         "collectives": f"{totals.count:,}" if totals.count else UNKNOWN,
         "exchanged": size(totals.bytes) if totals.bytes else UNKNOWN,
         "blocked": fixed(totals.seconds, 2, " s") if totals.count else UNKNOWN,
@@ -149,9 +148,9 @@ def result_captions(state: RunState) -> list[str]:
     # A script that tells no phases lacks most of the columns that need words.
     if "sync" in result_table(state)[0]:
         prints_loss = any(rank.prints_loss for rank in state.ranks)
-        last_loss = "the newest that a rank prints" if prints_loss else "of each rank's last batch"
+        loss_text = "the newest that a rank prints" if prints_loss else "mean of the last 20 steps"
         caption_lines += [
-            f"s/iter: mean of all iterations; last loss: {last_loss}",
+            f"per step: mean of all iterations but the first; loss: {loss_text}",
             f"iter {iterations.replace(' to ', '-')}, data, compute, sync, samples/s: means of "
             f"iterations {iterations}",
         ]
@@ -169,9 +168,9 @@ def describe_test(state: RunState) -> list[str]:
     best_text = ""
     best = max(state.progress.evaluations, key=lambda test: test.accuracy, default=None)
     if best and best.accuracy > rank.test_accuracy:
-        best_text = f"; best {percent(best.accuracy, 2)} in epoch {best.epoch}"
-    accuracy_text = f"test accuracy {percent(rank.test_accuracy, 2)}"
-    return [f"{accuracy_text}, test loss {loss(rank.test_loss, rank.step)}{best_text}"]
+        best_text = f"; best {percent(best.accuracy, 1)} in epoch {best.epoch}"
+    accuracy_text = f"test accuracy {percent(rank.test_accuracy, 1)}"
+    return [f"{accuracy_text}, test loss {loss(rank.test_loss)}{best_text}"]
 
 
 def has_results(state: RunState) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator
-from statistics import fmean
 
-from remote.format import UNKNOWN, loss, percent, seconds
-from remote.run.findings.rates import sync_share
+from remote.format import UNKNOWN, loss, percent, step_time
+from remote.run.findings.rates import step_means
+from remote.run.findings.training_loss import find_training_loss
 from remote.run.run_state import RunState
 from tui.kit.session_clock import SessionClock
 from tui.run.components.eta_text import describe_eta
@@ -49,16 +48,17 @@ class ProgressLines:
 
 
 def progress_text(state: RunState, now: float) -> str:
-    """How far the run is: "step 120/1000, loss 0.6332, 0.0098 s/iter, sync 61%, ETA 1:20"."""
+    """How far the run is: "step 120/1000, loss 0.6332, 9.8 ms/step, sync 61%, ETA 1:20"."""
     total_steps = state.progress.steps
-    known_losses = [rank.loss for rank in state.ranks if math.isfinite(rank.loss)]
-    pace_text = seconds(state.step_seconds)
-    share_of_sync = sync_share(state)
+    training_loss = find_training_loss(state)
+    means = step_means(state)
+    pace_text = step_time(means.seconds)
+    share_of_sync = means.share(means.sync)
     time_left = describe_eta(state, now).point
     facts = [
         f"step {state.step}/{total_steps}" if total_steps else f"step {state.step}",
-        f"loss {loss(fmean(known_losses), len(known_losses))}" if known_losses else "",
-        f"{pace_text} s/iter" if pace_text != UNKNOWN else "",
+        "" if training_loss is None else f"loss {loss(training_loss)}",
+        f"{pace_text}/step" if pace_text != UNKNOWN else "",
         f"sync {percent(share_of_sync)}" if share_of_sync > 0 else "",
         f"ETA {time_left}" if time_left != UNKNOWN else "",
     ]

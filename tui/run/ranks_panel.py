@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import ClassVar
 
+from msgspec import structs
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.message import Message
 
 from remote.run.diagnosis.host_load import Load, loads
 from remote.run.run_state import RunState
+from remote.run.state.phases import RunPhase
 from remote.run.state.rank_state import RankState
+from tui.charts.deck import Deck
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
+from tui.kit.choice_dialogs import CheckChoice, Checked, CheckListDialog, CheckUse
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.messages import ShowRank
 from tui.kit.panel import TablePanel
@@ -28,6 +32,7 @@ from tui.run.components import heat_strip as heat
 from tui.run.components.fold import FoldedColumns, is_empty
 from tui.run.components.groups import MAX_SINGLE_RANKS, is_grouped, table_lines
 from tui.run.components.rank_columns import (
+    COLUMN_HELP,
     RANK_COLUMNS,
     RankColumn,
     RowContext,
@@ -40,6 +45,7 @@ from tui.run.components.rank_order import (
     UNMARKED,
     RankOrder,
     SteadyOrder,
+    describe_first,
     severity,
 )
 
@@ -67,6 +73,13 @@ class RanksPanel(TablePanel):
         "a rank, or a host"
     )
 
+    class LayoutChosen(Message):
+        """The user has chosen columns, and perhaps wants them to be kept."""
+
+        def __init__(self, use: CheckUse) -> None:
+            super().__init__()
+            self.use = use
+
     def __init__(self) -> None:
         super().__init__()
         self._clock = SessionClock()
@@ -76,9 +89,21 @@ class RanksPanel(TablePanel):
         self._folded = FoldedColumns()
         self._widths: dict[RankColumn, int] = {}
         self._stage: tuple[object, ...] = ()
+        self._possible_columns: list[RankColumn] = []  # all but the first
+        self._drawn_columns: list[RankColumn] = []
         self._strip_turn, self._table_turn = DrawTurn(), DrawTurn()
         self._scale = TrendScale("seconds", (), 0.0)
         self._loads: Sequence[Load] = ()
+        self._deck: Deck | None = None
+
+    def use_layout(self, deck: Deck) -> None:
+        """Show the columns that the user has chosen with these charts."""
+        self._deck = deck
+
+    @property
+    def _chosen(self) -> list[str]:
+        """The titles of the columns that the user has chosen; none for the usual ones."""
+        return self._deck.columns if self._deck else []
 
     @classmethod
     def lines_needed(cls, run: RunState) -> int:
@@ -113,25 +138,35 @@ class RanksPanel(TablePanel):
         rows = [self._row_context(line, run) for line in lines[near_lines.start : near_lines.stop]]
         column_cells = {
             rank_column: [rank_column.cell(row) for row in rows]
-            for rank_column in RANK_COLUMNS
-            if rank_column.where(run.plan)
+            for rank_column in self._offered_columns(run)
         }
         shown_columns = self._shown_columns(run, column_cells, table.room)
         folded_columns: list[RankColumn] = []
-        # With room for all columns, none needs to go.
-        if sum(column.width for column in shown_columns.values()) > table.room:
+        # With room for all columns, none needs to go; nor one that the user has chosen.
+        if not self._chosen and sum(column.width for column in shown_columns.values()) > table.room:
             folded_columns = [
                 rank_column for rank_column in shown_columns if self._folded.has(rank_column)
             ]
         for rank_column in folded_columns:
             del shown_columns[rank_column]
+        self._drawn_columns = list(shown_columns)
         drawn_rows: list[TableRow] = [UNSEEN] * len(lines)
         drawn_rows[near_lines.start : near_lines.start + len(rows)] = zip(
             *(column_cells[rank_column] for rank_column in shown_columns), strict=True
         )
         table.stand(list(shown_columns.values()), lines, drawn_rows)
         has_marked = severity(lines[0].ranks[0], run) < UNMARKED
-        self._describe(run, folded_columns, marked_first=len(lines) > visible_lines and has_marked)
+        is_marked_first = len(lines) > visible_lines and has_marked
+        self._describe(run, folded_columns, lines[0].ranks[0], marked_first=is_marked_first)
+
+    def _offered_columns(self, run: RunState) -> list[RankColumn]:
+        """Return the columns that tell something of the plan; if the user has chosen some, only
+        the rank's number and these."""
+        first_column, *others = (column for column in RANK_COLUMNS if column.where(run.plan))
+        self._possible_columns = others
+        if self._chosen:
+            others = [column for column in others if column.name in self._chosen]
+        return [first_column, *others]
 
     def _order_now(self, run: RunState) -> RankOrder:
         rank_order = RANK_ORDERS[self._order]
@@ -154,36 +189,56 @@ class RanksPanel(TablePanel):
         """The columns that tell something of a rank, as wide as they are drawn. A column that has
         appeared stays, and gets no narrower, while the run is in the same phase, and before or
         after its first step."""
-        drawn_stage = (run, run.attempt, run.phase, run.step > 0, width)
+        is_chosen = bool(self._chosen)
+        drawn_stage = (
+            *(run, run.attempt, run.phase, run.step > 0, width),
+            tuple(self._chosen),
+        )
         if drawn_stage != self._stage:
             self._stage = drawn_stage
             self._folded = FoldedColumns()
             self._widths.clear()
         shown_columns = {}
         for rank_column, column_cells in cells.items():
-            if rank_column in self._widths or not is_empty(column_cells):
+            if is_chosen or rank_column in self._widths or not is_empty(column_cells):
                 column = _fitted_column(rank_column, column_cells, width)
                 # A column that gets narrower with each number would make all others jump.
                 self._widths[rank_column] = max(column.width, self._widths.get(rank_column, 0))
-                shown_columns[rank_column] = replace(column, width=self._widths[rank_column])
+                shown_columns[rank_column] = structs.replace(
+                    column, width=self._widths[rank_column]
+                )
         # Of rows that stand for whole hosts, columns differ anyway.
         if len(run.ranks) <= MAX_SINGLE_RANKS:
             self._folded.update(RANK_COLUMNS, run.ranks, run)
         return shown_columns
 
     def _describe(
-        self, run: RunState, folded_columns: Sequence[RankColumn], *, marked_first: bool
+        self,
+        run: RunState,
+        folded_columns: Sequence[RankColumn],
+        first_rank: RankState,
+        *,
+        marked_first: bool,
     ) -> None:
         """Say in the border how the ranks are sorted, and on what they agree."""
         rank_order = RANK_ORDERS[self._order]
         order_note = rank_order.title
-        if marked_first and not rank_order.marked_first:
+        if rank_order.marked_first:
+            order_note = describe_first(first_rank, run, rank_order)
+        elif marked_first:
             order_note += ", marked first"
         first_row = self._row_context(RankTableLine(run.ranks[:1]), run)
-        shared_texts = [
-            f"{rank_column.cell(first_row).text} {rank_column.border_text}".strip()
-            for rank_column in folded_columns
-        ]
+        all_rows = self._row_context(RankTableLine(run.ranks), run)
+        shared_texts = []
+        for rank_column in folded_columns:
+            # That all ranks have ended well is no praise of a run that has diverged.
+            if rank_column.name == "state" and run.phase is RunPhase.ENDED:
+                continue
+            if rank_column.border_cell:
+                cell = rank_column.border_cell(all_rows)
+            else:
+                cell = rank_column.cell(first_row)
+            shared_texts.append(f"{cell.text} {rank_column.border_text}".strip())
         self.caption(order_note, shared_texts, before_facts="  each: ")
 
     def _show_heat(self, run: RunState) -> None:
@@ -203,6 +258,24 @@ class RanksPanel(TablePanel):
         heat_strip.fill(cells, heat_grid.cells, heat_grid.ranks)
 
     # Keys
+
+    def action_columns(self) -> None:
+        """List the columns, with check marks at those that are shown."""
+        choices = [
+            CheckChoice(column.name, COLUMN_HELP[column.name], column in self._drawn_columns)
+            for column in self._possible_columns
+        ]
+        help_text = "What does not fit in the width is reached with the arrow keys."
+        dialog = CheckListDialog("columns of the table of ranks", help_text, choices)
+        self.app.push_screen(dialog, self._take_columns)
+
+    def _take_columns(self, checked: Checked | None) -> None:
+        if checked is None:
+            return
+        if checked.use is not CheckUse.RESET and self._deck:
+            self._deck.columns = list(checked.names)
+        self.is_asked = True
+        self.post_message(self.LayoutChosen(checked.use))
 
     def action_sort(self) -> None:
         """Sort by the next figure."""

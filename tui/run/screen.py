@@ -58,7 +58,8 @@ class RunScreen(ChartActions):
     study, to which one goes back; else one goes home, if there is a home. `called` tells the name
     that a person gave the run, `find_previous` the last run with the same settings."""
 
-    CSS = """
+    # Not `CSS`, for which all style sheets would be parsed again.
+    DEFAULT_CSS = """
     RunScreen .-maximized { height: 1fr; }
     """
     place = KeyPlace.RUN
@@ -109,13 +110,11 @@ class RunScreen(ChartActions):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        self._body.lay_out()
         # The log is the last one of `PANELS`.
         log_panel = self._body.panels[-1]
         first_widget = self._slider or log_panel.children[0]
         first_widget.focus()
         self.watch(self, "maximized", self._zoomed, init=False)
-        self.tick()
 
     def _zoomed(self) -> None:
         self._body.lay_out()
@@ -123,6 +122,7 @@ class RunScreen(ChartActions):
 
     def on_resize(self, event: Resize) -> None:
         self._body.lay_out()
+        self.read_command()
         # Panels have their new sizes only after the next refresh.
         self.call_after_refresh(self.tick)
 
@@ -348,7 +348,8 @@ class RunScreen(ChartActions):
         self.post_message(ShowStacks())
 
     def action_new(self) -> None:
-        self.post_message(NewRun())
+        advice = self._verdict.verdict.advice
+        self.post_message(NewRun(*advice.setting) if advice else NewRun())
 
     def action_resume(self) -> None:
         self.post_message(ResumeRun(self.session.plan.run))

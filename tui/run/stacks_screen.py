@@ -51,6 +51,7 @@ class StacksScreen(LiveScreen, Screen[None]):
         self._asks = can_ask
         self._clock = SessionClock()
         self._rank: int | None = None
+        self._shows_libraries = False
         self._seen: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
@@ -85,12 +86,15 @@ class StacksScreen(LiveScreen, Screen[None]):
             stack_sources = [
                 (rank.exit, rank.stack, stack_source(run, rank, now)) for rank in ranks
             ]
-            drawn_inputs = (width, stall_text, title_text, *stack_sources)
+            shows_libraries = self._shows_libraries
+            drawn_inputs = (width, stall_text, title_text, shows_libraries, *stack_sources)
             # Parsing the stacks of many ranks takes longer than a tick.
             if drawn_inputs == self._seen:
                 return
             self._seen = drawn_inputs
-            stack_text = Content("\n").join(_stack_lines(run, ranks, now, width))
+            stack_text = Content("\n").join(
+                _stack_lines(run, ranks, now, width, shows_libraries=shows_libraries)
+            )
         self.query_one("#title", Static).update(Content(title_text))
         self.query_one("#stall", Static).update(Content(stall_text))
         self.query_one("#stall").display = bool(stall_text)
@@ -110,6 +114,11 @@ class StacksScreen(LiveScreen, Screen[None]):
         if self._asks and self._session.state.phase is not RunPhase.ENDED:
             self._session.ask_stacks()
 
+    def action_libraries(self) -> None:
+        """Show the calls of libraries, or fold them."""
+        self._shows_libraries = not self._shows_libraries
+        self.tick()
+
     def action_rank(self, step: int) -> None:
         """Show the next rank, or all."""
         rank_choices = [None, *range(len(self._session.state.ranks))]
@@ -121,7 +130,7 @@ class StacksScreen(LiveScreen, Screen[None]):
 
 
 def _stack_lines(
-    run: RunState, ranks: list[RankState], now: float, width: int
+    run: RunState, ranks: list[RankState], now: float, width: int, *, shows_libraries: bool
 ) -> Iterator[Content]:
     """A line for the ranks of each stack, and then the stacks; of an ended run only those that
     were asked."""
@@ -136,4 +145,4 @@ def _stack_lines(
         yield whereabouts_line(run, group)
     for group in groups:
         yield Content("")
-        yield from stack_lines(run, group, now, width)
+        yield from stack_lines(run, group, now, width, shows_libraries=shows_libraries)

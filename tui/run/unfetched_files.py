@@ -6,7 +6,8 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from remote.format import count, listed
 from remote.run.run_state import RunState
@@ -22,8 +23,7 @@ MAX_PATTERNS = 3
 """Patterns that are proposed."""
 
 
-@dataclass(frozen=True)
-class HostFiles:
+class HostFiles(Struct, frozen=True):
     """Files on one host that are not fetched: some of them, and how many there are, or if `is_cut`
     at least are."""
 

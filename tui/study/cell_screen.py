@@ -32,6 +32,7 @@ from tui.kit.widgets.keys import KeyFooter
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import TableCell, TableColumn, TableRow
 from tui.study.cell_table import format_value
+from tui.study.verdict_text import name_cell
 
 RUN_COLUMNS = (
     TableColumn("#", 4),
@@ -78,7 +79,7 @@ class CellScreen(LiveScreen, Screen[None]):
         place = cell.place
         place_text = f"{count(place.ranks, 'rank')} on {count(place.nodes, 'host')}"
         work_text = f"{described(cell.work)}, {place_text}"
-        self.query_one("#title", Static).update(f"{self._key}\n{work_text}")
+        self.query_one("#title", Static).update(f"runs of {plain(name_cell(cell))}\n{work_text}")
         self.query_one(ChoiceTable).focus()
         self.tick()
 

@@ -12,6 +12,7 @@ from remote.study.progress import CellState
 from remote.study.results import CellResult, StudyResult, value_scale
 from remote.study.study import METRIC_PREFIX, Study
 from tui.kit.text_table import GAP, column_widths
+from tui.kit.widgets.phase import phase_word
 
 VALUES = {
     "step_seconds": "s/iter",
@@ -73,7 +74,7 @@ def _make_table(result: StudyResult, *, intervals: bool, speed_ups: bool) -> Stu
     rows = []
     for row in result.cells:
         labels = tuple(label for _, label in row.cell.labels) or ("all",)
-        texts = [*labels, row.state.value, f"{len(row.runs)}/{study.repetitions}"]
+        texts = [*labels, phase_word(row.state.value), f"{len(row.runs)}/{study.repetitions}"]
         texts.append(format_interval(row.value, study))
         if shows_speed_ups:
             texts.append(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
-from typing import ClassVar
+from dataclasses import replace
+from itertools import combinations
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from textual import work
@@ -18,39 +20,41 @@ from textual.screen import Screen
 from textual.widgets import Static
 from textual.worker import get_current_worker
 
-from remote.format import count, duration, seconds
+from remote.format import count, duration
 from remote.plan.serialize import OtherFormat
 from remote.record.events_file import RunFolderError
-from remote.record.loss_course import LossPoint, read_loss_points
+from remote.record.loss_course import LossCourse, LossPoint, read_loss_points
 from remote.run.run_state import RunState
 from remote.sanitise import plain
 from remote.statistics.mean import finite_mean
 from remote.study import estimate
-from remote.study.conclusion import answer_text, doubt_lines, effect_lines
+from remote.study.progress import CellState
 from remote.study.results import CellResult, StudyResult, compute_results
 from remote.study.runner import StudyRun, StudyRunner
-from remote.study.shortcomings import failure_lines, limit_lines
-from remote.study.study import Study
+from remote.study.study import Cell, Study
 from tui.charts.chart import Chart
 from tui.charts.plot_frame import PlotOptions
 from tui.charts.raster import Curve
 from tui.home.history import RecordedStudy
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
-from tui.kit.bindings import bindings
+from tui.kit.bindings import bindings, key_of
 from tui.kit.inks import LINE, SERIES_INKS
 from tui.kit.messages import RetryStudy, ShowCell, ShowRun
 from tui.kit.run_session import LiveScreen
 from tui.kit.session_clock import SessionClock
 from tui.kit.text_table import align_lines, justify, progress_line
+from tui.kit.themes import inks_of
 from tui.kit.widgets.choices import ChoiceTable
 from tui.kit.widgets.keys import KeyFooter
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import TableCell, TableColumn, TableRow
+from tui.kit.widgets.verdict_strip import NextKey, VerdictStrip
 from tui.run.components.header import RunHeader
 from tui.study.cell_screen import list_cell_runs
 from tui.study.cell_table import VALUES, StudyTable, format_value, make_cell_table
-from tui.study.text.run_texts import describe_run
+from tui.study.text.run_texts import run_number
+from tui.study.verdict_text import judge_running, judge_study, name_cell, name_trial
 
 SIGN = 2
 """Columns that the sign of a state takes."""
@@ -60,10 +64,12 @@ SPACE = 2
 """Columns between two of the table."""
 DURATION_WIDTH = 9
 """Columns of the time that runs took."""
-AXIS_WIDTHS = range(12, 33)
+AXIS_WIDTHS = range(12, 49)
 """Columns of the axis on which the values of runs stand."""
 LOSS_PLACES = 60
 """Places at which the loss of a run is read."""
+HIDDEN = 0.002
+"""Share of a loss by which curves differ that cannot be told apart."""
 
 
 class StudyScreen(LiveScreen, Screen[None]):
@@ -72,7 +78,10 @@ class StudyScreen(LiveScreen, Screen[None]):
 
     CSS = """
     StudyScreen #title { height: 2; padding: 0 1; background: $panel; }
+    StudyScreen VerdictStrip { max-height: 40%; }
     StudyScreen ChoiceTable { max-height: 60%; min-height: 3; padding: 0 1; }
+    StudyScreen #legend { height: 1; padding: 0 1; color: $text-muted; display: none; }
+    StudyScreen.-values #legend { display: block; }
     StudyScreen #cell { height: auto; max-height: 30%; padding: 0 1; display: none; }
     StudyScreen.-roomy #cell { display: block; }
     StudyScreen #cell, StudyScreen #curve {
@@ -81,15 +90,10 @@ class StudyScreen(LiveScreen, Screen[None]):
     }
     StudyScreen #cell Static { height: auto; }
     StudyScreen #curve { height: 1fr; display: none; padding: 0 1; }
-    StudyScreen.-running #curve, StudyScreen.-roomy.-curves #curve { display: block; }
+    StudyScreen.-curves #curve { display: block; }
     StudyScreen #run { height: auto; border-top: solid $ink-rule; }
     StudyScreen #run RunHeader { background: $background; }
-    StudyScreen #which { height: 1; padding: 0 1; color: $text-muted; }
-    StudyScreen #answer {
-        height: auto; max-height: 30%; padding: 0 1; scrollbar-size-vertical: 1;
-    }
-    StudyScreen #answer Static { height: auto; }
-    StudyScreen.-low #answer { display: none; }
+    StudyScreen.-low VerdictStrip, StudyScreen.-low #legend { display: none; }
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-tall"), (30, "-roomy")]  # noqa: RUF012
     place = KeyPlace.STUDY
@@ -100,16 +104,19 @@ class StudyScreen(LiveScreen, Screen[None]):
         self.runner = runner
         self._clock = SessionClock()
         self._changes = -1
+        self._curves: Sequence[Curve] = ()
+        """The losses of the cells that are compared with that under the cursor."""
+        self._curves_name = TRAINING_LOSS
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
-        with VerticalScroll(id="answer"):
-            yield Static(markup=False)
+        yield VerdictStrip()
         yield ChoiceTable(())
+        values_text = f"{palette.sign('curve')} one run, joined from the lowest to the highest"
+        yield Static(values_text, id="legend", markup=False)
         with VerticalScroll(id="cell", can_focus=False):
             yield Static(markup=False)
         with Container(id="run"):
-            yield Static(id="which", markup=False)
             yield RunHeader()
         with Container(id="curve"):
             yield Chart(PlotOptions("step"))
@@ -142,80 +149,157 @@ class StudyScreen(LiveScreen, Screen[None]):
                 self._show_cells()
             run_seconds = self._show_run(current_run)
             self._show_title(run_seconds)
+            self._show_verdict(current_run, run_seconds)
 
     def _show_cells(self) -> None:
         table = self.query_one(ChoiceTable)
-        result = compute_results(self._progress)
+        self._result = result = compute_results(self._progress)
         table_width = self.app.size.width - SPACE * 2 - SIGN
-        cell_table = make_cell_table(result, table_width)
+        best_cells = find_best_cells(result)
+        room = table_width - (len(best_word(result.study)) + 1 if best_cells else 0)
+        cell_table = mark_cells(make_cell_table(result, room), result, best_cells)
         self._keys = [row.cell.key for row in result.cells]
         extra_columns, extra_cells = make_time_columns(result, table_width - cell_table.width)
+        self.set_class(len(extra_columns) > 1, "-values")
         table.styles.height = len(result.cells) + 1
         table.show(
             columns(cell_table) + extra_columns,
             [row + cells for row, cells in zip(rows(cell_table), extra_cells, strict=True)],
         )
+        running_key = self._progress.running_cell
+        if running_key and not table.is_cursor_placed:
+            table.cursor = self._keys.index(running_key)
         self._show_cell()
-        is_over = self._is_over
-        is_known = any(row.value for row in result.cells)
-        # What to do about failures comes before what is known without those runs.
-        answer_lines = failure_lines(self._progress) if is_over else []
-        answer_lines += doubt_lines(result)
-        answer_lines.append(answer_text(result) if is_over or is_known else "no run has ended yet")
-        # Before the end, every cell lacks runs: that would only be repeated.
-        if is_over:
-            answer_lines += effect_lines(result)
-            answer_lines += limit_lines(result)
-        elif is_known:
-            answer_lines[0] = f"so far: {answer_lines[0]}"
-        first_line, *more_lines = map(plain, answer_lines)
-        answer = Content("\n").join([Content.styled(first_line, "bold"), *map(Content, more_lines)])
-        self.query_one("#answer Static", Static).update(answer)
+
+    def _show_verdict(self, run: StudyRun | None, run_seconds: float) -> None:
+        """Say what came out of the study, or what it does now, and which keys help."""
+        result, progress = self._result, self._progress
+        if self._is_over:
+            stop_reason = getattr(self.runner, "stop_reason", "")
+            verdict = judge_study(result, progress, stop_reason=stop_reason)
+        else:
+            seconds_left = estimate.remaining_seconds(progress, run_seconds)
+            verdict = judge_running(result, progress, self._describe_run(run), seconds_left)
+        next_keys = []
+        if self.check_action("retry", ()):
+            next_keys.append(NextKey(key_of(self.app, "retry"), self._describe_retry()))
+        is_running_chosen = run is not None and run.trial.cell.key == self._chosen
+        enter_text = "watch this run" if is_running_chosen else "runs of this row"
+        next_keys.append(NextKey(key_of(self.app, "open"), enter_text))
+        strip = self.query_one(VerdictStrip)
+        strip.show(verdict.severity, verdict.title, verdict.reasons, next_keys)
+
+    def _describe_run(self, run: StudyRun | None) -> str:
+        """Return which run is under way: "run 5 of 12: ring, batch 20"."""
+        number = run_number(self._progress)
+        trial_key = run.trial.key if run else next(iter(self._progress.open), "")
+        if not trial_key:
+            return f"run {number} begins"
+        name = name_trial(self._progress, trial_key)
+        if run and run.is_left:
+            return f"ending a run that an earlier call left: {name}"
+        return f"run {number}: {name}"
+
+    def _describe_retry(self) -> str:
+        num_failed = self._progress.num_failed
+        if num_failed:
+            return "try it again" if num_failed == 1 else f"try the {num_failed} failed runs again"
+        num_missing = len(self._progress.missing_trials())
+        return (
+            "make the missing run" if num_missing == 1 else f"make the {num_missing} missing runs"
+        )
 
     def _show_cell(self) -> None:
         """Show the runs of the cell under the cursor."""
         panel = self.query_one("#cell")
-        key = self._chosen
-        panel.border_title = f" runs of {plain(key)} "
+        chosen_cell = self._progress.cells[self._chosen]
+        panel.border_title = Content(f" runs of {plain(name_cell(chosen_cell.cell))} ")
         metric = self.runner.study.metric
-        cell_runs = list_cell_runs(self._progress, self._progress.cells[key])
+        cell_runs = list_cell_runs(self._progress, chosen_cell)
         table_rows = [cell_run.row(number, metric) for number, cell_run in enumerate(cell_runs, 1)]
         lines = align_lines([[cell.text for cell in row] for row in table_rows])
         panel.query_one(Static).update("\n".join(lines))
-        # Beside a run under way, whose loss is drawn, this need not be read.
-        if self.runner.current is None:
-            self._read_losses(key, [run.end.run for run in cell_runs if run.end])
+        self._read_losses(self._chosen, self._list_compared())
+
+    def _list_compared(self) -> list[ComparedRuns]:
+        """Return the runs of the cells that differ from the chosen one in the compared axis only;
+        without such an axis, its own runs, each for itself."""
+        study = self.runner.study
+        chosen = self._progress.cells[self._chosen]
+        compared = [
+            cell
+            for cell in self._progress.cells.values()
+            if study.compare and has_same_place(cell.cell, chosen.cell, study.compare)
+        ]
+        if len(compared) < 2:
+            return [
+                ComparedRuns(f"run {number}", (end.run,))
+                for number, end in enumerate(chosen.counted_runs, 1)
+            ]
+        return [
+            ComparedRuns(
+                cell.cell.label(study.compare), tuple(end.run for end in cell.counted_runs)
+            )
+            for cell in compared
+        ]
 
     @work(thread=True, exclusive=True)
-    def _read_losses(self, key: str, runs: Sequence[str]) -> None:
-        """Read the training loss of the runs of a cell, and draw it."""
-        courses = []
-        for run in runs[:SERIES_INKS]:
-            with suppress(OtherFormat, RunFolderError):
-                courses.append(read_loss_points(self.runner.runs_dir / run, LOSS_PLACES).training)
+    def _read_losses(self, key: str, compared: Sequence[ComparedRuns]) -> None:
+        """Read the training loss of these runs, and draw it."""
+        courses = list[list[LossCourse]]()
+        for _, runs in compared[:SERIES_INKS]:
+            courses.append([])
+            for run in runs:
+                with suppress(OtherFormat, RunFolderError):
+                    courses[-1].append(read_loss_points(self.runner.runs_dir / run, LOSS_PLACES))
+        # Tests are of the whole model; of the training, each place has other ranks and samples.
+        is_tested = all(len(course.tests) > 1 for group in courses for course in group)
+        curves = list[Curve]()
+        for ink, (group, group_courses) in enumerate(zip(compared, courses, strict=False)):
+            points = [course.tests if is_tested else course.training for course in group_courses]
+            curve = make_mean_curve(group.name, ink, points)
+            if curve:
+                curves.append(curve)
         # The cursor may have gone on, or the screen may have closed.
         if not get_current_worker().is_cancelled:
-            self.app.call_from_thread(self._draw_losses, key, courses)
+            name = TEST_LOSS if is_tested and curves else TRAINING_LOSS
+            self.app.call_from_thread(self._take_curves, key, curves, name)
 
-    def _draw_losses(self, key: str, courses: Sequence[Sequence[LossPoint]]) -> None:
-        """Draw a curve for each run of a cell, named by its number."""
-        if self.runner.current is not None or not self.is_attached:
-            return
-        curves = []
-        for number, course in enumerate(courses, 1):
-            if len(course) > 1:
-                # Of a short run, places overlap, so that a step comes several times.
-                steps, losses = np.array(sorted(dict(course).items()), float).T
-                curve = Curve(str(number), number - 1, steps, losses, losses, losses, band=False)
-                curves.append(curve)
-        self.query_one("#curve").border_title = f" training loss of the runs of {plain(key)} "
+    def _take_curves(self, key: str, curves: Sequence[Curve], name: str) -> None:
+        if self.is_attached and key == self._chosen:
+            self._curves = curves
+            self._curves_name = name
+            if self.runner.current is None:
+                self._draw_curves()
+
+    def _draw_curves(self, own_curve: Curve | None = None) -> None:
+        """Draw the losses of the compared cells over each other, and that of the run under way."""
+        curves = [*self._curves, *([own_curve] if own_curve else [])]
         self.set_class(bool(curves), "-curves")
-        self.query_one(Chart).draw(curves, options=PlotOptions("step", named=len(curves) > 1))
+        self.query_one("#curve").border_title = self._describe_curves(curves)
+        self.query_one(Chart).draw(curves, options=PlotOptions("step"))
+
+    def _describe_curves(self, curves: Sequence[Curve]) -> Content:
+        """Return what is drawn, with the sign of each curve in its ink."""
+        study = self.runner.study
+        cell = self._progress.cells[self._chosen].cell
+        others = [label for axis, label in cell.labels if axis != study.compare]
+        place_text = f" at {', '.join(others)}" if others else ""
+        title = f" {self._curves_name}{plain(place_text)}:"
+        parts: list[tuple[str, str]] = [(title, "")]
+        inks = inks_of(self.app.current_theme)
+        for curve in curves:
+            ink = inks.by_number(curve.colour)
+            parts += [(f"  {palette.sign('curve')}", ink), (f" {plain(curve.label)}", "")]
+        if has_hidden_curve(curves):
+            parts.append(("  (lines lie on each other)", ""))
+        elif any(len(cell.counted) > 1 for cell in self._progress.cells.values()):
+            parts.append(("  (mean of its runs)", ""))
+        return Content.assemble(*parts, " ")
 
     def _show_run(self, run: StudyRun | None) -> float:
         """Show the run under way; return for how many seconds it has run."""
         self.query_one("#run").display = run is not None
-        self.set_class(run is not None, "-running")
         if run is None:
             return 0.0
         state = run.session.state
@@ -223,15 +307,8 @@ class StudyScreen(LiveScreen, Screen[None]):
         with run.session.lock:
             now = self._clock.now(state)
             self.query_one(RunHeader).show(state)
-            pace_text = _pace(state)
-            losses = state.curves.whole("loss")
-        curve = Curve("", LINE, losses.step, losses.low, losses.high, losses.mean, band=False)
-        self.query_one("#curve").border_title = " training loss of this run "
-        options = PlotOptions("step")
-        self.query_one(Chart).draw([curve] if len(losses.step) else [], options=options)
-        assert isinstance(self.runner, StudyRunner)
-        run_line = justify(describe_run(self.runner, run), pace_text, self.app.size.width - 2)
-        self.query_one("#which", Static).update(run_line)
+            own_curve = make_own_curve(state, is_test=self._curves_name == TEST_LOSS)
+        self._draw_curves(own_curve)
         return max(0.0, now - state.started) if state.started else 0.0
 
     def _show_title(self, run_seconds: float) -> None:
@@ -243,8 +320,6 @@ class StudyScreen(LiveScreen, Screen[None]):
         num_planned = len(study.trials())
         runs_text = f"{num_done} of {count(max(num_done, num_planned), 'run')}"
         times_text = f"{duration(progress.seconds + run_seconds)} of runs"
-        if not self._is_over:
-            times_text += f"  ETA {duration(estimate.remaining_seconds(progress, run_seconds))}"
         progress_bar = progress_line(
             runs_text, num_done / max(num_done, num_planned, 1), times_text, width
         )
@@ -260,7 +335,7 @@ class StudyScreen(LiveScreen, Screen[None]):
         if not self._is_over:
             return phase_cell("running").text
         has_failed = self._progress.num_failed > 0
-        return phase_cell("failed" if has_failed else "done").text
+        return phase_cell("failed" if has_failed else "finished").text
 
     # Keys
 
@@ -271,10 +346,10 @@ class StudyScreen(LiveScreen, Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return False for going back, unless the study is recorded, and for a retry if nothing has
-        failed. Only a study that makes its runs can make them again."""
+        failed or is missing."""
         if action == "retry":
-            is_live = isinstance(self.runner, StudyRunner)
-            return is_live and self._is_over and self._progress.num_failed > 0
+            is_complete = self._progress.num_settled >= len(self.runner.study.trials())
+            return self._is_over and (self._progress.num_failed > 0 or not is_complete)
         return action != "back" or isinstance(self.runner, RecordedStudy)
 
     def action_back(self) -> None:
@@ -292,10 +367,53 @@ class StudyScreen(LiveScreen, Screen[None]):
             self.action_cell()
 
     def action_retry(self) -> None:
-        self.post_message(RetryStudy())
+        self.post_message(RetryStudy(self.runner.study.name))
 
     def action_cell(self) -> None:
         self.post_message(ShowCell(self._chosen))
+
+
+# The cells ----------------------------------------------------------------------------------------
+
+
+def has_same_place(cell: Cell, other: Cell, compared_axis: str) -> bool:
+    """Return True if two cells differ in this axis at the most."""
+    return all(label == other.label(axis) for axis, label in cell.labels if axis != compared_axis)
+
+
+def best_word(study: Study) -> str:
+    """Return what the best value is called."""
+    if study.compares_times:
+        return "fastest"
+    return "highest" if study.is_higher_better else "lowest"
+
+
+def find_best_cells(result: StudyResult) -> set[str]:
+    """Return the keys of the cells whose value is the best, as it is shown; none while runs are
+    missing, or if all are alike."""
+    study = result.study
+    values = {row.cell.key: row.value.value for row in result.cells if row.value}
+    states = {row.state for row in result.cells}
+    if len(values) < 2 or CellState.WAITING in states or CellState.RUNNING in states:
+        return set()
+    is_highest_best = study.is_higher_better and not study.compares_times
+    best_value = max(values.values()) if is_highest_best else min(values.values())
+    # What looks the same must not be told apart.
+    best_text = format_value(best_value, study.metric)
+    best_keys = {key for key in values if format_value(values[key], study.metric) == best_text}
+    return set() if len(best_keys) == len(values) else best_keys
+
+
+def mark_cells(table: StudyTable, result: StudyResult, best_keys: Collection[str]) -> StudyTable:
+    """Return the table with a word beside the best values."""
+    place = table.labels + 2
+    marked_rows = []
+    for texts, row in zip(table.rows, result.cells, strict=True):
+        marked = list(texts)
+        if row.cell.key in best_keys:
+            marked[place] += f" {best_word(result.study)}"
+        marked_rows.append(tuple(marked))
+    return replace(table, rows=tuple(marked_rows))
 
 
 def columns(table: StudyTable) -> list[TableColumn]:
@@ -323,7 +441,57 @@ def rows(table: StudyTable) -> list[TableRow]:
     return table_rows
 
 
-# Times and values of runs
+# Losses -------------------------------------------------------------------------------------------
+
+
+TEST_LOSS = "test loss"
+TRAINING_LOSS = "training loss"
+
+
+class ComparedRuns(NamedTuple):
+    """Runs whose mean is a curve."""
+
+    name: str
+    runs: Sequence[str]
+
+
+def make_mean_curve(name: str, ink: int, courses: Sequence[Sequence[LossPoint]]) -> Curve | None:
+    """Return the mean of the losses of some runs, up to the last step of the shortest; None without
+    two points."""
+    # Of a short run, places overlap, so that a step comes several times.
+    known = [dict(sorted(course)) for course in courses if course]
+    if not known:
+        return None
+    last_step = min(max(course) for course in known)
+    steps = np.array([step for step in known[0] if step <= last_step], float)
+    if len(steps) < 2:
+        return None
+    losses = [np.interp(steps, list(course), list(course.values())) for course in known]
+    mean = np.mean(losses, axis=0)
+    return Curve(name, ink, steps, mean, mean, mean, band=False)
+
+
+def make_own_curve(state: RunState, *, is_test: bool) -> Curve | None:
+    """Return the losses of the run under way, of its tests or of its training; None without any."""
+    if is_test:
+        tests = [(test.step, test.loss) for test in state.progress.evaluations]
+        return make_mean_curve("this run", LINE, [tests])
+    losses = state.curves.whole("loss")
+    if not len(losses.step):
+        return None
+    return Curve("this run", LINE, losses.step, losses.low, losses.high, losses.mean, band=False)
+
+
+def has_hidden_curve(curves: Sequence[Curve]) -> bool:
+    """Return True if a curve lies on another one, so that only one of them is seen."""
+    for curve, other in combinations(curves, 2):
+        is_as_long = len(curve.mean) == len(other.mean)
+        if is_as_long and np.allclose(curve.mean, other.mean, rtol=HIDDEN):
+            return True
+    return False
+
+
+# Times and values of runs ------------------------------------------------------------------------
 
 
 def make_time_columns(result: StudyResult, room: int) -> tuple[list[TableColumn], list[TableRow]]:
@@ -377,8 +545,3 @@ def draw_values(values: Sequence[float], low: float, high: float, width: int) ->
     for place in places:
         cells[place] = palette.sign("curve")
     return "".join(cells)
-
-
-def _pace(state: RunState) -> str:
-    """Return the seconds of an iteration, of the rank that is slowest."""
-    return f"{seconds(state.step_seconds)} s/iter"

@@ -48,6 +48,9 @@ _LIBRARIES = ("DistributedDataParallel", "autograd", "torch", "standard library"
 """Calls there are where their caller is."""
 _SYNC_METHOD = re.compile(r"(?:^|/)training/sync/(?P<name>(?!__)\w+)\.py$")
 _OURS = re.compile(r"(?:^|/)(training/(?:\w+/)*\w+\.py)$")
+_STARTING = re.compile(r"(?:^|/)training/(?:preload|fork_server|__main__)\.py$")
+"""Files of rankboard that start a rank: they say no more than those of Python."""
+_PACKAGE = re.compile(r"/(?:site|dist)-packages/(?P<name>\w+)")
 _WAITING = re.compile(r"\.(?:wait|synchronize)\(|\bstore\.get\(")
 
 
@@ -79,6 +82,19 @@ class StackFrame(Struct, frozen=True):
         """Return what its file is, a key of `_PLACES`; "" for a script's own."""
         places = (place for place, pattern in _PLACES.items() if pattern.search(self.file))
         return next(places, "")
+
+    @property
+    def library(self) -> str:
+        """Return to what the file belongs, such as "torch"; "" for a file of the script."""
+        if _STARTING.search(self.file) or self.file.startswith("<"):
+            return "Python"
+        place = self.place
+        if place in ("torch", "autograd", "collective", "DistributedDataParallel"):
+            return "torch"
+        if place == "standard library":
+            return "Python"
+        package = _PACKAGE.search(self.file)
+        return package["name"] if package else ""
 
     def text(self) -> str:
         """Return it in short: "train.py:41, load_batch"."""

@@ -14,6 +14,7 @@ from remote.run.diagnosis.straggler import (
 )
 from remote.run.findings.find_advice import advise_stall, advise_straggler
 from remote.run.findings.isolation import describe_isolation, isolated_ranks
+from remote.run.findings.training_loss import find_loss_rise
 from remote.run.run_state import RunState
 from remote.run.state.advice import Advice
 from remote.run.state.phases import FATES, RankPhase
@@ -131,7 +132,7 @@ def _divergence_and_drift_alerts(run: RunState) -> Iterator[Alert]:
     progress = run.progress
     if progress.diverged:
         yield Alert(Alarm.DIVERGED, progress.diverged.when, progress.diverged.text)
-    rise = run.divergence.rise
+    rise = find_loss_rise(run)
     if rise and not progress.diverged:
         yield Alert(Alarm.DIVERGED, rise.since, rise.text, rise.over)
     if progress.drift:

@@ -44,7 +44,7 @@ def advise_flaw(run: RunState, flaw: Flaw) -> Advice | None:
         case FlawKind.LEARNED_NOTHING:
             return Advice(Remedy.OTHER_LR, lr=lr)
         case FlawKind.OVERFITTED:
-            return Advice(Remedy.FEWER_EPOCHS, best_epoch=flaw.epoch)
+            return Advice(Remedy.FEWER_EPOCHS, best_epoch=flaw.epoch, best_step=flaw.step)
         case FlawKind.SLOW:
             return _advise_slow_run(run, flaw.rank)
     return None

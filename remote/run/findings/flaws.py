@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from statistics import median
 
 from remote.run.diagnosis.straggler import Straggler
 from remote.run.findings.alerts import end_of_rank
 from remote.run.findings.isolation import isolated_ranks
+from remote.run.findings.training_loss import find_loss_rise
 from remote.run.run_state import RunState
 from remote.run.state.flaw import Flaw, FlawKind, Measure
 from remote.run.state.phases import Verdict
+from remote.run.state.script_metrics import ValidationLoss
 from training.wire.rank_events import Evaluated
 
 LEAST_STEPS = 100
@@ -24,6 +27,10 @@ LEAST_TESTS = 6
 """Tests from which on it is known whether the test loss has risen."""
 RISEN = 1.1
 """The test loss has risen if that of the last tests is more than so many times the best one."""
+WAVERING = 3.0
+"""The validation loss of a script has risen if it is so many times as far up as it wavers."""
+MOST_OF_RISE = 0.75
+"""A loss that makes more of its rise in one step has begun anew, rather than become worse."""
 DEVIATIONS = 3.0
 """Standard deviations by which a guess may be better than chance."""
 LEARNED = 0.25
@@ -52,7 +59,7 @@ def outcome_word(run: RunState) -> str:
 def _learning_flaws(run: RunState) -> Iterator[Flaw]:
     """Yield that it diverged, or else that it has learned nothing."""
     not_finite = run.progress.diverged
-    rise = run.divergence.rise
+    rise = find_loss_rise(run)
     is_lost = _ends_at_chance(run.progress.evaluations)
     if not_finite:
         first_loss = run.divergence.first
@@ -112,21 +119,59 @@ def _isolation_flaws(run: RunState) -> Iterator[Flaw]:
 
 
 def _overfit_flaws(run: RunState) -> Iterator[Flaw]:
-    """Yield that the test loss was best long ago, and has risen since."""
-    tests = [test for test in run.progress.evaluations if math.isfinite(test.loss)]
+    """Yield that the loss on data that it does not train on was best long ago, and has risen
+    since."""
+    measure = Measure.TEST_LOSS
+    tests = [
+        ValidationLoss(test.step, test.epoch, test.loss)
+        for test in run.progress.evaluations
+        if math.isfinite(test.loss)
+    ]
+    if not tests:
+        measure = Measure.VALIDATION_LOSS
+        tests = run.metrics.validation_losses
+        if not _rises_gradually([test.loss for test in tests]):
+            return
+    best = _find_best_before_rise(tests)
+    if best:
+        yield Flaw(FlawKind.OVERFITTED, best.step, best.epoch, measure, best.loss, tests[-1].loss)
+
+
+def _find_best_before_rise(tests: Sequence[ValidationLoss]) -> ValidationLoss | None:
+    """Return the best test if the loss has risen since; None if it has not, or may not have."""
     if len(tests) < LEAST_TESTS:
-        return
+        return None
     best = min(tests, key=lambda test: test.loss)
-    later_tests = tests[tests.index(best) + 1 :]
     third = len(tests) // 3
-    if len(later_tests) < third:
-        return
+    if len(tests) - 1 - tests.index(best) < third:
+        return None
     # A single test may be an outlier.
     last_losses = [test.loss for test in tests[-third:]]
-    if median(last_losses) > RISEN * best.loss > 0 and min(last_losses) > best.loss:
-        measure = Measure.TEST_LOSS
-        last_loss = tests[-1].loss
-        yield Flaw(FlawKind.OVERFITTED, best.step, best.epoch, measure, best.loss, last_loss)
+    has_risen = median(last_losses) > RISEN * best.loss > 0 and min(last_losses) > best.loss
+    return best if has_risen else None
+
+
+def _rises_gradually(losses: Sequence[float]) -> bool:
+    """Return True if losses rise from their least one to their end more than they waver, and in
+    many steps.
+
+    The validation loss of a script may be of a few samples each time, begin anew with each fold or
+    task, or have several sets in turn.
+    """
+    least_place = min(range(len(losses)), key=losses.__getitem__, default=0)
+    later_losses = losses[least_place:]
+    if len(later_losses) < 3:
+        return False
+    rise = min(median(later_losses[-3:]), later_losses[-1]) - median(
+        losses[max(0, least_place - 1) : least_place + 2]
+    )
+    # How far a loss is from the line between its neighbours: 0 for a curve that is smooth.
+    residuals = [
+        abs(middle - (before + after) / 2)
+        for before, middle, after in zip(losses, losses[1:], losses[2:], strict=False)
+    ]
+    largest_jump = max(after - before for before, after in pairwise(later_losses))
+    return rise > WAVERING * median(residuals) and largest_jump <= MOST_OF_RISE * rise
 
 
 # How fast it was ----------------------------------------------------------------------------------

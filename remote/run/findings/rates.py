@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from remote.run.run_state import RunState
-from remote.run.series.step_times import NAN, Means, join_means
-from remote.run.state.phases import RunPhase
+from remote.run.series.step_times import Means, join_means
+from remote.run.state.phases import FATES, RunPhase
 from remote.run.state.rank_state import RankState
-from remote.run.state.script_rank import unknown_if_zero
 
 
 def step_means(run: RunState) -> Means:
@@ -17,47 +16,17 @@ def step_means(run: RunState) -> Means:
     """
     if run.phase is RunPhase.ENDED:
         return run.means
-    return join_means(map(recent_means, run.ranks), are_apart=run.trains_apart)
+    recent_means = [rank.pace.means for rank in run.ranks]
+    return join_means(recent_means, are_apart=run.trains_apart)
 
 
-def recent_means(rank: RankState) -> Means:
-    """Return the means over the last steps of a rank."""
-    pace = rank.pace
-    return Means(
-        pace.mean("seconds"),
-        pace.mean("data"),
-        pace.mean("compute"),
-        pace.mean("sync"),
-        pace.per_second("samples"),
-    )
+def rank_means(rank: RankState) -> Means:
+    """Return the means over the last steps of a rank; of one that has ended, over all steps but the
+    first."""
+    return rank.timing.warm if rank.phase in FATES else rank.pace.means
 
 
-def throughput(run: RunState) -> float:
-    """Return the samples per second of all ranks; NaN if it is unknown.
-
-    It is their mean if each trains a model of its own.
-    """
-    samples_per_second = _sum_rates(run, "samples")
-    return samples_per_second / _count_rates(run) if run.trains_apart else samples_per_second
-
-
-def sync_share(run: RunState) -> float:
-    """Return the share of the last steps that ranks waited for others; NaN if it is unknown."""
-    return _sum_rates(run, "sync") / _count_rates(run)
-
-
-def bytes_per_second(run: RunState) -> float:
-    """Return the bytes per second that the sync methods of all ranks send; NaN if unknown."""
-    return _sum_rates(run, "bytes_sent")
-
-
-def _sum_rates(run: RunState, figure: str) -> float:
-    rank_rates = [rank.pace.per_second(figure) for rank in run.ranks if rank.pace]
-    if not rank_rates:
-        return NAN
-    return sum(rank_rates) if run.plan.job else unknown_if_zero(sum(rank_rates))
-
-
-def _count_rates(run: RunState) -> int:
-    """Count the ranks that have made a step, at least 1."""
-    return max(1, sum(bool(rank.pace) for rank in run.ranks))
+def busy_seconds(rank: RankState) -> float:
+    """Return how long a rank is busy in a step, without waits for others: the median of its last
+    steps; of a rank that has ended, the mean of all but the first."""
+    return rank_means(rank).ready if rank.phase in FATES else rank.pace.median("ready")

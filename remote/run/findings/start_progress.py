@@ -9,14 +9,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from remote.format import duration
+from remote.plan.plan import LOG_FILES
+from remote.run.findings.script_visibility import sees_nothing
 from remote.run.findings.start_waits import Wait, age, find_waits
 from remote.run.run_state import RunState
 from remote.run.state.host_state import HostState
 from remote.run.state.phases import FATES, HostPhase, RankPhase, RunPhase
 from remote.run.state.rank_state import RankState
+from remote.run.state.script_rank import ScriptRank
 
 PATIENCE = 3.0
 """Times as long as a stage usually takes from which on it is longer than usual."""
+SILENT_START = 60.0
+"""Seconds of a run up to which a script that shows nothing counts as starting."""
 FEW_CORES = 0.8
 """The share of the cores of the median host below which they are why a host is late."""
 
@@ -27,7 +32,7 @@ class StartStage:
 
     title: str
     activity: str
-    """What is done, as the subject of a sentence."""
+    """What is done, where nobody in particular is waited for."""
     usual_seconds: float
     host_phases: tuple[HostPhase, ...] = ()
     rank_phases: tuple[RankPhase, ...] = ()
@@ -48,7 +53,7 @@ _JOB_STAGES = (
 _SCRIPT_STAGES = (
     _CONNECT,
     _COPY,
-    StartStage("start script", "starting a script", 15, rank_phases=_BEGINNING),
+    StartStage("start", "the script is starting", 15, rank_phases=_BEGINNING),
     _JOIN,
 )
 
@@ -79,13 +84,15 @@ def start_stages(run: RunState) -> Sequence[StartStage]:
 
 
 def is_starting(run: RunState) -> bool:
-    """Return True before the first step of the first attempt. A script may make steps that nobody
-    sees, so its start ends once its ranks have joined each other."""
-    if run.attempt or run.step:
+    """Return True before the first step of the first attempt; of a script, before anything is seen
+    of it, for a while: it may never show anything."""
+    if run.attempt or run.step or run.plan.run == LOG_FILES:
         return False
-    if run.plan.job:
-        return run.phase in (RunPhase.STARTING, RunPhase.TRAINING)
-    return run.phase is RunPhase.STARTING
+    if run.phase not in (RunPhase.STARTING, RunPhase.TRAINING):
+        return False
+    if run.plan.job or run.phase is RunPhase.STARTING:
+        return True
+    return run.elapsed < SILENT_START and sees_nothing(run)
 
 
 def host_starts(run: RunState, now: float) -> list[HostStart]:
@@ -105,8 +112,12 @@ def summarise_start(run: RunState, now: float) -> StartSummary:
         return StartSummary("all ranks are ready, and make the first step", "", is_late=False)
     stage = stages[stage_index]
     hosts_behind = [start for start in starts if start.stage == stage_index]
+    waits = find_waits(run, now)
     seconds = max(start.seconds.get(stage_index, 0.0) for start in hosts_behind)
-    parts = [_describe_wait(wait, run) for wait in find_waits(run, now)]
+    if waits:
+        # Where all join, those that came first have waited for longer, but not for the others.
+        seconds = max(wait.seconds for wait in waits)
+    parts = [_describe_wait(wait, run) for wait in waits]
     if not parts:
         parts = [f"{stage.activity}, {duration(seconds)}"]
     num_ready = sum(start.stage >= len(stages) - 1 for start in starts)
@@ -160,6 +171,9 @@ def _put_sum(seconds: dict[int, float], index: int, spent: Sequence[float | None
 def _stage_of(rank: RankState, stages: Sequence[StartStage], first: int) -> int:
     """Return the stage of a rank; one that has died is where it was."""
     phase = rank.exited_from if rank.phase in FATES else rank.phase
+    # A script runs from its first line on, most of which imports torch.
+    if isinstance(rank, ScriptRank) and phase is RankPhase.TRAINING and not rank.meetings:
+        phase = RankPhase.IMPORTING
     for index in range(first, len(stages)):
         if phase in stages[index].rank_phases:
             return index

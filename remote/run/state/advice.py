@@ -34,4 +34,19 @@ class Advice:
     lr: float = 0.0
     """The learning rate of the run; 0 if it is not known."""
     best_epoch: int = 0
-    """The epoch after which the test loss has only risen."""
+    """The epoch after which the test loss has only risen; 0 of a script that does not tell it."""
+    best_step: int = 0
+    """The same as a step."""
+
+    @property
+    def setting(self) -> tuple[str, float | None]:
+        """Return the setting of a new run that should be another one, and a value to try; "" if no
+        setting helps, None if no value is known to be better."""
+        match self.remedy:
+            case Remedy.LOWER_LR if self.lr > 0:
+                return "lr", float(f"{self.lr / 10:.2g}")
+            case Remedy.LOWER_LR | Remedy.OTHER_LR:
+                return "lr", None
+            case Remedy.FEWER_EPOCHS if self.best_epoch:
+                return "epochs", self.best_epoch
+        return "", None

@@ -26,6 +26,7 @@ class Measure(StrEnum):
 
     LOSS = "loss"
     TEST_LOSS = "test loss"
+    VALIDATION_LOSS = "validation loss"
     TEST_ACCURACY = "test accuracy"
 
 
@@ -42,7 +43,7 @@ class Flaw:
     step: int = 0
     """Since which step."""
     epoch: int = 0
-    """Since which epoch a run is overfitted."""
+    """Since which epoch a run is overfitted; 0 of a script that does not tell it."""
     measure: Measure | None = None
     """What changed."""
     before: FigureOrWord | None = None
@@ -80,7 +81,10 @@ class Flaw:
             case FlawKind.ALONE:
                 return "trained alone: each rank has a model of its own"
             case FlawKind.OVERFITTED:
-                return f"overfitted since epoch {self.epoch}: {self.measure} {change}"
+                since = f" since epoch {self.epoch}" if self.epoch else f" since step {self.step}"
+                # A script may tell neither.
+                since = since if self.epoch or self.step else ""
+                return f"overfitted{since}: {self.measure} {change}"
             case FlawKind.SLOW:
                 times = f"{duration(self.seconds)} of {duration(self.training_seconds)}"
                 return f"slow for {times}: all waited for rank {self.rank} on {self.host}"

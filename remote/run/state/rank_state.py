@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -166,6 +167,18 @@ class RankState:
         It always does in a job. A script may have no loss to report, see `ScriptRank`.
         """
         return True
+
+    @property
+    def recent_loss(self) -> float | None:
+        """Return the mean training loss of its last steps (`RECENT`); None before the first.
+
+        If its newest loss is no number and says that it has diverged, it is that one.
+        """
+        if self.step and self.is_diverged and not math.isfinite(self.loss):
+            return self.loss
+        mean_loss = self.pace.loss
+        known_loss = self.loss if math.isnan(mean_loss) else mean_loss
+        return None if math.isnan(known_loss) else known_loss
 
     @property
     def prints_loss(self) -> bool:

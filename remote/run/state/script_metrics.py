@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from remote.run.series.step_times import NAN
 from remote.sanitise import one_line
@@ -15,6 +16,11 @@ MOST_NAMES = 100_000
 """Names beyond these that are told apart."""
 LONGEST = 80
 """Characters of a name."""
+VALIDATION_LOSS = "val_loss"
+"""The name of the loss on validation or test data, however a script calls it; see
+`remote.formats.names`."""
+MOST_VALIDATIONS = 2_000
+"""Validation losses that are kept."""
 
 
 @dataclass(slots=True)
@@ -49,12 +55,39 @@ class RunMetric:
             self.most_step = step
 
 
+class ValidationLoss(NamedTuple):
+    """The loss of a script on data that it does not train on."""
+
+    step: int
+    epoch: int
+    """0 if the script does not tell it."""
+    loss: float
+
+
+class ValidationLosses(list[ValidationLoss]):
+    """The validation losses of a run, in order of their steps."""
+
+    def take(self, value: float, step: int, epoch: float) -> None:
+        """Take in the next one."""
+        # Steps that are made again after a restart, and values that are printed once a batch.
+        while self and step and self[-1].step >= step:
+            self.pop()
+        # A bar of progress repeats the last one with each step.
+        is_repeated = bool(self) and self[-1].loss == value
+        if not math.isfinite(value) or is_repeated:
+            return
+        if len(self) >= MOST_VALIDATIONS:
+            del self[1::2]
+        self.append(ValidationLoss(step, math.ceil(epoch), value))
+
+
 @dataclass
 class RunMetrics:
     """The metrics that a script reports."""
 
     named: dict[str, RunMetric] = field(default_factory=dict)
     """The first `MOST` of the run."""
+    validation_losses: ValidationLosses = field(default_factory=ValidationLosses)
     beyond: set[str] = field(default_factory=set)
     """The names of others, of which nothing is kept."""
     _known: dict[str, str] = field(default_factory=dict)
@@ -73,8 +106,11 @@ class RunMetrics:
             if run_metric is None:
                 run_metric = self.named[name] = RunMetric(event.rank)
             # Values of several ranks would have no order, so that none was the last one.
-            if run_metric.rank == event.rank:
-                run_metric.take(value, event.step or step)
+            if run_metric.rank != event.rank:
+                continue
+            run_metric.take(value, event.step or step)
+            if name == VALIDATION_LOSS:
+                self.validation_losses.take(value, event.step or step, event.epoch)
         return event if is_same else replace(event, values=tuple(kept_values))
 
     def _shown_name(self, reported_name: str) -> str:

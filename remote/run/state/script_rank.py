@@ -165,6 +165,15 @@ class ScriptRank(RankState):
         return has_lasted and not all(are_nan)
 
     @property
+    def recent_loss(self) -> float | None:
+        """See `RankState.recent_loss`. If it prints its loss, this is the newest one that it has
+        printed."""
+        reads_loss = self.prints_loss or self.hides_step_losses or not self.is_watched
+        if reads_loss and math.isfinite(self.loss):
+            return self.loss
+        return super(ScriptRank, self).recent_loss
+
+    @property
     def prints_loss(self) -> bool:
         """See `RankState.prints_loss`."""
         if not self.printed_step:

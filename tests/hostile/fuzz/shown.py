@@ -301,7 +301,6 @@ def _check_figures(run: RunFigures) -> None:
     json.dumps(summarise(run), allow_nan=False)
     run.step_seconds()
     run.samples_per_second()
-    run.final_loss()
     run.phases()
     run.payload()
     run.wait_times()

@@ -38,7 +38,7 @@ RECORDED = (
 
 WORDS: dict[str, tuple[str, ...]] = {
     "starting": ("starting", "waiting for node3", "copy code", "does not answer"),
-    "live": ("training", "step 240/400", "0.585", "80.6%", "[3] epoch 3 step 240"),
+    "live": ("training", "step 240/400", "0.5809", "80.6%", "[3] epoch 3 step 240"),
     "slow": ("all ranks wait for rank 2 on node3", "it has 0.5 cores"),
     "ranks_32": ("32 ranks on 4 hosts", "wait for rank 13 on node2"),
     "ranks_128": ("128 ranks on 16 hosts", "72-79", "node10", "SLOW 4.0x"),
@@ -59,7 +59,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "quit_dialog": ("rankboard attach 20261122-093000-ddp-vgg11-3f9a", "Detach (d)"),
     "alerts_list": ("alerts", "wait for rank 2", "has been silent", "NaN at step 241 (rank 1)"),
     "palette": ("Search for commands", "show all lines, or only news", "log"),
-    "home": ("4 runs", "baseline", "finished", "failed", "0.3701", "76.7%"),
+    "home": ("4 runs", "baseline", "finished", "failed", "0.4300", "76.7%"),
     "home_empty": ("No runs in ./runs yet", "--local 4"),
     "home_marked": ("A", "B", "baseline"),
     "home_filtered": ("1 of 4 runs", "sync=ring", "killed by SIGKILL at step 40"),
@@ -75,7 +75,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "form_pick": ("how ranks synchronise", "parameter_server", "ring"),
     "presets": ("presets and recent jobs", "--sync gather_scatter", "11-21 10:30"),
     "study": ("Three ways", "run 5 of 12", "a ring of two", "0.198", "ddp is fastest"),
-    "study_cell": ("method=all_reduce nodes=1", "waiting", "no remarks"),
+    "study_cell": ("runs of all_reduce, nodes 1 ", "waiting", "no remarks"),
 }
 """What each scene says in any size, apart from where it stands."""
 

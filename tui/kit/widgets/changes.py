@@ -47,10 +47,13 @@ class TerminalCells:
             yield x, list(strip)
             return
         new_styles = self._cell_styles(strip)
+        old_characters = characters[x:end_column]
+        old_styles = styles[x:end_column]
+        # Half of all strips: their lines have changed elsewhere.
+        if old_characters == list(text) and old_styles == new_styles:
+            return
         changed_indices = []
-        cell_pairs = zip(
-            characters[x:end_column], text, styles[x:end_column], new_styles, strict=False
-        )
+        cell_pairs = zip(old_characters, text, old_styles, new_styles, strict=False)
         for index, (old_character, character, old_style, style) in enumerate(cell_pairs):
             if old_character != character or old_style is not style:
                 changed_indices.append(index)

@@ -19,7 +19,6 @@ PHASE_STYLES = {phase.value: (look.sign, look.style) for phase, look in RANK_LOO
     "not started": ("ended", "table--dim"),
     "ended": ("ended", "table--dim"),
     "running": ("live", "table--good"),
-    "done": ("good", "table--good"),
     "unstable": ("warn", "table--warn"),
     "interrupted": ("ended", "table--dim"),
     "refused": ("bad", "table--bad"),
@@ -30,11 +29,21 @@ PHASE_STYLES = {phase.value: (look.sign, look.style) for phase, look in RANK_LOO
 """The sign and the colour of every phase of a study's cell, a run, a host and a rank."""
 
 
-PHASE_WORDS = {"victim": "follow-on", "refused": "not started", "halted": "stopped"}
+PHASE_WORDS = {
+    "done": "finished",
+    "victim": "follow-on",
+    "refused": "not started",
+    "halted": "stopped",
+}
 """What people read in place of a word of the records."""
+
+
+def phase_word(name: str) -> str:
+    """Return the word that people read for a phase."""
+    return PHASE_WORDS.get(name, name)
 
 
 def phase_cell(name: str) -> TableCell:
     """Return a phase as a cell with a sign and a word."""
     sign_name, cell_style = PHASE_STYLES[name]
-    return TableCell(f"{palette.sign(sign_name)} {PHASE_WORDS.get(name, name)}", cell_style)
+    return TableCell(f"{palette.sign(sign_name)} {phase_word(name)}", cell_style)

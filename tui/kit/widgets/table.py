@@ -7,9 +7,10 @@ where this takes 2.0.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
@@ -22,8 +23,7 @@ from tui.kit import palette
 from tui.kit.widgets.lines import LineWidget
 
 
-@dataclass(frozen=True)
-class TableColumn:
+class TableColumn(Struct, frozen=True):
     """A column of a table. Widths are in cells of the terminal."""
 
     title: str
@@ -37,8 +37,7 @@ class TableColumn:
     """Whether a text that is too long shows its end."""
 
 
-@dataclass(frozen=True)
-class TableCell:
+class TableCell(Struct, frozen=True):
     """A cell of a table."""
 
     text: str
@@ -252,8 +251,7 @@ def fit_column(column: ColumnT, cells: Sequence[TableCell], max_width: int = 0) 
     return replace(column, width=max(column.width, min(longest_text, width_limit)), most=0)
 
 
-@dataclass(frozen=True)
-class TableLayout:
+class TableLayout(Struct, frozen=True):
     """The columns that are shown."""
 
     columns: Sequence[int]

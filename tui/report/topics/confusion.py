@@ -46,6 +46,6 @@ def _make_confusion_picture(number: int, group: RunGroup, test: EvaluationFigure
 def _make_report_text(group: RunGroup, run: RunFigures, test: EvaluationFigures) -> TextBlock:
     report = ClassificationReport.of(test.confusion, test.classes)
     report_lines = report.text().rstrip().splitlines()
-    result_line = f"test loss {format_loss(test.loss)}, test accuracy {test.accuracy:.2%}"
+    result_line = f"test loss {format_loss(test.loss)}, test accuracy {test.accuracy:.1%}"
     text_lines = [f"{run.name}: {result_line}", "", *report_lines]
     return TextBlock(f"Classification report: {group.label}", text_lines)

@@ -89,11 +89,15 @@ def _is_tested(run: RunFigures) -> bool:
     return bool(run.evaluations)
 
 
+def _read_training_loss(run: RunFigures) -> float:
+    return math.nan if run.training_loss is None else run.training_loss
+
+
 def _has_steps(run: RunFigures) -> bool:
     return len(run.steps) > 0
 
 
-TRAINING_LOSS = FinalValue("training loss", RunFigures.final_loss, _has_steps)
+TRAINING_LOSS = FinalValue("training loss", _read_training_loss, _has_steps)
 TEST_LOSS = FinalValue("test loss", _last_test("loss"), _is_tested)
 ACCURACY = FinalValue("test accuracy", _last_test("accuracy"), _is_tested, is_share=True)
 VERDICT_VALUES = (TRAINING_LOSS, ACCURACY)

@@ -41,11 +41,15 @@ def describe_remedy(advice: Advice) -> str:
         case Remedy.SHOW_STACKS:
             return "shows where each rank is"
         case Remedy.LOWER_LR:
-            return f"with a lower lr{lr_now}"
+            better_lr = advice.setting[1]
+            return f"with a lower lr: {better_lr:g}{lr_now}" if better_lr else "with a lower lr"
         case Remedy.OTHER_LR:
             return f"with another lr{lr_now}: too high or too low, or its data says nothing"
         case Remedy.FEWER_EPOCHS:
-            return f"with fewer epochs: best was epoch {advice.best_epoch}"
+            if advice.best_epoch:
+                return f"with fewer epochs: best was epoch {advice.best_epoch}"
+            best_text = f": best was step {advice.best_step}" if advice.best_step else ""
+            return f"with fewer steps{best_text}"
 
 
 def make_command(run: RunState, advice: Advice) -> str:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from statistics import fmean
 
-from remote.format import UNKNOWN, number, percent, rate, short_size, step_time
+from msgspec import Struct
+
+from remote.format import UNKNOWN, loss, percent, rate, short_size, step_time
 from remote.run.findings.link_use import find_link_use
-from remote.run.findings.rates import bytes_per_second, step_means, sync_share, throughput
+from remote.run.findings.rates import step_means
+from remote.run.findings.training_loss import find_training_loss
 from remote.run.run_state import RunState
+from remote.run.series.step_times import Means
 from remote.run.state.phases import RunPhase
 from tui.run.components.link_text import describe_link_use
-from tui.run.components.rank_columns import mean_loss
 
 
-@dataclass(frozen=True)
-class HeaderFigure:
+class HeaderFigure(Struct, frozen=True):
     """A value with its label. It keeps its place, whether the value is known or not."""
 
     label: str
@@ -38,39 +37,26 @@ def header_figures(run: RunState) -> list[HeaderFigure]:
     speed_label, speed = _speed(run, pace.throughput)
     tests = [evaluation.accuracy for evaluation in run.progress.evaluations]
     figures = [
-        HeaderFigure("loss", _loss_text(run), 6),
-        HeaderFigure("test", percent(tests[-1], 1) if tests else UNKNOWN, 5),
-        HeaderFigure("best", percent(max(tests), 1) if tests else UNKNOWN, 5),
+        HeaderFigure("loss", loss(find_training_loss(run)), 6),
+        HeaderFigure("test acc", percent(tests[-1], 1) if tests else UNKNOWN, 5),
+        HeaderFigure("best acc", percent(max(tests), 1) if tests else UNKNOWN, 5),
         HeaderFigure(speed_label, _known(speed, rate), 6),
         HeaderFigure("step", _known(pace.seconds, step_time), 6),
-        HeaderFigure("sync", _known(pace.sync_share, percent), 4),
+        HeaderFigure("sync", _known(pace.share(pace.sync), percent), 4),
         _network_figure(run, pace),
         HeaderFigure("checkpoint", _known(_saved_step(run), "{:.0f}".format), 6),
     ]
     if run.plan.job is None:
-        figures = [figure for figure in figures if figure.label not in ("test", "best")]
+        figures = [figure for figure in figures if figure.label not in ("test acc", "best acc")]
     return figures
 
 
-@dataclass(frozen=True)
-class _Pace:
-    """How fast a run is. What is not known is NaN or 0."""
-
-    throughput: float = math.nan
-    seconds: float = math.nan
-    sync_share: float = math.nan
-    bytes_sent: float = math.nan
-
-
-def _pace(run: RunState) -> _Pace:
-    """Return the pace of the last steps; once the run has ended, of all iterations but the
-    first."""
-    means = step_means(run)
-    if run.phase is RunPhase.ENDED:
-        return _Pace(means.throughput, means.seconds, means.share(means.sync))
-    if run.stall:  # figures of the last steps say nothing of ranks that have come to a halt
-        return _Pace()
-    return _Pace(throughput(run), means.seconds, sync_share(run), bytes_per_second(run))
+def _pace(run: RunState) -> Means:
+    """Return the means of the last steps; once the run has ended, of all but the first."""
+    # Figures of the last steps say nothing of ranks that have come to a halt.
+    if run.stall and run.phase is not RunPhase.ENDED:
+        return Means()
+    return step_means(run)
 
 
 def _speed(run: RunState, samples_per_second: float) -> tuple[str, float]:
@@ -85,21 +71,12 @@ def _speed(run: RunState, samples_per_second: float) -> tuple[str, float]:
     return f"samples/s{each}", samples_per_second
 
 
-def _network_figure(run: RunState, pace: _Pace) -> HeaderFigure:
+def _network_figure(run: RunState, pace: Means) -> HeaderFigure:
     """Return how much of the busiest link is used; what is sent if no link's rate is known."""
     link_use = find_link_use(run)
     if link_use and not run.stall:
         return HeaderFigure("network", describe_link_use(link_use), 18)
-    return HeaderFigure("sent/s", _known(pace.bytes_sent, short_size), 5)
-
-
-def _loss_text(run: RunState) -> str:
-    """Return the mean over ranks, of their last steps; or that the loss of one is no number."""
-    for rank in run.ranks:
-        if rank.step and rank.is_diverged and not math.isfinite(rank.loss):
-            return str(rank.loss)
-    known_losses = [loss for loss in map(mean_loss, run.ranks) if not math.isnan(loss)]
-    return number(fmean(known_losses)) if known_losses else UNKNOWN
+    return HeaderFigure("sent/s", _known(pace.bytes_per_second, short_size), 5)
 
 
 def _saved_step(run: RunState) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from remote.run.findings.stall import rank_word
 from remote.run.run_state import RunState
@@ -24,8 +25,7 @@ HIGHEST = 2.0
 """Times the median `ready`: a cell is empty at the first and full at the second."""
 
 
-@dataclass(frozen=True)
-class HeatGrid:
+class HeatGrid(Struct, frozen=True):
     """How ranks are laid out: `ranks` in a cell, `cells` in a line, in that many `lines`."""
 
     ranks: int

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import TypeGuard
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from remote.cluster.hosts import is_loopback
 from remote.format import (
     UNKNOWN,
     duration,
+    loss,
     number,
     or_unknown,
     percent,
@@ -22,11 +25,11 @@ from remote.format import (
 )
 from remote.plan.plan import Plan
 from remote.run.diagnosis.host_load import Load
-from remote.run.findings.rates import recent_means
+from remote.run.findings.rates import busy_seconds, rank_means
 from remote.run.findings.stall import rank_word
 from remote.run.findings.start_waits import age
+from remote.run.findings.training_loss import join_losses
 from remote.run.run_state import RunState
-from remote.run.series.step_times import Means
 from remote.run.state.phases import FATES, START_PHASES, RankPhase, RunPhase
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
@@ -59,8 +62,7 @@ RankFigure = Callable[[RankState], float]
 """A figure of a rank, NaN where it has none."""
 
 
-@dataclass(frozen=True)
-class TrendScale:
+class TrendScale(Struct, frozen=True, dict=True):
     """What trends are drawn by: a figure of `Step`, its medians of the last steps of each rank, and
     their median."""
 
@@ -74,8 +76,7 @@ class TrendScale:
         return max([2 * self.typical, *(1.2 * median for median in self.medians if median > 0)])
 
 
-@dataclass(frozen=True)
-class RowContext:
+class RowContext(Struct, frozen=True):
     """What the cells of a row are made from: a rank, or the ranks of a host, of which the first one
     needs most to be seen. `sign` stands before the name of the host. `is_process`: it is no rank,
     but has started some."""
@@ -96,10 +97,11 @@ class RowContext:
         return self.ranks[0]
 
     def ready(self, rank: RankState) -> float:
-        """The median `ready` of a rank, taken already where the scale is by it."""
-        if self.scale.figure == "ready" and not self.is_process:
+        """How long a rank is busy in a step; taken already where the scale of trends is by it."""
+        is_taken = self.scale.figure == "ready" and not self.is_process
+        if is_taken and rank.phase not in FATES:
             return self.scale.medians[rank.rank]
-        return rank.pace.median("ready")
+        return busy_seconds(rank)
 
     def mean(self, value: RankFigure) -> float:
         """The mean of a figure over the ranks that have it; NaN where none has."""
@@ -111,8 +113,7 @@ class RowContext:
         return [number for number in map(value, self.ranks) if not math.isnan(number)]
 
 
-@dataclass(frozen=True)
-class RankColumn:
+class RankColumn(Struct, frozen=True):
     """A column, and how its cells are made. `where`: whether it tells anything of a plan.
     `shared_value`: what of a rank, where all ranks agree on it, need not be in the table;
     `border_text` is how it is told then, after the text of a cell."""
@@ -122,6 +123,13 @@ class RankColumn:
     where: Callable[[Plan], bool] = lambda plan: True
     shared_value: Callable[[RankState, RunState], object] | None = None
     border_text: str = ""
+    border_cell: Callable[[RowContext], TableCell] | None = None
+    """How it is told then, from all ranks; without it, the cell of the first rank is taken."""
+
+    @property
+    def name(self) -> str:
+        """Return what it is called in lists and layouts."""
+        return self.column.title
 
 
 def _number_cell(row_context: RowContext) -> TableCell:
@@ -154,20 +162,9 @@ def state_cell(rank: RankState, run: RunState, now: float) -> TableCell:
 
 
 def _loss_cell(row_context: RowContext) -> TableCell:
-    """The mean of the last steps, but for a loss that is no number."""
-    # A mean would hide the NaN of one rank among many.
-    for rank in row_context.ranks:
-        if rank.step and not math.isfinite(rank.loss) and rank.is_diverged:
-            return TableCell(str(rank.loss), "table--bad")
-    return TableCell(number(row_context.mean(mean_loss)))
-
-
-def mean_loss(rank: RankState) -> float:
-    """Return the mean of its last steps; of a script that prints its loss, the newest one."""
-    if rank.prints_loss:
-        return rank.loss
-    mean = rank.pace.mean("loss")
-    return rank.loss if math.isnan(mean) else mean
+    mean_loss = join_losses(row_context.ranks)
+    is_number = mean_loss is None or math.isfinite(mean_loss)
+    return TableCell(loss(mean_loss), "" if is_number else "table--bad")
 
 
 def phase_bar(shares: Sequence[float], width: int) -> dict[str, str]:
@@ -185,7 +182,7 @@ def phase_bar(shares: Sequence[float], width: int) -> dict[str, str]:
 
 
 def _split_cell(row_context: RowContext) -> TableCell:
-    shares = [row_context.mean(_per_second(name)) for name in PHASES]
+    shares = [row_context.mean(_share_of(name)) for name in PHASES]
     bar = phase_bar(shares, BAR_WIDTH)
     if not bar:
         return TableCell("")
@@ -240,8 +237,12 @@ def _heard_cell(row_context: RowContext) -> TableCell:
     return TableCell(f"{duration(silence)} ago" if silence else "", "table--warn")
 
 
-def _per_second(name: str) -> RankFigure:
-    return lambda rank: rank.pace.per_second(name)
+def _share_of(name: str) -> RankFigure:
+    def get_share(rank: RankState) -> float:
+        means = rank_means(rank)
+        return means.share(getattr(means, name))
+
+    return get_share
 
 
 def _gpu_use(rank: RankState) -> float:
@@ -252,18 +253,16 @@ def _gpu_memory(rank: RankState) -> float:
     return float(rank.gpu.memory_used) if rank.gpu else math.nan
 
 
-def _step_means(rank: RankState) -> Means:
-    """Return the means over the last steps; of a rank that has ended, over all but the first, as
-    in the header of a run that has."""
-    return rank.timing.warm if rank.phase in FATES else recent_means(rank)
-
-
 def _mean_seconds(rank: RankState) -> float:
-    return _step_means(rank).seconds
+    return rank_means(rank).seconds
 
 
 def _samples_per_second(rank: RankState) -> float:
-    return _step_means(rank).throughput
+    return rank_means(rank).throughput
+
+
+def _bytes_per_second(rank: RankState) -> float:
+    return rank_means(rank).bytes_per_second
 
 
 def _mean_column(
@@ -283,7 +282,11 @@ def _mean_column(
 
     shared_value = (lambda rank, _: value(rank)) if border_text else None
     return RankColumn(
-        TableColumn(title, width), cell, shared_value=shared_value, border_text=border_text
+        TableColumn(title, width),
+        cell,
+        shared_value=shared_value,
+        border_text=border_text,
+        border_cell=cell,
     )
 
 
@@ -300,7 +303,7 @@ def _sum_column(
     def cell(row_context: RowContext) -> TableCell:
         return TableCell(format_value(sum(row_context.known(value)) or math.nan))
 
-    # What all ranks share is the figure of one rank, also of a column that adds them up.
+    # What all ranks share is told as their mean, also of a column that adds them up.
     return replace(_mean_column(title, width, format_value, value, border_text), cell=cell)
 
 
@@ -403,8 +406,35 @@ RANK_COLUMNS = (
     ),
     _mean_column("acc", 5, percent, rank_accuracy),
     _sum_column("memory", 7, short_size, lambda rank: float(rank.memory), "memory"),
-    _sum_column("sent/s", 7, short_size, _per_second("bytes_sent"), "sent/s"),
+    _sum_column("sent/s", 7, short_size, _bytes_per_second, "sent/s"),
     _traffic_column("out/s", lambda sample: sample.sent),
     _traffic_column("in/s", lambda sample: sample.received),
 )
 """The columns, the most important first: those that do not fit are reached by scrolling."""
+
+COLUMN_HELP = {
+    "host": "the host of the rank",
+    "state": "what the rank does, or how it has ended",
+    "last seen": "how long ago it last sent something",
+    "step": "its newest step",
+    "loss": "mean training loss of its last steps",
+    "per step": "time of a step",
+    "busy": "time of a step without waits for others",
+    "busy trend": "busy at each of the last steps",
+    "phases": "how a step splits, with the longest part",
+    "calls": "calls of torch.distributed",
+    "blocked": "share of the time that calls take",
+    "exch/s": "bytes that calls exchange per second",
+    "last call": "the newest call",
+    "CPU of cores": "busy share of the cores of its host",
+    "rank CPU": "CPU time of the rank, of one core",
+    "GPU": "busy share of its GPU",
+    "GPU mem": "memory in use on its GPU",
+    "samples/s": "samples per second",
+    "acc": "training accuracy of its last steps",
+    "memory": "memory of the rank",
+    "sent/s": "bytes that the sync method sends per second",
+    "out/s": "bytes that its host sends per second",
+    "in/s": "bytes that its host receives per second",
+}
+"""What each column but the first shows, for the list in which one chooses."""

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 
 from textual.content import Content
 
-from remote.format import UNKNOWN, count, duration, number, percent, rate, size, step_time
+from remote.format import UNKNOWN, count, duration, loss, number, percent, rate, size, step_time
 from remote.lab.spec import is_of_lab
 from remote.run.diagnosis.host_load import loads
 from remote.run.diagnosis.straggler import describe_stragglers
+from remote.run.findings.rates import busy_seconds, rank_means
 from remote.run.run_state import RunState
 from remote.run.state.host_state import HostState
 from remote.run.state.phases import FATES, HostPhase, RankPhase
@@ -21,7 +22,6 @@ from training.wire.rank_events import Collectives
 from tui.kit.widgets.phase import phase_cell
 from tui.run.components.rank_columns import (
     PHASES,
-    mean_loss,
     phase_bar,
     rank_accuracy,
     silent_seconds,
@@ -113,23 +113,23 @@ def _known_fact(text: str, value: float, format_value: Callable[[float], str] = 
 def _describe_progress(rank: RankState, run: RunState) -> str:
     total_steps = rank.begun.steps if rank.begun else run.progress.printed_steps
     total_text = f" of {total_steps}" if total_steps else ""
-    pace = rank.pace
+    means = rank_means(rank)
     return _join(
         f"step {rank.step}{total_text}",
         _known_fact("epoch {}", rank.epoch or math.nan),
-        _known_fact("loss {}", mean_loss(rank), number),
+        "" if rank.recent_loss is None else f"loss {loss(rank.recent_loss)}",
         _known_fact("accuracy {}", rank_accuracy(rank), percent),
-        _known_fact("{} samples/s", pace.per_second("samples") or math.nan, rate),
-        _known_fact("{}/s sent", pace.per_second("bytes_sent") or math.nan, size),
+        _known_fact("{} samples/s", means.throughput or math.nan, rate),
+        _known_fact("{}/s sent", means.bytes_per_second or math.nan, size),
         _known_fact("checkpoint of step {}", rank.saved_step or math.nan),
     )
 
 
 def _describe_step(rank: RankState, *, is_roomy: bool) -> Content:
     """How long a step takes, and its phases in their inks; if `is_roomy`, with a bar of them."""
-    pace = rank.pace
-    step_text = Content(step_time(pace.mean("seconds")))
-    shares = [pace.per_second(name) for name in PHASES]
+    means = rank_means(rank)
+    step_text = Content(step_time(means.seconds))
+    shares = [means.share(getattr(means, name)) for name in PHASES]
     bar = phase_bar(shares, BAR_WIDTH)
     if not bar:
         return step_text
@@ -137,7 +137,7 @@ def _describe_step(rank: RankState, *, is_roomy: bool) -> Content:
         Content.styled(f"{name} {percent(share)}", f"$ink-{name}")
         for name, share in zip(PHASES, shares, strict=True)
     ]
-    ready_seconds = pace.median("ready")
+    ready_seconds = busy_seconds(rank)
     if ready_seconds > 0:
         phase_texts.append(Content(f"busy {step_time(ready_seconds)}"))
     text = Content.assemble(step_text, ": ", Content(", ").join(phase_texts))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from remote.format import step_time
@@ -32,8 +32,7 @@ VALUE_WIDTH = 8
 NO_CELL = TableCell("")
 
 
-@dataclass(frozen=True)
-class MapLine:
+class MapLine(Struct, frozen=True):
     """The line of a rank: its name, its cells in runs of one style, and its value."""
 
     name: TableCell

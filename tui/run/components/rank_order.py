@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from remote.run.findings.rates import busy_seconds, rank_means
 from remote.run.findings.stall import waits_for_culprit
 from remote.run.run_state import RunState
 from remote.run.state.phases import FATES, RankPhase, RunPhase
 from remote.run.state.rank_state import RankState
 
-_ENDS = {RankPhase.FAILED: 0, RankPhase.LOST: 1, RankPhase.VICTIM: 3}
+FAILED = 0
+LOST = 1
 STALLED = 2
+_ENDS = {RankPhase.FAILED: FAILED, RankPhase.LOST: LOST, RankPhase.VICTIM: 3}
 SLOW = 4
 UNMARKED = 5
 LEVEL_RATIO = 1.15
@@ -38,8 +43,7 @@ def holds_up(rank: RankState, run: RunState) -> bool:
     return severity(rank, run) == SLOW
 
 
-@dataclass(frozen=True)
-class RankOrder:
+class RankOrder(Struct, frozen=True):
     """An order by a figure, the greatest value first unless `ascending`."""
 
     name: str
@@ -65,7 +69,11 @@ class RankOrder:
 def _busy_seconds(rank: RankState) -> float:
     """Return how long the rank is busy in a step, without waits for others, as the table shows."""
     # In a script that does not tell when gradients are ready, 0 is not known.
-    return rank.pace.median("ready") or math.nan
+    return busy_seconds(rank) or math.nan
+
+
+def _recent_loss(rank: RankState) -> float:
+    return math.nan if rank.recent_loss is None else rank.recent_loss
 
 
 BUSIEST_FIRST = RankOrder("busiest first", _busy_seconds, marked_first=True)
@@ -75,13 +83,21 @@ RANK_ORDERS = (
     RankOrder("rank", lambda rank: rank.rank, ascending=True),
     RankOrder("busy", _busy_seconds),
     RankOrder("step", lambda rank: rank.step, ascending=True),
-    RankOrder("loss", lambda rank: rank.pace.mean("loss")),
-    RankOrder("s/iter", lambda rank: rank.pace.mean("seconds")),
+    RankOrder("loss", _recent_loss),
+    RankOrder("per step", lambda rank: rank_means(rank).seconds),
     RankOrder("CPU", lambda rank: rank.cpu),
     RankOrder("memory", lambda rank: rank.memory),
 )
 """The orders of the table, as one key goes through them: the slowest, the furthest behind or the
 largest first."""
+
+
+def describe_first(first_rank: RankState, run: RunState, order: RankOrder) -> str:
+    """Return which ranks come first in an order that begins with the marked ones."""
+    # A slow rank is the busiest one.
+    words = {FAILED: "failed", LOST: "lost", STALLED: "stalled"}
+    word = words.get(severity(first_rank, run))
+    return f"{word} first" if word else order.title
 
 
 class SteadyOrder:
@@ -100,10 +116,10 @@ class SteadyOrder:
         """Return how long the rank is busy in a step, in levels that it does not leave for
         little."""
         # A mean of many steps: the median of the last ones moves too much.
-        busy_seconds = rank.pace.lasting_ready
-        if not busy_seconds > 0:
+        lasting_ready = rank.pace.lasting_ready
+        if not lasting_ready > 0:
             return math.nan
-        exact_level = math.log(busy_seconds, LEVEL_RATIO)
+        exact_level = math.log(lasting_ready, LEVEL_RATIO)
         level = self._levels.get(rank.rank)
         if level is None or abs(exact_level - level) > KEPT_LEVEL:
             level = self._levels[rank.rank] = round(exact_level)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from textual.content import Content
+from textual.geometry import Size
 from textual.widgets import Static
 
 from remote.format import count, moment
+from remote.record.step_notes import StepNote
 from remote.run.run_state import RunState
 from remote.sanitise import plain
 from tui.run.components.header_lines import DIM
@@ -26,20 +29,38 @@ class RunCard(Static):
 
     def __init__(self) -> None:
         super().__init__()
-        self._shown: list[tuple[str, str]] = []
+        self._shown: tuple[list[tuple[str, str]], Size] = ([], Size())
 
     def on_mount(self) -> None:
         self.border_title = "run"
 
-    def show(self, run: RunState) -> None:
-        """Copy what is drawn from the run."""
+    def show(
+        self, run: RunState, command: str, baseline_name: str, notes: Sequence[StepNote]
+    ) -> None:
+        """Copy what is drawn from the run. `command` starts such a run."""
         facts = list(card_facts(run))
-        if facts == self._shown:
+        if baseline_name:
+            facts.append(("baseline", baseline_name))
+        if notes:
+            newest_note = notes[-1]
+            others = f" ({count(len(notes) - 1, 'more note')})" if len(notes) > 1 else ""
+            facts.append(("note", f"step {newest_note.step}: {newest_note.text}{others}"))
+        if command:
+            facts.append(("command", command))
+        size = self.content_size
+        if (facts, size) == self._shown:
             return
-        self._shown = facts
-        lines = [
-            Content.assemble((label.ljust(LABEL_WIDTH), DIM), plain(text)) for label, text in facts
-        ]
+        self._shown = facts, size
+        lines: list[Content] = []
+        for label, text in facts:
+            # Only a command is worth several lines: half of it cannot be copied.
+            room = max(size.width - LABEL_WIDTH, LABEL_WIDTH)
+            texts = textwrap.wrap(plain(text), room) or [""]
+            if label != "command":
+                texts = [plain(text)[:room]]
+            for number, line in enumerate(texts):
+                head = label if number == 0 else ""
+                lines.append(Content.assemble((head.ljust(LABEL_WIDTH), DIM), line))
         self.update(Content("\n").join(lines), layout=False)
 
 
@@ -54,8 +75,6 @@ def card_facts(run: RunState) -> Iterator[tuple[str, str]]:
     if plan.job:
         job = plan.job
         yield "job", f"batch {job.batch_size}  lr {job.lr:g}  seed {job.seed}"
-    else:
-        yield "command", plan.what
     versions = Counter(
         f"Python {host.hello.python}, torch {host.hello.torch}"
         for host in run.hosts

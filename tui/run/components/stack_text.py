@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import groupby
 
 from textual.content import Content
 
-from remote.format import duration, short_ranks
+from remote.format import count, duration, short_ranks
 from remote.run.diagnosis.stacks import (
     Presence,
     StackFrame,
+    frames,
     locate_rank,
     parse_frames,
     split_threads,
@@ -48,16 +51,19 @@ def _stack_key(rank: RankState) -> Hashable:
         return rank.exit
     location = locate_rank(rank.stack)
     _, *threads = split_threads(rank.stack.text)
+    # Below the same line of the script, libraries may be in different calls of their own.
     calls = [
         (frame.file, frame.line, frame.function)
         for thread in threads
         for frame in parse_frames(thread)
+        if not frame.library
     ]
     return location.presence, location.where, *calls
 
 
 def whereabouts_line(run: RunState, ranks: Sequence[RankState]) -> Content:
-    """Where ranks with equal stacks are, in a line."""
+    """Where ranks with equal stacks are, in a line: the call that they are in, and their own line
+    of code."""
     first_rank = ranks[0]
     name = _ranks_name(run, ranks)
     if first_rank.stack is None:
@@ -67,17 +73,46 @@ def whereabouts_line(run: RunState, ranks: Sequence[RankState]) -> Content:
     head = HEADS.get(location.presence, "")
     if location.presence is Presence.STOPPED and where:
         head = f"{head}, in "
-    return Content.assemble(f"{name}  ", (head + where, STYLES[location.presence]))
+    own_frame = next((frame for frame in frames(first_rank.stack.text) if not frame.library), None)
+    own_text = plain(own_frame.text()) if own_frame else ""
+    own_text = "" if own_text in ("", where) else f", at {own_text}"
+    # Somewhere else than the others is a mistake only where nothing moves.
+    is_harmless = location.presence is Presence.ELSEWHERE and not run.stall
+    style = "" if is_harmless else STYLES[location.presence]
+    return Content.assemble(f"{name}  ", (head + where, style), (own_text, DIM))
 
 
 def stack_lines(
-    run: RunState, ranks: Sequence[RankState], now: float, width: int
+    run: RunState,
+    ranks: Sequence[RankState],
+    now: float,
+    width: int,
+    *,
+    shows_libraries: bool = False,
 ) -> Iterator[Content]:
-    """The stack of ranks that have equal ones, beneath a line that says from when it is."""
+    """The stack of ranks that have equal ones, beneath a line that says from when it is. Calls of
+    libraries are folded unless `shows_libraries`."""
     first_rank = ranks[0]
-    yield Content.styled(f"{_ranks_name(run, ranks)}: {stack_source(run, first_rank, now)}", "bold")
-    if first_rank.stack:
-        yield from _thread_lines(first_rank.stack.text, width)
+    title = f"{_ranks_name(run, ranks)}: {stack_source(run, first_rank, now)}"
+    if first_rank.stack is None:
+        yield Content.styled(title, "bold")
+        return
+    text = first_rank.stack.text
+    folder = _script_folder(text)
+    below = (f"; files are in {plain(folder)}", DIM) if folder else ""
+    yield Content.assemble((title, "bold"), below)
+    yield from _thread_lines(text, folder, width, shows_libraries=shows_libraries)
+
+
+def _script_folder(text: str) -> str:
+    """Return the folder that all files of the script are in; "" if there is none."""
+    folders = {
+        posixpath.dirname(frame.file)
+        for thread in split_threads(text)[1:]
+        for frame in parse_frames(thread)
+        if not frame.library and frame.file.startswith("/")
+    }
+    return posixpath.commonpath(folders) if folders else ""
 
 
 def stack_steps(ranks: Iterable[RankState]) -> str:
@@ -107,7 +142,9 @@ def stack_source(run: RunState, rank: RankState, now: float) -> str:
     return f"from {rank.stack.source}, {duration(max(0.0, now - rank.stack_time))} ago"
 
 
-def _thread_lines(text: str, width: int) -> Iterator[Content]:
+def _thread_lines(
+    text: str, folder: str, width: int, *, shows_libraries: bool
+) -> Iterator[Content]:
     """The main thread's calls, then the others', with the process's state before them."""
     state, *threads = split_threads(text)
     for line in state:
@@ -116,15 +153,27 @@ def _thread_lines(text: str, width: int) -> Iterator[Content]:
         # The main thread comes first, and needs no title.
         if number:
             yield Content.styled(plain(thread[0]), DIM)
-        for frame in parse_frames(thread):
-            yield from _call_lines(frame, width)
+        for library, calls in groupby(parse_frames(thread), lambda frame: frame.library):
+            if library and not shows_libraries:
+                yield _folded_line(library, list(calls))
+                continue
+            for frame in calls:
+                yield from _call_lines(frame, folder, width)
 
 
-def _call_lines(frame: StackFrame, width: int) -> Iterator[Content]:
+def _folded_line(library: str, calls: Sequence[StackFrame]) -> Content:
+    """Calls of a library in a line, with the newest one."""
+    calls_text = count(len(calls), "call")
+    text = f"  … {calls_text} of {library}, the newest is {calls[0].function}"
+    return Content.styled(plain(text), DIM)
+
+
+def _call_lines(frame: StackFrame, folder: str, width: int) -> Iterator[Content]:
     """A call in a line with its code beside it, where there is room, else beneath."""
     is_wide = width >= WIDE_SCREEN
     room = width // 2 if is_wide else width
-    where = plain(f"  {frame.file}:{frame.line}, {frame.function}")
+    file = frame.file.removeprefix(f"{folder}/") if folder else frame.file
+    where = plain(f"  {file}:{frame.line}, {frame.function}")
     if len(where) > room:  # the end of a path tells more than its beginning
         where = f"  …{where[3 - room :]}"
     code = plain(frame.code)

@@ -34,22 +34,32 @@ def start_columns(run: RunState) -> list[TableColumn]:
     ]
 
 
-def start_rows(run: RunState, now: float) -> list[TableRow]:
-    """Return a row for each host; whoever is furthest behind stands out."""
+def start_rows(run: RunState, now: float, room: int) -> list[TableRow]:
+    """Return a row for each host. Whoever is furthest behind stands out and, where not all rows
+    fit, comes first."""
     starts = host_starts(run, now)
     least_stage = min(start.stage for start in starts)
-    num_stages = len(start_stages(run))
-    is_behind = [
-        start.stage == least_stage and any(other.stage > least_stage for other in starts)
+    if len(starts) > room:
+        starts.sort(key=lambda start: start.stage)
+    most_stage = max(start.stage for start in starts)
+    return [
+        _start_row(
+            start,
+            run,
+            is_behind=start.stage == least_stage < most_stage,
+            waits=start.stage > least_stage,
+        )
         for start in starts
     ]
-    return [
-        (
-            TableCell(plain(start.host.name), "table--strong" if behind else ""),
-            *(_stage_cell(start, stage, is_behind=behind) for stage in range(num_stages)),
-        )
-        for start, behind in zip(starts, is_behind, strict=True)
-    ]
+
+
+def _start_row(start: HostStart, run: RunState, *, is_behind: bool, waits: bool) -> TableRow:
+    num_stages = len(start_stages(run))
+    cells = [_stage_cell(start, stage, is_behind=is_behind) for stage in range(num_stages)]
+    if waits and start.stage == num_stages - 1:
+        seconds = start.seconds.get(start.stage, 0.0)
+        cells[-1] = TableCell(f"{palette.sign('live')} ready {duration(seconds)}", "table--good")
+    return (TableCell(plain(start.host.name), "table--strong" if is_behind else ""), *cells)
 
 
 def _stage_cell(start: HostStart, stage: int, *, is_behind: bool) -> TableCell:

@@ -47,7 +47,7 @@ def print_dry_run(
     )
     rows = []
     for number, trial in enumerate(study.trials(), start=1):
-        state_text = "done" if progress.is_settled(trial) else CellState.WAITING.value
+        state_text = "finished" if progress.is_settled(trial) else CellState.WAITING.value
         place = trial.cell.place
         place_text = f"{count(place.nodes, 'host')}, {count(place.ranks, 'rank')}"
         rows.append((str(number), trial.key, place_text, state_text))

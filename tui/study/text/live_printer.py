@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # numpy takes a while to import
 
 STYLES = {
     CellState.RUNNING: "green",
-    CellState.DONE: "",
+    CellState.FINISHED: "",
     CellState.WAITING: "dim",
     CellState.FAILED: "bold red",
     CellState.UNSTABLE: "yellow",
@@ -111,7 +111,7 @@ def picture(result: StudyResult, width: int, height: int) -> Table:
 
 
 def doing(state: RunState, now: float) -> str:
-    """Return how far a run is: "training, step 12/40, 0.512 s/iter, ETA 14 s"."""
+    """Return how far a run is: "training, step 12/40, 512 ms/step, ETA 14 s"."""
     return f"{state.doing}, {progress_text(state, now)}" if state.step else state.doing
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from remote.study.folder import RunEnded, TrialOutcome
+from remote.study.progress import StudyProgress
 from remote.study.runner import StudyRun, StudyRunner
 
 
@@ -10,13 +11,13 @@ def describe_run(runner: StudyRunner, run: StudyRun) -> str:
     """Return which run this is: "run 3 of 18: sync=ring #1"."""
     if run.is_left:
         return f"ending {run.session.plan.run}, which an earlier call left: {run.trial.key}"
-    return f"run {run_number(runner)}: {run.trial.key}"
+    return f"run {run_number(runner.progress)}: {run.trial.key}"
 
 
-def run_number(runner: StudyRunner) -> str:
+def run_number(progress: StudyProgress) -> str:
     """Return the number of the next run: "3 of 18". Runs that failed count, too."""
-    number = runner.progress.num_settled + 1
-    num_planned = len(runner.study.trials())
+    number = progress.num_settled + 1
+    num_planned = len(progress.study.trials())
     # Repeats with --until-stable come on top of what was planned.
     return (
         f"{number} of {num_planned}"

@@ -55,7 +55,7 @@ def test_a_run_is_summed_up(tmp_path: Path) -> None:
     assert (run.world_size, run.nodes, len(run.steps)) == (2, 2, 100)
     assert run.steps.step.tolist() == [*range(1, 51), *range(1, 51)]
     assert run.steps.rank.tolist() == [0] * 50 + [1] * 50
-    assert run.final_loss() == pytest.approx(2.0 / 50)
+    assert run.training_loss == pytest.approx(sum(2.0 / step for step in range(31, 51)) / 20)
     assert run.phases() == pytest.approx(
         {"seconds": 0.1, "data": 0.01, "compute": 0.05, "sync": 0.04}
     )
@@ -183,7 +183,7 @@ def test_a_users_program_has_no_steps(tmp_path: Path) -> None:
     assert (run.job, run.script, run.description) == (None, ("train.py",), "train.py")
     assert (len(run.steps), run.steps.ranks) == (0, ())
     assert math.isnan(run.step_seconds())
-    assert math.isnan(run.final_loss())
+    assert run.training_loss is None
     assert math.isnan(run.samples_per_second())
     assert math.isnan(run.steps.percentiles("seconds", (50,))[0])
     assert run.wait_times() is None
@@ -204,7 +204,7 @@ def test_a_diverged_run_says_so(tmp_path: Path) -> None:
     run = read_figures(recorded(tmp_path, history))
     assert run.has_diverged
     assert [flaw.text for flaw in run.flaws] == ["diverged at step 3: loss 2 → NaN"]
-    assert math.isnan(run.final_loss())
+    assert math.isnan(run.training_loss or 0.0)
 
 
 def test_percentiles_and_means() -> None:

@@ -95,7 +95,7 @@ def test_what_became_of_a_run(tmp_path: Path) -> None:
     assert (found.verdict, found.cause, found.diverged) == ("finished", "", False)
     assert (found.step, found.steps) == (12, 40)
     assert (found.test_loss, found.accuracy) == (0.5, 0.75)
-    assert found.loss == pytest.approx(2 / 12)
+    assert found.loss == pytest.approx(sum(2 / step for step in range(1, 13)) / 12)
     assert found.step_seconds == pytest.approx(0.1)
     assert found.started == pytest.approx(START, abs=1)
 
@@ -288,7 +288,8 @@ def test_a_live_run_is_running(tmp_path: Path) -> None:
     for _ in range(2):  # the second one out of the index
         (found,) = index.entries(tmp_path)
         assert (found.verdict, found.step, found.steps) == ("running", 4, 40)
-        assert (found.loss, found.accuracy, found.diverged) == (0.5, 0.75, False)
+        assert found.loss == pytest.approx((2 + 1 + 2 / 3 + 0.5) / 4)
+        assert (found.accuracy, found.diverged) == (0.75, False)
         assert found.step_seconds == pytest.approx(0.1)
     into.release()
     assert index.entries(tmp_path)[0].verdict == "unknown"
@@ -512,7 +513,7 @@ def old_diverged_run(runs_dir: Path, name: str) -> Path:
         history.rank(0, replace(stepped(0, step), loss=2.3 if step < 3 else 900.0 + step))
     folder = recorded(runs_dir, named(name), history.done(0, 1))
     overview = json.loads((folder / OVERVIEW).read_text())
-    for key in ("flaws", "knows_flaws", "diverged"):
+    for key in ("flaws", "version", "diverged"):
         del overview[key]
     (folder / OVERVIEW).write_text(json.dumps(overview))
     return folder
@@ -525,7 +526,7 @@ def test_flaws_of_a_run_of_an_older_version_are_looked_for_once(
     age(tmp_path)
     (found,) = index.entries(tmp_path)
     assert found.outcome == "diverged"
-    monkeypatch.setattr(index, "find_missing_flaws", lambda *_: pytest.fail("the index has them"))
+    monkeypatch.setattr(index, "renew_entry", lambda *_: pytest.fail("the index has them"))
     assert index.entries(tmp_path) == (found,)
 
 
@@ -535,7 +536,7 @@ def test_of_many_runs_of_an_older_version_the_newest_come_first_and_the_others_l
     for name in "abc":
         old_diverged_run(tmp_path, name)
     age(tmp_path)
-    monkeypatch.setattr(index, "FLAW_SECONDS", 0.0)
+    monkeypatch.setattr(index, "RENEWAL_SECONDS", 0.0)
     outcomes = [[run.outcome for run in index.entries(tmp_path)] for _ in range(3)]
     assert outcomes == [
         ["finished", "finished", "diverged"],

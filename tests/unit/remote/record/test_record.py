@@ -364,7 +364,7 @@ def test_the_summary_has_the_epochs_and_the_test(tmp_path: Path) -> None:
         "support": 5,
     }
     text = (into.folder / "report.txt").read_text()
-    assert "after epoch 2, step 20: test loss 0.5000, test accuracy 70.00%, 10 samples\n" in text
+    assert "after epoch 2, step 20: test loss 0.5000, test accuracy 70.0%, 10 samples\n" in text
     assert "         cat       0.75      0.60      0.67         5\n" in text
     assert text.endswith("  0 1\n0 3 2  cat\n1 1 4  dog\n")
     assert test["classes"] == ["cat", "dog"]

@@ -175,6 +175,8 @@ async def test_all_that_match_are_shown_as_a_grid_with_pages() -> None:
         await pilot.press("[")
         assert ids_on_page(grid) == ["phases", "throughput"]
         await pilot.press("escape")
+        await until(pilot, lambda: isinstance(stage.app.screen, ChartList))
+        await pilot.press("escape")
         await until(pilot, lambda: stage.app.screen is stage.screen)
 
 

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 from textual.app import ComposeResult
 
+from remote import format
 from remote.run.apply import apply_record
+from remote.run.findings.training_loss import find_training_loss
 from remote.run.run_state import RunState
 from tests.kit.histories import START, History, plan, said, stepped
 from tests.kit.scripts import line, logging, script, seen, started
@@ -178,8 +180,10 @@ def test_tests_are_a_line_with_a_sign_at_the_best_and_its_value_at_the_end() -> 
     assert list(test.mean) == [0.6, 0.316, 0.29, 0.305, 0.313]
     looks = cells(state)
     assert looks.count("◆") == 1
-    assert "test 0.313" in looks
-    assert "train 0.0517" in looks, "its value is that above the chart"
+    assert "test 0.3130" in looks
+    assert f"train {format.loss(find_training_loss(state))}" in looks, (
+        "its value is that above the chart"
+    )
     (best,) = test.signed
     assert test.mean[best] == 0.29
 
@@ -454,40 +458,46 @@ def test_a_heading_says_how_a_chart_is_drawn_and_names_its_curves() -> None:
     state = trained()
     each = ChartView(mode=CurveMode.EACH, log_y=True, smoothing=0.9)
     parts = values.heading(draw(state, view=each), LOSS, each, 60)
-    assert "".join(text for text, _ in parts) == "mean ema .9 0.0657  log  ●0 ●1 ●2 ●3 "
-    parts = values.heading(draw(state, view=each), LOSS, each, 33)
+    loss_text = format.loss(find_training_loss(state))
+    assert "".join(text for text, _ in parts) == f"mean {loss_text}  log  ●0 ●1 ●2 ●3 "
+    parts = values.heading(draw(state, view=each), LOSS, each, 26)
     assert "".join(text for text, _ in parts).endswith("  ●0 ●1 …")
     assert values.heading(draw(RunState(plan(2))), LOSS, ChartView(), 60) == [("", -1)]
 
 
 def test_a_heading_tells_the_figure_of_the_rank_that_is_seen_against_the_mean() -> None:
     one = ChartView(mode=CurveMode.ONE, one=2, smoothing=0.0)
-    parts = values.heading(draw(trained(), view=one), LOSS, one, 60)
-    assert "".join(text for text, _ in parts) == "rank 2 0.0483  ●mean ●2 "
+    state = trained()
+    parts = values.heading(draw(state, view=one), LOSS, one, 60)
+    loss_text = format.loss(state.ranks[2].recent_loss)
+    assert "".join(text for text, _ in parts) == f"rank 2 {loss_text}  ●mean ●2 "
 
 
 @pytest.mark.parametrize(
     ("room", "legend"),
     [
-        (45, "  ● mean  ░ min to max  ◆ test 0.500"),
-        (38, "  ░ min to max  ◆ test 0.500"),
-        (24, "  ◆ test 0.500"),
-        (15, ""),
+        (57, "  ● mean  ░ min to max  ◆ test loss 0.5000"),
+        (50, "  ░ min to max  ◆ test loss 0.5000"),
+        (36, "  ◆ test loss 0.5000"),
+        (27, ""),
     ],
 )
 def test_the_mean_its_band_and_tests_are_named(room: int, legend: str) -> None:
     state = trained()
     apply_record(state, Record(0, 0, 10**6, 9e9, Evaluated(0, 1, 60, 0.5, 0.7, 100, 1.0)))
     parts = values.heading(draw(state, view=ChartView()), LOSS, ChartView(), room)
-    assert "".join(text for text, _ in parts) == f"0.0517{legend}"
+    assert (
+        "".join(text for text, _ in parts)
+        == f"train {format.loss(find_training_loss(state))}{legend}"
+    )
 
 
 def test_an_average_is_named_with_its_dots() -> None:
     drawn = make_drawing(with_tests(0.5), LOSS, ChartView(smoothing=0.9))
     parts = values.heading(drawn, LOSS, ChartView(smoothing=0.9), 80)
     text = "".join(text for text, _ in parts)
-    assert text.startswith("ema .9 0.")
-    assert text.endswith("  ● ema  · step  ░ min to max  ◆ test 0.500")
+    assert text.startswith("train 0.")
+    assert text.endswith("  ● ema .9  · step  ░ min to max  ◆ test loss 0.5000")
 
 
 def test_phases_add_up_to_the_time_of_a_step() -> None:
@@ -676,7 +686,7 @@ def test_charts_of_a_program_that_prints() -> None:
     assert kinds[0].tests == "metric:val_loss"
     drawn = make_drawing(history.state(), kinds[0], ChartView())
     assert list(drawn.curves[-1].mean) == [1.0] * 29
-    assert drawn.curves[-1].end_value == "1.00"
+    assert drawn.curves[-1].end_value == "1.0000"
 
 
 def test_charts_of_a_program_that_is_watched() -> None:

@@ -113,7 +113,7 @@ def test_a_picture_says_of_which_run_and_what_its_curves_and_axes_are() -> None:
         (
             KINDS[2],
             ChartView(),
-            {"accuracy", "a run", "accuracy (%)", "mean, min to max", "test"},
+            {"accuracy", "a run", "accuracy (%)", "mean, min to max", "test acc"},
         ),
         (ready, ChartView(mode=CurveMode.EACH), {"busy (s)", "rank 0", "rank 1"}),
         (KINDS[1], ChartView(), {"step time", "data", "compute", "sync"}),

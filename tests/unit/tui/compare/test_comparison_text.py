@@ -51,8 +51,8 @@ def test_runs_are_compared_for_people(run: Run, runs: list[str]) -> None:
     assert "A  20261123-a: 2 ranks on 2 hosts, ddp, lenet5 on digits; finished" in done.stdout
     assert "sync     ddp  ring" in done.stdout
     rows = [line.split() for line in done.stdout.splitlines() if line[:3] in ("A  ", "B  ")]
-    assert rows[2][1:4] == ["75.0%", "0.5000", "0.0667"]
-    assert " ".join(rows[2]).startswith("A 75.0% 0.5000 0.0667 1 s 100 ms 100 to 101 ms 637 ")
+    assert rows[2][1:4] == ["75.0%", "0.5000", "0.1066"]
+    assert " ".join(rows[2]).startswith("A 75.0% 0.5000 0.1066 1 s 100 ms 100 to 101 ms 637 ")
     assert "201 ms" in " ".join(rows[3])
     verdict = next(line for line in done.stdout.splitlines() if line.startswith("B vs A: "))
     assert verdict.startswith("B vs A: +100.0% per step (95%: +")

@@ -9,6 +9,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -185,7 +186,7 @@ async def test_an_ended_run_is_replayed_and_left_with_escape(runs_dir: Path) -> 
         await pilot.press("down", "enter")
         screen = await home.is_at(pilot, RunScreen)
         assert isinstance(screen.session, Replay)
-        await home.shows(pilot, "space replays", "space Play")
+        await home.shows(pilot, "space replays")
         await pilot.press("home")
         await until(pilot, lambda: screen.session.state.phase is RunPhase.STARTING)
         await pilot.press("<", "<", "space")
@@ -606,9 +607,9 @@ async def test_a_study_shows_its_cells_and_their_runs(
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
         await home.shows(pilot, folder.name, "study")
         await pilot.press("enter")
-        await home.shows(pilot, "of runs", "sync=ddp")
+        await home.shows(pilot, "of runs", "runs of ddp")
         await pilot.press("enter")
-        await home.shows(pilot, "a-1")
+        await home.shows(pilot, "a-1", "runs of ddp")
         await pilot.press("enter")
         screen = await home.is_at(pilot, RunScreen)
         assert screen.session.plan.run == "a-1"
@@ -631,6 +632,38 @@ async def test_a_study_is_one_row_that_opens(
         await home.is_at(pilot, StudyScreen)
         await pilot.press("escape", "slash", *"verdict=finished")
         await home.shows(pilot, "1 of 3 runs", "a-1")
+
+
+async def test_a_recorded_study_says_what_failed_and_a_key_tries_it_again(
+    runs_dir: Path,
+    study_folder: Callable[[], StudyFolder],
+    copied: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = study_folder()
+    folder.write(RunBegun("sync=ring #1", "b-2"))
+    folder.write(RunEnded("sync=ring #1", "b-2", TrialOutcome.FAILED, cause="out of memory"))
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "▸ ✗ failed", "two-ways", "2/2 runs")
+        await pilot.press("enter")
+        await home.shows(pilot, "✗ 1 of 2 runs failed: out of memory (ring)", "R try it again")
+        await pilot.press("R")  # a browser has no terminal to give away
+        await until(pilot, lambda: copied == [f"rankboard study two-ways --runs-dir {runs_dir}"])
+
+        def make_run(words: Sequence[str]) -> int:
+            assert words[:2] == ["study", "two-ways"]
+            folder.write(RunBegun("sync=ring #1", "c-3"))
+            folder.write(RunEnded("sync=ring #1", "c-3", TrialOutcome.COUNTED, 0.1, seconds=4.0))
+            return 0
+
+        monkeypatch.setattr(app, "run_command", make_run)
+        monkeypatch.setattr(RankboardApp, "suspend", lambda _: nullcontext())
+        await pilot.press("R")
+        await home.shows(pilot, "Two ways", "✓ finished", "2 of 2 runs")
+        assert "R try" not in home.text()
+        await pilot.press("escape")
+        await home.is_at(pilot, HomeScreen)
 
 
 async def test_the_title_counts_the_runs_that_need_a_person(runs_dir: Path) -> None:
@@ -844,7 +877,7 @@ async def test_the_column_by_which_the_list_is_sorted_has_a_sign(runs_dir: Path)
         await pilot.press("o")
         await home.shows(pilot, "loss ▴")
         await pilot.press("o")
-        await home.shows(pilot, "test ▾")
+        await home.shows(pilot, "test acc ▾")
 
 
 def test_each_order_has_a_column() -> None:
@@ -1192,7 +1225,7 @@ def test_a_narrow_list_has_ages_whole_names_and_no_empty_columns() -> None:
     columns, (row,) = fit_table(make_rows([RunItem("a", entry)], {}, {}, (), 301.0), 78)
     cells = {column.title: cell.text.strip() for column, cell in zip(columns, row, strict=True)}
     assert (cells["name"], cells["age"], cells["progress"]) == (name, "5 min", "25%")
-    assert not {"loss", "test", " loss curve", "note"} & cells.keys()
+    assert not {"loss", "test acc", " loss curve", "note"} & cells.keys()
     widths = choose_columns(columns, 78).widths
     assert widths[[column.title for column in columns].index("name")] > len(name)
 
@@ -1203,7 +1236,7 @@ def test_a_narrow_list_has_ages_whole_names_and_no_empty_columns() -> None:
         (
             RunItem("a", Entry("a", verdict="finished", accuracy=0.914)),
             "-good",
-            "finished: test 91",
+            "finished: test acc 91",
         ),
         (
             RunItem("a", Entry("a", verdict="failed", cause="out of memory")),

@@ -74,7 +74,7 @@ def test_a_narrow_terminal_gets_what_differs(
     wide(monkeypatch, 80)
     done = run(runs)
     head, *rows = done.stdout.splitlines()
-    assert " ".join(head.split()) == "run method step loss s/iter settings * note"
+    assert " ".join(head.split()) == "run method step loss per step settings * note"
     assert max(map(len, (head, *rows))) <= 80
     assert [row.split()[0] for row in rows] == [name[: len("20261120-093000")] for name in names]
     assert rows[1].endswith("seed=1    *  red <script>")
@@ -84,7 +84,7 @@ def test_a_narrow_terminal_gets_what_differs(
     )
 
 
-@pytest.mark.parametrize("columns", [62, 70, 200])
+@pytest.mark.parametrize("columns", [64, 70, 200])
 def test_runs_of_one_study_are_told_apart_by_their_trials(
     run: Callable[..., Done],
     names: list[str],
@@ -377,7 +377,7 @@ def test_a_diverged_run_is_no_plain_success_and_can_be_filtered_for(
     assert " diverged " in listed[of.run]
     assert all(" finished " in listed[name] for name in names)
     found = json.loads(run(runs, words=["flaw=diverged"], json=True).stdout)
-    assert found["flaws"][0]["text"] == "diverged at step 2: loss 2.3 → 17,662"
+    assert found["flaws"][0]["text"] == "diverged at step 2: loss 2.3 → 16,302"
     summary = json.loads((tmp_path / "runs" / of.run / "summary.json").read_text())
     assert summary["flaws"] == found["flaws"]
     assert summary["exit_code"] == 0

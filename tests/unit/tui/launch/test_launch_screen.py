@@ -264,6 +264,14 @@ async def test_groups_are_folded_at_first_unless_something_in_them_is_changed() 
         assert form.row("checkpoint_every") == "  checkpoint every * epoch default: none"
 
 
+async def test_all_groups_are_open_where_all_their_rows_have_room() -> None:
+    for size, has_room in (((120, 40), False), ((200, 60), True)):
+        form = Form()
+        async with form.opened(size=size):
+            groups = form.screen.draft.groups()
+            assert any(map(form.fields.is_folded, groups)) is not has_room
+
+
 async def test_many_hosts_are_folded() -> None:
     form = Form(lab=cluster(60, 1), work=Job(batch_size=600))
     async with form.opened():
@@ -465,6 +473,7 @@ async def test_mistakes_stand_beside_their_fields_and_at_the_top() -> None:
         assert "2 mistakes" in form.row(MAIN)
         await pilot.press("f5")
         assert form.begun == []
+        assert form.shown("help") == "✗ batch size is '2x': write a whole number"
         assert form.fields.row.field
         assert form.fields.row.field.name == "batch_size"
         await pilot.press("delete")

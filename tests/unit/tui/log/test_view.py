@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from itertools import pairwise
 from operator import attrgetter
 
 import pytest
+from msgspec import structs
 from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.geometry import Offset
@@ -63,7 +63,7 @@ class Feed(InkedApp[None]):
         self.view.show(self.printed, self.ranks)
 
     def set(self, **settings: object) -> None:
-        self.view.filter = replace(self.view.filter, **settings)  # type: ignore[arg-type]
+        self.view.filter = structs.replace(self.view.filter, **settings)  # type: ignore[arg-type]
 
     def shown(self) -> list[str]:
         return [self.view.render_line(row).text.rstrip() for row in range(self.view.size.height)]

@@ -181,7 +181,7 @@ def test_the_table_of_the_reference(page: Any) -> None:
         "task": "$ddp_1$, nodes 4",
         "s/iter": "0.255",
         "test loss": "0.5000",
-        "test accuracy": "75.00%",
+        "test accuracy": "75.0%",
         "speed-up": "4.00",
         "runs": "",
     }
@@ -479,7 +479,7 @@ def test_a_run_that_was_not_tested_has_no_values_of_a_test(run: Run, tmp_path: P
     lines = path.read_text().splitlines()
     begin = lines.index("| task | s/iter | test loss | test accuracy | speed-up | runs |")
     rows_of_table = [line.split(" | ") for line in lines[begin + 2 : begin + 4]]
-    assert [cells[2:4] for cells in rows_of_table] == [["0.5000", "75.00%"], ["-", "-"]]
+    assert [cells[2:4] for cells in rows_of_table] == [["0.5000", "75.0%"], ["-", "-"]]
 
 
 @pytest.mark.usefixtures("no_pictures")

@@ -22,8 +22,10 @@ from tui.app.compare_app import CompareApp
 from tui.charts.chart_list import ChartList
 from tui.charts.panel import Charts
 from tui.commands.runs import runs as list_runs
+from tui.kit.choice_dialogs import TextPrompt
 from tui.kit.inks import REFERENCE
 from tui.run.chart_grid import ChartGrid
+from tui.run.components.run_card import RunCard
 
 Run = Callable[..., Done]
 
@@ -103,7 +105,7 @@ async def test_compare_pins_run_a(tmp_path: Path) -> None:
     folders = [make_run(tmp_path / "runs", name) for name in ("a-1", "b-2")]
     app = CompareApp(folders)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: "A a-1" in screen_text(app))
+        await until(pilot, lambda: "● A a-1" in screen_text(app))
         await pilot.press("p")
         await until(pilot, lambda: "a-1 is the baseline" in screen_text(app))
     assert marks.find_pinned(tmp_path / "runs") == folders[0]
@@ -122,3 +124,25 @@ async def test_a_run_that_cannot_be_read_is_no_baseline(baseline: Path) -> None:
     async with stage.training(size=(120, 40)) as pilot:
         await pilot.pause()
         assert not has_ghost(stage.screen.query(Charts).first())
+
+
+async def test_on_a_large_screen_the_card_has_the_command_the_baseline_and_the_newest_note(
+    baseline: Path,
+) -> None:
+    stage = Stage(runs_dir=baseline.parent)
+    async with stage.training(size=(200, 60)) as pilot:
+        (baseline.parent / stage.session.plan.run).mkdir()
+        await pilot.press("m")
+        await until(pilot, lambda: isinstance(stage.app.screen, TextPrompt))
+        await pilot.press(*"warm", "enter")
+        await until(pilot, lambda: card(stage).get("note") == "step 60: warm")
+        assert card(stage)["baseline"] == "old one"
+        assert card(stage)["command"].startswith("rankboard ")
+
+
+def card(stage: Stage) -> dict[str, str]:
+    """The facts of the card by their labels; of several lines, the first."""
+    region = stage.screen.query_one(RunCard).region
+    lines = stage.text().splitlines()[region.y + 1 : region.bottom - 1]
+    facts = [line[region.x + 1 : region.right - 1].split(maxsplit=1) for line in lines]
+    return {fact[0]: fact[1].strip() for fact in facts if len(fact) == 2}

@@ -3,6 +3,7 @@ success."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -13,8 +14,11 @@ from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from tests.kit.histories import GLOO, History, plan, raised, stepped
 from training.wire.host_events import Exited, Hello, HostSample, RankSample
-from training.wire.rank_events import Evaluated, Saved
+from training.wire.rank_events import Evaluated, Saved, StepFinished
 from tui.kit.widgets.verdict_strip import NextKey, Severity
+from tui.launch.form_table import FormTable
+from tui.launch.screen import LaunchScreen
+from tui.log.panel import LogPanel
 from tui.run.components.header_figures import header_figures
 from tui.run.end_verdict import describe_change, judge_ended_run
 from tui.run.outcome import closing_advice
@@ -99,14 +103,14 @@ def test_a_ruined_run_says_so_first() -> None:
         history.rank(0, replace(stepped(0, step), loss=2.3 if step < 3 else 900.0 + step))
     found = judge(history.done(0, 1).closed())
     assert found.severity is Severity.WARN
-    assert found.title == "diverged at step 3: loss 2.3 → 924"
+    assert found.title == "diverged at step 3: loss 2.3 → 920"
     assert texts_of(found)[0].startswith("ended after "), "to have finished sounds well"
 
 
 @pytest.mark.parametrize(
     ("losses", "tests", "remedy"),
     [
-        ([2.3, 2.3, *[900.0 + step for step in range(30)]], [], "with a lower lr (now 0.1)"),
+        ([2.3, 2.3, *[900.0 + step for step in range(30)]], [], "with a lower lr: 0.01 (now 0.1)"),
         ([2.3] * 120, [(2.3, 0.1)] * 3, "with another lr (now 0.1): too high or too low"),
         (
             [2.3] * 90,
@@ -205,3 +209,35 @@ async def test_r_on_the_page_of_a_failed_run_opens_the_form_that_resumes_it(
         await pilot.press("R")
         await until(pilot, lambda: bool(resumed))
     assert resumed == [stage.session.plan.run]
+
+
+async def test_n_on_a_diverged_run_opens_the_form_at_a_lower_learning_rate() -> None:
+    stage = Stage(1, 1)
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot, 3)
+        stage.session.say(0, StepFinished(0, 1, 4, math.nan, 0.1))
+        stage.session.finish(4, 1)
+        await stage.ended(pilot)
+        await until(pilot, lambda: "▶ n new run with a lower lr: 0.01 (now 0.1)" in stage.text())
+        await pilot.press("n")
+        await until(pilot, lambda: isinstance(stage.app.screen, LaunchScreen))
+        table = stage.app.screen.query_one(FormTable)
+        await until(pilot, lambda: table.form_rows[table.cursor].name == "lr")
+        assert table.draft.texts["lr"] == "0.01"
+
+
+async def test_the_log_of_a_failed_run_is_that_of_the_rank_to_blame() -> None:
+    stage = Stage()
+    async with stage.training(size=(120, 40)) as pilot:
+        for rank, exception in ((1, "ValueError: bad 1"), (0, GLOO)):
+            stage.session.say(stage.session.host_of(rank), *raised(rank, exception))
+        stage.session.close()
+        await stage.ended(pilot)
+        panel = stage.screen.query_one(LogPanel)
+        await until(pilot, lambda: "rank 1, following" in stage.text())
+        assert stage.text().count("ValueError: bad 1") >= 2, "in the verdict and in the log"
+        assert "RuntimeError" not in stage.text()
+        assert not panel.check_action("leave", ()), "esc leaves the page at once"
+        await pilot.press("A")
+        await until(pilot, lambda: "RuntimeError" in stage.text())
+        assert "1 ranks  failed first" in stage.text()

@@ -12,7 +12,8 @@ import pytest
 from remote import events as launcher
 from tests.kit.acted import cluster, until
 from tests.kit.dashboard import Stage
-from training.wire import host_events
+from training.wire import host_events, rank_events
+from training.wire.enums import Phase
 from training.wire.events import SESSION
 from tui.charts.panel import Charts
 from tui.run.hosts_panel import HostsPanel
@@ -58,6 +59,20 @@ async def test_before_the_first_step_a_strip_says_what_the_start_waits_for_and_w
         assert stage.screen.query(Charts).first().display
 
 
+async def test_of_many_hosts_whoever_is_behind_comes_first() -> None:
+    stage = Stage(hosts=24, slots=1)
+    async with stage.shown() as pilot:
+        for index in range(24):
+            phase = "connecting" if index == 20 else "deploying"
+            stage.session.say(SESSION, launcher.HostPhaseChanged(index, phase))
+        await until(pilot, lambda: "node21" in first_row(stage))
+
+
+def first_row(stage: Stage) -> str:
+    region = stage.screen.query_one(HostsPanel).region
+    return stage.text().splitlines()[region.y + 2]
+
+
 async def test_a_warning_of_a_host_is_whole_while_it_starts() -> None:
     stage = Stage(hosts=4, slots=1)
     text = "0.1 per rank, 0.4 on the median host, " + "so that every step waits for it " * 3
@@ -97,3 +112,16 @@ async def test_traffic_is_shown_only_where_it_goes_over_what_is_counted(
         stage.session.say(1, sample)
         await until(pilot, lambda: "6.5G" in stage.text())
         assert ("84B" in stage.text()) is shown
+
+
+async def test_a_host_that_waits_for_another_one_is_ready() -> None:
+    stage = Stage(hosts=2, slots=1)
+    async with stage.shown() as pilot:
+        for index in range(2):
+            stage.session.say(SESSION, launcher.HostPhaseChanged(index, "ready"))
+            stage.session.say(index, host_events.Launched((index,)))
+        stage.session.say(0, rank_events.Entered(0, Phase("rendezvous")))
+        await until(pilot, lambda: "● ready" in line_of(stage, "node1"))
+        assert "ready" not in line_of(stage, "node2")
+        stage.session.say(1, rank_events.Entered(1, Phase("rendezvous")))
+        await until(pilot, lambda: "ready" not in line_of(stage, "node1"))

@@ -22,10 +22,11 @@ from tui.run.components.header_figures import header_figures
         (0.0, "0.0000"),
         (0.03125, "0.0312"),
         (2.302585, "2.3026"),
+        (12.3456, "12.346"),
         (1782.3912, "1782.4"),
-        (0.00003217, "3.217e-05"),
-        (11483713536.0, "1.148e+10"),
-        (3684328976949551753295002861568.0, "3.684e+30"),
+        (0.00003217, "3.2e-5"),
+        (11483713536.0, "1.1e10"),
+        (3684328976949551753295002861568.0, "3.7e30"),
         (math.nan, "nan"),
         (math.inf, "inf"),
     ],
@@ -37,7 +38,7 @@ def test_a_loss_has_as_many_digits_as_say_something(value: float, text: str) -> 
 @pytest.mark.parametrize(("step", "text"), [(0, "-"), (12, "nan")])
 def test_a_table_tells_a_loss_that_is_nan_from_one_that_is_not_known(step: int, text: str) -> None:
     rank = RankState(0, 0, 0, step=step)
-    assert format.loss(rank.loss, step) == text
+    assert format.loss(rank.recent_loss) == text
     scale = row.TrendScale("ready", [0.0], 0.0)
     view = row.RowContext([rank], RunState(plan(1)), now=0.0, inks=DARK, scale=scale)
     assert row._loss_cell(view).text == text

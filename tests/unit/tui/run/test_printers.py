@@ -106,26 +106,26 @@ def test_plain_lines_and_the_table_go_to_stdout() -> None:
         [
             "host",
             "rank",
-            "s/iter",
+            "per step",
             "iter 2-40",
             "data",
             "compute",
             "sync",
             "samples/s",
             "epoch",
-            "last loss",
+            "loss",
         ],
-        ["node1", "0", "0.100", "0.100", "0.0100", "0.0600", "0.0300", "160", "1.00 s", "0.0500"],
-        ["node2", "1", "0.100", "0.100", "0.0100", "0.0600", "0.0300", "160", "1.00 s", "0.0500"],
-        ["all", "", "0.100", "0.100", "0.0100", "0.0600", "0.0300", "320", "1.00 s", "0.0500"],
+        ["node1", "0", "100 ms", "100 ms", "10 ms", "60 ms", "30 ms", "160", "1.00 s", "0.0681"],
+        ["node2", "1", "100 ms", "100 ms", "10 ms", "60 ms", "30 ms", "160", "1.00 s", "0.0681"],
+        ["all", "", "100 ms", "100 ms", "10 ms", "60 ms", "30 ms", "320", "1.00 s", "0.0681"],
         ["share", "", "", "", "10%", "60%", "30%", "", "", ""],
     ]
     bound = lines.pop(-2)
     assert re.fullmatch(r"bound by (data|compute|sync), \d+% of a step", bound)
     assert lines[-3:] == [
-        "s/iter: mean of all iterations; last loss: of each rank's last batch",
+        "per step: mean of all iterations but the first; loss: mean of the last 20 steps",
         "iter 2-40, data, compute, sync, samples/s: means of iterations 2 to 40",
-        "test accuracy 91.40%, test loss 0.5000",
+        "test accuracy 91.4%, test loss 0.5000",
     ]
     assert (
         err.count(
@@ -268,7 +268,7 @@ def test_accuracies_by_own_statistics_have_a_column() -> None:
     ]
     out, _ = printed(history, PlainPrinter)
     table = [line.rpartition("|")[2].strip() for line in out.splitlines() if "|" in line]
-    assert table == ["own accuracy", "50.00%", "75.00%", "62.50%", ""]
+    assert table == ["own accuracy", "50.0%", "75.0%", "62.5%", ""]
 
 
 def test_the_last_output_is_said_to_be_of_whoever_printed_it() -> None:
@@ -520,12 +520,13 @@ def test_the_picture_shows_the_run_and_its_ranks() -> None:
         "step",
         "loss",
         "acc",
-        "s/iter",
+        "per",
+        "step",
         "sync",
         "CPU",
         "memory",
     ]
-    assert lines[2].split()[:7] == ["0", "node1", "finished", "4", "40", "0.0500", "0.0%"]
+    assert lines[2].split()[:7] == ["0", "node1", "finished", "4", "40", "0.0681", "0.0%"]
     assert max(map(len, lines)) <= 80
 
 
@@ -625,9 +626,9 @@ def test_the_table_of_a_program_has_the_columns_that_tell_something() -> None:
     out, err = printed(history, PlainPrinter)
     head, _, *rows = (line for line in out.splitlines() if "|" in line or "-+-" in line)
     cells = [[cell.strip() for cell in row.split("|")] for row in (head, *rows)]
-    assert cells[0] == ["host", "rank", "s/iter", "iter 2-29", "last loss"]
+    assert cells[0] == ["host", "rank", "per step", "iter 2-29", "loss"]
     assert cells[1] == ["node1", "0", "-", "-", "-"]
-    assert cells[4] == ["node2", "3", "0.500", "0.500", "3.4483"]
+    assert cells[4] == ["node2", "3", "500 ms", "500 ms", "3.4483"]
     assert cells[5][0] == "all", "the row of shares is left out"
     assert "read as: " in err
     assert "not read" not in err
@@ -670,7 +671,7 @@ def watching(steps: int, seconds: float) -> History:
 @pytest.mark.parametrize(
     ("history", "told"),
     [
-        (watching(40, 1.0), ["step 10, loss 2.0000, 0.500 s/iter, sync 40%", "step 20", "step 30"]),
+        (watching(40, 1.0), ["step 10, loss 2.0000, 500 ms/step, sync 40%", "step 20", "step 30"]),
         (logging(started(script()), 3, range(1, 40), 1.0), []),
     ],
     ids=["silent", "prints its steps"],

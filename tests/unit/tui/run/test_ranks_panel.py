@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from textual.pilot import Pilot
+from textual.widgets import OptionList
 
 from remote.run.apply import apply_record
 from remote.run.run_state import RunState
@@ -52,11 +54,14 @@ def apply(session: ActedSession) -> None:
 
 
 def make_busy(session: ActedSession, busy_seconds: Sequence[float]) -> None:
-    """Let the last steps of each rank have this busy time."""
+    """Let the steps of each rank have this busy time."""
     for rank, seconds in zip(session.state.ranks, busy_seconds, strict=True):
         rank.pace = RecentSteps()
+        rank.timing = StepTotals()
         for step in range(1, 5):
-            rank.pace.append(stepped(rank.rank, step, 0.5, ready=seconds))
+            step_of_rank = stepped(rank.rank, step, 0.5, ready=seconds)
+            rank.pace.append(step_of_rank)
+            rank.timing.append(step_of_rank)
 
 
 def busiest_first(run: RunState) -> list[int]:
@@ -101,7 +106,7 @@ def test_ranks_stand_by_number_or_by_a_figure_the_worst_first() -> None:
 def test_a_rank_without_the_figure_comes_last() -> None:
     run = acted(1, 3).state
     run.ranks[0].timing, run.ranks[0].pace = StepTotals(), RecentSteps()
-    assert [rank.rank for rank in sort_ranks(run.ranks, run, BY["s/iter"], 9)][-1] == 0
+    assert [rank.rank for rank in sort_ranks(run.ranks, run, BY["per step"], 9)][-1] == 0
 
 
 def test_once_a_run_is_over_the_order_is_that_of_the_shown_busy_times() -> None:
@@ -161,7 +166,7 @@ async def test_no_rank_that_is_marked_is_hidden(size: tuple[int, int]) -> None:
         stage.session.start()
         stage.session.steps(1, 60, late=7)
         await until(pilot, lambda: any("SLOW" in line for line in table(stage)))
-        assert size != (80, 24) or shown(stage) == list("70123456")
+        assert size != (80, 24) or shown(stage)[:7] == list("7012345")
 
 
 async def test_a_key_sorts_by_the_next_figure_and_the_border_tells_by_which() -> None:
@@ -487,3 +492,59 @@ def test_the_bar_that_splits_a_step_never_is_longer_than_its_cells(
     shares: tuple[float, ...],
 ) -> None:
     assert len("".join(phase_bar(shares, 8).values())) <= 8
+
+
+# The choice of columns
+
+
+async def chosen(stage: Stage, pilot: Pilot[None], *titles: str) -> None:
+    """Change the check marks of these columns in the list."""
+    await pilot.press("1", "O")
+    await until(pilot, lambda: "columns of the table of ranks" in stage.text())
+    options = stage.app.screen.query_one(OptionList)
+    lines = [str(option.prompt) for option in options.options]
+    for title in titles:
+        options.highlighted = next(
+            number for number, line in enumerate(lines) if line[2:].startswith(f"{title} ")
+        )
+        await pilot.press("space")
+
+
+async def test_a_list_of_all_columns_hides_some_and_shows_others() -> None:
+    stage = Stage(hosts=1, slots=4)
+    async with stage.training(size=(80, 24)) as pilot:
+        assert "busy trend" in table(stage)[1]
+        assert "samples/s" not in table(stage)[1]
+        assert "samples/s" in table(stage)[0], "equal on all ranks"
+        await chosen(stage, pilot, "busy trend", "phases", "samples/s")
+        await pilot.press("enter")
+        await until(pilot, lambda: "samples/s" in table(stage)[1])
+        assert "memory" in table(stage)[1]
+        assert "busy trend" not in table(stage)[1]
+        assert "phases" not in table(stage)[1]
+        assert "each" not in table(stage)[0]
+
+
+async def test_a_list_of_columns_that_is_left_changes_nothing() -> None:
+    stage = Stage(hosts=1, slots=4)
+    async with stage.training(size=(80, 24)) as pilot:
+        await chosen(stage, pilot, "busy trend")
+        await pilot.press("escape")
+        await until(pilot, lambda: stage.app.screen is stage.screen)
+        await pilot.pause()
+        assert "busy trend" in table(stage)[1]
+
+
+@pytest.mark.parametrize("key", ["enter", "ctrl+s"])
+async def test_columns_are_remembered_only_on_request_and_reset_by_a_key(key: str) -> None:
+    stage = Stage(hosts=1, slots=4)
+    async with stage.training(size=(80, 24)) as pilot:
+        await chosen(stage, pilot, "busy trend")
+        await pilot.press(key)
+        await until(pilot, lambda: "busy trend" not in table(stage)[1])
+    is_kept = key == "ctrl+s"
+    again = Stage(hosts=1, slots=4)
+    async with again.training(size=(80, 24)) as pilot:
+        assert ("busy trend" not in table(again)[1]) is is_kept
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: "busy trend" in table(again)[1])

@@ -12,7 +12,7 @@ from remote.run.run_state import RunState
 from remote.run.state.rank_state import RankState
 from tests.kit.acted import ActedSession, until
 from tests.kit.dashboard import Stage
-from tests.kit.dumps import C10D, LOADS, OUTER, STOPPED, WAITS, by, dump
+from tests.kit.dumps import C10D, LOADS, OUTER, SITE, STOPPED, WAITS, by, dump
 from training.wire.events import SESSION
 from training.wire.host_events import Stack
 from tui.kit.session_clock import SessionClock
@@ -80,9 +80,11 @@ async def test_the_stacks_are_written_anew_only_where_one_has_changed(
 ) -> None:
     stage, written = Stage(), list[float]()
 
-    def counted(run: RunState, ranks: list[RankState], now: float, width: int) -> list[Content]:
+    def counted(
+        run: RunState, ranks: list[RankState], now: float, width: int, *, shows_libraries: bool
+    ) -> list[Content]:
         written.append(now)
-        return list(write(run, ranks, now, width))
+        return list(write(run, ranks, now, width, shows_libraries=shows_libraries))
 
     write = stacks._stack_lines
     monkeypatch.setattr(stacks, "_stack_lines", counted)
@@ -114,7 +116,10 @@ async def test_s_asks_for_the_stacks_and_shows_each_ranks_newest(size: tuple[int
         assert "rank 1 on node1 stopped" in words(stage)
         # Ranks in the same calls have one line, and one stack.
         assert "ranks 0,3 in all_reduce" in words(stage)
-        assert stage.text().count("distributed_c10d.py:41, all_reduce") == 1
+        assert stage.text().count("… 2 calls of torch, the newest is all_reduce") == 1
+        await pilot.press("f")
+        await until(pilot, lambda: stage.text().count("distributed_c10d.py:41, all_reduce") == 1)
+        await pilot.press("f")
         await pilot.press("s", "r", "r", "r")
         assert stage.session.asked == 2
         await until(
@@ -191,4 +196,26 @@ async def test_the_steps_of_the_stacks_of_an_ended_run() -> None:
         await pilot.press("s")
         await until(pilot, lambda: "run has ended; stacks of step 60 to 70" in stage.text())
         assert "rank 3" not in stage.text()
+        await pilot.press("escape")
+
+
+async def test_files_of_the_script_are_named_from_its_folder_and_ranks_at_one_line_are_one() -> (
+    None
+):
+    stage = Stage(1, 3)
+    script = ("/home/me/run/train.py", "main", "loss.backward()")
+    model = ("/home/me/run/nets/big.py", "forward", "x = self.layers(x)")
+    torch_file = f"{SITE}/torch/nn/functional.py"
+    stacks_of_ranks = [
+        dump((torch_file, "linear"), model, script),
+        dump((torch_file, "relu"), (torch_file, "call"), model, script),
+        dump(script),
+    ]
+    async with stage.training(size=(120, 40)) as pilot:
+        await pilot.press("s")
+        tell(stage.session, *stacks_of_ranks)
+        await until(pilot, lambda: "files are in /home/me/run" in stage.text())
+        assert "ranks 0-1 on node1 big.py:41, forward" in words(stage)
+        assert "nets/big.py:41, forward" in stage.text()
+        assert "/home/me/run/nets" not in stage.text()
         await pilot.press("escape")

@@ -100,7 +100,7 @@ def test_json_has_an_object_per_begun_and_ended_run(
     assert ended["sync=all_reduce #1"]["cell"] == {"sync": "all_reduce"}
     assert ended["sync=ring #1"]["cause"] == "ring does not work here"
     assert events[-1]["answer"].startswith("best seconds per step: sync=all_reduce")
-    assert [cell["state"] for cell in events[-1]["cells"]] == ["done", "failed"]
+    assert [cell["state"] for cell in events[-1]["cells"]] == ["finished", "failed"]
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])

@@ -20,7 +20,8 @@ from tui.kit.messages import ShowRun
 from tui.run.screen import RunScreen
 from tui.study import study_screen
 from tui.study.cell_screen import CellScreen
-from tui.study.study_screen import StudyScreen
+from tui.study.study_screen import StudyScreen, has_hidden_curve, make_mean_curve
+from tui.study.verdict_text import name_cell
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
@@ -84,31 +85,42 @@ async def test_the_cells_and_the_run_under_way(tmp_path: Path, size: tuple[int, 
         stage.sessions[0].start(40)
         stage.sessions[0].steps(1, 10)
         await until(pilot, lambda: bool(stage.line("step 10/40", "ETA ~3 s")))
-        assert stage.line(f"run 1 of 12: {first.trial.key}", "s/iter")
-        assert stage.line("0 of 12 runs", "ETA -")
-        assert sum("● running" in line for line in stage.text().splitlines()) == 2
+        assert stage.line("▌ ● run 1 of 12: ", name_cell(first.trial.cell))
+        assert stage.line("▶ enter watch this run")
+        assert stage.line("0 of 12 runs")
+        assert "left" not in stage.line("run 1 of 12"), "no run has ended to estimate from"
+        assert stage.line("● running", "0/2")
         assert all(len(line) <= size[0] for line in stage.text().splitlines())
         stage.sessions[0].steps(11, 40)
         stage.sessions[0].finish(40, 1)
         await stage.runs(pilot, 2)
         await until(pilot, lambda: bool(stage.line("1 of 12 runs")))
-        assert stage.line("so far: best seconds per step:")
-        assert "ETA -" not in stage.line("1 of 12 runs")
+        assert stage.line("▌ ● run 2 of 12: ", "~", " left")
+        stage.sessions[1].start(40)
+        stage.sessions[1].steps(1, 40)
+        stage.sessions[1].finish(40, 1)
+        await until(pilot, lambda: bool(stage.line("▌ so far: best seconds per step")))
+        await stage.runs(pilot, 3)
         stage.runner.stop("enough")
-        stopped(stage.sessions[1])
+        stopped(stage.sessions[2])
         await until(pilot, lambda: stage.runner.is_over)
+        await until(
+            pilot, lambda: bool(stage.line("▌ ▲ stopped: enough; 10 of 12 runs are missin"))
+        )
+        assert stage.line("▶ R make the 10 missing runs")
 
 
 async def test_a_whole_study_ends_with_the_answer(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     async with stage.app.run_test(size=(120, 40)) as pilot:
         await stage.make(pilot, by_method)
-        await until(pilot, lambda: bool(stage.line("Three ways", "✓ done")))
+        await until(pilot, lambda: bool(stage.line("Three ways", "✓ finished")))
         assert stage.line("12 of 12 runs")
-        row = stage.line("a ring of two", " 2 ", "✓ done", "2/2")
+        row = stage.line("a ring of two", " 2 ", "✓ finished", "2/2")
         assert "x slower (" in row
-        assert stage.line("no method is shown to be faster than all_reduce; ")
+        assert stage.line("▌ ✓ no method is shown to be faster than all_reduce; ")
         assert stage.line("2 of 4 comparisons show a difference")
+        assert "R " not in stage.line("▶ enter runs of this row"), "nothing is left to be made"
         await pilot.press("q")
     assert stage.app.exit_code == 0
 
@@ -121,10 +133,10 @@ async def test_an_impossible_speed_up_is_the_first_line_of_the_answer(tmp_path: 
 
     async with stage.app.run_test(size=(120, 40)) as pilot:
         await stage.make(pilot, seconds)
-        await until(pilot, lambda: bool(stage.line("Three ways", "✓ done")))
-        assert stage.line("2 nodes were measured up to ", " times as fast as one (")
+        await until(pilot, lambda: bool(stage.line("Three ways", "✓ finished")))
+        assert stage.line("▌ ▲ 2 nodes were measured up to ", " times as fast as one (")
         assert stage.line("more than 2 is not possible by adding nodes")
-        assert stage.line("ddp", " 2 ", "✓ done", "in doubt")
+        assert stage.line("ddp", " 2 ", "✓ finished", "in doubt")
         assert not stage.line("times", "as fast as all_reduce")
         await pilot.press("down", "d")
         await until(pilot, lambda: isinstance(stage.app.screen, CellScreen))
@@ -138,9 +150,8 @@ async def test_enter_opens_the_run_under_way_and_escape_goes_back(tmp_path: Path
         await stage.runs(pilot, 1)
         run = stage.runner.current
         assert run
-        keys = [cell.key for cell in stage.runner.study.cells]
         await until(pilot, lambda: bool(stage.line("● running", "0/2")))
-        await pilot.press(*["down"] * keys.index(run.trial.cell.key), "enter")
+        await pilot.press("enter")
         await until(pilot, lambda: isinstance(stage.app.screen, RunScreen))
         await until(pilot, lambda: "esc Back" in stage.text())
         stage.sessions[0].start(40)
@@ -213,7 +224,7 @@ async def test_a_cell_shows_its_runs_and_why_one_failed(tmp_path: Path) -> None:
         assert stage.line("a ring of two", "✗ failed", "0/2")
         await pilot.press("down", "down", "enter")
         await until(pilot, lambda: isinstance(stage.app.screen, CellScreen))
-        assert stage.line("method=a ring of two nodes=1")
+        assert stage.line("runs of a ring of two, nodes 1")
         assert stage.line("1", "none", "✗ failed", "ring does not work here")
         await pilot.press("escape", "home", "d")
         await until(pilot, lambda: bool(stage.line("all_reduce, lenet5 on digits, 1 rank on 1 ho")))
@@ -231,16 +242,18 @@ async def test_failed_runs_can_be_made_again(tmp_path: Path) -> None:
         await stage.make(pilot, by_method)
         await until(pilot, lambda: bool(stage.line("Three ways", "✗ failed")))
         await until(pilot, lambda: "R Retry" in stage.text())
-        assert stage.line("failed: ring does not work here"), "what is wrong comes first"
-        assert stage.line("in 2 of 6 cells: method=a ring of two nodes=1 and ")
+        assert stage.line(
+            "▌ ✗ 4 of 12 runs failed: ring does not work here (a ring of two, nodes 1;"
+        )
+        assert stage.line("▶ R try the 4 failed runs again")
         refused.clear()
         made = len(stage.sessions)
         await pilot.press("R")
         await until(pilot, lambda: len(stage.sessions) > made)
         await until(pilot, lambda: bool(stage.line("Three ways", "● running")))
         await stage.make_rest(pilot, by_method, made)
-        await until(pilot, lambda: bool(stage.line("Three ways", "✓ done")))
-        assert stage.line("a ring of two", "✓ done", "2/2")
+        await until(pilot, lambda: bool(stage.line("Three ways", "✓ finished")))
+        assert stage.line("a ring of two", "✓ finished", "2/2")
         await pilot.press("q")
     assert stage.app.exit_code == 0
 
@@ -249,11 +262,12 @@ async def test_a_roomy_screen_shows_times_values_and_the_runs_of_the_cell(tmp_pa
     stage = Stage(tmp_path)
     async with stage.app.run_test(size=(160, 48)) as pilot:
         await stage.make(pilot, by_method)
-        await until(pilot, lambda: bool(stage.line("Three ways", "✓ done")))
+        await until(pilot, lambda: bool(stage.line("Three ways", "✓ finished")))
         assert stage.line("state", "duration")
         assert stage.line("a ring of two", "●")
         await pilot.press("down", "down")
-        await until(pilot, lambda: bool(stage.line("runs of method=a ring of two nodes=1")))
+        await until(pilot, lambda: bool(stage.line("runs of a ring of two, nodes 1")))
+        assert stage.line("● one run, joined from the lowest to the highest")
         assert stage.line("1  ", "✓ finished", "0.2")
         await pilot.press("q")
 
@@ -262,7 +276,8 @@ async def test_a_study_of_which_all_runs_are_refused_says_why(tmp_path: Path) ->
     stage = Stage(tmp_path, ("all_reduce", "ring", "ddp"), "there are no data")
     async with stage.app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: bool(stage.line("Three ways", "✗ failed")))
-        assert stage.line("failed: there are no data")
+        assert stage.line("▌ ✗ 3 of 12 runs failed: there are no data (")
+        assert stage.line("▌ 9 runs left: all so far failed for one reason")
         await pilot.press("q")
     assert not stage.sessions
 
@@ -303,27 +318,44 @@ async def test_the_help_begins_with_the_keys_of_a_study(tmp_path: Path) -> None:
         stopped(stage.sessions[0])
 
 
-async def test_the_answer_stands_on_top_and_the_losses_of_the_chosen_cell_below(
+async def test_the_answer_stands_on_top_and_compared_losses_over_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read_runs: list[str] = []
 
     def read_points(folder: Path, _: int) -> LossCourse:
         read_runs.append(folder.name)
-        return LossCourse([(1, 2.3), (40, 0.5)])
+        return LossCourse([(1, 2.3), (40, 0.5 + 0.1 * ("ring" in folder.name))])
 
     monkeypatch.setattr(study_screen, "read_loss_points", read_points)
     stage = Stage(tmp_path)
     async with stage.app.run_test(size=(120, 40)) as pilot:
         await stage.make(pilot, by_method)
-        await until(pilot, lambda: bool(stage.line("training loss of the runs of", "=all_reduce")))
+        await pilot.press("home")
+        await until(
+            pilot, lambda: bool(stage.line("─ training loss at 1:  ● all_reduce  ● a ring"))
+        )
         lines = stage.text().splitlines()
         answer_row = lines.index(stage.line("no method is shown to be faster"))
         assert answer_row < lines.index(stage.line("method", "s/iter", "against all_reduce"))
         await pilot.press("down", "down", "down")
-        await until(
-            pilot, lambda: bool(stage.line("training loss of the runs of", "a ring of two"))
-        )
-        chosen = stage.runner.progress.cells[stage.runner.study.cells[3].key]
-        assert [end.run for end in chosen.counted_runs] == read_runs[-2:]
+        await until(pilot, lambda: bool(stage.line("training loss at 2: ", "● ddp")))
+        cells = stage.runner.progress.cells.values()
+        compared = [cell for cell in cells if cell.cell.label("nodes") == "2"]
+        runs = [end.run for cell in compared for end in cell.counted_runs]
+        assert read_runs[-6:] == runs
         await pilot.press("q")
+
+
+def test_curves_are_means_of_equal_steps_and_hidden_ones_are_noticed() -> None:
+    short = [(1.0, 2.0), (3.0, 1.0), (5.0, 0.0)]
+    long = [(1.0, 4.0), (5.0, 2.0), (9.0, 0.0)]
+    curve = make_mean_curve("a", 0, [short, long])
+    assert curve
+    assert list(curve.x) == [1.0, 3.0, 5.0]
+    assert list(curve.mean) == [3.0, 2.0, 1.0]
+    assert make_mean_curve("a", 0, [[(1.0, 2.0)]]) is None
+    other = make_mean_curve("b", 1, [short])
+    assert other
+    assert has_hidden_curve([curve, other, curve])
+    assert not has_hidden_curve([curve, other])

@@ -4,18 +4,23 @@ sentence, and ordinary training is not suspected."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+import random
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
 
-from remote.events import Restarted
+from remote.events import Restarted, SessionClosed
 from remote.plan.plan import Plan
+from remote.run.apply import apply_record
 from remote.run.findings.alerts import Alarm, find_alerts
 from remote.run.findings.flaws import find_flaws, outcome_word
+from remote.run.output.script_readings import expander
+from remote.run.run_state import RunState
 from remote.run.state.flaw import FlawKind
 from tests.kit.histories import History, plan, stepped
 from tests.kit.replayed import Replayed, all_runs
+from training.wire.host_events import OutputText
 from training.wire.rank_events import Evaluated, Isolation, ScriptMetrics, StepFinished
 
 JOB = plan(2)
@@ -52,7 +57,7 @@ def test_a_loss_that_stays_far_above_its_start_has_diverged() -> None:
     history = made([2.3, 2.4, *[17_655.0 + step for step in range(20)]])
     (flaw,) = find_flaws(history.done(0, 1).closed())
     assert (flaw.kind, flaw.step, flaw.before) == (FlawKind.DIVERGED, 3, 2.3)
-    assert flaw.text == "diverged at step 3: loss 2.3 → 17,670"
+    assert flaw.text == "diverged at step 3: loss 2.3 → 17,664"
 
 
 def test_a_loss_that_is_no_number_has_diverged() -> None:
@@ -67,7 +72,7 @@ def test_it_is_an_alert_and_a_line_of_the_log_while_the_run_trains() -> None:
     (alert,) = find_alerts(state)
     assert (alert.alarm, alert.text, alert.over) == (
         Alarm.DIVERGED,
-        "loss 2.3 → 96.5 since step 2",
+        "loss 2.3 → 88.3 since step 2",
         0.0,
     )
     assert sum("loss 2.3 →" in note.text for note in state.log.notes) == 1
@@ -112,7 +117,7 @@ def test_a_script_may_have_any_loss(course: Callable[[int], float]) -> None:
 
 def test_a_loss_of_a_script_that_explodes_has_diverged() -> None:
     history = made([2.3, *[90_000.0 + step for step in range(20)]], SCRIPT)
-    assert flaws(history) == ["diverged at step 2: loss 2.3 → 90,014"]
+    assert flaws(history) == ["diverged at step 2: loss 2.3 → 90,010"]
 
 
 def test_no_other_value_of_a_script_counts() -> None:
@@ -130,7 +135,7 @@ def test_the_first_loss_of_a_run_counts_after_a_restart() -> None:
     for step in range(4, 30):
         history.rank(0, StepFinished(0, 1, step, 50.0 + step, 0.1))
     assert [flaw.text for flaw in find_flaws(history.state())] == [
-        "diverged at step 4: loss 2.3 → 74.5"
+        "diverged at step 4: loss 2.3 → 35.9"
     ]
 
 
@@ -163,6 +168,89 @@ def test_a_test_loss_that_has_risen_for_a_third_of_the_epochs_is_overfitted() ->
 )
 def test_a_test_loss_that_wavers_is_not(losses: list[float]) -> None:
     assert not flaws(with_tests(losses))
+
+
+def validated(
+    losses: Iterable[float], name: str = "val_loss", *, has_epochs: bool = True
+) -> list[str]:
+    """The flaws of a script that prints these validation losses, one each ten steps."""
+    history = History(SCRIPT)
+    for place, loss in enumerate(losses, 1):
+        for step in range(10 * place - 9, 10 * place + 1):
+            history.rank(0, StepFinished(0, 0, step, 2.0 / step, 0.1, compute=0.05))
+        epoch = float(place) if has_epochs else 0.0
+        history.rank(0, ScriptMetrics(0, 10 * place, epoch, ((name, loss),)))
+    return flaws(history)
+
+
+RISING = [1.0, 0.4, 0.3, 0.31, 0.35, 0.37, 0.4, 0.41, 0.44]
+
+
+def test_a_validation_loss_of_a_script_that_has_risen_is_overfitted() -> None:
+    change = "validation loss 0.3 → 0.44"
+    assert validated(RISING) == [f"overfitted since epoch 3: {change}"]
+    assert validated(RISING, has_epochs=False) == [f"overfitted since step 30: {change}"]
+    assert not validated(RISING, "value_loss"), "of another kind"
+
+
+@pytest.mark.parametrize("printed", ["valid_loss", "eval_loss", "test_loss", "validation/loss"])
+def test_a_validation_loss_is_known_by_any_of_its_names(printed: str) -> None:
+    history = History(SCRIPT)
+    for epoch, loss in enumerate(RISING, 1):
+        history.rank(
+            0, OutputText(0, "stdout", f"epoch={epoch} step={100 * epoch} {printed}={loss}")
+        )
+    state, expand = RunState(history.plan), expander(history.plan)
+    for record in history.done(0, 1).session(SessionClosed()).records:
+        for part in expand(record):
+            apply_record(state, part)
+    assert [flaw.kind for flaw in find_flaws(state)] == [FlawKind.OVERFITTED]
+
+
+def folds(least: Sequence[float]) -> list[float]:
+    """A loss that begins anew with each fold, and falls to one of these."""
+    return [loss + 2.0 * 0.5**step for loss in least for step in range(8)]
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        [1.0, 0.4, 0.3, 0.31, 0.305, 0.302, 0.31, 0.305, 0.304],
+        [1.0, 0.8, 0.6, 0.5, 0.4, 0.35, 0.3, 0.29, 0.4],
+        [0.3, 0.4, 0.5],
+        [0.3] * 4 + [0.9] * 8,
+        folds([0.30, 0.32, 0.33, 0.35]),
+        folds([0.30, 0.32, 0.33])[:-3],
+        [0.5 / epoch + (0.2 if epoch % 2 else 0.9) for epoch in range(1, 30)],
+        [3.0 - epoch for epoch in range(20)],
+    ],
+    ids=["stays", "outlier", "few", "another task", "folds", "half a fold", "two sets", "negative"],
+)
+def test_a_validation_loss_that_rises_otherwise_is_not(losses: list[float]) -> None:
+    assert not validated(losses)
+
+
+@pytest.mark.parametrize("spread", [0.02, 0.1, 0.3])
+@pytest.mark.parametrize("falls", [True, False], ids=["falls", "stays"])
+def test_a_validation_loss_of_few_samples_wavers_and_is_not(spread: float, *, falls: bool) -> None:
+    num_false = 0
+    for seed in range(40):
+        dice = random.Random(seed)
+        course = (1.0 + 2.0 * 0.8**epoch * falls for epoch in range(dice.randint(6, 60)))
+        num_false += bool(validated(loss * dice.lognormvariate(0.0, spread) for loss in course))
+    assert num_false <= 1, "of 40 runs"
+
+
+def test_a_validation_loss_that_is_repeated_or_made_again_counts_once() -> None:
+    repeated = [loss for loss in RISING for _ in range(5)]
+    history = History(SCRIPT)
+    for step, loss in enumerate(repeated, 1):
+        history.rank(0, ScriptMetrics(0, step, 0.0, (("val_loss", loss),)))
+    found = history.state().metrics.validation_losses
+    assert [validation.loss for validation in found] == RISING
+    history.rank(0, ScriptMetrics(0, 7, 0.0, (("val_loss", 0.45),)))
+    found = history.state().metrics.validation_losses
+    assert [validation.loss for validation in found] == [*RISING[:2], 0.45], "after a restart"
 
 
 def test_ranks_that_trained_alone_to_the_end_are_told() -> None:

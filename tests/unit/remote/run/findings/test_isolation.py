@@ -10,7 +10,7 @@ from remote.events import Restarted
 from remote.record import summary
 from remote.run.findings.alerts import Alarm, find_alerts
 from remote.run.findings.isolation import describe_isolation
-from remote.run.findings.rates import throughput
+from remote.run.findings.rates import step_means
 from remote.run.run_state import RunState
 from tests.kit.histories import History, plan
 from tests.kit.scripts import ended, script, seen, started
@@ -93,8 +93,8 @@ def test_the_usual_reason_is_asked_for(event: Isolation, words: str) -> None:
 def test_their_samples_per_second_do_not_add_up() -> None:
     together = trained(steps=5).state()
     apart = trained(0, 1, 2, 3, steps=5).state()
-    assert throughput(together) == pytest.approx(4 * 16)
-    assert throughput(apart) == apart.means.throughput == pytest.approx(16)
+    assert step_means(together).throughput == pytest.approx(4 * 16)
+    assert step_means(apart).throughput == apart.means.throughput == pytest.approx(16)
     for run, factor in ((together, 4), (apart, 1)):
         curve = run.curves.whole("throughput").mean
         assert list(curve) == pytest.approx([16 * factor] * len(curve))

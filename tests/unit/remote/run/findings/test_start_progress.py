@@ -10,6 +10,7 @@ import pytest
 from remote.events import HostPhaseChanged
 from remote.run.findings.start_progress import (
     PATIENCE,
+    SILENT_START,
     host_starts,
     is_starting,
     start_stages,
@@ -17,7 +18,9 @@ from remote.run.findings.start_progress import (
 )
 from remote.run.run_state import RunState
 from tests.kit.histories import History, plan, stepped
+from tests.kit.scripts import script, seen, started
 from tests.kit.starts import HELLO, going, reached
+from training.wire.host_events import RankSample
 from training.wire.rank_events import Entered
 
 
@@ -82,6 +85,27 @@ def test_a_host_with_few_cores_is_late_because_of_them() -> None:
     assert "node3 has 0.1 cores, others 0.4" in summarise_start(run, run.now).usual
     run.hosts[2].hello = replace(HELLO, cores=0.4)
     assert "cores" not in summarise_start(run, run.now).usual
+
+
+def test_a_script_starts_until_something_is_seen_of_it_but_not_for_ever() -> None:
+    history = started(script(1, 2)).session(HostPhaseChanged(0, "ready"))
+    run = history.state()
+    assert is_starting(run)
+    assert "the script is starting" in summarise_start(run, run.now + 3.0).text
+    for rank in range(2):
+        history.rank(rank, seen(rank, 1, 1.0))
+    assert not is_starting(history.state())
+    silent = started(script(1, 2))
+    silent.say(0, RankSample(0, 5.0, 1 << 20), after=SILENT_START + 1.0)
+    assert not is_starting(silent.state())
+
+
+def test_hosts_that_wait_for_the_last_one_to_join_are_not_late() -> None:
+    history = going({0: "joining", 1: "importing"}, 2)
+    for phase in ("loading", "rendezvous", "joining"):
+        history.say(1, Entered(1, phase), after=30.0 if phase == "loading" else 0.1)
+    run = history.state()
+    assert not summarise_start(run, run.now + 1.0).is_late
 
 
 def test_a_start_ends_with_the_first_step() -> None:

@@ -29,7 +29,7 @@ from remote.record.reread import RunClocks, reread_steps
 from remote.record.tape import Tape
 from remote.record.write import Recorder
 from remote.run.apply import apply_record
-from remote.run.findings.rates import sync_share, throughput
+from remote.run.findings.rates import step_means
 from remote.run.findings.script_visibility import ways
 from remote.run.findings.stall import find_stall
 from remote.run.output.script_readings import expander
@@ -170,10 +170,11 @@ def test_what_a_rank_prints_last_is_read_at_its_end() -> None:
 def test_ranks_that_print_nothing_hold_nothing_back() -> None:
     state = logging(started(script()), 3, range(10, 310, 10), 1.0).state()
     assert (state.step, state.progress.steps) == (300, 0)
-    assert state.step_seconds == pytest.approx(0.1)
+    assert step_means(state).seconds == pytest.approx(0.1)
     assert state.training_seconds == pytest.approx(29.0), "of all steps, not of the lines"
-    assert math.isnan(throughput(state))
-    assert math.isnan(sync_share(state))
+    means = step_means(state)
+    assert not means.throughput
+    assert not means.sync
     assert [rank.step for rank in state.ranks] == [0, 0, 0, 300]
     notes = [one.text for one in state.log.lines if one.stream == "note"]
     assert notes == [f"read as: {state.ranks[3].parsed.format}"], "others may print, too"  # type: ignore[attr-defined]
@@ -403,7 +404,7 @@ def test_files_tell_steps_and_metrics_and_are_no_output() -> None:
         (("beta", float(n)),) for n in (10, 20, 30)
     ]
     state = history.state()
-    assert (state.ranks[2].step, state.step_seconds) == (30, pytest.approx(0.1))
+    assert (state.ranks[2].step, step_means(state).seconds) == (30, pytest.approx(0.1))
     assert ways(state) == ["reads log.csv"]
     assert [one.text for one in state.log.lines] == ["reads log.csv"]
 

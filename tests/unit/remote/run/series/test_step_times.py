@@ -103,7 +103,7 @@ def test_the_phases_and_samples_of_a_step_are_folded_over_the_same_iterations() 
     for _ in range(39):
         totals.append(timed(0.5, 0.125, 0.25, 0.125))
     early = totals.early
-    assert early == Means(0.5, 0.125, 0.25, 0.125, 32.0)
+    assert early == Means(0.5, 0.125, 0.25, 0.125, 0.0, 32.0, 0.0)
     totals.append(timed(1.0, 0.5, 0.25, 0.25))
     assert totals.early == early
     assert totals.warm.data == pytest.approx((39 * 0.125 + 0.5) / 40)
@@ -112,7 +112,7 @@ def test_the_phases_and_samples_of_a_step_are_folded_over_the_same_iterations() 
     assert totals.whole.throughput == pytest.approx(41 * 16 / (9 + 39 * 0.5 + 1))
     assert early.share(early.compute) == 0.5
     # One rank serves, and makes no steps.
-    assert join_means([early, early, Means()]) == Means(0.5, 0.125, 0.25, 0.125, 64.0)
+    assert join_means([early, early, Means()]) == Means(0.5, 0.125, 0.25, 0.125, 0.0, 64.0, 0.0)
 
 
 def test_median_and_p95_are_exact_up_to_16384_and_near_beyond() -> None:

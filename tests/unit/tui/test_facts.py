@@ -1,0 +1,198 @@
+"""One fact of a run is one number, wherever it is shown."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from remote.metrics.compare import compare_runs
+from remote.metrics.run import read_figures
+from remote.record.entry import read_entry
+from remote.record.layout import SUMMARY
+from remote.record.read import load_plan
+from remote.record.tape import preview_tape
+from remote.run.run_state import RunState
+from tests.kit.histories import History, plan, stepped
+from tests.kit.recorded import recorded
+from tests.kit.scripts import ended, logging, script, seen, started
+from training.formatting import format_loss
+from training.wire.rank_events import Evaluated
+from tui.charts.chart_view import ChartView
+from tui.charts.drawing import make_drawing
+from tui.charts.heading import heading
+from tui.charts.kinds import available
+from tui.compare.facts import list_facts
+from tui.home import listing
+from tui.home.run_list import RunItem
+from tui.home.run_table import COLUMNS, make_rows
+from tui.report.topics.final_values import ACCURACY, TRAINING_LOSS
+from tui.run.components.header_figures import header_figures
+from tui.run.outcome import result_table
+from tui.run.progress_lines import progress_text
+
+Facts = dict[str, str]
+"""Texts by the places where they are shown."""
+
+
+def job(steps: int = 60, *, rises: bool = False) -> History:
+    """A job whose ranks have other losses, which waver, and whose steps take other times."""
+    dice = random.Random(7)
+    history = History(plan(2)).training()
+    for step in range(1, steps + 1):
+        for rank in range(2):
+            level = 900.0 * step if rises and step > 5 else 2.3 * 0.97**step
+            loss = level * dice.uniform(0.5, 1.5)
+            seconds = dice.uniform(0.01, 0.03)
+            figures = {"compute": seconds / 2, "sync": seconds / 3, "ready": seconds / 2}
+            event = stepped(rank, step, seconds, samples=16, bytes_sent=60_000, **figures)
+            history.rank(rank, replace(event, loss=loss))
+        if step % 10 == 0:
+            for rank in range(2):
+                accuracy = 0.9 + step / 1000
+                history.rank(rank, Evaluated(rank, step // 10, step, 0.3127, accuracy, 360, 0.1))
+    return history.done(0, 1).ended()
+
+
+def printing() -> History:
+    """A script that prints its loss."""
+    return ended(logging(started(script()), 3, range(1, 60), 0.5)).ended()
+
+
+def watched() -> History:
+    """A script of which torch is watched, and that prints nothing."""
+    history = started(script(watch=True))
+    for step in range(1, 60):
+        for rank in range(4):
+            history.rank(rank, seen(rank, step, 5.0 / step + rank, compute=0.3, sync=0.2))
+    return ended(history).ended()
+
+
+@pytest.fixture(params=[job, lambda: job(rises=True), printing, watched])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    make_history: Callable[[], History] = request.param
+    return recorded(tmp_path, make_history())
+
+
+@pytest.fixture
+def state(folder: Path) -> Iterator[RunState]:
+    tape = preview_tape(folder, load_plan(folder))
+    yield tape.state
+    tape.close()
+
+
+def read_header(state: RunState) -> Facts:
+    return {figure.label: figure.value for figure in header_figures(state)}
+
+
+def read_home(folder: Path) -> Facts:
+    (row,) = make_rows([RunItem(folder.name, read_entry(folder))], {}, {}, (), 0.0)
+    return {column.title: cell.text for column, cell in zip(COLUMNS, row, strict=True)}
+
+
+def read_runs(folder: Path) -> Facts:
+    row = listing.make_row(read_entry(folder), folder.name, ())
+    return dict(zip(listing.TITLES, row, strict=True))
+
+
+def read_comparison(folder: Path) -> Facts:
+    figures = read_figures(folder)
+    return {fact.label: fact.values[0] for fact in list_facts(compare_runs([figures, figures]))}
+
+
+def read_outcome(state: RunState) -> Facts:
+    titles, rows = result_table(state)
+    all_ranks = next(row for row in rows if row[0] == "all")
+    return dict(zip(titles, all_ranks, strict=True))
+
+
+def read_heading(state: RunState) -> str:
+    """The value above the chart of the loss."""
+    kind = next(kind for kind in available(state) if kind.id == "loss")
+    drawing = make_drawing(state, kind, ChartView())
+    text = "".join(text for text, _ in heading(drawing, kind, ChartView(), 60))
+    return text.partition("train ")[2].split()[0]
+
+
+def test_the_training_loss_is_one_number(folder: Path, state: RunState) -> None:
+    summary = json.loads((folder / SUMMARY).read_text())
+    places = {
+        "header": read_header(state)["loss"],
+        "chart": read_heading(state),
+        "home": read_home(folder)["loss"],
+        "runs": read_runs(folder)["loss"],
+        "compare": read_comparison(folder)["training loss"],
+        "outcome": read_outcome(state)["loss"],
+        "progress": progress_text(state, state.now).partition("loss ")[2].split(",")[0],
+        "summary": format_loss(summary["training_loss"]),
+        "report": TRAINING_LOSS.write(TRAINING_LOSS.of(read_figures(folder))),
+    }
+    assert len(set(places.values())) == 1, places
+    assert math.isfinite(float(places["header"]))
+
+
+def test_the_time_of_a_step_is_one_number(folder: Path, state: RunState) -> None:
+    places = {
+        "header": read_header(state)["step"],
+        "home": read_home(folder)["per step"],
+        "runs": read_runs(folder)["per step"],
+        "compare": read_comparison(folder)["time per step"],
+        "outcome": read_outcome(state)["per step"],
+    }
+    assert len(set(places.values())) == 1, places
+    assert progress_text(state, state.now).count(f"{places['header']}/step") == 1
+
+
+def test_a_test_accuracy_has_the_same_decimals_everywhere(tmp_path: Path) -> None:
+    folder = recorded(tmp_path, job())
+    figures = read_figures(folder)
+    tape = preview_tape(folder, load_plan(folder))
+    tape.close()
+    places = {
+        "header": read_header(tape.state)["test acc"],
+        "home": read_home(folder)["test acc"],
+        "runs": read_runs(folder)["accuracy"],
+        "compare": read_comparison(folder)["test accuracy"],
+        "report": ACCURACY.write(ACCURACY.of(figures)),
+    }
+    assert set(places.values()) == {"96.0%"}, places
+
+
+def test_a_loss_that_has_risen_is_that_of_the_header(tmp_path: Path) -> None:
+    folder = recorded(tmp_path, job(rises=True))
+    (flaw,) = read_entry(folder).flaws
+    assert isinstance(flaw.after, float)
+    assert format_loss(flaw.after) == read_runs(folder)["loss"]
+    figures = read_figures(folder)
+    assert figures.flaws == (flaw,)
+
+
+def test_a_loss_that_is_no_number_is_one_everywhere(tmp_path: Path) -> None:
+    history = History(plan(2)).training(30)
+    for rank in range(2):
+        history.rank(rank, replace(stepped(rank, 31), loss=math.nan if rank else 0.5))
+    folder = recorded(tmp_path, history.done(0, 1).ended())
+    tape = preview_tape(folder, load_plan(folder))
+    tape.close()
+    places = {
+        "header": read_header(tape.state)["loss"],
+        "home": read_home(folder)["loss"],
+        "runs": read_runs(folder)["loss"],
+        "compare": read_comparison(folder)["training loss"],
+        "outcome": read_outcome(tape.state)["loss"],
+    }
+    assert set(places.values()) == {"nan"}, places
+
+
+def test_an_ended_run_says_what_it_sent_as_its_ranks_do(tmp_path: Path) -> None:
+    folder = recorded(tmp_path, job())
+    tape = preview_tape(folder, load_plan(folder))
+    tape.close()
+    rates = [rank.timing.warm.bytes_per_second for rank in tape.state.ranks]
+    assert tape.state.means.bytes_per_second == pytest.approx(sum(rates))
+    assert read_header(tape.state)["sent/s"] != "-"
