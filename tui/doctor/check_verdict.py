@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Container, Sequence
 from typing import NamedTuple
 
-from remote.doctor.doctor import FAILED, OK
+from remote.doctor.doctor import FAILED, OK, WARNING
 from remote.events import CheckFinished
 from remote.format import count
 from remote.run.run_state import RunState
@@ -33,6 +33,12 @@ class CheckVerdict(NamedTuple):
     """The hosts without which the worst finding would be gone; none where that does not help."""
     command: str = ""
     """The command that helps against the worst finding, if there is one."""
+
+    @property
+    def needed_advice(self) -> str:
+        """Return the advice; "" where it is to leave the host out, which a key does."""
+        is_left_out = self.outcome == WARNING and self.weak_hosts
+        return "" if is_left_out else self.advice
 
 
 def judge_checks(state: RunState, hosts: Container[str] | None = None) -> CheckVerdict | None:

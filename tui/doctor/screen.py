@@ -114,10 +114,9 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
     def _show_verdict(self) -> None:
         """Show the worst finding and what helps."""
         verdict = self._verdict
-        reasons = []
-        # A key that does it says what to do.
-        if verdict.advice and not verdict.weak_hosts and not verdict.command:
-            reasons.append(verdict.advice)
+        # A command stands below, and a key copies it.
+        advice = "" if verdict.command else verdict.needed_advice
+        reasons = [advice] if advice else []
         if verdict.others:
             reasons.append(f"and {count(verdict.others, 'more finding')}:")
         strip = self.query_one(VerdictStrip)
