@@ -96,8 +96,8 @@ def test_an_ended_run_is_opened_and_replayed(folder: Path, terminals: list[Termi
     one.press("\x1b[H")  # home
     wait(lambda: one.shows("0 s "), "the beginning of the run")
     one.press(">>>>> ")
-    wait(lambda: one.shows("playing 32x"), "that it plays")
-    wait(lambda: one.shows("paused 32x"), "that it has come to the end")
+    wait(lambda: one.shows("REPLAY 32x"), "that it plays")
+    wait(lambda: one.shows("‖ 32x"), "that it has come to the end")
     one.press("q")
     assert one.exit_code() == 0
 
@@ -127,7 +127,7 @@ def test_keys_before_the_first_paint_are_not_echoed_and_not_lost(
     terminals.append(one := Terminal(folder, "open", "last"))
     wait(lambda: not echoes(one), "that the terminal is quiet")
     one.press(">>")
-    wait(lambda: one.shows("paused 4x"), "that the keys are obeyed")
+    wait(lambda: one.shows("‖ 4x"), "that the keys are obeyed")
     assert b">>" not in one.text
     one.press("q")
     assert one.exit_code() == 0

@@ -26,6 +26,7 @@ from tui.kit.run_differences import format_value
 from tui.kit.widgets.verdict_strip import Severity, VerdictStrip
 
 if TYPE_CHECKING:  # numpy takes a while to load, and a low screen has no room for a chart
+    from tui.charts.chart import Chart
     from tui.charts.raster import Curve
 
 LOG_SPAN = 30.0
@@ -63,6 +64,7 @@ class RunPreview(Container):
         """The run with which it is compared, if one is pinned."""
         self._details = RunDetails()
         """What was read of it, or before of the same run."""
+        self._chart: Chart | None = None
 
     def compose(self) -> ComposeResult:
         yield VerdictStrip()
@@ -104,6 +106,9 @@ class RunPreview(Container):
             raise error
 
     def _draw(self) -> None:
+        # The user may have left while the run was read: what is closing has no widgets any more.
+        if not self.children:
+            return
         item = self._item
         details = self._details
         self.border_title = f" {plain(item.title)} " if item else ""
@@ -128,19 +133,17 @@ class RunPreview(Container):
         from tui.charts.chart import Chart
         from tui.charts.plot_frame import PlotOptions
 
-        holder = self.query_one("#curve")
-        if not holder.children:
-            chart = Chart(PlotOptions("step", named=True))
-            chart.can_focus = False
-            holder.mount(chart)
-        chart = holder.query_one(Chart)
+        if self._chart is None:
+            self._chart = Chart(PlotOptions("step", named=True))
+            self._chart.can_focus = False
+            self.query_one("#curve").mount(self._chart)
         curves = [_make_curve("train", LINE, course.training)]
         if len(course.tests) > 1:
             curves.append(_make_curve("test", TEST, course.tests))
         values = [value for _, value in (*course.training, *course.tests)]
         log_y = min(values) > 0 and max(values) > LOG_SPAN * min(values)
         is_named = len(curves) > 1
-        chart.draw(curves, options=PlotOptions("step", log_y=log_y, named=is_named))
+        self._chart.draw(curves, options=PlotOptions("step", log_y=log_y, named=is_named))
 
 
 def _make_curve(name: str, ink: int, points: Sequence[LossPoint]) -> Curve:

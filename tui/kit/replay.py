@@ -11,6 +11,7 @@ from remote.plan.plan import Plan
 from remote.record.events_file import LOOK, RunFolderError
 from remote.record.layout import EVENTS
 from remote.record.watch import END, WatchedRun
+from remote.run.findings.flaws import outcome_word
 
 SPEEDS = (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """How many seconds of the run a second shows."""
@@ -38,6 +39,8 @@ class Replay(WatchedRun):
         self._began = self.duration = 0.0
         self.is_used = False
         """Whether somebody has played it, or has gone to another time."""
+        self.outcome = ""
+        """How the run has ended, in a word or two; "" if it has not, or if that is not read yet."""
         # Last, as it begins to read, which asks for the position.
         super().__init__(folder, plan)
 
@@ -141,6 +144,7 @@ class Replay(WatchedRun):
             self._position = END
             self._began = self.state.started
             self.duration = self.state.elapsed
+            self.outcome = outcome_word(self.state)
         if self.is_live:
             super()._hold(until, is_there=True)
         else:

@@ -60,9 +60,10 @@ class RunBody(Container, SteadyWidget):
 
     DEFAULT_CSS = """
     RunBody { height: 1fr; }
-    RunBody.-past { opacity: 75%; }
     RunBody.-framed Panel { border: round $ink-rule; }
     RunBody.-framed Panel:focus-within { border: heavy $primary; }
+    RunBody.-past Panel { border-top: dashed $ink-rule 60%; }
+    RunBody.-past.-framed Panel { border: dashed $ink-rule 60%; }
     """
 
     def __init__(self, session: RunSession) -> None:

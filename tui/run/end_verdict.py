@@ -96,7 +96,9 @@ def _list_keys(run: RunState, advices: Sequence[Advice], keys: VerdictKeys) -> t
     if resume_point and run.verdict is not Verdict.FINISHED:
         next_keys.append(NextKey(keys.resume, resume_point.text))
     if run.cause:
-        next_keys.append(NextKey(keys.first_error, "first error"))
+        # A rank that was killed has not printed why.
+        is_silent = run.cause.of_agent or not run.cause.tail
+        next_keys.append(NextKey(keys.first_error, "last output" if is_silent else "first error"))
     next_keys += [
         NextKey(keys.new_run, "new run"),
         NextKey(keys.compare, "compare"),

@@ -40,8 +40,9 @@ from tui.run.body import RunBody
 from tui.run.chart_actions import ChartActions
 from tui.run.components.advice_text import make_command
 from tui.run.components.header import RunHeader
+from tui.run.components.header_lines import NO_REPLAY, ReplayNote
 from tui.run.components.note import RecordNote
-from tui.run.components.record_lines import ReplaySlider, describe_replay
+from tui.run.components.record_lines import ReplaySlider, describe_end, describe_replay
 from tui.run.components.start_strip import StartStrip
 from tui.run.live_verdict import list_alerts
 from tui.run.run_verdict import VerdictKeys
@@ -148,12 +149,15 @@ class RunScreen(ChartActions):
             if self._note:
                 self._note.show()
             self._body.show(run)
-            replay_text = describe_replay(self._slider.replay) if self._slider else ""
-            self._body.set_class(bool(replay_text), "-past")
+            replay_note = NO_REPLAY
+            if self._slider:
+                replay = self._slider.replay
+                replay_note = ReplayNote(describe_replay(replay), describe_end(replay))
+            self._body.set_class(bool(replay_note.badge), "-past")
             self._start.show_run(run)
             self._warn(self._verdict.show(run, self._verdict_keys(), self._body.notes))
             severity = self._verdict.verdict.severity
-            self._header.show(run, self._called, replay_text, severity)
+            self._header.show(run, self._called, replay_note, severity)
             # A hidden panel costs nothing: it is drawn once it is seen.
             for panel in self._body.panels:
                 if self._is_seen(panel):

@@ -68,7 +68,7 @@ CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud
 """What no terminal may get from a host."""
 FIGURES_OF_RUN = (
     *("phase", "attempt", "cause", "stop_reason", "refused", "doing", "has_begun", "is_settled"),
-    *("step", "training_seconds", "stall", "elapsed", "step_seconds"),
+    *("step", "training_seconds", "stall", "elapsed"),
     *("means", "waits_for_slowest", "is_under_way"),
 )
 CHARTS = 3
@@ -147,7 +147,7 @@ class Show:
         length = header.RunLength(run.progress.epochs, run.progress.steps)
         severity = Severity.NEUTRAL
         lines = [header.progress_line(run, length, width, now, severity)]
-        lines += [header.title_line(run, "", "", width, severity)]
+        lines += [header.title_line(run, header.NO_REPLAY, "", width, severity)]
         for is_roomy in (True, False):
             lines += header.figure_lines(
                 header_figures(run), width, is_roomy=is_roomy, is_stale=bool(run.stall)
@@ -253,8 +253,10 @@ def _facts(run: RunState, now: float) -> None:
     """What is asked of a state, and its summary."""
     for name in FIGURES_OF_RUN:
         getattr(run, name)
-    for rate in (rates.throughput, rates.sync_share, rates.bytes_per_second):
-        rate(run)
+    rates.step_means(run)
+    for rank in run.ranks:
+        rates.rank_means(rank)
+        rates.busy_seconds(rank)
     run.eta(now)
     low, high = run.eta_between(now)
     assert not low > high

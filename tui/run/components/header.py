@@ -24,6 +24,8 @@ from tui.run.components.exchange_text import describe_exchange
 from tui.run.components.header_figures import HeaderFigure, header_figures
 from tui.run.components.header_lines import (
     DIM,
+    NO_REPLAY,
+    ReplayNote,
     RunLength,
     figure_lines,
     progress_line,
@@ -62,18 +64,18 @@ class RunHeader(Static):
         self,
         run: RunState,
         given_name: str = "",
-        replay_text: str = "",
+        replay: ReplayNote = NO_REPLAY,
         severity: Severity = Severity.NEUTRAL,
     ) -> None:
-        """Copy what is drawn from the run. A person has `given_name` it so. `replay_text`: that
-        this is a moment of a replay. `severity` is that of the verdict below."""
+        """Copy what is drawn from the run. A person has `given_name` it so. `replay`: what is
+        to be said if this is a moment of one. `severity` is that of the verdict below."""
         now = self._clock.now(run)
         # The figures look at every rank, so those of many ranks are not taken at each tick.
         if self._turn.has_come_for(run) or not self._figures:
             self._figures = header_figures(run)
             self._script_notes = list(script_notes(run))
             self._advice = seen.advice(run, now)
-        header_lines = list(self._lines(run, replay_text, plain(given_name), severity, now))
+        header_lines = list(self._lines(run, replay, plain(given_name), severity, now))
         header_content = Content("\n").join(header_lines)
         if not header_content.is_same(self._shown):
             self._shown = header_content
@@ -81,12 +83,12 @@ class RunHeader(Static):
             self.update(header_content, layout=False)
 
     def _lines(
-        self, run: RunState, replay_text: str, given_name: str, severity: Severity, now: float
+        self, run: RunState, replay: ReplayNote, given_name: str, severity: Severity, now: float
     ) -> Iterator[Content]:
         width = self.content_size.width
         # Before the first layout the width is 0, which textwrap refuses.
         text_width = max(width, MIN_WIDTH)
-        yield title_line(run, replay_text, given_name, width, severity)
+        yield title_line(run, replay, given_name, width, severity)
         yield progress_line(run, self._run_length(run), width, now, severity)
         # Before the first step there are no figures, and in a script there may never be any.
         if not is_starting(run) and any(figure.is_known for figure in self._figures):

@@ -22,6 +22,7 @@ from tui.run.components.eta_text import describe_eta
 from tui.run.components.header_figures import HeaderFigure
 
 GAP = "  "
+NO_PROBLEMS = "no problems"
 _TIE = "\xa0"
 """A space that no line is broken at."""
 DIM = "$foreground 65%"
@@ -55,6 +56,18 @@ Styled = tuple[str, str]
 """A text, and its style; "" for the usual one."""
 
 
+class ReplayNote(NamedTuple):
+    """What a header says of a replay."""
+
+    badge: str = ""
+    """How a moment of the run is shown; "" if it is no moment of the past."""
+    end: str = ""
+    """What became of the run then."""
+
+
+NO_REPLAY = ReplayNote()
+
+
 class RunLength(NamedTuple):
     """Epochs and steps of a whole run; 0 where they are not known."""
 
@@ -66,27 +79,34 @@ class RunLength(NamedTuple):
 
 
 def title_line(
-    run: RunState, replay_text: str, given_name: str, width: int, severity: Severity
+    run: RunState, replay: ReplayNote, given_name: str, width: int, severity: Severity
 ) -> Content:
-    """The badges of a replay and of the state, and the work; at the right edge the run, by the name
+    """The badge of a replay or of the state, and the work; at the right edge the run, by the name
     that a person gave it, and by its own where there is room for both. `severity` is that of the
     verdict on the run."""
-    badge_text = f" {phase_text(run)} "
-    replay_badge = f" {replay_text} " if replay_text else ""
-    room = width - len(replay_badge + badge_text) - 1
+    if replay.badge:
+        # What the run did then is no badge, which would look like that of a live run.
+        ended_text = f" ({replay.end})" if replay.end else ""
+        badges = [(f" {replay.badge} ", REPLAY_INK), (f"  {phase_text(run)}{ended_text} ", DIM)]
+    else:
+        badge_ink = f"bold {BADGE_INKS[_state_style(run, severity)]}"
+        badges = [(f" {phase_text(run)} ", badge_ink)]
+    room = width - _length(badges) - 1
     work_text = _work_text(run)
     names = [f"{given_name} ({run.plan.run})", given_name] if given_name else [run.plan.run]
+    if _is_well(run, severity):
+        names.insert(1, f"{NO_PROBLEMS}   {names[-1]}")
+        names.insert(0, f"{NO_PROBLEMS}   {names[0]}")
     # Without room for it, the name is left out, and the work is cut.
     name = next((name for name in names if len(work_text) + 2 + len(name) <= room), "")
     work_text = work_text[: max(room, 0)].ljust(room - len(name))
-    title = Content.assemble(
-        (replay_badge, REPLAY_INK),
-        (badge_text, f"bold {BADGE_INKS[_state_style(run, severity)]}"),
-        " ",
-        work_text,
-        (name, DIM),
-    )
-    return title.truncate(width)
+    return Content.assemble(*badges, " ", work_text, (name, DIM)).truncate(width)
+
+
+def _is_well(run: RunState, severity: Severity) -> bool:
+    """Return True if a run trains, and there is nothing to do."""
+    is_live = run.phase is RunPhase.TRAINING and not run.is_held
+    return is_live and severity is Severity.NEUTRAL and run.step > 0
 
 
 def phase_text(run: RunState) -> str:
@@ -135,18 +155,24 @@ def progress_line(
 ) -> Content:
     """A bar, how far the run is, and at the right edge its times."""
     total_steps = run_length.steps
-    facts_text = _progress_text(run, run_length)
+    progress_parts = _progress_parts(run, run_length)
+    facts_text = GAP.join(progress_parts)
     times = list(_times(run, total_steps, now, has_room=width >= SPREAD_WIDTH))
     times_length = _length(times)
     has_bar = run.plan.job is not None or total_steps > 0
     if has_bar:
         share = min(run.step / total_steps, 1.0) if total_steps else 0.0
-        facts_text = f"{percent(share):>4}{GAP}{facts_text}"
         is_over = run.phase is RunPhase.ENDED
         times_width = times_length if is_over else max(TIMES_WIDTH, times_length)
-        bar_width = width - len(facts_text) - times_width - 2 * len(GAP)
-        # The place that is kept for longer times is given up before the bar.
-        bar_width = max(bar_width, min(MIN_BAR_WIDTH, width - len(facts_text) - times_length - 4))
+        bar_width = 0
+        # Large numbers of steps, then of epochs, are given up before the bar.
+        for num_parts in range(len(progress_parts), -1, -1):
+            facts_text = GAP.join([f"{percent(share):>4}", *progress_parts[:num_parts]])
+            room = width - len(facts_text) - 2 * len(GAP)
+            # So is the place that is kept for longer times.
+            bar_width = max(room - times_width, min(MIN_BAR_WIDTH, room - times_length))
+            if bar_width >= MIN_BAR_WIDTH:
+                break
         if bar_width >= MIN_BAR_WIDTH:
             room = width - bar_width - len(GAP)
             return Content.assemble(
@@ -178,8 +204,8 @@ def _length(parts: Sequence[Styled]) -> int:
     return sum(len(text) for text, _ in parts)
 
 
-def _progress_text(run: RunState, run_length: RunLength) -> str:
-    """How far the run is; as wide from its first step to its last."""
+def _progress_parts(run: RunState, run_length: RunLength) -> list[str]:
+    """How far the run is, in epochs and steps; as wide from its first step to its last."""
     step_text = str(run.step)
     epoch_text = str(max((rank.epoch for rank in run.ranks), default=0))
     steps_text = str(run_length.steps or "?")
@@ -189,14 +215,14 @@ def _progress_text(run: RunState, run_length: RunLength) -> str:
             len("epoch /") + 2 * len(epochs_text)
         )
         step_part = f"step {step_text}/{steps_text}".ljust(len("step /") + 2 * len(steps_text))
-        return f"{epoch_part}{GAP}{step_part}"
+        return [epoch_part, step_part]
     # A user's own program tells what it tells.
     known_parts = [f"epoch {epoch_text}"] if epoch_text != "0" else []
     if run.step:
         known_parts.append(
             f"step {step_text}/{steps_text}" if run_length.steps else f"step {step_text}"
         )
-    return GAP.join(known_parts) or describe_missing_steps(run)
+    return known_parts or [describe_missing_steps(run)]
 
 
 def _times(run: RunState, total_steps: int, now: float, *, has_room: bool) -> Iterator[Styled]:

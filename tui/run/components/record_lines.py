@@ -16,17 +16,34 @@ from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, key_of
 from tui.kit.replay import Replay
+from tui.kit.widgets.phase import phase_word
 
 MIN_BAR_WIDTH = 8
 """Columns of the bar, at the least."""
 
 
+ARROWS = {"left": "←", "right": "→"}
+"""How keys are written in little room, where the terminal has these signs."""
+
+
 def describe_replay(replay: Replay) -> str:
-    """Say how a moment of a run is replayed, such as "REPLAY 8x"; "" at the end of its record,
+    """Say how a moment of a run is replayed, such as "▶ REPLAY 8x"; "" at the end of its record,
     which is what became of the run."""
     if replay.is_at_end:
         return ""
-    return f"REPLAY {replay.speed:g}x" if replay.is_playing else "REPLAY paused"
+    if replay.is_playing:
+        return f"{palette.sign('playing')} REPLAY {replay.speed:g}x"
+    run = replay.state
+    if not run.step:
+        return f"{palette.sign('paused')} REPLAY paused before the first step"
+    of_text = f" of {run.progress.steps}" if run.progress.steps else ""
+    return f"{palette.sign('paused')} REPLAY paused at step {run.step}{of_text}"
+
+
+def describe_end(replay: Replay) -> str:
+    """Say what became of a run of which a moment is replayed: "ended: slow"; "" if that is not
+    known."""
+    return f"ended: {phase_word(replay.outcome)}" if replay.outcome else ""
 
 
 class ReplaySlider(Container, can_focus=True):
@@ -74,19 +91,24 @@ class ReplaySlider(Container, can_focus=True):
 
     def _unused_line(self) -> str:
         self._bar = (0, 0)
-        return f"recording {duration(self.replay.duration)}   {key_of(self.app, 'play')} replays"
+        keys = f"{key_of(self.app, 'play')} replays   {self._move_keys()} moves in it"
+        return f"recording {duration(self.replay.duration)}   {keys}"
 
     def _slider_line(self, width: int) -> str:
         replay = self.replay
         if replay.problem:
             return replay.problem
-        head_text = f"{self._state_text():<13}{duration(replay.position)} "
-        tail_text = f" {duration(replay.duration)}"
-        if replay.reading is not None:
-            tail_text += f"  reading {percent(replay.reading)}"
+        whole_text = duration(replay.duration)
+        place_text = f"{duration(replay.position):>{len(whole_text)}} of {whole_text}"
+        head_text = f"{self._state_text()}  {place_text} "
+        tail_text = "" if replay.reading is None else f"  reading {percent(replay.reading)}"
         bar_width = width - len(head_text) - len(tail_text)
         if bar_width < MIN_BAR_WIDTH:
-            return f"{head_text}/{tail_text}"
+            return f"{head_text}{tail_text}"
+        for key_text in self._list_keys():
+            if bar_width - len(key_text) >= MIN_BAR_WIDTH:
+                tail_text += key_text
+                bar_width -= len(key_text)
         share = replay.position / replay.duration if replay.duration else 1.0
         # One cell of the bar is the place of the replay itself.
         num_done = round((bar_width - 1) * share)
@@ -97,12 +119,31 @@ class ReplaySlider(Container, can_focus=True):
         )
         return f"{head_text}{slider_bar}{tail_text}"
 
+    def _list_keys(self) -> list[str]:
+        """Return what the keys of a replay do, the most important ones first."""
+        replay = self.replay
+        play, slower, faster, end = (
+            key_of(self.app, name) for name in ("play", "slower", "faster", "end")
+        )
+        return [
+            f"  {play} {'pause' if replay.is_playing else 'play'}",
+            f"  {self._move_keys()} move",
+            f"  {slower}/{faster} speed",
+            f"  {end} to the end",
+        ]
+
+    def _move_keys(self) -> str:
+        keys = [key_of(self.app, name) for name in ("earlier", "later")]
+        if palette.has_utf8():
+            keys = [ARROWS.get(key, key) for key in keys]
+        return "/".join(keys)
+
     def _state_text(self) -> str:
         replay = self.replay
         if replay.is_live:
             return f"{palette.sign('live')} live"
         state_name = "playing" if replay.is_playing else "paused"
-        return f"{palette.sign(state_name)} {state_name} {replay.speed:g}x"
+        return f"{palette.sign(state_name)} {replay.speed:g}x"
 
     def action_jump(self, share: float) -> None:
         """Jump by a share of the run."""

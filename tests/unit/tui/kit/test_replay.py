@@ -13,6 +13,7 @@ from textual.app import ComposeResult
 from textual.widgets import Static
 
 from remote.events import Attached, ClockMeasured, Detached
+from remote.format import duration
 from remote.record import lock, tape, watch
 from remote.record.events_file import RunFolderError
 from remote.record.lock import Holder
@@ -24,7 +25,7 @@ from tui.kit import palette
 from tui.kit.replay import Replay
 from tui.kit.session_clock import SessionClock
 from tui.kit.themes import InkedApp
-from tui.run.components.record_lines import ReplaySlider, describe_replay
+from tui.run.components.record_lines import ReplaySlider, describe_end, describe_replay
 
 
 class Player:
@@ -399,11 +400,19 @@ async def test_a_replay_that_nobody_has_used_has_no_bar(player: Callable[..., Pl
         await pilot.pause()
         line = str(app.slider.query_one(Static).content)
         assert line.startswith("recording ")
-        assert line.endswith("space replays")
+        assert "space replays" in line
         replay.change_speed(1)
         app.slider.show()
-        assert str(app.slider.query_one(Static).content).endswith(" s")
-        assert "paused 2x" in str(app.slider.query_one(Static).content)
+        line = str(app.slider.query_one(Static).content)
+        assert line.startswith(f"‖ 2x  {duration(replay.duration)} of ")
+        assert line.endswith("space play  ←/→ move  </> speed  end to the end")
+    app = SliderApp(replay)
+    async with app.run_test(size=(40, 10)) as pilot:
+        app.slider.show()
+        await pilot.pause()
+        line = str(app.slider.query_one(Static).content)
+        assert "space play" in line
+        assert "speed" not in line, "the bar needs the room"
 
 
 def test_its_badge_says_how_fast_it_plays_and_at_the_end_there_is_none(
@@ -414,6 +423,12 @@ def test_its_badge_says_how_fast_it_plays_and_at_the_end_there_is_none(
     one.replay.toggle()
     one.replay.change_speed(3)
     one.look()
-    assert describe_replay(one.replay) == "REPLAY 8x"
+    assert describe_replay(one.replay) == "▶ REPLAY 8x"
     one.replay.pause()
-    assert describe_replay(one.replay) == "REPLAY paused"
+    assert describe_replay(one.replay) == "‖ REPLAY paused before the first step"
+    one.replay.go_to(one.replay.duration * 0.6)
+    one.look()
+    step, steps = one.replay.state.step, one.replay.state.progress.steps
+    assert 0 < step < steps
+    assert describe_replay(one.replay) == f"‖ REPLAY paused at step {step} of {steps}"
+    assert describe_end(one.replay) == "ended: finished", "though this moment is long before"

@@ -10,7 +10,13 @@ from remote.run.run_state import RunState
 from tests.kit.histories import History, plan, stepped
 from tui.kit.widgets.verdict_strip import Severity
 from tui.run.components.eta_text import describe_eta
-from tui.run.components.header_lines import RunLength, progress_line, title_line
+from tui.run.components.header_lines import (
+    NO_REPLAY,
+    ReplayNote,
+    RunLength,
+    progress_line,
+    title_line,
+)
 
 WIDTH = 120
 
@@ -52,11 +58,15 @@ def test_a_range_follows_where_the_pace_varies_and_there_is_room(
 
 def test_a_replay_has_its_badge_and_no_eta() -> None:
     state = trained(1.0)
-    live_title = title_line(state, "", "", WIDTH, Severity.NEUTRAL)
+    live_title = title_line(state, NO_REPLAY, "", WIDTH, Severity.NEUTRAL)
     state.hold(state.now)
-    title = title_line(state, "REPLAY 8x", "", WIDTH, Severity.NEUTRAL)
-    assert title.plain.startswith(" REPLAY 8x  ")
-    assert "training" in title.plain
+    note = ReplayNote("▶ REPLAY 8x", "ended: slow")
+    title = title_line(state, note, "", WIDTH, Severity.NEUTRAL)
+    assert title.plain.startswith(" ▶ REPLAY 8x   ● training (ended: slow) ")
+    loud = [
+        title.plain[span.start : span.end].strip() for span in title.spans if "rev" in str(span)
+    ]
+    assert loud == ["▶ REPLAY 8x"], "what it did then looks like no badge of a live run"
     assert "REPLAY" not in live_title.plain
     text = progress(state)
     assert "elapsed" in text
@@ -65,7 +75,7 @@ def test_a_replay_has_its_badge_and_no_eta() -> None:
 
 def inks(state: RunState, severity: Severity) -> set[str]:
     """The colours of the badge and of the bar."""
-    title = title_line(state, "", "", WIDTH, severity)
+    title = title_line(state, NO_REPLAY, "", WIDTH, severity)
     bar = progress_line(state, RunLength(100, 1000), WIDTH, state.now, severity)
     styles = " ".join(str(span.style) for line in (title, bar) for span in line.spans)
     return set(re.findall(r"\$(success|warning|error)", styles))
@@ -76,3 +86,19 @@ def test_badge_and_bar_have_the_colour_of_the_verdict() -> None:
     assert inks(state, Severity.NEUTRAL) == {"success"}
     assert inks(state, Severity.WARN) == {"warning"}
     assert inks(state, Severity.BAD) == {"error"}
+
+
+@pytest.mark.parametrize(("width", "shown"), [(120, "step 49"), (70, "epoch 5/2000")])
+def test_a_long_run_has_a_bar_where_its_numbers_are_large(width: int, shown: str) -> None:
+    state = trained(1.0, total=100)
+    text = progress_line(state, RunLength(2000, 460_000), width, state.now, Severity.NEUTRAL).plain
+    assert "───" in text
+    assert shown in text
+    assert "ETA" in text
+
+
+def test_a_healthy_run_says_that_there_is_nothing_to_do() -> None:
+    state = trained(1.0)
+    assert "no problems" in title_line(state, "", "baseline", WIDTH, Severity.NEUTRAL).plain
+    assert "no problems" not in title_line(state, "", "baseline", WIDTH, Severity.WARN).plain
+    assert "baseline" in title_line(state, "", "baseline", 60, Severity.NEUTRAL).plain
