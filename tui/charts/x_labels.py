@@ -37,8 +37,9 @@ CELLS_PER_TIME = 10
 """Cells of the axis for each of its ticks."""
 MORE_TICKS = 8
 """How many more ticks are tried if less than two have room."""
-MIN_ROOM_SHARE = 2
-"""How many times wider than the names below it an axis is at least."""
+MIN_ROOM_SHARE, MIN_ROOM_SHARE_OF_NAME = 2, 3
+"""How many times wider an axis is than its name and those of marks, which explain letters, and than
+its name alone."""
 GAP = "  "
 
 
@@ -74,9 +75,9 @@ def make_mark_row(
     return MarkRow("".join(cells), "  ".join(drawn_names)) if taken else None
 
 
-def _has_room(names: Sequence[str], width: int) -> bool:
-    """Return True if an axis of so many cells has room for names beside its ticks."""
-    return width > MIN_ROOM_SHARE * sum(len(GAP) + len(name) for name in names)
+def _has_room(names: Sequence[str], width: int, share: int = MIN_ROOM_SHARE) -> bool:
+    """Return True if an axis is so many times wider than names that stand below it."""
+    return width > share * sum(len(GAP) + len(name) for name in names)
 
 
 def _thinned_columns(marks: Sequence[Mark], letter: str, x_axis: Axis, width: int) -> Sequence[int]:
@@ -119,7 +120,8 @@ def make_labels(
     The names of marks and that of the axis stand at its end, as far as `room` reaches.
     """
     names = [name for name in (mark_names, along) if name]
-    name = "".join(f"{GAP}{name}" for name in names) if _has_room(names, width) else ""
+    share = MIN_ROOM_SHARE if mark_names else MIN_ROOM_SHARE_OF_NAME
+    name = "".join(f"{GAP}{name}" for name in names) if _has_room(names, width, share) else ""
     room_for_ticks = room - len(name)
     least_count = max(2, width // (CELLS_PER_TIME if is_clock else CELLS_PER_NUMBER))
     # Of few ticks, some may have no room: then there are more, until two can be read.
