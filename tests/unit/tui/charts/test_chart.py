@@ -145,6 +145,14 @@ def test_marks_never_touch_and_only_those_that_are_drawn_are_named(steps: int) -
     assert named == {cell for _, cell in letters}
 
 
+@pytest.mark.parametrize("width", range(24, 120, 8))
+def test_no_letter_is_drawn_whose_name_has_no_room(width: int) -> None:
+    found = marks_of("E", "C", "R", width=width)
+    drawn_letters = {cell for cell in found.mark_labels if cell in "ECR"}
+    assert drawn_letters == {word for word in found.bottom_labels.split() if word in "ECR"}
+    assert "R" in drawn_letters or width < 50, "what is rare comes first"
+
+
 def test_a_low_chart_marks_only_what_is_rare() -> None:
     for height, seen in ((14, {"T", "R"}), (8, {"R"}), (4, set())):
         marks = [(20.0, "T"), (40.0, "R")]

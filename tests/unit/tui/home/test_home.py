@@ -244,7 +244,7 @@ async def test_escape_leaves_one_layer_at_a_time(runs_dir: Path) -> None:
         await until(pilot, lambda: any(one.x_axis for one in screen.query(Chart)))
         chart = next(one for one in screen.query(Charts) if one.display)
         key = str(chart.number)
-        await pilot.press(key, "]")
+        await pilot.press(key, "up")
         await until(pilot, lambda: not chart.view.is_whole)
         await pilot.press("left")
         await until(pilot, lambda: chart.view.cursor is not None)
