@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from remote.format import number, short_size, step_time
+from remote.format import number, rate, short_size, step_time
 from remote.run.series.definitions import Unit
 from tui.charts.axis import Axis, Tick, number_ticks, tick_label
 
@@ -22,6 +22,8 @@ def format_value(value: float, unit: Unit) -> str:
         return f"{text}/s" if unit is Unit.BYTES_PER_SECOND else text
     if unit is Unit.SHARE:
         return f"{number(value)}%"
+    if unit is Unit.PER_SECOND:
+        return rate(value)
     return number(value)
 
 

@@ -111,12 +111,12 @@ def read_outcome(state: RunState) -> Facts:
     return dict(zip(titles, all_ranks, strict=True))
 
 
-def read_heading(state: RunState) -> str:
-    """The value above the chart of the loss."""
-    kind = next(kind for kind in available(state) if kind.id == "loss")
+def read_heading(state: RunState, chart: str = "loss") -> str:
+    """The value above a chart."""
+    kind = next(kind for kind in available(state) if kind.id == chart)
     drawing = make_drawing(state, kind, ChartView())
     text = "".join(text for text, _ in heading(drawing, kind, ChartView(), 60))
-    return text.partition("train ")[2].split()[0]
+    return text.removeprefix("train ").partition("  ")[0]
 
 
 def test_the_training_loss_is_one_number(folder: Path, state: RunState) -> None:
@@ -144,6 +144,8 @@ def test_the_time_of_a_step_is_one_number(folder: Path, state: RunState) -> None
         "compare": read_comparison(folder)["time per step"],
         "outcome": read_outcome(state)["per step"],
     }
+    places |= {f"chart of {name}": read_heading(state, name) for name in ("phases", "seconds")}
+    places["chart of phases"] = places["chart of phases"].partition(" =")[0]
     assert len(set(places.values())) == 1, places
     assert progress_text(state, state.now).count(f"{places['header']}/step") == 1
 
@@ -187,6 +189,18 @@ def test_a_loss_that_is_no_number_is_one_everywhere(tmp_path: Path) -> None:
         "outcome": read_outcome(tape.state)["loss"],
     }
     assert set(places.values()) == {"nan"}, places
+
+
+def test_samples_per_second_are_one_number(tmp_path: Path) -> None:
+    folder = recorded(tmp_path, job())
+    tape = preview_tape(folder, load_plan(folder))
+    tape.close()
+    places = {
+        "header": read_header(tape.state)["samples/s"],
+        "compare": read_comparison(folder)["samples/s"],
+        "chart": read_heading(tape.state, "throughput"),
+    }
+    assert len(set(places.values())) == 1, places
 
 
 def test_an_ended_run_says_what_it_sent_as_its_ranks_do(tmp_path: Path) -> None:
