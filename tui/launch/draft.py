@@ -56,18 +56,16 @@ class FieldMistake:
     """The name of its field or group; "" if it has none."""
     mistake: Mistake
     label: str = ""
-    """What its row is called; "" if it has none."""
+    """What its row is called; "" if it has none, or if the mistake names several fields."""
+    value: str = ""
+    """What stands in the field."""
 
     @property
     def text(self) -> str:
-        """Return the mistake in words, with its field: "lr is -1: must be at least 0"."""
+        """Return the mistake in words, with its field: "epochs is 0: must be at least 1"."""
         if not self.label or not self.mistake.without_flag:
             return str(self.mistake)
-        value = self.mistake.value
-        # Of an option, the value is given with its name.
-        is_option = value.startswith(f"{self.label}=")
-        subject = f"{self.label} is {value}" if value and not is_option else value or self.label
-        return f"{subject}: {self.mistake.without_flag}"
+        return f"{self.label} is {self.value or 'empty'}: {self.mistake.without_flag}"
 
     @property
     def short(self) -> str:
@@ -270,8 +268,8 @@ class LaunchDraft:
         by_flag = {field.flag: field for field in reversed(fields) if field.flag}
         if flag in by_flag:
             field = by_flag[flag]
-            # A mistake about several fields names them itself.
-            return FieldMistake(field.name, mistake, field.label if mistake.flag else "")
+            label = field.label if mistake.flag else ""
+            return FieldMistake(field.name, mistake, label, self.get_text(field.name).strip())
         return FieldMistake(HOSTS if flag == HOSTS else "", mistake)
 
     def parse_work(self) -> Job | Script:

@@ -214,10 +214,15 @@ class FormTable(ChoiceTable):
         if wrong and is_folded:
             note = _make_bad_cell(count(wrong, "mistake"))
         elif not wrong and group in self._mistakes:
-            note = _make_bad_cell(self._mistakes[group])
+            note = self._make_mistake_cell(group)
         sign = palette.sign("closed" if is_folded else "open")
         head = TableCell(f"{sign} {group}", "table--head")
         return head, TableCell(f"  {text}", "table--strong" if changed else ""), note
+
+    def _make_mistake_cell(self, name: str) -> TableCell:
+        """Return the mistake in a field or a group; the line below the rows has those too long."""
+        text = self._mistakes[name]
+        return _make_bad_cell(text if len(text) + 2 <= self._note_width else "mistake")
 
     def _describe_hosts(self, fields: Sequence[FormField]) -> str:
         texts = [self.draft.get_text(field.name) for field in fields]
@@ -243,7 +248,7 @@ class FormTable(ChoiceTable):
             note = TableCell(count(host.slots, "rank"), "table--dim")
         if field.name in self._mistakes:
             ink = "table--bad"
-            note = _make_bad_cell(self._mistakes[field.name])
+            note = self._make_mistake_cell(field.name)
         elif mark:
             note = TableCell(f"{palette.sign(SIGNS[mark.outcome])} {mark.text}", INKS[mark.outcome])
         return label, TableCell(value, ink), note

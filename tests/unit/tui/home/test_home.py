@@ -164,20 +164,20 @@ async def test_stars_notes_and_names_are_kept_with_the_run(runs_dir: Path) -> No
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
         await home.shows(pilot, "c-3")
-        await pilot.press("s")
+        await pilot.press("asterisk")
         await until(pilot, lambda: marks.is_starred(runs_dir / "c-3"))
         await pilot.press("p")
         await until(pilot, lambda: marks.find_pinned(runs_dir) == runs_dir / "c-3")
         await pilot.press("p")
         await until(pilot, lambda: marks.find_pinned(runs_dir) is None)
-        await pilot.press("a", *"best one", "enter")
+        await pilot.press("N", *"best one", "enter")
         await home.shows(pilot, "best one: c-3")
         assert marks.name(runs_dir / "c-3") == "best one"
-        await pilot.press("t", *"see it", "enter")
+        await pilot.press("m", *"see it", "enter")
         await home.shows(pilot, "note: see it")
-        await pilot.press("a", *" last/", "enter")
+        await pilot.press("N", *" last/", "enter")
         await home.shows(pilot, "give a name in one line")
-        await pilot.press("s")
+        await pilot.press("asterisk")
         await until(pilot, lambda: not marks.is_starred(runs_dir / "c-3"))
 
 
@@ -246,7 +246,7 @@ async def test_escape_leaves_one_layer_at_a_time(runs_dir: Path) -> None:
         await until(pilot, lambda: any(one.x_axis for one in screen.query(Chart)))
         chart = next(one for one in screen.query(Charts) if one.display)
         key = str(chart.number)
-        await pilot.press(key, "]")
+        await pilot.press(key, "up")
         await until(pilot, lambda: not chart.view.is_whole)
         await pilot.press("left")
         await until(pilot, lambda: chart.view.cursor is not None)
@@ -391,9 +391,9 @@ async def test_what_is_kept_with_a_run_is_that_of_rankboard_runs_and_survives(
     home = Home(runs_dir)
     async with home.app.run_test(size=(200, 40), notifications=True) as pilot:
         await home.shows(pilot, "c-3")
-        await pilot.press("s", "t", *"mine", "enter")
+        await pilot.press("asterisk", "m", *"mine", "enter")
         await home.shows(pilot, "note: mine")
-        await pilot.press("a", *"first", "enter")
+        await pilot.press("N", *"first", "enter")
         await home.shows(pilot, "first: c-3")
         await pilot.press("q")
     assert listed() == {"run": "c-3", "star": True, "note": "mine", "label": "first"}
@@ -837,7 +837,7 @@ async def test_what_is_typed_after_a_refused_prompt_runs_no_commands(
     home = Home(runs_dir)
     async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
         await home.shows(pilot, "two-ways")
-        for key in ("t", "a"):
+        for key in ("m", "N"):
             await pilot.press(key)
             await home.shows(pilot, "a study has no ")
             await pilot.press(*"eeqn need", "enter")
@@ -846,7 +846,7 @@ async def test_what_is_typed_after_a_refused_prompt_runs_no_commands(
     assert not list(runs_dir.parent.rglob("*.svg"))
 
 
-@pytest.mark.parametrize("key", ["s", "R", "d", "space", "y"])
+@pytest.mark.parametrize("key", ["asterisk", "R", "d", "space", "y"])
 async def test_a_key_that_does_nothing_on_a_study_says_so(
     key: str, runs_dir: Path, study_folder: Callable[[], StudyFolder]
 ) -> None:
@@ -1069,10 +1069,10 @@ async def test_what_is_done_with_a_run_keeps_the_cursor_there(
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
         await home.shows(pilot, "─ c-3 ─")
-        await pilot.press("s")
+        await pilot.press("asterisk")
         recorded(runs_dir, Told(replace(plan(2), run="d-4")).training(9, 40).ended())
         await home.shows(pilot, "4 runs", "─ c-3 ─")
-        await pilot.press("t", *"mine", "enter")
+        await pilot.press("m", *"mine", "enter")
         await until(pilot, lambda: marks.note(runs_dir / "c-3") == "mine")
 
 

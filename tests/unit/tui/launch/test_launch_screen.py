@@ -464,7 +464,7 @@ async def test_mistakes_stand_beside_their_fields_and_at_the_top() -> None:
         assert "▶ f5 start" in form.verdict()
         await form.type(pilot, "lr", "fast")
         assert form.row("lr").endswith("✗ write a number")
-        assert form.verdict().startswith("✗ learning rate is 'fast': write a number")
+        assert form.verdict().startswith("✗ learning rate is fast: write a number")
         await pilot.press("enter")
         await form.type(pilot, "batch_size", "2x")
         await pilot.press("enter")
@@ -473,13 +473,26 @@ async def test_mistakes_stand_beside_their_fields_and_at_the_top() -> None:
         assert "2 mistakes" in form.row(MAIN)
         await pilot.press("f5")
         assert form.begun == []
-        assert form.shown("help") == "✗ batch size is '2x': write a whole number"
+        assert form.shown("help") == "✗ batch size is 2x: write a whole number"
         assert form.fields.row.field
         assert form.fields.row.field.name == "batch_size"
         await pilot.press("delete")
         await form.go(pilot, "lr")
         await pilot.press("delete")
         await until(pilot, lambda: "✓ ready" in form.verdict())
+
+
+async def test_a_mistake_that_is_too_long_for_its_row_is_said_in_full_elsewhere() -> None:
+    form = Form(lab=HERE)
+    async with form.opened() as pilot:
+        await form.type(pilot, "ranks", "0")
+        await pilot.press("enter")
+        assert form.row("ranks").endswith("✗ mistake")
+        text = "✗ ranks is 0: write a whole number, at least 1"
+        assert form.verdict().startswith(text)
+        await form.go(pilot, "ranks")
+        assert form.shown("help") == text
+        assert not any("…" in line for line in form.drawn() if "✗" in line)
 
 
 async def test_a_form_starts_nothing_once_another_screen_has_come() -> None:
@@ -515,7 +528,7 @@ async def test_a_run_that_cannot_be_recorded_is_said_in_the_form() -> None:
 async def test_a_preset_is_saved_chosen_and_deleted(folder: Path) -> None:
     form = Form(work=Job(sync="ring", lr=0.3), policy=Policy(max_restarts=2))
     async with form.opened() as pilot:
-        await pilot.press("w", *"mine", "enter")
+        await pilot.press("W", *"mine", "enter")
         await until(pilot, lambda: presets.list_names() == ["mine"])
         await form.type(pilot, "lr", "0.7")
         await pilot.press("enter")
@@ -550,7 +563,7 @@ async def test_texts_name_the_keys_that_the_user_has_chosen(folder: Path) -> Non
         form.fields.go_to(METHOD_OPTIONS)
         text = f"{METHOD_OPTIONS}: F folds and unfolds the group"
         await until(pilot, lambda: form.shown("help") == text)
-        await pilot.press("w", *"mine", "enter")
+        await pilot.press("W", *"mine", "enter")
         await until(pilot, lambda: presets.list_names() == ["mine"])
         await pilot.press("p")
         await until(pilot, lambda: "X: delete a preset" in screen_text(form.app))
@@ -562,7 +575,7 @@ async def test_a_program_with_its_arguments_is_a_preset(folder: Path) -> None:
     script = Script(("train.py", "--lr", "0.3"), fetch=("*.pt",))
     form = Form(work=script)
     async with form.opened() as pilot:
-        await pilot.press("w", *"mine", "enter")
+        await pilot.press("W", *"mine", "enter")
         await until(pilot, lambda: presets.list_names() == ["mine"])
         await form.type(pilot, script_fields.WORDS, "other.py")
         await pilot.press("enter", "p")
