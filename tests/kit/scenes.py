@@ -454,13 +454,13 @@ def home_filtered(folder: Path) -> Scene:
 @scene
 def home_note(folder: Path) -> Scene:
     shelf(folder / "runs")
-    return at_home(folder, "t")
+    return at_home(folder, "m")
 
 
 @scene
 def home_name(folder: Path) -> Scene:
     shelf(folder / "runs")
-    return at_home(folder, "a")
+    return at_home(folder, "N")
 
 
 @scene

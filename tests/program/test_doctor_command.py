@@ -28,7 +28,7 @@ from training.wire.events import SESSION
 from training.wire.host_events import Hello, Spawned
 from tui.app.app import RankboardApp
 from tui.doctor import checks
-from tui.doctor.check_verdict import judge_checks
+from tui.doctor.check_verdict import exclude_hosts, judge_checks
 from tui.doctor.screen import DoctorScreen
 from tui.kit import palette
 from tui.kit.open_runs import LaunchRequest
@@ -453,12 +453,44 @@ def test_hosts_whose_values_are_too_wide_to_stand_beside_each_other_are_named() 
     assert max(map(len, lines(40))) <= 40
 
 
+def test_the_command_line_is_said_anew_without_the_slow_host() -> None:
+    words = ["doctor", "--local", "4", "--cpus", "0.4,0.4,0.1,0.4", "--", "train.py", "a b"]
+    assert exclude_hosts(words, ["node2", "node3"]) == (
+        "rankboard doctor --exclude node2,node3 --local 4 --cpus 0.4,0.4,0.1,0.4 -- train.py 'a b'"
+    )
+    assert exclude_hosts(["doctor", "--exclude", "node1"], ["node3"]) == ""
+
+
 def test_a_command_is_broken_between_words_so_that_a_shell_takes_it_as_a_whole() -> None:
     lines = [line for _, line in checks.describe_problem(history().closed(), WEAK, 40)][2:]
     assert max(map(len, lines)) <= 40
     assert all(line.endswith(" \\") for line in lines[:-1])
     typed = "\n".join(lines).replace("▶", "", 1).replace("\\\n", "")
     assert shlex.split(typed) == shlex.split(WEAK.command)
+
+
+async def test_in_a_run_a_key_copies_its_command_without_the_slow_host() -> None:
+    acted: list[ActedSession] = []
+
+    def begin(of: Plan) -> ActedSession:
+        acted.append(ActedSession(of))
+        return acted[-1]
+
+    app = RankboardApp(LaunchRequest(cluster(), cluster(), Job(), make_plan, begin, at_once=True))
+    async with app.run_test(size=(80, 24)) as pilot:
+        acted[0].say(SESSION, CheckFinished(0, "cores", "ok", "0.4"), WEAK)
+        acted[0].say(0, Spawned(0, 1))
+        await until(pilot, lambda: bool(acted[0].state.ranks[0].pid))
+        await pilot.press("D")
+        await until(pilot, lambda: "▶ y copy the command without node2" in screen_text(app))
+        assert "start all the same" not in screen_text(app), "it is under way"
+        await pilot.press("y")
+        await until(pilot, lambda: app.clipboard.startswith("rankboard "))
+        assert "--exclude node2" in app.clipboard
+        assert "doctor" not in app.clipboard
+        await pilot.press("escape")
+        acted[0].say(SESSION, SessionClosed())
+        acted[0].close()
 
 
 @pytest.mark.parametrize("checked", [True, False])

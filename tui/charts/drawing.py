@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from operator import attrgetter
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from remote.format import loss
 from remote.record.step_notes import StepNote
@@ -48,16 +49,14 @@ HEADLINES: dict[str, Callable[[Means], float]] = {
 """The figures of the header that charts show over time, by their kinds."""
 
 
-@dataclass(frozen=True, eq=False)
-class Baseline:
+class Baseline(Struct, frozen=True, eq=False):
     """The run that is pinned, whose curves stand behind those of others."""
 
     name: str
     run: RunState
 
 
-@dataclass(frozen=True, eq=False)
-class Drawing:
+class Drawing(Struct, frozen=True, eq=False):
     """What a chart draws, and the points behind it."""
 
     curves: tuple[Curve, ...]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from remote.format import duration, loss
-from remote.run.series.definitions import SERIES, Scope
+from remote.run.series.definitions import SERIES, Scope, Unit
 from remote.sanitise import plain
 from tui.charts.axis import Axis, bound
 from tui.charts.chart_lines import ChartLine
@@ -92,7 +92,23 @@ def _baseline(drawing: Drawing, kind: ChartKind) -> str:
     if not math.isfinite(drawing.baseline):
         return ""
     value = format_value(drawing.baseline, kind.unit)
-    return f"{palette.sign('ghost')} {drawing.baseline_name} {value}"
+    text = f"{palette.sign('ghost')} {drawing.baseline_name} {value}"
+    difference = _difference(drawing, kind)
+    return f"{text} ({difference})" if difference else text
+
+
+def _difference(drawing: Drawing, kind: ChartKind) -> str:
+    """Return how far the newest value is from that of the baseline: "+12%", of shares "-3.1"."""
+    newest = drawing.newest
+    if kind.stacked:
+        newest = math.fsum(value for value in drawing.step_phases if math.isfinite(value))
+    if not math.isfinite(newest):
+        return ""
+    if kind.unit is Unit.SHARE:
+        return f"{newest - drawing.baseline:+.1f}"
+    if drawing.baseline <= 0:
+        return ""
+    return f"{newest / drawing.baseline - 1:+.0%}"
 
 
 def _heading_of_phases(drawing: Drawing, kind: ChartKind, room: int) -> ColouredTexts:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +20,7 @@ from remote.session.examination import Examination
 from remote.transport.registry import is_here
 from training.wire.jsonl import dumps
 from tui.doctor import checks
-from tui.doctor.check_verdict import judge_checks
+from tui.doctor.check_verdict import exclude_hosts, judge_checks
 from tui.flags.common import RUNS, RunsDir
 from tui.flags.job import JobFlags
 from tui.flags.mistakes import Mistakes, check_job
@@ -170,6 +172,9 @@ def _print_table(state: RunState) -> None:
     width = terminal_width()
     lines = checks.make_table(state, width)
     problems = checks.list_problems(state)
+    verdict = judge_checks(state)
+    if verdict and verdict.weak_hosts and not verdict.command:
+        problems[0] = replace(problems[0], command=exclude_hosts(sys.argv[1:], verdict.weak_hosts))
     if lines and problems:
         lines.append([])
     for check in problems:

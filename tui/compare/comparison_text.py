@@ -15,6 +15,7 @@ from remote.metrics.settings import differing, settings
 from remote.record.summary import to_strict_json
 from remote.sanitise import one_line
 from tui.compare.facts import list_facts, read_results
+from tui.compare.headline import make_headline
 from tui.compare.verdict_text import format_verdicts
 from tui.kit.narrate import echo
 from tui.kit.palette import RUN_LETTERS
@@ -134,7 +135,8 @@ def print_comparison(compared: Sequence[ComparedRun], charts: Mapping[str, Seque
     for title, lines in charts.items():
         echo("\n".join(("", title, *lines)))
     echo("")
-    for line in (*format_verdicts(compared), *_notes(compared)):
+    headline = _headline(compared)
+    for line in (headline, *format_verdicts(compared), *_notes(compared)):
         _print_folded(line)
 
 
@@ -152,7 +154,7 @@ def to_markdown(compared: Sequence[ComparedRun], charts: Mapping[str, Sequence[s
     """Return the comparison as Markdown, such as GitHub shows."""
     blocks = ["# Comparison of runs"]
     blocks.append(_markdown_list(_introduction(compared)))
-    blocks.append(_markdown_list(format_verdicts(compared)))
+    blocks.append(_markdown_list([_headline(compared), *format_verdicts(compared)]))
     for table in _tables(compared):
         rule = ("---",) * len(table.head)
         table_lines = []
@@ -213,6 +215,11 @@ def describe_problems(run: RunFigures) -> Iterator[str]:
         yield run.cause
     for remark in run.remarks:
         yield remark.text
+
+
+def _headline(compared: Sequence[ComparedRun]) -> str:
+    """Return which run is better, in plain words."""
+    return make_headline(compared, [run.run.name for run in compared]).title
 
 
 def _problems(compared: Sequence[ComparedRun]) -> list[str]:

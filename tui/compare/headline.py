@@ -162,7 +162,9 @@ def _compare_speed(
         return Finish(f"{fastest_text}: {gain} per {unit} than {titles[0]}", fastest)
     others = [place for place in places if place]
     if others and certain == others and 0 in places:
-        return Finish(f"{titles[0]} is the fastest of {len(compared)} runs per step", 0)
+        second = min(others, key=lambda place: _ratio(compared[place]))
+        gain = f"{_describe_gain(_ratio(compared[second]))} than {titles[second]}"
+        return Finish(f"{titles[0]} is the fastest of {len(compared)} runs per step: {gain}", 0)
     return Finish(f"No run is surely faster per step than {titles[0]}")
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+import shlex
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
-from remote.doctor.doctor import FAILED, OK
+from remote.doctor.doctor import FAILED, OK, WARNING
 from remote.events import CheckFinished
 from remote.format import count
 from remote.run.run_state import RunState
@@ -33,6 +34,12 @@ class CheckVerdict(NamedTuple):
     command: str = ""
     """The command that helps against the worst finding, if there is one."""
 
+    @property
+    def needed_advice(self) -> str:
+        """Return the advice; "" where it is to leave the host out, which a key does."""
+        is_left_out = self.outcome == WARNING and self.weak_hosts
+        return "" if is_left_out else self.advice
+
 
 def judge_checks(state: RunState, hosts: Container[str] | None = None) -> CheckVerdict | None:
     """Return the verdict on the checks so far; None if nothing is known yet.
@@ -46,6 +53,14 @@ def judge_checks(state: RunState, hosts: Container[str] | None = None) -> CheckV
     if not state.checks or not is_over:
         return None
     return CheckVerdict(OK, describe_passed(state))
+
+
+def exclude_hosts(words: Sequence[str], hosts: Sequence[str]) -> str:
+    """Return a command line of `rankboard doctor` without some hosts; "" if it leaves some out
+    itself. `words` are its words behind `rankboard`."""
+    if words[:1] != ["doctor"] or any(word.startswith("--exclude") for word in words):
+        return ""
+    return shlex.join(["rankboard", "doctor", "--exclude", ",".join(hosts), *words[1:]])
 
 
 def describe_passed(state: RunState) -> str:

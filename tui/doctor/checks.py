@@ -88,11 +88,13 @@ def make_matrix(state: RunState, width: int, *, with_passed: bool) -> list[list[
         return lines
     if lines:
         lines.append([])
-    head = f"{palette.sign('good')} passed on all hosts"
+    sign = (OK, palette.sign(SIGNS[OK]).ljust(GAP_WIDTH))
+    head = "passed on all hosts"
     if with_passed:
-        return [*lines, [("", head)], *_make_passed_rows(state, passed, width)]
-    text = f"{head}: {', '.join(passed)}"
-    return lines + [[("", line)] for line in wrap(text, width, "  ")]
+        return [*lines, [sign, ("", head)], *_make_passed_rows(state, passed, width)]
+    first_text, *more_texts = wrap(f"{head}: {', '.join(passed)}", width - GAP_WIDTH)
+    indent = " " * GAP_WIDTH
+    return [*lines, [sign, ("", first_text)], *([("", indent + text)] for text in more_texts)]
 
 
 def _make_passed_rows(state: RunState, names: Sequence[str], width: int) -> list[list[Cell]]:

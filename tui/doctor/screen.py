@@ -23,6 +23,7 @@ from tui.doctor.check_verdict import CheckVerdict, judge_checks
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, key_of
 from tui.kit.inks import MUTED
+from tui.kit.messages import CopyCommand
 from tui.kit.run_session import HostChecks, LiveScreen
 from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.keys import KeyFooter
@@ -98,19 +99,24 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
         content = None
         with self._session.lock:
             state = self._session.state
+            verdict = self._judge(state)
+            if verdict != self._verdict:
+                self._verdict = verdict
+                self.refresh_bindings()
             findings = (room, self._lists_passed, *checks.take_findings(state))
             if findings != self._shown_findings:
                 self._shown_findings = findings
                 content = self._draw_findings(state, room)
-            verdict = self._judge(state)
         if content is not None:
             self.query_one("#found", Static).update(content)
-        if verdict != self._verdict:
-            self._verdict = verdict
-            self.refresh_bindings()
-        reasons = []
-        if verdict.advice and not self.check_action("leave_out", ()) and not verdict.command:
-            reasons.append(verdict.advice)
+        self._show_verdict()
+
+    def _show_verdict(self) -> None:
+        """Show the worst finding and what helps."""
+        verdict = self._verdict
+        # A command stands below, and a key copies it.
+        advice = "" if verdict.command else verdict.needed_advice
+        reasons = [advice] if advice else []
         if verdict.others:
             reasons.append(f"and {count(verdict.others, 'more finding')}:")
         strip = self.query_one(VerdictStrip)
@@ -118,16 +124,29 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
 
     def _draw_findings(self, state: RunState, room: Size) -> Content:
         """Draw the findings and the table, with the passed checks as asked, or where they fit."""
-        if self._lists_passed is not None:
-            self._has_passed_rows = self._lists_passed
-            return Content("\n").join(
-                _draw_lines(state, room.width, with_passed=self._lists_passed)
-            )
-        lines = _draw_lines(state, room.width, with_passed=True)
-        self._has_passed_rows = len(lines) <= room.height
-        if not self._has_passed_rows:
-            lines = _draw_lines(state, room.width, with_passed=False)
+        has_rows = self._lists_passed is not False
+        lines = self._draw_lines(state, room.width, with_passed=has_rows)
+        if self._lists_passed is None and len(lines) > room.height:
+            has_rows = False
+            lines = self._draw_lines(state, room.width, with_passed=False)
+        self._has_passed_rows = has_rows
         return Content("\n").join(lines)
+
+    def _draw_lines(self, state: RunState, width: int, *, with_passed: bool) -> list[Content]:
+        """Draw the command that a key copies, then the problems but for the worst, which the
+        verdict tells, then the table."""
+        lines = []
+        for place, check in enumerate(checks.list_problems(state)):
+            cells = checks.describe_problem(state, check, width)
+            if place == 0:
+                is_copied = not self._copies_run
+                cells = [cell for cell in cells if cell[0] == checks.COMMAND and is_copied]
+            lines += [_draw_line([cell]) for cell in cells]
+        if lines:
+            lines.append(Content())
+        if state.checks:
+            lines += map(_draw_line, checks.make_matrix(state, width, with_passed=with_passed))
+        return lines
 
     # The verdict
 
@@ -163,8 +182,10 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
         if self.check_action("start", ()):
             text = "start all the same" if verdict.outcome == WARNING else "start"
             next_keys.append(NextKey(key_of(app, "start"), text))
-        if verdict.command:
-            next_keys.append(NextKey(key_of(app, "copy-remedy"), "copy the command"))
+        if self.check_action("copy", ()):
+            hosts = listed(verdict.weak_hosts)
+            text = f"copy the command without {hosts}" if self._copies_run else "copy the command"
+            next_keys.append(NextKey(key_of(app, "copy-remedy"), text))
         if not self.is_of_form:
             next_keys.append(NextKey(key_of(app, "back"), "back to the run"))
         elif self.is_over and verdict.outcome in checks.PROBLEMS:
@@ -175,6 +196,11 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
     def is_of_form(self) -> bool:
         """Return True if the checks are those of the launch form."""
         return self._check_again is not None
+
+    @property
+    def _copies_run(self) -> bool:
+        """Return True if the command of the run is copied, without the hosts that hold it up."""
+        return not self.is_of_form and bool(self._verdict.weak_hosts)
 
     @property
     def is_over(self) -> bool:
@@ -194,7 +220,7 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
         if action == "leave_out":
             return self.is_of_form and bool(verdict.weak_hosts)
         if action == "copy":
-            return bool(verdict.command)
+            return bool(verdict.command) or self._copies_run
         return True
 
     def action_again(self) -> None:
@@ -218,25 +244,16 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
 
     def action_copy(self) -> None:
         """Copy the command that helps against the worst finding."""
+        if self._copies_run:
+            session = self._session
+            hosts = ",".join(self._verdict.weak_hosts)
+            self.post_message(CopyCommand(session.plan, session.state, hosts))
+            return
         self.app.copy_to_clipboard(self._verdict.command)
         self.notify(f"copied: {self._verdict.command}", markup=False)
 
     def action_back(self) -> None:
         self.dismiss(DoctorAnswer())
-
-
-def _draw_lines(state: RunState, width: int, *, with_passed: bool) -> list[Content]:
-    """Draw the command against the worst problem, which the verdict tells, then the other problems,
-    then the table."""
-    lines = []
-    for place, check in enumerate(checks.list_problems(state)):
-        cells = checks.describe_problem(state, check, width)
-        lines += [_draw_line([cell]) for cell in cells if place or cell[0] == checks.COMMAND]
-    if lines:
-        lines.append(Content())
-    if state.checks:
-        lines += map(_draw_line, checks.make_matrix(state, width, with_passed=with_passed))
-    return lines
 
 
 def _draw_line(cells: list[checks.Cell]) -> Content:

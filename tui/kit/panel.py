@@ -42,6 +42,8 @@ class Panel(Container, SteadyWidget):
     number = 0
     has_key_border: ClassVar[bool] = True
     """Its keys stand in its border while it has the focus, and not in the last line."""
+    are_facts_minor: ClassVar[bool] = False
+    """The facts of its caption get the room that its keys leave; else keys get what they leave."""
     _note: Content | str = ""
     _facts: Sequence[str] = ()
     _before_facts = ""
@@ -101,7 +103,10 @@ class Panel(Container, SteadyWidget):
         blank = "" if self.styles.border_left[0] else " "
         room = self.size.width - KEY_MARGIN
         caption_content = Content.assemble(blank, number, self.title, "  " if note else "", note)
-        facts_text = self._fitting_facts(room - caption_content.cell_length)
+        room_for_facts = room - caption_content.cell_length
+        if self._keys and self.are_facts_minor:
+            room_for_facts -= draw_border_keys(self._keys, room_for_facts).cell_length
+        facts_text = self._fitting_facts(room_for_facts)
         caption_content = Content.assemble(caption_content, facts_text, blank)
         if self._keys:
             # Keys may have the say over the end of a long note, but not over all of it.

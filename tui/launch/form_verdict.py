@@ -97,9 +97,7 @@ def _judge_findings(verdict: CheckVerdict, sentence: str, find_key: FindKey) -> 
     if verdict.weak_hosts:
         text = f"leave {listed(verdict.weak_hosts)} out"
         next_keys.append(NextKey(find_key("leave-host-out"), text))
-    reasons = []
-    if verdict.advice and not verdict.weak_hosts:
-        reasons.append(verdict.advice)
+    reasons = [verdict.needed_advice] if verdict.needed_advice else []
     if verdict.others:
         reasons.append(f"and {count(verdict.others, 'more finding')}")
     if verdict.outcome == WARNING:

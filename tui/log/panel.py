@@ -251,8 +251,6 @@ class LogPanel(Panel):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return True if the action can do anything now."""
         match action:
-            case "copy":
-                return self._has_choice
             case "find" | "only":
                 return self._prompt is None
             case "next_rank" | "all_ranks":
@@ -264,14 +262,6 @@ class LogPanel(Panel):
         return True
 
     # Copy and save
-
-    @property
-    def _has_choice(self) -> bool:
-        """Return True if it is clear that the user means lines of the log: they are selected, or
-        all that is seen. Else the key copies the command of the run."""
-        view = self.view
-        is_all_seen = self.fixed_rank is not None or self.screen.maximized is self
-        return bool(view.text_selection) or view.rows.has(view.current) or is_all_seen
 
     def action_copy(self) -> None:
         """Copy the selection, else the current line, else the lines in view."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from textual.app import ComposeResult
 from textual.containers import Container
@@ -85,6 +86,7 @@ class RunBody(Container, SteadyWidget):
         """The command line that starts such a run, once it is known."""
         self.baseline: Baseline | None = None
         self._first = 0  # the first chart that is shown
+        self._page_start = 0  # the chart of the deck that is at the first place
         self._different = len(self.deck.shown)  # charts that there are
         self._in_place: Panel | None = None  # what the user has put in place of the charts
         self._contents: Contents | None = None
@@ -207,15 +209,45 @@ class RunBody(Container, SteadyWidget):
             chart.needs_kind(name)
             for chart, name in zip(self._charts, self.deck.shown, strict=False)
         )
+        is_missing = is_missing and not self._page_start
         if not (self._turn.has_come(TICKS_PER_LOOK) or is_missing or not self._has_looked):
             return
         self._has_looked = True
         kinds = _drawn_kinds(run)
-        num_different = min(len(kinds), Charts.copies)
+        self._show_page(kinds)
+
+    def _show_page(self, kinds: Sequence[ChartKind]) -> None:
+        """Show the charts from the start of the page on, as many as there are."""
+        num_different = min(len(kinds) - self._page_start, Charts.copies)
         if num_different != self._different:
             self._different = num_different
             self.lay_out()
         self._choose(kinds)
+
+    @property
+    def page_size(self) -> int:
+        """Return for how many charts there is room."""
+        if isinstance(self.screen.maximized, Charts):
+            return 1
+        size = self.size or self.app.size
+        contents = replace(self._contents or self.contents(), charts=Charts.copies)
+        return max(1, len(arrange(size.width, size.height, contents).charts))
+
+    def turn_page(self, step: int, run: RunState) -> tuple[int, int, int]:
+        """Show the next (1) charts or those before (-1): after the last come the first.
+
+        Return the numbers of the first and the last that are shown, and of all.
+        """
+        kinds = _drawn_kinds(run)
+        size = self.page_size
+        num_pages = max(1, -(-len(kinds) // size))
+        self._page_start = size * ((self._page_start // size + step) % num_pages)
+        self._first = 0
+        self._in_place = None
+        self._show_page(kinds)
+        self.lay_out()
+        last = min(self._page_start + size, len(kinds))
+        return self._page_start + 1, last, len(kinds)
 
     def bring(self, panel: Panel) -> Panel:
         """Show a panel that may be hidden, and return the one to go to: from a chart that has the
@@ -242,6 +274,9 @@ class RunBody(Container, SteadyWidget):
     def put_chart(self, kind: ChartKind, panel: Charts, run: RunState) -> Charts:
         """Show a chart in this panel, or where the deck has it. Return its panel."""
         kinds = _drawn_kinds(run)
+        if self._page_start:
+            self._page_start = 0
+            self._show_page(kinds)
         place = self.deck.put(self._charts.index(panel), kind, kinds)
         self._choose(kinds)
         return self._charts[place]
@@ -276,7 +311,7 @@ class RunBody(Container, SteadyWidget):
     def _choose(self, kinds: Sequence[ChartKind]) -> None:
         """Show the charts of the deck at their places."""
         for chart_place, chart in enumerate(self._charts if kinds else ()):
-            kind = self.deck.chart_at(chart_place, kinds)
+            kind = self.deck.chart_at(self._page_start + chart_place, kinds)
             if chart.kind != kind or not chart.is_chosen:
                 chart.choose(kind, self.deck.view(kind))
 

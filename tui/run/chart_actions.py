@@ -21,6 +21,9 @@ from tui.run.body import RunBody
 from tui.run.chart_grid import ChartGrid
 from tui.run.ranks_panel import RanksPanel
 
+PAGE_NOTE_SECONDS = 2.0
+"""For how long it is told which charts are shown."""
+
 
 class ChartActions(LiveScreen, Screen[None]):
     """A screen with the panels of a run."""
@@ -99,6 +102,15 @@ class ChartActions(LiveScreen, Screen[None]):
             charts = list_charts(self.session.state, self._body.deck)
         chart_list = ChartList(charts, panel.kind.id, self._show_grid)
         self.app.push_screen(chart_list, partial(self._show_picked, panel))
+
+    def action_page_charts(self, step: int) -> None:
+        """Show the next charts, or (-1) those before."""
+        with self.session.lock:
+            first, last, count = self._body.turn_page(step, self.session.state)
+        numbers = f"charts {first} to {last}" if last > first else f"chart {first}"
+        text = f"{numbers} of {count}" if count else "no charts yet"
+        self.notify(text, timeout=PAGE_NOTE_SECONDS, markup=False)
+        self.tick()
 
     def chart_commands(self) -> Iterator[tuple[str, str, Callable[[], None]]]:
         """Yield the charts for the list of commands: their names, what they show, and how."""

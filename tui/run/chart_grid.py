@@ -24,6 +24,8 @@ from tui.kit.widgets.keys import KeyFooter
 
 ROWS_PER_CHART = 10
 """Rows of the screen that a chart needs to be read."""
+MAX_CHARTS = 6
+"""Charts of a page: of more, none has the room to be read closely."""
 ROWS_AROUND = 2
 """Rows of the title and of the keys."""
 
@@ -78,6 +80,7 @@ class ChartGrid(LiveScreen, Screen[None]):
         width, height = self.app.size
         columns = min(charts_beside(width), len(self._panels))
         rows = max(1, (height - ROWS_AROUND) // ROWS_PER_CHART)
+        rows = min(rows, MAX_CHARTS // columns)
         per_page = columns * rows
         self._num_pages = -(-len(self._panels) // per_page)
         self._page = min(max(page, 0), self._num_pages - 1)

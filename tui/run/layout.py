@@ -257,8 +257,9 @@ def _grid(width: int, height: int, contents: Contents) -> Arrangement:
 
 
 def _left_width(width: int) -> int:
-    """Return the columns of the ranks at the left of the grid: two fifths of the screen."""
-    return min(max(LEFT_WIDTH, width * 2 // 5), WIDE_LEFT_WIDTH)
+    """Return the columns of the ranks at the left of the grid: a bit less than half of the screen,
+    up to what their most important columns need."""
+    return min(max(LEFT_WIDTH, width * 21 // 50), WIDE_LEFT_WIDTH)
 
 
 def _chart_grid(room: Region, charts: int) -> list[Region]:

@@ -65,6 +65,7 @@ class RanksPanel(TablePanel):
     DEFAULT_CSS = "RanksPanel HeatStrip { dock: top; }"
     title = "ranks"
     place = KeyPlace.RANKS
+    are_facts_minor = True
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     help = (
         "every rank: state, step, loss, seconds per step and until its gradients are ready, with "

@@ -29,7 +29,8 @@ class StartStrip(VerdictStrip):
         else:
             text = "; ".join(wait.text() for wait in waiting(run, now))
             reason, is_late = "", True
-        if not text:
+        # A stall says more, in the strip below.
+        if not text or run.stall:
             self.show(Severity.NEUTRAL, "")
             return
         keys = [

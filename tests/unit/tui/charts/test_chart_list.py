@@ -49,8 +49,8 @@ async def run_twice(first: Callable[[Stage, Pilot[None]], object]) -> list[str]:
             await stage.train(pilot)
             if turn == 0:
                 await first(stage, pilot)  # type: ignore[misc]
-            await until(pilot, lambda stage=stage: len(shown(stage)) == 3)
-            charts = shown(stage)
+            await until(pilot, lambda stage=stage: len(shown(stage)) >= 3)
+            charts = shown(stage)[:3]
             stage.session.close()
             await stage.ended(pilot)
             await pilot.press("q")
@@ -166,13 +166,13 @@ async def test_all_that_match_are_shown_as_a_grid_with_pages() -> None:
         await pilot.press("ctrl+g")
         await until(pilot, lambda: isinstance(stage.app.screen, ChartGrid))
         grid = stage.app.screen
-        assert "charts 1 to 2 of 3   page 1 of 2 (pgup, pgdn)" in stage.text()
+        assert "charts 1 to 2 of 3   page 1 of 2 ([, ])" in stage.text()
         assert ids_on_page(grid) == ["phases", "throughput"]
         await until(pilot, lambda: len({chart.region.y for chart in charts_on_page(grid)}) == 2)
         await pilot.press("pagedown", "pagedown")
         assert ids_on_page(grid) == ["seconds"]
         await until(pilot, lambda: "page 2 of 2" in stage.text())
-        await pilot.press("pageup")
+        await pilot.press("[")
         assert ids_on_page(grid) == ["phases", "throughput"]
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(stage.app.screen, ChartList))
@@ -195,8 +195,11 @@ async def test_a_wide_screen_has_room_for_a_grid_and_its_charts_have_their_keys(
         await pilot.press("ctrl+g")
         await until(pilot, lambda: isinstance(stage.app.screen, ChartGrid))
         grid = stage.app.screen
-        await until(pilot, lambda: len(ids_on_page(grid)) > 8)
-        assert "page " not in stage.text().splitlines()[0]
+        await until(pilot, lambda: len(ids_on_page(grid)) == 6)
+        assert "page 1 of 2" in stage.text().splitlines()[0]
+        regions = [chart.region for chart in charts_on_page(grid)]
+        assert len({region.x for region in regions}) == 3
+        assert len({region.size for region in regions}) <= 2, "a rest of the columns apart"
         loss = grid.query(Charts).first()
         await pilot.press("l", "left")
         await until(pilot, lambda: loss.view.cursor is not None)

@@ -31,7 +31,7 @@ async def test_a_key_writes_the_chart_into_the_folder_of_the_run(tmp_path: Path)
     async with stage.training(size=(120, 40), notifications=True) as pilot:
         folder = tmp_path / stage.session.plan.run
         folder.mkdir()
-        await pilot.press("3", "w")
+        await pilot.press("3", "W")
         await until(pilot, lambda: "chart: loss-step60.csv" in " ".join(stage.text().split()))
         rows = list(csv.DictReader((folder / "loss-step60.csv").read_text().splitlines()))
         whole = stage.session.state.curves.whole("loss")
@@ -51,7 +51,7 @@ async def test_where_nothing_can_be_written_it_is_said(
     monkeypatch.setattr("tui.charts.export.write_whole", fails)
     stage = Stage(runs_dir=tmp_path)
     async with stage.training(size=(120, 40), notifications=True) as pilot:
-        await pilot.press("3", "w")
+        await pilot.press("3", "W")
         await until(pilot, lambda: "cannot write the chart" in stage.text())
 
 
@@ -62,7 +62,7 @@ async def test_without_matplotlib_there_are_no_pictures_and_it_is_said(
     stage = Stage(runs_dir=tmp_path)
     async with stage.training(size=(120, 40), notifications=True) as pilot:
         (tmp_path / stage.session.plan.run).mkdir()
-        await pilot.press("3", "w")
+        await pilot.press("3", "W")
         # Where the line breaks depends on the folder of the checkout.
         await until(pilot, lambda: "no SVG and PNG" in stage.text() and "[report]" in stage.text())
         assert sorted(path.suffix for path in tmp_path.rglob("loss-*")) == [".csv"]

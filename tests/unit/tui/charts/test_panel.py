@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from textual import events
 from textual.pilot import Pilot
 
@@ -23,7 +24,7 @@ from training.wire.events import Record
 from tui.charts.chart import Chart
 from tui.charts.chart_view import CurveMode, XAxis
 from tui.charts.deck import Deck
-from tui.charts.kinds import KINDS
+from tui.charts.kinds import KINDS, available
 from tui.charts.panel import Charts
 from tui.log.panel import LogPanel
 from tui.run.hosts_panel import HostsPanel
@@ -113,7 +114,7 @@ async def test_the_keys_of_a_chart() -> None:
             ("plus", lambda: chart.view.smoothing == 0.95),
             ("minus", lambda: chart.view.smoothing == 0.9),
             ("M", lambda: not chart.view.marks),
-            ("right_square_bracket", lambda: chart.view.window is not None),
+            ("up", lambda: chart.view.window is not None),
             ("right_curly_bracket", lambda: chart.view.window is not None),
             ("left", lambda: chart.view.cursor is not None),
             ("full_stop", lambda: chart.view.tail > 0),
@@ -122,6 +123,34 @@ async def test_the_keys_of_a_chart() -> None:
             await pilot.press(key)
             await until(pilot, seen)
             await drawn(stage, pilot)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_pages_show_all_charts_once_and_come_back_to_the_loss(size: tuple[int, int]) -> None:
+    stage = Stage()
+    async with stage.training(size=size) as pilot:
+        await drawn(stage, pilot)
+        num_charts = len(available(stage.session.state))
+        seen = [chart.kind.id for chart in shown(stage)]
+        assert seen[0] == "loss"
+        while len(seen) < num_charts:
+            before = len(seen)
+            await pilot.press("]")
+            seen += [chart.kind.id for chart in shown(stage)]
+            assert len(seen) > before
+        assert len(set(seen)) == len(seen) == num_charts
+        await pilot.press("]")
+        assert first(stage).kind.id == "loss"
+        await pilot.press("[")
+        assert shown(stage)[-1].kind.id == seen[-1]
+
+
+async def test_a_chart_that_is_chosen_on_a_later_page_stands_on_the_first() -> None:
+    stage = Stage()
+    async with stage.training(size=(80, 24)) as pilot:
+        await drawn(stage, pilot)
+        await pilot.press("]", "c", *"acc", "enter")
+        await until(pilot, lambda: "accuracy" in [chart.kind.id for chart in shown(stage)])
 
 
 async def test_one_rank_against_the_mean_is_the_chosen_one_else_the_slowest() -> None:
@@ -194,7 +223,7 @@ async def test_before_a_restart_on_fewer_hosts_all_ranks_are_read_again(tmp_path
         await until(pilot, lambda: stage.session.state.step == 5_010)
         await pilot.press("3")
         chart = first(stage)
-        chart.set_view(replace(chart.view, window=(1_000.0, 1_040.0)))
+        chart.set_view(structs.replace(chart.view, window=(1_000.0, 1_040.0)))
         await until(pilot, lambda: chart._fine.curves is not None)
         assert chart._fine.curves
         assert chart._fine.curves.rows("loss") == (0, 1)
@@ -273,7 +302,7 @@ async def test_the_screen_of_an_older_run_leaves_newer_choices_alone() -> None:
     stage = Stage()
     async with stage.training() as pilot:
         newer = Deck(stage.session.plan, Charts.copies)
-        newer.set_view(KINDS[0], replace(newer.view(KINDS[0]), log_y=True))
+        newer.set_view(KINDS[0], structs.replace(newer.view(KINDS[0]), log_y=True))
         newer.keep()
         stage.session.close()
         await stage.ended(pilot)
@@ -285,7 +314,7 @@ async def test_the_screen_of_an_older_run_leaves_newer_choices_alone() -> None:
 async def test_no_keys_on_a_chart_and_no_sizes_break_it(seed: int) -> None:
     keys = [
         *("b", "x", "l", "L", "plus", "minus", "left", "right", "0", "full_stop", "M", "c", "3"),
-        *("right_square_bracket", "left_square_bracket", "4", "z"),
+        *("up", "down", "right_square_bracket", "left_square_bracket", "4", "z"),
         *("right_curly_bracket", "left_curly_bracket"),
     ]
     dice, stage = random.Random(seed), Stage()
@@ -328,7 +357,7 @@ async def test_deep_in_a_long_run_the_record_is_read_again(tmp_path: Path) -> No
         await until(pilot, lambda: "step 9000/9000" in stage.text())
         await pilot.press("3", "b")
         chart = first(stage)
-        chart.set_view(replace(chart.view, window=(3_000.0, 3_040.0)))
+        chart.set_view(structs.replace(chart.view, window=(3_000.0, 3_040.0)))
         await until(pilot, lambda: chart._fine.curves is not None)
         await until(pilot, lambda: seen_steps(chart) == list(range(3_000, 3_041)))
         assert chart._drawing

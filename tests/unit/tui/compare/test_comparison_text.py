@@ -58,6 +58,7 @@ def test_runs_are_compared_for_people(run: Run, runs: list[str]) -> None:
     assert verdict.startswith("B vs A: +100.0% per step (95%: +")
     assert "; assuming that equal runs differ by 3%), slower; " in verdict
     assert verdict.endswith("the same training loss at 30 common steps")
+    assert "\nA 20261123-a is 2.0x faster per step than B 20261123-b (100 ms" in done.stdout
     assert "training loss by step\n" in done.stdout
     assert "training loss by time\n" in done.stdout
 

@@ -273,6 +273,27 @@ async def test_a_run_that_diverged_is_never_the_better_one(tmp_path: Path) -> No
         assert "ring" not in app.clipboard, "the command of the better run"
 
 
+@pytest.mark.parametrize(
+    ("order", "verdict"),
+    [
+        (
+            (0, 1, 2),
+            "A 20261123-0 is the fastest of 3 runs per step: 1.5x faster than B 20261123-1",
+        ),
+        (
+            (2, 1, 0),
+            "C 20261123-0 is the fastest of 3 runs: 2.0x faster per step than A 20261123-2",
+        ),
+    ],
+)
+async def test_of_several_runs_the_fastest_is_named_wherever_it_stands(
+    runs: Sequence[Path], order: tuple[int, ...], verdict: str
+) -> None:
+    app = CompareApp([runs[place] for place in order])
+    async with app.run_test(size=(160, 40)) as pilot:
+        await shown(pilot, verdict)
+
+
 async def test_a_difference_that_may_be_chance_is_called_so(tmp_path: Path) -> None:
     folders = [
         recorded(tmp_path, history("one", "ddp").ended()),

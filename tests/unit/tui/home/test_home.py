@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual import notifications
 from textual.events import Key
 from textual.pilot import Pilot
 from textual.screen import Screen
+from textual.widgets._toast import Toast
 
 from remote.cluster.hosts import Host
 from remote.events import Detached, Stalled, StartRefused
@@ -162,20 +164,20 @@ async def test_stars_notes_and_names_are_kept_with_the_run(runs_dir: Path) -> No
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
         await home.shows(pilot, "c-3")
-        await pilot.press("s")
+        await pilot.press("asterisk")
         await until(pilot, lambda: marks.is_starred(runs_dir / "c-3"))
         await pilot.press("p")
         await until(pilot, lambda: marks.find_pinned(runs_dir) == runs_dir / "c-3")
         await pilot.press("p")
         await until(pilot, lambda: marks.find_pinned(runs_dir) is None)
-        await pilot.press("a", *"best one", "enter")
+        await pilot.press("N", *"best one", "enter")
         await home.shows(pilot, "best one: c-3")
         assert marks.name(runs_dir / "c-3") == "best one"
-        await pilot.press("t", *"see it", "enter")
+        await pilot.press("m", *"see it", "enter")
         await home.shows(pilot, "note: see it")
-        await pilot.press("a", *" last/", "enter")
+        await pilot.press("N", *" last/", "enter")
         await home.shows(pilot, "give a name in one line")
-        await pilot.press("s")
+        await pilot.press("asterisk")
         await until(pilot, lambda: not marks.is_starred(runs_dir / "c-3"))
 
 
@@ -244,7 +246,7 @@ async def test_escape_leaves_one_layer_at_a_time(runs_dir: Path) -> None:
         await until(pilot, lambda: any(one.x_axis for one in screen.query(Chart)))
         chart = next(one for one in screen.query(Charts) if one.display)
         key = str(chart.number)
-        await pilot.press(key, "]")
+        await pilot.press(key, "up")
         await until(pilot, lambda: not chart.view.is_whole)
         await pilot.press("left")
         await until(pilot, lambda: chart.view.cursor is not None)
@@ -389,9 +391,9 @@ async def test_what_is_kept_with_a_run_is_that_of_rankboard_runs_and_survives(
     home = Home(runs_dir)
     async with home.app.run_test(size=(200, 40), notifications=True) as pilot:
         await home.shows(pilot, "c-3")
-        await pilot.press("s", "t", *"mine", "enter")
+        await pilot.press("asterisk", "m", *"mine", "enter")
         await home.shows(pilot, "note: mine")
-        await pilot.press("a", *"first", "enter")
+        await pilot.press("N", *"first", "enter")
         await home.shows(pilot, "first: c-3")
         await pilot.press("q")
     assert listed() == {"run": "c-3", "star": True, "note": "mine", "label": "first"}
@@ -835,7 +837,7 @@ async def test_what_is_typed_after_a_refused_prompt_runs_no_commands(
     home = Home(runs_dir)
     async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
         await home.shows(pilot, "two-ways")
-        for key in ("t", "a"):
+        for key in ("m", "N"):
             await pilot.press(key)
             await home.shows(pilot, "a study has no ")
             await pilot.press(*"eeqn need", "enter")
@@ -844,7 +846,7 @@ async def test_what_is_typed_after_a_refused_prompt_runs_no_commands(
     assert not list(runs_dir.parent.rglob("*.svg"))
 
 
-@pytest.mark.parametrize("key", ["s", "R", "d", "space", "y"])
+@pytest.mark.parametrize("key", ["asterisk", "R", "d", "space", "y"])
 async def test_a_key_that_does_nothing_on_a_study_says_so(
     key: str, runs_dir: Path, study_folder: Callable[[], StudyFolder]
 ) -> None:
@@ -868,6 +870,21 @@ async def test_messages_replace_each_other_in_one_line(runs_dir: Path) -> None:
         assert [number for number, line in enumerate(lines) if "screenshot:" in line] == [21]
         assert "a-1" in home.text()
         assert not list(runs_dir.glob("*/*.svg"))
+
+
+async def test_a_message_whose_time_is_over_before_it_is_drawn_has_a_timer_that_ends(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
+        await home.shows(pilot, "a-1")
+        home.app.notify("in time", timeout=60.0)
+        await home.shows(pilot, "in time")
+        # What Textual asks as it makes the timer of a message, on a machine that is too busy.
+        message = home.app.screen.query_one(Toast)._notification
+        monkeypatch.setattr(notifications, "time", lambda: time.time() + 100.0)
+        assert message.has_expired
+        assert message.time_left > 0.0, "with less, the loop of the timer never ends"
 
 
 async def test_the_column_by_which_the_list_is_sorted_has_a_sign(runs_dir: Path) -> None:
@@ -1052,10 +1069,10 @@ async def test_what_is_done_with_a_run_keeps_the_cursor_there(
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
         await home.shows(pilot, "─ c-3 ─")
-        await pilot.press("s")
+        await pilot.press("asterisk")
         recorded(runs_dir, Told(replace(plan(2), run="d-4")).training(9, 40).ended())
         await home.shows(pilot, "4 runs", "─ c-3 ─")
-        await pilot.press("t", *"mine", "enter")
+        await pilot.press("m", *"mine", "enter")
         await until(pilot, lambda: marks.note(runs_dir / "c-3") == "mine")
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
-from itertools import groupby
+from collections.abc import Iterator, Sequence
+from itertools import combinations, groupby, product
 
 import pytest
 from textual.command import CommandList
@@ -17,7 +17,8 @@ from tui.app.command_list import ActionPalette
 from tui.app.help import HelpDialog
 from tui.charts.chart import Chart
 from tui.charts.panel import Charts
-from tui.kit.actions import ACTIONS, WITHIN, KeyPlace
+from tui.kit.actions import ACTIONS, WITHIN, Action, KeyPlace
+from tui.kit.bindings import panels_of
 from tui.kit.key_names import format_key, parse_key
 from tui.kit.widgets.keys import KeyLine
 from tui.log.panel import LogPanel
@@ -148,6 +149,56 @@ async def test_commands_are_listed_by_place_with_their_keys_and_charts_by_their_
         await until(
             pilot, lambda: any("CPU" in chart.title for chart in stage.screen.query(Charts))
         )
+
+
+RUN_PLACES = (*panels_of(KeyPlace.RUN), KeyPlace.ROWS, KeyPlace.SLIDER)
+PAGES_OVER_RUN = (
+    *(KeyPlace.GRID, KeyPlace.RANK, KeyPlace.STACKS, KeyPlace.CHECKS, KeyPlace.COMPARE),
+    *(KeyPlace.CHART_LIST, KeyPlace.CHECK_LIST),
+)
+"""What lies over a run."""
+ONE_MEANING = (
+    {"quit", "close"},
+    {"back", "leave-log"},
+    {"stacks", "stack", "ask-again"},
+    {"charts", "chart-of-rank", "next-figure"},
+    {"copy-run-command", "copy-remedy"},
+    {"x-axis", "one-step"},
+    {"charts-after", "page-after"},
+    {"charts-before", "page-before"},
+    {"export", "save-log"},
+    {"play", "check-mark"},  # the space bar, which is for what is under the cursor everywhere
+)
+"""Actions that mean the same of what they are pressed on."""
+
+OF_FORM = ("start", "leave-host-out")
+"""Actions that the checks of hosts offer only over the launch form."""
+
+
+@pytest.mark.parametrize("place", [*RUN_PLACES, *PAGES_OVER_RUN])
+def test_a_key_of_a_run_means_the_same_in_each_of_its_panels_and_pages(place: KeyPlace) -> None:
+    for action, other in product(ACTIONS[place], ACTIONS[KeyPlace.RUN]):
+        if action.name in OF_FORM:
+            continue
+        shared_keys = keys_of(action) & keys_of(other)
+        assert not shared_keys or are_alike(action, other), (shared_keys, action.name, other.name)
+
+
+@pytest.mark.parametrize("places", [*combinations(RUN_PLACES, 2)])
+def test_a_letter_means_the_same_in_each_panel_of_a_run(places: Sequence[KeyPlace]) -> None:
+    for action, other in product(*(ACTIONS[place] for place in places)):
+        # Keys that move, such as arrows, are for whatever has the focus.
+        letters = {key for key in keys_of(action) & keys_of(other) if len(key) == 1}
+        assert not letters or are_alike(action, other), (letters, action.name, other.name)
+
+
+def keys_of(action: Action) -> set[str]:
+    return set(action.keys.split(","))
+
+
+def are_alike(action: Action, other: Action) -> bool:
+    names = {action.name, other.name}
+    return len(names) == 1 or any(names <= meaning for meaning in ONE_MEANING)
 
 
 def foot(stage: Stage) -> str:

@@ -528,7 +528,7 @@ async def test_a_run_that_cannot_be_recorded_is_said_in_the_form() -> None:
 async def test_a_preset_is_saved_chosen_and_deleted(folder: Path) -> None:
     form = Form(work=Job(sync="ring", lr=0.3), policy=Policy(max_restarts=2))
     async with form.opened() as pilot:
-        await pilot.press("w", *"mine", "enter")
+        await pilot.press("W", *"mine", "enter")
         await until(pilot, lambda: presets.list_names() == ["mine"])
         await form.type(pilot, "lr", "0.7")
         await pilot.press("enter")
@@ -563,7 +563,7 @@ async def test_texts_name_the_keys_that_the_user_has_chosen(folder: Path) -> Non
         form.fields.go_to(METHOD_OPTIONS)
         text = f"{METHOD_OPTIONS}: F folds and unfolds the group"
         await until(pilot, lambda: form.shown("help") == text)
-        await pilot.press("w", *"mine", "enter")
+        await pilot.press("W", *"mine", "enter")
         await until(pilot, lambda: presets.list_names() == ["mine"])
         await pilot.press("p")
         await until(pilot, lambda: "X: delete a preset" in screen_text(form.app))
@@ -575,7 +575,7 @@ async def test_a_program_with_its_arguments_is_a_preset(folder: Path) -> None:
     script = Script(("train.py", "--lr", "0.3"), fetch=("*.pt",))
     form = Form(work=script)
     async with form.opened() as pilot:
-        await pilot.press("w", *"mine", "enter")
+        await pilot.press("W", *"mine", "enter")
         await until(pilot, lambda: presets.list_names() == ["mine"])
         await form.type(pilot, script_fields.WORDS, "other.py")
         await pilot.press("enter", "p")

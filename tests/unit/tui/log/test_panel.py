@@ -99,15 +99,15 @@ async def test_find_marks_and_goes_to_the_newest_match_above() -> None:
         assert view.rows.lines[view.rows.row_of(view.current)].rank == 3
         assert not view.follow
         await until(pilot, lambda: r"p\)  4/4" in caption(stage))
-        await until(pilot, lambda: "n next" in stage.text())
-        await pilot.press("N", "N")
+        await until(pilot, lambda: "J next" in stage.text())
+        await pilot.press("K", "K")
         assert view.rows.lines[view.rows.row_of(view.current)].rank == 1
         await until(pilot, lambda: r"p\)  2/4" in caption(stage))
-        await pilot.press("n", "n", "n")
+        await pilot.press("J", "J", "J")
         assert view.rows.lines[view.rows.row_of(view.current)].rank == 0
         await pilot.press("escape")
         assert (view.search, view.current) == (None, -1)
-        await until(pilot, lambda: "n next" not in stage.text())
+        await until(pilot, lambda: "J next" not in stage.text())
 
 
 async def test_what_is_typed_right_behind_the_key_is_the_expression() -> None:
@@ -216,7 +216,7 @@ async def test_the_first_error_is_the_culprits_from_any_panel_and_filter() -> No
         assert log(stage)[-3:] == [f"  [1] {line}" for line in raised.splitlines()]
         assert view.rows.row_of(view.current) == len(view.rows.lines) - 3
         assert view.filter.pattern is None
-        await pilot.press("y")
+        await pilot.press("Y")
         assert stage.app.clipboard == raised
 
 
@@ -284,27 +284,27 @@ async def test_copy_takes_the_selection_else_the_current_line_else_what_is_seen(
         view = stage.screen.query_one(LogView)
         await pilot.press("y")
         await until(pilot, lambda: stage.app.clipboard.startswith("rankboard "))
-        assert not (folder / COPY_FILE).exists(), "none of its lines is meant"
-        await pilot.press("t", "z", "y")
+        assert not (folder / COPY_FILE).exists(), "that key is for the run, also in its log"
+        await pilot.press("t", "z", "Y")
         await until(pilot, lambda: (folder / COPY_FILE).exists())
         seen = [row for row in stage.app.clipboard.splitlines() if "shard" in row]
         assert seen == ["[0-3] loading shard x4"]
         await until(pilot, lambda: "copied" in stage.text())
         await pilot.press("slash", *"step", "enter")
         await until(pilot, lambda: stage.app.focused is view)
-        await pilot.press("y")
+        await pilot.press("Y")
         await until(pilot, lambda: (folder / COPY_FILE).read_text() == "reached (step) 21\n")
         assert stage.app.clipboard == "reached (step) 21"
         row = len(view.rows.lines) - 1
         await pilot.mouse_down(LogView, offset=(6, row))
         await pilot.hover(LogView, offset=(12, row))
         await pilot.mouse_up(LogView, offset=(12, row))
-        await pilot.press("y")
+        await pilot.press("Y")
         assert stage.app.clipboard == "reached"
         (folder / COPY_FILE).unlink()
         (tmp_path / "mine").write_text("mine")
         (folder / COPY_FILE).symlink_to(tmp_path / "mine")
-        await pilot.press("y")
+        await pilot.press("Y")
         await until(pilot, lambda: not (folder / COPY_FILE).is_symlink())
         assert (tmp_path / "mine").read_text() == "mine", "a link in a run's folder is not followed"
 
@@ -328,7 +328,7 @@ async def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     async with trained(stage) as pilot:
         folder = tmp_path / stage.session.plan.run
         (folder / COPY_FILE).mkdir(parents=True)
-        await pilot.press("z", "y")
+        await pilot.press("z", "Y")
         await until(pilot, lambda: "cannot write it" in stage.text())
 
 

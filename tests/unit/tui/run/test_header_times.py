@@ -99,6 +99,6 @@ def test_a_long_run_has_a_bar_where_its_numbers_are_large(width: int, shown: str
 
 def test_a_healthy_run_says_that_there_is_nothing_to_do() -> None:
     state = trained(1.0)
-    assert "no problems" in title_line(state, "", "baseline", WIDTH, Severity.NEUTRAL).plain
-    assert "no problems" not in title_line(state, "", "baseline", WIDTH, Severity.WARN).plain
-    assert "baseline" in title_line(state, "", "baseline", 60, Severity.NEUTRAL).plain
+    assert "no problems" in title_line(state, NO_REPLAY, "baseline", WIDTH, Severity.NEUTRAL).plain
+    assert "no problems" not in title_line(state, NO_REPLAY, "baseline", WIDTH, Severity.WARN).plain
+    assert "baseline" in title_line(state, NO_REPLAY, "baseline", 60, Severity.NEUTRAL).plain

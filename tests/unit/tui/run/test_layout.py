@@ -80,8 +80,8 @@ def test_at_200x60_the_loss_has_a_row_right_of_the_ranks_and_their_map() -> None
     found = arrange(*body(200, 60, header=4), FOUR_RANKS)
     loss, *others = found.charts
     assert len(others) == 5
-    assert loss.width == 120
-    assert {chart.x for chart in others} == {0, 80, 140}
+    assert loss.width == 116
+    assert {chart.x for chart in others} == {0, 84, 142}
     assert found.card.x == found.ranks.x == found.rank_map.x == 0
     assert found.rank_map.height >= 10
     assert found.log.height == 10

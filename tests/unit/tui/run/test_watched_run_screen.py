@@ -141,7 +141,7 @@ async def test_files_are_saved_here_with_the_name_of_the_run(
     app = WatchApp(WatchedRun(recorder.folder, PLAN))
     async with app.run_test(size=(100, 30)) as pilot:
         await shown(pilot, "watching beside")
-        await pilot.press("W", "3", "w")
+        await pilot.press("W", "3", "W")
         for name in ("log-*.txt", "loss-step2.csv"):
             await until(pilot, lambda name=name: any(tmp_path.glob(f"{PLAN.run}-{name}")))
         await pilot.press("q")

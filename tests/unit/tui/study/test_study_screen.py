@@ -187,7 +187,7 @@ async def test_what_is_saved_goes_to_the_folder_of_its_run(
             stage.app.screen.post_message(ShowRun(name))
             await until(pilot, lambda: isinstance(stage.app.screen, RunScreen))
             await until(pilot, lambda: bool(stage.line("step 40/40")))
-            await pilot.press("3", "w", "2", "z", "y", "z", "e")
+            await pilot.press("3", "W", "2", "Y", "e")
             saved = {
                 f"{name}/loss.csv" if count == 1 else f"{STUDY}/{name}-loss.csv",
                 f"{name}/copied.txt" if count == 1 else f"{STUDY}/{name}-copied.txt",
