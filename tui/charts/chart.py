@@ -43,6 +43,7 @@ class Chart(LineWidget, can_focus=True):
 
     DEFAULT_CSS = """
     Chart { height: 1fr; min-height: 1; }
+    Chart > .chart--axis { color: $text-muted; }
     """
     COMPONENT_CLASSES: ClassVar[set[str]] = {"chart--axis"}
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from remote.format import loss
 from remote.record.step_notes import StepNote
@@ -38,16 +39,14 @@ MAX_LIMIT_RATIO = 5.0
 the values down."""
 
 
-@dataclass(frozen=True, eq=False)
-class Baseline:
+class Baseline(Struct, frozen=True, eq=False):
     """The run that is pinned, whose curves stand behind those of others."""
 
     name: str
     run: RunState
 
 
-@dataclass(frozen=True, eq=False)
-class Drawing:
+class Drawing(Struct, frozen=True, eq=False):
     """What a chart draws, and the points behind it."""
 
     curves: tuple[Curve, ...]

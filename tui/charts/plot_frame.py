@@ -6,9 +6,10 @@ Knows no colours and no terminal.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from remote.run.series.definitions import Unit
 from tui.charts import axis
@@ -34,8 +35,7 @@ PICTURE_TICKS = 6
 """The axes of a picture end as those with so many ticks."""
 
 
-@dataclass(frozen=True)
-class PlotOptions:
+class PlotOptions(Struct, frozen=True):
     """How curves are drawn."""
 
     along: str
@@ -70,8 +70,7 @@ class PlotOptions:
     """The x of a sign on the main curve that something went wrong there."""
 
 
-@dataclass(frozen=True)
-class PlotFrame:
+class PlotFrame(Struct, frozen=True):
     """A drawn chart with its labels."""
 
     picture: DotPicture
@@ -150,7 +149,9 @@ def make_frame(
     rows = height - 1 if height >= 3 else height
     # As wide as the chart for now: how wide its labels are follows from what is in view.
     rough_axis = _x_axis(x_range, options, width)
-    mark_row = make_mark_row(marks, rough_axis, width, rows) if rows < height else None
+    mark_row = None
+    if rows < height:
+        mark_row = make_mark_row(marks, rough_axis, width, rows, options.along)
     if mark_row:
         rows -= 1
     view = rough_axis if options.window else None
@@ -169,7 +170,7 @@ def make_frame(
     mark_labels = bottom_labels = ""
     if mark_row:
         # With the same rows, but of the axis that was only rough before.
-        mark_row = make_mark_row(marks, x_axis, inner_width, rows + 1)
+        mark_row = make_mark_row(marks, x_axis, inner_width, rows + 1, options.along)
         mark_labels = _mark_labels(mark_row, left, inner_width)
     if rows < height:
         bottom_labels = " " * left + make_labels(

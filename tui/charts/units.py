@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+
+from msgspec import structs
 
 from remote.format import number, short_size, step_time
 from remote.run.series.definitions import Unit
@@ -44,6 +45,6 @@ def format_tick(value: float, unit: Unit) -> str:
 def value_ticks(axis: Axis, max_count: int, unit: Unit) -> list[Tick]:
     """Return at most about `max_count` ticks at round numbers of a unit, with its name."""
     scale, name = axis_scale(max(abs(axis.low), abs(axis.high)), unit)
-    scaled = replace(axis, low=axis.low / scale, high=axis.high / scale)
+    scaled = structs.replace(axis, low=axis.low / scale, high=axis.high / scale)
     ticks = number_ticks(scaled, max_count)
     return [(value * scale, text + name if value else "0") for value, text in ticks]

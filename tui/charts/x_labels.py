@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from remote.run.series import marks as run_marks
 from tui.charts import axis
@@ -37,28 +38,33 @@ CELLS_PER_TIME = 10
 """Cells of the axis for each of its ticks."""
 MORE_TICKS = 8
 """How many more ticks are tried if less than two have room."""
-MIN_ROOM_SHARE = 3
-"""How many times wider than its name an axis with one is."""
+MIN_ROOM_SHARE, MIN_ROOM_SHARE_OF_NAME = 2, 3
+"""How many times wider an axis is than its name and those of marks, which explain letters, and than
+its name alone."""
+GAP = "  "
 
 
-@dataclass(frozen=True)
-class MarkRow:
+class MarkRow(Struct, frozen=True):
     """A row with the letters of marks, and what they stand for."""
 
     text: str
     names: str
 
 
-def make_mark_row(marks: Sequence[Mark], x_axis: Axis, width: int, rows: int) -> MarkRow | None:
+def make_mark_row(
+    marks: Sequence[Mark], x_axis: Axis, width: int, rows: int, along: str
+) -> MarkRow | None:
     """Return the row of marks of a chart with so many rows, or None if there is nothing to mark or
-    no room for it."""
+    no room for it. Marks are left out whose name has no room beside that of the axis."""
     if rows < MIN_ROWS_FOR_RARE_MARKS:
         return None
     names = MARK_NAMES if rows >= MIN_ROWS_FOR_MARKS else RARE_MARKS
     cells = [palette.sign("rest")] * width
     taken: list[int] = []
-    drawn_names = []
+    drawn_names: list[str] = []
     for letter, name in names.items():
+        if not _has_room([*drawn_names, f"{letter} {name}", along], width):
+            continue
         num_before = len(taken)
         for column in _thinned_columns(marks, letter, x_axis, width):
             if all(abs(column - other) >= COLUMNS_APART for other in taken):
@@ -67,6 +73,11 @@ def make_mark_row(marks: Sequence[Mark], x_axis: Axis, width: int, rows: int) ->
         if len(taken) > num_before:
             drawn_names.append(f"{letter} {name}")
     return MarkRow("".join(cells), "  ".join(drawn_names)) if taken else None
+
+
+def _has_room(names: Sequence[str], width: int, share: int = MIN_ROOM_SHARE) -> bool:
+    """Return True if an axis is so many times wider than names that stand below it."""
+    return width > share * sum(len(GAP) + len(name) for name in names)
 
 
 def _thinned_columns(marks: Sequence[Mark], letter: str, x_axis: Axis, width: int) -> Sequence[int]:
@@ -108,9 +119,9 @@ def make_labels(
 
     The names of marks and that of the axis stand at its end, as far as `room` reaches.
     """
-    name = "  ".join(("", *filter(None, (mark_names, along))))
-    if room <= MIN_ROOM_SHARE * len(name):
-        name = ""
+    names = [name for name in (mark_names, along) if name]
+    share = MIN_ROOM_SHARE if mark_names else MIN_ROOM_SHARE_OF_NAME
+    name = "".join(f"{GAP}{name}" for name in names) if _has_room(names, width, share) else ""
     room_for_ticks = room - len(name)
     least_count = max(2, width // (CELLS_PER_TIME if is_clock else CELLS_PER_NUMBER))
     # Of few ticks, some may have no room: then there are more, until two can be read.

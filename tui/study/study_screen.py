@@ -468,7 +468,8 @@ def make_mean_curve(name: str, ink: int, courses: Sequence[Sequence[LossPoint]])
         return None
     losses = [np.interp(steps, list(course), list(course.values())) for course in known]
     mean = np.mean(losses, axis=0)
-    return Curve(name, ink, steps, mean, mean, mean, band=False)
+    dash = 0 if ink == LINE else ink
+    return Curve(name, ink, steps, mean, mean, mean, band=False, dash=dash)
 
 
 def make_own_curve(state: RunState, *, is_test: bool) -> Curve | None:

@@ -232,9 +232,9 @@ def rank_accuracy(rank: RankState) -> float:
 def silent_seconds(rank: RankState, run: RunState, now: float) -> float:
     """Return the seconds since the last sign of life of a rank; 0 below `MIN_SILENCE`.
 
-    A rank that waits or has ended gives none.
+    A rank that starts, or has ended, gives none.
     """
-    if rank.phase in FATES or rank.phase is RankPhase.WAITING or run.phase is RunPhase.ENDED:
+    if rank.phase in (*FATES, *START_PHASES) or run.phase is RunPhase.ENDED:
         return 0.0
     silence = now - max(rank.heard, rank.since)
     return silence if silence >= MIN_SILENCE else 0.0
